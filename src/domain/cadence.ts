@@ -1,0 +1,27 @@
+/** How often an export ticks, and on which local boundaries. */
+
+export type Interval = 'hour' | 'day' | 'week' | `every ${EveryMinutes} minutes`;
+export type EveryMinutes = 1 | 5 | 10 | 15 | 20 | 30;
+
+export const everyMinutes: readonly EveryMinutes[] = [1, 5, 10, 15, 20, 30];
+
+export const intervals: readonly Interval[] = [
+  'hour',
+  'day',
+  'week',
+  ...everyMinutes.map((n) => `every ${n} minutes` as const),
+];
+
+/**
+ * `hour` and `every N minutes` lie on multiples since the Unix epoch (UTC) and take no zone or
+ * offset; `day` lies on local `offsetHour`; `week` on local `offsetDay` (0 = Sunday) at `offsetHour`.
+ */
+export interface Cadence {
+  readonly interval: Interval;
+  /** An IANA zone name. */
+  readonly timezone: string;
+  /** 0–6, 0 = Sunday; week only, else null. */
+  readonly offsetDay: number | null;
+  /** 0–23; day and week only, else null. */
+  readonly offsetHour: number | null;
+}

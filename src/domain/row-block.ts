@@ -1,0 +1,46 @@
+/**
+ * The one form in which rows flow from source to encoder: a chunk of PostgreSQL COPY-binary bytes
+ * with typed arrays of field positions. No object and no string per row.
+ */
+
+/**
+ * How a field's bytes are laid out (PostgreSQL's binary send format, big-endian):
+ * bool 1 byte; int2/int4/int8, float4/float8; text UTF-8; uuid 16 bytes; json UTF-8; jsonb one
+ * version byte (1) then UTF-8; date int32 days since 2000-01-01; timestamp and timestamptz int64
+ * microseconds since 2000-01-01 (min/max int64 = -infinity/infinity); bytea raw.
+ * `as_json`: any other type, sent as `to_json(column)::text`, so the bytes are a JSON value in UTF-8.
+ */
+export type ColumnType =
+  | 'bool'
+  | 'int2'
+  | 'int4'
+  | 'int8'
+  | 'float4'
+  | 'float8'
+  | 'text'
+  | 'uuid'
+  | 'json'
+  | 'jsonb'
+  | 'date'
+  | 'timestamp'
+  | 'timestamptz'
+  | 'bytea'
+  | 'as_json';
+
+export interface Column {
+  /** The name in the exported file. */
+  readonly name: string;
+  readonly type: ColumnType;
+  /** PostgreSQL's own name of the type, for schemas and previews (`numeric(10,2)`, `text[]`). */
+  readonly sourceType: string;
+}
+
+export interface RowBlock {
+  readonly columns: readonly Column[];
+  readonly rowCount: number;
+  readonly bytes: Buffer;
+  /** Start of field (row, column) in `bytes`, at index `row * columns.length + column`. */
+  readonly offsets: Int32Array;
+  /** Length in bytes of the same field; -1 is null. */
+  readonly lengths: Int32Array;
+}

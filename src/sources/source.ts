@@ -1,0 +1,44 @@
+import type { Column, RowBlock } from '../domain/row-block.ts';
+import type { DataInterval, Instant } from '../domain/time.ts';
+
+/** What a run asks of a source. */
+export interface SourceRequest {
+  readonly model: string;
+  readonly teamId: number;
+  /** Rows whose interval column lies in this half-open interval. */
+  readonly interval: DataInterval;
+  readonly dslQuery: string | null;
+  readonly includeEvents: readonly string[] | null;
+  readonly excludeEvents: readonly string[] | null;
+}
+
+/** A part of the interval, read on its own; slices tile the interval in ascending order. */
+export type Slice = DataInterval;
+
+/**
+ * One consistent view of an interval's rows: count and rows come from one REPEATABLE READ READ ONLY
+ * transaction. Must be closed.
+ */
+export interface SourceSnapshot {
+  readonly columns: readonly Column[];
+  /** Rows of the interval in this snapshot. */
+  readonly totalCount: number;
+  /** `pg_current_snapshot()` of the transaction, kept with the run for the look-back. */
+  readonly snapshot: string;
+  readonly slices: readonly Slice[];
+  /** Rows of the slices in this snapshot that end at or before `end`. */
+  countUntil(end: Instant): Promise<number>;
+  /** Pull-based: reads no further ahead than the consumer asks. Throws SluiceError `source.*`. */
+  read(slice: Slice, signal: AbortSignal): AsyncIterable<RowBlock>;
+  close(): Promise<void>;
+}
+
+export interface Source {
+  /**
+   * Waits until every transaction that could still add rows to an interval ending now has ended,
+   * or until the bound. @returns whether it settled within the bound.
+   */
+  settle(signal: AbortSignal): Promise<boolean>;
+  /** Throws SluiceError `source.*` or `query.*`. */
+  open(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot>;
+}

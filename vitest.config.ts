@@ -1,0 +1,15 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    // One embedded Postgres serves the whole run; each file clones the migrated template database.
+    globalSetup: ['test/support/global-setup.ts'],
+    pool: 'forks',
+    maxWorkers: 3,
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
+    reporters: ['default', './test/support/count-reporter.ts'],
+    coverage: { provider: 'v8', include: ['src/**'] },
+  },
+});
