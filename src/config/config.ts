@@ -1,0 +1,44 @@
+import type { Setting } from './setting.ts';
+import { settings } from './settings.ts';
+
+/** The values of all settings, by the name of their variable. */
+export type Config = {
+  readonly [Name in keyof typeof settings]: (typeof settings)[Name] extends Setting<infer T>
+    ? T
+    : never;
+};
+
+/** Says every fault of the environment at once, one a line. */
+export class ConfigError extends Error {
+  readonly faults: readonly string[];
+
+  constructor(faults: readonly string[]) {
+    super(`The configuration is not valid:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
+    this.name = 'ConfigError';
+    this.faults = faults;
+  }
+}
+
+/**
+ * Reads the configuration.
+ *
+ * @throws ConfigError naming each variable that is not valid and what it must be
+ */
+export function readConfig(env: Record<string, string | undefined> = process.env): Config {
+  const faults: string[] = [];
+  const values: Record<string, unknown> = {};
+  for (const [name, setting] of Object.entries<Setting<unknown>>(settings)) {
+    try {
+      values[name] = setting.read(env[name]);
+    } catch (error) {
+      faults.push(`${name} ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+  if (env['DATABASE_URL'] && !env['ENCRYPTION_KEYS']) {
+    faults.push(
+      'ENCRYPTION_KEYS is required with DATABASE_URL; make one with: echo "k1:$(openssl rand -base64 32)"',
+    );
+  }
+  if (faults.length > 0) throw new ConfigError(faults);
+  return values as Config;
+}

@@ -1,0 +1,35 @@
+import type { Cadence } from './cadence.ts';
+import type { Timestamp } from './time.ts';
+
+/** A destination as stored: `config` without its secrets, which are sealed beside it. */
+export interface StoredDestination {
+  readonly type: string;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly secrets: Buffer | null;
+}
+
+/** A named, scheduled job that ships one model's rows to one destination. */
+export interface BatchExport {
+  readonly id: string;
+  readonly teamId: number;
+  readonly name: string;
+  readonly destination: StoredDestination;
+  readonly cadence: Cadence;
+  readonly model: string;
+  readonly dslQuery: string | null;
+  readonly querySchema: unknown;
+  readonly transformations: boolean;
+  readonly paused: boolean;
+  readonly lastPausedAt: Timestamp | null;
+  readonly pausedReason: string | null;
+  readonly startAt: Timestamp | null;
+  readonly endAt: Timestamp | null;
+  readonly createdAt: Timestamp;
+  readonly lastUpdatedAt: Timestamp;
+  readonly nextTickAt: Timestamp;
+  /** Start of the interval that `nextTickAt` closes. */
+  readonly openIntervalStart: Timestamp;
+  readonly highWaterMark: Timestamp | null;
+  readonly failureStreak: number;
+  readonly lastSuccessAt: Timestamp | null;
+}

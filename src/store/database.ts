@@ -1,0 +1,92 @@
+import { Pool, type PoolClient, types } from 'pg';
+
+/** Something that runs SQL: the pool, or one transaction. */
+export interface Sql {
+  query<Row extends object>(text: string, values?: readonly unknown[]): Promise<Row[]>;
+}
+
+/** The pool of connections to our own tables. */
+export interface Database extends Sql {
+  /** Runs `work` in one READ COMMITTED transaction; rolls back if it throws. */
+  transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
+  /** The pool itself, for the queue's Postgres backend only. */
+  readonly pool: Pool;
+  close(): Promise<void>;
+}
+
+export interface DatabaseOptions {
+  readonly connectionString: string;
+  readonly applicationName: string;
+  readonly maxConnections: number;
+  /** Told of connections that broke while idle; the pool replaces them by itself. */
+  readonly onError: (error: Error) => void;
+}
+
+const { builtins } = types;
+
+/**
+ * timestamptz arrives as `2024-03-01 00:00:00.12+00` (the sessions run in UTC, ISO style) and leaves
+ * as a `Timestamp` with all six decimals: a JavaScript Date would drop the microseconds.
+ */
+function parseTimestamp(text: string): string {
+  const match = /^(\d{4,}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?\+00$/.exec(text);
+  if (!match) return text;
+  return `${match[1]}T${match[2]}.${(match[3] ?? '').padEnd(6, '0')}Z`;
+}
+
+const parsers = new Map<number, (text: string) => unknown>([
+  [builtins.TIMESTAMPTZ, parseTimestamp],
+  [builtins.INT8, Number],
+]);
+
+function getTypeParser(oid: number, format?: 'text' | 'binary') {
+  return (format !== 'binary' && parsers.get(oid)) || types.getTypeParser(oid, format as 'text');
+}
+
+function sqlOf(client: Pick<PoolClient, 'query'>): Sql {
+  return {
+    async query<Row extends object>(text: string, values: readonly unknown[] = []) {
+      return (await client.query<Row>(text, [...values])).rows;
+    },
+  };
+}
+
+/** Opens the pool lazily: a Postgres that is away fails the query, not the start. */
+export function openDatabase(options: DatabaseOptions): Database {
+  const pool = new Pool({
+    connectionString: options.connectionString,
+    application_name: options.applicationName,
+    max: options.maxConnections,
+    connectionTimeoutMillis: 5_000,
+    idleTimeoutMillis: 30_000,
+    keepAlive: true,
+    // Bounds what a half-open connection can hold up.
+    query_timeout: 60_000,
+    options:
+      '-c timezone=UTC -c datestyle=ISO -c statement_timeout=55s -c idle_in_transaction_session_timeout=60s',
+    types: { getTypeParser },
+  });
+  pool.on('error', options.onError);
+  return {
+    ...sqlOf(pool),
+    pool,
+    async transaction(work) {
+      const client = await pool.connect();
+      let broken: Error | undefined;
+      try {
+        await client.query('begin');
+        const result = await work(sqlOf(client));
+        await client.query('commit');
+        return result;
+      } catch (error) {
+        await client.query('rollback').catch((rollbackError: Error) => {
+          broken = rollbackError;
+        });
+        throw error;
+      } finally {
+        client.release(broken);
+      }
+    },
+    close: () => pool.end(),
+  };
+}
