@@ -34,11 +34,6 @@ export function readConfig(env: Record<string, string | undefined> = process.env
       faults.push(`${name} ${error instanceof Error ? error.message : String(error)}`);
     }
   }
-  if (env['DATABASE_URL'] && !env['ENCRYPTION_KEYS']) {
-    faults.push(
-      'ENCRYPTION_KEYS is required with DATABASE_URL; make one with: echo "k1:$(openssl rand -base64 32)"',
-    );
-  }
   if (faults.length > 0) throw new ConfigError(faults);
   return values as Config;
 }

@@ -30,7 +30,7 @@ export const settings = {
   }),
   ENCRYPTION_KEYS: list({
     about:
-      'Keys that seal destination secrets, `id:base64 of 32 bytes`, comma separated; the first seals, all open. Required with DATABASE_URL.',
+      'Keys that seal destination secrets, `id:base64 of 32 bytes`, comma separated; the first seals, all open. Without it a key is made and kept in SLUICE_DATA_DIR, which serves one machine only.',
     secret: true,
   }),
   LOG_LEVEL: choice({

@@ -1,0 +1,105 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { SluiceError } from '../domain/errors.ts';
+
+/** Seals the secrets of destinations at rest. */
+export interface SecretBox {
+  /** @param identity the row the secret belongs to; it opens for that row only */
+  seal(secret: Readonly<Record<string, unknown>>, identity: string): Buffer;
+  /** @throws SluiceError `secrets.undecryptable` for a foreign key, a foreign row or a damaged box */
+  open(box: Buffer, identity: string): Record<string, unknown>;
+  /** Ids of the keys held, the sealing one first. */
+  readonly keyIds: readonly string[];
+  /** Id of the key that a box was sealed with. */
+  keyIdOf(box: Buffer): string;
+}
+
+export interface EncryptionKey {
+  readonly id: string;
+  /** 32 bytes. */
+  readonly key: Buffer;
+}
+
+const version = 1;
+const nonceBytes = 12;
+const tagBytes = 16;
+const wrappedKeyBytes = nonceBytes + 32 + tagBytes;
+
+/**
+ * Reads `id:base64` texts.
+ *
+ * @throws Error that says which entry is wrong, without its key
+ */
+export function parseEncryptionKeys(entries: readonly string[]): EncryptionKey[] {
+  return entries.map((entry, index) => {
+    const colon = entry.indexOf(':');
+    const id = entry.slice(0, colon);
+    const key = Buffer.from(entry.slice(colon + 1), 'base64');
+    if (colon < 1 || id.length > 255 || key.length !== 32) {
+      throw new Error(`ENCRYPTION_KEYS entry ${index + 1} must be id:base64 of 32 bytes`);
+    }
+    return { id, key };
+  });
+}
+
+function encrypt(key: Buffer, plain: Buffer, aad: Buffer): Buffer {
+  const nonce = randomBytes(nonceBytes);
+  const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(aad);
+  return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
+}
+
+function decrypt(key: Buffer, sealed: Buffer, aad: Buffer): Buffer {
+  const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, nonceBytes)).setAAD(aad);
+  decipher.setAuthTag(sealed.subarray(sealed.length - tagBytes));
+  return Buffer.concat([
+    decipher.update(sealed.subarray(nonceBytes, sealed.length - tagBytes)),
+    decipher.final(),
+  ]);
+}
+
+/**
+ * AES-256-GCM with a data key per box, wrapped by the first key of `keys`. Layout: version, length
+ * and text of the key id, wrapped data key, sealed JSON. Key id and row identity are authenticated.
+ */
+export function createSecretBox(keys: readonly EncryptionKey[]): SecretBox {
+  const [primary] = keys;
+  if (!primary) throw new Error('ENCRYPTION_KEYS holds no key');
+  const byId = new Map(keys.map((entry) => [entry.id, entry.key]));
+
+  const readId = (box: Buffer): string => {
+    const length = box[1] ?? 0;
+    if (box[0] !== version || box.length < 2 + length + wrappedKeyBytes + nonceBytes + tagBytes) {
+      throw new SluiceError('secrets.undecryptable', 'the stored form is damaged');
+    }
+    return box.subarray(2, 2 + length).toString();
+  };
+
+  return {
+    keyIds: keys.map((entry) => entry.id),
+    keyIdOf: readId,
+    seal(secret, identity) {
+      const id = Buffer.from(primary.id);
+      const header = Buffer.concat([Buffer.from([version, id.length]), id]);
+      const aad = Buffer.concat([header, Buffer.from(identity)]);
+      const dataKey = randomBytes(32);
+      return Buffer.concat([
+        header,
+        encrypt(primary.key, dataKey, aad),
+        encrypt(dataKey, Buffer.from(JSON.stringify(secret)), aad),
+      ]);
+    },
+    open(box, identity) {
+      const id = readId(box);
+      const key = byId.get(id);
+      if (!key) throw new SluiceError('secrets.undecryptable', `key ${id} is not configured`);
+      const bodyStart = 2 + Buffer.byteLength(id);
+      const aad = Buffer.concat([box.subarray(0, bodyStart), Buffer.from(identity)]);
+      try {
+        const dataKey = decrypt(key, box.subarray(bodyStart, bodyStart + wrappedKeyBytes), aad);
+        const plain = decrypt(dataKey, box.subarray(bodyStart + wrappedKeyBytes), aad);
+        return JSON.parse(plain.toString()) as Record<string, unknown>;
+      } catch (error) {
+        throw new SluiceError('secrets.undecryptable', `key ${id} does not open it`, error);
+      }
+    },
+  };
+}
