@@ -1,4 +1,4 @@
-import type { Config } from '../config/config.ts';
+import type { Policy } from '../domain/policy.ts';
 import type { SecretBox } from '../security/secret-box.ts';
 import type { Database } from '../store/database.ts';
 
@@ -10,15 +10,13 @@ export interface Doorbell {
   /** Runs wait in the outbox. */
   runsWaiting(): void;
   /** A backfill was started or has room for more runs. */
-  backfillStarted(backfillId: string): void;
-  /** A run is to be cancelled wherever it is executed. */
-  runCancelled(runId: string): void;
+  backfillWaiting(backfillId: string): void;
 }
 
 /** What every use case works with. */
 export interface Context {
   readonly db: Database;
-  readonly config: Config;
+  readonly policy: Policy;
   readonly secrets: SecretBox;
   readonly doorbell: Doorbell;
 }

@@ -1,0 +1,19 @@
+import type { RetryPolicy } from './retry-policy.ts';
+
+/** What the operator of this installation has decided, in the domain's words. */
+export interface Policy {
+  readonly minIntervalMinutes: number;
+  readonly maxJitterSeconds: number;
+  readonly leaseMs: number;
+  readonly retry: RetryPolicy;
+  readonly maxRunsPerExport: number;
+  readonly maxRunsPerTenant: number;
+  readonly backfillConcurrency: number;
+  /** Leases of one run that may run out before it is set aside as Failed. */
+  readonly maxCrashes: number;
+  /** Consecutive Failed runs after which a warning is logged, and after which the export is paused. */
+  readonly warnAfterFailures: number;
+  readonly pauseAfterFailures: number;
+  readonly logRetentionDays: number;
+  readonly retentionDays: number;
+}
