@@ -107,11 +107,14 @@ create table runs (
   attempt integer not null default 0,
   -- Leases that ran out: attempts whose process was never heard of again.
   crashes integer not null default 0,
+  -- Attempts that ended in a passing fault; the retry policy counts these.
+  faults integer not null default 0,
   -- Rises with every claim. A write that carries an older fence is refused.
   fence bigint not null default 0,
   lease_holder text,
   lease_expires_at timestamptz,
-  cancel_requested_at timestamptz,
+  -- Set once an attempt has begun to commit: from here on a cancellation comes too late.
+  committing_at timestamptz,
   records_total_count bigint,
   records_completed bigint,
   records_dropped bigint not null default 0,

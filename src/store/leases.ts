@@ -1,0 +1,131 @@
+import type { BatchExport } from '../domain/batch-export.ts';
+import type { Timestamp } from '../domain/time.ts';
+import type { Sql } from './database.ts';
+
+/** Proof that a worker holds a run. Every write of the worker carries it. */
+export interface Lease {
+  readonly runId: string;
+  /** Rises with each claim of the run. */
+  readonly fence: number;
+}
+
+/** A claimed run with all that its execution needs. Secrets are still sealed. */
+export interface ClaimedRun extends Lease {
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly backfillId: string | null;
+  readonly attempt: number;
+  readonly crashes: number;
+  readonly faults: number;
+  readonly intervalStart: Timestamp;
+  readonly intervalEnd: Timestamp;
+  readonly cursor: unknown;
+  readonly destination: BatchExport['destination'];
+  readonly model: string;
+  readonly dslQuery: string | null;
+  /** The external id that the customer's role trusts. */
+  readonly externalId: string;
+}
+
+/**
+ * Takes the lease of a run that waits for an attempt, or whose last lease ran out, and removes it
+ * from the outbox.
+ *
+ * @returns null where the run is finished, held by another worker, or not there
+ */
+export async function claimRun(
+  tx: Sql,
+  runId: string,
+  holder: string,
+  leaseMs: number,
+): Promise<ClaimedRun | null> {
+  const [row] = await tx.query<
+    Omit<ClaimedRun, 'destination'> & {
+      destinationType: string;
+      destinationConfig: Record<string, unknown>;
+      destinationSecrets: Buffer | null;
+    }
+  >(
+    `with claimed as (
+       update runs set status = 'Running', attempt = attempt + 1, fence = fence + 1,
+              crashes = crashes + (lease_expires_at is not null)::int,
+              lease_holder = $2, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
+              started_at = coalesce(started_at, now()), last_updated_at = now()
+        where id = $1 and (status = 'Starting' or status = 'Running' and (lease_expires_at is null or lease_expires_at < now()))
+        returning *
+     ), taken as (
+       delete from outbox where run_id in (select id from claimed)
+     )
+     select c.id as "runId", c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
+            c.attempt, c.crashes, c.faults, c.data_interval_start as "intervalStart", c.data_interval_end as "intervalEnd",
+            c.cursor, e.destination_type as "destinationType", e.destination_config as "destinationConfig",
+            e.destination_secrets as "destinationSecrets", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId"
+       from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`,
+    [runId, holder, leaseMs],
+  );
+  if (!row) return null;
+  const { destinationType, destinationConfig, destinationSecrets, ...rest } = row;
+  return {
+    ...rest,
+    destination: { type: destinationType, config: destinationConfig, secrets: destinationSecrets },
+  };
+}
+
+/**
+ * Extends leases.
+ *
+ * @returns the ids of the runs still held; the others were cancelled or taken over
+ */
+export async function renewLeases(
+  sql: Sql,
+  leases: readonly Lease[],
+  leaseMs: number,
+): Promise<ReadonlySet<string>> {
+  const rows = await sql.query<{ id: string }>(
+    `update runs r set lease_expires_at = now() + $3 * interval '1 ms'
+       from unnest($1::uuid[], $2::bigint[]) as held (id, fence)
+      where r.id = held.id and r.fence = held.fence and r.status = 'Running'
+      returning r.id`,
+    [leases.map((lease) => lease.runId), leases.map((lease) => lease.fence), leaseMs],
+  );
+  return new Set(rows.map((row) => row.id));
+}
+
+/** Why a lease is no longer held. */
+export async function whyLost(sql: Sql, lease: Lease): Promise<'cancelled' | 'taken_over'> {
+  const [row] = await sql.query<{ status: string; fence: number }>(
+    `select status, fence from runs where id = $1`,
+    [lease.runId],
+  );
+  return row?.status === 'Cancelled' ? 'cancelled' : 'taken_over';
+}
+
+/**
+ * The last check before anything becomes readable at the destination: from here on the run can no
+ * longer be cancelled by this attempt's fence.
+ *
+ * @returns false where the lease is lost
+ */
+export async function beginCommit(sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> {
+  const rows = await sql.query(
+    `update runs set committing_at = now(), lease_expires_at = now() + $3 * interval '1 ms'
+      where id = $1 and fence = $2 and status = 'Running' returning id`,
+    [lease.runId, lease.fence, leaseMs],
+  );
+  return rows.length === 1;
+}
+
+/**
+ * Puts runs whose lease ran out back into the outbox, so that another worker is rung.
+ *
+ * @returns how many
+ */
+export async function sweepExpiredLeases(sql: Sql): Promise<number> {
+  const rows = await sql.query(
+    `insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_end)
+     select id, team_id, export_id, backfill_id, data_interval_end from runs
+      where status = 'Running' and lease_expires_at < now()
+     on conflict do nothing returning run_id`,
+  );
+  return rows.length;
+}

@@ -1,0 +1,126 @@
+import type { DataInterval, Timestamp } from '../domain/time.ts';
+import { toTimestamp } from '../domain/time.ts';
+import type { Sql } from './database.ts';
+
+/** One file of a manifest in force. */
+export interface ReceiptFile {
+  readonly key: string;
+  readonly rows: number;
+  readonly bytes: number;
+  /** Lower-case hexadecimal. */
+  readonly sha256: string;
+}
+
+/** Our record of the manifest in force of one interval. */
+export interface Receipt {
+  readonly exportId: string;
+  readonly intervalStart: Timestamp;
+  readonly intervalEnd: Timestamp;
+  readonly runId: string;
+  /** Null where the export writes no manifest. */
+  readonly manifestKey: string | null;
+  readonly manifestEtag: string | null;
+  readonly files: readonly ReceiptFile[];
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+const receiptColumns = `export_id as "exportId", data_interval_start as "intervalStart", data_interval_end as "intervalEnd",
+  run_id as "runId", manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rows, bytes`;
+
+export async function findReceipt(
+  sql: Sql,
+  exportId: string,
+  intervalStart: Timestamp,
+  intervalEnd: Timestamp,
+): Promise<Receipt | null> {
+  const [row] = await sql.query<Receipt>(
+    `select ${receiptColumns} from receipts
+      where export_id = $1 and data_interval_start = $2 and data_interval_end = $3`,
+    [exportId, intervalStart, intervalEnd],
+  );
+  return row ?? null;
+}
+
+/** Receipts of an export whose interval starts at or after `from`, oldest first. */
+export async function listReceipts(
+  sql: Sql,
+  exportId: string,
+  from: Timestamp,
+  limit: number,
+): Promise<Receipt[]> {
+  return sql.query<Receipt>(
+    `select ${receiptColumns} from receipts where export_id = $1 and data_interval_start >= $2
+      order by data_interval_start limit $3`,
+    [exportId, from, limit],
+  );
+}
+
+/** Replaces the receipt of the interval. */
+export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
+  await tx.query(
+    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, files, rows, bytes)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+     on conflict (export_id, data_interval_start, data_interval_end) do update
+        set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
+            files = excluded.files, rows = excluded.rows, bytes = excluded.bytes, committed_at = clock_timestamp()`,
+    [
+      receipt.exportId,
+      receipt.intervalStart,
+      receipt.intervalEnd,
+      receipt.runId,
+      receipt.manifestKey,
+      receipt.manifestEtag,
+      JSON.stringify(receipt.files),
+      receipt.rows,
+      receipt.bytes,
+    ],
+  );
+}
+
+/**
+ * The bounds of every interval of an export that overlaps `range` and was ticked or completed,
+ * oldest first. A backfill cuts its range along them.
+ */
+export async function listKnownIntervals(
+  sql: Sql,
+  exportId: string,
+  range: DataInterval,
+): Promise<{ start: Timestamp; end: Timestamp; completed: boolean; failed: boolean }[]> {
+  return sql.query(
+    `with known as (
+       select data_interval_start as s, data_interval_end as e from ticks
+        where export_id = $1 and data_interval_start < $3 and data_interval_end > $2
+       union
+       select data_interval_start, data_interval_end from receipts
+        where export_id = $1 and data_interval_start < $3 and data_interval_end > $2
+     )
+     select k.s as start, k.e as "end",
+            exists (select 1 from receipts r where r.export_id = $1 and r.data_interval_start = k.s and r.data_interval_end = k.e) as completed,
+            exists (select 1 from runs r where r.export_id = $1 and r.data_interval_start = k.s and r.data_interval_end = k.e
+                       and r.status in ('Failed', 'FailedRetryable')) as failed
+       from known k order by k.s, k.e`,
+    [exportId, toTimestamp(range.start), toTimestamp(range.end)],
+  );
+}
+
+/**
+ * Moves the high-water mark to the end of the unbroken prefix of completed intervals, counted from
+ * the first tick that ran. It never moves back.
+ */
+export async function advanceHighWaterMark(tx: Sql, exportId: string): Promise<void> {
+  await tx.query(
+    `with recursive prefix as (
+       select coalesce(e.high_water_mark,
+                (select min(t.data_interval_start) from ticks t where t.export_id = e.id and t.fate = 'ran')) as mark
+         from batch_exports e where e.id = $1
+       union all
+       select r.data_interval_end from prefix p join receipts r
+           on r.export_id = $1 and r.data_interval_start = p.mark
+     )
+     update batch_exports set high_water_mark = m.mark
+       from (select max(mark) as mark, min(mark) as first from prefix) m
+      where id = $1 and m.mark > coalesce(high_water_mark, m.first)`,
+    [exportId],
+  );
+}

@@ -1,0 +1,222 @@
+import type { RunStatus } from '../domain/run.ts';
+import type { DataInterval, Timestamp } from '../domain/time.ts';
+import { toTimestamp } from '../domain/time.ts';
+import type { Sql } from './database.ts';
+import type { Lease } from './leases.ts';
+
+export interface NewRun {
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly interval: DataInterval;
+  readonly backfillId: string | null;
+}
+
+/** A run as the API and the command line show it. */
+export interface Run {
+  readonly id: string;
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly backfillId: string | null;
+  readonly status: RunStatus;
+  readonly intervalStart: Timestamp;
+  readonly intervalEnd: Timestamp;
+  readonly attempt: number;
+  readonly recordsTotalCount: number | null;
+  readonly recordsCompleted: number | null;
+  readonly recordsDropped: number;
+  readonly recordsRejected: number;
+  readonly bytesExported: number;
+  readonly files: number;
+  readonly cursor: unknown;
+  readonly latestError: string | null;
+  readonly createdAt: Timestamp;
+  readonly startedAt: Timestamp | null;
+  readonly finishedAt: Timestamp | null;
+  readonly lastUpdatedAt: Timestamp;
+}
+
+/** The columns of `Run`, for a table aliased `r`. */
+export const runColumns = `r.id, r.export_id as "exportId", r.team_id as "teamId", r.backfill_id as "backfillId", r.status,
+  r.data_interval_start as "intervalStart", r.data_interval_end as "intervalEnd", r.attempt,
+  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
+  r.bytes_exported as "bytesExported", r.files, r.cursor, r.latest_error as "latestError",
+  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
+  r.last_updated_at as "lastUpdatedAt"`;
+
+export async function findRun(sql: Sql, exportId: string, runId: string): Promise<Run | null> {
+  const [row] = await sql.query<Run>(
+    `select ${runColumns} from runs r where r.id = $1 and r.export_id = $2`,
+    [runId, exportId],
+  );
+  return row ?? null;
+}
+
+/**
+ * Makes runs with their outbox rows. An interval that already has a live run gets none; one that
+ * ran before gets the next generation.
+ *
+ * @returns the ids of the runs that were made
+ */
+export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `with wanted as (
+       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[])
+         as w (export_id, team_id, interval_start, interval_end, backfill_id)
+     ), made as (
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, generation)
+       select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id,
+              coalesce((select max(r.generation) + 1 from runs r
+                         where r.export_id = w.export_id and r.data_interval_start = w.interval_start
+                           and r.data_interval_end = w.interval_end), 0)
+         from wanted w
+       on conflict do nothing
+       returning id, team_id, export_id, backfill_id, data_interval_end
+     ), rung as (
+       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_end)
+       select id, team_id, export_id, backfill_id, data_interval_end from made
+     )
+     select id from made`,
+    [
+      runs.map((run) => run.exportId),
+      runs.map((run) => run.teamId),
+      runs.map((run) => toTimestamp(run.interval.start)),
+      runs.map((run) => toTimestamp(run.interval.end)),
+      runs.map((run) => run.backfillId),
+    ],
+  );
+  return rows.map((row) => row.id);
+}
+
+export interface RunProgress {
+  readonly recordsTotalCount: number;
+  readonly recordsCompleted: number;
+  readonly bytesExported: number;
+  readonly files: number;
+  readonly cursor: unknown;
+}
+
+/** @returns false where the lease is lost */
+export async function recordProgress(
+  sql: Sql,
+  lease: Lease,
+  progress: RunProgress,
+): Promise<boolean> {
+  const rows = await sql.query(
+    `update runs set records_total_count = $3, records_completed = $4, bytes_exported = $5, files = $6,
+            cursor = $7, last_updated_at = now()
+      where id = $1 and fence = $2 and status = 'Running' returning id`,
+    [
+      lease.runId,
+      lease.fence,
+      progress.recordsTotalCount,
+      progress.recordsCompleted,
+      progress.bytesExported,
+      progress.files,
+      progress.cursor === null ? null : JSON.stringify(progress.cursor),
+    ],
+  );
+  return rows.length === 1;
+}
+
+export interface RunResult extends RunProgress {
+  readonly recordsDropped: number;
+  readonly recordsRejected: number;
+  readonly snapshot: string;
+  readonly settled: boolean;
+}
+
+/** Completed. @returns false where the lease is lost */
+export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Promise<boolean> {
+  const rows = await tx.query(
+    `update runs set status = 'Completed', records_total_count = $3, records_completed = $4, bytes_exported = $5,
+            files = $6, cursor = $7, records_dropped = $8, records_rejected = $9, snapshot = $10, settled = $11,
+            latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
+            finished_at = now(), last_updated_at = now()
+      where id = $1 and fence = $2 and status = 'Running' returning id`,
+    [
+      lease.runId,
+      lease.fence,
+      result.recordsTotalCount,
+      result.recordsCompleted,
+      result.bytesExported,
+      result.files,
+      result.cursor === null ? null : JSON.stringify(result.cursor),
+      result.recordsDropped,
+      result.recordsRejected,
+      result.snapshot,
+      result.settled,
+    ],
+  );
+  return rows.length === 1;
+}
+
+/** Ends a run for good with an error. @returns false where the lease is lost */
+export async function failRun(
+  tx: Sql,
+  lease: Lease,
+  status: 'Failed' | 'FailedRetryable',
+  error: { readonly code: string; readonly text: string },
+): Promise<boolean> {
+  const rows = await tx.query(
+    `update runs set status = $3, error_code = $4, latest_error = $5, lease_holder = null, lease_expires_at = null,
+            finished_at = now(), last_updated_at = now()
+      where id = $1 and fence = $2 and status = 'Running' returning id`,
+    [lease.runId, lease.fence, status, error.code, error.text],
+  );
+  return rows.length === 1;
+}
+
+/**
+ * Gives the lease back so that another attempt follows after `delayMs`. A passing fault is counted
+ * and shown; a shutdown (`error` null) is neither.
+ *
+ * @returns false where the lease is lost
+ */
+export async function handBackRun(
+  tx: Sql,
+  lease: Lease,
+  delayMs: number,
+  error: { readonly code: string; readonly text: string } | null,
+): Promise<boolean> {
+  const rows = await tx.query(
+    `with handed_back as (
+       update runs set lease_holder = null, lease_expires_at = null, committing_at = null,
+              faults = faults + ($4::text is not null)::int,
+              error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
+        where id = $1 and fence = $2 and status = 'Running'
+        returning id, team_id, export_id, backfill_id, data_interval_end
+     )
+     insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_end, available_at)
+     select id, team_id, export_id, backfill_id, data_interval_end, now() + $3 * interval '1 ms' from handed_back
+     on conflict (run_id) do update set available_at = excluded.available_at, dispatched_at = null
+     returning run_id`,
+    [lease.runId, lease.fence, delayMs, error?.code ?? null, error?.text ?? null],
+  );
+  return rows.length === 1;
+}
+
+/**
+ * Cancels live runs that have not begun to commit. Their workers notice at the next heartbeat.
+ *
+ * @param scope the export, and optionally one run or one backfill of it
+ * @returns the ids of the runs that were cancelled
+ */
+export async function cancelRuns(
+  tx: Sql,
+  scope: { readonly exportId: string; readonly runId?: string; readonly backfillId?: string },
+): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `with cancelled as (
+       update runs set status = 'Cancelled', finished_at = now(), last_updated_at = now(), lease_holder = null
+        where export_id = $1 and status in ('Starting', 'Running') and committing_at is null
+          and ($2::uuid is null or id = $2) and ($3::uuid is null or backfill_id = $3)
+        returning id
+     ), silenced as (
+       delete from outbox where run_id in (select id from cancelled)
+     )
+     select id from cancelled`,
+    [scope.exportId, scope.runId ?? null, scope.backfillId ?? null],
+  );
+  return rows.map((row) => row.id);
+}

@@ -1,0 +1,147 @@
+import type { Cadence, Interval } from '../domain/cadence.ts';
+import type { DataInterval, Instant, Timestamp } from '../domain/time.ts';
+import { toTimestamp } from '../domain/time.ts';
+import type { Sql } from './database.ts';
+
+/** What became of a tick. */
+export type TickFate = 'ran' | 'paused' | 'outside_window';
+
+/** The part of an export that decides its ticks. */
+export interface ScheduleRow {
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly cadence: Cadence;
+  readonly paused: boolean;
+  readonly startAt: Timestamp | null;
+  readonly endAt: Timestamp | null;
+  readonly nextTickAt: Timestamp;
+  readonly openIntervalStart: Timestamp;
+}
+
+export interface DecidedTick {
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly tickAt: Instant;
+  readonly interval: DataInterval;
+  readonly fate: TickFate;
+  /** The run may start from here on. */
+  readonly availableAt: Instant;
+}
+
+export interface ScheduleAdvance {
+  readonly exportId: string;
+  readonly nextTickAt: Instant;
+  readonly openIntervalStart: Instant;
+}
+
+const scheduleColumns = `id as "exportId", team_id as "teamId", paused, start_at as "startAt", end_at as "endAt",
+  next_tick_at as "nextTickAt", open_interval_start as "openIntervalStart",
+  "interval", timezone, offset_day as "offsetDay", offset_hour as "offsetHour"`;
+
+type FlatSchedule = Omit<ScheduleRow, 'cadence'> & {
+  interval: Interval;
+  timezone: string;
+  offsetDay: number | null;
+  offsetHour: number | null;
+};
+
+function toSchedule({
+  interval,
+  timezone,
+  offsetDay,
+  offsetHour,
+  ...rest
+}: FlatSchedule): ScheduleRow {
+  return { ...rest, cadence: { interval, timezone, offsetDay, offsetHour } };
+}
+
+/** Postgres' clock, the only one of the schedule. Milliseconds since the epoch, whole. */
+export async function readNow(sql: Sql): Promise<Instant> {
+  const [row] = await sql.query<{ now: number }>(
+    `select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now`,
+  );
+  return row?.now ?? 0;
+}
+
+/** Locks up to `limit` exports whose tick is due, longest due first, passing over locked ones. */
+export async function lockDueSchedules(
+  tx: Sql,
+  now: Instant,
+  limit: number,
+): Promise<ScheduleRow[]> {
+  const rows = await tx.query<FlatSchedule>(
+    `select ${scheduleColumns} from batch_exports
+      where next_tick_at <= $1 and deleted_at is null
+      order by next_tick_at limit $2 for update skip locked`,
+    [toTimestamp(now), limit],
+  );
+  return rows.map(toSchedule);
+}
+
+/** Locks one export's schedule; null where the export is not there. */
+export async function lockSchedule(tx: Sql, exportId: string): Promise<ScheduleRow | null> {
+  const [row] = await tx.query<FlatSchedule>(
+    `select ${scheduleColumns} from batch_exports where id = $1 and deleted_at is null for update`,
+    [exportId],
+  );
+  return row ? toSchedule(row) : null;
+}
+
+/**
+ * Writes down ticks with their runs and outbox rows. A tick that is already there, or whose
+ * interval has a run, changes nothing.
+ *
+ * @returns how many runs were made
+ */
+export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promise<number> {
+  const rows = await tx.query<{ runs: number }>(
+    `with decided as (
+       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::text[], $7::timestamptz[])
+         as d (export_id, team_id, tick_at, interval_start, interval_end, fate, available_at)
+     ), made as (
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end)
+       select export_id, team_id, interval_start, interval_end from decided where fate = 'ran'
+       on conflict do nothing
+       returning id, export_id, team_id, data_interval_start, data_interval_end
+     ), rung as (
+       insert into outbox (run_id, team_id, export_id, data_interval_end, available_at)
+       select m.id, m.team_id, m.export_id, m.data_interval_end, d.available_at
+         from made m join decided d
+           on d.export_id = m.export_id and d.interval_start = m.data_interval_start and d.interval_end = m.data_interval_end
+     ), recorded as (
+       insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate, run_id)
+       select d.export_id, d.tick_at, d.interval_start, d.interval_end, d.fate, m.id
+         from decided d left join made m
+           on m.export_id = d.export_id and m.data_interval_start = d.interval_start and m.data_interval_end = d.interval_end
+       on conflict do nothing
+     )
+     select count(*)::int as runs from made`,
+    [
+      ticks.map((tick) => tick.exportId),
+      ticks.map((tick) => tick.teamId),
+      ticks.map((tick) => toTimestamp(tick.tickAt)),
+      ticks.map((tick) => toTimestamp(tick.interval.start)),
+      ticks.map((tick) => toTimestamp(tick.interval.end)),
+      ticks.map((tick) => tick.fate),
+      ticks.map((tick) => toTimestamp(tick.availableAt)),
+    ],
+  );
+  return rows[0]?.runs ?? 0;
+}
+
+/** Moves schedules past the ticks that were decided. */
+export async function advanceSchedules(
+  tx: Sql,
+  advances: readonly ScheduleAdvance[],
+): Promise<void> {
+  await tx.query(
+    `update batch_exports e set next_tick_at = a.next_tick_at, open_interval_start = a.open_interval_start
+       from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[]) as a (id, next_tick_at, open_interval_start)
+      where e.id = a.id`,
+    [
+      advances.map((advance) => advance.exportId),
+      advances.map((advance) => toTimestamp(advance.nextTickAt)),
+      advances.map((advance) => toTimestamp(advance.openIntervalStart)),
+    ],
+  );
+}
