@@ -164,12 +164,12 @@ create table outbox (
   team_id integer not null,
   export_id uuid not null,
   backfill_id uuid,
-  data_interval_end timestamptz not null,
+  data_interval_start timestamptz not null,
   available_at timestamptz not null default now(),
   -- When the queue was last told; null: not yet.
   dispatched_at timestamptz
 );
-create index outbox_pending on outbox (team_id, (backfill_id is not null), data_interval_end)
+create index outbox_pending on outbox (team_id, (backfill_id is not null), data_interval_start)
   where dispatched_at is null;
 create index outbox_available on outbox (available_at) where dispatched_at is null;
 create index outbox_dispatched on outbox (dispatched_at) where dispatched_at is not null;

@@ -75,7 +75,9 @@ function connectPostgres(pool: Pool): QueueConnection {
 
 function connectRedis(url: string, onError: (error: Error) => void): QueueConnection {
   const opened: Redis[] = [];
-  const open = (options: Pick<RedisOptions, 'maxRetriesPerRequest' | 'enableOfflineQueue'>): Redis => {
+  const open = (
+    options: Pick<RedisOptions, 'maxRetriesPerRequest' | 'enableOfflineQueue'>,
+  ): Redis => {
     const redis = new Redis(url, {
       ...options,
       connectTimeout: 5_000,

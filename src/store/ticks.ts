@@ -47,6 +47,15 @@ export async function lockDueSchedules(
   );
 }
 
+/** One export's schedule, deleted or not; null where there is no such export. */
+export async function readSchedule(sql: Sql, exportId: string): Promise<Schedule | null> {
+  const [row] = await sql.query<{ schedule: Schedule }>(
+    `select schedule from batch_exports where id = $1`,
+    [exportId],
+  );
+  return row?.schedule ?? null;
+}
+
 /** Locks one export's schedule; null where the export is not there. */
 export async function lockSchedule(tx: Sql, exportId: string): Promise<ScheduleRow | null> {
   const [row] = await tx.query<ScheduleRow>(
@@ -73,8 +82,8 @@ export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promi
        on conflict do nothing
        returning id, export_id, team_id, data_interval_start, data_interval_end
      ), rung as (
-       insert into outbox (run_id, team_id, export_id, data_interval_end, available_at)
-       select m.id, m.team_id, m.export_id, m.data_interval_end, d.available_at
+       insert into outbox (run_id, team_id, export_id, data_interval_start, available_at)
+       select m.id, m.team_id, m.export_id, m.data_interval_start, d.available_at
          from made m join decided d
            on d.export_id = m.export_id and d.interval_start = m.data_interval_start and d.interval_end = m.data_interval_end
      ), recorded as (
