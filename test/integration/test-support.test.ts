@@ -62,8 +62,8 @@ describe('a real process', () => {
 describe('until', () => {
   it('says what it waited for and why it failed', async () => {
     const cause = new Error('still closed');
-    const wait = until('the door opens', () => Promise.reject(cause), { timeoutMs: 30 });
-    await expect(wait).rejects.toMatchObject({ message: /until the door opens/, cause });
+    const wait = until(() => Promise.reject(cause), { timeoutMs: 30, message: 'the door opens' });
+    await expect(wait).rejects.toMatchObject({ message: /the door opens/, cause });
   });
 });
 

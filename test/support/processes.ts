@@ -41,7 +41,7 @@ const lastOutputMs = 300;
 // Whatever a test file started and left is ended with the file, and with this worker at the latest.
 afterAll(async () => {
   reap();
-  await until('the processes of this file have ended', () => running.size === 0);
+  await until(() => running.size === 0, { message: 'the processes of this file have ended' });
 });
 process.once('exit', reap);
 
@@ -120,12 +120,13 @@ function observe(child: ChildProcess, pid: number): TestProcess {
           .split('\n')
           .slice(0, -1)
           .find((line) => pattern.test(line));
-      await until(`a line matches ${pattern}`, () => findLine() !== undefined || exit !== null, {
+      await until(() => findLine() !== undefined || exit !== null, {
         timeoutMs,
+        message: `a line matches ${pattern}`,
       }).catch(describeOutput);
       return findLine() ?? describeOutput(new Error(`It ended before a line matched ${pattern}.`));
     },
     waitForExit: (timeoutMs = 30_000) =>
-      until(`process ${pid} ends`, () => exit, { timeoutMs }).catch(describeOutput),
+      until(() => exit, { timeoutMs, message: `process ${pid} ends` }).catch(describeOutput),
   };
 }

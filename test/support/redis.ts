@@ -83,10 +83,11 @@ export async function startOwnRedis(options: readonly string[] = []): Promise<Ow
   ];
   const start = async (): Promise<TestProcess> => {
     const child = startProcess(program, args);
-    await until(`Redis answers on port ${port}`, () => {
+    const ready = () => {
       if (child.hasExited()) throw new Error(`redis-server ended:\n${child.output()}`);
       return answersPing(port);
-    });
+    };
+    await until(ready, { message: `Redis answers on port ${port}` });
     return child;
   };
   let child = await start();

@@ -1,34 +1,35 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface UntilOptions {
-  /** Default 10 s. */
-  readonly timeoutMs?: number;
-  /** Default 25 ms. */
-  readonly pollMs?: number;
+  /** Milliseconds before giving up; default 10,000. */
+  timeoutMs?: number;
+  /** Milliseconds between two looks; default 25. */
+  everyMs?: number;
+  /** What was waited for; a function is asked at the end, so it can tell the last state. */
+  message?: string | (() => string);
 }
 
 /**
- * Asks `probe` until it gives something truthy and returns that. A probe that throws is asked again;
- * its last error is the cause of the failure that says `what` was waited for.
+ * Looks until `predicate` gives something truthy, and gives that. Throws when the time is up; a
+ * predicate that throws counts as "not yet", and its last error becomes the cause.
  */
 export async function until<T>(
-  what: string,
-  probe: () => T | Promise<T>,
-  options: UntilOptions = {},
-): Promise<Exclude<T, false | 0 | '' | null | undefined>> {
-  const timeoutMs = options.timeoutMs ?? 10_000;
+  predicate: () => T | Promise<T>,
+  { timeoutMs = 10_000, everyMs = 25, message = 'the condition' }: UntilOptions = {},
+): Promise<NonNullable<T>> {
   const deadline = performance.now() + timeoutMs;
+  let cause: unknown;
   for (;;) {
-    let cause: unknown;
     try {
-      const answer = await probe();
-      if (answer) return answer as Exclude<T, false | 0 | '' | null | undefined>;
+      cause = undefined;
+      const value = await predicate();
+      if (value) return value;
     } catch (error) {
       cause = error;
     }
-    if (performance.now() > deadline) {
-      throw new Error(`Waited ${timeoutMs} ms in vain until ${what}.`, { cause });
-    }
-    await sleep(options.pollMs ?? 25);
+    if (performance.now() >= deadline) break;
+    await sleep(everyMs);
   }
+  const what = typeof message === 'string' ? message : message();
+  throw new Error(`Waited ${timeoutMs} ms in vain for: ${what}`, { cause });
 }
