@@ -150,7 +150,7 @@ function handle(server: Server, port: number, adopted: boolean, use: ServerUse):
   let stopping: Promise<void> | null = null;
   const stop = async (): Promise<void> => {
     const isLast = await use.release();
-    if (isLast) await stopServer(server.layout, server.binaries, server.identity);
+    if (isLast) await stopServer(server.layout);
     await use.close();
   };
   return {
