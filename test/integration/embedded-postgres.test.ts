@@ -1,9 +1,22 @@
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  cp,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findBinaries, locatePackage } from '../../src/main/embedded/binaries.ts';
+import { chooseIdentity } from '../../src/main/embedded/identity.ts';
 import {
   type EmbeddedPostgres,
   findEmbeddedPostgres,
@@ -128,11 +141,14 @@ describe('the embedded PostgreSQL', () => {
   });
 
   it('starts over a postmaster.pid whose number is now a foreign process', async () => {
-    const lines = [process.pid, dataDir, 0, 1, '', '127.0.0.1', '  1 1', 'ready   '];
+    // Not this process: PostgreSQL takes its own parent's number for an old one of its own.
+    const foreign = startProcess('sleep', ['60']);
+    const lines = [foreign.pid, dataDir, 0, 1, '', '127.0.0.1', '  1 1', 'ready   '];
     await writeFile(inData('postmaster.pid'), `${lines.join('\n')}\n`);
     const server = await start();
     expect(await query(server.url, 'SELECT n FROM kept WHERE n = 1')).toEqual([{ n: 1 }]);
     await server.stop();
+    foreign.kill('SIGKILL');
   });
 
   it('goes on for the other user although that one lost its connection for a moment', async () => {
@@ -198,6 +214,37 @@ describe('a first start', () => {
     expect(await findUnfinished()).toEqual([]);
     await Promise.all(servers.map((server) => server.stop()));
     expect(await findEmbeddedPostgres(fresh)).toBeNull();
+  });
+});
+
+describe("PostgreSQL's programs", () => {
+  it('are copied to where the server can run them, and a copy that others can write to is not run', async () => {
+    const top = await mkdtemp(path.join(tmpdir(), 'sluice-embedded-'));
+    await chmod(top, 0o755);
+    // Closed to another user, read-only for this one, and as npm unpacks it: without links.
+    const closed = path.join(top, 'closed');
+    const original = locatePackage();
+    const source = { native: path.join(closed, 'native'), version: original.version };
+    await mkdir(closed, { mode: 0o700 });
+    await cp(original.native, source.native, {
+      recursive: true,
+      filter: async (file) => !file.endsWith('.a') && !(await lstat(file)).isSymbolicLink(),
+    });
+    await chmod(path.join(source.native, 'lib'), 0o555);
+    const folder = path.join(top, 'open');
+    const identity = await chooseIdentity(folder);
+
+    const one = await findBinaries(identity, source, [folder]);
+    const other = await findBinaries(identity, source, [folder]);
+    const copy = path.join(folder, `postgres-${source.version}`);
+    expect(one).toEqual({ bin: path.join(copy, 'bin'), major: '18' });
+    expect(other).toEqual(one);
+    expect(await readdir(folder)).toEqual([path.basename(copy)]);
+
+    await chmod(copy, 0o777);
+    await expect(findBinaries(identity, source, [folder])).rejects.toThrow('Set DATABASE_URL');
+    await chmod(path.join(source.native, 'lib'), 0o755);
+    await rm(top, { recursive: true, force: true });
   });
 });
 

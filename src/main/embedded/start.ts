@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ServerUse, serverAnswers, useServer } from '../../store/server-use.ts';
-import { type Binaries, findBinaries } from './binaries.ts';
+import { type Binaries, copyFolders, findBinaries, locatePackage } from './binaries.ts';
 import {
   type ClusterSecrets,
   databaseName,
@@ -62,7 +62,11 @@ export async function startEmbeddedPostgres(
   const settings = options.settings ?? {};
   const layout = layoutOf(options.dataDir);
   const identity = await chooseIdentity(layout.data);
-  const binaries = await findBinaries(identity, layout.folder);
+  const binaries = await findBinaries(
+    identity,
+    locatePackage(),
+    copyFolders(identity, layout.folder),
+  );
   const isDurable = settings.fsync !== 'off';
   const secrets = await ensureDataDirectory(layout, binaries, identity, isDurable);
   const server = { layout, binaries, identity, secrets, settings };
