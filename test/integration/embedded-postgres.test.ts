@@ -228,7 +228,8 @@ describe("PostgreSQL's programs", () => {
     await mkdir(closed, { mode: 0o700 });
     await cp(original.native, source.native, {
       recursive: true,
-      filter: async (file) => !file.endsWith('.a') && !(await lstat(file)).isSymbolicLink(),
+      filter: async (file) =>
+        !/\.a$|\/share$|\/lib\/postgresql$/.test(file) && !(await lstat(file)).isSymbolicLink(),
     });
     await chmod(path.join(source.native, 'lib'), 0o555);
     const folder = path.join(top, 'open');
