@@ -10,12 +10,13 @@ import { newestGate, type Schedule } from './schedule.ts';
  * To be asked before `unpause`.
  */
 export function missedWhilePaused(schedule: Schedule, now: Instant): readonly DataInterval[] {
-  if (!newestGate(schedule).paused) return [];
+  const { pausedSince } = newestGate(schedule);
+  if (pausedSince === null) return [];
   const { cadences, gates } = schedule;
-  const firstOfPause = gates.findLastIndex((gate) => !gate.paused) + 1;
   const ranges: DataInterval[] = [];
-  gates.slice(firstOfPause).forEach((gate, index) => {
-    const until = gates[firstOfPause + index + 1]?.since ?? now;
+  gates.forEach((gate, index) => {
+    if (gate.pausedSince !== pausedSince) return;
+    const until = gates[index + 1]?.since ?? now;
     const from = Math.max(gate.since, (gate.startAt ?? Number.NEGATIVE_INFINITY) - 1);
     const firstTick = tickAfter(cadences, from);
     const upTo = Math.min(until, now, gate.endAt ?? Number.POSITIVE_INFINITY);

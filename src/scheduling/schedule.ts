@@ -16,7 +16,8 @@ import {
 /** Whether ticks run: in force for ticks strictly after `since`. */
 export interface Gate {
   readonly since: Instant;
-  readonly paused: boolean;
+  /** When the pause in force began; null is not paused. Two pauses without a tick between differ. */
+  readonly pausedSince: Instant | null;
   /** Ticks before this do not run; null is no bound. Microseconds round up (`ceilInstant`). */
   readonly startAt: Instant | null;
   /** Ticks after this do not run; null is no bound. Microseconds are cut (`floorInstant`). */
@@ -56,7 +57,7 @@ export function openSchedule(settings: Settings, now: Instant): Schedule {
   const cadences: CadenceHistory = [{ since: null, cadence }];
   return {
     cadences,
-    gates: [{ since: now, paused, startAt, endAt }],
+    gates: [{ since: now, pausedSince: paused ? now : null, startAt, endAt }],
     openIntervalStart: tickAtOrBefore(cadences, now),
     nextTickAt: tickAfter(cadences, now),
   };
@@ -64,8 +65,9 @@ export function openSchedule(settings: Settings, now: Instant): Schedule {
 
 /** The newest settings, as a reader of the export sees them. */
 export function settingsOf(schedule: Schedule): Settings {
-  const { paused, startAt, endAt } = newestGate(schedule);
-  return { cadence: newestCadence(schedule.cadences), paused, startAt, endAt };
+  const { pausedSince, startAt, endAt } = newestGate(schedule);
+  const cadence = newestCadence(schedule.cadences);
+  return { cadence, paused: pausedSince !== null, startAt, endAt };
 }
 
 /**
@@ -91,12 +93,13 @@ export function changeCadence(schedule: Schedule, cadence: Cadence, now: Instant
 
 /** Ticks after `now` are not run. Without effect on a paused export. */
 export function pause(schedule: Schedule, now: Instant): Schedule {
-  return changeGate(schedule, { paused: true }, now);
+  if (newestGate(schedule).pausedSince !== null) return schedule;
+  return changeGate(schedule, { pausedSince: changeTime(schedule, now) }, now);
 }
 
 /** Ticks after `now` run again. What was missed is told by `missedWhilePaused`, asked before. */
 export function unpause(schedule: Schedule, now: Instant): Schedule {
-  return changeGate(schedule, { paused: false }, now);
+  return changeGate(schedule, { pausedSince: null }, now);
 }
 
 /** New bounds for ticks after `now`. A `startAt` in the past fires nothing for the past. */
@@ -104,6 +107,7 @@ export function changeWindow(schedule: Schedule, window: Partial<Window>, now: I
   return changeGate(schedule, window, now);
 }
 
+/** The gate that undecided ticks of the future come under. */
 export function newestGate(schedule: Schedule): Gate {
   return schedule.gates.at(-1) ?? schedule.gates[0];
 }
@@ -114,8 +118,7 @@ function changeGate(
   now: Instant,
 ): Schedule {
   const newest = newestGate(schedule);
-  // A clock that went back must not date a change before ticks that are decided.
-  const since = Math.max(now, newest.since, schedule.openIntervalStart);
+  const since = changeTime(schedule, now);
   const next: Gate = { ...newest, ...change, since };
   if (sameGate(newest, next)) return schedule;
   const [first, ...rest] = schedule.gates;
@@ -130,8 +133,13 @@ function changeGate(
   return { ...schedule, gates: [...schedule.gates, next] };
 }
 
+/** A clock that went back must not date a change before ticks that are decided, or other changes. */
+function changeTime(schedule: Schedule, now: Instant): Instant {
+  return Math.max(now, newestGate(schedule).since, schedule.openIntervalStart);
+}
+
 function sameGate(a: Gate, b: Gate): boolean {
-  return a.paused === b.paused && a.startAt === b.startAt && a.endAt === b.endAt;
+  return a.pausedSince === b.pausedSince && a.startAt === b.startAt && a.endAt === b.endAt;
 }
 
 function sameCadence(a: Cadence, b: Cadence): boolean {
