@@ -33,7 +33,6 @@ const words: ReadonlyMap<string, string> = new Map([
   ['JsonSerializeExpr', 'JSON_SERIALIZE'],
   ['JsonIsPredicate', 'IS JSON'],
   ['NamedArgExpr', 'named argument'],
-  ['CurrentOfExpr', 'CURRENT OF'],
   ['MergeSupportFunc', 'MERGE_ACTION'],
   ['MultiAssignRef', 'assignment'],
   ['A_Star', '*'],
@@ -93,7 +92,7 @@ export function onlyFields(
   for (const name of Object.keys(fields)) {
     if (name === 'location' || known.includes(name)) continue;
     const construct = wordsFor(`${tag}.${name}`);
-    throw new Refusal(construct, offset, `A query cannot use this: ${construct}.`);
+    throw new Refusal(construct, offset, `A query cannot hold this: ${construct}.`);
   }
 }
 

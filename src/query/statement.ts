@@ -79,11 +79,19 @@ function refuseClause(name: string, select: Fields, tokens: Tokens): void {
 /** At the keyword, as most clauses do not say where they begin; else at the first part that does. */
 function refuseAt(construct: string, keyword: string, node: unknown, tokens: Tokens): Refusal {
   const [word] = keyword.toLowerCase().split(' ');
-  const token = tokens.find(
+  const matching = tokens.filter(
     ({ text, keywordKind }) => keywordKind > 0 && text.toLowerCase() === word,
   );
+  const token = matching.find(({ start }) => depthAt(start, tokens) === 0) ?? matching[0];
   const offset = token?.start ?? firstOffset(node) ?? 0;
-  return new Refusal(construct, offset, `A query cannot use this: ${construct}.`);
+  return new Refusal(construct, offset, `A query cannot hold this: ${construct}.`);
+}
+
+/** Parentheses that are open there: FOR of FOR UPDATE is not the one in SUBSTRING(… FOR 2). */
+function depthAt(offset: number, tokens: Tokens): number {
+  return tokens
+    .filter(({ start }) => start < offset)
+    .reduce((depth, { text }) => depth + (text === '(' ? 1 : text === ')' ? -1 : 0), 0);
 }
 
 function readFrom(fromClause: unknown, tokens: Tokens, model: Model): Scope {

@@ -87,7 +87,8 @@ function readType(typeName: unknown, offset: number): CastType {
   const allowed = typeof name === 'string' && more.length === 0 ? castTypes.get(name) : undefined;
   const bounds = listOf(typeName.arrayBounds);
   if (!allowed || typeof name !== 'string' || bounds.length > 1) {
-    const construct = `type ${names.join('.')}${'[]'.repeat(bounds.length)}`;
+    const written = [name, ...more].join('.');
+    const construct = `type ${written}${'[]'.repeat(bounds.length)}`;
     throw new Refusal(construct, place, `${construct} is not one of those a query can cast to.`);
   }
   const modifiers = listOf(typeName.typmods).map((node) => readModifier(node, name, place));

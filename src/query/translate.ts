@@ -77,7 +77,7 @@ export function translateExpression(
   const translator = translators.get(tagged.tag);
   if (!translator) {
     const construct = wordsFor(tagged.tag);
-    throw new Refusal(construct, offset, `A query cannot use this: ${construct}.`);
+    throw new Refusal(construct, offset, `A query cannot hold this: ${construct}.`);
   }
   const part = (child: unknown) => translateExpression(child, scope, budget, offset, depth + 1);
   return translator(tagged, { scope, offset, part });
