@@ -42,7 +42,9 @@ const isWholeNumber = (argument: Expression | undefined): boolean =>
 
 /** Where the second argument is text, PostgreSQL takes it as a regular expression. */
 function refuseSubstring([, ...positions]: readonly Expression[]): string | null {
-  return positions.every(isWholeNumber) ? null : 'takes whole numbers as positions; use substr';
+  const isPosition = (argument: Expression) =>
+    isWholeNumber(argument) || (argument.kind === 'cast' && argument.type.name === 'int4');
+  return positions.every(isPosition) ? null : 'takes whole numbers as positions; use substr';
 }
 
 function refusePadding([, length]: readonly Expression[]): string | null {

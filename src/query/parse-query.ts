@@ -6,7 +6,7 @@ import { printExpression, queryDialect, quoteNameIfNeeded } from './print.ts';
 import { type Problem, Refusal } from './problem.ts';
 import { readSelect, type Select } from './statement.ts';
 import { type Budget, newBudget, translateExpression } from './translate.ts';
-import { isStar } from './translate-column.ts';
+import { checkName, isStar } from './translate-column.ts';
 
 /** One column of the result. */
 export interface Output {
@@ -109,6 +109,7 @@ function readTarget(
   }
   const expression = translateExpression(val, scope, budget, offset);
   const output = typeof name === 'string' ? name : naturalName(expression);
+  if (output !== null) checkName(output, offset);
   if (output !== null) return { offset, read: [{ name: output, expression }] };
   const message = 'This column has no name of its own; add AS and a name.';
   throw new Refusal('column without a name', offset, message);

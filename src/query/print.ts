@@ -101,7 +101,11 @@ function printType({ name, modifiers, array }: CastType, dialect: Dialect): stri
 /** A literal that is read back the same whatever standard_conforming_strings says. */
 export function quoteText(text: string): string {
   const quoted = `'${text.replaceAll("'", "''")}'`;
-  return text.includes('\\') ? `E${quoted.replaceAll('\\', '\\\\')}` : quoted;
+  const escaped = quoted.replace(/[\\\p{Cc}]/gu, (character) => {
+    if (character === '\\') return '\\\\';
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
+  return escaped === quoted ? quoted : `E${escaped}`;
 }
 
 export function quoteName(name: string): string {

@@ -21,6 +21,7 @@ export function translateColumn(node: TaggedNode, offset: number, scope: Scope):
   if (names.includes(null)) {
     throw new Refusal('*', offset, 'A star stands alone in the SELECT list, in no expression.');
   }
+  for (const part of names) checkName(part ?? '', offset);
   const [name, ...path] = withoutQualifier(
     names.filter((part) => part !== null),
     scope,
@@ -36,6 +37,12 @@ export function translateColumn(node: TaggedNode, offset: number, scope: Scope):
     );
   }
   return { kind: 'json', column: name, path };
+}
+
+/** Names end up in files and in the normalised text, where a control character would be lost. */
+export function checkName(name: string, offset: number): void {
+  if (!/\p{Cc}/u.test(name)) return;
+  throw new Refusal('control character', offset, 'A name cannot hold a control character.');
 }
 
 /** Whether a column reference is a bare star, `*` or `events.*`. */
