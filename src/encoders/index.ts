@@ -1,12 +1,11 @@
 import type { Column } from '../domain/row-block.ts';
+import { csv } from './csv/definition.ts';
 import type { Compression, EncoderDefinition, FileEncoder, FileFormat } from './encoder.ts';
 import { jsonLines } from './jsonlines/definition.ts';
+import { parquet } from './parquet/definition.ts';
 
 /** Every file format, in the order in which the API names them. */
-export const encoders: readonly EncoderDefinition[] = [
-  jsonLines,
-  // parquet/definition.ts stands here last.
-];
+export const encoders: readonly EncoderDefinition[] = [jsonLines, csv, parquet];
 
 const suffixes: Readonly<Record<string, string>> = { gzip: '.gz', brotli: '.br', zstd: '.zst' };
 
