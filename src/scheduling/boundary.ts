@@ -1,0 +1,89 @@
+/**
+ * Where ticks lie (contract, section 3). `hour` and `every N minutes`: multiples since the Unix
+ * epoch. `day` and `week`: one label a local date, at the offset hour; the boundary is the first
+ * instant whose wall clock shows the label or later. So a label in a gap moves to the first instant
+ * that exists, one in a fold is the first of the two, and labels of a date that a zone left out
+ * fall together into one boundary: bounds are shared and no interval is empty.
+ */
+
+import type { Cadence, Interval } from '../domain/cadence.ts';
+import type { Instant } from '../domain/time.ts';
+import { firstInstantAt, offsetAt } from './zone-offset.ts';
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
+const weekMs = 7 * dayMs;
+
+/** 1970-01-01 was a Thursday; the first Sunday came three days later. */
+const firstSundayMs = 3 * dayMs;
+
+/** The length of an interval where no clock is changed, in milliseconds. */
+export function nominalMs(interval: Interval): number {
+  switch (interval) {
+    case 'hour':
+      return hourMs;
+    case 'day':
+      return dayMs;
+    case 'week':
+      return weekMs;
+    default:
+      return Number(interval.split(' ')[1]) * minuteMs;
+  }
+}
+
+/** The latest boundary at or before `instant`. */
+export function boundaryAtOrBefore(cadence: Cadence, instant: Instant): Instant {
+  const step = nominalMs(cadence.interval);
+  return isLocal(cadence)
+    ? boundaryOfLabel(cadence, lastLabelAt(cadence, instant))
+    : Math.floor(instant / step) * step;
+}
+
+/** The first boundary strictly after `instant`. */
+export function nextBoundary(cadence: Cadence, instant: Instant): Instant {
+  const step = nominalMs(cadence.interval);
+  return isLocal(cadence)
+    ? boundaryOfLabel(cadence, lastLabelAt(cadence, instant) + step)
+    : Math.floor(instant / step) * step + step;
+}
+
+/** The latest boundary strictly before `instant`. */
+export function previousBoundary(cadence: Cadence, instant: Instant): Instant {
+  return boundaryAtOrBefore(cadence, instant - 1);
+}
+
+/** How many boundaries lie in (after, upTo]; 0 where the range is empty. */
+export function countBoundaries(cadence: Cadence, after: Instant, upTo: Instant): number {
+  if (upTo <= after) return 0;
+  const step = nominalMs(cadence.interval);
+  if (!isLocal(cadence)) return Math.floor(upTo / step) - Math.floor(after / step);
+  let count = 0;
+  for (let at = nextBoundary(cadence, after); at <= upTo; at = nextBoundary(cadence, at)) {
+    count += 1;
+  }
+  return count;
+}
+
+function isLocal(cadence: Cadence): boolean {
+  return cadence.interval === 'day' || cadence.interval === 'week';
+}
+
+/** A label is a local date and hour, written as milliseconds as if it were UTC. */
+function boundaryOfLabel(cadence: Cadence, label: number): Instant {
+  return firstInstantAt(cadence.timezone, label);
+}
+
+/** The latest label whose boundary is at or before `instant`. */
+function lastLabelAt(cadence: Cadence, instant: Instant): number {
+  const step = nominalMs(cadence.interval);
+  const phase =
+    (cadence.offsetHour ?? 0) * hourMs +
+    (cadence.interval === 'week' ? firstSundayMs + (cadence.offsetDay ?? 0) * dayMs : 0);
+  const local = instant + offsetAt(cadence.timezone, instant);
+  let label = Math.floor((local - phase) / step) * step + phase;
+  // In a fold the wall clock shows an earlier time than the label it has already passed; and a date
+  // that was left out gives the next label the same boundary.
+  while (boundaryOfLabel(cadence, label + step) <= instant) label += step;
+  return label;
+}

@@ -1,0 +1,76 @@
+/**
+ * The cadences of one export over all time. A change of interval, zone or offset begins at a
+ * boundary of the cadence before it, so the ticks of the whole history tile time: an interval that
+ * ran once has the same bounds whenever it is asked for again.
+ */
+
+import type { Cadence } from '../domain/cadence.ts';
+import type { Instant } from '../domain/time.ts';
+import { boundaryAtOrBefore, countBoundaries, nextBoundary } from './boundary.ts';
+
+/** A cadence and the tick it begins at; null is the first one, which has no beginning. */
+export interface CadenceEra {
+  readonly since: Instant | null;
+  readonly cadence: Cadence;
+}
+
+/** Oldest first, `since` rising. Plain JSON. */
+export type CadenceHistory = readonly [CadenceEra, ...CadenceEra[]];
+
+/** The era that the interval holding `instant` belongs to. */
+export function eraAt(history: CadenceHistory, instant: Instant): CadenceEra {
+  return history[eraIndexAt(history, instant)] ?? history[0];
+}
+
+/** The newest cadence: the one in force, or about to be at the next tick. */
+export function newestCadence(history: CadenceHistory): Cadence {
+  return (history.at(-1) ?? history[0]).cadence;
+}
+
+/** The first tick strictly after `instant`. */
+export function tickAfter(history: CadenceHistory, instant: Instant): Instant {
+  const index = eraIndexAt(history, instant);
+  const next = nextBoundary((history[index] ?? history[0]).cadence, instant);
+  return Math.min(next, endOfEra(history, index));
+}
+
+/** The latest tick at or before `instant`. */
+export function tickAtOrBefore(history: CadenceHistory, instant: Instant): Instant {
+  const era = eraAt(history, instant);
+  return Math.max(boundaryAtOrBefore(era.cadence, instant), startOfEra(era));
+}
+
+/** The latest tick strictly before `instant`. */
+export function tickBefore(history: CadenceHistory, instant: Instant): Instant {
+  return tickAtOrBefore(history, instant - 1);
+}
+
+/** How many ticks lie in (after, upTo]. Arithmetic for UTC cadences, a walk for local ones. */
+export function countTicks(history: CadenceHistory, after: Instant, upTo: Instant): number {
+  let count = 0;
+  history.forEach((era, index) => {
+    const end = endOfEra(history, index);
+    const from = Math.max(after, startOfEra(era));
+    // The tick that ends an era is counted by itself: new zone data may have moved the boundary.
+    if (end <= upTo && end > from) {
+      count += countBoundaries(era.cadence, from, end - 1) + 1;
+    } else {
+      count += countBoundaries(era.cadence, from, Math.min(upTo, end));
+    }
+  });
+  return count;
+}
+
+function eraIndexAt(history: CadenceHistory, instant: Instant): number {
+  let index = history.length - 1;
+  while (index > 0 && startOfEra(history[index]) > instant) index -= 1;
+  return index;
+}
+
+function startOfEra(era: CadenceEra | undefined): Instant {
+  return era?.since ?? Number.NEGATIVE_INFINITY;
+}
+
+function endOfEra(history: CadenceHistory, index: number): Instant {
+  return history[index + 1]?.since ?? Number.POSITIVE_INFINITY;
+}

@@ -1,0 +1,32 @@
+/** What an unpause with `{"backfill": true}` exports. */
+
+import type { DataInterval, Instant } from '../domain/time.ts';
+import { tickAfter, tickAtOrBefore, tickBefore } from './cadence-history.ts';
+import { newestGate, type Schedule } from './schedule.ts';
+
+/**
+ * The intervals whose ticks fell due in the pause that lasts at `now` and would have run but for
+ * it, joined to as few ranges as they make, oldest first. Empty for an export that is not paused.
+ * To be asked before `unpause`.
+ */
+export function missedWhilePaused(schedule: Schedule, now: Instant): readonly DataInterval[] {
+  if (!newestGate(schedule).paused) return [];
+  const { cadences, gates } = schedule;
+  const firstOfPause = gates.findLastIndex((gate) => !gate.paused) + 1;
+  const ranges: DataInterval[] = [];
+  gates.slice(firstOfPause).forEach((gate, index) => {
+    const until = gates[firstOfPause + index + 1]?.since ?? now;
+    const from = Math.max(gate.since, (gate.startAt ?? Number.NEGATIVE_INFINITY) - 1);
+    const firstTick = tickAfter(cadences, from);
+    const upTo = Math.min(until, now, gate.endAt ?? Number.POSITIVE_INFINITY);
+    if (firstTick > upTo) return;
+    const range = { start: tickBefore(cadences, firstTick), end: tickAtOrBefore(cadences, upTo) };
+    const last = ranges.at(-1);
+    if (last !== undefined && last.end === range.start) {
+      ranges[ranges.length - 1] = { start: last.start, end: range.end };
+    } else {
+      ranges.push(range);
+    }
+  });
+  return ranges;
+}

@@ -1,0 +1,100 @@
+/** From the names and numbers of a request to a cadence, or to what is wrong with them. */
+
+import { type Cadence, type Interval, intervals } from '../domain/cadence.ts';
+import { nominalMs } from './boundary.ts';
+import { isTimezone } from './zone-offset.ts';
+
+/** What a request said. A field that is absent keeps the current value, or takes its default. */
+export interface CadenceInput {
+  readonly interval?: string | undefined;
+  readonly timezone?: string | undefined;
+  readonly offsetDay?: number | null | undefined;
+  readonly offsetHour?: number | null | undefined;
+}
+
+/** One fault, in the API's own words: `field` and `code` are those of the error body. */
+export interface CadenceProblem {
+  readonly field: 'interval' | 'timezone' | 'offset_day' | 'offset_hour';
+  readonly code: 'required' | 'invalid_choice' | 'invalid_input' | 'min_value' | 'max_value';
+  readonly detail: string;
+}
+
+export type ParsedCadence =
+  | { readonly ok: true; readonly cadence: Cadence }
+  | { readonly ok: false; readonly problems: readonly CadenceProblem[] };
+
+/** The interval of that name, or null. */
+export function parseInterval(name: string): Interval | null {
+  return intervals.find((interval) => interval === name) ?? null;
+}
+
+/**
+ * Checks all fields and reports every fault at once.
+ *
+ * An offset that the interval does not take is a fault where the request says it, and is dropped
+ * where it was only inherited from `current`. A missing offset is 0. The zone is kept for every
+ * interval: where it does not move boundaries, it is still the zone a preview is shown in.
+ *
+ * @param minIntervalMinutes the shortest interval this installation allows
+ * @param current the cadence that a partial update starts from
+ */
+export function parseCadence(
+  input: CadenceInput,
+  minIntervalMinutes: number,
+  current?: Cadence,
+): ParsedCadence {
+  const problems: CadenceProblem[] = [];
+  const report = (
+    field: CadenceProblem['field'],
+    code: CadenceProblem['code'],
+    detail: string,
+  ): void => {
+    problems.push({ field, code, detail });
+  };
+
+  const name = input.interval ?? current?.interval;
+  const interval = name === undefined ? null : parseInterval(name);
+  if (name === undefined) {
+    report('interval', 'required', 'This field is required.');
+  } else if (interval === null) {
+    report('interval', 'invalid_choice', `"${name}" is not one of ${intervals.join(', ')}.`);
+  } else if (input.interval !== undefined && nominalMs(interval) < minIntervalMinutes * 60_000) {
+    report('interval', 'min_value', `The shortest interval here is ${minIntervalMinutes} minutes.`);
+  }
+
+  const timezone = input.timezone ?? current?.timezone ?? 'UTC';
+  if (!isTimezone(timezone)) {
+    report('timezone', 'invalid_choice', `"${timezone}" is not an IANA time zone name.`);
+  }
+
+  const takes = {
+    offset_day: interval === 'week',
+    offset_hour: interval !== null && isLocal(interval),
+  };
+  const offset = (
+    field: 'offset_day' | 'offset_hour',
+    said: number | null | undefined,
+    inherited: number | null | undefined,
+    max: number,
+  ): number | null => {
+    if (said !== undefined && said !== null) {
+      if (!Number.isInteger(said)) report(field, 'invalid_input', 'A whole number is required.');
+      else if (said < 0) report(field, 'min_value', 'Must be at least 0.');
+      else if (said > max) report(field, 'max_value', `Must be at most ${max}.`);
+      else if (interval !== null && !takes[field]) {
+        report(field, 'invalid_input', `The interval "${interval}" takes no ${field}.`);
+      }
+    }
+    if (!takes[field]) return null;
+    return (said === undefined ? inherited : said) ?? 0;
+  };
+  const offsetDay = offset('offset_day', input.offsetDay, current?.offsetDay, 6);
+  const offsetHour = offset('offset_hour', input.offsetHour, current?.offsetHour, 23);
+
+  if (interval === null || problems.length > 0) return { ok: false, problems };
+  return { ok: true, cadence: { interval, timezone, offsetDay, offsetHour } };
+}
+
+function isLocal(interval: Interval): boolean {
+  return interval === 'day' || interval === 'week';
+}

@@ -1,0 +1,78 @@
+/** Which ticks are due, what interval each one closes, and what becomes of it. */
+
+import type { DataInterval, Instant } from '../domain/time.ts';
+import { tickAfter } from './cadence-history.ts';
+import { type Gate, newestGate, type Schedule } from './schedule.ts';
+
+/** `ran`: a run is made for the interval. The others are recorded, and nothing runs. */
+export type TickFate = 'ran' | 'outside_window' | 'paused';
+
+export interface Tick {
+  readonly tickAt: Instant;
+  /** Ends at `tickAt`. */
+  readonly interval: DataInterval;
+  readonly fate: TickFate;
+}
+
+export interface Plan {
+  /** Oldest first. Each is to be recorded in the transaction that stores `schedule`. */
+  readonly ticks: readonly Tick[];
+  readonly schedule: Schedule;
+  /** True where ticks are still due at `now`: plan again, there is no cap but the page. */
+  readonly more: boolean;
+}
+
+/**
+ * Decides every tick at or before `now`, at most `limit` of them. A `now` before the last plan's
+ * decides nothing, so a clock that goes back makes no duplicate.
+ */
+export function planTicks(schedule: Schedule, now: Instant, limit: number): Plan {
+  const ticks: Tick[] = [];
+  let { openIntervalStart, nextTickAt } = schedule;
+  while (nextTickAt <= now && ticks.length < limit) {
+    const interval = { start: openIntervalStart, end: nextTickAt };
+    ticks.push({ tickAt: nextTickAt, interval, fate: fateOf(schedule, nextTickAt) });
+    openIntervalStart = nextTickAt;
+    nextTickAt = tickAfter(schedule.cadences, nextTickAt);
+  }
+  if (ticks.length === 0) return { ticks, schedule, more: nextTickAt <= now };
+  const planned = dropSpentGates({ ...schedule, openIntervalStart, nextTickAt });
+  return { ticks, schedule: planned, more: nextTickAt <= now };
+}
+
+/** What becomes of a tick: the window is asked first, then the pause. */
+export function fateOf(schedule: Schedule, tickAt: Instant): TickFate {
+  const gate = schedule.gates[gateIndexFor(schedule, tickAt)] ?? schedule.gates[0];
+  if (!isInWindow(gate, tickAt)) return 'outside_window';
+  return gate.paused ? 'paused' : 'ran';
+}
+
+/** The first undecided tick that will run as things stand, or null where none will. */
+export function nextRunAt(schedule: Schedule): Instant | null {
+  const { cadences, nextTickAt } = schedule;
+  if (fateOf(schedule, nextTickAt) === 'ran') return nextTickAt;
+  const gate = newestGate(schedule);
+  if (gate.paused) return null;
+  const from = Math.max(nextTickAt - 1, gate.since, (gate.startAt ?? nextTickAt) - 1);
+  const tickAt = tickAfter(cadences, from);
+  return isInWindow(gate, tickAt) ? tickAt : null;
+}
+
+function isInWindow(gate: Gate, tickAt: Instant): boolean {
+  const { startAt, endAt } = gate;
+  return (startAt === null || startAt <= tickAt) && (endAt === null || tickAt <= endAt);
+}
+
+function gateIndexFor(schedule: Schedule, tickAt: Instant): number {
+  const index = schedule.gates.findLastIndex((gate) => gate.since < tickAt);
+  return Math.max(index, 0);
+}
+
+/** Keeps what undecided ticks need, and the whole of a pause that still lasts. */
+function dropSpentGates(schedule: Schedule): Schedule {
+  const { gates } = schedule;
+  const firstOfPause = gates.findLastIndex((gate) => !gate.paused) + 1;
+  const keepFrom = Math.min(gateIndexFor(schedule, schedule.nextTickAt), firstOfPause);
+  const [first, ...rest] = gates.slice(keepFrom);
+  return first === undefined ? schedule : { ...schedule, gates: [first, ...rest] };
+}

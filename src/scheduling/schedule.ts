@@ -1,0 +1,144 @@
+/**
+ * The planner's state of one export, and what each change does to it. Settings are dated: a tick is
+ * decided by what was in force when it came due, however late it is decided. So a change while
+ * nothing planned (the workers were down) never reaches back to ticks that were due before it.
+ */
+
+import type { Cadence } from '../domain/cadence.ts';
+import type { Instant } from '../domain/time.ts';
+import {
+  type CadenceHistory,
+  newestCadence,
+  tickAfter,
+  tickAtOrBefore,
+} from './cadence-history.ts';
+
+/** Whether ticks run: in force for ticks strictly after `since`. */
+export interface Gate {
+  readonly since: Instant;
+  readonly paused: boolean;
+  /** Ticks before this do not run; null is no bound. Microseconds round up (`ceilInstant`). */
+  readonly startAt: Instant | null;
+  /** Ticks after this do not run; null is no bound. Microseconds are cut (`floorInstant`). */
+  readonly endAt: Instant | null;
+}
+
+/** Plain JSON: a store may keep it whole, with `nextTickAt` beside it as the column to index. */
+export interface Schedule {
+  /** Kept for good: backfills cut the past by it. Grows by at most one per interval. */
+  readonly cadences: CadenceHistory;
+  /** Oldest first, `since` rising. Planning drops those that nothing needs any more. */
+  readonly gates: readonly [Gate, ...Gate[]];
+  /** Start of the interval that `nextTickAt` closes. */
+  readonly openIntervalStart: Instant;
+  /** The first tick that is not decided yet; it may lie in the past. */
+  readonly nextTickAt: Instant;
+}
+
+export interface Settings {
+  readonly cadence: Cadence;
+  readonly paused: boolean;
+  readonly startAt: Instant | null;
+  readonly endAt: Instant | null;
+}
+
+export interface Window {
+  readonly startAt: Instant | null;
+  readonly endAt: Instant | null;
+}
+
+/**
+ * The schedule of an export created at `now`. Nothing fires for the past, whatever `startAt` says:
+ * the first tick is the next boundary, and its run covers its whole interval.
+ */
+export function openSchedule(settings: Settings, now: Instant): Schedule {
+  const { cadence, paused, startAt, endAt } = settings;
+  const cadences: CadenceHistory = [{ since: null, cadence }];
+  return {
+    cadences,
+    gates: [{ since: now, paused, startAt, endAt }],
+    openIntervalStart: tickAtOrBefore(cadences, now),
+    nextTickAt: tickAfter(cadences, now),
+  };
+}
+
+/** The newest settings, as a reader of the export sees them. */
+export function settingsOf(schedule: Schedule): Settings {
+  const { paused, startAt, endAt } = newestGate(schedule);
+  return { cadence: newestCadence(schedule.cadences), paused, startAt, endAt };
+}
+
+/**
+ * The interval open at `now` is closed at the old boundary that follows it; the new cadence begins
+ * there. A second change before that boundary replaces the first. Ticks overdue at `now` stay with
+ * the old cadence.
+ */
+export function changeCadence(schedule: Schedule, cadence: Cadence, now: Instant): Schedule {
+  const closesAt =
+    now < schedule.nextTickAt ? schedule.nextTickAt : tickAfter(schedule.cadences, now);
+  const [first, ...rest] = schedule.cadences;
+  const kept: CadenceHistory = [
+    first,
+    ...rest.filter((era) => era.since !== null && era.since < closesAt),
+  ];
+  return {
+    ...schedule,
+    cadences: sameCadence(newestCadence(kept), cadence)
+      ? kept
+      : [...kept, { since: closesAt, cadence }],
+  };
+}
+
+/** Ticks after `now` are not run. Without effect on a paused export. */
+export function pause(schedule: Schedule, now: Instant): Schedule {
+  return changeGate(schedule, { paused: true }, now);
+}
+
+/** Ticks after `now` run again. What was missed is told by `missedWhilePaused`, asked before. */
+export function unpause(schedule: Schedule, now: Instant): Schedule {
+  return changeGate(schedule, { paused: false }, now);
+}
+
+/** New bounds for ticks after `now`. A `startAt` in the past fires nothing for the past. */
+export function changeWindow(schedule: Schedule, window: Partial<Window>, now: Instant): Schedule {
+  return changeGate(schedule, window, now);
+}
+
+export function newestGate(schedule: Schedule): Gate {
+  return schedule.gates.at(-1) ?? schedule.gates[0];
+}
+
+function changeGate(
+  schedule: Schedule,
+  change: Partial<Omit<Gate, 'since'>>,
+  now: Instant,
+): Schedule {
+  const newest = newestGate(schedule);
+  // A clock that went back must not date a change before ticks that are decided.
+  const since = Math.max(now, newest.since, schedule.openIntervalStart);
+  const next: Gate = { ...newest, ...change, since };
+  if (sameGate(newest, next)) return schedule;
+  const [first, ...rest] = schedule.gates;
+  // A gate that no tick came under is replaced: without ticks between, changes do not pile up.
+  if (rest.length > 0 && tickAfter(schedule.cadences, newest.since) > since) {
+    const kept: Schedule = { ...schedule, gates: [first, ...rest.slice(0, -1)] };
+    const replaced: Gate = { ...next, since: newest.since };
+    return sameGate(newestGate(kept), replaced)
+      ? kept
+      : { ...kept, gates: [...kept.gates, replaced] };
+  }
+  return { ...schedule, gates: [...schedule.gates, next] };
+}
+
+function sameGate(a: Gate, b: Gate): boolean {
+  return a.paused === b.paused && a.startAt === b.startAt && a.endAt === b.endAt;
+}
+
+function sameCadence(a: Cadence, b: Cadence): boolean {
+  return (
+    a.interval === b.interval &&
+    a.timezone === b.timezone &&
+    a.offsetDay === b.offsetDay &&
+    a.offsetHour === b.offsetHour
+  );
+}

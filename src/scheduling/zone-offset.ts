@@ -1,0 +1,101 @@
+/**
+ * A zone's offset from UTC as a function of time, from Node's own zone data.
+ *
+ * Asking that data costs microseconds, and ten years of days ask thousands of times. So time is cut
+ * into cells of two days, each asked once, at its ends. What is remembered is a pure function of
+ * zone and cell.
+ */
+
+import { IANAZone } from 'luxon';
+import type { Instant } from '../domain/time.ts';
+
+const hourMs = 3_600_000;
+
+/**
+ * Two changes inside one cell would go unseen. The shortest stay between two changes of any zone
+ * after 1970 is just under seven days (America/Recife in 2000, Asia/Gaza in 2040).
+ */
+const cellMs = 48 * hourMs;
+
+/** No zone has ever been further than this from UTC. */
+const maxOffsetMs = 16 * hourMs;
+
+/** Keeps a long-lived process small: about 22 years of one zone. */
+const maxCellsPerZone = 4096;
+
+interface Cell {
+  readonly beforeMs: number;
+  readonly afterMs: number;
+  /** The first instant of `afterMs`; the end of the cell where nothing changes in it. */
+  readonly changeAt: Instant;
+}
+
+const cellsOfZones = new Map<string, Map<number, Cell>>();
+
+/** True for a name of the IANA database; false for fixed offsets such as `+05:00`. */
+export function isTimezone(name: string): boolean {
+  return /^[A-Za-z]/.test(name) && IANAZone.isValidZone(name);
+}
+
+/** Local time minus UTC at `instant`, in milliseconds. */
+export function offsetAt(timezone: string, instant: Instant): number {
+  const cell = cellAt(timezone, Math.floor(instant / cellMs));
+  return instant < cell.changeAt ? cell.beforeMs : cell.afterMs;
+}
+
+/**
+ * The first instant at which the local wall clock shows `localMs` or later. In a fold that is the
+ * first of the two; in a gap, the first instant that exists after it.
+ *
+ * @param localMs a local date and hour, written as milliseconds as if it were UTC
+ */
+export function firstInstantAt(timezone: string, localMs: number): Instant {
+  const lastIndex = Math.floor((localMs + maxOffsetMs) / cellMs);
+  for (let index = Math.floor((localMs - maxOffsetMs) / cellMs); index <= lastIndex; index += 1) {
+    const cell = cellAt(timezone, index);
+    const before = localMs - cell.beforeMs;
+    if (before < cell.changeAt) return Math.max(index * cellMs, before);
+    const after = Math.max(cell.changeAt, localMs - cell.afterMs);
+    if (after < (index + 1) * cellMs) return after;
+  }
+  throw new RangeError(`no instant for local time ${localMs} in ${timezone}`);
+}
+
+function cellAt(timezone: string, index: number): Cell {
+  let cells = cellsOfZones.get(timezone);
+  if (cells === undefined) {
+    cells = new Map();
+    cellsOfZones.set(timezone, cells);
+  }
+  const known = cells.get(index);
+  if (known !== undefined) return known;
+
+  const zone = IANAZone.create(timezone);
+  if (!zone.isValid) throw new RangeError(`unknown timezone ${timezone}`);
+  const start = index * cellMs;
+  const end = start + cellMs;
+  const beforeMs = cells.get(index - 1)?.afterMs ?? lookUp(zone, start);
+  const afterMs = cells.get(index + 1)?.beforeMs ?? lookUp(zone, end);
+  const changeAt = beforeMs === afterMs ? end : findChange(zone, start, end, beforeMs);
+  const cell = { beforeMs, afterMs, changeAt };
+  if (cells.size >= maxCellsPerZone) cells.clear();
+  cells.set(index, cell);
+  return cell;
+}
+
+/** Bisects to the second: zone data changes on whole seconds only. */
+function findChange(zone: IANAZone, start: Instant, end: Instant, beforeMs: number): Instant {
+  let low = start / 1000;
+  let high = end / 1000;
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (lookUp(zone, middle * 1000) === beforeMs) low = middle;
+    else high = middle;
+  }
+  return high * 1000;
+}
+
+/** luxon speaks minutes, with fractions where a zone once had seconds (Africa/Monrovia, 1972). */
+function lookUp(zone: IANAZone, instant: Instant): number {
+  return Math.round(zone.offset(instant) * 60_000);
+}
