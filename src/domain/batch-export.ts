@@ -29,6 +29,8 @@ export interface BatchExport {
   readonly nextTickAt: Timestamp;
   /** Start of the interval that `nextTickAt` closes. */
   readonly openIntervalStart: Timestamp;
+  /** The cadences and gates before the newest settings, as the schedule keeps them; null: none. */
+  readonly scheduleHistory: unknown;
   readonly highWaterMark: Timestamp | null;
   readonly failureStreak: number;
   readonly lastSuccessAt: Timestamp | null;
