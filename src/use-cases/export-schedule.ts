@@ -1,5 +1,6 @@
 import type { BatchExport } from '../domain/batch-export.ts';
 import { ceilInstant, floorInstant, type Timestamp, toTimestamp } from '../domain/time.ts';
+import { nextRunAt } from '../scheduling/plan.ts';
 import type { Schedule, Window } from '../scheduling/schedule.ts';
 import type { StoredSchedule } from '../store/batch-exports.ts';
 
@@ -37,4 +38,10 @@ export function windowOf(startAt: Timestamp | null, endAt: Timestamp | null): Wi
     startAt: startAt === null ? null : ceilInstant(startAt),
     endAt: endAt === null ? null : floorInstant(endAt),
   };
+}
+
+/** The next tick that will run as things stand; null where none will. */
+export function nextRunOf(batchExport: BatchExport): Timestamp | null {
+  const tickAt = nextRunAt(scheduleOf(batchExport));
+  return tickAt === null ? null : toTimestamp(tickAt);
 }
