@@ -58,15 +58,15 @@ create table batch_exports (
   created_at timestamptz not null default clock_timestamp(),
   last_updated_at timestamptz not null default clock_timestamp(),
   deleted_at timestamptz,
-  -- The schedule: the next tick to decide, and the start of the interval it closes.
+  -- The planner's state, whole; the columns above are its newest settings as the API shows them.
+  schedule jsonb not null,
+  -- The next tick to decide, out of the schedule.
   next_tick_at timestamptz not null,
-  open_interval_start timestamptz not null,
   -- End of the unbroken prefix of completed intervals; null before the first.
   high_water_mark timestamptz,
   failure_streak integer not null default 0,
   last_success_at timestamptz,
-  check (end_at is null or start_at is null or end_at > start_at),
-  check (open_interval_start < next_tick_at)
+  check (end_at is null or start_at is null or end_at > start_at)
 );
 create index batch_exports_due on batch_exports (next_tick_at) where deleted_at is null;
 create index batch_exports_by_team on batch_exports (team_id, created_at desc, id desc) where deleted_at is null;
@@ -164,12 +164,12 @@ create table outbox (
   team_id integer not null,
   export_id uuid not null,
   backfill_id uuid,
-  data_interval_end timestamptz not null,
+  data_interval_start timestamptz not null,
   available_at timestamptz not null default now(),
   -- When the queue was last told; null: not yet.
   dispatched_at timestamptz
 );
-create index outbox_pending on outbox (team_id, (backfill_id is not null), data_interval_end)
+create index outbox_pending on outbox (team_id, (backfill_id is not null), data_interval_start)
   where dispatched_at is null;
 create index outbox_available on outbox (available_at) where dispatched_at is null;
 create index outbox_dispatched on outbox (dispatched_at) where dispatched_at is not null;

@@ -1,9 +1,5 @@
 -- Up Migration
 
--- What the schedule needs beyond its newest settings: the cadences and gates before them. Null: the
--- newest settings have always been in force.
-alter table batch_exports add column schedule_history jsonb;
-
 -- Who changed what, and when. `changes` holds before and after, without secrets.
 create table activity (
   id bigint generated always as identity primary key,
@@ -133,4 +129,3 @@ drop trigger log_entries_inserted on log_entries;
 drop trigger log_entries_deleted on log_entries;
 drop function count_log_entries;
 drop index log_entries_by_level;
-alter table batch_exports drop column schedule_history;

@@ -3,7 +3,6 @@ import type { Registry } from 'prom-client';
 import type { DestinationContext, DestinationDefinition } from '../destinations/destination.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/export-rules.ts';
-import type { RunOperations } from '../use-cases/run-operations.ts';
 
 /** All that the API is made of; the composition root fills it. */
 export interface ApiOptions {
@@ -13,7 +12,6 @@ export interface ApiOptions {
   /** Names of the models that can be exported. */
   readonly models: readonly string[];
   readonly checkQuery: ExportRules['checkQuery'];
-  readonly runs: RunOperations;
   readonly metrics: Registry;
   readonly logger: FastifyBaseLogger;
   /** Whether X-Forwarded-* of a proxy in front is honoured. */

@@ -1,4 +1,7 @@
+import type { Agent as HttpAgent } from 'node:http';
+import type { Agent as HttpsAgent } from 'node:https';
 import type { TObject } from 'typebox';
+import type { RetryPolicy } from '../domain/retry-policy.ts';
 
 /** What the destination needs to continue or abort an upload after a crash; JSON, no secret. */
 export interface UploadRef {
@@ -9,11 +12,15 @@ export interface UploadRef {
 
 /** Bytes of one file that are safely at the destination, though not yet readable. */
 export interface UploadProgress extends UploadRef {
-  readonly parts: readonly {
-    readonly number: number;
-    readonly bytes: number;
-    readonly tag: string;
-  }[];
+  /** The unbroken run of parts from the first byte on, in order, numbered from 1. */
+  readonly parts: readonly UploadPart[];
+}
+
+export interface UploadPart {
+  readonly number: number;
+  readonly bytes: number;
+  /** Opaque to all but the destination. */
+  readonly tag: string;
 }
 
 export interface FileOptions {
@@ -25,12 +32,16 @@ export interface FileOptions {
 
 /**
  * One file on its way. Nothing is readable at `key` before `complete`; `abort` leaves nothing
- * behind. `write` resolves once there is room for more (back-pressure), in order.
+ * behind. `write` resolves once there is room for more (back-pressure), in order; `bytes` are free
+ * for reuse then. After a failure each call throws it; `abort` is still due.
  */
 export interface FileWriter {
+  /** Names the upload in the journal. */
+  readonly upload: UploadRef;
   write(bytes: Uint8Array): Promise<void>;
   /** Makes the file readable, whole, at its key. May be called again with the same effect. */
   complete(): Promise<{ readonly etag: string | null }>;
+  /** Stops what is in flight and removes the upload. No effect after `complete`, or again. */
   abort(): Promise<void>;
 }
 
@@ -38,7 +49,9 @@ export interface FileWriter {
 export interface UploadJournal {
   /** Durable before the first byte is sent. */
   started(upload: UploadRef): Promise<void>;
+  /** Never called at once for one upload, and always with more parts than the last time. */
   progressed(upload: UploadProgress): Promise<void>;
+  /** The upload was completed or aborted. Called again where `complete` is. */
   ended(upload: UploadRef): Promise<void>;
 }
 
@@ -48,6 +61,8 @@ export interface CheckStep {
   readonly passed: boolean;
   /** What went wrong and what to do; null where it passed. */
   readonly error: string | null;
+  /** What is weaker than it could be though runs work; null where nothing is. */
+  readonly warning: string | null;
 }
 
 /** The manifest that is in force for an interval as we recorded it; null where there is none. */
@@ -56,8 +71,19 @@ export type ManifestTag = string | null;
 /** An open connection to one export's destination. Throws SluiceError `destination.*` only. */
 export interface Destination {
   createFile(options: FileOptions, journal: UploadJournal): Promise<FileWriter>;
+  /**
+   * Goes on with an upload of an earlier attempt: the next byte written follows the last byte of
+   * `progress`. Throws `destination.upload_lost` where the destination no longer has it.
+   */
+  resumeFile(
+    options: FileOptions,
+    progress: UploadProgress,
+    journal: UploadJournal,
+  ): Promise<FileWriter>;
   /** Aborts an upload that another attempt left behind; an unknown one is no error. */
   abortUpload(upload: UploadRef): Promise<void>;
+  /** Uploads under `prefix` that are neither completed nor aborted, for collecting forgotten ones. */
+  listUploads(prefix: string): AsyncIterable<OpenUpload>;
   /**
    * The commit point: puts the manifest if the one in force is still `expected`, else throws
    * `destination.conflict`. A store that knows no conditional writes puts it unconditionally.
@@ -72,24 +98,51 @@ export interface Destination {
     key: string,
     signal?: AbortSignal,
   ): Promise<{ readonly body: AsyncIterable<Uint8Array>; readonly etag: string | null } | null>;
+  /** Every readable object whose key starts with `prefix`, ascending by key. */
   listFiles(prefix: string): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
+  /** Missing ones are no error. */
   deleteFiles(keys: readonly string[]): Promise<void>;
-  /** The checks of a run, one by one, with a marker object that is removed again. */
+  /**
+   * The checks of a run, one by one, with a marker object that is removed again. Ends with the
+   * first step that fails.
+   */
   test(signal: AbortSignal): Promise<readonly CheckStep[]>;
   close(): Promise<void>;
 }
 
+export interface OpenUpload extends UploadRef {
+  /** Milliseconds since the Unix epoch by the destination's clock, where it tells. */
+  readonly startedAt: number | null;
+}
+
 /** What the installation allows and provides; the same for every export. */
 export interface DestinationContext {
-  /** Endpoints on private addresses that tenants may name, `host` or `host:port`. */
-  readonly allowedPrivateEndpoints: readonly string[];
+  /**
+   * All connections go through these. They keep sockets alive, live as long as the process and
+   * refuse forbidden addresses with SluiceError `destination.endpoint_forbidden`.
+   */
+  readonly httpAgent: HttpAgent;
+  readonly httpsAgent: HttpsAgent;
   readonly allowAmbientCredentials: boolean;
+  /** Where roles are assumed; null for the region's own endpoint at AWS. */
+  readonly stsEndpoint: string | null;
   readonly fileDestinationRoot: string | null;
   /** Bytes of one part before growth, and parts in flight per file. */
   readonly partBytes: number;
   readonly partsInFlight: number;
-  /** An upload that moves no byte for so long has stalled. */
+  /** Parts of one file at most; 10,000 at S3. Part sizes grow so that any size fits. */
+  readonly maxParts: number;
+  readonly connectTimeoutMs: number;
+  /** A request that moves (nearly) no byte for so long has stalled. */
   readonly stallTimeoutMs: number;
+  /** Repeats of a single request within an attempt; the worker repeats whole attempts. */
+  readonly requestRetry: RetryPolicy;
+}
+
+/** Who an export belongs to, as far as a destination must know. */
+export interface DestinationOwner {
+  /** Made per project; a role's trust policy names it, so that no other project can use the role. */
+  readonly externalId: string;
 }
 
 /**
@@ -99,10 +152,17 @@ export interface DestinationContext {
 export interface DestinationDefinition {
   readonly type: string;
   readonly configSchema: TObject;
-  /** Rules that a schema cannot say. Each problem names the property (`aws_secret_access_key`). */
+  /**
+   * Rules that a schema cannot say. Each problem names the property (`aws_secret_access_key`).
+   * `config` has passed the schema; a property that is absent has its default.
+   */
   validate(config: Record<string, unknown>, context: DestinationContext): readonly ConfigProblem[];
-  /** `config` has passed the schema and `validate` and holds its secrets. */
-  open(config: Record<string, unknown>, context: DestinationContext): Destination;
+  /** `config` has passed the schema and `validate` and holds its secrets. Opens no connection. */
+  open(
+    config: Record<string, unknown>,
+    context: DestinationContext,
+    owner: DestinationOwner,
+  ): Destination;
 }
 
 export interface ConfigProblem {

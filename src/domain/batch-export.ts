@@ -1,4 +1,5 @@
 import type { Cadence } from './cadence.ts';
+import type { Schedule } from './schedule.ts';
 import type { Timestamp } from './time.ts';
 
 /** A destination as stored: `config` without its secrets, which are sealed beside it. */
@@ -26,11 +27,7 @@ export interface BatchExport {
   readonly endAt: Timestamp | null;
   readonly createdAt: Timestamp;
   readonly lastUpdatedAt: Timestamp;
-  readonly nextTickAt: Timestamp;
-  /** Start of the interval that `nextTickAt` closes. */
-  readonly openIntervalStart: Timestamp;
-  /** The cadences and gates before the newest settings, as the schedule keeps them; null: none. */
-  readonly scheduleHistory: unknown;
+  readonly schedule: Schedule;
   readonly highWaterMark: Timestamp | null;
   readonly failureStreak: number;
   readonly lastSuccessAt: Timestamp | null;

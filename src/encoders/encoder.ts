@@ -3,6 +3,14 @@ import type { Column, RowBlock } from '../domain/row-block.ts';
 export type FileFormat = 'JSONLines' | 'CSV' | 'Parquet';
 export type Compression = 'gzip' | 'brotli' | 'zstd' | 'snappy' | 'lz4' | null;
 
+/** A row that the format cannot hold as it is; `row` and `column` are indices in its block. */
+export interface RejectedRow {
+  readonly row: number;
+  readonly column: number;
+  /** For the export's owner, without the value. */
+  readonly reason: string;
+}
+
 /**
  * Makes the bytes of one file. `write` and `finish` are called in order, never at once; each
  * resolves to the bytes of the file that became ready, in file order. Bytes may be held back to a
@@ -13,6 +21,11 @@ export interface FileEncoder {
   finish(): Promise<readonly Uint8Array[]>;
   /** Bytes that `write` has taken but not yet given back, roughly; decides when a file is split. */
   readonly heldBytes: number;
+  /**
+   * The rows of the block last given to `write` that are not in the file, by rising row; valid once
+   * that call has resolved. Absent: the format holds every row.
+   */
+  readonly rejected?: readonly RejectedRow[];
 }
 
 export interface EncoderDefinition {

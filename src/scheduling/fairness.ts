@@ -28,6 +28,12 @@ export interface DispatchLimits {
  * here. Within a tenant live runs go before backfills, then the oldest interval. Among tenants with
  * the same number the same order holds. The same arguments give the same answer in any order of
  * `candidates`. O(n log n).
+ *
+ * Small tenants get in at once only while `perTenant` is below what the workers take at a time.
+ *
+ * @param candidates waiting runs. A query that cuts them must cut per export, at the limit of each:
+ *   cut as one list, a flood hides everybody else.
+ * @param inFlight runs that are queued or being worked on
  */
 export function pickFair<Run extends DispatchedRun>(
   candidates: readonly Run[],

@@ -1,16 +1,10 @@
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { Cadence, Interval } from '../domain/cadence.ts';
-import type { Timestamp } from '../domain/time.ts';
+import type { Schedule } from '../domain/schedule.ts';
+import { type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import type { OffsetPage, PageRequest } from './page.ts';
 import { type Reach, reaches, reachValue } from './reach.ts';
-
-/** What is stored of a schedule beside the export's newest settings; the use cases read it. */
-export interface StoredSchedule {
-  readonly history: unknown;
-  readonly nextTickAt: Timestamp;
-  readonly openIntervalStart: Timestamp;
-}
 
 /** Everything of an export that a request can set. */
 export interface BatchExportSettings {
@@ -25,6 +19,7 @@ export interface BatchExportSettings {
   readonly pausedReason: string | null;
   readonly startAt: Timestamp | null;
   readonly endAt: Timestamp | null;
+  readonly schedule: Schedule;
 }
 
 export interface NewBatchExport extends BatchExportSettings {
@@ -49,8 +44,7 @@ const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "des
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
   e.end_at as "endAt", e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
-  e.next_tick_at as "nextTickAt", e.open_interval_start as "openIntervalStart",
-  e.schedule_history as "scheduleHistory", e.high_water_mark as "highWaterMark",
+  e.schedule, e.high_water_mark as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"`;
 
 function toBatchExport(row: Row): BatchExport {
@@ -65,10 +59,10 @@ function toBatchExport(row: Row): BatchExport {
 
 const writable = `name, destination_config, destination_secrets, "interval", timezone, offset_day, offset_hour,
   dsl_query, query_schema, transformations, paused, last_paused_at, paused_reason, start_at, end_at,
-  schedule_history, next_tick_at, open_interval_start`;
+  schedule, next_tick_at`;
 
-function writableValues(settings: BatchExportSettings, schedule: StoredSchedule): unknown[] {
-  const { destination, cadence } = settings;
+function writableValues(settings: BatchExportSettings): unknown[] {
+  const { destination, cadence, schedule } = settings;
   return [
     settings.name,
     JSON.stringify(destination.config),
@@ -85,29 +79,24 @@ function writableValues(settings: BatchExportSettings, schedule: StoredSchedule)
     settings.pausedReason,
     settings.startAt,
     settings.endAt,
-    JSON.stringify(schedule.history),
-    schedule.nextTickAt,
-    schedule.openIntervalStart,
+    JSON.stringify(schedule),
+    toTimestamp(schedule.nextTickAt),
   ];
 }
 
 const placeholders = (from: number, count: number): string =>
   Array.from({ length: count }, (_, index) => `$${from + index}`).join(', ');
 
-export async function insertBatchExport(
-  tx: Sql,
-  created: NewBatchExport,
-  schedule: StoredSchedule,
-): Promise<BatchExport> {
+export async function insertBatchExport(tx: Sql, created: NewBatchExport): Promise<BatchExport> {
   const [row] = await tx.query<Row>(
     `insert into batch_exports as e (id, team_id, model, destination_type, ${writable})
-     values ($1, $2, $3, $4, ${placeholders(5, 18)}) returning ${columns}`,
+     values ($1, $2, $3, $4, ${placeholders(5, 17)}) returning ${columns}`,
     [
       created.id,
       created.teamId,
       created.model,
       created.destination.type,
-      ...writableValues(created, schedule),
+      ...writableValues(created),
     ],
   );
   if (!row) throw new Error('an insert returned no row');
@@ -119,12 +108,11 @@ export async function updateBatchExport(
   tx: Sql,
   id: string,
   settings: BatchExportSettings,
-  schedule: StoredSchedule,
 ): Promise<BatchExport> {
   const [row] = await tx.query<Row>(
-    `update batch_exports e set (${writable}, last_updated_at) = (${placeholders(2, 18)}, clock_timestamp())
+    `update batch_exports e set (${writable}, last_updated_at) = (${placeholders(2, 17)}, clock_timestamp())
       where e.id = $1 returning ${columns}`,
-    [id, ...writableValues(settings, schedule)],
+    [id, ...writableValues(settings)],
   );
   if (!row) throw new Error('an update returned no row');
   return toBatchExport(row);

@@ -9,8 +9,6 @@ export interface Sql {
 export interface Database extends Sql {
   /** Runs `work` in one READ COMMITTED transaction; rolls back if it throws. */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
-  /** The pool itself, for the queue's Postgres backend only. */
-  readonly pool: Pool;
   close(): Promise<void>;
 }
 
@@ -51,6 +49,23 @@ function sqlOf(client: Pick<PoolClient, 'query'>): Sql {
   };
 }
 
+/**
+ * A pool for the queue's Postgres backend, which keeps its tables in a schema of its own and holds
+ * one connection a consumer for LISTEN.
+ */
+export function openQueuePool(options: DatabaseOptions): Pool {
+  const pool = new Pool({
+    connectionString: options.connectionString,
+    application_name: options.applicationName,
+    max: options.maxConnections,
+    connectionTimeoutMillis: 5_000,
+    keepAlive: true,
+    options: '-c search_path=bullmq -c timezone=UTC',
+  });
+  pool.on('error', options.onError);
+  return pool;
+}
+
 /** Opens the pool lazily: a Postgres that is away fails the query, not the start. */
 export function openDatabase(options: DatabaseOptions): Database {
   const pool = new Pool({
@@ -69,7 +84,6 @@ export function openDatabase(options: DatabaseOptions): Database {
   pool.on('error', options.onError);
   return {
     ...sqlOf(pool),
-    pool,
     async transaction(work) {
       const client = await pool.connect();
       let broken: Error | undefined;

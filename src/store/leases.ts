@@ -122,8 +122,8 @@ export async function beginCommit(sql: Sql, lease: Lease, leaseMs: number): Prom
  */
 export async function sweepExpiredLeases(sql: Sql): Promise<number> {
   const rows = await sql.query(
-    `insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_end)
-     select id, team_id, export_id, backfill_id, data_interval_end from runs
+    `insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start)
+     select id, team_id, export_id, backfill_id, data_interval_start from runs
       where status = 'Running' and lease_expires_at < now()
      on conflict do nothing returning run_id`,
   );

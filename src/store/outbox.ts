@@ -1,21 +1,17 @@
-import type { Timestamp } from '../domain/time.ts';
+import type { Instant } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 
-/** A run that waits for an attempt and may start now. */
-export interface WaitingRun {
+/** A run that waits for an attempt, or has one. */
+export interface QueuedRun {
   readonly runId: string;
-  readonly teamId: number;
+  readonly tenantId: number;
   readonly exportId: string;
   readonly backfillId: string | null;
-  readonly intervalEnd: Timestamp;
+  readonly intervalStart: Instant;
 }
 
-/** Runs of one export that are dispatched or executed at this moment. */
-export interface InFlight {
-  readonly teamId: number;
-  readonly exportId: string;
-  readonly runs: number;
-}
+const queuedRunColumns = `team_id as "tenantId", export_id as "exportId", backfill_id as "backfillId",
+  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart"`;
 
 /** Any constant: one dispatcher decides at a time, the others wait a moment. */
 const dispatchLock = 7_140_551_091;
@@ -24,13 +20,12 @@ export async function lockDispatch(tx: Sql): Promise<void> {
   await tx.query('select pg_advisory_xact_lock($1)', [dispatchLock]);
 }
 
-export async function countInFlight(tx: Sql): Promise<InFlight[]> {
-  return tx.query<InFlight>(
-    `select team_id as "teamId", export_id as "exportId", count(*)::int as runs from (
-       select team_id, export_id from outbox where dispatched_at is not null
-       union all
-       select team_id, export_id from runs where status = 'Running' and lease_expires_at is not null
-     ) f group by 1, 2`,
+/** Runs that are dispatched or executed at this moment. */
+export async function listInFlight(tx: Sql): Promise<QueuedRun[]> {
+  return tx.query<QueuedRun>(
+    `select run_id as "runId", ${queuedRunColumns} from outbox where dispatched_at is not null
+     union all
+     select id as "runId", ${queuedRunColumns} from runs where status = 'Running' and lease_expires_at > now()`,
   );
 }
 
@@ -44,14 +39,14 @@ export async function countDispatched(tx: Sql): Promise<number> {
 
 /**
  * The waiting runs that may start now: of each team the first `perTeam`, live before backfill,
- * oldest interval first, passing over `fullExports`. One index descent a team.
+ * oldest interval first, passing over live runs of `fullExports`. One index descent a team.
  */
 export async function findWaiting(
   tx: Sql,
   perTeam: number,
   fullExports: readonly string[],
-): Promise<WaitingRun[]> {
-  return tx.query<WaitingRun>(
+): Promise<QueuedRun[]> {
+  return tx.query<QueuedRun>(
     `with recursive teams as (
        (select team_id from outbox where dispatched_at is null order by team_id limit 1)
        union all
@@ -59,11 +54,10 @@ export async function findWaiting(
          from teams t where t.team_id is not null
      )
      select w.* from teams t cross join lateral (
-       select run_id as "runId", team_id as "teamId", export_id as "exportId", backfill_id as "backfillId",
-              data_interval_end as "intervalEnd"
-         from outbox o
-        where o.team_id = t.team_id and dispatched_at is null and available_at <= now() and export_id <> all ($2::uuid[])
-        order by (backfill_id is not null), data_interval_end limit $1
+       select run_id as "runId", ${queuedRunColumns} from outbox o
+        where o.team_id = t.team_id and dispatched_at is null and available_at <= now()
+          and (backfill_id is not null or export_id <> all ($2::uuid[]))
+        order by (backfill_id is not null), data_interval_start limit $1
      ) w where t.team_id is not null`,
     [perTeam, fullExports],
   );

@@ -78,28 +78,18 @@ export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
   );
 }
 
-/**
- * The bounds of every interval of an export that overlaps `range` and was ticked or completed,
- * oldest first. A backfill cuts its range along them.
- */
-export async function listKnownIntervals(
+/** Intervals of an export that start in `range` and are completed, oldest first. */
+export async function listCompletedIntervals(
   sql: Sql,
   exportId: string,
   range: DataInterval,
-): Promise<{ start: Timestamp; end: Timestamp; completed: boolean; failed: boolean }[]> {
-  return sql.query(
-    `with known as (
-       select data_interval_start as s, data_interval_end as e from ticks
-        where export_id = $1 and data_interval_start < $3 and data_interval_end > $2
-       union
-       select data_interval_start, data_interval_end from receipts
-        where export_id = $1 and data_interval_start < $3 and data_interval_end > $2
-     )
-     select k.s as start, k.e as "end",
-            exists (select 1 from receipts r where r.export_id = $1 and r.data_interval_start = k.s and r.data_interval_end = k.e) as completed,
-            exists (select 1 from runs r where r.export_id = $1 and r.data_interval_start = k.s and r.data_interval_end = k.e
-                       and r.status in ('Failed', 'FailedRetryable')) as failed
-       from known k order by k.s, k.e`,
+): Promise<DataInterval[]> {
+  return sql.query<DataInterval>(
+    `select floor(extract(epoch from data_interval_start) * 1000)::bigint as start,
+            floor(extract(epoch from data_interval_end) * 1000)::bigint as "end"
+       from receipts
+      where export_id = $1 and data_interval_start >= $2 and data_interval_start < $3
+      order by data_interval_start`,
     [exportId, toTimestamp(range.start), toTimestamp(range.end)],
   );
 }

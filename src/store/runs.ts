@@ -71,10 +71,10 @@ export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<stri
                            and r.data_interval_end = w.interval_end), 0)
          from wanted w
        on conflict do nothing
-       returning id, team_id, export_id, backfill_id, data_interval_end
+       returning id, team_id, export_id, backfill_id, data_interval_start
      ), rung as (
-       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_end)
-       select id, team_id, export_id, backfill_id, data_interval_end from made
+       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start)
+       select id, team_id, export_id, backfill_id, data_interval_start from made
      )
      select id from made`,
     [
@@ -185,10 +185,10 @@ export async function handBackRun(
               faults = faults + ($4::text is not null)::int,
               error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
         where id = $1 and fence = $2 and status = 'Running'
-        returning id, team_id, export_id, backfill_id, data_interval_end
+        returning id, team_id, export_id, backfill_id, data_interval_start
      )
-     insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_end, available_at)
-     select id, team_id, export_id, backfill_id, data_interval_end, now() + $3 * interval '1 ms' from handed_back
+     insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at)
+     select id, team_id, export_id, backfill_id, data_interval_start, now() + $3 * interval '1 ms' from handed_back
      on conflict (run_id) do update set available_at = excluded.available_at, dispatched_at = null
      returning run_id`,
     [lease.runId, lease.fence, delayMs, error?.code ?? null, error?.text ?? null],

@@ -1,5 +1,5 @@
-import type { Cadence, Interval } from '../domain/cadence.ts';
-import type { DataInterval, Instant, Timestamp } from '../domain/time.ts';
+import type { Schedule } from '../domain/schedule.ts';
+import type { DataInterval, Instant } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 
@@ -10,12 +10,7 @@ export type TickFate = 'ran' | 'paused' | 'outside_window';
 export interface ScheduleRow {
   readonly exportId: string;
   readonly teamId: number;
-  readonly cadence: Cadence;
-  readonly paused: boolean;
-  readonly startAt: Timestamp | null;
-  readonly endAt: Timestamp | null;
-  readonly nextTickAt: Timestamp;
-  readonly openIntervalStart: Timestamp;
+  readonly schedule: Schedule;
 }
 
 export interface DecidedTick {
@@ -28,32 +23,7 @@ export interface DecidedTick {
   readonly availableAt: Instant;
 }
 
-export interface ScheduleAdvance {
-  readonly exportId: string;
-  readonly nextTickAt: Instant;
-  readonly openIntervalStart: Instant;
-}
-
-const scheduleColumns = `id as "exportId", team_id as "teamId", paused, start_at as "startAt", end_at as "endAt",
-  next_tick_at as "nextTickAt", open_interval_start as "openIntervalStart",
-  "interval", timezone, offset_day as "offsetDay", offset_hour as "offsetHour"`;
-
-type FlatSchedule = Omit<ScheduleRow, 'cadence'> & {
-  interval: Interval;
-  timezone: string;
-  offsetDay: number | null;
-  offsetHour: number | null;
-};
-
-function toSchedule({
-  interval,
-  timezone,
-  offsetDay,
-  offsetHour,
-  ...rest
-}: FlatSchedule): ScheduleRow {
-  return { ...rest, cadence: { interval, timezone, offsetDay, offsetHour } };
-}
+const scheduleColumns = `id as "exportId", team_id as "teamId", schedule`;
 
 /** Postgres' clock, the only one of the schedule. Milliseconds since the epoch, whole. */
 export async function readNow(sql: Sql): Promise<Instant> {
@@ -69,22 +39,30 @@ export async function lockDueSchedules(
   now: Instant,
   limit: number,
 ): Promise<ScheduleRow[]> {
-  const rows = await tx.query<FlatSchedule>(
+  return tx.query<ScheduleRow>(
     `select ${scheduleColumns} from batch_exports
       where next_tick_at <= $1 and deleted_at is null
       order by next_tick_at limit $2 for update skip locked`,
     [toTimestamp(now), limit],
   );
-  return rows.map(toSchedule);
+}
+
+/** One export's schedule, deleted or not; null where there is no such export. */
+export async function readSchedule(sql: Sql, exportId: string): Promise<Schedule | null> {
+  const [row] = await sql.query<{ schedule: Schedule }>(
+    `select schedule from batch_exports where id = $1`,
+    [exportId],
+  );
+  return row?.schedule ?? null;
 }
 
 /** Locks one export's schedule; null where the export is not there. */
 export async function lockSchedule(tx: Sql, exportId: string): Promise<ScheduleRow | null> {
-  const [row] = await tx.query<FlatSchedule>(
+  const [row] = await tx.query<ScheduleRow>(
     `select ${scheduleColumns} from batch_exports where id = $1 and deleted_at is null for update`,
     [exportId],
   );
-  return row ? toSchedule(row) : null;
+  return row ?? null;
 }
 
 /**
@@ -104,8 +82,8 @@ export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promi
        on conflict do nothing
        returning id, export_id, team_id, data_interval_start, data_interval_end
      ), rung as (
-       insert into outbox (run_id, team_id, export_id, data_interval_end, available_at)
-       select m.id, m.team_id, m.export_id, m.data_interval_end, d.available_at
+       insert into outbox (run_id, team_id, export_id, data_interval_start, available_at)
+       select m.id, m.team_id, m.export_id, m.data_interval_start, d.available_at
          from made m join decided d
            on d.export_id = m.export_id and d.interval_start = m.data_interval_start and d.interval_end = m.data_interval_end
      ), recorded as (
@@ -129,19 +107,19 @@ export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promi
   return rows[0]?.runs ?? 0;
 }
 
-/** Moves schedules past the ticks that were decided. */
-export async function advanceSchedules(
+/** Stores schedules as the plan left them. */
+export async function storeSchedules(
   tx: Sql,
-  advances: readonly ScheduleAdvance[],
+  rows: readonly Pick<ScheduleRow, 'exportId' | 'schedule'>[],
 ): Promise<void> {
   await tx.query(
-    `update batch_exports e set next_tick_at = a.next_tick_at, open_interval_start = a.open_interval_start
-       from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[]) as a (id, next_tick_at, open_interval_start)
-      where e.id = a.id`,
+    `update batch_exports e set schedule = s.schedule, next_tick_at = s.next_tick_at
+       from unnest($1::uuid[], $2::jsonb[], $3::timestamptz[]) as s (id, schedule, next_tick_at)
+      where e.id = s.id`,
     [
-      advances.map((advance) => advance.exportId),
-      advances.map((advance) => toTimestamp(advance.nextTickAt)),
-      advances.map((advance) => toTimestamp(advance.openIntervalStart)),
+      rows.map((row) => row.exportId),
+      rows.map((row) => JSON.stringify(row.schedule)),
+      rows.map((row) => toTimestamp(row.schedule.nextTickAt)),
     ],
   );
 }

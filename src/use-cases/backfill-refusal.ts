@@ -1,7 +1,7 @@
 import type { Problem } from './outcome.ts';
-import type { BackfillRefusal } from './run-operations.ts';
+import type { BackfillProblem } from './start-backfill.ts';
 
-const words: Record<BackfillRefusal['problem'], Pick<Problem, 'code' | 'attr'>> = {
+const words: Record<BackfillProblem, Pick<Problem, 'code' | 'attr'>> = {
   no_start: { code: 'required', attr: 'start_at' },
   no_end: { code: 'required', attr: 'end_at' },
   end_in_future: { code: 'invalid_input', attr: 'end_at' },
@@ -11,6 +11,9 @@ const words: Record<BackfillRefusal['problem'], Pick<Problem, 'code' | 'attr'>> 
 };
 
 /** A refused backfill in the words of the error body. */
-export function backfillRefusalProblem(refusal: BackfillRefusal): Problem {
+export function backfillRefusal(refusal: {
+  readonly problem: BackfillProblem;
+  readonly detail: string;
+}): Problem {
   return { ...words[refusal.problem], detail: refusal.detail };
 }

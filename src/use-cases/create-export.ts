@@ -1,19 +1,22 @@
 import { randomUUID } from 'node:crypto';
 import type { BatchExport } from '../domain/batch-export.ts';
-import { type Timestamp, toTimestamp } from '../domain/time.ts';
+import { type Instant, type Timestamp, toTimestamp } from '../domain/time.ts';
 import { parseCadence } from '../scheduling/parse-cadence.ts';
 import { openSchedule } from '../scheduling/schedule.ts';
 import { insertBatchExport } from '../store/batch-exports.ts';
+import type { Sql } from '../store/database.ts';
 import { readNow } from '../store/ticks.ts';
 import type { Actor } from './actor.ts';
+import { backfillRefusal } from './backfill-refusal.ts';
 import type { Context } from './context.ts';
 import { changesBetween, recordExportActivity } from './export-activity.ts';
 import { type Config, sealDestination } from './export-destination.ts';
 import type { ExportRules } from './export-rules.ts';
-import { storedSchedule, windowOf } from './export-schedule.ts';
+import { windowOf } from './export-schedule.ts';
 import { checkWindow } from './export-window.ts';
 import { done, type Outcome, type Problem } from './outcome.ts';
-import type { RunOperations } from './run-operations.ts';
+import { Refusal, settleRefusal } from './refusal.ts';
+import { recordBackfill } from './start-backfill.ts';
 
 export interface CreateExportInput {
   readonly name: string;
@@ -43,7 +46,6 @@ export interface CreatedExport {
 export async function createExport(
   context: Context,
   rules: ExportRules,
-  runs: Pick<RunOperations, 'startBackfill'>,
   actor: Actor,
   teamId: number,
   input: CreateExportInput,
@@ -62,13 +64,11 @@ export async function createExport(
 
   const id = randomUUID();
   const { cadence } = parsed;
-  const batchExport = await context.db.transaction(async (tx) => {
-    const now = await readNow(tx);
-    const { paused, startAt, endAt } = input;
-    const schedule = openSchedule({ cadence, paused, ...windowOf(startAt, endAt) }, now);
-    const created = await insertBatchExport(
-      tx,
-      {
+  const outcome = await settleRefusal(
+    context.db.transaction<Outcome<CreatedExport>>(async (tx) => {
+      const now = await readNow(tx);
+      const { paused, startAt, endAt } = input;
+      const batchExport = await insertBatchExport(tx, {
         ...input,
         id,
         teamId,
@@ -77,14 +77,20 @@ export async function createExport(
         querySchema: query?.ok ? query.schema : null,
         lastPausedAt: input.lastPausedAt ?? (paused ? toTimestamp(now) : null),
         pausedReason: null,
-      },
-      storedSchedule(schedule),
-    );
-    await recordExportActivity(tx, actor, 'created', created, changesBetween(null, created));
-    return created;
-  });
-  const backfillId = input.backfill ? await backfillThePast(context, runs, batchExport) : null;
-  return done({ batchExport, backfillId });
+        schedule: openSchedule({ cadence, paused, ...windowOf(startAt, endAt) }, now),
+      });
+      const changes = changesBetween(null, batchExport);
+      await recordExportActivity(tx, actor, 'created', batchExport, changes);
+      const backfillId = input.backfill
+        ? await backfillThePast(tx, context, batchExport, now)
+        : null;
+      return done({ batchExport, backfillId });
+    }),
+  );
+  if (outcome.ok && outcome.value.backfillId !== null) {
+    context.doorbell.backfillWaiting(outcome.value.backfillId);
+  }
+  return outcome;
 }
 
 const backfillNeedsStart: Problem = {
@@ -95,18 +101,25 @@ const backfillNeedsStart: Problem = {
 
 /** From start_at to now. A past that holds no whole interval is no fault. */
 async function backfillThePast(
+  tx: Sql,
   context: Context,
-  runs: Pick<RunOperations, 'startBackfill'>,
   batchExport: BatchExport,
+  now: Instant,
 ): Promise<string | null> {
-  const now = await readNow(context.db);
   const { startAt, endAt } = windowOf(batchExport.startAt, batchExport.endAt);
-  const started = await runs.startBackfill(context, batchExport, {
-    startAt,
-    endAt: Math.min(now, endAt ?? now),
-    order: 'oldest_first',
-    reprocess: 'all',
-    concurrency: null,
-  });
-  return 'backfillId' in started ? started.backfillId : null;
+  const recorded = await recordBackfill(
+    tx,
+    batchExport,
+    {
+      startAt,
+      endAt: Math.min(now, endAt ?? now),
+      order: 'oldest_first',
+      reprocess: 'all',
+      concurrency: null,
+    },
+    context.policy.backfillConcurrency,
+  );
+  if ('backfillId' in recorded) return recorded.backfillId;
+  if (recorded.problem === 'empty_range') return null;
+  throw new Refusal(backfillRefusal(recorded));
 }

@@ -6,7 +6,6 @@ import { readNow } from '../store/ticks.ts';
 import type { Actor } from './actor.ts';
 import type { Context } from './context.ts';
 import { changesBetween, recordExportActivity } from './export-activity.ts';
-import { scheduleOf, storedSchedule } from './export-schedule.ts';
 import { done, gone, type Outcome } from './outcome.ts';
 
 /** Pauses an export; in-flight runs finish. A paused one stays as it is, last_paused_at included. */
@@ -20,12 +19,13 @@ export async function pauseExport(
     if (!before) return gone;
     if (before.paused) return done(before);
     const now = await readNow(tx);
-    const after = await updateBatchExport(
-      tx,
-      id,
-      { ...before, paused: true, lastPausedAt: toTimestamp(now), pausedReason: null },
-      storedSchedule(pause(scheduleOf(before), now)),
-    );
+    const after = await updateBatchExport(tx, id, {
+      ...before,
+      paused: true,
+      lastPausedAt: toTimestamp(now),
+      pausedReason: null,
+      schedule: pause(before.schedule, now),
+    });
     await recordExportActivity(tx, actor, 'paused', after, changesBetween(before, after));
     return done(after);
   });

@@ -3,69 +3,79 @@ import type { DataInterval } from '../domain/time.ts';
 import { missedWhilePaused } from '../scheduling/missed-while-paused.ts';
 import { unpause } from '../scheduling/schedule.ts';
 import { lockBatchExport, updateBatchExport } from '../store/batch-exports.ts';
+import type { Sql } from '../store/database.ts';
 import { readNow } from '../store/ticks.ts';
 import type { Actor } from './actor.ts';
-import { backfillRefusalProblem } from './backfill-refusal.ts';
+import { backfillRefusal } from './backfill-refusal.ts';
 import type { Context } from './context.ts';
 import { changesBetween, recordExportActivity } from './export-activity.ts';
-import { scheduleOf, storedSchedule } from './export-schedule.ts';
-import { done, gone, type Outcome, refused } from './outcome.ts';
-import type { RunOperations } from './run-operations.ts';
+import { done, gone, type Outcome } from './outcome.ts';
+import { Refusal, settleRefusal } from './refusal.ts';
+import { recordBackfill } from './start-backfill.ts';
 
 export interface UnpausedExport {
   readonly batchExport: BatchExport;
-  /** Of the last range that was missed; null where nothing is backfilled. */
-  readonly backfillId: string | null;
+  /** One for each stretch of missed intervals, oldest first. */
+  readonly backfillIds: readonly string[];
 }
 
 /**
  * Unpauses an export; one that is not paused stays as it is. With `backfill`, exactly the intervals
- * whose ticks were missed in the pause are exported.
+ * whose ticks were missed in the pause are exported; where that is refused, the pause stays.
  */
 export async function unpauseExport(
   context: Context,
-  runs: Pick<RunOperations, 'startBackfill'>,
   actor: Actor,
   id: string,
   options: { readonly backfill: boolean },
 ): Promise<Outcome<UnpausedExport>> {
-  const unpaused = await unpauseNow(context, actor, id);
-  if (unpaused === null) return gone;
-  const { batchExport } = unpaused;
-  let backfillId: string | null = null;
-  for (const range of options.backfill ? unpaused.missed : []) {
-    const started = await runs.startBackfill(context, batchExport, {
-      startAt: range.start,
-      endAt: range.end,
-      order: 'oldest_first',
-      reprocess: 'all',
-      concurrency: null,
-    });
-    if ('problem' in started) return refused(backfillRefusalProblem(started));
-    backfillId = started.backfillId;
-  }
-  return done({ batchExport, backfillId });
+  const outcome = await settleRefusal(
+    context.db.transaction<Outcome<UnpausedExport>>(async (tx) => {
+      const before = await lockBatchExport(tx, id);
+      if (!before) return gone;
+      if (!before.paused) return done({ batchExport: before, backfillIds: [] });
+      const now = await readNow(tx);
+      const batchExport = await updateBatchExport(tx, id, {
+        ...before,
+        paused: false,
+        pausedReason: null,
+        schedule: unpause(before.schedule, now),
+      });
+      const changes = changesBetween(before, batchExport);
+      await recordExportActivity(tx, actor, 'unpaused', batchExport, changes);
+      const missed = options.backfill ? missedWhilePaused(before.schedule, now) : [];
+      return done({
+        batchExport,
+        backfillIds: await backfillAll(tx, context, batchExport, missed),
+      });
+    }),
+  );
+  if (outcome.ok) outcome.value.backfillIds.forEach(context.doorbell.backfillWaiting);
+  return outcome;
 }
 
-async function unpauseNow(
+async function backfillAll(
+  tx: Sql,
   context: Context,
-  actor: Actor,
-  id: string,
-): Promise<{ batchExport: BatchExport; missed: readonly DataInterval[] } | null> {
-  return context.db.transaction(async (tx) => {
-    const before = await lockBatchExport(tx, id);
-    if (!before) return null;
-    if (!before.paused) return { batchExport: before, missed: [] };
-    const now = await readNow(tx);
-    const schedule = scheduleOf(before);
-    const batchExport = await updateBatchExport(
+  batchExport: BatchExport,
+  ranges: readonly DataInterval[],
+): Promise<string[]> {
+  const ids: string[] = [];
+  for (const range of ranges) {
+    const recorded = await recordBackfill(
       tx,
-      id,
-      { ...before, paused: false, pausedReason: null },
-      storedSchedule(unpause(schedule, now)),
+      batchExport,
+      {
+        startAt: range.start,
+        endAt: range.end,
+        order: 'oldest_first',
+        reprocess: 'all',
+        concurrency: null,
+      },
+      context.policy.backfillConcurrency,
     );
-    const changes = changesBetween(before, batchExport);
-    await recordExportActivity(tx, actor, 'unpaused', batchExport, changes);
-    return { batchExport, missed: missedWhilePaused(schedule, now) };
-  });
+    if ('problem' in recorded) throw new Refusal(backfillRefusal(recorded));
+    ids.push(recorded.backfillId);
+  }
+  return ids;
 }

@@ -16,7 +16,7 @@ import {
   sealDestination,
 } from './export-destination.ts';
 import type { ExportRules } from './export-rules.ts';
-import { scheduleOf, storedSchedule, windowOf } from './export-schedule.ts';
+import { windowOf } from './export-schedule.ts';
 import { checkWindow } from './export-window.ts';
 import { done, gone, type Outcome, type Problem } from './outcome.ts';
 
@@ -66,26 +66,20 @@ export async function updateExport(
     if (!parsed.ok || problems.length > 0) return { ok: false, problems };
 
     const paused = input.paused ?? before.paused;
-    const after = await updateBatchExport(
-      tx,
-      id,
-      {
-        name: input.name ?? before.name,
-        destination: destination.value,
-        cadence: parsed.cadence,
-        dslQuery: query.dslQuery,
-        querySchema: query.querySchema,
-        transformations: input.transformations ?? before.transformations,
-        paused,
-        lastPausedAt: lastPausedAtAfter(before, input, now),
-        pausedReason: paused === before.paused ? before.pausedReason : null,
-        startAt,
-        endAt,
-      },
-      storedSchedule(
-        changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),
-      ),
-    );
+    const after = await updateBatchExport(tx, id, {
+      name: input.name ?? before.name,
+      destination: destination.value,
+      cadence: parsed.cadence,
+      dslQuery: query.dslQuery,
+      querySchema: query.querySchema,
+      transformations: input.transformations ?? before.transformations,
+      paused,
+      lastPausedAt: lastPausedAtAfter(before, input, now),
+      pausedReason: paused === before.paused ? before.pausedReason : null,
+      startAt,
+      endAt,
+      schedule: changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),
+    });
     await recordExportActivity(tx, actor, 'updated', after, changesBetween(before, after));
     return done(after);
   });
@@ -111,7 +105,7 @@ function changeSchedule(
   },
   now: Instant,
 ) {
-  const recast = changeCadence(scheduleOf(before), settings.cadence, now);
+  const recast = changeCadence(before.schedule, settings.cadence, now);
   const bounded = changeWindow(recast, windowOf(settings.startAt, settings.endAt), now);
   if (settings.paused === before.paused) return bounded;
   return settings.paused ? pause(bounded, now) : unpause(bounded, now);

@@ -25,7 +25,7 @@ const write = { scope: 'batch_export:write' } as const;
 
 /** Create, list, retrieve, update and delete exports, and pause and unpause them. */
 export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
-  const { context, rules, runs } = deps;
+  const { context, rules } = deps;
   const { db } = context;
   const { Create, Patch, Put } = batchExportBodies(deps.destinations, deps.models);
   const onRequest = loadBatchExport(db, 'id');
@@ -74,7 +74,7 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
       const teamId = await teamFor(db, reachOf(request), request.body.team_id);
       const input = createInput(request.body);
       const actor = actorOf(request);
-      const created = accept(await createExport(context, rules, runs, actor, teamId, input));
+      const created = accept(await createExport(context, rules, actor, teamId, input));
       reply.code(201);
       return batchExportView(db, created.batchExport, created.backfillId);
     },
@@ -132,8 +132,8 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
       },
     },
     async (request, reply) => {
-      accept(await deleteExport(context, runs, actorOf(request), batchExportOf(request).id));
-      return reply.code(204).send();
+      accept(await deleteExport(context, actorOf(request), batchExportOf(request).id));
+      return reply.code(204).send(null);
     },
   );
 
@@ -169,10 +169,8 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
     async (request) => {
       const { id } = batchExportOf(request);
       const { backfill = false } = request.body;
-      const unpaused = accept(
-        await unpauseExport(context, runs, actorOf(request), id, { backfill }),
-      );
-      return batchExportView(db, unpaused.batchExport, unpaused.backfillId);
+      const unpaused = accept(await unpauseExport(context, actorOf(request), id, { backfill }));
+      return batchExportView(db, unpaused.batchExport, unpaused.backfillIds.at(-1));
     },
   );
 }

@@ -21,11 +21,11 @@ export async function batchExportViews(
 export async function batchExportView(
   sql: Sql,
   batchExport: BatchExport,
-  backfillId: string | null = null,
+  backfillId: string | null | undefined = null,
 ): Promise<BatchExportView> {
   const latest = await findLatestRuns(sql, [batchExport.id], latestRuns);
   const shown = view(batchExport, latest.get(batchExport.id) ?? []);
-  return backfillId === null ? shown : { ...shown, backfill_id: backfillId };
+  return typeof backfillId === 'string' ? { ...shown, backfill_id: backfillId } : shown;
 }
 
 function view(batchExport: BatchExport, runs: readonly Run[]): BatchExportView {

@@ -1,0 +1,154 @@
+import type { DataInterval, Instant } from './time.ts';
+import { toTimestamp } from './time.ts';
+
+/**
+ * The template of an export's key prefix. Plain time names (`{year}`) are taken from the interval's
+ * end, `{start:year}` and so on from its start; all in UTC. There is no way to write a literal brace.
+ */
+
+/** What a template is filled with. */
+export interface KeyValues {
+  readonly interval: DataInterval;
+  /** The model's name in the exported file's path. */
+  readonly table: string;
+  readonly batchExportId: string;
+}
+
+/** A rendered prefix and a template without its variables may have so many bytes of UTF-8. */
+export const maxPrefixBytes = 900;
+
+/** Positions in `2024-03-01T00:00:00Z`. */
+const timeFields: Record<string, readonly [number, number]> = {
+  year: [0, 4],
+  month: [5, 7],
+  day: [8, 10],
+  hour: [11, 13],
+  minute: [14, 16],
+  second: [17, 19],
+};
+
+/** An identifier of PostgreSQL has at most so many bytes; a model is named like one. */
+const maxTableBytes = 63;
+
+interface Variable {
+  readonly render: (values: KeyValues) => string;
+  /** Bytes it renders to at most. */
+  readonly bytes: number;
+}
+
+const variables: ReadonlyMap<string, Variable> = new Map<string, Variable>([
+  ...timeVariables('', (interval) => interval.end),
+  ['table', { render: (v) => v.table, bytes: maxTableBytes }],
+  ['data_interval_start', { render: (v) => isoSeconds(v.interval.start), bytes: 20 }],
+  ['data_interval_end', { render: (v) => isoSeconds(v.interval.end), bytes: 20 }],
+  ['batch_export_id', { render: (v) => v.batchExportId, bytes: 36 }],
+  ...timeVariables('start:', (interval) => interval.start),
+]);
+
+function timeVariables(
+  marker: string,
+  bound: (interval: DataInterval) => Instant,
+): readonly [string, Variable][] {
+  return Object.entries(timeFields).map(([name, [from, to]]) => [
+    `${marker}${name}`,
+    { render: (v) => isoSeconds(bound(v.interval)).slice(from, to), bytes: to - from },
+  ]);
+}
+
+/** The names a template may hold between braces, in the order of the documentation. */
+export const keyVariables: readonly string[] = [...variables.keys()];
+
+/**
+ * `2024-03-01T00:00:00Z`.
+ *
+ * @throws RangeError where the instant is not a whole second of the years 0 to 9999: a cut bound
+ * would give two intervals the same key.
+ */
+export function isoSeconds(instant: Instant): string {
+  const timestamp = toTimestamp(instant);
+  if (timestamp.length !== 27 || !timestamp.endsWith('.000000Z')) {
+    throw new RangeError(`Not a whole second of the years 0 to 9999: ${instant}`);
+  }
+  return `${timestamp.slice(0, 19)}Z`;
+}
+
+/** What is wrong with a template, as sentences for its owner; empty where nothing is. */
+export function checkKeyTemplate(template: string): readonly string[] {
+  const { pieces, problems } = parse(template);
+  const longest = pieces.reduce((sum, piece) => sum + pieceBytes(piece), 0);
+  // Variables never render to a dot or a slash, so the literals alone decide about segments.
+  const shape = pieces.map((piece) => (typeof piece === 'string' ? piece : 'x')).join('');
+  return [...problems, ...checkPath(shape, longest)];
+}
+
+/**
+ * The key prefix for one interval: no slash at either end and none doubled; `''` for none.
+ *
+ * @throws RangeError where the template or the outcome is not valid.
+ */
+export function renderKeyTemplate(template: string, values: KeyValues): string {
+  const { pieces, problems } = parse(template);
+  const text = pieces
+    .map((piece) => (typeof piece === 'string' ? piece : piece.render(values)))
+    .join('');
+  const all = [...problems, ...checkPath(text, Buffer.byteLength(text))];
+  if (all.length > 0) throw new RangeError(`Invalid key prefix: ${all.join(' ')}`);
+  return normalizePath(text);
+}
+
+/** The folders at the start of a template that hold no variable: `a/b` of `a/b/{year}`. */
+export function literalFolder(template: string): string {
+  const first = parse(template).pieces[0];
+  if (typeof first !== 'string') return '';
+  const whole =
+    first.length === template.length ? first : first.slice(0, first.lastIndexOf('/') + 1);
+  return normalizePath(whole);
+}
+
+/**
+ * A key never starts with a slash, and runs of slashes count as one: stores and their consoles
+ * show an empty folder otherwise, and a file system cannot tell the keys apart.
+ */
+function normalizePath(path: string): string {
+  return path.split('/').filter(Boolean).join('/');
+}
+
+function parse(template: string): {
+  pieces: readonly (string | Variable)[];
+  problems: readonly string[];
+} {
+  const pieces: (string | Variable)[] = [];
+  const problems: string[] = [];
+  for (const [text] of template.matchAll(/\{[^{}]*\}|[^{}]+|[{}]/g)) {
+    if (text === '{' || text === '}') {
+      problems.push(`The brace ${text} has no partner.`);
+    } else if (text.startsWith('{')) {
+      const name = text.slice(1, -1);
+      const variable = variables.get(name);
+      if (variable) pieces.push(variable);
+      else problems.push(`Unknown variable {${name}}. Known: ${keyVariables.join(', ')}.`);
+    } else {
+      pieces.push(text);
+    }
+  }
+  return { pieces, problems };
+}
+
+function pieceBytes(piece: string | Variable): number {
+  return typeof piece === 'string' ? Buffer.byteLength(piece) : piece.bytes;
+}
+
+function checkPath(path: string, bytes: number): readonly string[] {
+  const problems: string[] = [];
+  if (path.includes('..') || path.split('/').includes('.')) {
+    problems.push('It may not contain .. or a folder named with a single dot.');
+  }
+  // Not representable in XML 1.0, in which stores answer, or invisible; lone surrogates are not UTF-8.
+  if (/[\p{Cc}\p{Cs}\u2028\u2029\uFFFE\uFFFF]/u.test(path)) {
+    problems.push('It may not contain control characters.');
+  }
+  if (bytes > maxPrefixBytes) {
+    problems.push(`It may have at most ${maxPrefixBytes} bytes, its variables filled in.`);
+  }
+  return problems;
+}

@@ -1,0 +1,193 @@
+import type { ColumnType } from '../../domain/row-block.ts';
+import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
+import { Dictionary } from './dictionary.ts';
+import { bitWidthOf, encodeHybrid, maxHybridBytes } from './levels.ts';
+import { encoding, OpenPage, type PageLimits, type RawPage } from './page.ts';
+import { TextBounds } from './text-bounds.ts';
+import { formatUuid, uuidTextBytes } from './uuid-text.ts';
+
+/** After this many values a dictionary that holds more than half of them is given up. */
+const sampleValues = 1024;
+
+/** A page of dictionary indices may stand for this many times the bytes of a plain page. */
+const indexedPageFactor = 2;
+
+/**
+ * A column of texts, JSON or bytes. A chunk of text or uuid starts with a dictionary; where it does
+ * not pay, or grows too large, the rest of the chunk is PLAIN.
+ */
+export class ByteArrayColumn implements ColumnWriter {
+  readonly #column: number;
+  readonly #type: ColumnType;
+  readonly #page: OpenPage;
+  readonly #isText: boolean;
+  readonly #bounds = new TextBounds();
+  #dictionary: Dictionary | undefined;
+  /** The dictionary of this chunk's first pages, once it was given up. */
+  #kept: Dictionary | undefined;
+  /** The open page's values as indices, while there is a dictionary. */
+  readonly #indices: Uint16Array;
+  #indexCount = 0;
+  /** What the open page's values would take without the dictionary. */
+  #plainBytes = 0;
+  #chunkValues = 0;
+  #hasIndexedPages = false;
+  #nullCount = 0;
+
+  constructor(column: number, type: ColumnType, limits: PageLimits) {
+    this.#column = column;
+    this.#type = type;
+    this.#page = new OpenPage(limits);
+    this.#isText = type === 'text' || type === 'uuid';
+    this.#indices = new Uint16Array(this.#isText ? limits.rows : 0);
+    this.#startChunk();
+  }
+
+  get pageIsFull(): boolean {
+    const { limits } = this.#page;
+    return this.#page.isFull || this.#plainBytes >= limits.bytes * indexedPageFactor;
+  }
+
+  get openBytes(): number {
+    return this.#page.valueBytes + this.#indexCount * 2 + (this.#dictionary?.sink.end ?? 0);
+  }
+
+  append({ block, view }: ViewedBlock, from: number, to: number): number {
+    const { offsets, lengths } = block;
+    const width = block.columns.length;
+    let field = from * width + this.#column;
+    let row = from;
+    while (row < to && !this.pageIsFull) {
+      const length = lengths[field] as number;
+      if (length < 0) this.#page.addNull();
+      else {
+        this.#put(block.bytes, view, offsets[field] as number, length);
+        this.#page.addPresent();
+      }
+      field += width;
+      row++;
+    }
+    return row;
+  }
+
+  #put(bytes: Buffer, view: DataView, from: number, length: number): void {
+    const { sink } = this.#page;
+    if (this.#type === 'uuid') {
+      // Written where a plain value would stand, so that the dictionary reads it from there.
+      sink.reserve(uuidTextBytes + 4);
+      formatUuid(bytes, from, sink.bytes, sink.end + 4);
+      this.#putText(sink.bytes, sink.view, sink.end + 4, uuidTextBytes);
+    } else if (this.#isText) this.#putText(bytes, view, from, length);
+    // The first byte of a jsonb is the version of its form.
+    else if (this.#type === 'jsonb') sink.putByteArray(bytes, view, from + 1, length - 1);
+    else sink.putByteArray(bytes, view, from, length);
+  }
+
+  #putText(bytes: Buffer, view: DataView, from: number, length: number): void {
+    if (this.#dictionary !== undefined) {
+      const index = this.#indexOf(this.#dictionary, bytes, view, from, length);
+      if (index >= 0) {
+        this.#indices[this.#indexCount++] = index;
+        this.#plainBytes += length + 4;
+        return;
+      }
+      // Giving the dictionary up writes plain values where a uuid's text may stand.
+      const value = Buffer.from(bytes.subarray(from, from + length));
+      this.#giveUpDictionary(this.#dictionary);
+      this.#putText(value, new DataView(value.buffer, value.byteOffset, length), 0, length);
+      return;
+    }
+    this.#bounds.add(bytes, view, from, length);
+    const { sink } = this.#page;
+    if (bytes !== sink.bytes) sink.putByteArray(bytes, view, from, length);
+    else {
+      sink.view.setUint32(sink.end, length, true);
+      sink.end += length + 4;
+    }
+  }
+
+  /** The value's index in the dictionary; -1 where the dictionary is not to be used any longer. */
+  #indexOf(
+    dictionary: Dictionary,
+    bytes: Buffer,
+    view: DataView,
+    from: number,
+    length: number,
+  ): number {
+    this.#chunkValues++;
+    if (this.#chunkValues === sampleValues && dictionary.size * 2 > sampleValues) return -1;
+    const { size } = dictionary;
+    const index = dictionary.indexOf(bytes, view, from, length);
+    if (index === size) this.#bounds.add(bytes, view, from, length);
+    return index;
+  }
+
+  /** The open page's values become plain; pages already cut keep their indices. */
+  #giveUpDictionary(dictionary: Dictionary): void {
+    for (let value = 0; value < this.#indexCount; value++) {
+      dictionary.copyEntry(this.#indices[value] as number, this.#page.sink);
+    }
+    this.#indexCount = 0;
+    this.#plainBytes = 0;
+    if (this.#hasIndexedPages) this.#kept = dictionary;
+    this.#dictionary = undefined;
+  }
+
+  cutPage(): RawPage | undefined {
+    if (this.#page.rows === 0) return undefined;
+    this.#nullCount += this.#page.nulls;
+    if (this.#dictionary !== undefined && this.#indexCount > 0 && !this.#pays(this.#dictionary)) {
+      this.#giveUpDictionary(this.#dictionary);
+    }
+    // A page of nulls alone holds no values and says nothing of the dictionary.
+    if (this.#dictionary === undefined || this.#indexCount === 0) {
+      return this.#page.cut(encoding.plain);
+    }
+    this.#putIndices(this.#dictionary);
+    this.#hasIndexedPages = true;
+    return this.#page.cut(encoding.rleDictionary);
+  }
+
+  /** Asked at the first page: what a chunk starts with stays, since its pages are out. */
+  #pays(dictionary: Dictionary): boolean {
+    if (this.#hasIndexedPages) return true;
+    const indexBytes = (this.#indexCount * bitWidthOf(dictionary.size)) / 8;
+    return dictionary.sink.end + indexBytes < this.#plainBytes * 0.75;
+  }
+
+  #putIndices(dictionary: Dictionary): void {
+    const { sink } = this.#page;
+    // At least 1: not every reader takes a width of 0.
+    const bitWidth = Math.max(1, bitWidthOf(dictionary.size - 1));
+    sink.reserve(1 + maxHybridBytes(this.#indexCount, bitWidth));
+    sink.bytes[sink.end] = bitWidth;
+    sink.end = encodeHybrid(sink.bytes, sink.end + 1, this.#indices, this.#indexCount, bitWidth);
+    this.#indexCount = 0;
+    this.#plainBytes = 0;
+  }
+
+  finishChunk(): ChunkSummary {
+    const dictionary = this.#kept ?? (this.#hasIndexedPages ? this.#dictionary : undefined);
+    const summary: ChunkSummary = {
+      dictionary: dictionary && {
+        values: dictionary.size,
+        encoding: encoding.plain,
+        body: dictionary.sink.bytes.subarray(0, dictionary.sink.end),
+        release: () => {},
+      },
+      nullCount: this.#nullCount,
+      bounds: this.#bounds.take(),
+    };
+    this.#startChunk();
+    return summary;
+  }
+
+  #startChunk(): void {
+    const { limits } = this.#page;
+    this.#dictionary = this.#isText ? new Dictionary(limits.bytes) : undefined;
+    this.#kept = undefined;
+    this.#hasIndexedPages = false;
+    this.#chunkValues = 0;
+    this.#nullCount = 0;
+  }
+}

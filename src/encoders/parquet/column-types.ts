@@ -1,0 +1,61 @@
+import type { ColumnType } from '../../domain/row-block.ts';
+import { bool, i8, nested, struct } from './thrift.ts';
+
+/** parquet.thrift's Type. */
+export const physicalType = {
+  boolean: 0,
+  int32: 1,
+  int64: 2,
+  float: 4,
+  double: 5,
+  byteArray: 6,
+} as const;
+
+/** How a column's type is written in the schema of the file. */
+export interface ParquetType {
+  readonly physical: number;
+  /** parquet.thrift's ConvertedType, for readers that know no logical types. */
+  readonly converted?: number;
+  /** parquet.thrift's LogicalType, encoded. */
+  readonly logical?: Uint8Array;
+}
+
+const string: ParquetType = {
+  physical: physicalType.byteArray,
+  converted: 0,
+  logical: struct([nested(1, [])]),
+};
+
+/** Local timestamps carry the old annotation too, as the format's specification asks. */
+const timestampMicros = (adjustedToUtc: boolean): ParquetType => ({
+  physical: physicalType.int64,
+  converted: 10,
+  logical: struct([nested(8, [bool(1, adjustedToUtc), nested(2, [nested(2, [])])])]),
+});
+
+/**
+ * Which Parquet type each column type becomes. uuid is text: BigQuery, Redshift and Snowflake read
+ * the UUID type as bare bytes or not at all. JSON is text of type STRING: Arrow before 19 reads the
+ * JSON type as bytes, and readers that parse it lose the digits of large numbers.
+ */
+export const parquetTypes: Readonly<Record<ColumnType, ParquetType>> = {
+  bool: { physical: physicalType.boolean },
+  int2: {
+    physical: physicalType.int32,
+    converted: 16,
+    logical: struct([nested(10, [i8(1, 16), bool(2, true)])]),
+  },
+  int4: { physical: physicalType.int32 },
+  int8: { physical: physicalType.int64 },
+  float4: { physical: physicalType.float },
+  float8: { physical: physicalType.double },
+  text: string,
+  uuid: string,
+  json: string,
+  jsonb: string,
+  as_json: string,
+  date: { physical: physicalType.int32, converted: 6, logical: struct([nested(6, [])]) },
+  timestamp: timestampMicros(false),
+  timestamptz: timestampMicros(true),
+  bytea: { physical: physicalType.byteArray },
+};

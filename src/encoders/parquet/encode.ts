@@ -1,0 +1,164 @@
+import type { Column, RowBlock } from '../../domain/row-block.ts';
+import type { Compression, FileEncoder, RejectedRow } from '../encoder.ts';
+import { ByteArrayColumn } from './byte-array-column.ts';
+import { type ColumnWriter, viewBlock } from './column-writer.ts';
+import { FixedColumn, fixedValues } from './fixed-column.ts';
+import { fileFooter, magic, type RowGroup } from './metadata.ts';
+import type { PageLimits } from './page.ts';
+import { PageCompressor } from './page-compressor.ts';
+import { findRejections, withoutRows } from './rejections.ts';
+import { OpenRowGroup } from './row-group.ts';
+
+/** When pages and row groups end. Sizes in bytes; `raw` before compression. */
+export interface ParquetSizes {
+  readonly page: PageLimits;
+  /** A row group ends at the first checkpoint where it reaches one of these. */
+  readonly groupRawBytes: number;
+  readonly groupHeldBytes: number;
+  readonly checkpointBytes: number;
+}
+
+const mebibyte = 1024 * 1024;
+
+/**
+ * Row groups of 128 MiB raw, or what fits into 24 MiB of memory once compressed. Pages of 1 MiB or
+ * 20,000 rows, smaller where there are many columns, since each column holds an open page.
+ */
+export function defaultSizes(columnCount: number): ParquetSizes {
+  const share = 1 / Math.max(1, columnCount);
+  return {
+    page: {
+      bytes: Math.min(mebibyte, Math.max(64 * 1024, Math.floor(24 * mebibyte * share))),
+      rows: Math.min(20_000, Math.max(1000, Math.floor(2_000_000 * share))),
+    },
+    groupRawBytes: 128 * mebibyte,
+    groupHeldBytes: 24 * mebibyte,
+    checkpointBytes: 4 * mebibyte,
+  };
+}
+
+/**
+ * Makes one Parquet file. Equal rows give equal bytes however they are cut into blocks: pages and
+ * row groups end at rows that depend on the rows before them alone.
+ */
+export function openParquet(
+  columns: readonly Column[],
+  compression: Compression,
+  sizes: ParquetSizes = defaultSizes(columns.length),
+): FileEncoder {
+  return new ParquetEncoder(columns, compression, sizes);
+}
+
+class ParquetEncoder implements FileEncoder {
+  rejected: readonly RejectedRow[] = [];
+  readonly #columns: readonly Column[];
+  readonly #sizes: ParquetSizes;
+  readonly #compressor: PageCompressor;
+  readonly #writers: readonly ColumnWriter[];
+  readonly #groups: RowGroup[] = [];
+  #group: OpenRowGroup;
+  #groupRawBytes = 0;
+  #nextCheckpoint: number;
+  #heldAtCheckpoint = 0;
+  #rawAtCheckpoint = 0;
+  /** Bytes of the file that are ready and not given out yet, and their end in the file. */
+  #ready: Uint8Array[] = [magic];
+  #offset = magic.length;
+
+  constructor(columns: readonly Column[], compression: Compression, sizes: ParquetSizes) {
+    this.#columns = columns;
+    this.#sizes = sizes;
+    this.#compressor = new PageCompressor(compression);
+    this.#writers = columns.map((column, index) => openColumn(column, index, sizes.page));
+    this.#group = new OpenRowGroup(columns.length, this.#compressor);
+    this.#nextCheckpoint = sizes.checkpointBytes;
+  }
+
+  get heldBytes(): number {
+    return this.#heldAtCheckpoint + this.#groupRawBytes - this.#rawAtCheckpoint;
+  }
+
+  async write(block: RowBlock): Promise<readonly Uint8Array[]> {
+    this.rejected = findRejections(block);
+    const kept = this.rejected.length === 0 ? block : withoutRows(block, this.rejected);
+    let row = 0;
+    while (row < kept.rowCount) {
+      const end = this.#stretchEnd(kept, row);
+      await this.#append(kept, row, end);
+      if (this.#groupRawBytes >= this.#nextCheckpoint) await this.#checkpoint();
+      row = end;
+    }
+    return this.#takeReady();
+  }
+
+  async finish(): Promise<readonly Uint8Array[]> {
+    if (this.#group.rows > 0) await this.#closeGroup();
+    this.#ready.push(fileFooter(this.#columns, this.#groups));
+    return this.#takeReady();
+  }
+
+  /** The row after the next checkpoint, or the end of the block; counts the bytes up to there. */
+  #stretchEnd({ columns, lengths, rowCount }: RowBlock, from: number): number {
+    const width = columns.length;
+    let raw = this.#groupRawBytes;
+    let row = from;
+    let field = from * width;
+    while (row < rowCount && raw < this.#nextCheckpoint) {
+      // One byte more a field, so that nulls are not free.
+      for (const end = field + width; field < end; field++) {
+        raw += Math.max(lengths[field] as number, 0) + 1;
+      }
+      row++;
+    }
+    this.#groupRawBytes = raw;
+    return row;
+  }
+
+  async #append(block: RowBlock, from: number, to: number): Promise<void> {
+    const viewed = viewBlock(block);
+    for (const [column, writer] of this.#writers.entries()) {
+      let row = from;
+      while (row < to) {
+        row = writer.append(viewed, row, to);
+        if (writer.pageIsFull) await this.#group.cutPage(column, writer);
+      }
+    }
+    this.#group.rows += to - from;
+  }
+
+  async #checkpoint(): Promise<void> {
+    const open = this.#writers.reduce((bytes, writer) => bytes + writer.openBytes, 0);
+    const held = open + (await this.#group.settle());
+    if (this.#groupRawBytes >= this.#sizes.groupRawBytes || held >= this.#sizes.groupHeldBytes) {
+      await this.#closeGroup();
+      return;
+    }
+    this.#heldAtCheckpoint = held;
+    this.#rawAtCheckpoint = this.#groupRawBytes;
+    this.#nextCheckpoint = this.#groupRawBytes + this.#sizes.checkpointBytes;
+  }
+
+  async #closeGroup(): Promise<void> {
+    const { group, end } = await this.#group.close(this.#writers, this.#offset, this.#ready);
+    this.#groups.push(group);
+    this.#offset = end;
+    this.#group = new OpenRowGroup(this.#columns.length, this.#compressor);
+    this.#groupRawBytes = 0;
+    this.#heldAtCheckpoint = 0;
+    this.#rawAtCheckpoint = 0;
+    this.#nextCheckpoint = this.#sizes.checkpointBytes;
+  }
+
+  #takeReady(): readonly Uint8Array[] {
+    const ready = this.#ready;
+    this.#ready = [];
+    return ready;
+  }
+}
+
+function openColumn({ type }: Column, index: number, limits: PageLimits): ColumnWriter {
+  const values = fixedValues(type);
+  return values === undefined
+    ? new ByteArrayColumn(index, type, limits)
+    : new FixedColumn(index, values, limits);
+}

@@ -1,0 +1,216 @@
+import type { ColumnType } from '../../domain/row-block.ts';
+import type { Bounds, ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
+import { encoding, OpenPage, type PageLimits, type RawPage } from './page.ts';
+
+/** Days between the epochs of Unix and PostgreSQL, 1970-01-01 and 2000-01-01. */
+export const epochDays = 10_957;
+
+/** The same in microseconds, 946,684,800,000,000, as the two halves of an int64. */
+const epochMicrosHigh = 220_417;
+const epochMicrosLow = 993_517_568;
+
+/** How values of one fixed-width type are written, and their bounds in the row group so far. */
+interface FixedValues {
+  /** Appends the value at `at`. The page has room for 8 bytes. */
+  put(page: OpenPage, view: DataView, at: number): void;
+  /** The bounds of the values since the last call; undefined where there are none. */
+  takeBounds(): Bounds | undefined;
+}
+
+/** A column of numbers, times or booleans: PLAIN pages, without a dictionary. */
+export class FixedColumn implements ColumnWriter {
+  readonly #column: number;
+  readonly #values: FixedValues;
+  readonly #page: OpenPage;
+  #nullCount = 0;
+
+  constructor(column: number, values: FixedValues, limits: PageLimits) {
+    this.#column = column;
+    this.#values = values;
+    this.#page = new OpenPage(limits);
+  }
+
+  get pageIsFull(): boolean {
+    return this.#page.isFull;
+  }
+
+  get openBytes(): number {
+    return this.#page.valueBytes;
+  }
+
+  append({ block, view }: ViewedBlock, from: number, to: number): number {
+    const { offsets, lengths } = block;
+    const width = block.columns.length;
+    const page = this.#page;
+    let field = from * width + this.#column;
+    let row = from;
+    while (row < to && !page.isFull) {
+      if ((lengths[field] as number) < 0) page.addNull();
+      else {
+        page.sink.reserve(8);
+        this.#values.put(page, view, offsets[field] as number);
+        page.addPresent();
+      }
+      field += width;
+      row++;
+    }
+    return row;
+  }
+
+  cutPage(): RawPage | undefined {
+    if (this.#page.rows === 0) return undefined;
+    this.#nullCount += this.#page.nulls;
+    return this.#page.cut(encoding.plain);
+  }
+
+  finishChunk(): ChunkSummary {
+    const nullCount = this.#nullCount;
+    this.#nullCount = 0;
+    return { dictionary: undefined, nullCount, bounds: this.#values.takeBounds() };
+  }
+}
+
+function exact(min: Buffer, max: Buffer): Bounds {
+  return { min, max, minIsExact: true, maxIsExact: true };
+}
+
+function int32Values(read: (view: DataView, at: number) => number): FixedValues {
+  let min = Number.POSITIVE_INFINITY;
+  let max = Number.NEGATIVE_INFINITY;
+  const plain = (value: number): Buffer => {
+    const bytes = Buffer.alloc(4);
+    bytes.writeInt32LE(value);
+    return bytes;
+  };
+  return {
+    put({ sink }, view, at) {
+      const value = read(view, at);
+      sink.view.setInt32(sink.end, value, true);
+      sink.end += 4;
+      if (value < min) min = value;
+      if (value > max) max = value;
+    },
+    takeBounds() {
+      const bounds = min <= max ? exact(plain(min), plain(max)) : undefined;
+      min = Number.POSITIVE_INFINITY;
+      max = Number.NEGATIVE_INFINITY;
+      return bounds;
+    },
+  };
+}
+
+/** int64 in two halves, since a bigint a value is slow; adds the halves given, without overflow. */
+function int64Values(addHigh: number, addLow: number): FixedValues {
+  let minHigh = 0;
+  let minLow = 0;
+  let maxHigh = 0;
+  let maxLow = 0;
+  let isEmpty = true;
+  const plain = (high: number, low: number): Buffer => {
+    const bytes = Buffer.alloc(8);
+    bytes.writeUInt32LE(low);
+    bytes.writeInt32LE(high, 4);
+    return bytes;
+  };
+  return {
+    put({ sink }, view, at) {
+      const sum = view.getUint32(at + 4) + addLow;
+      const low = sum >>> 0;
+      const high = view.getInt32(at) + addHigh + (sum > 0xffffffff ? 1 : 0);
+      sink.view.setUint32(sink.end, low, true);
+      sink.view.setInt32(sink.end + 4, high, true);
+      sink.end += 8;
+      if (isEmpty || high < minHigh || (high === minHigh && low < minLow)) {
+        minHigh = high;
+        minLow = low;
+      }
+      if (isEmpty || high > maxHigh || (high === maxHigh && low > maxLow)) {
+        maxHigh = high;
+        maxLow = low;
+      }
+      isEmpty = false;
+    },
+    takeBounds() {
+      const bounds = isEmpty ? undefined : exact(plain(minHigh, minLow), plain(maxHigh, maxLow));
+      isEmpty = true;
+      return bounds;
+    },
+  };
+}
+
+/**
+ * No bounds where a NaN is among the values, and a zero bound covers both zeros, as parquet.thrift
+ * says of ColumnOrder: readers disagree on where NaN stands.
+ */
+function floatValues(bytesEach: 4 | 8): FixedValues {
+  let min = Number.POSITIVE_INFINITY;
+  let max = Number.NEGATIVE_INFINITY;
+  let hasNaN = false;
+  const plain = (value: number): Buffer => {
+    const bytes = Buffer.alloc(bytesEach);
+    if (bytesEach === 4) bytes.writeFloatLE(value);
+    else bytes.writeDoubleLE(value);
+    return bytes;
+  };
+  return {
+    put({ sink }, view, at) {
+      const value = bytesEach === 4 ? view.getFloat32(at) : view.getFloat64(at);
+      // The bits are copied, not the number: a NaN keeps its payload.
+      if (bytesEach === 4) sink.view.setInt32(sink.end, view.getInt32(at), true);
+      else {
+        sink.view.setInt32(sink.end, view.getInt32(at + 4), true);
+        sink.view.setInt32(sink.end + 4, view.getInt32(at), true);
+      }
+      sink.end += bytesEach;
+      if (value < min) min = value;
+      if (value > max) max = value;
+      if (Number.isNaN(value)) hasNaN = true;
+    },
+    takeBounds() {
+      const bounds =
+        min <= max && !hasNaN
+          ? exact(plain(min === 0 ? -0 : min), plain(max === 0 ? 0 : max))
+          : undefined;
+      min = Number.POSITIVE_INFINITY;
+      max = Number.NEGATIVE_INFINITY;
+      hasNaN = false;
+      return bounds;
+    },
+  };
+}
+
+const boolValues: FixedValues = {
+  put(page, view, at) {
+    const { sink } = page;
+    const bit = (page.rows - page.nulls) % 8;
+    if (bit === 0) sink.bytes[sink.end++] = 0;
+    const last = sink.end - 1;
+    sink.bytes[last] = (sink.bytes[last] as number) | (view.getUint8(at) << bit);
+  },
+  takeBounds: () => undefined,
+};
+
+/** The writer of values of a fixed width; undefined for types of varying length. */
+export function fixedValues(type: ColumnType): FixedValues | undefined {
+  switch (type) {
+    case 'bool':
+      return boolValues;
+    case 'int2':
+      return int32Values((view, at) => view.getInt16(at));
+    case 'int4':
+      return int32Values((view, at) => view.getInt32(at));
+    case 'date':
+      return int32Values((view, at) => view.getInt32(at) + epochDays);
+    case 'int8':
+      return int64Values(0, 0);
+    case 'timestamp':
+    case 'timestamptz':
+      return int64Values(epochMicrosHigh, epochMicrosLow);
+    case 'float4':
+      return floatValues(4);
+    case 'float8':
+      return floatValues(8);
+    default:
+      return undefined;
+  }
+}

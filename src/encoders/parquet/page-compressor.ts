@@ -1,0 +1,52 @@
+import type { Compression } from '../encoder.ts';
+import { type Codec, loadCodec } from './codecs.ts';
+import type { RawPage } from './page.ts';
+
+/** Enough to keep the threads busy while this one fills pages, and no more memory than that. */
+const maxPagesInFlight = 4;
+
+export interface CompressedPage {
+  readonly values: number;
+  readonly encoding: number;
+  readonly rawBytes: number;
+  readonly body: Uint8Array;
+}
+
+/** A page on its way through a codec. */
+export interface PendingPage {
+  readonly rawBytes: number;
+  readonly done: Promise<CompressedPage>;
+}
+
+/** Compresses pages on the thread pool, a few at a time. */
+export class PageCompressor {
+  readonly #codec: Promise<Codec>;
+  readonly #inFlight: Promise<unknown>[] = [];
+
+  constructor(compression: Compression) {
+    this.#codec = loadCodec(compression);
+    // Whoever submits a page hears of a codec that fails to load.
+    this.#codec.catch(() => {});
+  }
+
+  get codecId(): Promise<number> {
+    return this.#codec.then((codec) => codec.id);
+  }
+
+  /** Starts on the page as soon as there is room; its memory is released when it is done. */
+  async submit(page: RawPage): Promise<PendingPage> {
+    if (this.#inFlight.length >= maxPagesInFlight) await this.#inFlight.shift();
+    const done = this.#compress(page);
+    // Awaited later, when the row group needs it: until then a failure is nobody's.
+    done.catch(() => {});
+    this.#inFlight.push(done);
+    return { rawBytes: page.body.length, done };
+  }
+
+  async #compress(page: RawPage): Promise<CompressedPage> {
+    const { compress } = await this.#codec;
+    const body = await compress(page.body);
+    page.release();
+    return { values: page.values, encoding: page.encoding, rawBytes: page.body.length, body };
+  }
+}

@@ -1,0 +1,88 @@
+import { ByteSink } from './byte-sink.ts';
+import { encodeHybrid, maxHybridBytes } from './levels.ts';
+
+/** parquet.thrift's Encoding. */
+export const encoding = { plain: 0, rle: 3, rleDictionary: 8 } as const;
+
+/** When a page is full. */
+export interface PageLimits {
+  readonly bytes: number;
+  readonly rows: number;
+}
+
+/** A page before compression. */
+export interface RawPage {
+  /** Rows of a data page, entries of a dictionary page. */
+  readonly values: number;
+  readonly encoding: number;
+  readonly body: Buffer;
+  /** Gives the page's memory back once the body is no longer read. */
+  readonly release: () => void;
+}
+
+/**
+ * The page that a column is filling: values in `sink`, and which rows are not null. Data pages of
+ * version 1, the one that every reader takes: levels and values are compressed together.
+ */
+export class OpenPage {
+  sink: ByteSink;
+  rows = 0;
+  nulls = 0;
+  readonly limits: PageLimits;
+  readonly #present: Uint8Array;
+  readonly #head: number;
+  #spare: ByteSink | undefined;
+
+  constructor(limits: PageLimits) {
+    this.limits = limits;
+    this.#present = new Uint8Array(limits.rows);
+    // Levels are known when the page ends but stand before the values: room is left for them.
+    this.#head = 4 + maxHybridBytes(limits.rows, 1);
+    this.sink = new ByteSink(this.#head + 1024, this.#head);
+  }
+
+  /** Bytes of values so far. */
+  get valueBytes(): number {
+    return this.sink.end - this.#head;
+  }
+
+  get isFull(): boolean {
+    return this.rows >= this.limits.rows || this.valueBytes >= this.limits.bytes;
+  }
+
+  addNull(): void {
+    this.#present[this.rows++] = 0;
+    this.nulls++;
+  }
+
+  addPresent(): void {
+    this.#present[this.rows++] = 1;
+  }
+
+  /** Closes the page and starts the next one. */
+  cut(pageEncoding: number): RawPage {
+    const { sink } = this;
+    const levelsEnd = encodeHybrid(sink.bytes, 4, this.#present, this.rows, 1);
+    const start = this.#head - levelsEnd;
+    sink.bytes.copyWithin(start + 4, 4, levelsEnd);
+    sink.view.setUint32(start, levelsEnd - 4, true);
+    const page: RawPage = {
+      values: this.rows,
+      encoding: pageEncoding,
+      body: sink.bytes.subarray(start, sink.end),
+      release: () => this.#keep(sink),
+    };
+    this.sink = this.#spare ?? new ByteSink(sink.bytes.length, this.#head);
+    this.#spare = undefined;
+    this.rows = 0;
+    this.nulls = 0;
+    return page;
+  }
+
+  /** One buffer is kept for the page after the next, unless a huge value made it huge. */
+  #keep(sink: ByteSink): void {
+    if (sink.bytes.length > this.limits.bytes * 2 + this.#head) return;
+    sink.end = this.#head;
+    this.#spare = sink;
+  }
+}

@@ -1,0 +1,118 @@
+import type { Bounds } from './column-writer.ts';
+
+/** Bounds longer than this are cut, so that long texts do not fill the footer. */
+const boundBytes = 64;
+
+/**
+ * The least and the greatest of the texts seen, by unsigned bytes, which for UTF-8 is the order of
+ * code points. Only the first 64 bytes of each are looked at: cutting keeps the order, so the least
+ * of the cut texts is the least text, cut.
+ */
+export class TextBounds {
+  #min = emptyBound();
+  #max = emptyBound();
+  #isEmpty = true;
+
+  /** `length` bytes at `from`; `view` is of the same memory as `bytes`. */
+  add(bytes: Buffer, view: DataView, from: number, length: number): void {
+    const kept = Math.min(length, boundBytes);
+    const head = headOf(bytes, view, from, kept);
+    const isCut = length > boundBytes;
+    if (this.#isEmpty) {
+      setBound(this.#min, bytes, from, kept, head, isCut);
+      setBound(this.#max, bytes, from, kept, head, isCut);
+      this.#isEmpty = false;
+      return;
+    }
+    const toMin = compareToBound(this.#min, bytes, from, kept, head);
+    if (toMin < 0) setBound(this.#min, bytes, from, kept, head, isCut);
+    // Of texts with the same start the one that was not cut is the least, a cut one the greatest.
+    else if (toMin === 0) this.#min.isCut &&= isCut;
+    const toMax = compareToBound(this.#max, bytes, from, kept, head);
+    if (toMax > 0) setBound(this.#max, bytes, from, kept, head, isCut);
+    else if (toMax === 0) this.#max.isCut ||= isCut;
+  }
+
+  /** The bounds of the texts since the last call; undefined where there were none. */
+  take(): Bounds | undefined {
+    if (this.#isEmpty) return undefined;
+    this.#isEmpty = true;
+    const min = this.#min.bytes.subarray(0, this.#min.length);
+    const max = this.#max.bytes.subarray(0, this.#max.length);
+    return {
+      min: Buffer.from(this.#min.isCut ? wholeCharacters(min) : min),
+      max: this.#max.isCut ? successor(wholeCharacters(max)) : Buffer.from(max),
+      minIsExact: !this.#min.isCut,
+      maxIsExact: !this.#max.isCut,
+    };
+  }
+}
+
+interface Bound {
+  readonly bytes: Buffer;
+  length: number;
+  /** The first four bytes as a number: settles most comparisons. */
+  head: number;
+  isCut: boolean;
+}
+
+function emptyBound(): Bound {
+  return { bytes: Buffer.alloc(boundBytes), length: 0, head: 0, isCut: false };
+}
+
+function headOf(bytes: Buffer, view: DataView, from: number, length: number): number {
+  if (length >= 4) return view.getUint32(from);
+  let head = 0;
+  for (let index = 0; index < 4; index++) {
+    head = head * 256 + (index < length ? (bytes[from + index] as number) : 0);
+  }
+  return head;
+}
+
+function compareToBound(
+  bound: Bound,
+  bytes: Buffer,
+  from: number,
+  length: number,
+  head: number,
+): number {
+  if (head !== bound.head) return head - bound.head;
+  return bytes.compare(bound.bytes, 0, bound.length, from, from + length);
+}
+
+function setBound(
+  bound: Bound,
+  bytes: Buffer,
+  from: number,
+  length: number,
+  head: number,
+  isCut: boolean,
+): void {
+  bytes.copy(bound.bytes, 0, from, from + length);
+  bound.length = length;
+  bound.head = head;
+  bound.isCut = isCut;
+}
+
+/** Without the character that was cut in two at the end: readers take bounds for UTF-8. */
+function wholeCharacters(bytes: Buffer): Buffer {
+  let last = bytes.length - 1;
+  while (last > 0 && ((bytes[last] as number) & 0xc0) === 0x80) last--;
+  const lead = bytes[last] as number;
+  const width = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  return last + width > bytes.length ? bytes.subarray(0, last) : bytes;
+}
+
+/** The least short text above every text that starts with `bytes`; undefined where there is none. */
+function successor(bytes: Buffer): Uint8Array | undefined {
+  const characters = Array.from(bytes.toString('utf8'));
+  while (characters.length > 0) {
+    const code = characters.pop()?.codePointAt(0) ?? 0;
+    if (code < 0x10ffff) {
+      // The surrogates are no characters: U+E000 follows U+D7FF.
+      const next = code === 0xd7ff ? 0xe000 : code + 1;
+      return Buffer.from(characters.join('') + String.fromCodePoint(next));
+    }
+  }
+  return undefined;
+}

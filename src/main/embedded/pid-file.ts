@@ -1,0 +1,71 @@
+import { randomUUID } from 'node:crypto';
+import { link, readFile, readlink, realpath, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { runProgram } from './identity.ts';
+
+/** What `postmaster.pid` says of the server that wrote it, which may be long gone. */
+export interface PidFile {
+  readonly pid: number;
+  /** Null while the server is still writing the file. */
+  readonly port: number | null;
+  readonly text: string;
+}
+
+/** Null where there is no such file: no server runs, or it ended in order. */
+export async function readPidFile(data: string): Promise<PidFile | null> {
+  const text = await readFile(pidFileOf(data), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null;
+    throw error;
+  });
+  if (text === null) return null;
+  const lines = text.split('\n');
+  const pid = Number.parseInt(lines[0] ?? '', 10);
+  const port = Number.parseInt(lines[3] ?? '', 10);
+  return {
+    pid: Number.isNaN(pid) ? 0 : Math.abs(pid),
+    port: Number.isNaN(port) ? null : port,
+    text,
+  };
+}
+
+/**
+ * Whether a process `pid` lives and is a PostgreSQL server of this data directory. A process number
+ * alone says nothing: after a crash or in a fresh container it soon belongs to another program.
+ */
+export async function isServerOf(pid: number, data: string): Promise<boolean> {
+  if (pid <= 0) return false;
+  if (process.platform === 'linux') {
+    // Every PostgreSQL process works in its data directory.
+    const cwd = await readlink(`/proc/${pid}/cwd`).catch(() => null);
+    return cwd !== null && cwd === (await realpath(data).catch(() => null));
+  }
+  const listing = await runProgram('ps', ['-p', String(pid), '-o', 'command='], {});
+  return listing.code === 0 && listing.output.includes('postgres');
+}
+
+export function isProcessAlive(pid: number): boolean {
+  try {
+    return pid > 0 && process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/**
+ * Takes away a `postmaster.pid` whose number belongs to a foreign process; PostgreSQL would refuse to
+ * start over it. Where a new server has written its own meanwhile, that one is put back.
+ */
+export async function discardPidFile(data: string, stale: PidFile): Promise<void> {
+  const aside = path.join(data, `postmaster.pid.${randomUUID()}`);
+  try {
+    await rename(pidFileOf(data), aside);
+    if ((await readFile(aside, 'utf8')) !== stale.text) await link(aside, pidFileOf(data));
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code !== 'ENOENT' && code !== 'EEXIST') throw error;
+  } finally {
+    await rm(aside, { force: true });
+  }
+}
+
+const pidFileOf = (data: string): string => path.join(data, 'postmaster.pid');

@@ -1,0 +1,150 @@
+import { spawn } from 'node:child_process';
+import { open, readFile, rename, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Binaries } from './binaries.ts';
+import type { ClusterSecrets, Layout } from './data-directory.ts';
+import {
+  dataDirectoryArgument,
+  runProgram,
+  type ServerIdentity,
+  spawnOptionsFor,
+} from './identity.ts';
+import { readPidFile } from './pid-file.ts';
+
+/** PostgreSQL settings by name, as in postgresql.conf. */
+export type ServerSettings = Readonly<Record<string, string>>;
+
+/** A laptop's share: small memory, data kept through a power cut, no replicas to write for. */
+const defaultSettings: ServerSettings = {
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+  max_connections: '200',
+  shared_buffers: '256MB',
+  maintenance_work_mem: '128MB',
+  max_wal_size: '2GB',
+  wal_level: 'minimal',
+  max_wal_senders: '0',
+  jit: 'off',
+  log_checkpoints: 'off',
+};
+
+const maxLogBytes = 10 * 1024 * 1024;
+
+/** A server process of ours, which outlives us unless it is stopped. */
+export interface ServerProcess {
+  readonly port: number;
+  hasExited(): boolean;
+  /** What the server wrote since this start. */
+  readLog(): Promise<string>;
+}
+
+/**
+ * Spawns a server over the data directory. It has its own session, so that a terminal's Ctrl-C does
+ * not reach it before we stop it, and writes to a file, because a pipe would die with us. It may
+ * exit at once: the port was taken, or another start was faster.
+ */
+export async function spawnServer(
+  layout: Layout,
+  binaries: Binaries,
+  identity: ServerIdentity,
+  secrets: ClusterSecrets,
+  settings: ServerSettings,
+): Promise<ServerProcess> {
+  const port = await choosePort(layout);
+  await rotateLog(layout);
+  const log = await open(layout.log, 'a', 0o600);
+  const logStart = (await log.stat()).size;
+  const inForce = {
+    ...defaultSettings,
+    ...settings,
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    port: String(port),
+    cluster_name: secrets.clusterName,
+  };
+  const child = spawn(
+    path.join(binaries.bin, 'postgres'),
+    [
+      ...['-D', dataDirectoryArgument(identity, layout.data)],
+      ...Object.entries(inForce).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+    ],
+    {
+      ...spawnOptionsFor(identity, layout.data),
+      detached: true,
+      stdio: ['ignore', log.fd, log.fd],
+    },
+  );
+  let exited = false;
+  child.once('error', () => {
+    exited = true;
+  });
+  child.once('exit', () => {
+    exited = true;
+  });
+  child.unref();
+  await log.close();
+  return {
+    port,
+    hasExited: () => exited,
+    readLog: async () => (await readFile(layout.log)).subarray(logStart).toString('utf8').trim(),
+  };
+}
+
+/**
+ * Stops the server that wrote `postmaster.pid`: clients are cut, data is written, at most a minute.
+ * Then without ceremony (`immediate`): the next start recovers from the log of changes.
+ */
+export async function stopServer(
+  layout: Layout,
+  binaries: Binaries,
+  identity: ServerIdentity,
+): Promise<void> {
+  const options = spawnOptionsFor(identity, layout.data);
+  const at = ['-D', dataDirectoryArgument(identity, layout.data)];
+  for (const mode of ['fast', 'immediate']) {
+    const args = ['stop', ...at, '-m', mode, '-w', '-t', '60', '-s'];
+    const result = await runProgram(path.join(binaries.bin, 'pg_ctl'), args, options);
+    if (result.code === 0 || (await readPidFile(layout.data)) === null) return;
+  }
+  throw new Error(`The embedded PostgreSQL does not stop. Its log is ${layout.log}.`);
+}
+
+/** Remembers the port, so that it is the same at the next start. */
+export async function rememberPort(layout: Layout, port: number): Promise<void> {
+  const unfinished = `${layout.portFile}.${process.pid}`;
+  await writeFile(unfinished, String(port));
+  await rename(unfinished, layout.portFile);
+}
+
+async function choosePort(layout: Layout): Promise<number> {
+  const last = Number.parseInt(await readFile(layout.portFile, 'utf8').catch(() => ''), 10);
+  return (last > 0 && last < 65_536 && (await tryPort(last))) || (await findFreePort());
+}
+
+async function findFreePort(): Promise<number> {
+  for (;;) {
+    const port = await tryPort(0);
+    if (port !== null) return port;
+    await sleep(100);
+  }
+}
+
+/** The port where it is free (any free one for 0), else null. It may be taken again the next moment. */
+function tryPort(port: number): Promise<number | null> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(null));
+    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => {
+      const address = server.address();
+      const found = typeof address === 'object' && address !== null ? address.port : null;
+      server.close(() => resolve(found));
+    });
+  });
+}
+
+async function rotateLog(layout: Layout): Promise<void> {
+  const status = await stat(layout.log).catch(() => null);
+  if (status !== null && status.size > maxLogBytes) await rename(layout.log, `${layout.log}.1`);
+}

@@ -1,0 +1,68 @@
+import type { Worker } from 'bullmq';
+import {
+  type JobCatalogue,
+  type JobName,
+  type QueueName,
+  queueNames,
+  queueOf,
+} from './catalogue.ts';
+import type { QueueConnection } from './connection.ts';
+
+/** What is done for each job. A handler that throws is logged; the next ring tries again. */
+export type JobHandlers = {
+  readonly [Name in JobName]: (data: JobCatalogue[Name]) => Promise<void>;
+};
+
+export interface ConsumerOptions {
+  /** Runs executed at a time. */
+  readonly runConcurrency: number;
+  readonly onError: (error: Error) => void;
+  readonly onJobFailed: (name: string, error: Error) => void;
+}
+
+export interface Consumer {
+  /** Takes no further job and waits until those in hand are done. */
+  close(): Promise<void>;
+}
+
+/** Starts to take jobs from both queues. */
+export function openConsumer(
+  connection: QueueConnection,
+  handlers: JobHandlers,
+  options: ConsumerOptions,
+): Consumer {
+  const open = (queue: QueueName, concurrency: number): Worker => {
+    const worker = connection.openWorker(
+      queue,
+      async (job) => {
+        if (!isJobName(job.name) || queueOf[job.name] !== queue) {
+          throw new Error(`unknown job ${job.name}`);
+        }
+        const handle = handlers[job.name] as (data: unknown) => Promise<void>;
+        await handle(job.data);
+      },
+      {
+        concurrency,
+        // BullMQ waits 15 s by default after a fault of its backend.
+        runRetryDelay: 1_000,
+        drainDelay: 5,
+        lockDuration: 30_000,
+        // Whether a run may go on is decided by its lease, not by the queue's count of stalls.
+        maxStalledCount: 1_000,
+      },
+    );
+    worker.on('error', options.onError);
+    worker.on('failed', (job, error) => options.onJobFailed(job?.name ?? 'unknown', error));
+    return worker;
+  };
+  const workers = [open(queueNames.control, 8), open(queueNames.runs, options.runConcurrency)];
+  return {
+    async close() {
+      await Promise.allSettled(workers.map((worker) => worker.close()));
+    },
+  };
+}
+
+function isJobName(name: string): name is JobName {
+  return Object.hasOwn(queueOf, name);
+}

@@ -1,0 +1,159 @@
+import type { DataInterval, Instant, Timestamp } from '../domain/time.ts';
+import { toTimestamp } from '../domain/time.ts';
+import type { Sql } from './database.ts';
+
+export type BackfillStatus = 'Running' | 'Completed' | 'Cancelled';
+export type BackfillOrder = 'oldest_first' | 'newest_first';
+/** Which intervals get a run: all, those without a completed run, or those never run at all. */
+export type Reprocess = 'all' | 'failed' | 'none';
+
+export interface Backfill {
+  readonly id: string;
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly status: BackfillStatus;
+  /** The range in force. */
+  readonly startAt: Timestamp;
+  readonly endAt: Timestamp;
+  readonly order: BackfillOrder;
+  readonly reprocess: Reprocess;
+  readonly concurrency: number;
+  /** Start of the last interval that was planned; null before the first. */
+  readonly plannedTo: Timestamp | null;
+  readonly totalRuns: number;
+  readonly createdAt: Timestamp;
+  readonly finishedAt: Timestamp | null;
+  readonly lastUpdatedAt: Timestamp;
+}
+
+/** The columns of `Backfill`, for a table aliased `b`. */
+export const backfillColumns = `b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
+  b.start_at as "startAt", b.end_at as "endAt", b."order", b.reprocess, b.concurrency,
+  b.planned_to as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
+  b.finished_at as "finishedAt", b.last_updated_at as "lastUpdatedAt"`;
+
+export interface NewBackfill {
+  readonly exportId: string;
+  readonly teamId: number;
+  readonly range: DataInterval;
+  readonly order: BackfillOrder;
+  readonly reprocess: Reprocess;
+  readonly concurrency: number;
+  readonly totalRuns: number;
+}
+
+export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<string> {
+  const [row] = await tx.query<{ id: string }>(
+    `insert into backfills (export_id, team_id, start_at, end_at, "order", reprocess, concurrency, total_runs)
+     values ($1, $2, $3, $4, $5, $6, $7, $8) returning id`,
+    [
+      backfill.exportId,
+      backfill.teamId,
+      toTimestamp(backfill.range.start),
+      toTimestamp(backfill.range.end),
+      backfill.order,
+      backfill.reprocess,
+      backfill.concurrency,
+      backfill.totalRuns,
+    ],
+  );
+  if (!row) throw new Error('the backfill was not stored');
+  return row.id;
+}
+
+/** Locks a running backfill; null where it is finished or locked by another worker. */
+export async function lockRunningBackfill(tx: Sql, id: string): Promise<Backfill | null> {
+  const [row] = await tx.query<Backfill>(
+    `select ${backfillColumns} from backfills b where b.id = $1 and b.status = 'Running' for update`,
+    [id],
+  );
+  return row ?? null;
+}
+
+export async function listRunningBackfills(sql: Sql): Promise<string[]> {
+  const rows = await sql.query<{ id: string }>(`select id from backfills where status = 'Running'`);
+  return rows.map((row) => row.id);
+}
+
+/** Running backfills of an export, with their ranges. */
+export async function findRunningRanges(
+  tx: Sql,
+  exportId: string,
+): Promise<{ id: string; startAt: Timestamp; endAt: Timestamp }[]> {
+  return tx.query(
+    `select id, start_at as "startAt", end_at as "endAt" from backfills where export_id = $1 and status = 'Running'`,
+    [exportId],
+  );
+}
+
+export async function countRunningBackfills(tx: Sql, teamId: number): Promise<number> {
+  const [row] = await tx.query<{ n: number }>(
+    `select count(*)::int as n from backfills where team_id = $1 and status = 'Running'`,
+    [teamId],
+  );
+  return row?.n ?? 0;
+}
+
+export async function countLiveRuns(tx: Sql, backfillId: string): Promise<number> {
+  const [row] = await tx.query<{ n: number }>(
+    `select count(*)::int as n from runs where backfill_id = $1 and status in ('Starting', 'Running')`,
+    [backfillId],
+  );
+  return row?.n ?? 0;
+}
+
+/** @param skipped intervals that got no run after all; they no longer count towards the total */
+export async function recordPlanned(
+  tx: Sql,
+  id: string,
+  plannedTo: Instant,
+  skipped: number,
+): Promise<void> {
+  await tx.query(
+    `update backfills set planned_to = $2, total_runs = total_runs - $3, last_updated_at = now() where id = $1`,
+    [id, toTimestamp(plannedTo), skipped],
+  );
+}
+
+export async function finishBackfill(
+  tx: Sql,
+  id: string,
+  status: 'Completed' | 'Cancelled',
+): Promise<boolean> {
+  const rows = await tx.query(
+    `update backfills set status = $2, finished_at = now(), last_updated_at = now()
+      where id = $1 and status = 'Running' returning id`,
+    [id, status],
+  );
+  return rows.length === 1;
+}
+
+/** Cancels every running backfill of an export. */
+export async function cancelBackfillsOf(tx: Sql, exportId: string): Promise<void> {
+  await tx.query(
+    `update backfills set status = 'Cancelled', finished_at = now(), last_updated_at = now()
+      where export_id = $1 and status = 'Running'`,
+    [exportId],
+  );
+}
+
+/**
+ * Which of these intervals a backfill passes over: those with a receipt (`failed`), or those that
+ * have any run at all (`none`).
+ *
+ * @param starts the intervals' starts
+ */
+export async function findPassedOver(
+  tx: Sql,
+  exportId: string,
+  starts: readonly Instant[],
+  reprocess: 'failed' | 'none',
+): Promise<ReadonlySet<Instant>> {
+  const table = reprocess === 'failed' ? 'receipts' : 'runs';
+  const rows = await tx.query<{ start: Instant }>(
+    `select distinct floor(extract(epoch from data_interval_start) * 1000)::bigint as start from ${table}
+      where export_id = $1 and data_interval_start = any ($2::timestamptz[])`,
+    [exportId, starts.map(toTimestamp)],
+  );
+  return new Set(rows.map((row) => row.start));
+}

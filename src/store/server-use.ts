@@ -1,0 +1,113 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+
+/**
+ * The advisory lock that counts the users of an embedded server: every user holds it shared, the
+ * one that stops the server must hold it alone. Postgres drops it with the connection, so a killed
+ * user never counts. The number is arbitrary and ours.
+ */
+const useLock = 7_310_428_115;
+const reconnectMs = 1_000;
+
+/**
+ * Whether the server that calls itself `clusterName` answers a query at `url`. The name is compared
+ * because another server may have taken the port meanwhile. Any failure is `false`.
+ */
+export async function serverAnswers(
+  url: string,
+  clusterName: string,
+  timeoutMs: number,
+): Promise<boolean> {
+  const client = newClient(url, timeoutMs);
+  try {
+    await client.connect();
+    const answer = await client.query<{ name: string }>(
+      "SELECT current_setting('cluster_name') AS name",
+    );
+    return answer.rows[0]?.name === clusterName;
+  } catch {
+    return false;
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+/** One process's mark on a server: `I use it, do not stop it`. */
+export interface ServerUse {
+  /**
+   * Takes the mark away. `true`: nobody else uses the server, and nobody new can begin to until it
+   * stops or {@link close} is called. `false`: others use it, or it is gone.
+   */
+  release(): Promise<boolean>;
+  /** Ends the connection. Never fails; may be called again. */
+  close(): Promise<void>;
+}
+
+/**
+ * Marks the server at `url` as used until `release` or the end of this process. Waits while another
+ * user is stopping the server and then fails, as it does when the server is away. A connection that
+ * is lost later (a crash and restart of the server) is made again every second.
+ */
+export async function useServer(url: string): Promise<ServerUse> {
+  let closed = false;
+  let client = await connect();
+
+  async function connect(): Promise<Client> {
+    const next = newClient(url, 10_000);
+    try {
+      await next.connect();
+      await next.query('SELECT pg_advisory_lock_shared($1)', [useLock]);
+    } catch (error) {
+      await next.end().catch(() => {});
+      throw error;
+    }
+    next.once('end', () => void reconnect());
+    return next;
+  }
+
+  async function reconnect(): Promise<void> {
+    while (!closed) {
+      try {
+        client = await connect();
+        if (closed) await client.end().catch(() => {});
+        return;
+      } catch {
+        await sleep(reconnectMs, undefined, { ref: false });
+      }
+    }
+  }
+
+  async function close(): Promise<void> {
+    closed = true;
+    await client.end().catch(() => {});
+  }
+
+  async function release(): Promise<boolean> {
+    closed = true;
+    try {
+      // First down, then alone: of two that leave at once, one finds itself the last.
+      await client.query('SELECT pg_advisory_unlock_shared($1)', [useLock]);
+      const answer = await client.query<{ alone: boolean }>(
+        'SELECT pg_try_advisory_lock($1) AS alone',
+        [useLock],
+      );
+      return answer.rows[0]?.alone === true;
+    } catch {
+      return false;
+    }
+  }
+
+  return { release, close };
+}
+
+function newClient(url: string, timeoutMs: number): Client {
+  const client = new Client({
+    connectionString: url,
+    connectionTimeoutMillis: timeoutMs,
+    application_name: 'sluice embedded',
+    keepAlive: true,
+  });
+  // Without a listener a connection that is cut while idle would end the process.
+  client.on('error', () => {});
+  return client;
+}

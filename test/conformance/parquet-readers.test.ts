@@ -1,0 +1,270 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parquet } from '../../src/encoders/parquet/definition.ts';
+import { defaultSizes, type ParquetSizes } from '../../src/encoders/parquet/encode.ts';
+import {
+  type DuckDb,
+  encodeParquet,
+  openDuckDb,
+  readMetadata,
+  readWithHyparquet,
+} from '../support/parquet-readers.ts';
+import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../support/row-blocks.ts';
+
+const columns = columnsOf({
+  flag: 'bool',
+  small: 'int2',
+  whole: 'int4',
+  large: 'int8',
+  single: 'float4',
+  double: 'float8',
+  name: 'text',
+  id: 'uuid',
+  raw_json: 'json',
+  properties: 'jsonb',
+  other: 'as_json',
+  day: 'date',
+  local_time: 'timestamp',
+  time: 'timestamptz',
+  blob: 'bytea',
+});
+const nulls: TestRow = columns.map(() => null);
+const uuid = (index: number) =>
+  `0190c1d2-0000-7000-8000-${(index * 7_919_993).toString(16).padStart(12, '0')}`;
+
+/** Row `index` of a table with every type, some nulls, a name of few values and ids of many. */
+function row(index: number): TestRow {
+  if (index % 11 === 3) return nulls;
+  return [
+    index % 3 === 0,
+    index % 30_000,
+    1 - index * 7919,
+    BigInt(index) * 3_002_399_751_580_331n,
+    Math.fround(index / 3),
+    index / 7,
+    index % 5 === 0 ? '' : `event ${index % 5}`,
+    uuid(index),
+    `{"a": [${index}, 1.10]}`,
+    `{"n": ${index}, "text": "größe 🙂 ${index}"}`,
+    `"1.${index}0"`,
+    index - 20_000,
+    BigInt(index) * 1_000_003n,
+    1_709_251_200_000_001n + BigInt(index),
+    Buffer.from([0, 255, index % 256]),
+  ];
+}
+const rows = Array.from({ length: 3000 }, (_, index) => row(index));
+
+/** Extremes of every type that a Parquet file can hold. */
+const extremes: readonly TestRow[] = [
+  [
+    true,
+    -32_768,
+    -2_147_483_648,
+    -(2n ** 63n),
+    Number.NaN,
+    Number.NaN,
+    '',
+    '00000000-0000-0000-0000-000000000000',
+    'null',
+    '{}',
+    '{"a":"\\u0000"}',
+    -2_440_588,
+    -210_866_803_200_000_000n,
+    -210_866_803_200_000_000n,
+    Buffer.alloc(0),
+  ],
+  [
+    false,
+    32_767,
+    2_147_483_647,
+    2n ** 63n - 1n,
+    Number.POSITIVE_INFINITY,
+    Number.NEGATIVE_INFINITY,
+    '\u{10ffff}'.repeat(40),
+    'ffffffff-ffff-ffff-ffff-ffffffffffff',
+    '[]',
+    '12345678901234567890.10',
+    '"x"',
+    2_145_042_905,
+    2n ** 63n - 1n,
+    2n ** 63n - 1n,
+    Buffer.from('\u0000PAR1'),
+  ],
+  [
+    null,
+    0,
+    0,
+    2n ** 53n + 1n,
+    -0,
+    -0,
+    "a 'quoted'\r\n\t\u0001 line",
+    null,
+    '"\\ud800"',
+    '""',
+    'null',
+    -1,
+    -1n,
+    -1n,
+    null,
+  ],
+];
+
+const small: ParquetSizes = {
+  page: { bytes: 4096, rows: 64 },
+  groupRawBytes: 60_000,
+  groupHeldBytes: 1e9,
+  checkpointBytes: 4000,
+};
+
+let duckDb: DuckDb;
+beforeAll(async () => {
+  duckDb = await openDuckDb();
+});
+afterAll(() => duckDb.close());
+
+async function expectReadBack(file: Buffer, expected: readonly TestRow[], of = columns) {
+  expect(await readWithHyparquet(file, of)).toEqual(expected);
+  expect(await duckDb.query(file)).toEqual(expected);
+}
+
+describe('a Parquet file', () => {
+  it.each(parquet.compressions)(
+    'is read back value by value with compression %s',
+    async (compression) => {
+      const file = await encodeParquet(columns, compression, rowBlocks(columns, rows, 700));
+      await expectReadBack(file, rows);
+    },
+  );
+
+  it.each(parquet.compressions)(
+    'is read back with many row groups and pages, %s',
+    async (codec) => {
+      const file = await encodeParquet(columns, codec, rowBlocks(columns, rows, 97), small);
+      expect(readMetadata(file).row_groups.length).toBeGreaterThan(5);
+      await expectReadBack(file, rows);
+    },
+  );
+
+  it('gives the types that readers expect', async () => {
+    const file = await encodeParquet(columns, null, [rowBlock(columns, rows.slice(0, 3))]);
+    expect(await duckDb.types(file)).toEqual([
+      'flag BOOLEAN',
+      'small SMALLINT',
+      'whole INTEGER',
+      'large BIGINT',
+      'single FLOAT',
+      'double DOUBLE',
+      'name VARCHAR',
+      'id VARCHAR',
+      'raw_json VARCHAR',
+      'properties VARCHAR',
+      'other VARCHAR',
+      'day DATE',
+      'local_time TIMESTAMP',
+      'time TIMESTAMP WITH TIME ZONE',
+      'blob BLOB',
+    ]);
+  });
+
+  it('holds the extremes of every type', async () => {
+    const file = await encodeParquet(columns, 'snappy', [rowBlock(columns, extremes)]);
+    await expectReadBack(file, extremes);
+  });
+
+  it('is valid without rows', async () => {
+    const file = await encodeParquet(columns, 'zstd', []);
+    await expectReadBack(file, []);
+    expect(await duckDb.types(file)).toHaveLength(columns.length);
+  });
+
+  it('holds columns of nulls alone, over several pages', async () => {
+    const empty = Array.from({ length: 200 }, () => nulls);
+    const file = await encodeParquet(columns, 'snappy', [rowBlock(columns, empty)], small);
+    await expectReadBack(file, empty);
+  });
+
+  it('holds values of 5 MB between small ones', async () => {
+    const huge = 'äbc🙂'.repeat(500_000);
+    const of = columnsOf({ text: 'text', json: 'jsonb', bytes: 'bytea' });
+    const table: TestRow[] = [
+      ['small', '1', Buffer.from('a')],
+      [huge, `"${huge}"`, Buffer.from(huge)],
+      ['small', null, Buffer.from('b')],
+      [`${huge}!`, '{}', null],
+    ];
+    const file = await encodeParquet(of, 'zstd', rowBlocks(of, table, 3));
+    // As text, since comparing megabytes in buffers takes the runner a minute.
+    const asText = (read: readonly TestRow[]) =>
+      read.map((row) =>
+        row.map((value) => (Buffer.isBuffer(value) ? value.toString('hex') : value)),
+      );
+    expect(asText(await duckDb.query(file))).toEqual(asText(table));
+    expect(asText(await readWithHyparquet(file, of))).toEqual(asText(table));
+  });
+
+  it('holds one column alone and a thousand columns', async () => {
+    const one = columnsOf({ flag: 'bool' });
+    const flags: TestRow[] = Array.from({ length: 50_000 }, (_, index) => [index % 7 < 3]);
+    await expectReadBack(await encodeParquet(one, 'lz4', [rowBlock(one, flags)]), flags, one);
+
+    const many = columnsOf(
+      Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`c${index}`, 'text'])),
+    );
+    const wide: TestRow[] = [1, 2, 3].map((row) => many.map(({ name }) => `${name}-${row}`));
+    await expectReadBack(await encodeParquet(many, 'gzip', [rowBlock(many, wide)]), wide, many);
+  });
+});
+
+describe('the dictionary of a text column', () => {
+  const of = columnsOf({ text: 'text' });
+  const cases: Record<string, { texts: TestRow[]; encodings: string[] }> = {
+    'is used for few values': {
+      texts: Array.from({ length: 9000 }, (_, index) => [`value ${index % 40}`]),
+      encodings: ['PLAIN', 'RLE', 'RLE_DICTIONARY'],
+    },
+    'is used for one value': {
+      texts: Array.from({ length: 9000 }, () => ['the same']),
+      encodings: ['PLAIN', 'RLE', 'RLE_DICTIONARY'],
+    },
+    'is given up at once for many values': {
+      texts: Array.from({ length: 9000 }, (_, index) => [`value ${index}`]),
+      encodings: ['PLAIN', 'RLE'],
+    },
+    'is given up at the first page where it saves too little': {
+      texts: Array.from({ length: 9000 }, (_, index) => [`value ${index < 1100 ? 0 : index}`]),
+      encodings: ['PLAIN', 'RLE'],
+    },
+    'is given up in the middle of a chunk where it grows too large': {
+      texts: Array.from({ length: 90_000 }, (_, index) => [`value ${index < 45_000 ? 1 : index}`]),
+      encodings: ['PLAIN', 'RLE', 'RLE_DICTIONARY'],
+    },
+    'waits for the first page with values': {
+      texts: Array.from({ length: 60_000 }, (_, index) => [
+        index < 41_000 || index % 2 === 0 ? null : `v${index % 9}`,
+      ]),
+      encodings: ['PLAIN', 'RLE', 'RLE_DICTIONARY'],
+    },
+  };
+  it.each(Object.entries(cases))('%s', async (_, { texts, encodings }) => {
+    const file = await encodeParquet(of, 'zstd', rowBlocks(of, texts, 4000));
+    expect(readMetadata(file).row_groups[0]?.columns[0]?.meta_data?.encodings).toEqual(encodings);
+    await expectReadBack(file, texts, of);
+  });
+
+  it('begins anew in each row group', async () => {
+    const texts: TestRow[] = Array.from({ length: 8000 }, (_, index) => [
+      index < 4000 ? `${index}` : `v${index % 3}`,
+    ]);
+    const file = await encodeParquet(of, null, [rowBlock(of, texts)], {
+      ...defaultSizes(1),
+      groupRawBytes: 20_000,
+      checkpointBytes: 20_000,
+    });
+    const encodings = readMetadata(file).row_groups.map(
+      (group) => group.columns[0]?.meta_data?.encodings.length,
+    );
+    expect(encodings[0]).toBe(2);
+    expect(encodings.at(-1)).toBe(3);
+    await expectReadBack(file, texts, of);
+  });
+});

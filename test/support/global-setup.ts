@@ -1,0 +1,158 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { Client } from 'pg';
+import type { TestProject } from 'vitest/node';
+import { findEmbeddedPostgres, startEmbeddedPostgres } from '../../src/main/embedded/start.ts';
+import { migrate } from '../../src/store/migrate.ts';
+import { findRedis, type RedisWays } from './find-redis.ts';
+
+/** The server that all tests of a run share, and the names of their databases on it. */
+export interface TestPostgres {
+  /** A superuser's URL, of a database that no test uses. */
+  readonly adminUrl: string;
+  /** Every database of this run begins with it. */
+  readonly prefix: string;
+  /** The migrated database that tests clone. Nobody may be connected to it. */
+  readonly template: string;
+}
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    postgres: TestPostgres;
+    redis: RedisWays;
+  }
+}
+
+const folderPrefix = 'sluice-test-';
+
+/**
+ * Before the first test file: builds `dist` for the tests that start real processes, starts one
+ * PostgreSQL (or takes the one at TEST_DATABASE_URL: 15 to 18, a superuser), migrates the template
+ * database and looks for a Redis. Returns the teardown, which leaves nothing behind.
+ */
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const redis = await findRedis();
+  announceRedis(redis);
+  await build();
+  const server = await openServer();
+  try {
+    const postgres = await prepareTemplate(server.url);
+    project.provide('postgres', postgres);
+    project.provide('redis', redis);
+    return async () => {
+      await dropDatabases(postgres).finally(server.close);
+    };
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
+}
+
+function announceRedis({ url, program, docker }: RedisWays): void {
+  if (url !== null || program !== null || docker) return;
+  const missing = 'no REDIS_URL, no redis-server on the PATH, and no Docker engine answers';
+  if (process.env.REQUIRE_REDIS === '1') throw new Error(`REQUIRE_REDIS=1, but: ${missing}.`);
+  console.log(`The lanes that need Redis are skipped: ${missing}.`);
+}
+
+/** Type errors are the type check's matter: what compiles is built, and a test tells whether it works. */
+async function build(): Promise<void> {
+  const root = path.resolve(import.meta.dirname, '../..');
+  const compiler = path.join(root, 'node_modules/typescript/bin/tsc');
+  await promisify(execFile)(process.execPath, [compiler, '-p', 'tsconfig.build.json'], {
+    cwd: root,
+  }).catch((error: { stdout?: string; message: string }) => {
+    console.log(`The build has errors:\n${error.stdout || error.message}`);
+  });
+}
+
+async function openServer(): Promise<{ url: string; close: () => Promise<void> }> {
+  const given = process.env.TEST_DATABASE_URL;
+  if (given) return { url: given, close: async () => {} };
+  await clearAbandoned();
+  // The number tells a later run whether this one still lives.
+  const dataDir = await mkdtemp(path.join(tmpdir(), `${folderPrefix}${process.pid}-`));
+  const server = await startEmbeddedPostgres({
+    dataDir,
+    settings: {
+      fsync: 'off',
+      full_page_writes: 'off',
+      synchronous_commit: 'off',
+      max_connections: '300',
+      max_prepared_transactions: '20',
+    },
+  });
+  const close = async (): Promise<void> => {
+    await server.stop();
+    await rm(dataDir, { recursive: true, force: true });
+  };
+  return { url: server.url, close };
+}
+
+/** Stops and removes what earlier runs left that were killed. */
+async function clearAbandoned(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    const pid = new RegExp(`^${folderPrefix}(\\d+)-`).exec(name)?.[1];
+    if (pid === undefined || isAlive(Number(pid))) continue;
+    const dataDir = path.join(tmpdir(), name);
+    try {
+      if ((await findEmbeddedPostgres(dataDir)) !== null) {
+        await (await startEmbeddedPostgres({ dataDir })).stop();
+      }
+      await rm(dataDir, { recursive: true, force: true });
+    } catch {
+      // Another user's, or just being cleared by another run.
+    }
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+async function prepareTemplate(adminUrl: string): Promise<TestPostgres> {
+  const prefix = `sluice_test_${randomBytes(4).toString('hex')}_`;
+  const template = `${prefix}template`;
+  await asAdmin(adminUrl, async (client) => {
+    const { rows } = await client.query<{ version: number }>(
+      "SELECT current_setting('server_version_num')::int AS version",
+    );
+    const version = rows[0]?.version ?? 0;
+    if (version < 150_000) throw new Error(`PostgreSQL 15 or later is needed, not ${version}.`);
+    await client.query(`CREATE DATABASE ${template}`);
+  });
+  const url = new URL(adminUrl);
+  url.pathname = `/${template}`;
+  await migrate(url.href);
+  return { adminUrl, prefix, template };
+}
+
+async function dropDatabases({ adminUrl, prefix }: TestPostgres): Promise<void> {
+  await asAdmin(adminUrl, async (client) => {
+    const { rows } = await client.query<{ datname: string }>(
+      'SELECT datname FROM pg_database WHERE starts_with(datname, $1)',
+      [prefix],
+    );
+    for (const { datname } of rows) {
+      await client.query(`DROP DATABASE IF EXISTS ${datname} WITH (FORCE)`);
+    }
+  });
+}
+
+async function asAdmin<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}

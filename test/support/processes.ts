@@ -1,0 +1,132 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll } from 'vitest';
+import { until } from './until.ts';
+
+/** The repository's folder. */
+export const projectRoot = fileURLToPath(new URL('../..', import.meta.url));
+
+export interface ProcessExit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export interface ProcessOptions {
+  /** Over this process's own environment; undefined takes a variable away. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly cwd?: string;
+}
+
+/** A real process of ours under test. */
+export interface TestProcess {
+  readonly pid: number;
+  /** All of standard output and standard error so far, as they came. */
+  output(): string;
+  /** The first line on standard output that matches; fails with the output where the process ends first. */
+  waitForLine(pattern: RegExp, timeoutMs?: number): Promise<string>;
+  kill(signal?: NodeJS.Signals): void;
+  hasExited(): boolean;
+  /** Fails, with the output, where the process does not end in time (default 30 s). */
+  waitForExit(timeoutMs?: number): Promise<ProcessExit>;
+}
+
+const running = new Set<ChildProcess>();
+/** Process groups of everything started: a child may outlive the process that we started. */
+const groups = new Set<number>();
+/** How long after its end a process's output may still arrive. */
+const lastOutputMs = 300;
+
+// Whatever a test file started and left is ended with the file, and with this worker at the latest.
+afterAll(async () => {
+  reap();
+  await until(() => running.size === 0, { message: 'the processes of this file have ended' });
+});
+process.once('exit', reap);
+
+function reap(): void {
+  for (const group of groups) {
+    try {
+      process.kill(-group, 'SIGKILL');
+    } catch {
+      // Nobody of it is left.
+    }
+  }
+  groups.clear();
+}
+
+/** Starts a program of the build: `startSluice('main/worker.js')`. The run's setup has built it. */
+export function startSluice(
+  entry: string,
+  args: readonly string[] = [],
+  options: ProcessOptions = {},
+): TestProcess {
+  const file = path.join(projectRoot, 'dist', entry);
+  if (!existsSync(file)) throw new Error(`The build has no dist/${entry}.`);
+  return startProcess(process.execPath, [file, ...args], options);
+}
+
+/** Starts any program. It dies with the test file at the latest. */
+export function startProcess(
+  program: string,
+  args: readonly string[],
+  options: ProcessOptions = {},
+): TestProcess {
+  const child = spawn(program, args, {
+    cwd: options.cwd ?? projectRoot,
+    env: { ...process.env, ...options.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
+  if (child.pid === undefined) {
+    child.once('error', () => {});
+    throw new Error(`${program} cannot be started.`);
+  }
+  running.add(child);
+  groups.add(child.pid);
+  child.once('exit', () => running.delete(child));
+  return observe(child, child.pid);
+}
+
+function observe(child: ChildProcess, pid: number): TestProcess {
+  let output = '';
+  let standardOutput = '';
+  let exit: ProcessExit | null = null;
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    standardOutput += text;
+    output += text;
+  });
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  const settle = (code: number | null, signal: NodeJS.Signals | null) => {
+    exit ??= { code, signal };
+  };
+  // `close` comes after the last byte of output, but not while a grandchild holds the pipe open.
+  child.once('close', settle);
+  child.once('exit', (code, signal) => setTimeout(settle, lastOutputMs, code, signal));
+  const describeOutput = (error: unknown): never => {
+    throw new Error(`${(error as Error).message}\nOutput of process ${pid}:\n${output}`);
+  };
+  return {
+    pid,
+    output: () => output,
+    kill: (signal = 'SIGTERM') => void child.kill(signal),
+    hasExited: () => exit !== null,
+    async waitForLine(pattern, timeoutMs = 30_000) {
+      const findLine = () =>
+        standardOutput
+          .split('\n')
+          .slice(0, -1)
+          .find((line) => pattern.test(line));
+      await until(() => findLine() !== undefined || exit !== null, {
+        timeoutMs,
+        message: `a line matches ${pattern}`,
+      }).catch(describeOutput);
+      return findLine() ?? describeOutput(new Error(`It ended before a line matched ${pattern}.`));
+    },
+    waitForExit: (timeoutMs = 30_000) =>
+      until(() => exit, { timeoutMs, message: `process ${pid} ends` }).catch(describeOutput),
+  };
+}

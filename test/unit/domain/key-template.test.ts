@@ -1,0 +1,120 @@
+import { describe, expect, it } from 'vitest';
+import {
+  checkKeyTemplate,
+  isoSeconds,
+  keyVariables,
+  literalFolder,
+  maxPrefixBytes,
+  renderKeyTemplate,
+} from '../../../src/domain/key-template.ts';
+
+const values = {
+  // A year's last hour, so that start and end differ in every field but minute and second.
+  interval: { start: Date.UTC(2023, 11, 31, 23, 4, 5), end: Date.UTC(2024, 0, 1, 0, 6, 7) },
+  table: 'events',
+  batchExportId: '018e0f2a-0000-7000-8000-00000000abcd',
+};
+
+describe('rendering a key template', () => {
+  it.each([
+    ['{year}/{month}/{day}/{hour}/{minute}/{second}', '2024/01/01/00/06/07'],
+    ['{start:year}/{start:month}/{start:day}/{start:hour}', '2023/12/31/23'],
+    ['{start:minute}-{start:second}', '04-05'],
+    ['{table}/{batch_export_id}', 'events/018e0f2a-0000-7000-8000-00000000abcd'],
+    ['{data_interval_start}_{data_interval_end}', '2023-12-31T23:04:05Z_2024-01-01T00:06:07Z'],
+    ['', ''],
+    ['plain', 'plain'],
+    ['été/数据', 'été/数据'],
+  ])('fills %j', (template, expected) => {
+    expect(checkKeyTemplate(template)).toEqual([]);
+    expect(renderKeyTemplate(template, values)).toBe(expected);
+  });
+
+  it.each([
+    ['/a/b/', 'a/b'],
+    ['//a///b', 'a/b'],
+    ['/', ''],
+    ['///', ''],
+  ])('treats the slashes of %j as separators only', (template, expected) => {
+    expect(checkKeyTemplate(template)).toEqual([]);
+    expect(renderKeyTemplate(template, values)).toBe(expected);
+  });
+
+  it('refuses to render what it would not accept', () => {
+    expect(() => renderKeyTemplate('{nope}', values)).toThrow(RangeError);
+    expect(() => renderKeyTemplate('{table}', { ...values, table: '../secret' })).toThrow(
+      RangeError,
+    );
+  });
+});
+
+describe('checking a key template', () => {
+  it.each([
+    ['{unknown}', /Unknown variable \{unknown\}.*\{?year/],
+    ['{Year}', /Unknown variable/],
+    ['{}', /Unknown variable \{\}/],
+    ['{start:table}', /Unknown variable/],
+    ['{end:year}', /Unknown variable/],
+    ['{ year }', /Unknown variable/],
+    ['{year', /The brace \{ has no partner/],
+    ['year}', /The brace \} has no partner/],
+    ['{{year}}', /no partner/],
+    ['a/../b', /\.\./],
+    ['..', /\.\./],
+    ['a/./b', /single dot/],
+    ['a\nb', /control characters/],
+    ['a\u0000b', /control characters/],
+    ['a\u0085b', /control characters/],
+    ['a\ud800b', /control characters/],
+    ['a\uffffb', /control characters/],
+    ['a'.repeat(maxPrefixBytes + 1), /900 bytes/],
+    ['é'.repeat(451), /900 bytes/],
+    [`${'a'.repeat(840)}{table}`, /900 bytes/],
+  ])('finds the fault of %j', (template, problem) => {
+    const problems = checkKeyTemplate(template);
+    expect(problems).toHaveLength(template === '{{year}}' ? 2 : 1);
+    expect(problems.join(' ')).toMatch(problem);
+  });
+
+  it('names every fault, not the first', () => {
+    expect(checkKeyTemplate('../{x}/{y}\t')).toHaveLength(4);
+  });
+
+  it('accepts what just fits', () => {
+    expect(checkKeyTemplate('a'.repeat(maxPrefixBytes))).toEqual([]);
+    expect(checkKeyTemplate(`${'a'.repeat(maxPrefixBytes - 63)}{table}`)).toEqual([]);
+  });
+
+  it('knows each variable that the contract lists', () => {
+    expect([...keyVariables].sort()).toEqual(
+      [
+        ...['year', 'month', 'day', 'hour', 'minute', 'second'].flatMap((n) => [n, `start:${n}`]),
+        'table',
+        'data_interval_start',
+        'data_interval_end',
+        'batch_export_id',
+      ].sort(),
+    );
+  });
+});
+
+describe('the folder that holds no variable', () => {
+  it.each([
+    ['a/b/{year}/c', 'a/b'],
+    ['a/b-{year}', 'a'],
+    ['{year}/a', ''],
+    ['/a/b', 'a/b'],
+    ['', ''],
+    ['x{year}', ''],
+  ])('of %j is %j', (template, expected) => {
+    expect(literalFolder(template)).toBe(expected);
+  });
+});
+
+describe('a bound in a key', () => {
+  it('is never cut to a second it does not mean', () => {
+    expect(isoSeconds(0)).toBe('1970-01-01T00:00:00Z');
+    expect(() => isoSeconds(1)).toThrow(RangeError);
+    expect(() => isoSeconds(Date.UTC(10_000, 0, 1))).toThrow(RangeError);
+  });
+});

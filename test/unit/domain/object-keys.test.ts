@@ -1,0 +1,51 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  fileExtension,
+  fileKey,
+  manifestKey,
+  rejectedKey,
+} from '../../../src/domain/object-keys.ts';
+
+const interval = { start: Date.UTC(2024, 2, 1), end: Date.UTC(2024, 2, 1, 1) };
+const stem = '2024-03-01T00:00:00Z-2024-03-01T01:00:00Z';
+
+describe('the keys of an interval', () => {
+  it('name both bounds, the part only where there is one', () => {
+    expect(fileKey('a/b', interval, null, 'jsonl')).toBe(`a/b/${stem}.jsonl`);
+    expect(fileKey('a/b', interval, 7, 'csv.gz')).toBe(`a/b/${stem}-00007.csv.gz`);
+    expect(manifestKey('a/b', interval)).toBe(`a/b/${stem}_manifest.json`);
+    expect(rejectedKey(`a/${stem}.csv`)).toBe(`a/${stem}.csv_rejected.jsonl`);
+  });
+
+  it('have no leading slash without a prefix', () => {
+    expect(fileKey('', interval, null, 'parquet')).toBe(`${stem}.parquet`);
+    expect(manifestKey('', interval)).toBe(`${stem}_manifest.json`);
+  });
+
+  it('differ for any two different intervals, and sort by part', () => {
+    const second = fc.integer({ min: 0, max: 4_000_000_000 }).map((n) => n * 1000);
+    const bounds = fc.record({ start: second, end: second });
+    fc.assert(
+      fc.property(bounds, bounds, (a, b) => {
+        const same = a.start === b.start && a.end === b.end;
+        expect(fileKey('', a, null, 'csv') === fileKey('', b, null, 'csv')).toBe(same);
+      }),
+    );
+    const keys = [1, 2, 9, 10, 11, 100].map((part) => fileKey('p', interval, part, 'csv'));
+    expect([...keys].sort()).toEqual(keys);
+  });
+});
+
+describe('the extension', () => {
+  it.each([
+    ['jsonl', null, 'jsonl'],
+    ['jsonl', 'gzip', 'jsonl.gz'],
+    ['csv', 'brotli', 'csv.br'],
+    ['csv', 'zstd', 'csv.zst'],
+    ['parquet', 'zstd', 'parquet'],
+    ['parquet', 'snappy', 'parquet'],
+  ])('of %s with %s is %s', (extension, compression, expected) => {
+    expect(fileExtension(extension, compression)).toBe(expected);
+  });
+});

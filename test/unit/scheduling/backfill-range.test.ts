@@ -1,0 +1,165 @@
+import { describe, expect, test } from 'vitest';
+import type { Cadence } from '../../../src/domain/cadence.ts';
+import {
+  countIntervals,
+  intervalsIn,
+  pageOfIntervals,
+  widenRange,
+} from '../../../src/scheduling/backfill-range.ts';
+import type { CadenceHistory } from '../../../src/scheduling/cadence-history.ts';
+import { at, daily, showIntervals, utc } from './examples.ts';
+
+function always(cadence: Cadence): CadenceHistory {
+  return [{ since: null, cadence }];
+}
+
+/** Hourly, daily from 10:00 on 1 May 2024, hourly again from 4 May. */
+const changed: CadenceHistory = [
+  { since: null, cadence: utc('hour') },
+  { since: at('2024-05-01T10:00Z'), cadence: daily('UTC') },
+  { since: at('2024-05-04T00:00Z'), cadence: utc('hour') },
+];
+
+function range(start: string, end: string): { start: number; end: number } {
+  return { start: at(start), end: at(end) };
+}
+
+function widened(cadences: CadenceHistory, start: string, end: string, now: string): string[] {
+  const found = widenRange(cadences, range(start, end), at(now));
+  return found === null ? [] : showIntervals([found]);
+}
+
+describe('widenRange', () => {
+  test('moves both bounds outwards', () => {
+    expect(
+      widened(
+        always(daily('America/New_York')),
+        '2024-03-09T12:00Z',
+        '2024-03-10T12:00Z',
+        '2024-04-01',
+      ),
+    ).toEqual(['2024-03-09T05:00:00Z/2024-03-11T04:00:00Z']);
+  });
+
+  test('leaves bounds that are boundaries', () => {
+    expect(
+      widened(always(utc('hour')), '2024-03-09T12:00Z', '2024-03-09T14:00Z', '2024-04-01'),
+    ).toEqual(['2024-03-09T12:00:00Z/2024-03-09T14:00:00Z']);
+  });
+
+  test('never passes the last complete interval', () => {
+    expect(
+      widened(always(utc('hour')), '2024-03-09T12:10Z', '2024-03-09T15:20Z', '2024-03-09T15:30Z'),
+    ).toEqual(['2024-03-09T12:00:00Z/2024-03-09T15:00:00Z']);
+  });
+
+  test('is null where no interval is complete', () => {
+    expect(
+      widened(always(utc('hour')), '2024-03-09T15:10Z', '2024-03-09T15:20Z', '2024-03-09T15:30Z'),
+    ).toEqual([]);
+  });
+
+  test('widens to the bounds that were in force at the time', () => {
+    expect(widened(changed, '2024-05-01T09:30Z', '2024-05-01T12:00Z', '2024-06-01')).toEqual([
+      '2024-05-01T09:00:00Z/2024-05-02T00:00:00Z',
+    ]);
+  });
+});
+
+describe('intervalsIn', () => {
+  const overTheChanges = [
+    '2024-05-01T09:00:00Z/2024-05-01T10:00:00Z',
+    '2024-05-01T10:00:00Z/2024-05-02T00:00:00Z',
+    '2024-05-02T00:00:00Z/2024-05-03T00:00:00Z',
+    '2024-05-03T00:00:00Z/2024-05-04T00:00:00Z',
+    '2024-05-04T00:00:00Z/2024-05-04T01:00:00Z',
+  ];
+  const whole = range('2024-05-01T09:00Z', '2024-05-04T01:00Z');
+
+  test('follows the cadences that were in force', () => {
+    expect(showIntervals([...intervalsIn(changed, whole, 'oldest_first')])).toEqual(overTheChanges);
+  });
+
+  test('goes backwards for newest_first', () => {
+    expect(showIntervals([...intervalsIn(changed, whole, 'newest_first')])).toEqual(
+      overTheChanges.toReversed(),
+    );
+  });
+
+  test('takes only intervals that lie whole in the range', () => {
+    const cut = range('2024-05-01T10:00:00.001Z', '2024-05-03T23:59Z');
+    for (const order of ['oldest_first', 'newest_first'] as const) {
+      expect(showIntervals([...intervalsIn(changed, cut, order)])).toEqual([overTheChanges[2]]);
+    }
+    expect([
+      ...intervalsIn(changed, range('2024-05-02T01:00Z', '2024-05-02T02:00Z'), 'newest_first'),
+    ]).toEqual([]);
+  });
+
+  test('does not make what is not asked for', () => {
+    const years = range('1970-01-01T00:00Z', '2100-01-01T00:00Z');
+    const [first] = intervalsIn(always(utc('every 1 minutes')), years, 'newest_first');
+    expect(showIntervals(first === undefined ? [] : [first])).toEqual([
+      '2099-12-31T23:59:00Z/2100-01-01T00:00:00Z',
+    ]);
+  });
+});
+
+describe('pageOfIntervals', () => {
+  const day = range('2024-05-01T00:00Z', '2024-05-01T05:00Z');
+
+  test('goes on after the interval it is told, in both orders', () => {
+    const hourly = always(utc('hour'));
+    expect(
+      showIntervals(
+        pageOfIntervals(hourly, day, {
+          order: 'oldest_first',
+          after: at('2024-05-01T01:00Z'),
+          limit: 2,
+        }),
+      ),
+    ).toEqual([
+      '2024-05-01T02:00:00Z/2024-05-01T03:00:00Z',
+      '2024-05-01T03:00:00Z/2024-05-01T04:00:00Z',
+    ]);
+    expect(
+      showIntervals(
+        pageOfIntervals(hourly, day, {
+          order: 'newest_first',
+          after: at('2024-05-01T03:00Z'),
+          limit: 9,
+        }),
+      ),
+    ).toEqual([
+      '2024-05-01T02:00:00Z/2024-05-01T03:00:00Z',
+      '2024-05-01T01:00:00Z/2024-05-01T02:00:00Z',
+      '2024-05-01T00:00:00Z/2024-05-01T01:00:00Z',
+    ]);
+  });
+
+  test('is empty after the last one and for no limit', () => {
+    const hourly = always(utc('hour'));
+    const after = at('2024-05-01T04:00Z');
+    expect(pageOfIntervals(hourly, day, { order: 'oldest_first', after, limit: 5 })).toEqual([]);
+    expect(pageOfIntervals(hourly, day, { order: 'oldest_first', limit: 0 })).toEqual([]);
+  });
+});
+
+describe('countIntervals', () => {
+  test('counts ten years of minutes by arithmetic', () => {
+    const years = range('2014-01-01T00:00Z', '2024-01-01T00:00Z');
+    const startedAt = performance.now();
+    expect(countIntervals(always(utc('every 1 minutes')), years)).toBe(3652 * 1440);
+    expect(performance.now() - startedAt).toBeLessThan(50);
+  });
+
+  test('counts over changes of cadence', () => {
+    expect(countIntervals(changed, range('2024-05-01T09:00Z', '2024-05-04T01:00Z'))).toBe(5);
+    expect(countIntervals(changed, range('2024-05-01T09:30Z', '2024-05-04T00:30Z'))).toBe(3);
+  });
+
+  test('is 0 where no interval lies whole in the range', () => {
+    expect(countIntervals(changed, range('2024-05-02T01:00Z', '2024-05-02T02:00Z'))).toBe(0);
+    expect(countIntervals(changed, range('2024-05-02T00:00Z', '2024-05-02T00:00Z'))).toBe(0);
+  });
+});

@@ -1,0 +1,47 @@
+/** Short ways to write the tables of these tests. */
+
+import type { Cadence, Interval } from '../../../src/domain/cadence.ts';
+import type { DataInterval, Instant } from '../../../src/domain/time.ts';
+import { openSchedule, type Schedule, type Settings } from '../../../src/scheduling/schedule.ts';
+
+/** `2024-03-10T05:00Z` to an instant; refuses what is not a time. */
+export function at(text: string): Instant {
+  const instant = Date.parse(text);
+  if (Number.isNaN(instant)) throw new RangeError(text);
+  return instant;
+}
+
+/** An instant as `2024-03-10T05:00:00Z`. */
+export function show(instant: Instant): string {
+  return new Date(instant).toISOString().replace('.000Z', 'Z');
+}
+
+export function showIntervals(intervals: readonly DataInterval[]): string[] {
+  return intervals.map(({ start, end }) => `${show(start)}/${show(end)}`);
+}
+
+export function utc(interval: Interval): Cadence {
+  const local = interval === 'day' || interval === 'week';
+  return {
+    interval,
+    timezone: 'UTC',
+    offsetDay: interval === 'week' ? 0 : null,
+    offsetHour: local ? 0 : null,
+  };
+}
+
+export function daily(timezone: string, offsetHour = 0): Cadence {
+  return { interval: 'day', timezone, offsetDay: null, offsetHour };
+}
+
+export function weekly(timezone: string, offsetDay: number, offsetHour = 0): Cadence {
+  return { interval: 'week', timezone, offsetDay, offsetHour };
+}
+
+/** An hourly export created at `createdAt`, changed by `settings`. */
+export function scheduleFrom(createdAt: string, settings: Partial<Settings> = {}): Schedule {
+  return openSchedule(
+    { cadence: utc('hour'), paused: false, startAt: null, endAt: null, ...settings },
+    at(createdAt),
+  );
+}

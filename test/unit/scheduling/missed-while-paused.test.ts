@@ -1,0 +1,65 @@
+import { describe, expect, test } from 'vitest';
+import { missedWhilePaused } from '../../../src/scheduling/missed-while-paused.ts';
+import { planTicks } from '../../../src/scheduling/plan.ts';
+import { changeCadence, changeWindow, pause, unpause } from '../../../src/scheduling/schedule.ts';
+import { at, daily, scheduleFrom, showIntervals } from './examples.ts';
+
+describe('missedWhilePaused', () => {
+  const pausedAtHalfPast = pause(scheduleFrom('2024-05-01T08:30Z'), at('2024-05-01T09:30Z'));
+
+  test('joins the intervals whose ticks fell in the pause', () => {
+    expect(showIntervals(missedWhilePaused(pausedAtHalfPast, at('2024-05-01T12:10Z')))).toEqual([
+      '2024-05-01T09:00:00Z/2024-05-01T12:00:00Z',
+    ]);
+  });
+
+  test('is the same whether the ticks were planned or not', () => {
+    const planned = planTicks(pausedAtHalfPast, at('2024-05-01T11:30Z'), 100).schedule;
+    expect(missedWhilePaused(planned, at('2024-05-01T12:10Z'))).toEqual(
+      missedWhilePaused(pausedAtHalfPast, at('2024-05-01T12:10Z')),
+    );
+  });
+
+  test('is empty for a pause without a tick, and for an export that is not paused', () => {
+    expect(missedWhilePaused(pausedAtHalfPast, at('2024-05-01T09:59Z'))).toEqual([]);
+    const resumed = unpause(pausedAtHalfPast, at('2024-05-01T12:10Z'));
+    expect(missedWhilePaused(resumed, at('2024-05-01T14:00Z'))).toEqual([]);
+  });
+
+  test('leaves out an earlier pause', () => {
+    const again = pause(
+      unpause(pausedAtHalfPast, at('2024-05-01T12:10Z')),
+      at('2024-05-01T14:30Z'),
+    );
+    expect(showIntervals(missedWhilePaused(again, at('2024-05-01T15:00Z')))).toEqual([
+      '2024-05-01T14:00:00Z/2024-05-01T15:00:00Z',
+    ]);
+  });
+
+  test('leaves out ticks outside the window, also where it changed during the pause', () => {
+    const closed = changeWindow(
+      pausedAtHalfPast,
+      { endAt: at('2024-05-01T10:30Z') },
+      at('2024-05-01T09:40Z'),
+    );
+    const reopened = changeWindow(closed, { endAt: null }, at('2024-05-01T12:10Z'));
+    expect(showIntervals(missedWhilePaused(reopened, at('2024-05-01T14:00Z')))).toEqual([
+      '2024-05-01T09:00:00Z/2024-05-01T10:00:00Z',
+      '2024-05-01T12:00:00Z/2024-05-01T14:00:00Z',
+    ]);
+  });
+
+  test('reaches over a change of cadence', () => {
+    const changed = changeCadence(pausedAtHalfPast, daily('UTC'), at('2024-05-01T09:40Z'));
+    expect(showIntervals(missedWhilePaused(changed, at('2024-05-02T12:00Z')))).toEqual([
+      '2024-05-01T09:00:00Z/2024-05-02T00:00:00Z',
+    ]);
+  });
+
+  test('holds the interval open at creation for an export created paused', () => {
+    const created = scheduleFrom('2024-05-01T08:30Z', { paused: true });
+    expect(showIntervals(missedWhilePaused(created, at('2024-05-01T09:00Z')))).toEqual([
+      '2024-05-01T08:00:00Z/2024-05-01T09:00:00Z',
+    ]);
+  });
+});

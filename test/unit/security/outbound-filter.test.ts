@@ -1,0 +1,177 @@
+import type { LookupAddress } from 'node:dns';
+import { createServer, request, type Server } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import {
+  createOutboundAgents,
+  type Lookup,
+  type OutboundAgents,
+} from '../../../src/security/outbound-filter.ts';
+import { isPublicAddress } from '../../../src/security/public-address.ts';
+
+describe('a public address', () => {
+  it.each(['8.8.8.8', '52.216.1.1', '1.1.1.1', '172.32.0.1', '2606:4700::1', '2a05:d018::1'])(
+    'is %s',
+    (address) => expect(isPublicAddress(address)).toBe(true),
+  );
+
+  it.each([
+    '127.0.0.1',
+    '127.255.255.254',
+    '0.0.0.0',
+    '0.1.2.3',
+    '10.0.0.1',
+    '172.16.0.1',
+    '172.31.255.255',
+    '192.168.1.1',
+    '100.64.0.1',
+    '100.100.100.200',
+    '169.254.169.254',
+    '168.63.129.16',
+    '192.0.0.192',
+    '198.18.0.1',
+    '224.0.0.1',
+    '240.0.0.1',
+    '255.255.255.255',
+    '::',
+    '::1',
+    '::7f00:1',
+    '::ffff:127.0.0.1',
+    '::ffff:7f00:1',
+    '::ffff:8.8.8.8',
+    '::ffff:0:127.0.0.1',
+    '64:ff9b::7f00:1',
+    '64:ff9b:1::7f00:1',
+    '2002:7f00:1::1',
+    '2001::1',
+    '2001:db8::1',
+    'fe80::1',
+    'fe80::1%eth0',
+    'fec0::1',
+    'fc00::1',
+    'fd00:ec2::254',
+    'ff02::1',
+    '5f00::1',
+    'example.org',
+    '',
+  ])('is not %j', (address) => expect(isPublicAddress(address)).toBe(false));
+});
+
+describe('connections through the outbound agents', () => {
+  let server: Server;
+  let port: number;
+  let hits = 0;
+
+  beforeAll(async () => {
+    server = createServer((_, response) => {
+      hits += 1;
+      response.end('reached');
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    port = (server.address() as AddressInfo).port;
+  });
+  afterAll(() => void server.close());
+
+  /** Answers the addresses of a name, as a resolver would. */
+  const resolving = (names: Record<string, readonly string[]>): Lookup => {
+    return (hostname, options, callback) => {
+      const found = names[hostname] ?? [];
+      const all: LookupAddress[] = found.map((address) => ({
+        address,
+        family: address.includes(':') ? 6 : 4,
+      }));
+      const [first] = all;
+      process.nextTick(() =>
+        options.all ? callback(null, all) : callback(null, first?.address ?? '', first?.family),
+      );
+    };
+  };
+
+  function get(agents: OutboundAgents, host: string): Promise<string> {
+    return new Promise((resolve, reject) => {
+      request({ host, port, agent: agents.httpAgent }, (response) => {
+        response.setEncoding('utf8').on('data', resolve);
+      })
+        .on('error', reject)
+        .end();
+    });
+  }
+
+  async function refusal(promise: Promise<unknown>): Promise<string | undefined> {
+    const error = await promise.then(
+      () => undefined,
+      (caught: unknown) => caught,
+    );
+    return error instanceof SluiceError ? error.code : String(error);
+  }
+
+  const forbidden = 'destination.endpoint_forbidden';
+
+  it.each(['127.0.0.1', '::1', '::ffff:127.0.0.1', '0.0.0.0', 'localhost', '127.1', '2130706433'])(
+    'are refused to %s, and nothing is sent',
+    async (host) => {
+      const before = hits;
+      expect(await refusal(get(createOutboundAgents([]), host))).toBe(forbidden);
+      expect(hits).toBe(before);
+    },
+  );
+
+  it('are refused over TLS too', async () => {
+    const agents = createOutboundAgents([]);
+    for (const host of ['127.0.0.1', 'localhost']) {
+      const attempt = new Promise((resolve, reject) => {
+        httpsRequest({ host, port, agent: agents.httpsAgent }, resolve).on('error', reject).end();
+      });
+      expect(await refusal(attempt)).toBe(forbidden);
+    }
+  });
+
+  it('are refused where one of several addresses is private', async () => {
+    const lookup = resolving({ 'mixed.test': ['8.8.8.8', '127.0.0.1'] });
+    expect(await refusal(get(createOutboundAgents([], lookup), 'mixed.test'))).toBe(forbidden);
+  });
+
+  it('are refused to a name that turned private after an earlier look', async () => {
+    const names: Record<string, readonly string[]> = { 'rebind.test': ['8.8.8.8'] };
+    const agents = createOutboundAgents([], resolving(names));
+    names['rebind.test'] = ['127.0.0.1'];
+    expect(await refusal(get(agents, 'rebind.test'))).toBe(forbidden);
+  });
+
+  it('refuse a request that waited for a socket without ending the process', async () => {
+    const agents = createOutboundAgents([]);
+    agents.httpAgent.maxSockets = 1;
+    const refusals = await Promise.all(
+      Array.from({ length: 5 }, () => refusal(get(agents, '127.0.0.1'))),
+    );
+    expect(new Set(refusals)).toEqual(new Set([forbidden]));
+  });
+
+  it('reach what the operator names, by host, by host and port, and below a host', async () => {
+    const lookup = resolving({ 'store.test': ['127.0.0.1'], 'bucket.store.test': ['127.0.0.1'] });
+    for (const [entry, host] of [
+      ['127.0.0.1', '127.0.0.1'],
+      [`127.0.0.1:${port}`, '127.0.0.1'],
+      [`STORE.test:${port}`, 'store.test'],
+      ['*.store.test', 'bucket.store.test'],
+      [`*.store.test:${port}`, 'bucket.store.test'],
+    ] as const) {
+      expect(await get(createOutboundAgents([entry], lookup), host)).toBe('reached');
+    }
+  });
+
+  it('do not reach past what the operator names', async () => {
+    const lookup = resolving({ 'store.test': ['127.0.0.1'], 'bucket.store.test': ['127.0.0.1'] });
+    for (const [entry, host] of [
+      ['127.0.0.1:1', '127.0.0.1'],
+      ['store.test', 'bucket.store.test'],
+      ['*.store.test', 'store.test'],
+      ['*.test', 'bucket.store.test'],
+      ['', 'store.test'],
+    ] as const) {
+      expect(await refusal(get(createOutboundAgents([entry], lookup), host))).toBe(forbidden);
+    }
+  });
+});
