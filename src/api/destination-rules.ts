@@ -1,0 +1,62 @@
+import type { ValidateFunction } from 'ajv';
+import type { DestinationContext, DestinationDefinition } from '../destinations/destination.ts';
+import type { ExportRules } from '../use-cases/export-rules.ts';
+import type { Problem } from '../use-cases/outcome.ts';
+import { closed } from './schemas/batch-export.ts';
+import { problemsOf } from './validation/problem-of.ts';
+import { createAjv } from './validation/validator.ts';
+
+interface Checked {
+  readonly definition: DestinationDefinition;
+  readonly validate: ValidateFunction;
+  readonly secrets: readonly string[];
+}
+
+const at = (attr: string | null): string =>
+  attr === null ? 'destination__config' : `destination__config__${attr}`;
+
+/** The registry of destinations as the use cases see it. */
+export function destinationRules(
+  definitions: readonly DestinationDefinition[],
+  context: DestinationContext,
+): Pick<ExportRules, 'destinationTypes' | 'checkDestination' | 'secretProperties'> {
+  const ajv = createAjv();
+  const byType = new Map<string, Checked>(
+    definitions.map((definition) => [
+      definition.type,
+      {
+        definition,
+        validate: ajv.compile(closed(definition.configSchema)),
+        secrets: secretNames(definition),
+      },
+    ]),
+  );
+  const find = (type: string): Checked => {
+    const found = byType.get(type);
+    if (!found) throw new Error(`there is no destination type ${type}`);
+    return found;
+  };
+  return {
+    destinationTypes: [...byType.keys()],
+    secretProperties: (type) => find(type).secrets,
+    checkDestination(type, config) {
+      const { definition, validate } = find(type);
+      // Validation fills in defaults: it is given a copy.
+      const copy = structuredClone(config);
+      if (!validate(copy)) {
+        return problemsOf(validate.errors ?? [], config).map(
+          (problem) => ({ ...problem, attr: at(problem.attr) }) as Problem,
+        );
+      }
+      return definition
+        .validate({ ...config }, context)
+        .map(({ property, code, detail }) => ({ code, detail, attr: at(property) }));
+    },
+  };
+}
+
+function secretNames({ configSchema }: DestinationDefinition): string[] {
+  return Object.entries(configSchema.properties)
+    .filter(([, property]) => 'writeOnly' in property && property.writeOnly === true)
+    .map(([name]) => name);
+}

@@ -1,0 +1,30 @@
+import type { FastifyBaseLogger, FastifyPluginCallback } from 'fastify';
+import type { Registry } from 'prom-client';
+import type { DestinationContext, DestinationDefinition } from '../destinations/destination.ts';
+import type { Context } from '../use-cases/context.ts';
+import type { ExportRules } from '../use-cases/export-rules.ts';
+
+/** All that the API is made of; the composition root fills it. */
+export interface ApiOptions {
+  readonly context: Context;
+  readonly destinations: readonly DestinationDefinition[];
+  readonly destinationContext: DestinationContext;
+  /** Names of the models that can be exported. */
+  readonly models: readonly string[];
+  readonly checkQuery: ExportRules['checkQuery'];
+  readonly metrics: Registry;
+  readonly logger: FastifyBaseLogger;
+  /** Whether X-Forwarded-* of a proxy in front is honoured. */
+  readonly trustProxy: boolean;
+  /** Requests of one key. */
+  readonly rateLimit: { readonly perMinute: number; readonly perHour: number };
+  /** What is wrong with the queue; null while it works. */
+  readonly queueFault: () => Promise<string | null>;
+  /** The queue dashboard, to be mounted for operators. */
+  readonly queueBoard: FastifyPluginCallback | null;
+}
+
+/** What the routes work with. */
+export interface Deps extends ApiOptions {
+  readonly rules: ExportRules;
+}

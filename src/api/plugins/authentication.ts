@@ -1,0 +1,98 @@
+import { hashApiKey, isWellFormedApiKey, sameHash } from '../../security/api-keys.ts';
+import { allows } from '../../security/scopes.ts';
+import { findPresentedKey, type PresentedKey, touchApiKey } from '../../store/api-keys.ts';
+import type { Database } from '../../store/database.ts';
+import { listProjects } from '../../store/projects.ts';
+import type { Reach } from '../../store/reach.ts';
+import type { Api, Request } from '../api.ts';
+import { authenticationFailed, notAuthenticated, permissionDenied } from '../api-error.ts';
+
+/**
+ * Routes with a scope are behind a key. The checks come in the contract's order: the key, its scope,
+ * then the organization or project of the path.
+ */
+export function requireKeys(api: Api, db: Database): void {
+  api.decorateRequest('caller', undefined);
+  api.decorateRequest('reach', undefined);
+  api.addHook('onRequest', async (request) => {
+    const { scope } = request.routeOptions.config;
+    if (scope === undefined) return;
+    const params = request.params as { project_id?: string; organization_id?: string };
+    const caller = await authenticate(db, bearerOf(request), projectIdOf(params.project_id));
+    request.caller = caller;
+  });
+}
+
+/** Refuses what the caller's key is not for, and sets what the request may reach. */
+export function requireAccess(api: Api, db: Database): void {
+  api.addHook('onRequest', async (request) => {
+    const { scope } = request.routeOptions.config;
+    const { caller } = request;
+    if (scope === undefined || caller === undefined) return;
+    if (!allows(caller.scopes, scope)) {
+      throw permissionDenied(`The API key lacks the scope ${scope}.`);
+    }
+    request.reach = await decideReach(db, caller, request.params as PathOwner);
+  });
+}
+
+interface PathOwner {
+  readonly project_id?: string;
+  readonly organization_id?: string;
+}
+
+function bearerOf(request: Request): string {
+  const { authorization } = request.headers;
+  const [, key] = /^Bearer +(\S+) *$/i.exec(authorization ?? '') ?? [];
+  if (key !== undefined) return key;
+  throw authorization === undefined ? notAuthenticated() : authenticationFailed();
+}
+
+/** @throws ApiError 401 */
+export async function authenticate(
+  db: Database,
+  key: string,
+  projectId: number | null,
+): Promise<PresentedKey> {
+  if (!isWellFormedApiKey(key)) throw authenticationFailed();
+  const hash = hashApiKey(key);
+  const found = await findPresentedKey(db, hash, projectId);
+  if (!found || found.ended || !sameHash(found.hash, hash)) throw authenticationFailed();
+  if (found.useIsStale) await touchApiKey(db, found.id);
+  return found;
+}
+
+/** Null for what is no project's id; such a project is nobody's. */
+function projectIdOf(text: string | undefined): number | null {
+  const id = text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : 0;
+  return id > 0 && id <= 2_147_483_647 ? id : null;
+}
+
+async function decideReach(db: Database, caller: PresentedKey, path: PathOwner): Promise<Reach> {
+  const { organizationId, projectIds } = caller;
+  if (path.organization_id !== undefined) {
+    const asked = path.organization_id.toLowerCase();
+    const isOwn = asked === '@current' || asked === organizationId;
+    if (!isOwn || projectIds !== null) {
+      throw permissionDenied('The organization is not one that this API key is for.');
+    }
+    return { organizationId, teamId: null };
+  }
+  const teamId =
+    path.project_id === '@current'
+      ? await currentProject(db, caller)
+      : ownProject(caller, projectIdOf(path.project_id));
+  if (teamId === null) throw permissionDenied('The project is not one that this API key is for.');
+  return { organizationId, teamId };
+}
+
+function ownProject({ ownsProject, projectIds }: PresentedKey, id: number | null): number | null {
+  return id !== null && ownsProject && (projectIds === null || projectIds.includes(id)) ? id : null;
+}
+
+/** The key's only project. */
+async function currentProject(db: Database, caller: PresentedKey): Promise<number | null> {
+  const own =
+    caller.projectIds ?? (await listProjects(db, caller.organizationId)).map(({ id }) => id);
+  return own.length === 1 ? (own[0] ?? null) : null;
+}

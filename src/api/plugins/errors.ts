@@ -1,0 +1,80 @@
+import type { ErrorObject } from 'ajv';
+import type { FastifyError } from 'fastify';
+import { isDatabaseUnavailable } from '../../store/unavailable.ts';
+import type { Api, Reply, Request } from '../api.ts';
+import { ApiError, type ApiProblem, invalid, malformed, notFound } from '../api-error.ts';
+import type { ErrorBody } from '../schemas/error.ts';
+import { problemsOf } from '../validation/problem-of.ts';
+
+/** Every error leaves in the one body of the contract. */
+export function answerErrors(api: Api): void {
+  api.setErrorHandler((error: FastifyError, request, reply) => {
+    const answer = toApiError(error, request);
+    if (answer.status >= 500) request.log.error({ err: error }, 'request failed');
+    return sendError(request, reply, answer);
+  });
+  api.setNotFoundHandler((request, reply) => sendError(request, reply, notFound()));
+}
+
+/** Answers with an error; for hooks outside the usual path too. */
+export function sendError(request: Request, reply: Reply, error: ApiError): Reply {
+  return reply
+    .code(error.status)
+    .headers(error.headers)
+    .type('application/json; charset=utf-8')
+    .send(errorBody(error, request.id));
+}
+
+export function errorBody(error: ApiError, requestId: string): ErrorBody {
+  const type = typeOf(error.status, error.problems[0]?.code);
+  const errors = error.problems.map(({ code, detail, attr }) => ({ type, code, detail, attr }));
+  const [first = { type, code: 'error' as const, detail: 'An error occurred.', attr: null }] =
+    errors;
+  return { ...first, errors, request_id: requestId };
+}
+
+function typeOf(status: number, code: ApiProblem['code'] | undefined): ErrorBody['type'] {
+  if (status >= 500) return 'server_error';
+  if (status === 429) return 'throttled_error';
+  if (status === 401 || status === 403) return 'authentication_error';
+  return status === 400 && code !== 'parse_error' ? 'validation_error' : 'invalid_request';
+}
+
+function toApiError(error: FastifyError | ApiError, request: Request): ApiError {
+  if (error instanceof ApiError) return error;
+  if (error.validation) {
+    const data = error.validationContext === 'querystring' ? request.query : request.body;
+    return invalid(...problemsOf(error.validation as ErrorObject[], data));
+  }
+  if (isDatabaseUnavailable(error)) {
+    const detail = 'The database is away. Try again in a few seconds.';
+    return new ApiError(503, [{ code: 'error', detail, attr: null }], { 'retry-after': '5' });
+  }
+  return ofFramework(error) ?? unexpected;
+}
+
+const unexpected = new ApiError(500, [
+  {
+    code: 'error',
+    detail: 'A server error occurred. Quote request_id to the operator.',
+    attr: null,
+  },
+]);
+
+function ofFramework({ code, statusCode }: FastifyError): ApiError | null {
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
+    return one(413, 'payload_too_large', 'The body is larger than 1 MiB.');
+  }
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
+    return one(415, 'unsupported_media_type', 'The body must be application/json.');
+  }
+  if (code === 'FST_ERR_BAD_URL') return notFound();
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
+    return malformed('The request is malformed.');
+  }
+  return null;
+}
+
+function one(status: number, code: ApiProblem['code'], detail: string): ApiError {
+  return new ApiError(status, [{ code, detail, attr: null }]);
+}

@@ -1,0 +1,39 @@
+import type { Api, Request } from '../api.ts';
+import { invalid, malformed } from '../api-error.ts';
+import { refuseHostileText } from '../validation/hostile-text.ts';
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** Bodies are JSON in UTF-8, at most 1 MiB; an empty one is `{}`. Anything else is 415. */
+export function takeJsonBodies(api: Api): void {
+  api.removeAllContentTypeParsers();
+  api.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer' },
+    async (_: Request, body: Buffer) => parseBody(body),
+  );
+  api.addHook('onRequest', async (request) => {
+    // Clients send a Content-Type with no body behind it, form posts among them.
+    if (request.headers['content-length'] === '0') delete request.headers['content-type'];
+  });
+  api.addHook('preValidation', async (request) => {
+    request.body ??= request.method === 'GET' || request.method === 'HEAD' ? undefined : {};
+    refuseHostileText(request.query);
+  });
+}
+
+function parseBody(bytes: Buffer): unknown {
+  if (bytes.length === 0) return {};
+  let body: unknown;
+  try {
+    body = JSON.parse(utf8.decode(bytes));
+  } catch (error) {
+    const isText = error instanceof SyntaxError;
+    throw malformed(isText ? 'The body is not valid JSON.' : 'The body is not valid UTF-8.');
+  }
+  refuseHostileText(body);
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw invalid({ code: 'incorrect_type', detail: 'Expected a JSON object.', attr: null });
+  }
+  return body;
+}

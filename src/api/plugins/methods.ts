@@ -1,0 +1,42 @@
+import type { HTTPMethods } from 'fastify';
+import type { Api } from '../api.ts';
+import { ApiError } from '../api-error.ts';
+
+const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE'] as const;
+
+/**
+ * Every path answers every verb: OPTIONS with what it allows, the others that it does not know with
+ * 405. Must be called before the routes are registered.
+ */
+export function refuseOtherMethods(api: Api): void {
+  const known = new Map<string, Set<string>>();
+  api.addHook('onRoute', ({ url, method, config }) => {
+    if (config && 'fallback' in config) return;
+    const path = url.replace(/\/$/, '') || '/';
+    const allowed = known.get(path) ?? new Set<string>(['OPTIONS']);
+    for (const name of [method].flat()) {
+      allowed.add(name);
+      if (name === 'GET') allowed.add('HEAD');
+    }
+    known.set(path, allowed);
+  });
+  api.addHook('onReady', async () => {
+    for (const [url, allowed] of known) addFallback(api, url, allowed);
+  });
+}
+
+function addFallback(api: Api, url: string, allowed: ReadonlySet<string>): void {
+  const allow = methods.filter((method) => allowed.has(method)).join(', ');
+  const others = methods.filter((method) => method === 'OPTIONS' || !allowed.has(method));
+  api.route({
+    method: others as HTTPMethods[],
+    url,
+    config: { fallback: true },
+    schema: { hide: true },
+    handler: async (request, reply) => {
+      if (request.method === 'OPTIONS') return reply.code(204).header('allow', allow).send();
+      const detail = `Method "${request.method}" not allowed.`;
+      throw new ApiError(405, [{ code: 'method_not_allowed', detail, attr: null }], { allow });
+    },
+  });
+}

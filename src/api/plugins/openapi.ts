@@ -1,0 +1,34 @@
+import swagger from '@fastify/swagger';
+import swaggerUi from '@fastify/swagger-ui';
+import type { Api } from '../api.ts';
+import { BatchExport } from '../schemas/batch-export.ts';
+import { ErrorBody } from '../schemas/error.ts';
+import { BatchExportRun } from '../schemas/run.ts';
+
+/** The OpenAPI 3.1 document at /api/openapi.json, and its pages at /api/docs. */
+export async function describeApi(api: Api): Promise<void> {
+  for (const schema of [ErrorBody, BatchExportRun, BatchExport]) api.addSchema(schema);
+  await api.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Sluice',
+        version: '1.0.0',
+        description: 'Ships rows out of PostgreSQL on a schedule: every row exactly once.',
+        license: { name: 'MIT', identifier: 'MIT' },
+      },
+      servers: [{ url: '/' }],
+      components: {
+        securitySchemes: {
+          apiKey: { type: 'http', scheme: 'bearer', description: 'A personal API key.' },
+        },
+      },
+      security: [{ apiKey: [] }],
+    },
+    refResolver: {
+      buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `def-${index}`),
+    },
+  });
+  await api.register(swaggerUi, { routePrefix: '/api/docs', staticCSP: true });
+  api.get('/api/openapi.json', { schema: { hide: true } }, async () => api.swagger());
+}

@@ -1,0 +1,44 @@
+import type { OffsetPage, PageRequest } from '../../store/page.ts';
+import type { Request } from '../api.ts';
+
+const defaultLimit = 100;
+const maxLimit = 1_000;
+
+interface PageQuery {
+  readonly limit?: number | undefined;
+  readonly offset?: number | undefined;
+}
+
+/** The page that a request asks for; a limit over 1000 is clamped. */
+export function pageOf({ limit = defaultLimit, offset = 0 }: PageQuery): PageRequest {
+  return { limit: clampLimit(limit), offset: Math.min(offset, Number.MAX_SAFE_INTEGER) };
+}
+
+export function clampLimit(limit: number = defaultLimit): number {
+  return Math.min(limit, maxLimit);
+}
+
+/** The envelope of an offset list. Its links keep the caller's other filters. */
+export function offsetEnvelope<T, View>(
+  request: Request,
+  { limit, offset }: PageRequest,
+  page: OffsetPage<T>,
+  view: (item: T) => View,
+) {
+  const link = (start: number) => linkTo(request, { limit: String(limit), offset: String(start) });
+  return {
+    count: page.count,
+    next: offset + limit < page.count ? link(offset + limit) : null,
+    previous: offset > 0 ? link(Math.max(0, offset - limit)) : null,
+    results: page.results.map(view),
+  };
+}
+
+/** This request's absolute address, with some parameters replaced; an offset of 0 is left out. */
+export function linkTo(request: Request, changes: Readonly<Record<string, string>>): string {
+  const [path = '', search = ''] = request.url.split('?', 2);
+  const query = new URLSearchParams(search);
+  for (const [name, value] of Object.entries(changes)) query.set(name, value);
+  if (query.get('offset') === '0') query.delete('offset');
+  return `${request.protocol}://${request.host}${path}?${query}`;
+}

@@ -1,0 +1,19 @@
+import { type Static, type TSchema, Type } from 'typebox';
+
+/** `schema` or null, as one schema with two types: serialised without trying branches. */
+export function Nullable<T extends TSchema>(schema: T) {
+  const { type } = schema as { type?: string };
+  return Type.Unsafe<Static<T> | null>({ ...schema, type: [type, 'null'] });
+}
+
+/** A schema with a name; the document keeps it once. */
+export type Named<T extends TSchema> = T & { readonly $id: string };
+
+export function named<T extends TSchema>(name: string, schema: T): Named<T> {
+  return { ...schema, $id: name };
+}
+
+/** A named schema, by its name. */
+export function Ref<T extends TSchema>(schema: Named<T>) {
+  return Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#` });
+}

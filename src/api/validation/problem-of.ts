@@ -1,0 +1,114 @@
+import type { ErrorObject } from 'ajv';
+import type { ApiErrorCode, ApiProblem } from '../api-error.ts';
+
+/** A body of thousands of wrong items is answered with as many as a reader can use. */
+const mostProblems = 100;
+
+/** What a schema found wrong with `data`, in the contract's codes, one problem a field. */
+export function problemsOf(errors: readonly ErrorObject[], data: unknown): ApiProblem[] {
+  const byField = new Map<string, ApiProblem>();
+  for (const error of withoutBranches(errors)) {
+    const problem = problemOf(error, data);
+    const field = problem.attr ?? '';
+    if (!byField.has(field)) byField.set(field, problem);
+    if (byField.size >= mostProblems) break;
+  }
+  return [...byField.values()];
+}
+
+/** Of a union that failed, its own error stands for those of its branches at the same place. */
+function withoutBranches(errors: readonly ErrorObject[]): ErrorObject[] {
+  const unions = new Set(
+    errors.filter(({ keyword }) => keyword === 'anyOf').map(({ instancePath }) => instancePath),
+  );
+  return errors.filter(
+    ({ keyword, instancePath }) => !unions.has(instancePath) || keyword === 'anyOf',
+  );
+}
+
+function problemOf(error: ErrorObject, data: unknown): ApiProblem {
+  const { keyword, params, instancePath } = error;
+  const path = instancePath.split('/').slice(1).map(unescapePointer);
+  const value = valueAt(data, path);
+  if (keyword === 'required') {
+    return problem('required', 'This field is required.', [...path, params.missingProperty]);
+  }
+  if (keyword === 'additionalProperties') {
+    return problem('invalid_input', 'This field is not known.', [
+      ...path,
+      params.additionalProperty,
+    ]);
+  }
+  if (keyword === 'discriminator') return discriminatorProblem(error, path);
+  if (value === null) return problem('null', 'This field may not be null.', path);
+  const [code, detail] = describe(error, value);
+  return problem(code, detail, path);
+}
+
+function describe({ keyword, params }: ErrorObject, value: unknown): [ApiErrorCode, string] {
+  switch (keyword) {
+    case 'type':
+      return ['incorrect_type', `Expected ${typeName(params.type)}.`];
+    case 'enum':
+      return ['invalid_choice', `Must be one of ${params.allowedValues.join(', ')}.`];
+    case 'const':
+      return ['invalid_choice', `Must be ${JSON.stringify(params.allowedValue)}.`];
+    case 'anyOf':
+    case 'oneOf':
+      return ['invalid_choice', 'This is not one of the values that are allowed.'];
+    case 'minLength':
+    case 'pattern':
+      return typeof value === 'string' && value.trim() === ''
+        ? ['blank', 'This field may not be blank.']
+        : ['invalid_input', 'This value does not have the form that is required.'];
+    case 'maxLength':
+      return ['max_length', `Must have at most ${params.limit} characters.`];
+    case 'maxItems':
+    case 'maxProperties':
+      return ['max_length', `Must have at most ${params.limit} items.`];
+    case 'minimum':
+      return ['min_value', `Must be at least ${params.limit}.`];
+    case 'maximum':
+      return ['max_value', `Must be at most ${params.limit}.`];
+    case 'format':
+      return ['invalid_input', `Must be ${formatName(params.format)}.`];
+    default:
+      return ['invalid_input', 'This value is not valid.'];
+  }
+}
+
+function discriminatorProblem({ params }: ErrorObject, path: readonly string[]): ApiProblem {
+  const { tag, tagValue } = params;
+  const attr = [...path, tag];
+  if (tagValue === undefined) return problem('required', 'This field is required.', attr);
+  if (tagValue === null) return problem('null', 'This field may not be null.', attr);
+  return typeof tagValue === 'string'
+    ? problem('invalid_choice', `"${tagValue}" is not a type that exists here.`, attr)
+    : problem('incorrect_type', 'Expected a string.', attr);
+}
+
+function problem(code: ApiErrorCode, detail: string, path: readonly unknown[]): ApiProblem {
+  return { code, detail, attr: path.length === 0 ? null : path.join('__') };
+}
+
+function typeName(type: unknown): string {
+  const names = (Array.isArray(type) ? type : String(type).split(',')).filter((n) => n !== 'null');
+  return names.map((name) => (/^[aeiou]/.test(name) ? `an ${name}` : `a ${name}`)).join(' or ');
+}
+
+function formatName(format: string): string {
+  if (format === 'date-time') return 'a time in ISO 8601';
+  return format === 'uuid' ? 'a UUID' : `a ${format}`;
+}
+
+function valueAt(data: unknown, path: readonly string[]): unknown {
+  let value = data;
+  for (const name of path) {
+    value = typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+  }
+  return value;
+}
+
+function unescapePointer(token: string): string {
+  return token.replaceAll('~1', '/').replaceAll('~0', '~');
+}

@@ -1,0 +1,53 @@
+import { type Timestamp, toTimestamp } from './time.ts';
+
+const iso =
+  /^(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|z|[+-]\d\d(?::?\d\d)?)?)?$/;
+
+export interface ParsedTime {
+  readonly timestamp: Timestamp;
+  /** Whether the text said its offset from UTC. */
+  readonly hasOffset: boolean;
+}
+
+/**
+ * Reads ISO 8601; without an offset the time is UTC, a date alone is its midnight. Digits beyond
+ * microseconds are cut. Null for what is no time, is not in the calendar, or leaves the years 1–9999.
+ */
+export function parseTime(text: string): ParsedTime | null {
+  const [, date, minutes = '00:00', seconds = '00', fraction = '', zone] = iso.exec(text) ?? [];
+  if (date === undefined) return null;
+  const local = `${date}T${minutes}:${seconds}`;
+  const localMs = Date.parse(`${local}Z`);
+  // Some engines roll 30 February over to March: the calendar must give back what was said.
+  if (Number.isNaN(localMs) || !toTimestamp(localMs).startsWith(local)) return null;
+  const offsetMs = readOffsetMs(zone);
+  if (offsetMs === null) return null;
+  const timestamp = toTimestamp(localMs - offsetMs);
+  if (!/^\d{4}-/.test(timestamp) || timestamp.startsWith('0000')) return null;
+  return {
+    timestamp: timestamp.replace(/\.\d+Z$/, `.${fraction.slice(0, 6).padEnd(6, '0')}Z`),
+    hasOffset: zone !== undefined,
+  };
+}
+
+function readOffsetMs(zone: string | undefined): number | null {
+  if (zone === undefined || zone === 'Z' || zone === 'z') return 0;
+  const hours = Number(zone.slice(1, 3));
+  const minutes = Number(zone.slice(3).replace(':', '') || '0');
+  // No place is further than 14 hours from UTC; PostgreSQL takes less than 16.
+  if (hours > 15 || minutes > 59) return null;
+  return (zone.startsWith('-') ? -1 : 1) * (hours * 60 + minutes) * 60_000;
+}
+
+/**
+ * Reads `-7d`, `-2h`: a span back from now, in hours, days, weeks, months or years.
+ *
+ * @returns the span in PostgreSQL's words, positive (`7 days`), or null
+ */
+export function parseSpanBack(text: string): string | null {
+  const [, count, unit] = /^-(\d{1,4})([hdwmy])$/.exec(text) ?? [];
+  if (count === undefined || unit === undefined) return null;
+  return `${Number(count)} ${spanUnits[unit as keyof typeof spanUnits]}`;
+}
+
+const spanUnits = { h: 'hours', d: 'days', w: 'weeks', m: 'months', y: 'years' } as const;

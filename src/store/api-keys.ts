@@ -1,0 +1,116 @@
+import type { Timestamp } from '../domain/time.ts';
+import type { Sql } from './database.ts';
+
+export interface ApiKey {
+  readonly id: string;
+  readonly organizationId: string;
+  /** Null: all projects of the organization. */
+  readonly projectIds: readonly number[] | null;
+  readonly name: string;
+  readonly scopes: readonly string[];
+  readonly isAdmin: boolean;
+  readonly createdAt: Timestamp;
+  readonly expiresAt: Timestamp | null;
+  readonly revokedAt: Timestamp | null;
+  readonly lastUsedAt: Timestamp | null;
+}
+
+export interface NewApiKey {
+  readonly organizationId: string;
+  readonly projectIds: readonly number[] | null;
+  readonly name: string;
+  readonly hash: Buffer;
+  readonly scopes: readonly string[];
+  readonly isAdmin: boolean;
+  readonly expiresAt: Timestamp | null;
+}
+
+const columns = `k.id, k.organization_id as "organizationId", k.project_ids as "projectIds", k.name, k.scopes,
+  k.is_admin as "isAdmin", k.created_at as "createdAt", k.expires_at as "expiresAt",
+  k.revoked_at as "revokedAt", k.last_used_at as "lastUsedAt"`;
+
+export async function insertApiKey(sql: Sql, key: NewApiKey): Promise<ApiKey> {
+  const [row] = await sql.query<ApiKey>(
+    `insert into api_keys as k (organization_id, project_ids, name, hash, scopes, is_admin, expires_at)
+     values ($1, $2, $3, $4, $5, $6, $7) returning ${columns}`,
+    [
+      key.organizationId,
+      key.projectIds,
+      key.name,
+      key.hash,
+      key.scopes,
+      key.isAdmin,
+      key.expiresAt,
+    ],
+  );
+  if (!row) throw new Error('an insert returned no row');
+  return row;
+}
+
+/** A key as a request presented it, with what decides about the request. */
+export interface PresentedKey extends ApiKey {
+  readonly hash: Buffer;
+  /** Expired or revoked, by Postgres' clock. */
+  readonly ended: boolean;
+  /** last_used_at is more than a minute old. */
+  readonly useIsStale: boolean;
+  /** Whether the project asked for is one of the key's organization. */
+  readonly ownsProject: boolean;
+}
+
+/** One round trip a request: the key, and whether its organization owns `projectId`. */
+export async function findPresentedKey(
+  sql: Sql,
+  hash: Buffer,
+  projectId: number | null,
+): Promise<PresentedKey | null> {
+  const [row] = await sql.query<PresentedKey>(
+    `select ${columns}, k.hash,
+            coalesce(k.revoked_at <= now(), false) or coalesce(k.expires_at <= now(), false) as ended,
+            coalesce(k.last_used_at < now() - interval '1 minute', true) as "useIsStale",
+            exists (select from projects p where p.id = $2 and p.organization_id = k.organization_id) as "ownsProject"
+       from api_keys k where k.hash = $1`,
+    [hash, projectId],
+  );
+  return row ?? null;
+}
+
+/** At most once a minute, whoever calls. */
+export async function touchApiKey(sql: Sql, id: string): Promise<void> {
+  await sql.query(
+    `update api_keys set last_used_at = now()
+      where id = $1 and coalesce(last_used_at < now() - interval '1 minute', true)`,
+    [id],
+  );
+}
+
+export async function findApiKey(sql: Sql, id: string): Promise<ApiKey | null> {
+  const [row] = await sql.query<ApiKey>(`select ${columns} from api_keys k where k.id = $1`, [id]);
+  return row ?? null;
+}
+
+/** Oldest first. */
+export async function listApiKeys(sql: Sql, organizationId: string): Promise<ApiKey[]> {
+  return sql.query<ApiKey>(
+    `select ${columns} from api_keys k where k.organization_id = $1 order by k.created_at, k.id`,
+    [organizationId],
+  );
+}
+
+/**
+ * Ends a key after `delaySeconds`; one that ends sooner keeps its end.
+ *
+ * @returns the key, or null where there is none
+ */
+export async function revokeApiKey(
+  sql: Sql,
+  id: string,
+  delaySeconds: number,
+): Promise<ApiKey | null> {
+  const [row] = await sql.query<ApiKey>(
+    `update api_keys k set revoked_at = least(k.revoked_at, now() + $2 * interval '1 second')
+      where k.id = $1 returning ${columns}`,
+    [id, delaySeconds],
+  );
+  return row ?? null;
+}

@@ -1,0 +1,180 @@
+import type { BatchExport } from '../domain/batch-export.ts';
+import type { Cadence, Interval } from '../domain/cadence.ts';
+import type { Schedule } from '../domain/schedule.ts';
+import { type Timestamp, toTimestamp } from '../domain/time.ts';
+import type { Sql } from './database.ts';
+import type { OffsetPage, PageRequest } from './page.ts';
+import { type Reach, reaches, reachValue } from './reach.ts';
+
+/** Everything of an export that a request can set. */
+export interface BatchExportSettings {
+  readonly name: string;
+  readonly destination: BatchExport['destination'];
+  readonly cadence: Cadence;
+  readonly dslQuery: string | null;
+  readonly querySchema: unknown;
+  readonly transformations: boolean;
+  readonly paused: boolean;
+  readonly lastPausedAt: Timestamp | null;
+  readonly pausedReason: string | null;
+  readonly startAt: Timestamp | null;
+  readonly endAt: Timestamp | null;
+  readonly schedule: Schedule;
+}
+
+export interface NewBatchExport extends BatchExportSettings {
+  readonly id: string;
+  readonly teamId: number;
+  readonly model: string;
+}
+
+type Row = Omit<BatchExport, 'destination' | 'cadence'> & {
+  destinationType: string;
+  destinationConfig: Record<string, unknown>;
+  destinationSecrets: Buffer | null;
+  interval: Interval;
+  timezone: string;
+  offsetDay: number | null;
+  offsetHour: number | null;
+};
+
+const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+  e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
+  e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
+  e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.transformations, e.paused,
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.end_at as "endAt", e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, e.high_water_mark as "highWaterMark",
+  e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"`;
+
+function toBatchExport(row: Row): BatchExport {
+  const { destinationType, destinationConfig, destinationSecrets, ...rest } = row;
+  const { interval, timezone, offsetDay, offsetHour, ...others } = rest;
+  return {
+    ...others,
+    destination: { type: destinationType, config: destinationConfig, secrets: destinationSecrets },
+    cadence: { interval, timezone, offsetDay, offsetHour },
+  };
+}
+
+const writable = `name, destination_config, destination_secrets, "interval", timezone, offset_day, offset_hour,
+  dsl_query, query_schema, transformations, paused, last_paused_at, paused_reason, start_at, end_at,
+  schedule, next_tick_at`;
+
+function writableValues(settings: BatchExportSettings): unknown[] {
+  const { destination, cadence, schedule } = settings;
+  return [
+    settings.name,
+    JSON.stringify(destination.config),
+    destination.secrets,
+    cadence.interval,
+    cadence.timezone,
+    cadence.offsetDay,
+    cadence.offsetHour,
+    settings.dslQuery,
+    settings.querySchema === null ? null : JSON.stringify(settings.querySchema),
+    settings.transformations,
+    settings.paused,
+    settings.lastPausedAt,
+    settings.pausedReason,
+    settings.startAt,
+    settings.endAt,
+    JSON.stringify(schedule),
+    toTimestamp(schedule.nextTickAt),
+  ];
+}
+
+const placeholders = (from: number, count: number): string =>
+  Array.from({ length: count }, (_, index) => `$${from + index}`).join(', ');
+
+export async function insertBatchExport(tx: Sql, created: NewBatchExport): Promise<BatchExport> {
+  const [row] = await tx.query<Row>(
+    `insert into batch_exports as e (id, team_id, model, destination_type, ${writable})
+     values ($1, $2, $3, $4, ${placeholders(5, 17)}) returning ${columns}`,
+    [
+      created.id,
+      created.teamId,
+      created.model,
+      created.destination.type,
+      ...writableValues(created),
+    ],
+  );
+  if (!row) throw new Error('an insert returned no row');
+  return toBatchExport(row);
+}
+
+/** Writes all settings of an export that the transaction has locked. */
+export async function updateBatchExport(
+  tx: Sql,
+  id: string,
+  settings: BatchExportSettings,
+): Promise<BatchExport> {
+  const [row] = await tx.query<Row>(
+    `update batch_exports e set (${writable}, last_updated_at) = (${placeholders(2, 17)}, clock_timestamp())
+      where e.id = $1 returning ${columns}`,
+    [id, ...writableValues(settings)],
+  );
+  if (!row) throw new Error('an update returned no row');
+  return toBatchExport(row);
+}
+
+export async function findBatchExport(
+  sql: Sql,
+  reach: Reach,
+  id: string,
+): Promise<BatchExport | null> {
+  const [row] = await sql.query<Row>(
+    `select ${columns} from batch_exports e
+      where e.id = $1 and e.deleted_at is null and ${reaches(reach, 'e.team_id', 2)}`,
+    [id, reachValue(reach)],
+  );
+  return row ? toBatchExport(row) : null;
+}
+
+/** Whoever owns it: for work that was already allowed. */
+export async function findAnyBatchExport(sql: Sql, id: string): Promise<BatchExport | null> {
+  const [row] = await sql.query<Row>(
+    `select ${columns} from batch_exports e where e.id = $1 and e.deleted_at is null`,
+    [id],
+  );
+  return row ? toBatchExport(row) : null;
+}
+
+/** As `findAnyBatchExport`, locked until the transaction ends. */
+export async function lockBatchExport(tx: Sql, id: string): Promise<BatchExport | null> {
+  const [row] = await tx.query<Row>(
+    `select ${columns} from batch_exports e where e.id = $1 and e.deleted_at is null for update`,
+    [id],
+  );
+  return row ? toBatchExport(row) : null;
+}
+
+/** Newest first. */
+export async function listBatchExports(
+  sql: Sql,
+  reach: Reach,
+  page: PageRequest,
+): Promise<OffsetPage<BatchExport>> {
+  const inReach = `e.deleted_at is null and ${reaches(reach, 'e.team_id', 1)}`;
+  const [[total], rows] = await Promise.all([
+    sql.query<{ count: number }>(`select count(*) from batch_exports e where ${inReach}`, [
+      reachValue(reach),
+    ]),
+    sql.query<Row>(
+      `select ${columns} from batch_exports e where ${inReach}
+        order by e.created_at desc, e.id desc limit $2 offset $3`,
+      [reachValue(reach), page.limit, page.offset],
+    ),
+  ]);
+  return { count: total?.count ?? 0, results: rows.map(toBatchExport) };
+}
+
+/** @returns false where it was deleted before */
+export async function markBatchExportDeleted(tx: Sql, id: string): Promise<boolean> {
+  const rows = await tx.query(
+    `update batch_exports set deleted_at = clock_timestamp(), last_updated_at = clock_timestamp()
+      where id = $1 and deleted_at is null returning id`,
+    [id],
+  );
+  return rows.length === 1;
+}
