@@ -1,8 +1,9 @@
 /** What an unpause with `{"backfill": true}` exports. */
 
+import type { Schedule } from '../domain/schedule.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
 import { tickAfter, tickAtOrBefore, tickBefore } from './cadence-history.ts';
-import { newestGate, type Schedule } from './schedule.ts';
+import { newestGate } from './schedule.ts';
 
 /**
  * The intervals whose ticks fell due in the pause that lasts at `now` and would have run but for

@@ -1,8 +1,9 @@
 /** Which ticks are due, what interval each one closes, and what becomes of it. */
 
+import type { Gate, Schedule } from '../domain/schedule.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
 import { tickAfter } from './cadence-history.ts';
-import { type Gate, newestGate, type Schedule } from './schedule.ts';
+import { newestGate } from './schedule.ts';
 
 /** `ran`: a run is made for the interval. The others are recorded, and nothing runs. */
 export type TickFate = 'ran' | 'outside_window' | 'paused';

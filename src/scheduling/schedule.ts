@@ -5,36 +5,9 @@
  */
 
 import type { Cadence } from '../domain/cadence.ts';
+import type { CadenceHistory, Gate, Schedule } from '../domain/schedule.ts';
 import type { Instant } from '../domain/time.ts';
-import {
-  type CadenceHistory,
-  newestCadence,
-  tickAfter,
-  tickAtOrBefore,
-} from './cadence-history.ts';
-
-/** Whether ticks run: in force for ticks strictly after `since`. */
-export interface Gate {
-  readonly since: Instant;
-  /** When the pause in force began; null is not paused. Two pauses without a tick between differ. */
-  readonly pausedSince: Instant | null;
-  /** Ticks before this do not run; null is no bound. Microseconds round up (`ceilInstant`). */
-  readonly startAt: Instant | null;
-  /** Ticks after this do not run; null is no bound. Microseconds are cut (`floorInstant`). */
-  readonly endAt: Instant | null;
-}
-
-/** Plain JSON: a store may keep it whole, with `nextTickAt` beside it as the column to index. */
-export interface Schedule {
-  /** Kept for good: backfills cut the past by it. Grows by at most one per interval. */
-  readonly cadences: CadenceHistory;
-  /** Oldest first, `since` rising. Planning drops those that nothing needs any more. */
-  readonly gates: readonly [Gate, ...Gate[]];
-  /** Start of the interval that `nextTickAt` closes. */
-  readonly openIntervalStart: Instant;
-  /** The first tick that is not decided yet; it may lie in the past. */
-  readonly nextTickAt: Instant;
-}
+import { newestCadence, tickAfter, tickAtOrBefore } from './cadence-history.ts';
 
 export interface Settings {
   readonly cadence: Cadence;

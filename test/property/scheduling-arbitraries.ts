@@ -1,3 +1,4 @@
+import type { Schedule } from '../../src/domain/schedule.ts';
 /** What the scheduling properties draw from: zones, cadences, instants and the lives of exports. */
 
 import fc from 'fast-check';
@@ -8,7 +9,6 @@ import {
   changeWindow,
   openSchedule,
   pause,
-  type Schedule,
   type Settings,
   unpause,
 } from '../../src/scheduling/schedule.ts';

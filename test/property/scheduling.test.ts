@@ -1,3 +1,4 @@
+import type { Schedule } from '../../src/domain/schedule.ts';
 /**
  * The properties of `src/scheduling/README.md`, by number. A failure prints fast-check's seed and
  * path: give both to `fc.assert` to see it again.
@@ -25,7 +26,7 @@ import { jitterMs } from '../../src/scheduling/jitter.ts';
 import { missedWhilePaused } from '../../src/scheduling/missed-while-paused.ts';
 import { planTicks, type Tick } from '../../src/scheduling/plan.ts';
 import { previewIntervals } from '../../src/scheduling/preview.ts';
-import type { Schedule } from '../../src/scheduling/schedule.ts';
+
 import {
   anyCadence,
   anyInstant,
