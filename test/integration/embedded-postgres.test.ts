@@ -162,10 +162,14 @@ describe('the embedded PostgreSQL', () => {
     const lost = (await marks()).map(({ pid }) => pid);
     expect(lost).toHaveLength(2);
     await query(first.url, `SELECT pg_terminate_backend(pid) FROM unnest('{${lost}}'::int[]) pid`);
-    await until('both have marked the server anew', async () => {
-      const now = (await marks()).map(({ pid }) => pid);
-      return now.length === 2 && !now.some((pid) => lost.includes(pid));
-    });
+    const message = 'both have marked the server anew';
+    await until(
+      async () => {
+        const now = (await marks()).map(({ pid }) => pid);
+        return now.length === 2 && !now.some((pid) => lost.includes(pid));
+      },
+      { message },
+    );
     await first.stop();
     expect(await findEmbeddedPostgres(dataDir)).toBe(second.url);
     await second.stop();
@@ -201,7 +205,9 @@ describe('a first start', () => {
     const folder = path.join(fresh, 'postgres');
     const findUnfinished = async () =>
       (await readdir(folder)).filter((name) => name.startsWith('init-'));
-    await until('the data directory is being made', async () => (await findUnfinished()).length);
+    await until(async () => (await findUnfinished()).length, {
+      message: 'the data directory is being made',
+    });
     launcher.kill('SIGKILL');
     await launcher.waitForExit();
     expect(await findEmbeddedPostgres(fresh)).toBeNull();
