@@ -6,7 +6,7 @@ import type { ApiOptions, Deps } from './options.ts';
 import { requireAccess, requireKeys } from './plugins/authentication.ts';
 import { answerErrors } from './plugins/errors.ts';
 import { takeJsonBodies } from './plugins/json-body.ts';
-import { refuseOtherMethods } from './plugins/methods.ts';
+import { noteMethods, refuseOtherMethods } from './plugins/methods.ts';
 import { describeApi } from './plugins/openapi.ts';
 import { sendHeaders } from './plugins/response-headers.ts';
 import { validateWithSchemas } from './plugins/schema-validation.ts';
@@ -28,14 +28,15 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   requireAccess(api, context.db);
   takeJsonBodies(api);
   validateWithSchemas(api);
+  const methods = noteMethods(api);
   await describeApi(api);
-  refuseOtherMethods(api);
 
   for (const family of [organizationFamily, projectFamily]) {
     api.register(async (scope: Api) => batchExportRoutes(scope, deps, family), {
       prefix: `${family.prefix}/batch_exports`,
     });
   }
+  api.register(async (scope: Api) => refuseOtherMethods(scope, methods));
   await api.ready();
   return api;
 }
