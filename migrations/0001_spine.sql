@@ -115,6 +115,8 @@ create table runs (
   lease_expires_at timestamptz,
   -- Set once an attempt has begun to commit: from here on a cancellation comes too late.
   committing_at timestamptz,
+  -- What that attempt was about to put in force; the next one adopts it if the manifest is there.
+  commit_intent jsonb,
   records_total_count bigint,
   records_completed bigint,
   records_dropped bigint not null default 0,

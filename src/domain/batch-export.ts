@@ -1,5 +1,6 @@
 import type { Cadence } from './cadence.ts';
 import type { Schedule } from './schedule.ts';
+
 import type { Timestamp } from './time.ts';
 
 /** A destination as stored: `config` without its secrets, which are sealed beside it. */

@@ -60,6 +60,10 @@ export const errorCatalogue = {
     'The destination refused the request as invalid.',
     'Correct the destination config of the export, then retry the run.',
   ),
+  'destination.key_taken': customer(
+    'The manifest at this key belongs to something else.',
+    'Give the export a prefix of its own, for example {batch_export_id}, then retry the run.',
+  ),
   'destination.unavailable': passing(
     'destination',
     'The destination is unavailable.',
@@ -106,6 +110,11 @@ export const errorCatalogue = {
     'source',
     'The source database took too long.',
     'Nothing to do: the run is tried again. If it persists, add an index on the interval column.',
+  ),
+  'source.count_mismatch': passing(
+    'source',
+    'The rows that were read are not those that were counted.',
+    'Nothing to do: the run is tried again. If it persists, report it with the run id.',
   ),
   'source.unknown_model': customer(
     'The model is not defined in this installation.',

@@ -39,11 +39,3 @@ export function intervalStem(prefix: string, interval: DataInterval): string {
   const folder = prefix === '' ? '' : `${prefix}/`;
   return `${folder}${isoSeconds(interval.start)}-${isoSeconds(interval.end)}`;
 }
-
-const suffixes: Record<string, string> = { gzip: '.gz', brotli: '.br', zstd: '.zst' };
-
-/** `jsonl.gz`; Parquet compresses inside the file and takes no suffix. */
-export function fileExtension(extension: string, compression: string | null): string {
-  if (extension === 'parquet' || compression === null) return extension;
-  return `${extension}${suffixes[compression] ?? ''}`;
-}

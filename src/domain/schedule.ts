@@ -13,7 +13,8 @@ export type CadenceHistory = readonly [CadenceEra, ...CadenceEra[]];
 /** Whether ticks run: in force for ticks strictly after `since`. */
 export interface Gate {
   readonly since: Instant;
-  readonly paused: boolean;
+  /** When the pause in force began; null is not paused. Two pauses without a tick between differ. */
+  readonly pausedSince: Instant | null;
   /** Ticks before this do not run; null is no bound. Microseconds round up (`ceilInstant`). */
   readonly startAt: Instant | null;
   /** Ticks after this do not run; null is no bound. Microseconds are cut (`floorInstant`). */

@@ -1,13 +1,8 @@
 /** Ranges of the past, cut into the intervals that the schedule had (contract, section 4). */
 
+import type { CadenceHistory } from '../domain/schedule.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
-import {
-  type CadenceHistory,
-  countTicks,
-  tickAfter,
-  tickAtOrBefore,
-  tickBefore,
-} from './cadence-history.ts';
+import { countTicks, tickAfter, tickAtOrBefore, tickBefore } from './cadence-history.ts';
 
 export type BackfillOrder = 'oldest_first' | 'newest_first';
 

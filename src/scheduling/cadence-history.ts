@@ -5,17 +5,9 @@
  */
 
 import type { Cadence } from '../domain/cadence.ts';
+import type { CadenceEra, CadenceHistory } from '../domain/schedule.ts';
 import type { Instant } from '../domain/time.ts';
 import { boundaryAtOrBefore, countBoundaries, nextBoundary } from './boundary.ts';
-
-/** A cadence and the tick it begins at; null is the first one, which has no beginning. */
-export interface CadenceEra {
-  readonly since: Instant | null;
-  readonly cadence: Cadence;
-}
-
-/** Oldest first, `since` rising. Plain JSON. */
-export type CadenceHistory = readonly [CadenceEra, ...CadenceEra[]];
 
 /** The era that the interval holding `instant` belongs to. */
 export function eraAt(history: CadenceHistory, instant: Instant): CadenceEra {

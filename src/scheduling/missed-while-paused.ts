@@ -1,8 +1,9 @@
 /** What an unpause with `{"backfill": true}` exports. */
 
+import type { Schedule } from '../domain/schedule.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
 import { tickAfter, tickAtOrBefore, tickBefore } from './cadence-history.ts';
-import { newestGate, type Schedule } from './schedule.ts';
+import { newestGate } from './schedule.ts';
 
 /**
  * The intervals whose ticks fell due in the pause that lasts at `now` and would have run but for
@@ -10,12 +11,13 @@ import { newestGate, type Schedule } from './schedule.ts';
  * To be asked before `unpause`.
  */
 export function missedWhilePaused(schedule: Schedule, now: Instant): readonly DataInterval[] {
-  if (!newestGate(schedule).paused) return [];
+  const { pausedSince } = newestGate(schedule);
+  if (pausedSince === null) return [];
   const { cadences, gates } = schedule;
-  const firstOfPause = gates.findLastIndex((gate) => !gate.paused) + 1;
   const ranges: DataInterval[] = [];
-  gates.slice(firstOfPause).forEach((gate, index) => {
-    const until = gates[firstOfPause + index + 1]?.since ?? now;
+  gates.forEach((gate, index) => {
+    if (gate.pausedSince !== pausedSince) return;
+    const until = gates[index + 1]?.since ?? now;
     const from = Math.max(gate.since, (gate.startAt ?? Number.NEGATIVE_INFINITY) - 1);
     const firstTick = tickAfter(cadences, from);
     const upTo = Math.min(until, now, gate.endAt ?? Number.POSITIVE_INFINITY);

@@ -1,8 +1,9 @@
 /** Which ticks are due, what interval each one closes, and what becomes of it. */
 
+import type { Gate, Schedule } from '../domain/schedule.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
 import { tickAfter } from './cadence-history.ts';
-import { type Gate, newestGate, type Schedule } from './schedule.ts';
+import { newestGate } from './schedule.ts';
 
 /** `ran`: a run is made for the interval. The others are recorded, and nothing runs. */
 export type TickFate = 'ran' | 'outside_window' | 'paused';
@@ -44,7 +45,7 @@ export function planTicks(schedule: Schedule, now: Instant, limit: number): Plan
 export function fateOf(schedule: Schedule, tickAt: Instant): TickFate {
   const gate = schedule.gates[gateIndexFor(schedule, tickAt)] ?? schedule.gates[0];
   if (!isInWindow(gate, tickAt)) return 'outside_window';
-  return gate.paused ? 'paused' : 'ran';
+  return gate.pausedSince === null ? 'ran' : 'paused';
 }
 
 /** The first undecided tick that will run as things stand, or null where none will. */
@@ -52,7 +53,7 @@ export function nextRunAt(schedule: Schedule): Instant | null {
   const { cadences, nextTickAt } = schedule;
   if (fateOf(schedule, nextTickAt) === 'ran') return nextTickAt;
   const gate = newestGate(schedule);
-  if (gate.paused) return null;
+  if (gate.pausedSince !== null) return null;
   const from = Math.max(nextTickAt - 1, gate.since, (gate.startAt ?? nextTickAt) - 1);
   const tickAt = tickAfter(cadences, from);
   return isInWindow(gate, tickAt) ? tickAt : null;
@@ -71,8 +72,10 @@ function gateIndexFor(schedule: Schedule, tickAt: Instant): number {
 /** Keeps what undecided ticks need, and the whole of a pause that still lasts. */
 function dropSpentGates(schedule: Schedule): Schedule {
   const { gates } = schedule;
-  const firstOfPause = gates.findLastIndex((gate) => !gate.paused) + 1;
-  const keepFrom = Math.min(gateIndexFor(schedule, schedule.nextTickAt), firstOfPause);
+  const { pausedSince } = newestGate(schedule);
+  const firstOfPause = gates.findIndex((gate) => gate.pausedSince === pausedSince);
+  const firstUndecided = gateIndexFor(schedule, schedule.nextTickAt);
+  const keepFrom = pausedSince === null ? firstUndecided : Math.min(firstUndecided, firstOfPause);
   const [first, ...rest] = gates.slice(keepFrom);
   return first === undefined ? schedule : { ...schedule, gates: [first, ...rest] };
 }

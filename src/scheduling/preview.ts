@@ -1,8 +1,8 @@
 import { DateTime } from 'luxon';
+import type { Schedule } from '../domain/schedule.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
 import { eraAt, tickAfter, tickAtOrBefore } from './cadence-history.ts';
 import { fateOf, type TickFate } from './plan.ts';
-import type { Schedule } from './schedule.ts';
 
 export interface PreviewedInterval {
   readonly interval: DataInterval;

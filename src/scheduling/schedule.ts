@@ -5,35 +5,9 @@
  */
 
 import type { Cadence } from '../domain/cadence.ts';
+import type { CadenceHistory, Gate, Schedule } from '../domain/schedule.ts';
 import type { Instant } from '../domain/time.ts';
-import {
-  type CadenceHistory,
-  newestCadence,
-  tickAfter,
-  tickAtOrBefore,
-} from './cadence-history.ts';
-
-/** Whether ticks run: in force for ticks strictly after `since`. */
-export interface Gate {
-  readonly since: Instant;
-  readonly paused: boolean;
-  /** Ticks before this do not run; null is no bound. Microseconds round up (`ceilInstant`). */
-  readonly startAt: Instant | null;
-  /** Ticks after this do not run; null is no bound. Microseconds are cut (`floorInstant`). */
-  readonly endAt: Instant | null;
-}
-
-/** Plain JSON: a store may keep it whole, with `nextTickAt` beside it as the column to index. */
-export interface Schedule {
-  /** Kept for good: backfills cut the past by it. Grows by at most one per interval. */
-  readonly cadences: CadenceHistory;
-  /** Oldest first, `since` rising. Planning drops those that nothing needs any more. */
-  readonly gates: readonly [Gate, ...Gate[]];
-  /** Start of the interval that `nextTickAt` closes. */
-  readonly openIntervalStart: Instant;
-  /** The first tick that is not decided yet; it may lie in the past. */
-  readonly nextTickAt: Instant;
-}
+import { newestCadence, tickAfter, tickAtOrBefore } from './cadence-history.ts';
 
 export interface Settings {
   readonly cadence: Cadence;
@@ -56,7 +30,7 @@ export function openSchedule(settings: Settings, now: Instant): Schedule {
   const cadences: CadenceHistory = [{ since: null, cadence }];
   return {
     cadences,
-    gates: [{ since: now, paused, startAt, endAt }],
+    gates: [{ since: now, pausedSince: paused ? now : null, startAt, endAt }],
     openIntervalStart: tickAtOrBefore(cadences, now),
     nextTickAt: tickAfter(cadences, now),
   };
@@ -64,8 +38,9 @@ export function openSchedule(settings: Settings, now: Instant): Schedule {
 
 /** The newest settings, as a reader of the export sees them. */
 export function settingsOf(schedule: Schedule): Settings {
-  const { paused, startAt, endAt } = newestGate(schedule);
-  return { cadence: newestCadence(schedule.cadences), paused, startAt, endAt };
+  const { pausedSince, startAt, endAt } = newestGate(schedule);
+  const cadence = newestCadence(schedule.cadences);
+  return { cadence, paused: pausedSince !== null, startAt, endAt };
 }
 
 /**
@@ -91,12 +66,13 @@ export function changeCadence(schedule: Schedule, cadence: Cadence, now: Instant
 
 /** Ticks after `now` are not run. Without effect on a paused export. */
 export function pause(schedule: Schedule, now: Instant): Schedule {
-  return changeGate(schedule, { paused: true }, now);
+  if (newestGate(schedule).pausedSince !== null) return schedule;
+  return changeGate(schedule, { pausedSince: changeTime(schedule, now) }, now);
 }
 
 /** Ticks after `now` run again. What was missed is told by `missedWhilePaused`, asked before. */
 export function unpause(schedule: Schedule, now: Instant): Schedule {
-  return changeGate(schedule, { paused: false }, now);
+  return changeGate(schedule, { pausedSince: null }, now);
 }
 
 /** New bounds for ticks after `now`. A `startAt` in the past fires nothing for the past. */
@@ -104,6 +80,7 @@ export function changeWindow(schedule: Schedule, window: Partial<Window>, now: I
   return changeGate(schedule, window, now);
 }
 
+/** The gate that undecided ticks of the future come under. */
 export function newestGate(schedule: Schedule): Gate {
   return schedule.gates.at(-1) ?? schedule.gates[0];
 }
@@ -114,8 +91,7 @@ function changeGate(
   now: Instant,
 ): Schedule {
   const newest = newestGate(schedule);
-  // A clock that went back must not date a change before ticks that are decided.
-  const since = Math.max(now, newest.since, schedule.openIntervalStart);
+  const since = changeTime(schedule, now);
   const next: Gate = { ...newest, ...change, since };
   if (sameGate(newest, next)) return schedule;
   const [first, ...rest] = schedule.gates;
@@ -130,8 +106,13 @@ function changeGate(
   return { ...schedule, gates: [...schedule.gates, next] };
 }
 
+/** A clock that went back must not date a change before ticks that are decided, or other changes. */
+function changeTime(schedule: Schedule, now: Instant): Instant {
+  return Math.max(now, newestGate(schedule).since, schedule.openIntervalStart);
+}
+
 function sameGate(a: Gate, b: Gate): boolean {
-  return a.paused === b.paused && a.startAt === b.startAt && a.endAt === b.endAt;
+  return a.pausedSince === b.pausedSince && a.startAt === b.startAt && a.endAt === b.endAt;
 }
 
 function sameCadence(a: Cadence, b: Cadence): boolean {

@@ -20,6 +20,8 @@ export interface ClaimedRun extends Lease {
   readonly intervalStart: Timestamp;
   readonly intervalEnd: Timestamp;
   readonly cursor: unknown;
+  /** What an earlier attempt was about to put in force; null where none came so far. */
+  readonly commitIntent: unknown;
   readonly destination: BatchExport['destination'];
   readonly model: string;
   readonly dslQuery: string | null;
@@ -58,7 +60,7 @@ export async function claimRun(
      )
      select c.id as "runId", c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
             c.attempt, c.crashes, c.faults, c.data_interval_start as "intervalStart", c.data_interval_end as "intervalEnd",
-            c.cursor, e.destination_type as "destinationType", e.destination_config as "destinationConfig",
+            c.cursor, c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
             e.destination_secrets as "destinationSecrets", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId"
        from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`,
     [runId, holder, leaseMs],
@@ -102,15 +104,21 @@ export async function whyLost(sql: Sql, lease: Lease): Promise<'cancelled' | 'ta
 
 /**
  * The last check before anything becomes readable at the destination: from here on the run can no
- * longer be cancelled by this attempt's fence.
+ * longer be cancelled.
  *
+ * @param intent kept for the next attempt, should this one not be heard of again
  * @returns false where the lease is lost
  */
-export async function beginCommit(sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> {
+export async function beginCommit(
+  sql: Sql,
+  lease: Lease,
+  leaseMs: number,
+  intent: unknown,
+): Promise<boolean> {
   const rows = await sql.query(
-    `update runs set committing_at = now(), lease_expires_at = now() + $3 * interval '1 ms'
+    `update runs set committing_at = now(), commit_intent = $4, lease_expires_at = now() + $3 * interval '1 ms'
       where id = $1 and fence = $2 and status = 'Running' returning id`,
-    [lease.runId, lease.fence, leaseMs],
+    [lease.runId, lease.fence, leaseMs, JSON.stringify(intent)],
   );
   return rows.length === 1;
 }

@@ -87,14 +87,15 @@ export async function useServer(url: string): Promise<ServerUse> {
     try {
       // First down, then alone: of two that leave at once, one finds itself the last.
       await client.query('SELECT pg_advisory_unlock_shared($1)', [useLock]);
-      const answer = await client.query<{ alone: boolean }>(
-        'SELECT pg_try_advisory_lock($1) AS alone',
-        [useLock],
-      );
-      return answer.rows[0]?.alone === true;
     } catch {
-      return false;
+      // The connection was lost, and the mark with it.
+      client = newClient(url, 10_000);
+      await client.connect().catch(() => {});
     }
+    const answer = await client
+      .query<{ alone: boolean }>('SELECT pg_try_advisory_lock($1) AS alone', [useLock])
+      .catch(() => null);
+    return answer?.rows[0]?.alone === true;
   }
 
   return { release, close };

@@ -1,3 +1,4 @@
+import type { StoredDestination } from '../domain/batch-export.ts';
 import type { Sql } from './database.ts';
 import type { Lease } from './leases.ts';
 
@@ -52,9 +53,36 @@ export async function listUploads(sql: Sql, runId: string): Promise<OpenUpload[]
 /** Finished runs whose worker left uploads behind: a killed worker, a run cancelled under one. */
 export async function findOrphanedUploadRuns(sql: Sql, limit: number): Promise<string[]> {
   const rows = await sql.query<{ runId: string }>(
-    `select distinct u.run_id as "runId" from uploads u join runs r on r.id = u.run_id
-      where r.finished_at < now() - interval '60 s' limit $1`,
+    `select r.id as "runId" from runs r
+      where r.finished_at < now() - interval '60 s' and exists (select 1 from uploads u where u.run_id = r.id)
+      order by random() limit $1`,
     [limit],
   );
   return rows.map((row) => row.runId);
+}
+
+/** Where the uploads of a run are. */
+export interface UploadOwner {
+  readonly exportId: string;
+  readonly externalId: string;
+  readonly destination: StoredDestination;
+}
+
+export async function findUploadOwner(sql: Sql, runId: string): Promise<UploadOwner | null> {
+  const [row] = await sql.query<{
+    exportId: string;
+    externalId: string;
+    type: string;
+    config: Record<string, unknown>;
+    secrets: Buffer | null;
+  }>(
+    `select e.id as "exportId", p.external_id as "externalId", e.destination_type as type,
+            e.destination_config as config, e.destination_secrets as secrets
+       from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
+      where r.id = $1`,
+    [runId],
+  );
+  if (!row) return null;
+  const { exportId, externalId, type, config, secrets } = row;
+  return { exportId, externalId, destination: { type, config, secrets } };
 }

@@ -268,3 +268,31 @@ describe('the dictionary of a text column', () => {
     await expectReadBack(file, texts, of);
   });
 });
+
+describe('the bounds of row groups', () => {
+  const of = columnsOf({ number: 'int8', time: 'timestamptz', text: 'text', double: 'float8' });
+  const table: TestRow[] = Array.from({ length: 2000 }, (_, index) => [
+    BigInt(index) - 1000n,
+    BigInt(index) * 1_000_000n,
+    `${'ä'.repeat(40)}${String(index).padStart(4, '0')}`,
+    index === 777 ? Number.NaN : index / 2,
+  ]);
+
+  it.each([
+    ['number = -1000'],
+    ['number between 31 and 33'],
+    ["time >= timestamptz '1970-01-01 00:33:18+00'"],
+    [`text = '${'ä'.repeat(40)}1999'`],
+    [`text > '${'ä'.repeat(40)}1990'`],
+    ['double = 0'],
+    ["double > 990 or double = 'NaN'"],
+  ])('never hide a row from a reader that skips by them: %s', async (condition) => {
+    const file = await encodeParquet(of, 'snappy', [rowBlock(of, table)], small);
+    expect(readMetadata(file).row_groups.length).toBeGreaterThan(2);
+    // As a column and not as a filter, the condition lets DuckDB skip nothing.
+    const found = await duckDb.query(file, 'number', `where ${condition}`);
+    const all = await duckDb.query(file, `number, (${condition}) as fits`);
+    expect(found).toEqual(all.filter(([, fits]) => fits).map(([number]) => [number]));
+    expect(found.length).toBeGreaterThan(0);
+  });
+});

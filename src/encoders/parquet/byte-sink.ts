@@ -29,8 +29,9 @@ export class ByteSink {
     this.reserve(length + 4);
     const at = this.end + 4;
     this.view.setUint32(this.end, length, true);
-    if (length > longCopy) source.copy(this.bytes, at, from, from + length);
-    else copyShort(this.bytes, this.view, at, source, sourceView, from, length);
+    if (length > longCopy) {
+      this.bytes.set(new Uint8Array(source.buffer, source.byteOffset + from, length), at);
+    } else copyShort(this.bytes, this.view, at, source, sourceView, from, length);
     this.end = at + length;
   }
 }
@@ -49,8 +50,9 @@ function copyShort(
   length: number,
 ): void {
   let index = 0;
-  for (; index + 4 <= length; index += 4) {
-    targetView.setInt32(at + index, sourceView.getInt32(from + index));
+  for (; index + 8 <= length; index += 8) {
+    targetView.setInt32(at + index, sourceView.getInt32(from + index, true), true);
+    targetView.setInt32(at + index + 4, sourceView.getInt32(from + index + 4, true), true);
   }
   for (; index < length; index++) target[at + index] = source[from + index] as number;
 }

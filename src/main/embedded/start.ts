@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ServerUse, serverAnswers, useServer } from '../../store/server-use.ts';
-import { type Binaries, findBinaries } from './binaries.ts';
+import { type Binaries, copyFolders, findBinaries, locatePackage } from './binaries.ts';
 import {
   type ClusterSecrets,
   databaseName,
@@ -19,6 +19,7 @@ const probeTimeoutMs = 5_000;
 const pollMs = 40;
 /** A server that recovers after a crash answers late; it is waited for this long. */
 const startTimeoutMs = 300_000;
+const silentMs = 3_000;
 
 export interface EmbeddedPostgresOptions {
   /** The service's data directory; the server keeps to its subfolder `postgres`. */
@@ -62,23 +63,27 @@ export async function startEmbeddedPostgres(
   const settings = options.settings ?? {};
   const layout = layoutOf(options.dataDir);
   const identity = await chooseIdentity(layout.data);
-  const binaries = await findBinaries(identity, layout.folder);
+  const binaries = await findBinaries(
+    identity,
+    locatePackage(),
+    copyFolders(identity, layout.folder),
+  );
   const isDurable = settings.fsync !== 'off';
   const secrets = await ensureDataDirectory(layout, binaries, identity, isDurable);
   const server = { layout, binaries, identity, secrets, settings };
   let failure = '';
   for (let attempt = 1; attempt <= attempts; attempt++) {
-    const running = await findRunning(layout, secrets);
+    const running = await findRunning(layout, secrets, log);
     const started = running === null ? await launch(server) : { port: running, failure: '' };
     if (started.port === null) {
       failure = started.failure;
     } else {
-      // Fails where the last user is just stopping it: then it is started anew.
-      const use = await useServer(urlOf(secrets, started.port, 'postgres')).catch(() => null);
+      const use = await markUse(secrets, started.port);
       if (use !== null) {
         log(`PostgreSQL ${running === null ? 'started' : 'runs already'} on port ${started.port}.`);
         return handle(server, started.port, running !== null, use);
       }
+      failure = 'Another process stopped it at once.';
     }
     await sleep(Math.min(100 * attempt, 1_000));
   }
@@ -103,9 +108,14 @@ export async function findEmbeddedPostgres(dataDir: string): Promise<string | nu
 }
 
 /** The port of the server that runs here already; waits while it is starting or stopping. */
-async function findRunning(layout: Layout, secrets: ClusterSecrets): Promise<number | null> {
-  const deadline = performance.now() + startTimeoutMs;
-  while (performance.now() < deadline) {
+async function findRunning(
+  layout: Layout,
+  secrets: ClusterSecrets,
+  log: (message: string) => void,
+): Promise<number | null> {
+  const startedAt = performance.now();
+  let isTold = false;
+  while (performance.now() - startedAt < startTimeoutMs) {
     const file = await readPidFile(layout.data);
     if (file === null) return null;
     if (file.port !== null) {
@@ -117,11 +127,25 @@ async function findRunning(layout: Layout, secrets: ClusterSecrets): Promise<num
       if (isProcessAlive(file.pid)) await discardPidFile(layout.data, file);
       return null;
     }
+    if (!isTold && performance.now() - startedAt > silentMs) {
+      log(`Waiting for the PostgreSQL that is starting or stopping (process ${file.pid}).`);
+      isTold = true;
+    }
     await sleep(pollMs);
   }
   throw new Error(
     `A PostgreSQL server runs in ${layout.data} but does not answer. Its log is ${layout.log}.`,
   );
+}
+
+/** Null where the last user is just stopping the server: then it is started anew. */
+async function markUse(secrets: ClusterSecrets, port: number): Promise<ServerUse | null> {
+  const url = urlOf(secrets, port, 'postgres');
+  const use = await useServer(url).catch(() => null);
+  // A server that stops can still grant the lock, but it lets nobody new in.
+  if (use === null || (await serverAnswers(url, secrets.clusterName, probeTimeoutMs))) return use;
+  await use.close();
+  return null;
 }
 
 async function launch(server: Server): Promise<{ port: number | null; failure: string }> {
@@ -150,7 +174,7 @@ function handle(server: Server, port: number, adopted: boolean, use: ServerUse):
   let stopping: Promise<void> | null = null;
   const stop = async (): Promise<void> => {
     const isLast = await use.release();
-    if (isLast) await stopServer(server.layout, server.binaries, server.identity);
+    if (isLast) await stopServer(server.layout);
     await use.close();
   };
   return {

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { authenticate } from './authentication.ts';
@@ -126,18 +127,10 @@ async function writeAnswer(wire: Wire, answer: S3Response): Promise<void> {
   if (message.method !== 'HEAD') {
     for await (const piece of hasRequestBody(message) ? chunks : underFault(wire, chunks)) {
       entry.responseBytes += piece.length;
-      if (!response.write(piece)) await drained(response, signal);
+      if (!response.write(piece)) await once(response, 'drain', { signal });
     }
   }
   response.end();
-}
-
-async function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    response.once('drain', resolve);
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-  if (signal.aborted) throw new ConnectionLost();
 }
 
 function errorAnswer(

@@ -15,7 +15,11 @@ function keyWriter(request: S3Request): (key: string) => string {
       details: { ArgumentName: 'encoding-type', ArgumentValue: encoding },
     });
   }
-  return (key) => encodeURIComponent(key).replaceAll('%20', '+').replaceAll('%2F', '/');
+  return (key) =>
+    encodeURIComponent(key)
+      .replace(/[!'()~]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
+      .replaceAll('%20', '+')
+      .replaceAll('%2F', '/');
 }
 
 const optional = (name: string, value: string | undefined): Xml[] =>

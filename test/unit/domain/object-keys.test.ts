@@ -1,11 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  fileExtension,
-  fileKey,
-  manifestKey,
-  rejectedKey,
-} from '../../../src/domain/object-keys.ts';
+import { fileKey, manifestKey, rejectedKey } from '../../../src/domain/object-keys.ts';
 
 const interval = { start: Date.UTC(2024, 2, 1), end: Date.UTC(2024, 2, 1, 1) };
 const stem = '2024-03-01T00:00:00Z-2024-03-01T01:00:00Z';
@@ -34,18 +29,5 @@ describe('the keys of an interval', () => {
     );
     const keys = [1, 2, 9, 10, 11, 100].map((part) => fileKey('p', interval, part, 'csv'));
     expect([...keys].sort()).toEqual(keys);
-  });
-});
-
-describe('the extension', () => {
-  it.each([
-    ['jsonl', null, 'jsonl'],
-    ['jsonl', 'gzip', 'jsonl.gz'],
-    ['csv', 'brotli', 'csv.br'],
-    ['csv', 'zstd', 'csv.zst'],
-    ['parquet', 'zstd', 'parquet'],
-    ['parquet', 'snappy', 'parquet'],
-  ])('of %s with %s is %s', (extension, compression, expected) => {
-    expect(fileExtension(extension, compression)).toBe(expected);
   });
 });

@@ -1,12 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import type { Cadence } from '../../../src/domain/cadence.ts';
+import type { CadenceHistory } from '../../../src/domain/schedule.ts';
 import {
   countIntervals,
   intervalsIn,
   pageOfIntervals,
   widenRange,
 } from '../../../src/scheduling/backfill-range.ts';
-import type { CadenceHistory } from '../../../src/scheduling/cadence-history.ts';
+
 import { at, daily, showIntervals, utc } from './examples.ts';
 
 function always(cadence: Cadence): CadenceHistory {

@@ -1,8 +1,9 @@
+import type { Schedule } from '../../../src/domain/schedule.ts';
 /** Short ways to write the tables of these tests. */
 
 import type { Cadence, Interval } from '../../../src/domain/cadence.ts';
 import type { DataInterval, Instant } from '../../../src/domain/time.ts';
-import { openSchedule, type Schedule, type Settings } from '../../../src/scheduling/schedule.ts';
+import { openSchedule, type Settings } from '../../../src/scheduling/schedule.ts';
 
 /** `2024-03-10T05:00Z` to an instant; refuses what is not a time. */
 export function at(text: string): Instant {

@@ -36,6 +36,21 @@ describe('missedWhilePaused', () => {
     ]);
   });
 
+  test('leaves out an earlier pause that ended without a tick before this one', () => {
+    const resumed = unpause(pausedAtHalfPast, at('2024-05-01T12:10Z'));
+    const again = pause(resumed, at('2024-05-01T12:20Z'));
+    expect(showIntervals(missedWhilePaused(again, at('2024-05-01T13:00Z')))).toEqual([
+      '2024-05-01T12:00:00Z/2024-05-01T13:00:00Z',
+    ]);
+    expect(planTicks(again, at('2024-05-01T13:00Z'), 100).ticks.map(({ fate }) => fate)).toEqual([
+      'ran',
+      'paused',
+      'paused',
+      'paused',
+      'paused',
+    ]);
+  });
+
   test('leaves out ticks outside the window, also where it changed during the pause', () => {
     const closed = changeWindow(
       pausedAtHalfPast,

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
+import type { Schedule } from '../../../src/domain/schedule.ts';
 import { tickAfter } from '../../../src/scheduling/cadence-history.ts';
 import { planTicks } from '../../../src/scheduling/plan.ts';
 import {
   changeCadence,
   changeWindow,
   pause,
-  type Schedule,
   settingsOf,
 } from '../../../src/scheduling/schedule.ts';
 import { at, daily, scheduleFrom, show, showIntervals, utc, weekly } from './examples.ts';

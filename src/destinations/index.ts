@@ -1,0 +1,10 @@
+import type { DestinationDefinition } from './destination.ts';
+import { s3Definition } from './s3/definition.ts';
+
+/** Every destination, in the order in which the page and the documentation show them. */
+export const destinationDefinitions: readonly DestinationDefinition[] = [s3Definition];
+
+/** The definition of a type as the API names it, or null. */
+export function findDestination(type: string): DestinationDefinition | null {
+  return destinationDefinitions.find((definition) => definition.type === type) ?? null;
+}

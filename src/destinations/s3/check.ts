@@ -1,0 +1,165 @@
+import { randomUUID } from 'node:crypto';
+import { ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { describeError, type ErrorCode, SluiceError, toSluiceError } from '../../domain/errors.ts';
+import { literalFolder } from '../../domain/key-template.ts';
+import type { CheckStep, DestinationContext, UploadJournal } from '../destination.ts';
+import type { S3Connection } from './client.ts';
+import type { S3Config } from './config.ts';
+import { isNotImplemented } from './errors.ts';
+import { putSmallObject } from './manifest.ts';
+import { deleteObjects, headObject } from './objects.ts';
+import { createWriter } from './writer.ts';
+
+/** The part of the config that an error speaks about; others belong to what was being done. */
+const stepOfCode: Partial<Record<ErrorCode, string>> = {
+  'destination.endpoint_forbidden': 'address',
+  'destination.invalid_credentials': 'credentials',
+  'destination.expired_credentials': 'credentials',
+  'destination.bucket_not_found': 'bucket',
+  'destination.wrong_region': 'bucket',
+  'destination.kms_denied': 'encryption',
+};
+
+/** Somebody waits for the answer. */
+const checkRetry = { maxAttempts: 2, baseMs: 200, capMs: 1000 };
+
+/** What a run does, one step at a time; ends with the first that fails. */
+export async function checkDestination(
+  connection: S3Connection,
+  config: S3Config,
+  context: DestinationContext,
+  signal: AbortSignal,
+): Promise<readonly CheckStep[]> {
+  const hurried: S3Connection = {
+    ...connection,
+    request: (call, own = signal) =>
+      connection.request(
+        call,
+        own === signal ? signal : AbortSignal.any([own, signal]),
+        checkRetry,
+      ),
+  };
+  const folder = literalFolder(config.prefix);
+  const key = `${folder === '' ? '' : `${folder}/`}.sluice-test-${randomUUID()}`;
+  const steps: CheckStep[] = [];
+  const check = async (step: string, run: () => Promise<string | null>): Promise<void> => {
+    steps.push({ step, passed: true, error: null, warning: await run() });
+  };
+  let current = 'address';
+  try {
+    const listing = await tryListing(hurried, folder);
+    for (const step of ['address', 'credentials'] as const) await check(step, async () => null);
+    await check('bucket', async () => listing);
+    current = 'write';
+    await check(current, () => writeMarker(hurried, key, context));
+    current = 'conditional_write';
+    await check(current, () => tryConditions(hurried, key));
+    if (config.encryption !== null) {
+      current = 'encryption';
+      await check(current, () => findEncryption(hurried, key, config));
+    }
+    current = 'delete';
+    await check(current, async () => {
+      await deleteObjects(hurried, [key]);
+      return null;
+    });
+  } catch (caught) {
+    const error = toSluiceError(caught);
+    steps.push(...failedSteps(stepOfError(error, current), error, steps));
+    // The marker may be there; what comes of this is not the failure to report.
+    if (current !== 'address' && current !== 'delete') {
+      await deleteObjects(hurried, [key]).catch(() => {});
+    }
+  }
+  return steps;
+}
+
+/** A connection that was answered passed the address; an answer that knew the key, the credentials. */
+function failedSteps(
+  failed: string,
+  error: SluiceError,
+  done: readonly CheckStep[],
+): readonly CheckStep[] {
+  const order = ['address', 'credentials', 'bucket'];
+  const passed = order.slice(0, Math.max(0, order.indexOf(failed)));
+  return [
+    ...passed
+      .filter((step) => !done.some((each) => each.step === step))
+      .map((step) => ({ step, passed: true, error: null, warning: null })),
+    { step: failed, passed: false, error: describeError(error), warning: null },
+  ];
+}
+
+function stepOfError(error: SluiceError, current: string): string {
+  return stepOfCode[error.code] ?? current;
+}
+
+/** The first request. @returns a warning where listing is denied, which only `verify` needs */
+async function tryListing(connection: S3Connection, folder: string): Promise<string | null> {
+  try {
+    await connection.request((client, send) =>
+      client.send(
+        new ListObjectsV2Command({ Bucket: connection.bucket, Prefix: folder, MaxKeys: 1 }),
+        send,
+      ),
+    );
+    return null;
+  } catch (error) {
+    if (!(error instanceof SluiceError) || error.code !== 'destination.access_denied') throw error;
+    return 'The credentials may not list the bucket: `sluice verify` cannot look for stray files.';
+  }
+}
+
+async function writeMarker(
+  connection: S3Connection,
+  key: string,
+  context: DestinationContext,
+): Promise<null> {
+  const options = { key, contentType: 'text/plain', contentEncoding: null };
+  const writer = await createWriter(connection, options, context, unrecorded);
+  try {
+    await writer.write(
+      Buffer.from('Sluice tests this destination. It removes this file itself.\n'),
+    );
+    await writer.complete();
+  } catch (error) {
+    await writer.abort().catch(() => {});
+    throw error;
+  }
+  return null;
+}
+
+/** Whether the store refuses to replace the marker, as it must refuse to replace a manifest. */
+async function tryConditions(connection: S3Connection, key: string): Promise<string | null> {
+  const unguarded =
+    'The store does not know conditional writes: two workers on one run are kept apart by their ' +
+    'lease alone.';
+  try {
+    await putSmallObject(connection, key, Buffer.from('{}'), { IfNoneMatch: '*' });
+    return unguarded;
+  } catch (error) {
+    if (isNotImplemented(error)) return unguarded;
+    if (error instanceof SluiceError && error.code === 'destination.conflict') return null;
+    throw error;
+  }
+}
+
+async function findEncryption(
+  connection: S3Connection,
+  key: string,
+  config: S3Config,
+): Promise<null> {
+  const found = (await headObject(connection, key))?.ServerSideEncryption ?? 'none';
+  if (found === config.encryption) return null;
+  throw new SluiceError(
+    'destination.invalid_config',
+    `asked for encryption ${config.encryption}, the store reports ${found}`,
+  );
+}
+
+/** The marker's upload ends within the check, so there is nothing to remember. */
+const unrecorded: UploadJournal = {
+  started: async () => {},
+  progressed: async () => {},
+  ended: async () => {},
+};

@@ -1,0 +1,138 @@
+import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
+import { AssumeRoleCommand, STSClient } from '@aws-sdk/client-sts';
+import type { RetryPolicy } from '../../domain/retry-policy.ts';
+import type { DestinationContext, DestinationOwner } from '../destination.ts';
+import type { S3Config } from './config.ts';
+import { createRequestHandler } from './request-handler.ts';
+import { retryRequest } from './retry-request.ts';
+
+type SendOptions = { readonly abortSignal?: AbortSignal };
+
+/** A client for one bucket whose requests are repeated within bounds and fail as SluiceError. */
+export interface S3Connection {
+  readonly bucket: string;
+  /** Headers that ask for encryption at rest; for each request that makes an object. */
+  readonly encryption: { ServerSideEncryption?: 'AES256' | 'aws:kms'; SSEKMSKeyId?: string };
+  /**
+   * @param call must be safe to repeat
+   * @param policy repeats; the context's own where it is left out
+   */
+  request<T>(
+    call: (client: S3Client, options: SendOptions) => Promise<T>,
+    signal?: AbortSignal,
+    policy?: RetryPolicy,
+  ): Promise<T>;
+  close(): void;
+}
+
+export function connectS3(
+  config: S3Config,
+  context: DestinationContext,
+  owner: DestinationOwner,
+): S3Connection {
+  const handler = createRequestHandler(context);
+  const keys = staticKeys(config);
+  const secrets = keys ? [keys.secretAccessKey, keys.accessKeyId] : [];
+  const credentials = config.role_arn === null ? keys : assumeRole(config, context, owner);
+  const client = new S3Client({
+    ...clientDefaults(config.region, handler),
+    ...(credentials ? { credentials } : {}),
+    ...(config.endpoint_url === null ? {} : { endpoint: config.endpoint_url }),
+    forcePathStyle: !config.use_virtual_style_addressing,
+    // Our own CRC32 goes with each part; the SDK's default adds trailers that many stores refuse.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    // With agents of our own the SDK would ask but not wait for the answer.
+    expectContinueHeader: false,
+    followRegionRedirects: false,
+    useArnRegion: false,
+    disableMultiregionAccessPoints: true,
+    disableS3ExpressSessionAuth: true,
+    useFipsEndpoint: false,
+    useDualstackEndpoint: false,
+  });
+  leavePartsUnsigned(client);
+  return {
+    bucket: config.bucket_name,
+    encryption: {
+      ...(config.encryption === null ? {} : { ServerSideEncryption: config.encryption }),
+      ...(config.kms_key_id === null ? {} : { SSEKMSKeyId: config.kms_key_id }),
+    },
+    request: (call, signal, policy = context.requestRetry) =>
+      retryRequest(
+        () => call(client, signal ? { abortSignal: signal } : {}),
+        policy,
+        secrets,
+        signal,
+      ),
+    close: () => client.destroy(),
+  };
+}
+
+/** Each setting that the SDK would otherwise look for in the environment and in files is set. */
+function clientDefaults(region: string, requestHandler: ReturnType<typeof createRequestHandler>) {
+  return {
+    region,
+    requestHandler,
+    maxAttempts: 1,
+    retryMode: 'standard',
+    defaultsMode: 'standard',
+    userAgentAppId: 'sluice',
+  } as const;
+}
+
+function staticKeys(config: S3Config) {
+  const { aws_access_key_id: accessKeyId, aws_secret_access_key: secretAccessKey } = config;
+  return accessKeyId !== null && secretAccessKey !== null ? { accessKeyId, secretAccessKey } : null;
+}
+
+/**
+ * Credentials of a role for an hour at a time; the SDK asks again shortly before they expire. The
+ * external id keeps one project from using a role that trusts another (AWS IAM guide, "The confused
+ * deputy problem").
+ */
+function assumeRole(
+  config: S3Config,
+  context: DestinationContext,
+  owner: DestinationOwner,
+): NonNullable<S3ClientConfig['credentials']> {
+  const keys = staticKeys(config);
+  return async () => {
+    const client = new STSClient({
+      ...clientDefaults(config.region, createRequestHandler(context)),
+      ...(keys ? { credentials: keys } : {}),
+      ...(context.stsEndpoint === null ? {} : { endpoint: context.stsEndpoint }),
+    });
+    const { Credentials: issued } = await client.send(
+      new AssumeRoleCommand({
+        RoleArn: config.role_arn ?? undefined,
+        RoleSessionName: 'sluice',
+        ExternalId: owner.externalId,
+        DurationSeconds: 3600,
+      }),
+    );
+    return {
+      accessKeyId: issued?.AccessKeyId ?? '',
+      secretAccessKey: issued?.SecretAccessKey ?? '',
+      ...(issued?.SessionToken === undefined ? {} : { sessionToken: issued.SessionToken }),
+      ...(issued?.Expiration === undefined ? {} : { expiration: issued.Expiration }),
+    };
+  };
+}
+
+/**
+ * Over TLS a part is not hashed for its signature: the CRC32 guards it, and its header is signed.
+ * Over plain HTTP the SDK goes on to sign a SHA-256 of the bytes, and so where no CRC32 is sent.
+ */
+function leavePartsUnsigned(client: S3Client): void {
+  client.middlewareStack.add(
+    (next) => async (args) => {
+      const request = args.request as { protocol: string; headers: Record<string, string> };
+      if (request.protocol === 'https:' && 'ChecksumCRC32' in args.input && 'Body' in args.input) {
+        request.headers['x-amz-content-sha256'] = 'UNSIGNED-PAYLOAD';
+      }
+      return next(args);
+    },
+    { step: 'build', name: 'leavePartsUnsigned' },
+  );
+}

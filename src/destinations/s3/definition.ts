@@ -1,0 +1,83 @@
+import type { ConfigProblem, DestinationContext, DestinationDefinition } from '../destination.ts';
+import { validateFileConfig } from '../file-config.ts';
+import { connectS3 } from './client.ts';
+import { readS3Config, type S3Config, s3ConfigSchema } from './config.ts';
+import { S3Destination } from './destination.ts';
+
+export const s3Definition: DestinationDefinition = {
+  type: 'S3',
+  configSchema: s3ConfigSchema,
+  validate: (raw, context) => {
+    const config = readS3Config(raw);
+    return [
+      ...checkBucketName(config),
+      ...checkCredentials(config, context),
+      ...checkEndpoint(config),
+      ...checkEncryption(config),
+      ...validateFileConfig(raw),
+    ];
+  },
+  open: (raw, context, owner) => {
+    const config = readS3Config(raw);
+    return new S3Destination(connectS3(config, context, owner), config, context);
+  },
+};
+
+/**
+ * AWS's naming rules; other stores also have old names with capitals and underscores. Never a
+ * slash, a colon or the like: an ARN here would make the SDK talk to another host.
+ */
+function checkBucketName({ bucket_name: name, endpoint_url }: S3Config): ConfigProblem[] {
+  const aws = /^(?!\d+\.\d+\.\d+\.\d+$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
+  const other = /^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/;
+  const valid = (endpoint_url === null ? aws : other).test(name) && !name.includes('..');
+  return valid
+    ? []
+    : [
+        invalid(
+          'bucket_name',
+          'A bucket is named with 3 to 63 lower case letters, digits, - and .',
+        ),
+      ];
+}
+
+function checkCredentials(config: S3Config, context: DestinationContext): ConfigProblem[] {
+  const { aws_access_key_id: id, aws_secret_access_key: secret } = config;
+  const problem = (property: string, detail: string): ConfigProblem[] => [
+    { property, code: 'required', detail },
+  ];
+  if (id !== null && secret === null) {
+    return problem('aws_secret_access_key', 'Required with aws_access_key_id.');
+  }
+  if (id === null && secret !== null) {
+    return problem('aws_access_key_id', 'Required with aws_secret_access_key.');
+  }
+  if (id === null && !context.allowAmbientCredentials) {
+    const detail = 'Required: this installation does not lend its own credentials.';
+    return [...problem('aws_access_key_id', detail), ...problem('aws_secret_access_key', detail)];
+  }
+  return [];
+}
+
+function checkEndpoint({ endpoint_url }: S3Config): ConfigProblem[] {
+  if (endpoint_url === null) return [];
+  const problem = (detail: string) => [invalid('endpoint_url', detail)];
+  if (!URL.canParse(endpoint_url)) return problem('Not a URL.');
+  const url = new URL(endpoint_url);
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
+    return problem('Must start with https:// or http://.');
+  }
+  if (url.username !== '' || url.password !== '') return problem('May not hold credentials.');
+  if (url.search !== '' || url.hash !== '') return problem('May not hold a query or fragment.');
+  return [];
+}
+
+function checkEncryption({ encryption, kms_key_id }: S3Config): ConfigProblem[] {
+  return kms_key_id !== null && encryption !== 'aws:kms'
+    ? [invalid('kms_key_id', 'Only with encryption aws:kms.')]
+    : [];
+}
+
+function invalid(property: string, detail: string): ConfigProblem {
+  return { property, code: 'invalid_input', detail };
+}

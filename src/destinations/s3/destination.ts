@@ -1,0 +1,80 @@
+import type {
+  CheckStep,
+  Destination,
+  DestinationContext,
+  FileOptions,
+  FileWriter,
+  ManifestTag,
+  OpenUpload,
+  UploadJournal,
+  UploadProgress,
+  UploadRef,
+} from '../destination.ts';
+import { checkDestination } from './check.ts';
+import type { S3Connection } from './client.ts';
+import type { S3Config } from './config.ts';
+import { commitManifest } from './manifest.ts';
+import { deleteObjects, listObjects, readObject } from './objects.ts';
+import { abortUpload, listUploads } from './uploads.ts';
+import { createWriter, resumeWriter } from './writer.ts';
+
+export class S3Destination implements Destination {
+  readonly #connection: S3Connection;
+  readonly #config: S3Config;
+  readonly #context: DestinationContext;
+
+  constructor(connection: S3Connection, config: S3Config, context: DestinationContext) {
+    this.#connection = connection;
+    this.#config = config;
+    this.#context = context;
+  }
+
+  createFile(options: FileOptions, journal: UploadJournal): Promise<FileWriter> {
+    return createWriter(this.#connection, options, this.#context, journal);
+  }
+
+  resumeFile(
+    _options: FileOptions,
+    progress: UploadProgress,
+    journal: UploadJournal,
+  ): Promise<FileWriter> {
+    // The store has kept the options since the upload began.
+    return resumeWriter(this.#connection, progress, this.#context, journal);
+  }
+
+  abortUpload(upload: UploadRef): Promise<void> {
+    return abortUpload(this.#connection, upload);
+  }
+
+  listUploads(prefix: string): AsyncIterable<OpenUpload> {
+    return listUploads(this.#connection, prefix);
+  }
+
+  commitManifest(
+    key: string,
+    body: Uint8Array,
+    expected: ManifestTag,
+  ): Promise<{ readonly etag: ManifestTag }> {
+    return commitManifest(this.#connection, key, body, expected);
+  }
+
+  readFile(key: string, signal?: AbortSignal) {
+    return readObject(this.#connection, key, signal);
+  }
+
+  listFiles(prefix: string) {
+    return listObjects(this.#connection, prefix);
+  }
+
+  deleteFiles(keys: readonly string[]): Promise<void> {
+    return deleteObjects(this.#connection, keys);
+  }
+
+  test(signal: AbortSignal): Promise<readonly CheckStep[]> {
+    return checkDestination(this.#connection, this.#config, this.#context, signal);
+  }
+
+  async close(): Promise<void> {
+    this.#connection.close();
+  }
+}

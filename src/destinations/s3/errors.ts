@@ -1,0 +1,192 @@
+import { type ErrorCode, SluiceError } from '../../domain/errors.ts';
+import { StalledError } from './stall-watch.ts';
+
+/** Codes of S3, of stores that speak it, of STS and KMS. Prefixes and statuses follow below. */
+const codes: Record<string, ErrorCode> = {
+  AccessDenied: 'destination.access_denied',
+  AccessDeniedException: 'destination.access_denied',
+  AccountProblem: 'destination.access_denied',
+  AllAccessDisabled: 'destination.access_denied',
+  Forbidden: 'destination.access_denied',
+  NotSignedUp: 'destination.access_denied',
+  QuotaExceeded: 'destination.access_denied',
+  CredentialsProviderError: 'destination.invalid_credentials',
+  IncompleteSignature: 'destination.invalid_credentials',
+  InvalidAccessKeyId: 'destination.invalid_credentials',
+  InvalidClientTokenId: 'destination.invalid_credentials',
+  InvalidSecurity: 'destination.invalid_credentials',
+  InvalidToken: 'destination.invalid_credentials',
+  SignatureDoesNotMatch: 'destination.invalid_credentials',
+  UnrecognizedClientException: 'destination.invalid_credentials',
+  ExpiredToken: 'destination.expired_credentials',
+  ExpiredTokenException: 'destination.expired_credentials',
+  TokenRefreshRequired: 'destination.expired_credentials',
+  NoSuchBucket: 'destination.bucket_not_found',
+  // A 404 without a body: the callers that ask for an object have handled theirs.
+  NotFound: 'destination.bucket_not_found',
+  AuthorizationHeaderMalformed: 'destination.wrong_region',
+  BucketRegionError: 'destination.wrong_region',
+  IllegalLocationConstraintException: 'destination.wrong_region',
+  IncorrectEndpoint: 'destination.wrong_region',
+  InvalidRegion: 'destination.wrong_region',
+  PermanentRedirect: 'destination.wrong_region',
+  Redirect: 'destination.wrong_region',
+  Throttling: 'destination.throttled',
+  ThrottlingException: 'destination.throttled',
+  RequestLimitExceeded: 'destination.throttled',
+  SlowDown: 'destination.throttled',
+  TooManyRequests: 'destination.throttled',
+  'KMS.ThrottlingException': 'destination.throttled',
+  'KMS.KMSInternalException': 'destination.unavailable',
+  'KMS.DependencyTimeoutException': 'destination.unavailable',
+  InternalError: 'destination.unavailable',
+  OperationAborted: 'destination.unavailable',
+  RequestTimeout: 'destination.unavailable',
+  // The SDK has taken over the store's time by then, so the next try is signed with it.
+  RequestTimeTooSkewed: 'destination.unavailable',
+  ServiceUnavailable: 'destination.unavailable',
+  // A new bucket whose name has not spread yet.
+  TemporaryRedirect: 'destination.unavailable',
+  // Damaged on the way: the same bytes are sent again.
+  BadDigest: 'destination.unavailable',
+  IncompleteBody: 'destination.unavailable',
+  XAmzContentChecksumMismatch: 'destination.unavailable',
+  XAmzContentSHA256Mismatch: 'destination.unavailable',
+  AbortError: 'destination.unavailable',
+  ConditionalRequestConflict: 'destination.conflict',
+  // An If-Match on an object that is gone.
+  NoSuchKey: 'destination.conflict',
+  PreconditionFailed: 'destination.conflict',
+  InvalidPart: 'destination.upload_lost',
+  NoSuchUpload: 'destination.upload_lost',
+};
+
+/** Where the code says nothing. Other 4xx: the request itself is refused, so it is the config. */
+const statuses: Record<number, ErrorCode> = {
+  301: 'destination.wrong_region',
+  302: 'destination.wrong_region',
+  307: 'destination.unavailable',
+  308: 'destination.wrong_region',
+  401: 'destination.invalid_credentials',
+  403: 'destination.access_denied',
+  404: 'destination.bucket_not_found',
+  408: 'destination.unavailable',
+  409: 'destination.conflict',
+  412: 'destination.conflict',
+  425: 'destination.unavailable',
+  429: 'destination.throttled',
+  501: 'destination.invalid_config',
+};
+
+/** Node's codes of a certificate or protocol that somebody must mend. */
+const tlsFaults = new Set([
+  'CERT_HAS_EXPIRED',
+  'CERT_NOT_YET_VALID',
+  'CERT_REVOKED',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'ERR_SSL_PACKET_LENGTH_TOO_LONG',
+  'ERR_SSL_WRONG_VERSION_NUMBER',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+]);
+
+/**
+ * What any failure of a request means. A host name that does not resolve counts as passing, since
+ * a resolver's outage looks the same; the destination's test names it at once.
+ *
+ * @param secrets that no message may show, the access key id among them
+ */
+export function toDestinationError(error: unknown, secrets: readonly string[]): SluiceError {
+  if (error instanceof SluiceError) return error;
+  if (error instanceof StalledError)
+    return new SluiceError('destination.stalled', undefined, error);
+  const facts = readFacts(error);
+  if (facts === null) return new SluiceError('internal.unexpected', undefined, error);
+  const code = findCode(facts);
+  return new SluiceError(code, describe(code, facts, secrets), error);
+}
+
+/** Whether a store refused because it does not know what was asked of it. */
+export function isNotImplemented(error: unknown): boolean {
+  const facts = readFacts(error instanceof SluiceError ? error.cause : error);
+  return facts?.name === 'NotImplemented' || facts?.status === 501;
+}
+
+interface Facts {
+  /** The store's code, or the error's own name. */
+  readonly name: string;
+  /** Node's code of a failed connection. */
+  readonly systemCode: string | undefined;
+  readonly status: number | undefined;
+  readonly message: string;
+  readonly region: string | undefined;
+}
+
+function readFacts(error: unknown): Facts | null {
+  if (!(error instanceof Error)) return null;
+  const raw = error as Error & {
+    readonly code?: unknown;
+    readonly Region?: unknown;
+    readonly $metadata?: { readonly httpStatusCode?: number };
+    readonly $response?: {
+      readonly statusCode?: number;
+      readonly headers?: Record<string, string>;
+    };
+  };
+  const status = raw.$metadata?.httpStatusCode ?? raw.$response?.statusCode;
+  const systemCode = typeof raw.code === 'string' ? raw.code : undefined;
+  const known = status !== undefined || systemCode !== undefined || codes[raw.name] !== undefined;
+  if (!known) return null;
+  const stated = raw.Region ?? raw.$response?.headers?.['x-amz-bucket-region'];
+  const expecting = /expecting '([^']+)'/.exec(raw.message)?.[1];
+  const region = typeof stated === 'string' ? stated : expecting;
+  return { name: raw.name, systemCode, status, message: raw.message, region };
+}
+
+function findCode({ name, systemCode, status, message, region }: Facts): ErrorCode {
+  // It is also the answer to a malformed access key, and then speaks of no region.
+  if (name === 'AuthorizationHeaderMalformed' && region === undefined) {
+    return 'destination.invalid_credentials';
+  }
+  const aboutKey = name === 'AccessDenied' && /\bkms:/i.test(message);
+  const listed = aboutKey ? undefined : codes[name];
+  if (listed) return listed;
+  if (aboutKey || name.startsWith('KMS.')) return 'destination.kms_denied';
+  if (status !== undefined) {
+    const byStatus = statuses[status];
+    if (byStatus) return byStatus;
+    // A success that could not be read was cut or garbled on the way.
+    return status >= 500 || status < 400 ? 'destination.unavailable' : 'destination.invalid_config';
+  }
+  return systemCode !== undefined && tlsFaults.has(systemCode)
+    ? 'destination.invalid_config'
+    : 'destination.unavailable';
+}
+
+function describe(code: ErrorCode, facts: Facts, secrets: readonly string[]): string {
+  const { name, systemCode, status, message, region } = facts;
+  if (code === 'destination.wrong_region' && region !== undefined) {
+    return clean(`the bucket is in ${region}`, secrets);
+  }
+  // A failed connection: the code says it, and the message may name addresses.
+  if (status === undefined && systemCode !== undefined) return clean(systemCode, secrets);
+  const answered = status === undefined ? '' : `, HTTP ${status}`;
+  const said = /unknown/i.test(message) || message === name ? '' : `: ${message}`;
+  return clean(`${name}${answered}${said}`, secrets);
+}
+
+/** Whatever a store answers is a stranger's text: one line, bounded, nothing of the credentials. */
+function clean(text: string, secrets: readonly string[]): string {
+  let result = text;
+  for (const secret of secrets) {
+    if (secret !== '') result = result.replaceAll(secret, '[hidden]');
+  }
+  return result
+    .replace(/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, '[hidden]')
+    .replace(/[\p{C}\s]+/gu, ' ')
+    .trim()
+    .slice(0, 300);
+}

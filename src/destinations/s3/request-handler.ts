@@ -1,0 +1,152 @@
+import { type Agent, type ClientRequest, request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import type { Socket } from 'node:net';
+import type { DestinationContext } from '../destination.ts';
+import { type StallLimits, watchForStall } from './stall-watch.ts';
+
+/** The SDK's request, as far as it is used here. */
+interface SdkRequest {
+  readonly protocol: string;
+  readonly hostname: string;
+  readonly port?: number;
+  readonly path: string;
+  readonly query?: Record<string, string | readonly string[] | null>;
+  readonly method: string;
+  readonly headers: Record<string, string>;
+  readonly body?: Uint8Array | string;
+}
+
+type Limits = Pick<
+  DestinationContext,
+  'httpAgent' | 'httpsAgent' | 'connectTimeoutMs' | 'stallTimeoutMs'
+>;
+
+/** A write counts as moved once the system took it, so this is how finely a stall is seen. */
+const writeBytes = 128 * 1024;
+
+/** Must move within a stall timeout; less is a trickle. */
+const leastBytes = 1024;
+
+/**
+ * Sends the SDK's requests. The SDK's own handler counts a body as sent once it is queued and knows
+ * no trickle; this one sees each write leave. It follows no redirect, uses only the agents it is
+ * given and leaves them open.
+ */
+export function createRequestHandler(limits: Limits) {
+  return {
+    metadata: { handlerProtocol: 'http/1.1' },
+    destroy: () => {},
+    updateHttpClientConfig: () => {},
+    httpHandlerConfigs: () => ({}),
+    handle: (request: SdkRequest, options: { readonly abortSignal?: AbortSignal } = {}) =>
+      send(request, limits, options.abortSignal),
+  };
+}
+
+function send(request: SdkRequest, limits: Limits, signal: AbortSignal | undefined) {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(abortError());
+    const outgoing = open(request, limits);
+    const onAbort = () => outgoing.destroy(abortError());
+    signal?.addEventListener('abort', onAbort, { once: true });
+    outgoing.once('close', () => signal?.removeEventListener('abort', onAbort));
+    // Stays on: after the response an error reaches its reader, and here it must not end the process.
+    outgoing.on('error', reject);
+    outgoing.once('response', (response) => {
+      resolve({
+        response: {
+          statusCode: response.statusCode ?? 0,
+          reason: response.statusMessage ?? '',
+          headers: Object.fromEntries(
+            Object.entries(response.headers).map(([name, value]) => [name, String(value)]),
+          ),
+          body: response,
+        },
+      });
+    });
+    limitConnect(outgoing, limits.connectTimeoutMs);
+    const sentBytes = writeBody(outgoing, request.body);
+    watchForStall(outgoing, sentBytes, stallLimits(request, limits));
+  });
+}
+
+function open(request: SdkRequest, limits: Limits): ClientRequest {
+  const secure = request.protocol !== 'http:';
+  const agent: Agent = secure ? limits.httpsAgent : limits.httpAgent;
+  const query = queryString(request.query ?? {});
+  return (secure ? httpsRequest : httpRequest)({
+    agent,
+    host: request.hostname.replace(/^\[|\]$/g, ''),
+    port: request.port,
+    method: request.method,
+    path: query === '' ? request.path : `${request.path}?${query}`,
+    headers: request.headers,
+  });
+}
+
+/** Piece by piece, each when the one before has left. @returns the bytes that have left so far */
+function writeBody(outgoing: ClientRequest, body: Uint8Array | string | undefined): () => number {
+  const bytes = typeof body === 'string' ? Buffer.from(body) : (body ?? new Uint8Array(0));
+  let sent = 0;
+  const writeNext = (): void => {
+    if (sent >= bytes.length) {
+      outgoing.end();
+      return;
+    }
+    const chunk = bytes.subarray(sent, sent + writeBytes);
+    outgoing.write(chunk, (error) => {
+      if (error) return;
+      sent += chunk.length;
+      writeNext();
+    });
+  };
+  writeNext();
+  return () => sent;
+}
+
+function limitConnect(outgoing: ClientRequest, connectTimeoutMs: number): void {
+  outgoing.once('socket', (socket: Socket) => {
+    if (!socket.connecting) return;
+    const timer = setTimeout(() => {
+      outgoing.destroy(Object.assign(new Error('No connection in time'), { code: 'ETIMEDOUT' }));
+    }, connectTimeoutMs);
+    socket.once('connect', () => clearTimeout(timer));
+    outgoing.once('close', () => clearTimeout(timer));
+  });
+}
+
+/**
+ * A store may work for minutes on completing an upload and sends a blank now and then meanwhile
+ * (API reference of CompleteMultipartUpload), so there each byte counts, within a bound.
+ */
+function stallLimits(request: SdkRequest, limits: Limits): StallLimits {
+  const { stallTimeoutMs } = limits;
+  const completes = request.method === 'POST' && request.query?.uploadId !== undefined;
+  return completes
+    ? { stallTimeoutMs, leastBytes: 1, totalMs: 10 * stallTimeoutMs }
+    : { stallTimeoutMs, leastBytes, totalMs: null };
+}
+
+/** Encoded and ordered as it was signed. */
+function queryString(query: NonNullable<SdkRequest['query']>): string {
+  return Object.keys(query)
+    .sort()
+    .flatMap((name) => {
+      const value = query[name] ?? null;
+      if (value === null) return [encode(name)];
+      const values = typeof value === 'string' ? [value] : value;
+      return values.map((each) => `${encode(name)}=${encode(each)}`);
+    })
+    .join('&');
+}
+
+function encode(text: string): string {
+  return encodeURIComponent(text).replace(
+    /[!'()*]/g,
+    (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+}
+
+function abortError(): Error {
+  return Object.assign(new Error('The request was aborted'), { name: 'AbortError' });
+}

@@ -1,0 +1,238 @@
+import { randomUUID } from 'node:crypto';
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  ListPartsCommand,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3';
+import { SluiceError } from '../../domain/errors.ts';
+import type { FileOptions, OpenUpload, UploadPart, UploadRef } from '../destination.ts';
+import type { S3Connection } from './client.ts';
+import { isNotImplemented } from './errors.ts';
+
+/**
+ * The requests of a multipart upload. Our upload id is `<mark>.<the store's id>`: the mark, random,
+ * is kept in the object's metadata and tells after a lost answer whether the object is this
+ * upload's. (An ETag would not do: with KMS it is no digest, and equal bytes give an equal one.)
+ */
+
+const markName = 'sluice-upload';
+
+/** @returns the upload, and whether its parts carry a CRC32: not every store takes one. */
+export async function createUpload(
+  connection: S3Connection,
+  options: FileOptions,
+): Promise<{ readonly upload: UploadRef; readonly checksums: boolean }> {
+  const mark = randomUUID();
+  const create = (checksums: boolean) =>
+    connection.request((client, send) =>
+      client.send(
+        new CreateMultipartUploadCommand({
+          Bucket: connection.bucket,
+          Key: options.key,
+          ContentType: options.contentType,
+          ...(options.contentEncoding === null ? {} : { ContentEncoding: options.contentEncoding }),
+          Metadata: { [markName]: mark },
+          ...(checksums ? { ChecksumAlgorithm: 'CRC32' } : {}),
+          ...connection.encryption,
+        }),
+        send,
+      ),
+    );
+  let checksums = true;
+  const created = await create(true).catch((error: unknown) => {
+    if (!refusesChecksums(error)) throw error;
+    checksums = false;
+    return create(false);
+  });
+  const { UploadId: id } = created;
+  if (!id) throw new SluiceError('destination.unavailable', 'the store gave no upload id');
+  return { upload: { key: options.key, uploadId: `${mark}.${id}` }, checksums };
+}
+
+function refusesChecksums(error: unknown): boolean {
+  if (!(error instanceof SluiceError)) return false;
+  return isNotImplemented(error) || /checksum/i.test(error.detail ?? '');
+}
+
+/** @param crc32 null where the store takes none */
+export async function uploadPart(
+  connection: S3Connection,
+  upload: UploadRef,
+  number: number,
+  body: Uint8Array,
+  crc32: number | null,
+  signal: AbortSignal,
+): Promise<UploadPart> {
+  const checksum = crc32 === null ? null : encodeCrc32(crc32);
+  const { ETag: etag } = await connection.request(
+    (client, send) =>
+      client.send(
+        new UploadPartCommand({
+          ...target(connection, upload),
+          PartNumber: number,
+          Body: body,
+          ContentLength: body.length,
+          ...(checksum === null ? {} : { ChecksumCRC32: checksum }),
+        }),
+        send,
+      ),
+    signal,
+  );
+  if (!etag) throw new SluiceError('destination.unavailable', 'the store gave no ETag of a part');
+  return { number, bytes: body.length, tag: checksum === null ? etag : `${etag} ${checksum}` };
+}
+
+/**
+ * Completes an upload, and finds out about the answer that was lost: an upload that is gone though
+ * its object is there was completed by us. @returns the object's ETag
+ */
+export async function completeUpload(
+  connection: S3Connection,
+  upload: UploadRef,
+  parts: readonly UploadPart[],
+): Promise<string> {
+  try {
+    return await connection.request(async (client, send) => {
+      const { ETag: etag } = await client.send(
+        new CompleteMultipartUploadCommand({
+          ...target(connection, upload),
+          MultipartUpload: { Parts: parts.map(toCompletedPart) },
+        }),
+        send,
+      );
+      // A store that fails after it began to answer says 200 and no result.
+      if (!etag) throw new SluiceError('destination.unavailable', 'completing gave no result');
+      return etag;
+    });
+  } catch (error) {
+    const etag = meansLost(error) ? await findOwnObject(connection, upload) : null;
+    if (etag === null) throw error;
+    return etag;
+  }
+}
+
+/** Also of an upload that is unknown, and until parts that were on their way are gone too. */
+export async function abortUpload(connection: S3Connection, upload: UploadRef): Promise<void> {
+  for (let round = 0; round < 3; round += 1) {
+    try {
+      await connection.request((client, send) =>
+        client.send(new AbortMultipartUploadCommand(target(connection, upload)), send),
+      );
+    } catch (error) {
+      if (meansLost(error)) return;
+      throw error;
+    }
+    // A part in flight can outlive the abort (API reference of AbortMultipartUpload).
+    const left = await listParts(connection, upload).catch(() => []);
+    if (left.length === 0) return;
+  }
+}
+
+/** The parts that the store holds. Throws `destination.upload_lost` where it knows no such upload. */
+export async function listParts(
+  connection: S3Connection,
+  upload: UploadRef,
+): Promise<readonly UploadPart[]> {
+  const parts: UploadPart[] = [];
+  let marker: string | undefined;
+  do {
+    const page = await connection.request((client, send) =>
+      client.send(
+        new ListPartsCommand({
+          ...target(connection, upload),
+          ...(marker === undefined ? {} : { PartNumberMarker: marker }),
+        }),
+        send,
+      ),
+    );
+    for (const part of page.Parts ?? []) {
+      parts.push({ number: part.PartNumber ?? 0, bytes: part.Size ?? 0, tag: part.ETag ?? '' });
+    }
+    marker = page.IsTruncated ? page.NextPartNumberMarker : undefined;
+  } while (marker !== undefined);
+  return parts;
+}
+
+export async function* listUploads(
+  connection: S3Connection,
+  prefix: string,
+): AsyncGenerator<OpenUpload> {
+  let from: { KeyMarker?: string; UploadIdMarker?: string } | null = {};
+  while (from !== null) {
+    const markers: { KeyMarker?: string; UploadIdMarker?: string } = from;
+    const page = await connection.request((client, send) =>
+      client.send(
+        new ListMultipartUploadsCommand({
+          Bucket: connection.bucket,
+          Prefix: prefix,
+          ...markers,
+        }),
+        send,
+      ),
+    );
+    for (const { Key: key = '', UploadId: id = '', Initiated: at } of page.Uploads ?? []) {
+      yield { key, uploadId: `.${id}`, startedAt: at?.getTime() ?? null };
+    }
+    from = page.IsTruncated
+      ? {
+          ...(page.NextKeyMarker ? { KeyMarker: page.NextKeyMarker } : {}),
+          ...(page.NextUploadIdMarker ? { UploadIdMarker: page.NextUploadIdMarker } : {}),
+        }
+      : null;
+  }
+}
+
+/** The ETag within a part's tag. */
+export function partEtag(part: UploadPart): string {
+  return part.tag.split(' ')[0] ?? '';
+}
+
+/** Whether the parts of an upload carry checksums, as seen from one of them. */
+export function hasChecksum(part: UploadPart): boolean {
+  return part.tag.includes(' ');
+}
+
+async function findOwnObject(connection: S3Connection, upload: UploadRef): Promise<string | null> {
+  const [mark] = splitId(upload);
+  try {
+    const head = await connection.request((client, send) =>
+      client.send(new HeadObjectCommand({ Bucket: connection.bucket, Key: upload.key }), send),
+    );
+    return mark !== '' && head.Metadata?.[markName] === mark ? (head.ETag ?? null) : null;
+  } catch {
+    // Missing, or not ours to look at: then it can't be shown to be ours.
+    return null;
+  }
+}
+
+function meansLost(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === 'destination.upload_lost';
+}
+
+function toCompletedPart(part: UploadPart) {
+  const [etag, checksum] = part.tag.split(' ');
+  return {
+    PartNumber: part.number,
+    ETag: etag,
+    ...(checksum === undefined ? {} : { ChecksumCRC32: checksum }),
+  };
+}
+
+function target(connection: S3Connection, upload: UploadRef) {
+  return { Bucket: connection.bucket, Key: upload.key, UploadId: splitId(upload)[1] };
+}
+
+function splitId({ uploadId }: UploadRef): readonly [mark: string, id: string] {
+  const dot = uploadId.indexOf('.');
+  return [uploadId.slice(0, Math.max(dot, 0)), uploadId.slice(dot + 1)];
+}
+
+function encodeCrc32(crc32: number): string {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(crc32);
+  return bytes.toString('base64');
+}

@@ -1,0 +1,216 @@
+import { crc32 } from 'node:zlib';
+import { SluiceError } from '../../domain/errors.ts';
+import type {
+  DestinationContext,
+  FileOptions,
+  FileWriter,
+  UploadJournal,
+  UploadPart,
+  UploadProgress,
+  UploadRef,
+} from '../destination.ts';
+import type { S3Connection } from './client.ts';
+import { toDestinationError } from './errors.ts';
+import { partSize } from './part-sizes.ts';
+import {
+  abortUpload,
+  completeUpload,
+  createUpload,
+  hasChecksum,
+  listParts,
+  partEtag,
+  uploadPart,
+} from './uploads.ts';
+
+type Limits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
+
+/** Begins a file. The journal knows of it before this resolves. */
+export async function createWriter(
+  connection: S3Connection,
+  options: FileOptions,
+  limits: Limits,
+  journal: UploadJournal,
+): Promise<FileWriter> {
+  const { upload, checksums } = await createUpload(connection, options);
+  const writer = new S3Writer(connection, upload, limits, journal, checksums, []);
+  try {
+    await journal.started(upload);
+  } catch (error) {
+    // Nobody would know of it.
+    await abortUpload(connection, upload).catch(() => {});
+    throw error;
+  }
+  return writer;
+}
+
+/** Goes on after the recorded parts, each of which the store must still hold as it was sent. */
+export async function resumeWriter(
+  connection: S3Connection,
+  progress: UploadProgress,
+  limits: Limits,
+  journal: UploadJournal,
+): Promise<FileWriter> {
+  const { key, uploadId, parts } = progress;
+  const held = new Map((await listParts(connection, progress)).map((part) => [part.number, part]));
+  for (const part of parts) {
+    const found = held.get(part.number);
+    if (found?.bytes !== part.bytes || found.tag !== partEtag(part)) {
+      throw new SluiceError('destination.upload_lost', `part ${part.number} is not as recorded`);
+    }
+  }
+  const checksums = parts.length === 0 || parts.every(hasChecksum);
+  return new S3Writer(connection, { key, uploadId }, limits, journal, checksums, parts);
+}
+
+/**
+ * A file as a multipart upload, however small: an upload that the next attempt has aborted can
+ * never be completed any more, on any store, so a worker that lost its lease can't put its object
+ * over a committed one. A single PutObject could, at any later time.
+ */
+class S3Writer implements FileWriter {
+  readonly upload: UploadRef;
+  readonly #connection: S3Connection;
+  readonly #limits: Limits;
+  readonly #journal: UploadJournal;
+  readonly #checksums: boolean;
+  readonly #stop = new AbortController();
+  readonly #inFlight = new Set<Promise<void>>();
+  /** Parts that arrived while an earlier one has not. */
+  readonly #early = new Map<number, UploadPart>();
+  /** The unbroken run of parts that arrived. */
+  readonly #parts: UploadPart[];
+  /** Buffers of parts that were sent: new memory costs more than filling it. */
+  readonly #spare: Buffer[] = [];
+  #buffer: Buffer | null = null;
+  #filled = 0;
+  #crc32 = 0;
+  #nextNumber: number;
+  #recorded: Promise<void> = Promise.resolve();
+  #failure: SluiceError | null = null;
+  #sealed = false;
+  #aborted = false;
+  #result: { readonly etag: string } | null = null;
+
+  constructor(
+    connection: S3Connection,
+    upload: UploadRef,
+    limits: Limits,
+    journal: UploadJournal,
+    checksums: boolean,
+    parts: readonly UploadPart[],
+  ) {
+    this.#connection = connection;
+    this.upload = upload;
+    this.#limits = limits;
+    this.#journal = journal;
+    this.#checksums = checksums;
+    this.#parts = [...parts];
+    this.#nextNumber = parts.length + 1;
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    if (this.#sealed) throw new SluiceError('internal.unexpected', 'write after complete');
+    let rest = bytes;
+    do {
+      this.#throwFailure();
+      this.#buffer ??= this.#takeBuffer();
+      const taken = rest.subarray(0, this.#buffer.length - this.#filled);
+      this.#buffer.set(taken, this.#filled);
+      if (this.#checksums) this.#crc32 = crc32(taken, this.#crc32);
+      this.#filled += taken.length;
+      rest = rest.subarray(taken.length);
+      if (this.#filled === this.#buffer.length) await this.#sendPart();
+    } while (rest.length > 0);
+  }
+
+  async complete(): Promise<{ readonly etag: string }> {
+    if (this.#result === null) {
+      this.#throwFailure();
+      // A file without a byte has one part without a byte: an upload has at least one.
+      const unsent = this.#filled > 0 || this.#nextNumber === 1;
+      if (!this.#sealed && unsent) await this.#sendPart();
+      this.#sealed = true;
+      await Promise.all(this.#inFlight);
+      this.#throwFailure();
+      const etag = await completeUpload(this.#connection, this.upload, this.#parts);
+      this.#result = { etag };
+    }
+    await this.#journal.ended(this.upload);
+    return this.#result;
+  }
+
+  async abort(): Promise<void> {
+    if (this.#result !== null || this.#aborted) return;
+    this.#fail(new SluiceError('destination.unavailable', 'the upload was aborted'));
+    await Promise.all(this.#inFlight);
+    await abortUpload(this.#connection, this.upload);
+    await this.#journal.ended(this.upload);
+    this.#aborted = true;
+  }
+
+  /** Hands the buffer over to the network; resolves when another part may be filled. */
+  async #sendPart(): Promise<void> {
+    const number = this.#nextNumber;
+    if (number > this.#limits.maxParts) {
+      const detail = `the file needs more than ${this.#limits.maxParts} parts; set max_file_size_mb`;
+      this.#fail(new SluiceError('destination.invalid_config', detail));
+      this.#throwFailure();
+    }
+    const buffer = this.#buffer ?? Buffer.alloc(0);
+    const sending = this.#upload(number, buffer, this.#filled, this.#crc32);
+    this.#nextNumber = number + 1;
+    this.#buffer = null;
+    this.#filled = 0;
+    this.#crc32 = 0;
+    this.#inFlight.add(sending);
+    void sending.then(() => this.#inFlight.delete(sending));
+    if (this.#inFlight.size >= this.#limits.partsInFlight) await Promise.race(this.#inFlight);
+    this.#throwFailure();
+  }
+
+  /** Never rejects: a failure stops the others and is thrown by the next call. */
+  async #upload(number: number, buffer: Buffer, length: number, sum: number): Promise<void> {
+    try {
+      const body = buffer.subarray(0, length);
+      const checksum = this.#checksums ? sum : null;
+      const { signal } = this.#stop;
+      const part = await uploadPart(this.#connection, this.upload, number, body, checksum, signal);
+      this.#spare.push(buffer);
+      await this.#record(part);
+    } catch (error) {
+      this.#fail(toDestinationError(error, []));
+    }
+  }
+
+  async #record(part: UploadPart): Promise<void> {
+    this.#early.set(part.number, part);
+    const before = this.#parts.length;
+    for (;;) {
+      const next = this.#early.get(this.#parts.length + 1);
+      if (next === undefined) break;
+      this.#parts.push(next);
+      this.#early.delete(next.number);
+    }
+    if (this.#parts.length === before) return;
+    const progress = { ...this.upload, parts: [...this.#parts] };
+    this.#recorded = this.#recorded.then(() => this.#journal.progressed(progress));
+    await this.#recorded;
+  }
+
+  #takeBuffer(): Buffer {
+    const size = partSize(this.#nextNumber, this.#limits.partBytes, this.#limits.maxParts);
+    const spare = this.#spare.pop();
+    if (spare?.length === size) return spare;
+    this.#spare.length = 0;
+    return Buffer.allocUnsafeSlow(size);
+  }
+
+  #fail(error: SluiceError): void {
+    this.#failure ??= error;
+    this.#stop.abort();
+  }
+
+  #throwFailure(): void {
+    if (this.#failure !== null) throw this.#failure;
+  }
+}

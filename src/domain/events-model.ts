@@ -1,0 +1,30 @@
+import type { Model, ModelColumn } from './model.ts';
+
+const plain = (name: string, sourceType: string): ModelColumn => ({
+  name,
+  expression: null,
+  sourceType,
+  json: sourceType === 'jsonb',
+});
+
+/** The model that every installation has (contract, section 5). */
+export const eventsModel: Model = {
+  name: 'events',
+  relation: { schema: 'public', name: 'events' },
+  tenantColumn: 'team_id',
+  intervalColumn: 'inserted_at',
+  keyColumns: ['uuid'],
+  eventColumn: 'event',
+  columns: [
+    plain('uuid', 'uuid'),
+    plain('event', 'text'),
+    plain('properties', 'jsonb'),
+    plain('distinct_id', 'text'),
+    plain('person_id', 'uuid'),
+    plain('person_properties', 'jsonb'),
+    plain('elements_chain', 'text'),
+    plain('timestamp', 'timestamp with time zone'),
+    plain('created_at', 'timestamp with time zone'),
+    plain('inserted_at', 'timestamp with time zone'),
+  ],
+};

@@ -1,0 +1,27 @@
+/** What can be exported: a relation, how its rows belong to a tenant and an interval, its columns. */
+
+export interface ModelColumn {
+  /** The name in queries and files. Without an expression also the relation's column. */
+  readonly name: string;
+  /** SQL over the relation's columns, written by the operator and trusted; null for a plain column. */
+  readonly expression: string | null;
+  /** PostgreSQL's name of the type: `text`, `timestamp with time zone`. */
+  readonly sourceType: string;
+  /** Whether `column.key` reaches into its JSON. */
+  readonly json: boolean;
+}
+
+export interface Model {
+  /** What a query names in FROM. */
+  readonly name: string;
+  readonly relation: { readonly schema: string; readonly name: string };
+  readonly tenantColumn: string;
+  /** Says which interval a row is in; compared as timestamptz, so the session's zone must be UTC. */
+  readonly intervalColumn: string;
+  /** Identify a row within a tenant; columns of the relation. */
+  readonly keyColumns: readonly string[];
+  /** What include_events and exclude_events look at; null where the model has no such thing. */
+  readonly eventColumn: string | null;
+  /** In the order of `SELECT *`. Nothing else of the relation can be read. */
+  readonly columns: readonly ModelColumn[];
+}

@@ -1,0 +1,122 @@
+import type { Column, ColumnType } from '../../domain/row-block.ts';
+import type { ByteWriter } from '../text/byte-writer.ts';
+import { type FieldWriter, fixedForms } from '../text/fixed-values.ts';
+import { writeHex } from '../text/format-integers.ts';
+import { copyBytes, decodeJsonString } from '../text/json-text.ts';
+import type { RowFormatter } from '../text/text-file.ts';
+
+const COMMA = 0x2c;
+const QUOTE = 0x22;
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+/** PostgreSQL before 18 takes a line of only this, unquoted, for the end of the data. */
+const END_MARKER = Buffer.from('\\.');
+
+const PIECE_BYTES = 1 << 15;
+
+const needsQuotes = new Uint8Array(256);
+for (const byte of [COMMA, QUOTE, LINE_FEED, CARRIAGE_RETURN]) needsQuotes[byte] = 1;
+
+/** RFC 4180 as PostgreSQL's COPY writes it: LF ends a line, null is empty, an empty string is `""`. */
+export function formatCsv(columns: readonly Column[]): RowFormatter {
+  const writers = columns.map(({ type }) => fieldWriter(type));
+  return {
+    writeHeader(out) {
+      columns.forEach(({ name }, index) => {
+        if (index > 0) writeByte(out, COMMA);
+        const bytes = Buffer.from(name);
+        writeCell(out, bytes, 0, bytes.length);
+      });
+      writeByte(out, LINE_FEED);
+    },
+    writeRow(out, block, row) {
+      const { bytes, offsets, lengths } = block;
+      let position = row * writers.length;
+      let isFirst = true;
+      for (const write of writers) {
+        if (!isFirst) writeByte(out, COMMA);
+        isFirst = false;
+        const from = offsets[position] as number;
+        const length = lengths[position] as number;
+        position += 1;
+        if (length >= 0) write(out, bytes, from, from + length);
+      }
+      writeByte(out, LINE_FEED);
+    },
+  };
+}
+
+function fieldWriter(type: ColumnType): FieldWriter {
+  switch (type) {
+    case 'text':
+    case 'json':
+      return writeCell;
+    case 'jsonb':
+      // The first byte is the version of the binary form.
+      return (out, bytes, from, end) => writeCell(out, bytes, from + 1, end);
+    case 'as_json':
+      return (out, bytes, from, end) => {
+        const text = decodeJsonString(bytes, from, end);
+        writeCell(out, text, 0, text.length);
+      };
+    case 'bytea':
+      return writeBytea;
+    default: {
+      const form = fixedForms[type];
+      if (!form) throw new TypeError(`no text form of ${type}`);
+      return form.write;
+    }
+  }
+}
+
+function writeByte(out: ByteWriter, byte: number): void {
+  out.ensure(1);
+  out.bytes[out.length] = byte;
+  out.length += 1;
+}
+
+/** A cell of UTF-8 text, in quotes where it must be; a quote inside is doubled. */
+function writeCell(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
+  if (!mustQuote(bytes, from, end)) {
+    out.ensure(end - from);
+    copyBytes(out, bytes, from, end);
+    return;
+  }
+  writeByte(out, QUOTE);
+  // In pieces, as room for a cell of nothing but quotes would double a large value's memory.
+  for (let start = from; start < end; start += PIECE_BYTES) {
+    writeDoubled(out, bytes, start, Math.min(start + PIECE_BYTES, end));
+  }
+  writeByte(out, QUOTE);
+}
+
+function writeDoubled(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
+  out.ensure((end - from) * 2);
+  const target = out.bytes;
+  let to = out.length;
+  for (let at = from; at < end; at += 1) {
+    const byte = bytes[at] as number;
+    target[to] = byte;
+    to += 1;
+    if (byte === QUOTE) {
+      target[to] = QUOTE;
+      to += 1;
+    }
+  }
+  out.length = to;
+}
+
+function mustQuote(bytes: Buffer, from: number, end: number): boolean {
+  if (from === end) return true;
+  for (let at = from; at < end; at += 1) {
+    if (needsQuotes[bytes[at] as number] === 1) return true;
+  }
+  return end - from === END_MARKER.length && END_MARKER.compare(bytes, from, end) === 0;
+}
+
+/** `\x0aff`: PostgreSQL's hexadecimal form. */
+function writeBytea(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
+  out.ensure((end - from) * 2 + 2);
+  const at = out.length + out.bytes.write('\\x', out.length, 'latin1');
+  out.length = writeHex(out.bytes, at, bytes, from, end);
+}

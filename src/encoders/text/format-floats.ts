@@ -1,0 +1,88 @@
+/**
+ * Floats as PostgreSQL prints them since version 12 (`extra_float_digits` 1): the fewest digits that
+ * read back as the same value, with an exponent below 1e-4 and from 1e15 (float4: 1e6) on.
+ * https://github.com/postgres/postgres/blob/master/src/common/d2s.c
+ */
+
+const DOUBLE_FIXED_BELOW = 15;
+const FLOAT_FIXED_BELOW = 6;
+/** From here on the middle between two neighbours can itself be a short decimal, like 1e23. */
+const MIDDLES_MATTER = 2 ** 53;
+
+/** The text of a float8, or `NaN`, `Infinity`, `-Infinity`. */
+export function float8Text(value: number): string {
+  const odd = oddText(value);
+  if (odd !== null) return odd;
+  const shortest = Math.abs(value) > MIDDLES_MATTER ? shortestInside(value) : value.toExponential();
+  return layOut(shortest, DOUBLE_FIXED_BELOW);
+}
+
+/** The text of a float4, given as the double of the same value. */
+export function float4Text(value: number): string {
+  const odd = oddText(value);
+  if (odd !== null) return odd;
+  for (let digits = 0; digits < 9; digits += 1) {
+    const text = value.toExponential(digits);
+    if (insideFloat(Number(text), value)) return layOut(text, FLOAT_FIXED_BELOW);
+  }
+  return layOut(value.toExponential(9), FLOAT_FIXED_BELOW);
+}
+
+function oddText(value: number): string | null {
+  if (value === 0) return Object.is(value, -0) ? '-0' : '0';
+  return Number.isFinite(value) ? null : String(value);
+}
+
+/** From `-d.ddde±x` to PostgreSQL's layout. */
+function layOut(exponential: string, fixedBelow: number): string {
+  const [, sign = '', first = '', rest = '', exponentText] =
+    /^(-?)(\d)(?:\.(\d+))?e([+-]\d+)$/.exec(exponential) ?? [];
+  const exponent = Number(exponentText);
+  const digits = (first + rest).replace(/0+$/, '');
+  if (exponent < -4 || exponent >= fixedBelow) {
+    const fraction = digits.length > 1 ? `.${digits.slice(1)}` : '';
+    const size = Math.abs(exponent).toString().padStart(2, '0');
+    return `${sign}${digits[0]}${fraction}e${exponent < 0 ? '-' : '+'}${size}`;
+  }
+  if (exponent < 0) return `${sign}0.${'0'.repeat(-exponent - 1)}${digits}`;
+  if (digits.length <= exponent + 1) return sign + digits.padEnd(exponent + 1, '0');
+  return `${sign}${digits.slice(0, exponent + 1)}.${digits.slice(exponent + 1)}`;
+}
+
+/**
+ * The shortest decimal that lies strictly between the middles to the neighbouring doubles.
+ * JavaScript's own shortest form also takes a middle itself, which reads back by the
+ * round-to-even rule; PostgreSQL does not rely on it.
+ */
+function shortestInside(value: number): string {
+  const size = Math.abs(value);
+  const exact = BigInt(size);
+  const ulp = 2n ** BigInt(exact.toString(2).length - 53);
+  const isPowerOfTwo = (exact & (exact - 1n)) === 0n;
+  // Four times everything, so that the middles are whole.
+  const low = 4n * exact - (isPowerOfTwo ? ulp : 2n * ulp);
+  const high = 4n * exact + 2n * ulp;
+  for (let digits = 0; digits < 17; digits += 1) {
+    const text = value.toExponential(digits);
+    const [mantissa = '', exponent] = text.replace(/^-/, '').split('e');
+    const scaled =
+      4n * BigInt(mantissa.replace('.', '')) * 10n ** BigInt(Number(exponent) - digits);
+    if (scaled > low && scaled < high) return text;
+  }
+  return value.toExponential();
+}
+
+/** Whether a decimal, read as a double, lies strictly between the middles to the neighbouring floats. */
+function insideFloat(decimal: number, value: number): boolean {
+  if (Math.fround(decimal) !== value) return false;
+  floatBits[0] = value;
+  const bits = floatInt[0] as number;
+  floatInt[0] = bits + 1;
+  const up = floatBits[0] as number;
+  floatInt[0] = bits - 1;
+  const down = floatBits[0] as number;
+  return decimal !== (value + up) / 2 && decimal !== (value + down) / 2;
+}
+
+const floatBits = new Float32Array(1);
+const floatInt = new Int32Array(floatBits.buffer);

@@ -1,0 +1,52 @@
+import type { RowBlock } from '../../domain/row-block.ts';
+import type { StreamCodec } from '../codecs/codec.ts';
+import type { FileEncoder } from '../encoder.ts';
+import { ByteWriter } from './byte-writer.ts';
+
+/** Formats rows into text; keeps no bytes of a block. */
+export interface RowFormatter {
+  /** What stands before the first row. */
+  writeHeader(out: ByteWriter): void;
+  writeRow(out: ByteWriter, block: RowBlock, row: number): void;
+}
+
+/** A chunk goes to the codec once it has reached this size, at the end of a row. */
+const CHUNK_BYTES = 1 << 20;
+/** Room for the row that passes the size, so that the buffer seldom grows. */
+const SPARE_BYTES = 1 << 16;
+
+/**
+ * A text file of one line a row. Chunks are cut by the rows alone, not by the blocks they came in:
+ * the same rows give the same bytes, compressed too.
+ */
+export class TextFile implements FileEncoder {
+  readonly #formatter: RowFormatter;
+  readonly #codec: StreamCodec;
+  readonly #out = new ByteWriter(CHUNK_BYTES + SPARE_BYTES);
+
+  constructor(formatter: RowFormatter, codec: StreamCodec) {
+    this.#formatter = formatter;
+    this.#codec = codec;
+    formatter.writeHeader(this.#out);
+  }
+
+  get heldBytes(): number {
+    return this.#out.length + this.#codec.heldBytes;
+  }
+
+  async write(block: RowBlock): Promise<readonly Uint8Array[]> {
+    const ready: Uint8Array[] = [];
+    for (let row = 0; row < block.rowCount; row += 1) {
+      this.#formatter.writeRow(this.#out, block, row);
+      if (this.#out.length < CHUNK_BYTES) continue;
+      ready.push(...(await this.#codec.write(this.#out.take(CHUNK_BYTES + SPARE_BYTES))));
+    }
+    return ready;
+  }
+
+  async finish(): Promise<readonly Uint8Array[]> {
+    const rest = this.#out.take(0);
+    const ready = rest.length > 0 ? await this.#codec.write(rest) : [];
+    return [...ready, ...(await this.#codec.finish())];
+  }
+}

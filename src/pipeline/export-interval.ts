@@ -1,0 +1,106 @@
+import type { Destination } from '../destinations/destination.ts';
+import { SluiceError } from '../domain/errors.ts';
+import type { Source, SourceSnapshot } from '../sources/source.ts';
+import {
+  type FoundManifest,
+  findAdoptable,
+  putInForce,
+  readManifest,
+  removeStaleFiles,
+} from './commit.ts';
+import { FileSet } from './file-set.ts';
+import type { CommitIntent, IntervalJob, IntervalResult, RunPorts } from './interval-job.ts';
+
+/**
+ * Exports one interval: rows of one snapshot into files, then the manifest that puts them in force.
+ * Until the commit nothing is readable; after a failure nothing is left behind but what the journal
+ * knows. May be run again for the same interval to the same effect.
+ *
+ * @throws SluiceError, and whatever `signal` is aborted with
+ */
+export async function exportInterval(
+  job: IntervalJob,
+  source: Source,
+  destination: Destination,
+  ports: RunPorts,
+  signal: AbortSignal,
+): Promise<IntervalResult> {
+  for (const upload of job.leftovers) {
+    await destination.abortUpload(upload);
+    await ports.journal.ended(upload);
+  }
+  const found = job.writesManifest ? await readManifest(destination, job) : null;
+  const result =
+    findAdoptable(job, found) ??
+    (await copyInterval(job, source, destination, ports, found, signal));
+  await removeStaleFiles(destination, job, result.files, found);
+  return result;
+}
+
+async function copyInterval(
+  job: IntervalJob,
+  source: Source,
+  destination: Destination,
+  ports: RunPorts,
+  found: FoundManifest | null,
+  signal: AbortSignal,
+): Promise<IntervalResult> {
+  const settled = await source.settle(signal);
+  if (!settled) {
+    ports.log(
+      'WARNING',
+      'Transactions that may still add rows to this interval did not end in time.',
+    );
+  }
+  const snapshot = await source.open(job.request, signal);
+  const { columns, totalCount } = snapshot;
+  const files = new FileSet({ ...job, destination, journal: ports.journal, columns });
+  try {
+    await copyRows(snapshot, files, ports, signal);
+    const made = await files.finish();
+    if (files.rows + files.rejectedRows !== totalCount) {
+      const text = `${totalCount} rows were counted and ${files.rows + files.rejectedRows} were read`;
+      throw new SluiceError('source.count_mismatch', text);
+    }
+    const intent: CommitIntent = {
+      totalRows: totalCount,
+      rows: files.rows,
+      rejectedRows: files.rejectedRows,
+      bytes: files.bytes,
+      files: made,
+      snapshot: snapshot.snapshot,
+      settled,
+    };
+    signal.throwIfAborted();
+    await ports.confirmCommit(intent);
+    return await putInForce(destination, job, files, intent, columns, found);
+  } catch (error) {
+    await files.abort();
+    throw error;
+  } finally {
+    await snapshot.close();
+  }
+}
+
+async function copyRows(
+  snapshot: SourceSnapshot,
+  files: FileSet,
+  ports: RunPorts,
+  signal: AbortSignal,
+): Promise<void> {
+  const tell = () =>
+    ports.progressed({
+      totalRows: snapshot.totalCount,
+      rows: files.rows,
+      bytes: files.bytes,
+      files: files.count,
+    });
+  await tell();
+  for (const slice of snapshot.slices) {
+    for await (const block of snapshot.read(slice, signal)) {
+      signal.throwIfAborted();
+      await files.write(block);
+    }
+    await tell();
+  }
+}

@@ -1,0 +1,115 @@
+import { Refusal } from './problem.ts';
+
+/** A node of PostgreSQL's parse tree: a tag and its fields, of which none is known yet. */
+export interface TaggedNode {
+  readonly tag: string;
+  readonly fields: Fields;
+}
+
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** What people call the nodes and fields that are refused; the rest is named as the tree does. */
+const words: ReadonlyMap<string, string> = new Map([
+  ['SubLink', 'subquery'],
+  ['RangeSubselect', 'subquery in FROM'],
+  ['RangeFunction', 'function in FROM'],
+  ['RangeTableFunc', 'XMLTABLE'],
+  ['JsonTable', 'JSON_TABLE'],
+  ['RangeTableSample', 'TABLESAMPLE'],
+  ['JoinExpr', 'JOIN'],
+  ['ParamRef', 'parameter'],
+  ['RowExpr', 'row constructor'],
+  ['CollateClause', 'COLLATE'],
+  ['SQLValueFunction', 'value of the session'],
+  ['SetToDefault', 'DEFAULT'],
+  ['GroupingFunc', 'GROUPING'],
+  ['XmlExpr', 'XML expression'],
+  ['XmlSerialize', 'XMLSERIALIZE'],
+  ['JsonFuncExpr', 'SQL/JSON function'],
+  ['JsonObjectConstructor', 'JSON_OBJECT'],
+  ['JsonArrayConstructor', 'JSON_ARRAY'],
+  ['JsonParseExpr', 'JSON constructor'],
+  ['JsonScalarExpr', 'JSON_SCALAR'],
+  ['JsonSerializeExpr', 'JSON_SERIALIZE'],
+  ['JsonIsPredicate', 'IS JSON'],
+  ['NamedArgExpr', 'named argument'],
+  ['MergeSupportFunc', 'MERGE_ACTION'],
+  ['MultiAssignRef', 'assignment'],
+  ['A_Star', '*'],
+  ['FuncCall.over', 'window function'],
+  ['FuncCall.agg_star', 'aggregate'],
+  ['FuncCall.agg_distinct', 'aggregate with DISTINCT'],
+  ['FuncCall.agg_order', 'aggregate with ORDER BY'],
+  ['FuncCall.agg_filter', 'aggregate with FILTER'],
+  ['FuncCall.agg_within_group', 'aggregate with WITHIN GROUP'],
+  ['FuncCall.func_variadic', 'VARIADIC'],
+  ['TypeName.setof', 'SETOF'],
+  ['TypeName.pct_type', '%TYPE'],
+  ['RangeVar.catalogname', 'database name'],
+  ['RangeVar.schemaname', 'schema-qualified relation'],
+  ['A_Const.bsval', 'bit string'],
+  ['Alias.colnames', 'column aliases'],
+  ['ResTarget.indirection', 'indirection'],
+  ['A_Indices.is_slice', 'array slice'],
+  ['A_Indices.lidx', 'array slice'],
+]);
+
+/** The words for a node (`Tag`) or one of its fields (`Tag.field`). */
+export function wordsFor(name: string): string {
+  return words.get(name) ?? name;
+}
+
+/** Takes a node apart. A node that is not of the usual shape is refused. */
+export function untag(node: unknown, offset: number): TaggedNode {
+  const entries = isFields(node) ? Object.entries(node) : [];
+  const [entry] = entries;
+  if (!entry || entries.length !== 1 || !isFields(entry[1])) {
+    throw new Refusal('expression', offset, 'This part of the query is not understood.');
+  }
+  return { tag: entry[0], fields: entry[1] };
+}
+
+export function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** Where the node says it stands in the text, in bytes, else where its parent does. */
+export function offsetOf(fields: Fields, parent: number): number {
+  const { location } = fields;
+  return typeof location === 'number' && location >= 0 ? location : parent;
+}
+
+/** Refuses a node that has a field this room does not read: what is not read may mean anything. */
+export function onlyFields(
+  { tag, fields }: TaggedNode,
+  known: readonly string[],
+  offset: number,
+): void {
+  for (const name of Object.keys(fields)) {
+    if (name === 'location' || known.includes(name)) continue;
+    const construct = wordsFor(`${tag}.${name}`);
+    throw new Refusal(construct, offset, `A query cannot hold this: ${construct}.`);
+  }
+}
+
+/** The text of each name in a list of String nodes; null for an entry that is something else. */
+export function namesIn(list: unknown): readonly (string | null)[] {
+  return listOf(list).map((entry) => {
+    const text = isFields(entry) && isFields(entry.String) ? (entry.String.sval ?? '') : null;
+    return typeof text === 'string' ? text : null;
+  });
+}
+
+/** The first place that the node or anything inside it gives; null where there is none. */
+export function firstOffset(node: unknown): number | null {
+  if (Array.isArray(node)) {
+    return node.reduce<number | null>((found, part) => found ?? firstOffset(part), null);
+  }
+  if (!isFields(node)) return null;
+  if (typeof node.location === 'number' && node.location >= 0) return node.location;
+  return firstOffset(Object.values(node));
+}

@@ -1,0 +1,161 @@
+import type { Model } from '../domain/model.ts';
+import type { Expression } from './expression.ts';
+import { isFields, offsetOf, onlyFields, untag } from './nodes.ts';
+import { parseSql, positionAt } from './parser.ts';
+import { printExpression, queryDialect, quoteNameIfNeeded } from './print.ts';
+import { type Problem, Refusal } from './problem.ts';
+import { readSelect, type Select } from './statement.ts';
+import { type Budget, newBudget, translateExpression } from './translate.ts';
+import { checkName, isStar } from './translate-column.ts';
+
+/** One column of the result. */
+export interface Output {
+  readonly name: string;
+  readonly expression: Expression;
+}
+
+/** A query that is allowed: nothing of the caller's text but what these expressions say. */
+export interface ParsedQuery {
+  /** At least one; their names differ. */
+  readonly outputs: readonly Output[];
+  readonly where: Expression | null;
+  /** Whether the columns are those of `*` alone. */
+  readonly star: boolean;
+}
+
+export type ParseResult =
+  | { readonly ok: ParsedQuery }
+  | { readonly problems: readonly [Problem, ...Problem[]] };
+
+/**
+ * Reads a dsl_query: one SELECT over `model` in PostgreSQL's grammar, held against the allow-list
+ * node by node. Says what is wrong with each column and with the condition, first to last.
+ */
+export function parseQuery(text: string, model: Model): ParseResult {
+  const parsed = parseSql(text);
+  if ('problem' in parsed) return { problems: [parsed.problem] };
+  const refusals: Refusal[] = [];
+  const attempt = <T>(read: () => T): T | null => {
+    try {
+      return read();
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      refusals.push(error);
+      return null;
+    }
+  };
+  const query = attempt(() => {
+    const select = readSelect(parsed.statements, parsed.tokens, model);
+    return readParts(select, attempt);
+  });
+  const [first, ...others] = refusals.map(
+    ({ construct, offset, message }): Problem => ({
+      construct,
+      position: positionAt(text, offset),
+      message,
+    }),
+  );
+  if (first) return { problems: [first, ...others] };
+  if (!query) throw new Error('A query was neither read nor refused.');
+  return { ok: query };
+}
+
+function readParts(
+  { targets, scope, where }: Select,
+  attempt: <T>(read: () => T) => T | null,
+): ParsedQuery {
+  const budget = newBudget();
+  const names = new Set<string>();
+  const outputs: Output[] = [];
+  for (const target of targets) {
+    attempt(() => {
+      const { offset, read } = readTarget(target, scope, budget);
+      for (const output of read) {
+        if (names.has(output.name)) {
+          const message = `Two columns are called ${output.name}; give one another alias.`;
+          throw new Refusal(`column "${output.name}" twice`, offset, message);
+        }
+        names.add(output.name);
+        outputs.push(output);
+      }
+    });
+  }
+  const condition =
+    where === undefined ? null : attempt(() => translateExpression(where, scope, budget, 0));
+  return {
+    outputs,
+    where: condition,
+    star: targets.length === 1 && isStarTarget(targets[0], scope),
+  };
+}
+
+function readTarget(
+  target: unknown,
+  scope: Select['scope'],
+  budget: Budget,
+): { readonly offset: number; readonly read: readonly Output[] } {
+  const node = untag(target, 0);
+  const offset = offsetOf(node.fields, 0);
+  onlyFields(node, ['name', 'val'], offset);
+  const { name, val } = node.fields;
+  if (isStarTarget(target, scope)) {
+    const read = scope.model.columns.map(
+      (column): Output => ({
+        name: column.name,
+        expression: { kind: 'column', name: column.name },
+      }),
+    );
+    return { offset, read };
+  }
+  const expression = translateExpression(val, scope, budget, offset);
+  const output = typeof name === 'string' ? name : naturalName(expression);
+  if (output !== null) checkName(output, offset);
+  if (output !== null) return { offset, read: [{ name: output, expression }] };
+  const message = 'This column has no name of its own; add AS and a name.';
+  throw new Refusal('column without a name', offset, message);
+}
+
+function isStarTarget(target: unknown, scope: Select['scope']): boolean {
+  const { val } = untag(target, 0).fields;
+  if (!isFields(val) || !isFields(val.ColumnRef)) return false;
+  return isStar(val.ColumnRef.fields, scope);
+}
+
+/** The name PostgreSQL would give too: of the column, of the last key, of what is cast. */
+function naturalName(expression: Expression): string | null {
+  if (expression.kind === 'column') return expression.name;
+  if (expression.kind === 'json') return expression.path.at(-1) ?? null;
+  return expression.kind === 'cast' ? naturalName(expression.operand) : null;
+}
+
+/** The query in one canonical spelling: equal queries have equal text, and it parses to itself. */
+export function normalizedText(query: ParsedQuery, model: Model): string {
+  const columns = query.star
+    ? '*'
+    : query.outputs
+        .map(({ name, expression }) => {
+          const text = printExpression(expression, queryDialect);
+          return naturalName(expression) === name ? text : `${text} AS ${quoteNameIfNeeded(name)}`;
+        })
+        .join(', ');
+  const where = query.where ? ` WHERE ${printExpression(query.where, queryDialect)}` : '';
+  return `SELECT ${columns} FROM ${quoteNameIfNeeded(model.name)}${where}`;
+}
+
+/** A query as `schema` shows it (contract, section 6). */
+export interface QuerySchema {
+  readonly fields: readonly { readonly expression: string; readonly alias: string }[];
+  readonly values: Readonly<Record<string, never>>;
+  readonly dsl_query: string;
+}
+
+export function schemaOf(query: ParsedQuery, model: Model): QuerySchema {
+  return {
+    fields: query.outputs.map(({ name, expression }) => ({
+      expression: printExpression(expression, queryDialect),
+      alias: name,
+    })),
+    values: {},
+    dsl_query: normalizedText(query, model),
+  };
+}

@@ -1,0 +1,116 @@
+import { hasSqlDetails, loadModule, parseSync, type ScanToken, scanSync } from 'libpg-query';
+import type { Problem } from './problem.ts';
+
+// The parser is WebAssembly. Awaiting it here leaves callers no order to get wrong.
+await loadModule();
+
+/** Longest query, in characters. */
+export const maxCharacters = 10_000;
+/** Most tokens in all. */
+const maxTokens = 5_000;
+/**
+ * Most tokens between two commas outside parentheses. No tree is deeper than its tokens are many,
+ * and the parser walks trees by recursion: about 1,900 nested NOTs exhaust its stack, and a trap
+ * inside WebAssembly does not give that stack back.
+ */
+const maxTokensPerItem = 800;
+/** PostgreSQL cuts longer names without an error: a key would quietly become another key. */
+const maxNameBytes = 63;
+
+export type Tokens = readonly ScanToken[];
+
+export type ParseOutcome =
+  | { readonly statements: readonly unknown[]; readonly tokens: Tokens }
+  | { readonly problem: Problem };
+
+/** Turns an offset in UTF-8 bytes, as parse trees have them, into a position for people. */
+export function positionAt(text: string, offset: number): number {
+  return Array.from(Buffer.from(text).subarray(0, Math.max(0, offset)).toString()).length + 1;
+}
+
+/** PostgreSQL's own parse of `text`, after the guards that keep the parser itself safe. */
+export function parseSql(text: string): ParseOutcome {
+  const problem = checkCharacters(text);
+  if (problem) return { problem };
+  const tokens = tokensOf(text);
+  // Where the lexer fails the parser fails too, without building a tree, and says where.
+  const tokenProblem = tokens && checkTokens(text, tokens);
+  if (tokenProblem) return { problem: tokenProblem };
+  try {
+    const statements: readonly unknown[] = parseSync(text).stmts ?? [];
+    return { statements, tokens: tokens ?? [] };
+  } catch (error) {
+    return { problem: describeSyntaxError(error) };
+  }
+}
+
+/** The tokens of `text`, without comments; null where the lexer refuses it. */
+export function tokensOf(text: string): Tokens | null {
+  try {
+    return scanSync(text).tokens.filter(({ tokenName }) => !tokenName.endsWith('_COMMENT'));
+  } catch {
+    return null;
+  }
+}
+
+function checkCharacters(text: string): Problem | null {
+  if (text.trim() === '') {
+    return { construct: 'empty query', position: 1, message: 'The query is empty.' };
+  }
+  if (text.length > maxCharacters) {
+    const message = `The query is longer than ${maxCharacters} characters.`;
+    return { construct: 'long query', position: maxCharacters + 1, message };
+  }
+  // The parser takes C strings of UTF-8: it would stop at a NUL and change a lone surrogate.
+  const bad = /[^\P{Cc}\t\n\r\x7f-\x9f]|\p{Cs}/u.exec(text);
+  if (!bad) return null;
+  const code = bad[0].charCodeAt(0).toString(16).toUpperCase().padStart(4, '0');
+  return {
+    construct: `character U+${code}`,
+    position: Array.from(text.slice(0, bad.index)).length + 1,
+    message: `The character U+${code} cannot be part of a query.`,
+  };
+}
+
+function checkTokens(text: string, tokens: Tokens): Problem | null {
+  let parentheses = 0;
+  let inItem = 0;
+  for (const [index, token] of tokens.entries()) {
+    if (token.text === '(') parentheses += 1;
+    else if (token.text === ')') parentheses -= 1;
+    inItem = token.text === ',' && parentheses === 0 ? 0 : inItem + 1;
+    if (index >= maxTokens || inItem > maxTokensPerItem) {
+      const message = 'The query has too many parts; shorten its expressions.';
+      return { construct: 'long expression', position: positionAt(text, token.start), message };
+    }
+    if (nameBytes(token) > maxNameBytes) {
+      const message =
+        `Names have at most ${maxNameBytes} bytes in PostgreSQL. ` +
+        `Reach a longer key as properties ->> 'key'.`;
+      return { construct: 'long name', position: positionAt(text, token.start), message };
+    }
+  }
+  return null;
+}
+
+function nameBytes({ text, tokenName, keywordKind }: ScanToken): number {
+  const quoted = /^(?:u&)?"(.*)"$/is.exec(text)?.[1];
+  if (quoted !== undefined) return Buffer.byteLength(quoted.replaceAll('""', '"'));
+  return tokenName === 'IDENT' && keywordKind === 0 ? Buffer.byteLength(text) : 0;
+}
+
+function describeSyntaxError(error: unknown): Problem {
+  if (hasSqlDetails(error)) {
+    // Unlike the offsets in trees, this one is in characters.
+    const position = (error.sqlDetails?.cursorPosition ?? 0) + 1;
+    const hint = error.message.endsWith('"$"') ? ' Quote such a name: properties."$name".' : '';
+    const message = `${sentence(error.message)}${hint}`;
+    return { construct: 'syntax error', position, message };
+  }
+  const message = 'The query is nested too deeply.';
+  return { construct: 'nesting', position: 1, message };
+}
+
+function sentence(message: string): string {
+  return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
+}

@@ -1,0 +1,161 @@
+import { functions } from './allow-list.ts';
+import type { CastType, Expression } from './expression.ts';
+import { tokensOf } from './parser.ts';
+
+/** How names are written: for a server, or for people in the language they wrote. */
+export interface Dialect {
+  readonly column: (name: string) => string;
+  readonly json: (column: string, path: readonly string[]) => string;
+  readonly function: (name: string) => string;
+  readonly type: (name: string) => string;
+}
+
+const bare: ReadonlySet<Expression['kind']> = new Set([
+  'column',
+  'json',
+  'string',
+  'keyword',
+  'case',
+  'form',
+  'call',
+  'array',
+  'cast',
+]);
+
+/**
+ * The text of an expression. Every operand that is not a single thing stands in parentheses, so
+ * no rule of precedence is needed to read it back as the same tree.
+ */
+export function printExpression(expression: Expression, dialect: Dialect): string {
+  const print = (part: Expression) => printExpression(part, dialect);
+  const list = (parts: readonly Expression[]) => parts.map(print).join(', ');
+  const operand = (part: Expression) =>
+    bare.has(part.kind) || (part.kind === 'number' && !part.text.startsWith('-'))
+      ? print(part)
+      : `(${print(part)})`;
+  switch (expression.kind) {
+    case 'column':
+      return dialect.column(expression.name);
+    case 'json':
+      return dialect.json(expression.column, expression.path);
+    case 'string':
+      return quoteText(expression.value);
+    case 'number':
+      return expression.text;
+    case 'keyword':
+      return expression.keyword;
+    case 'unary':
+      return `${expression.operator} ${operand(expression.operand)}`;
+    case 'binary':
+      return `${operand(expression.left)} ${expression.operator} ${operand(expression.right)}`;
+    case 'quantified': {
+      const { left, operator, quantifier, right } = expression;
+      return `${operand(left)} ${operator} ${quantifier} (${print(right)})`;
+    }
+    case 'logic':
+      return expression.operands.map(operand).join(` ${expression.operator} `);
+    case 'not':
+      return `NOT ${operand(expression.operand)}`;
+    case 'test':
+      return `${operand(expression.operand)} ${expression.test}`;
+    case 'in': {
+      const keyword = expression.negated ? 'NOT IN' : 'IN';
+      return `${operand(expression.operand)} ${keyword} (${list(expression.items)})`;
+    }
+    case 'between': {
+      const { keyword, low, high } = expression;
+      return `${operand(expression.operand)} ${keyword} ${operand(low)} AND ${operand(high)}`;
+    }
+    case 'case':
+      return printCase(expression, print, operand);
+    case 'form':
+      return `${expression.name}(${list(expression.arguments)})`;
+    case 'call':
+      return `${dialect.function(expression.name)}(${list(expression.arguments)})`;
+    case 'array':
+      return `ARRAY[${list(expression.items)}]`;
+    case 'subscript': {
+      const indexes = expression.indexes.map((index) => `[${print(index)}]`).join('');
+      return `(${print(expression.operand)})${indexes}`;
+    }
+    case 'cast':
+      return `CAST(${print(expression.operand)} AS ${printType(expression.type, dialect)})`;
+  }
+}
+
+function printCase(
+  { operand: subject, branches, otherwise }: Extract<Expression, { kind: 'case' }>,
+  print: (part: Expression) => string,
+  operand: (part: Expression) => string,
+): string {
+  const parts = branches.map(({ when, result }) => `WHEN ${print(when)} THEN ${print(result)}`);
+  const head = subject ? `CASE ${operand(subject)}` : 'CASE';
+  return [head, ...parts, ...(otherwise ? [`ELSE ${print(otherwise)}`] : []), 'END'].join(' ');
+}
+
+function printType({ name, modifiers, array }: CastType, dialect: Dialect): string {
+  const suffix = modifiers.length > 0 ? `(${modifiers.join(', ')})` : '';
+  return `${dialect.type(name)}${suffix}${array ? '[]' : ''}`;
+}
+
+/** A literal that is read back the same whatever standard_conforming_strings says. */
+export function quoteText(text: string): string {
+  const quoted = `'${text.replaceAll("'", "''")}'`;
+  const escaped = quoted.replace(/[\\\p{Cc}]/gu, (character) => {
+    if (character === '\\') return '\\\\';
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
+  return escaped === quoted ? quoted : `E${escaped}`;
+}
+
+export function quoteName(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** The lexer's kinds of word: 0 none, 1 a keyword that may still be any name, above that not. */
+const unreservedKind = 1;
+const reservedKind = 4;
+
+/** Quoted only where PostgreSQL would not read the bare name as the same name. */
+export function quoteNameIfNeeded(name: string): string {
+  if (!/^[a-z_][a-z0-9_$]*$/.test(name)) return quoteName(name);
+  return (tokensOf(name)?.[0]?.keywordKind ?? reservedKind) <= unreservedKind
+    ? name
+    : quoteName(name);
+}
+
+/** The language of the query itself: normalised text, and what problems speak of. */
+export const queryDialect: Dialect = {
+  column: quoteNameIfNeeded,
+  json: (column, path) => [column, ...path].map(quoteNameIfNeeded).join('.'),
+  function: (name) => (functions.get(name)?.reserved ? `pg_catalog.${name}` : name),
+  type: (name) => name,
+};
+
+/** The name of the relation within a printed statement; never the tenant's choice. */
+export const sourceName = 'source';
+
+/**
+ * What a server is sent: every name says where it belongs, so no search path can bend it.
+ *
+ * @param column how a column of the model is read
+ */
+export function serverDialectWith(column: (name: string) => string): Dialect {
+  return {
+    column,
+    json: (name, path) => {
+      const steps = path.map((key, index) => {
+        const operator = index === path.length - 1 ? '->>' : '->';
+        return ` ${operator} ${quoteText(key)}`;
+      });
+      // The operators associate to the left, and all of them take the key as text.
+      return `(${column(name)}${steps.join('')})`;
+    },
+    function: (name) => `pg_catalog.${name}`,
+    type: (name) => `pg_catalog.${name}`,
+  };
+}
+
+export const serverDialect: Dialect = serverDialectWith(
+  (name) => `${sourceName}.${quoteName(name)}`,
+);

@@ -1,0 +1,189 @@
+import { SluiceError } from '../domain/errors.ts';
+import type { Model } from '../domain/model.ts';
+import type { Column } from '../domain/row-block.ts';
+import type { Timestamp } from '../domain/time.ts';
+import type { Expression } from './expression.ts';
+import type { Output, ParsedQuery } from './parse-query.ts';
+import {
+  type Dialect,
+  printExpression,
+  quoteName,
+  serverDialect,
+  serverDialectWith,
+  sourceName,
+} from './print.ts';
+import { conjunction } from './translate.ts';
+import { checkWall } from './wall.ts';
+
+/** The rows that a statement reads. */
+export interface Selection {
+  readonly model: Model;
+  /** Null for all columns of the model and every row. */
+  readonly query: ParsedQuery | null;
+  readonly teamId: number;
+  /** Half-open, by the interval column; exact to the microsecond. */
+  readonly range: { readonly start: Timestamp; readonly end: Timestamp };
+  /** Rows with one of these events only; null or empty for all. */
+  readonly includeEvents: readonly string[] | null;
+  /** No rows with one of these events; a row without an event stays. */
+  readonly excludeEvents: readonly string[] | null;
+}
+
+/** What the statements below give, in this order. */
+export function outputsOf(model: Model, query: ParsedQuery | null): readonly Output[] {
+  return (
+    query?.outputs ??
+    model.columns.map(({ name }) => ({ name, expression: { kind: 'column', name } }))
+  );
+}
+
+/**
+ * A statement whose columns the server is asked to describe. It finds no row should it ever be run.
+ *
+ * Like every statement here it is meant for a session with `search_path = pg_catalog` and
+ * `TimeZone = UTC`.
+ */
+export function describeSql(model: Model, query: ParsedQuery | null): string {
+  const outputs = outputsOf(model, query);
+  return printSelect(model, query, outputs.map(plainTarget), never, false);
+}
+
+/** Counts the rows of a selection, as `count`. */
+export function countSql(selection: Selection): string {
+  const { model, query, teamId } = selection;
+  const filter = rowFilter(selection);
+  const sql = printSelect(model, query, [() => 'pg_catalog.count(*) AS "count"'], filter, false);
+  return checkWall(sql, model, teamId);
+}
+
+/**
+ * Sends the rows of a selection in COPY's binary format, in a stable order: by the interval column,
+ * then the keys.
+ *
+ * @param columns one for each of `outputsOf`, in its order, as the server described them; those of
+ *   type `as_json` are sent as the text of their JSON
+ */
+export function copySql(
+  selection: Selection,
+  columns: readonly Pick<Column, 'name' | 'type'>[],
+): string {
+  const { model, query, teamId } = selection;
+  const outputs = outputsOf(model, query);
+  if (outputs.some(({ name }, index) => columns[index]?.name !== name)) {
+    throw new Error('The described columns are not those of the query.');
+  }
+  const targets = outputs.map((output, index) =>
+    columns[index]?.type === 'as_json' ? jsonTarget(output) : plainTarget(output),
+  );
+  const select = printSelect(model, query, targets, rowFilter(selection), true);
+  return `COPY (${checkWall(select, model, teamId)}) TO STDOUT (FORMAT binary)`;
+}
+
+type Target = (dialect: Dialect) => string;
+
+const plainTarget =
+  ({ name, expression }: Output): Target =>
+  (dialect) =>
+    `${printExpression(expression, dialect)} AS ${quoteName(name)}`;
+
+const jsonTarget =
+  ({ name, expression }: Output): Target =>
+  (dialect) => {
+    const json = `pg_catalog.to_json(${printExpression(expression, dialect)})`;
+    return `CAST(${json} AS pg_catalog.text) AS ${quoteName(name)}`;
+  };
+
+/**
+ * Without a condition of the tenant's: one plain SELECT. With one: the rows are filtered first, in
+ * a subquery that OFFSET 0 keeps the planner from opening, and the condition sees what is left. So
+ * a cast that fails or an operator that is dear never runs on a row of another tenant, whatever
+ * order the planner prefers, and an error text cannot quote one.
+ */
+function printSelect(
+  model: Model,
+  query: ParsedQuery | null,
+  targets: readonly Target[],
+  filter: Expression,
+  ordered: boolean,
+): string {
+  const relation = `${quoteName(model.relation.schema)}.${quoteName(model.relation.name)}`;
+  const rows = `FROM ${relation} AS ${sourceName} WHERE ${printExpression(filter, serverDialect)}`;
+  const order = [model.intervalColumn, ...model.keyColumns];
+  const within = relationDialect(model);
+  if (!query?.where) {
+    const orderBy = order.map(serverDialect.column).join(', ');
+    return `SELECT ${printTargets(targets, within)} ${rows}${ordered ? ` ORDER BY ${orderBy}` : ''}`;
+  }
+  const names = order.map((_, index) => `sluice order ${index + 1}`);
+  const columns = [
+    ...model.columns.map(({ name }) => `${within.column(name)} AS ${quoteName(name)}`),
+    ...names.map((name, index) => {
+      return `${serverDialect.column(order[index] ?? '')} AS ${quoteName(name)}`;
+    }),
+  ];
+  const orderBy = names.map(serverDialect.column).join(', ');
+  return (
+    `SELECT ${printTargets(targets, serverDialect)} ` +
+    `FROM (SELECT ${columns.join(', ')} ${rows} OFFSET 0) AS ${sourceName} ` +
+    `WHERE ${printExpression(query.where, serverDialect)}${ordered ? ` ORDER BY ${orderBy}` : ''}`
+  );
+}
+
+const printTargets = (targets: readonly Target[], dialect: Dialect): string =>
+  targets.map((target) => target(dialect)).join(', ');
+
+/** Names over the relation itself, where a column of the model may be an expression. */
+function relationDialect(model: Model): Dialect {
+  const expressions = new Map(model.columns.map(({ name, expression }) => [name, expression]));
+  return serverDialectWith((name) => {
+    const expression = expressions.get(name);
+    return expression ? `(${expression})` : serverDialect.column(name);
+  });
+}
+
+const never: Expression = { kind: 'keyword', keyword: 'FALSE' };
+
+/** Tenant, interval and events, as a tree of literals: nothing in it is pasted into text. */
+function rowFilter({ model, teamId, range, includeEvents, excludeEvents }: Selection): Expression {
+  if (!Number.isSafeInteger(teamId)) throw new Error('A team id is a whole number.');
+  const column = (name: string): Expression => ({ kind: 'column', name });
+  const compare = (name: string, operator: string, right: Expression): Expression => ({
+    kind: 'binary',
+    operator,
+    left: column(name),
+    right,
+  });
+  const events = (names: readonly string[]): Expression => {
+    if (model.eventColumn === null) {
+      throw new SluiceError('query.invalid', `${model.name} has no events to include or exclude.`);
+    }
+    const items = names.map(literal);
+    return { kind: 'in', negated: false, operand: column(model.eventColumn), items };
+  };
+  return conjunction('AND', [
+    // Untyped, so that it takes the type of the column, whichever it is.
+    compare(model.tenantColumn, '=', literal(String(teamId))),
+    compare(model.intervalColumn, '>=', instant(range.start)),
+    compare(model.intervalColumn, '<', instant(range.end)),
+    ...(includeEvents?.length ? [events(includeEvents)] : []),
+    ...(excludeEvents?.length
+      ? [{ kind: 'test', test: 'IS NOT TRUE', operand: events(excludeEvents) } as const]
+      : []),
+  ]);
+}
+
+function literal(value: string): Expression {
+  // A literal cannot hold a NUL, and a lone surrogate would become another character.
+  if (/\0|\p{Cs}/u.test(value)) {
+    throw new SluiceError('query.invalid', 'An event name holds a character that no text can.');
+  }
+  return { kind: 'string', value };
+}
+
+function instant(timestamp: Timestamp): Expression {
+  if (!/^\d{4,6}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/.test(timestamp)) {
+    throw new Error('A bound is a UTC timestamp with microseconds.');
+  }
+  const type = { name: 'timestamptz', modifiers: [], array: false };
+  return { kind: 'cast', operand: literal(timestamp), type };
+}

@@ -1,0 +1,125 @@
+import { castTypes, forms, functions } from './allow-list.ts';
+import { type CastType, type Expression, operandsOf } from './expression.ts';
+import { isFields, listOf, namesIn, onlyFields, type TaggedNode, untag } from './nodes.ts';
+import { Refusal } from './problem.ts';
+import type { Translate } from './translate.ts';
+import { isMovingTime } from './translate-operator.ts';
+
+/** Growing calls inside one another; each may multiply the size of the one within. */
+const maxGrowth = 3;
+
+const aggregates: ReadonlySet<string> = new Set(
+  (
+    'count sum avg min max array_agg string_agg bool_and bool_or every any_value stddev variance ' +
+    'json_agg jsonb_agg json_object_agg jsonb_object_agg percentile_cont percentile_disc mode'
+  ).split(' '),
+);
+
+/** A call of a function on the list. */
+export function translateCall(node: TaggedNode, translate: Translate): Expression {
+  const { offset } = translate;
+  const name = functionName(node.fields.funcname, offset);
+  const allowed = functions.get(name);
+  if (!allowed) {
+    const kind = aggregates.has(name) ? 'aggregate' : 'function';
+    const message = `${name} is not one of the functions a query can use.`;
+    throw new Refusal(`${kind} ${name}`, offset, message);
+  }
+  onlyFields(node, ['funcname', 'args', 'funcformat'], offset);
+  const args = listOf(node.fields.args).map(translate.part);
+  const [least, most] = allowed.arguments;
+  if (args.length < least || args.length > most) {
+    const expected = least === most ? `${least}` : `${least} to ${most}`;
+    const message = `${name} takes ${expected} arguments here, not ${args.length}.`;
+    throw new Refusal(`function ${name}`, offset, message);
+  }
+  const wrong = allowed.refuse?.(args);
+  if (wrong) throw new Refusal(`function ${name}`, offset, `${name} ${wrong}.`);
+  return checkGrowth({ kind: 'call', name, arguments: args }, offset);
+}
+
+/** A cast to a type on the list. */
+export function translateCast(node: TaggedNode, translate: Translate): Expression {
+  onlyFields(node, ['arg', 'typeName'], translate.offset);
+  const type = readType(node.fields.typeName, translate.offset);
+  const operand = translate.part(node.fields.arg);
+  if (castTypes.get(type.name)?.temporal && isMovingTime(operand)) {
+    const message = 'Words such as now and today are no fixed time.';
+    throw new Refusal('moving time', translate.offset, message);
+  }
+  return checkGrowth({ kind: 'cast', operand, type }, translate.offset);
+}
+
+/** COALESCE, GREATEST and LEAST. */
+export function translateForm(name: string, args: unknown, translate: Translate): Expression {
+  if (!forms.has(name)) {
+    throw new Refusal(name, translate.offset, `A query cannot use ${name}.`);
+  }
+  return { kind: 'form', name, arguments: listOf(args).map(translate.part) };
+}
+
+/** Array constructor; escaping an array as text may double its size, so it counts as growth. */
+export function translateArray(node: TaggedNode, translate: Translate): Expression {
+  onlyFields(node, ['elements', 'list_start', 'list_end'], translate.offset);
+  const items = listOf(node.fields.elements).map(translate.part);
+  return checkGrowth({ kind: 'array', items }, translate.offset);
+}
+
+function functionName(list: unknown, offset: number): string {
+  const names = namesIn(list);
+  // The parser itself writes `pg_catalog` before what has a syntax of its own (EXTRACT, TRIM).
+  const [name, ...more] = names[0] === 'pg_catalog' ? names.slice(1) : names;
+  if (typeof name === 'string' && more.length === 0) return name;
+  const construct = `function ${names.join('.')}`;
+  throw new Refusal(construct, offset, 'Functions are written without a schema.');
+}
+
+function readType(typeName: unknown, offset: number): CastType {
+  if (!isFields(typeName)) throw new Refusal('cast', offset, 'A cast names a type.');
+  const place = typeof typeName.location === 'number' ? typeName.location : offset;
+  onlyFields(
+    { tag: 'TypeName', fields: typeName },
+    ['names', 'typmods', 'typemod', 'arrayBounds'],
+    place,
+  );
+  const names = namesIn(typeName.names);
+  const [name, ...more] = names[0] === 'pg_catalog' ? names.slice(1) : names;
+  const allowed = typeof name === 'string' && more.length === 0 ? castTypes.get(name) : undefined;
+  const bounds = listOf(typeName.arrayBounds);
+  if (!allowed || typeof name !== 'string' || bounds.length > 1) {
+    const written = [name, ...more].join('.');
+    const construct = `type ${written}${'[]'.repeat(bounds.length)}`;
+    throw new Refusal(construct, place, `${construct} is not one of those a query can cast to.`);
+  }
+  const modifiers = listOf(typeName.typmods).map((node) => readModifier(node, name, place));
+  if (modifiers.some((value, index) => value < 0 || value > (allowed.modifiers[index] ?? -1))) {
+    const message = `The type ${name} does not take (${modifiers.join(', ')}).`;
+    throw new Refusal(`type ${name}`, place, message);
+  }
+  return { name, modifiers, array: bounds.length === 1 };
+}
+
+function readModifier(node: unknown, name: string, offset: number): number {
+  const { tag, fields } = untag(node, offset);
+  const value = tag === 'A_Const' && isFields(fields.ival) ? (fields.ival.ival ?? 0) : null;
+  if (typeof value === 'number') return value;
+  throw new Refusal(`type ${name}`, offset, `The modifiers of ${name} are whole numbers.`);
+}
+
+function isGrowing(part: Expression): boolean {
+  if (part.kind === 'call') return functions.get(part.name)?.grows === true;
+  return part.kind === 'array' || (part.kind === 'cast' && part.type.array);
+}
+
+/** How many growing parts stand inside one another at most, the expression itself included. */
+function growthOf(expression: Expression): number {
+  const within = Math.max(0, ...operandsOf(expression).map(growthOf));
+  return within + (isGrowing(expression) ? 1 : 0);
+}
+
+/** Refuses `replace(replace(replace(…)))` and the like: a short query, an endless value. */
+function checkGrowth(expression: Expression, offset: number): Expression {
+  if (!isGrowing(expression) || growthOf(expression) <= maxGrowth) return expression;
+  const message = `At most ${maxGrowth} calls that can grow their input stand inside one another.`;
+  throw new Refusal('nested growth', offset, message);
+}

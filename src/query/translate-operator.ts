@@ -1,0 +1,150 @@
+import type { ModelColumn } from '../domain/model.ts';
+import { binaryOperators, likeOperators, unaryOperators } from './allow-list.ts';
+import { type Expression, operandsOf } from './expression.ts';
+import { listOf, namesIn, onlyFields, type TaggedNode, untag } from './nodes.ts';
+import { Refusal } from './problem.ts';
+import type { Translate } from './translate.ts';
+
+const betweenKeywords: ReadonlyMap<unknown, string> = new Map([
+  ['AEXPR_BETWEEN', 'BETWEEN'],
+  ['AEXPR_NOT_BETWEEN', 'NOT BETWEEN'],
+  ['AEXPR_BETWEEN_SYM', 'BETWEEN SYMMETRIC'],
+  ['AEXPR_NOT_BETWEEN_SYM', 'NOT BETWEEN SYMMETRIC'],
+]);
+
+const comparisons: ReadonlySet<string> = new Set(['=', '<>', '<', '<=', '>', '>=']);
+
+/** Everything that PostgreSQL parses as an operator (A_Expr): IN, BETWEEN and LIKE included. */
+export function translateOperator(node: TaggedNode, translate: Translate): Expression {
+  const { offset } = translate;
+  onlyFields(
+    node,
+    ['kind', 'name', 'lexpr', 'rexpr', 'rexpr_list_start', 'rexpr_list_end'],
+    offset,
+  );
+  const expression = readOperator(node, translate);
+  refuseMovingTime(expression, translate);
+  return expression;
+}
+
+function readOperator({ fields }: TaggedNode, translate: Translate): Expression {
+  const { kind, lexpr, rexpr } = fields;
+  const operator = operatorName(fields.name, translate.offset);
+  const between = betweenKeywords.get(kind);
+  if (between) {
+    const [low, high] = itemsOf(rexpr, translate);
+    if (!low || !high) throw refuseOperator(between, translate.offset);
+    return { kind: 'between', keyword: between, operand: translate.part(lexpr), low, high };
+  }
+  switch (kind) {
+    case 'AEXPR_OP':
+      return readPlain(operator, lexpr, rexpr, translate);
+    case 'AEXPR_OP_ANY':
+    case 'AEXPR_OP_ALL':
+      if (!comparisons.has(operator)) throw refuseOperator(operator, translate.offset);
+      return {
+        kind: 'quantified',
+        operator,
+        quantifier: kind === 'AEXPR_OP_ANY' ? 'ANY' : 'ALL',
+        left: translate.part(lexpr),
+        right: translate.part(rexpr),
+      };
+    case 'AEXPR_DISTINCT':
+    case 'AEXPR_NOT_DISTINCT':
+      if (operator !== '=') throw refuseOperator(operator, translate.offset);
+      return {
+        kind: 'binary',
+        operator: kind === 'AEXPR_DISTINCT' ? 'IS DISTINCT FROM' : 'IS NOT DISTINCT FROM',
+        left: translate.part(lexpr),
+        right: translate.part(rexpr),
+      };
+    case 'AEXPR_NULLIF':
+      return {
+        kind: 'form',
+        name: 'NULLIF',
+        arguments: [translate.part(lexpr), translate.part(rexpr)],
+      };
+    case 'AEXPR_IN':
+      if (operator !== '=' && operator !== '<>') throw refuseOperator(operator, translate.offset);
+      return {
+        kind: 'in',
+        negated: operator === '<>',
+        operand: translate.part(lexpr),
+        items: itemsOf(rexpr, translate),
+      };
+    case 'AEXPR_LIKE':
+    case 'AEXPR_ILIKE': {
+      const like = likeOperators.get(operator);
+      if (!like) throw refuseOperator(operator, translate.offset);
+      return {
+        kind: 'binary',
+        operator: like,
+        left: translate.part(lexpr),
+        right: translate.part(rexpr),
+      };
+    }
+    case 'AEXPR_SIMILAR':
+      throw refuseOperator('SIMILAR TO', translate.offset);
+    default:
+      throw refuseOperator(String(kind), translate.offset);
+  }
+}
+
+function readPlain(
+  operator: string,
+  lexpr: unknown,
+  rexpr: unknown,
+  translate: Translate,
+): Expression {
+  if (lexpr === undefined) {
+    if (!unaryOperators.has(operator)) throw refuseOperator(operator, translate.offset);
+    return { kind: 'unary', operator, operand: translate.part(rexpr) };
+  }
+  if (!binaryOperators.has(operator)) throw refuseOperator(operator, translate.offset);
+  return {
+    kind: 'binary',
+    operator,
+    left: translate.part(lexpr),
+    right: translate.part(rexpr),
+  };
+}
+
+/** The operator's bare name. One with a schema could be anybody's. */
+function operatorName(name: unknown, offset: number): string {
+  const [operator, ...more] = namesIn(name);
+  if (typeof operator === 'string' && more.length === 0) return operator;
+  const message = 'Operators are written bare, without OPERATOR() and a schema.';
+  throw new Refusal('OPERATOR()', offset, message);
+}
+
+function itemsOf(list: unknown, translate: Translate): readonly Expression[] {
+  const node = untag(list, translate.offset);
+  if (node.tag !== 'List') throw refuseOperator(node.tag, translate.offset);
+  onlyFields(node, ['items'], translate.offset);
+  return listOf(node.fields.items).map(translate.part);
+}
+
+function refuseOperator(operator: string, offset: number): Refusal {
+  const message = `The operator ${operator} is not one of those a query can use.`;
+  return new Refusal(`operator ${operator}`, offset, message);
+}
+
+const movingWord = /\b(?:now|today|tomorrow|yesterday)\b/i;
+
+/** Whether PostgreSQL reads the text as another instant each time. */
+export function isMovingTime(expression: Expression): boolean {
+  return expression.kind === 'string' && movingWord.test(expression.value);
+}
+
+/** `inserted_at > 'yesterday'` would pick other rows on each attempt. */
+function refuseMovingTime(expression: Expression, { offset, scope }: Translate): void {
+  const operands = operandsOf(expression);
+  const isTime = (column: ModelColumn | undefined) =>
+    /^(?:date|time)/.test(column?.sourceType ?? '');
+  const timed = operands.some(
+    (part) =>
+      part.kind === 'column' && isTime(scope.model.columns.find(({ name }) => name === part.name)),
+  );
+  if (!timed || !operands.some(isMovingTime)) return;
+  throw new Refusal('moving time', offset, 'Words such as now and today are no fixed time.');
+}

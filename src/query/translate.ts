@@ -1,0 +1,185 @@
+import type { Expression } from './expression.ts';
+import {
+  isFields,
+  listOf,
+  offsetOf,
+  onlyFields,
+  type TaggedNode,
+  untag,
+  wordsFor,
+} from './nodes.ts';
+import { Refusal } from './problem.ts';
+import { translateArray, translateCall, translateCast, translateForm } from './translate-call.ts';
+import { type Scope, translateColumn } from './translate-column.ts';
+import { translateOperator } from './translate-operator.ts';
+
+/** Deepest nesting of one expression, and most nodes of a query. */
+const maxDepth = 100;
+const maxNodes = 2_000;
+
+/** Where a translation stands, and how it goes on into the parts of the node it stands at. */
+export interface Translate {
+  readonly scope: Scope;
+  readonly offset: number;
+  readonly part: (node: unknown) => Expression;
+}
+
+/** Nodes that one query may still have; shared by all of its expressions. */
+export interface Budget {
+  nodes: number;
+}
+
+export function newBudget(): Budget {
+  return { nodes: maxNodes };
+}
+
+type Translator = (node: TaggedNode, translate: Translate) => Expression;
+
+/** Every node that an expression may have. What is not here is refused. */
+const translators: ReadonlyMap<string, Translator> = new Map<string, Translator>([
+  ['ColumnRef', (node, { offset, scope }) => translateColumn(node, offset, scope)],
+  ['A_Const', translateLiteral],
+  ['A_Expr', translateOperator],
+  ['BoolExpr', translateLogic],
+  ['NullTest', (node, translate) => translateTest(node, 'nulltesttype', translate)],
+  ['BooleanTest', (node, translate) => translateTest(node, 'booltesttype', translate)],
+  ['TypeCast', translateCast],
+  ['FuncCall', translateCall],
+  ['CaseExpr', translateCase],
+  ['CoalesceExpr', translateCoalesce],
+  ['MinMaxExpr', translateMinMax],
+  ['A_ArrayExpr', translateArray],
+  ['A_Indirection', translateSubscript],
+]);
+
+/**
+ * An expression of PostgreSQL's tree as ours.
+ *
+ * @param parent the offset in bytes of what holds the node, for nodes that do not say theirs
+ * @throws Refusal for anything that is not on the lists
+ */
+export function translateExpression(
+  node: unknown,
+  scope: Scope,
+  budget: Budget,
+  parent: number,
+  depth = 0,
+): Expression {
+  const tagged = untag(node, parent);
+  const offset = offsetOf(tagged.fields, parent);
+  budget.nodes -= 1;
+  if (budget.nodes < 0) {
+    throw new Refusal('long query', offset, `A query has at most ${maxNodes} parts.`);
+  }
+  if (depth > maxDepth) {
+    throw new Refusal('nesting', offset, `Expressions nest at most ${maxDepth} levels deep.`);
+  }
+  const translator = translators.get(tagged.tag);
+  if (!translator) {
+    const construct = wordsFor(tagged.tag);
+    throw new Refusal(construct, offset, `A query cannot hold this: ${construct}.`);
+  }
+  const part = (child: unknown) => translateExpression(child, scope, budget, offset, depth + 1);
+  return translator(tagged, { scope, offset, part });
+}
+
+/** Decimals only, and no exponent that makes a short literal a long number. */
+const plainNumber = /^-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,2})?$/i;
+const maxDigits = 100;
+
+function translateLiteral(node: TaggedNode, { offset }: Translate): Expression {
+  const { fields } = node;
+  onlyFields(node, ['ival', 'fval', 'sval', 'boolval', 'isnull'], offset);
+  if (fields.isnull === true) return { kind: 'keyword', keyword: 'NULL' };
+  // The tree leaves out what is zero, empty or false.
+  if (isFields(fields.ival)) return { kind: 'number', text: String(fields.ival.ival ?? 0) };
+  if (isFields(fields.sval)) return { kind: 'string', value: String(fields.sval.sval ?? '') };
+  if (isFields(fields.boolval)) {
+    return { kind: 'keyword', keyword: fields.boolval.boolval === true ? 'TRUE' : 'FALSE' };
+  }
+  const text = isFields(fields.fval) ? String(fields.fval.fval ?? '') : '';
+  if (plainNumber.test(text) && text.length <= maxDigits) return { kind: 'number', text };
+  const message = `Numbers are plain decimals of at most ${maxDigits} characters, exponents up to 99.`;
+  throw new Refusal('number', offset, message);
+}
+
+function translateLogic(node: TaggedNode, translate: Translate): Expression {
+  onlyFields(node, ['boolop', 'args'], translate.offset);
+  const operands = listOf(node.fields.args).map(translate.part);
+  const [first] = operands;
+  const { boolop } = node.fields;
+  if (boolop === 'NOT_EXPR' && first) return { kind: 'not', operand: first };
+  if (boolop === 'AND_EXPR') return conjunction('AND', operands);
+  if (boolop === 'OR_EXPR') return conjunction('OR', operands);
+  throw new Refusal(String(boolop), translate.offset, `A query cannot use ${String(boolop)}.`);
+}
+
+/** Joins with AND or OR; operands that are joined the same way become operands of this one. */
+export function conjunction(operator: 'AND' | 'OR', parts: readonly Expression[]): Expression {
+  const operands = parts.flatMap((part) =>
+    part.kind === 'logic' && part.operator === operator ? part.operands : [part],
+  );
+  return { kind: 'logic', operator, operands };
+}
+
+const tests: ReadonlyMap<unknown, string> = new Map([
+  ['IS_NULL', 'IS NULL'],
+  ['IS_NOT_NULL', 'IS NOT NULL'],
+  ['IS_TRUE', 'IS TRUE'],
+  ['IS_NOT_TRUE', 'IS NOT TRUE'],
+  ['IS_FALSE', 'IS FALSE'],
+  ['IS_NOT_FALSE', 'IS NOT FALSE'],
+  ['IS_UNKNOWN', 'IS UNKNOWN'],
+  ['IS_NOT_UNKNOWN', 'IS NOT UNKNOWN'],
+]);
+
+function translateTest(node: TaggedNode, field: string, translate: Translate): Expression {
+  onlyFields(node, ['arg', field], translate.offset);
+  const test = tests.get(node.fields[field]);
+  if (!test) throw new Refusal('IS', translate.offset, 'A query cannot use this test.');
+  return { kind: 'test', test, operand: translate.part(node.fields.arg) };
+}
+
+function translateCase(node: TaggedNode, translate: Translate): Expression {
+  onlyFields(node, ['arg', 'args', 'defresult'], translate.offset);
+  const { arg, args, defresult } = node.fields;
+  const branches = listOf(args).map((branch) => {
+    const when = untag(branch, translate.offset);
+    onlyFields(when, ['expr', 'result'], translate.offset);
+    return {
+      when: translate.part(when.fields.expr),
+      result: translate.part(when.fields.result),
+    };
+  });
+  return {
+    kind: 'case',
+    operand: arg === undefined ? null : translate.part(arg),
+    branches,
+    otherwise: defresult === undefined ? null : translate.part(defresult),
+  };
+}
+
+function translateCoalesce(node: TaggedNode, translate: Translate): Expression {
+  onlyFields(node, ['args'], translate.offset);
+  return translateForm('COALESCE', node.fields.args, translate);
+}
+
+function translateMinMax(node: TaggedNode, translate: Translate): Expression {
+  onlyFields(node, ['op', 'args'], translate.offset);
+  const name = String(node.fields.op).replace('IS_', '');
+  return translateForm(name, node.fields.args, translate);
+}
+
+function translateSubscript(node: TaggedNode, translate: Translate): Expression {
+  onlyFields(node, ['arg', 'indirection'], translate.offset);
+  const indexes = listOf(node.fields.indirection).map((entry) => {
+    const index = untag(entry, translate.offset);
+    if (index.tag !== 'A_Indices') {
+      const message = 'Fields of a composite value cannot be reached.';
+      throw new Refusal('field access', translate.offset, message);
+    }
+    onlyFields(index, ['uidx'], translate.offset);
+    return translate.part(index.fields.uidx);
+  });
+  return { kind: 'subscript', operand: translate.part(node.fields.arg), indexes };
+}

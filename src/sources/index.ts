@@ -1,0 +1,4 @@
+export {
+  createPostgresSource,
+  type PostgresSourceOptions,
+} from './postgres/postgres-source.ts';

@@ -1,0 +1,153 @@
+import type { Connection, FieldDef, Submittable } from 'pg';
+import pg from 'pg';
+import type { DescribedColumn } from './column-types.ts';
+import { toSourceError } from './errors.ts';
+
+export interface ConnectionOptions {
+  readonly connectionString: string;
+  readonly applicationName: string;
+  readonly connectTimeoutMs: number;
+}
+
+/** A connection that survives its own loss: a failure shows in the query that meets it. */
+export async function connect(options: ConnectionOptions, signal: AbortSignal): Promise<pg.Client> {
+  signal.throwIfAborted();
+  const client = new pg.Client({
+    connectionString: options.connectionString,
+    application_name: options.applicationName,
+    connectionTimeoutMillis: options.connectTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+  });
+  // Without a listener the loss of an idle connection would end the process.
+  client.on('error', () => {});
+  const destroy = () => destroyConnection(client);
+  signal.addEventListener('abort', destroy, { once: true });
+  try {
+    await client.connect();
+    return client;
+  } catch (error) {
+    signal.throwIfAborted();
+    throw toSourceError(error);
+  } finally {
+    signal.removeEventListener('abort', destroy);
+  }
+}
+
+/** Cuts the connection at once, whatever it is doing. */
+export function destroyConnection(client: pg.Client): void {
+  connectionOf(client).stream.destroy();
+}
+
+/** Ends the connection in good order, or cuts it where that takes too long. */
+export async function closeConnection(client: pg.Client): Promise<void> {
+  const cut = setTimeout(() => destroyConnection(client), 2_000);
+  try {
+    await client.end();
+  } catch {
+    // It is gone already.
+  } finally {
+    clearTimeout(cut);
+  }
+}
+
+/** Runs a query; an abort cuts the connection and rejects with the signal's reason. */
+export async function query<Row extends pg.QueryResultRow>(
+  client: pg.Client,
+  text: string,
+  signal: AbortSignal,
+  values: readonly unknown[] = [],
+): Promise<Row[]> {
+  return withAbort(client, signal, async () => {
+    // A text without values may hold several statements; only the last result is of interest.
+    const result = await client.query<Row>(values.length ? { text, values: [...values] } : text);
+    const last = Array.isArray(result) ? (result.at(-1) as pg.QueryResult<Row>) : result;
+    return last.rows;
+  });
+}
+
+/** The columns of a statement as the server describes it, without running it. */
+export async function describeColumns(
+  client: pg.Client,
+  sql: string,
+  signal: AbortSignal,
+): Promise<readonly DescribedColumn[]> {
+  const fields = await withAbort(client, signal, () => {
+    const description = new Description(sql);
+    client.query(description);
+    return description.fields;
+  });
+  const names = await query<{ name: string }>(
+    client,
+    `SELECT format_type(t, m) AS name
+       FROM unnest($1::oid[], $2::int[]) WITH ORDINALITY AS f (t, m, position) ORDER BY position`,
+    signal,
+    [fields.map((field) => field.dataTypeID), fields.map((field) => field.dataTypeModifier)],
+  );
+  return fields.map((field, index) => ({
+    name: field.name,
+    typeOid: field.dataTypeID,
+    sourceType: names[index]?.name ?? '',
+  }));
+}
+
+/** Runs `work` so that an abort cuts the connection; failures become SluiceErrors. */
+export async function withAbort<T>(
+  client: pg.Client,
+  signal: AbortSignal,
+  work: () => Promise<T>,
+): Promise<T> {
+  signal.throwIfAborted();
+  const destroy = () => destroyConnection(client);
+  signal.addEventListener('abort', destroy, { once: true });
+  try {
+    return await work();
+  } catch (error) {
+    signal.throwIfAborted();
+    throw toSourceError(error);
+  } finally {
+    signal.removeEventListener('abort', destroy);
+  }
+}
+
+function connectionOf(client: pg.Client): Connection {
+  return (client as unknown as { readonly connection: Connection }).connection;
+}
+
+/** Parse and Describe of the extended protocol, with no Execute. */
+class Description implements Submittable {
+  readonly fields: Promise<readonly FieldDef[]>;
+  readonly #sql: string;
+  #found: readonly FieldDef[] = [];
+  #resolve: (fields: readonly FieldDef[]) => void = () => {};
+  #reject: (error: Error) => void = () => {};
+
+  constructor(sql: string) {
+    this.#sql = sql;
+    this.fields = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
+
+  submit(connection: Connection): undefined {
+    connection.parse({ name: '', text: this.#sql, types: [] }, true);
+    connection.describe({ type: 'S', name: '' }, true);
+    connection.sync();
+  }
+
+  handleParseComplete(): void {}
+
+  handleRowDescription(message: { fields: readonly FieldDef[] }): void {
+    this.#found = message.fields;
+  }
+
+  handleError(error: Error): void {
+    // The server skips to the Sync that `submit` has sent already.
+    this.#reject(error);
+  }
+
+  handleReadyForQuery(): void {
+    this.#resolve(this.#found);
+  }
+}

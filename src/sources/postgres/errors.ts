@@ -1,0 +1,48 @@
+import { type ErrorCode, SluiceError } from '../../domain/errors.ts';
+import { CopyFormatError } from './row-blocks.ts';
+
+/** SQLSTATEs that say more than their class. */
+const byState: Readonly<Record<string, ErrorCode>> = {
+  '25P03': 'source.timeout', // idle_in_transaction_session_timeout
+  '25P04': 'source.timeout', // transaction_timeout
+  '55P03': 'source.timeout', // lock_not_available
+  '57014': 'source.timeout', // query_canceled: statement_timeout, or by hand
+  '42501': 'source.permission_denied',
+  '42P01': 'source.relation_missing',
+  '42703': 'source.relation_missing',
+  '3F000': 'source.relation_missing',
+};
+
+/** The first two characters of an SQLSTATE are its class. */
+const byClass: Readonly<Record<string, ErrorCode>> = {
+  '0A': 'query.invalid', // feature not supported
+  '21': 'query.invalid', // cardinality violation
+  '22': 'query.invalid', // data exception: a cast or a division that a row cannot take
+  '2F': 'query.invalid',
+  '42': 'query.invalid', // syntax error, unknown function, datatype mismatch
+};
+
+/**
+ * What a failure of the source database means. A query's own fault is told with the server's
+ * words; of everything else the owner of the export learns the kind only, not hosts or roles.
+ * Whatever is neither known nor the query's fault is `source.unavailable`: it is tried again.
+ */
+export function toSourceError(error: unknown): SluiceError {
+  if (error instanceof SluiceError) return error;
+  if (error instanceof CopyFormatError) {
+    return new SluiceError('source.unavailable', error.message, error);
+  }
+  if (!(error instanceof Error)) return new SluiceError('internal.unexpected', undefined, error);
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : null;
+  const isState = code !== null && /^[0-9A-Z]{5}$/.test(code) && 'severity' in error;
+  if (!isState) {
+    // A network failure (`ECONNREFUSED`), or pg's own complaint about a lost connection.
+    if (error instanceof TypeError || error instanceof RangeError) {
+      return new SluiceError('internal.unexpected', undefined, error);
+    }
+    return new SluiceError('source.unavailable', code ?? undefined, error);
+  }
+  const known = byState[code] ?? byClass[code.slice(0, 2)] ?? 'source.unavailable';
+  const detail = known === 'source.unavailable' ? `SQLSTATE ${code}` : error.message;
+  return new SluiceError(known, detail, error);
+}

@@ -1,0 +1,55 @@
+import type { Source } from '../source.ts';
+import { closeConnection, connect } from './connection.ts';
+import { eventsRelation, type PlanSelect, planRelation } from './plan.ts';
+import { settleTransactions } from './settle.ts';
+import { openSnapshot } from './snapshot.ts';
+
+export interface PostgresSourceOptions {
+  readonly connectionString: string;
+  /** Shown in `pg_stat_activity`. */
+  readonly applicationName?: string;
+  /** Makes the SQL of a request; by default the `events` relation as it is, and no query. */
+  readonly plan?: PlanSelect;
+  /** Bound of `settle`; 5 minutes. */
+  readonly settleTimeoutMs?: number;
+  readonly settlePollMs?: number;
+  /** How much of the interval column one read covers; 10 minutes. */
+  readonly sliceMs?: number;
+  /** Size of a row block; 1 MiB. */
+  readonly blockBytes?: number;
+  readonly connectTimeoutMs?: number;
+  /** Longest time of one statement, reading a slice included; 1 hour. */
+  readonly statementTimeoutMs?: number;
+  /** Longest pause between two statements of a run; 10 minutes. */
+  readonly idleTimeoutMs?: number;
+}
+
+/** Exports a PostgreSQL database. Opens connections only while a method or a snapshot needs them. */
+export function createPostgresSource(given: PostgresSourceOptions): Source {
+  const options = {
+    applicationName: 'sluice-export',
+    settleTimeoutMs: 300_000,
+    settlePollMs: 250,
+    sliceMs: 600_000,
+    blockBytes: 1 << 20,
+    connectTimeoutMs: 10_000,
+    statementTimeoutMs: 3_600_000,
+    idleTimeoutMs: 600_000,
+    plan: planRelation(eventsRelation),
+    ...given,
+  };
+  return {
+    async settle(signal) {
+      const client = await connect(options, signal);
+      try {
+        const times = { timeoutMs: options.settleTimeoutMs, pollMs: options.settlePollMs };
+        return await settleTransactions(client, times, signal);
+      } finally {
+        await closeConnection(client);
+      }
+    },
+    async open(request, signal) {
+      return openSnapshot(options, options.plan, request, signal);
+    },
+  };
+}

@@ -1,0 +1,206 @@
+import type { Column, RowBlock } from '../../domain/row-block.ts';
+
+/** `PGCOPY\n\377\r\n\0`, then int32 flags, then int32 length of a header extension. */
+const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
+const FIXED_HEADER_BYTES = SIGNATURE.length + 8;
+/** Bits 16–31 of the flags are critical: who does not know one must not go on. */
+const CRITICAL_FLAGS = 0xffff0000;
+const TRAILER = 0xffff;
+/** PostgreSQL makes no value larger than this; a longer one is a broken stream. */
+const MAX_FIELD_BYTES = 0x40000000;
+/** Room beyond a large value, so that the small fields behind it need no further growth. */
+const GROWTH_BYTES = 65_536;
+
+/** The COPY stream breaks PostgreSQL's binary format. */
+export class CopyFormatError extends Error {
+  override readonly name = 'CopyFormatError';
+}
+
+/**
+ * Cuts a COPY-binary byte stream into row blocks of at most `blockBytes`; only a row that is larger
+ * makes a larger block. Where blocks are cut depends on the bytes alone, never on how they arrived in
+ * chunks: the same rows always give the same blocks. Format:
+ * https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT
+ */
+export class RowBlockBuilder {
+  readonly #columns: readonly Column[];
+  readonly #blockBytes: number;
+  #ready: RowBlock[] = [];
+  #bytes: Buffer;
+  #end = 0;
+  /** Start of the first row that is not yet whole; the bytes before it are parsed. */
+  #rowStart = 0;
+  /** Where the row at `#rowStart` is known to reach at least. */
+  #rowReach = 0;
+  #rows = 0;
+  #offsets: Int32Array;
+  #lengths: Int32Array;
+  #headerSeen = false;
+  #trailerSeen = false;
+  #totalRows = 0;
+
+  constructor(columns: readonly Column[], blockBytes: number) {
+    this.#columns = columns;
+    this.#blockBytes = Math.max(blockBytes, 64);
+    this.#bytes = Buffer.allocUnsafeSlow(this.#blockBytes);
+    this.#offsets = new Int32Array(columns.length * 256);
+    this.#lengths = new Int32Array(columns.length * 256);
+  }
+
+  /** Rows parsed so far. */
+  get totalRows(): number {
+    return this.#totalRows;
+  }
+
+  /** Takes `chunk[start, end)`; the bytes are copied. @throws CopyFormatError */
+  append(chunk: Buffer, start: number, end: number): void {
+    let from = start;
+    while (from < end) {
+      const room = this.#bytes.length - this.#end;
+      if (room === 0) {
+        this.#makeRoom();
+        continue;
+      }
+      const to = Math.min(end, from + room);
+      chunk.copy(this.#bytes, this.#end, from, to);
+      this.#end += to - from;
+      from = to;
+    }
+  }
+
+  /** Takes the blocks that are complete. */
+  take(): RowBlock[] {
+    const ready = this.#ready;
+    if (ready.length > 0) this.#ready = [];
+    return ready;
+  }
+
+  /** Ends the stream. @returns the last blocks. @throws CopyFormatError where bytes are missing. */
+  finish(): RowBlock[] {
+    this.#parse();
+    if (!this.#trailerSeen) throw new CopyFormatError('the row stream ended before its trailer');
+    if (this.#rows > 0) this.#emit();
+    this.#bytes = Buffer.alloc(0);
+    return this.take();
+  }
+
+  /** The buffer is full: hands on its whole rows, or grows it for a row larger than a block. */
+  #makeRoom(): void {
+    this.#parse();
+    if (this.#rows === 0 && this.#rowStart === 0) {
+      const size = Math.max(this.#bytes.length * 1.25, this.#rowReach) + GROWTH_BYTES;
+      const bytes = Buffer.allocUnsafeSlow(Math.trunc(size));
+      this.#bytes.copy(bytes, 0, 0, this.#end);
+      this.#bytes = bytes;
+      return;
+    }
+    this.#emit();
+  }
+
+  #emit(): void {
+    const { length } = this.#columns;
+    const tail = this.#bytes.subarray(this.#rowStart, this.#end);
+    if (this.#rows > 0) {
+      this.#ready.push({
+        columns: this.#columns,
+        rowCount: this.#rows,
+        bytes: this.#bytes.subarray(0, this.#rowStart),
+        offsets: this.#offsets.slice(0, this.#rows * length),
+        lengths: this.#lengths.slice(0, this.#rows * length),
+      });
+    }
+    this.#bytes = Buffer.allocUnsafeSlow(Math.max(this.#blockBytes, tail.length));
+    tail.copy(this.#bytes);
+    this.#end = tail.length;
+    this.#rowStart = 0;
+    this.#rows = 0;
+  }
+
+  /** Notes the fields of every row that is whole, and sees to header and trailer. */
+  #parse(): void {
+    if (!this.#headerSeen && !this.#parseHeader()) return;
+    while (!this.#trailerSeen && this.#parseRow()) {
+      this.#rows += 1;
+      this.#totalRows += 1;
+    }
+    if (this.#trailerSeen && this.#rowStart < this.#end) {
+      throw new CopyFormatError('bytes follow the trailer of the row stream');
+    }
+  }
+
+  #parseHeader(): boolean {
+    if (this.#end < FIXED_HEADER_BYTES) return false;
+    const bytes = this.#bytes;
+    if (bytes.compare(SIGNATURE, 0, SIGNATURE.length, 0, SIGNATURE.length) !== 0) {
+      throw new CopyFormatError('the row stream has no COPY signature');
+    }
+    if ((bytes.readUInt32BE(SIGNATURE.length) & CRITICAL_FLAGS) !== 0) {
+      throw new CopyFormatError('the row stream has flags that are not known');
+    }
+    const headerBytes = FIXED_HEADER_BYTES + bytes.readUInt32BE(SIGNATURE.length + 4);
+    this.#rowReach = headerBytes;
+    if (this.#end < headerBytes) return false;
+    this.#headerSeen = true;
+    this.#rowStart = headerBytes;
+    return true;
+  }
+
+  /** @returns whether a whole row stood at `#rowStart`; it is then noted and stepped over. */
+  #parseRow(): boolean {
+    const bytes = this.#bytes;
+    const end = this.#end;
+    const width = this.#columns.length;
+    let at = this.#rowStart;
+    this.#rowReach = at + 2;
+    if (at + 2 > end) return false;
+    const fields = ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
+    at += 2;
+    if (fields === TRAILER) {
+      this.#trailerSeen = true;
+      this.#rowStart = at;
+      return false;
+    }
+    if (fields !== width) {
+      throw new CopyFormatError(`a row has ${fields} fields, ${width} were described`);
+    }
+    let index = this.#rows * width;
+    if (index + width > this.#offsets.length) this.#growPositions();
+    const offsets = this.#offsets;
+    const lengths = this.#lengths;
+    for (let column = 0; column < width; column += 1) {
+      if (at + 4 > end) {
+        this.#rowReach = at + 4;
+        return false;
+      }
+      const length =
+        ((bytes[at] as number) << 24) |
+        ((bytes[at + 1] as number) << 16) |
+        ((bytes[at + 2] as number) << 8) |
+        (bytes[at + 3] as number);
+      at += 4;
+      offsets[index] = at;
+      lengths[index] = length;
+      index += 1;
+      if (length < -1 || length > MAX_FIELD_BYTES) {
+        throw new CopyFormatError(`a field has the impossible length ${length}`);
+      }
+      if (length > 0) at += length;
+      if (at > end) {
+        this.#rowReach = at;
+        return false;
+      }
+    }
+    this.#rowStart = at;
+    return true;
+  }
+
+  #growPositions(): void {
+    const size = this.#offsets.length * 2 || this.#columns.length;
+    const offsets = new Int32Array(size);
+    const lengths = new Int32Array(size);
+    offsets.set(this.#offsets);
+    lengths.set(this.#lengths);
+    this.#offsets = offsets;
+    this.#lengths = lengths;
+  }
+}

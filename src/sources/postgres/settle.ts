@@ -1,0 +1,91 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type pg from 'pg';
+import { query } from './connection.ts';
+
+/**
+ * The advisory lock that each of our own transactions holds, shared, so that settling tells them
+ * from those of writers: they only read, and may last long. The two keys spell `slce` `xprt`.
+ */
+const MARKER = [0x736c6365, 0x78707274] as const;
+
+export const markOwnTransaction = `SELECT pg_advisory_xact_lock_shared(${MARKER.join(', ')})`;
+
+/**
+ * Transactions that may yet write rows into this database. Every transaction holds a lock on its
+ * virtual id from its start, also before it has written anything. `pg_locks` names neither database
+ * nor kind of process; `pg_stat_activity` shows both to any role. Left out: other databases, and
+ * processes without a user (autovacuum), which write no rows. A process that is not in the view yet counts.
+ */
+const LIVE_TRANSACTIONS = `
+  WITH held AS MATERIALIZED (
+    SELECT locktype, virtualtransaction, pid, classid, objid, objsubid
+      FROM pg_locks
+     WHERE granted AND locktype IN ('virtualxid', 'advisory')
+  )
+  SELECT held.virtualtransaction AS id
+    FROM held LEFT JOIN pg_stat_activity AS activity USING (pid)
+   WHERE held.locktype = 'virtualxid'
+     AND held.pid <> pg_backend_pid()
+     AND (activity.pid IS NULL
+          OR (activity.usesysid IS NOT NULL
+              AND coalesce(activity.datid, 0) IN
+                  (0, (SELECT oid FROM pg_database WHERE datname = current_database()))))
+     AND NOT EXISTS (
+       SELECT FROM held AS marker
+        WHERE marker.locktype = 'advisory' AND marker.pid = held.pid
+          AND (marker.classid, marker.objid, marker.objsubid) = (${MARKER[0]}, ${MARKER[1]}, 2))`;
+
+const PREPARED_TRANSACTIONS =
+  'SELECT transaction::text AS id FROM pg_prepared_xacts WHERE database = current_database()';
+
+export interface SettleTimes {
+  readonly timeoutMs: number;
+  readonly pollMs: number;
+}
+
+/**
+ * Waits until every transaction that was alive when it was called has ended, as CREATE INDEX
+ * CONCURRENTLY does (guarantees.md, "Rows that commit late"). Rows that carry `now()` of an earlier
+ * moment are visible to every snapshot taken afterwards.
+ * @returns false where the bound was hit, or where the server is a standby: it does not see the
+ *   transactions of its primary, so nothing is proven.
+ */
+export async function settleTransactions(
+  client: pg.Client,
+  times: SettleTimes,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const deadline = performance.now() + times.timeoutMs;
+  const standby = await query<{ yes: boolean }>(
+    client,
+    'SELECT pg_is_in_recovery() AS yes',
+    signal,
+  );
+  if (standby[0]?.yes !== false) return false;
+  // `now()` is taken a moment before the virtual id is locked. One poll's time covers a transaction
+  // that stood between the two when the interval ended.
+  await delay(times.pollMs, undefined, { signal });
+  const ended = (sql: string) => waitForEnd(client, sql, deadline, times.pollMs, signal);
+  // In this order: a transaction becomes a prepared one before its virtual id goes.
+  return (await ended(LIVE_TRANSACTIONS)) && (await ended(PREPARED_TRANSACTIONS));
+}
+
+/** Waits until none of the ids that `sql` lists at first is listed any more. */
+async function waitForEnd(
+  client: pg.Client,
+  sql: string,
+  deadline: number,
+  pollMs: number,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const list = async () => (await query<{ id: string }>(client, sql, signal)).map(({ id }) => id);
+  let pending = await list();
+  while (pending.length > 0) {
+    const leftMs = deadline - performance.now();
+    if (leftMs <= 0) return false;
+    await delay(Math.min(pollMs, leftMs), undefined, { signal });
+    const live = new Set(await list());
+    pending = pending.filter((id) => live.has(id));
+  }
+  return true;
+}

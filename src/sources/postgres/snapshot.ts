@@ -1,0 +1,198 @@
+import type pg from 'pg';
+import { SluiceError } from '../../domain/errors.ts';
+import type { RowBlock } from '../../domain/row-block.ts';
+import type { DataInterval, Instant } from '../../domain/time.ts';
+import type { Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import {
+  type ConnectionOptions,
+  closeConnection,
+  connect,
+  describeColumns,
+  destroyConnection,
+  query,
+  withAbort,
+} from './connection.ts';
+import { CopyReader } from './copy-reader.ts';
+import { toSourceError } from './errors.ts';
+import type { PlanSelect, SelectPlan } from './plan.ts';
+import { RowBlockBuilder } from './row-blocks.ts';
+import { markOwnTransaction } from './settle.ts';
+
+export interface SnapshotOptions extends ConnectionOptions {
+  readonly statementTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  readonly sliceMs: number;
+  readonly blockBytes: number;
+}
+
+/** Opens the transaction, describes and counts. Throws SluiceError. */
+export async function openSnapshot(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  signal: AbortSignal,
+): Promise<SourceSnapshot> {
+  const client = await begin(options, null, signal);
+  try {
+    const [id] = await query<{ exported: string; snapshot: string }>(
+      client,
+      'SELECT pg_export_snapshot() AS exported, pg_current_snapshot()::text AS snapshot',
+      signal,
+    );
+    if (!id) throw new SluiceError('source.unavailable', 'the server gave no snapshot');
+    const select = await plan(request, (sql) => describeColumns(client, sql, signal));
+    const totalCount = await count(client, select, request.interval, signal);
+    return new PostgresSnapshot({ options, client, select, totalCount, ...id }, request.interval);
+  } catch (error) {
+    destroyConnection(client);
+    throw toSourceError(error);
+  }
+}
+
+interface Opened {
+  readonly options: SnapshotOptions;
+  readonly client: pg.Client;
+  readonly select: SelectPlan;
+  readonly totalCount: number;
+  readonly exported: string;
+  readonly snapshot: string;
+}
+
+/** Holds the transaction. Reads side by side get connections of their own that share its snapshot. */
+class PostgresSnapshot implements SourceSnapshot {
+  readonly columns;
+  readonly totalCount: number;
+  readonly snapshot: string;
+  readonly slices: readonly Slice[];
+  readonly #opened: Opened;
+  readonly #interval: DataInterval;
+  readonly #idle: pg.Client[];
+  readonly #clients: Set<pg.Client>;
+
+  constructor(opened: Opened, interval: DataInterval) {
+    this.columns = opened.select.columns;
+    this.totalCount = opened.totalCount;
+    this.snapshot = opened.snapshot;
+    this.slices = sliceInterval(interval, opened.options.sliceMs);
+    this.#opened = opened;
+    this.#interval = interval;
+    this.#idle = [opened.client];
+    this.#clients = new Set(this.#idle);
+  }
+
+  async countUntil(end: Instant): Promise<number> {
+    const { start } = this.#interval;
+    const last = this.slices.findLast((slice) => slice.end <= end);
+    if (!last) return 0;
+    if (last === this.slices.at(-1)) return this.totalCount;
+    const signal = new AbortController().signal;
+    const client = await this.#acquire(signal);
+    const rows = await count(client, this.#opened.select, { start, end: last.end }, signal);
+    this.#idle.push(client);
+    return rows;
+  }
+
+  async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
+    const { options, select } = this.#opened;
+    const client = await this.#acquire(signal);
+    const builder = new RowBlockBuilder(select.columns, options.blockBytes);
+    const reader = new CopyReader(select.copySql(slice), builder);
+    let whole = false;
+    try {
+      client.query(reader);
+      for (;;) {
+        const block = await withAbort(client, signal, () => reader.next());
+        if (!block) break;
+        yield block;
+      }
+      whole = true;
+    } finally {
+      // A slice left half read holds a statement that is still running: its connection is lost.
+      if (whole) this.#idle.push(client);
+      else this.#drop(client);
+    }
+  }
+
+  async close(): Promise<void> {
+    const clients = [...this.#clients];
+    this.#clients.clear();
+    this.#idle.length = 0;
+    await Promise.all(clients.map(closeConnection));
+  }
+
+  async #acquire(signal: AbortSignal): Promise<pg.Client> {
+    const idle = this.#idle.pop();
+    if (idle) return idle;
+    const client = await begin(this.#opened.options, this.#opened.exported, signal);
+    this.#clients.add(client);
+    return client;
+  }
+
+  #drop(client: pg.Client): void {
+    this.#clients.delete(client);
+    destroyConnection(client);
+  }
+}
+
+/** A connection inside a transaction with a snapshot of its own, or with an exported one. */
+async function begin(
+  options: SnapshotOptions,
+  exported: string | null,
+  signal: AbortSignal,
+): Promise<pg.Client> {
+  const client = await connect(options, signal);
+  const statements = [
+    'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY',
+    ...(exported === null ? [] : [`SET TRANSACTION SNAPSHOT '${exported}'`]),
+    markOwnTransaction,
+    ...sessionSettings(options).map(([name, value]) => `SET LOCAL ${name} = '${value}'`),
+  ];
+  try {
+    await query(client, statements.join('; '), signal);
+    return client;
+  } catch (error) {
+    destroyConnection(client);
+    throw error;
+  }
+}
+
+function sessionSettings(
+  options: SnapshotOptions,
+): readonly (readonly [string, string | number])[] {
+  return [
+    ['statement_timeout', options.statementTimeoutMs],
+    ['idle_in_transaction_session_timeout', options.idleTimeoutMs],
+    // What to_json prints must not depend on the role's or the database's settings.
+    ['timezone', 'UTC'],
+    ['client_encoding', 'UTF8'],
+    ['extra_float_digits', 1],
+    ['intervalstyle', 'iso_8601'],
+    ['bytea_output', 'hex'],
+    // A slice is read by its index in its order; other plans hold the rows back to sort them all.
+    // These only weigh the choice: without an index the server still finds another way.
+    ['synchronize_seqscans', 'off'],
+    ['enable_seqscan', 'off'],
+    ['enable_bitmapscan', 'off'],
+    ['max_parallel_workers_per_gather', 0],
+    ['jit', 'off'],
+  ];
+}
+
+async function count(
+  client: pg.Client,
+  select: SelectPlan,
+  range: DataInterval,
+  signal: AbortSignal,
+): Promise<number> {
+  const [row] = await query<Record<string, string>>(client, select.countSql(range), signal);
+  return Number(Object.values(row ?? {})[0]);
+}
+
+/** Tiles the interval from its start; the last slice may be shorter. */
+export function sliceInterval(interval: DataInterval, sliceMs: number): readonly Slice[] {
+  const slices: Slice[] = [];
+  for (let start = interval.start; start < interval.end; start += sliceMs) {
+    slices.push({ start, end: Math.min(start + sliceMs, interval.end) });
+  }
+  return slices;
+}

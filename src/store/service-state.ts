@@ -1,0 +1,23 @@
+import type { Sql } from './database.ts';
+
+/** The service at a glance, for dashboards. */
+export interface ServiceState {
+  readonly tickLagSeconds: number;
+  readonly waitingLive: number;
+  readonly waitingBackfill: number;
+  readonly running: number;
+  readonly capacity: number;
+}
+
+export async function readServiceState(sql: Sql): Promise<ServiceState> {
+  const [row] = await sql.query<ServiceState>(
+    `select coalesce((select greatest(extract(epoch from now() - min(next_tick_at)), 0)
+                        from batch_exports where deleted_at is null), 0)::float8 as "tickLagSeconds",
+            (select count(*)::int from outbox where available_at <= now() and backfill_id is null) as "waitingLive",
+            (select count(*)::int from outbox where available_at <= now() and backfill_id is not null) as "waitingBackfill",
+            (select count(*)::int from runs where status = 'Running' and lease_expires_at > now()) as running,
+            (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as capacity`,
+  );
+  if (!row) throw new Error('no row');
+  return row;
+}

@@ -1,0 +1,226 @@
+import type { Destination, DestinationOwner } from '../destinations/destination.ts';
+import { SluiceError, toSluiceError } from '../domain/errors.ts';
+import { renderKeyTemplate } from '../domain/key-template.ts';
+import { floorInstant } from '../domain/time.ts';
+import { exportInterval } from '../pipeline/export-interval.ts';
+import type {
+  CommitIntent,
+  Encoding,
+  IntervalJob,
+  IntervalResult,
+  RunPorts,
+} from '../pipeline/interval-job.ts';
+import type { Source } from '../sources/source.ts';
+import { beginCommit, type ClaimedRun, claimRun } from '../store/leases.ts';
+import { findReceipt } from '../store/receipts.ts';
+import { recordProgress } from '../store/runs.ts';
+import { forgetUpload, listUploads, recordUpload, recordUploadParts } from '../store/uploads.ts';
+import type { Context } from '../use-cases/context.ts';
+import {
+  quarantineRun,
+  recordCompletion,
+  recordFault,
+  releaseRun,
+} from '../use-cases/finish-run.ts';
+import type { LeaseKeeper } from './lease-keeper.ts';
+import { RunLog } from './run-log.ts';
+
+/** The plug-ins, as the composition root joined them. */
+export interface Plugins {
+  openDestination(
+    type: string,
+    config: Record<string, unknown>,
+    owner: DestinationOwner,
+  ): Destination;
+  /** @throws SluiceError `source.unknown_model` */
+  sourceOf(model: string): Source;
+  encodingOf(config: Readonly<Record<string, unknown>>): Encoding;
+}
+
+export interface ExecutorOptions {
+  readonly context: Context;
+  readonly plugins: Plugins;
+  readonly leases: LeaseKeeper;
+  /** Names this worker in the lease. */
+  readonly workerId: string;
+  readonly onError: (error: unknown, run: ClaimedRun) => void;
+  readonly onSweepError: (error: unknown) => void;
+}
+
+/** How an attempt ended. `skipped`: there was nothing to claim. */
+export type AttemptEnd = 'completed' | 'failed' | 'released' | 'lost' | 'skipped';
+
+/**
+ * Executes one attempt of a run: claim, export, record. A run that is done, held by another worker
+ * or gone is passed over, so the same job may be delivered any number of times.
+ *
+ * @returns how it ended, with the run that was claimed
+ */
+export async function executeRun(
+  options: ExecutorOptions,
+  runId: string,
+): Promise<{ readonly end: AttemptEnd; readonly run: ClaimedRun | null }> {
+  const { context, leases, workerId } = options;
+  const { policy } = context;
+  const run = await context.db.transaction((tx) => claimRun(tx, runId, workerId, policy.leaseMs));
+  if (!run) return { end: 'skipped', run };
+  if (run.crashes >= policy.maxCrashes) {
+    await quarantineRun(context, run);
+    return { end: 'failed', run };
+  }
+  const signal = leases.keep(run);
+  const log = new RunLog(context.db, run, (error) => options.onError(error, run));
+  try {
+    log.add(
+      'INFO',
+      `Attempt ${run.attempt} started for ${run.intervalStart} to ${run.intervalEnd}.`,
+    );
+    const result = await attempt(options, run, log, signal);
+    const recorded = await record(context, run, result);
+    return { end: recorded ? 'completed' : 'lost', run };
+  } catch (thrown) {
+    // A signal that was aborted says more than what broke because of it.
+    const error = toSluiceError(signal.aborted ? signal.reason : thrown);
+    return { end: await conclude(options, run, error), run };
+  } finally {
+    leases.release(run);
+    await log.flush();
+  }
+}
+
+async function attempt(
+  options: ExecutorOptions,
+  run: ClaimedRun,
+  log: RunLog,
+  signal: AbortSignal,
+): Promise<IntervalResult> {
+  const { context, plugins } = options;
+  const { type, config, secrets } = run.destination;
+  const opened = secrets ? context.secrets.open(secrets, run.exportId) : {};
+  const owner = { externalId: run.externalId };
+  const destination = plugins.openDestination(type, { ...config, ...opened }, owner);
+  try {
+    const job = await makeJob(options, run);
+    const source = plugins.sourceOf(run.model);
+    return await exportInterval(job, source, destination, portsOf(options, run, log), signal);
+  } finally {
+    await destination.close();
+  }
+}
+
+async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<IntervalJob> {
+  const { db } = options.context;
+  const { config } = run.destination;
+  const interval = { start: floorInstant(run.intervalStart), end: floorInstant(run.intervalEnd) };
+  const receipt = await findReceipt(db, run.exportId, run.intervalStart, run.intervalEnd);
+  const maxFileMib = numberOr(config.max_file_size_mb, 0);
+  return {
+    exportId: run.exportId,
+    runId: run.runId,
+    attempt: run.attempt,
+    interval,
+    request: {
+      model: run.model,
+      teamId: run.teamId,
+      interval,
+      dslQuery: run.dslQuery,
+      includeEvents: listOr(config.include_events, null),
+      excludeEvents: listOr(config.exclude_events, null),
+    },
+    prefix: renderKeyTemplate(String(config.prefix ?? ''), {
+      interval,
+      table: run.model,
+      batchExportId: run.exportId,
+    }),
+    encoding: options.plugins.encodingOf(config),
+    maxFileBytes: maxFileMib > 0 ? maxFileMib * 1024 * 1024 : null,
+    writesManifest: config.manifest !== false,
+    inForce: receipt && {
+      manifestEtag: receipt.manifestEtag,
+      fileKeys: receipt.files.map((file) => file.key),
+    },
+    intent: run.commitIntent as CommitIntent | null,
+    leftovers: await listUploads(db, run.runId),
+  };
+}
+
+function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPorts {
+  const { db, policy } = options.context;
+  const lost = () => new SluiceError('run.lease_lost');
+  return {
+    journal: {
+      async started(upload) {
+        if (!(await recordUpload(db, run, upload))) throw lost();
+      },
+      progressed: (upload) => recordUploadParts(db, run, upload),
+      ended: (upload) => forgetUpload(db, run.runId, upload),
+    },
+    async progressed({ totalRows, rows, bytes, files }) {
+      const progress = {
+        recordsTotalCount: totalRows,
+        recordsCompleted: rows,
+        bytesExported: bytes,
+        files,
+        cursor: null,
+      };
+      if (!(await recordProgress(db, run, progress))) throw lost();
+    },
+    async confirmCommit(intent) {
+      if (!(await beginCommit(db, run, policy.leaseMs, intent))) throw lost();
+    },
+    log: (level, message) => log.add(level, message),
+  };
+}
+
+function record(context: Context, run: ClaimedRun, result: IntervalResult): Promise<boolean> {
+  return recordCompletion(
+    context,
+    run,
+    {
+      recordsTotalCount: result.totalRows,
+      recordsCompleted: result.rows,
+      recordsDropped: 0,
+      recordsRejected: result.rejectedRows,
+      bytesExported: result.bytes,
+      files: result.files.length,
+      cursor: null,
+      snapshot: result.snapshot,
+      settled: result.settled,
+    },
+    {
+      exportId: run.exportId,
+      intervalStart: run.intervalStart,
+      intervalEnd: run.intervalEnd,
+      runId: run.runId,
+      manifestKey: result.manifestKey,
+      manifestEtag: result.manifestEtag,
+      files: result.files,
+      rows: result.rows,
+      bytes: result.bytes,
+    },
+  );
+}
+
+async function conclude(
+  options: ExecutorOptions,
+  run: ClaimedRun,
+  error: SluiceError,
+): Promise<AttemptEnd> {
+  const { context } = options;
+  if (error.code === 'run.lease_lost' || error.code === 'run.cancelled') return 'lost';
+  if (error.code === 'run.released') {
+    await releaseRun(context, run);
+    return 'released';
+  }
+  options.onError(error, run);
+  await recordFault(context, run, error, Math.random());
+  return 'failed';
+}
+
+function numberOr(value: unknown, otherwise: number): number {
+  return typeof value === 'number' ? value : otherwise;
+}
+
+function listOr(value: unknown, otherwise: null): readonly string[] | null {
+  return Array.isArray(value) && value.length > 0 ? value.map(String) : otherwise;
+}

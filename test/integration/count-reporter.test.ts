@@ -1,0 +1,51 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { projectRoot, startProcess } from '../support/processes.ts';
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'sluice-reporter-'));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** Runs test files with the reporter and gives the exit code and the last line of the output. */
+async function runTests(
+  name: string,
+  files: Readonly<Record<string, string>>,
+): Promise<{ code: number | null; lastLine: string | undefined }> {
+  const root = path.join(folder, name);
+  await mkdir(root);
+  for (const [file, text] of Object.entries(files)) await writeFile(path.join(root, file), text);
+  const run = startProcess(process.execPath, [
+    path.join(projectRoot, 'node_modules/vitest/vitest.mjs'),
+    ...['run', '--root', root, '--globals', '--reporter', 'default', '--reporter'],
+    path.join(projectRoot, 'test/support/count-reporter.ts'),
+  ]);
+  const { code } = await run.waitForExit();
+  return { code, lastLine: run.output().trimEnd().split('\n').at(-1) };
+}
+
+it('counts what passed, and says nothing of skipped tests where there are none', async () => {
+  const run = await runTests('good', { 'a.test.js': 'it("a", () => {}); it("b", () => {});' });
+  expect(run).toEqual({ code: 0, lastLine: '2 passed, 0 failed' });
+});
+
+it('counts a file that does not load, a hook that fails and an error outside of tests as failed', async () => {
+  const run = await runTests('bad', {
+    'mixed.test.js':
+      'it("a", () => {}); it("b", () => { throw new Error("b"); }); it.skip("c", () => {}); it.todo("d");',
+    'unloadable.test.js': 'import "./not-there.js"; it("e", () => {});',
+    'hook.test.js':
+      'describe("f", () => { beforeAll(() => { throw new Error("f"); }); it("g", () => {}); });',
+    'outside.test.js':
+      'it("h", () => { setTimeout(() => { throw new Error("h"); }); return new Promise((done) => setTimeout(done, 20)); });',
+  });
+  expect(run).toEqual({ code: 1, lastLine: '2 passed, 4 failed, 3 skipped' });
+});
+
+it('does not call a run without tests a success', async () => {
+  const run = await runTests('none', {});
+  expect(run).toEqual({ code: 1, lastLine: '0 passed, 1 failed' });
+});

@@ -1,0 +1,265 @@
+import {
+  chmod,
+  cp,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
+import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Client } from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findBinaries, locatePackage } from '../../src/main/embedded/binaries.ts';
+import { chooseIdentity } from '../../src/main/embedded/identity.ts';
+import {
+  type EmbeddedPostgres,
+  findEmbeddedPostgres,
+  startEmbeddedPostgres,
+} from '../../src/main/embedded/start.ts';
+import { projectRoot, startProcess, type TestProcess } from '../support/processes.ts';
+import { until } from '../support/until.ts';
+
+const settings = { fsync: 'off', shared_buffers: '16MB' };
+
+let dataDir: string;
+beforeAll(async () => {
+  dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-embedded-'));
+});
+afterAll(async () => {
+  if (await findEmbeddedPostgres(dataDir)) await (await start()).stop();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+const start = (): Promise<EmbeddedPostgres> => startEmbeddedPostgres({ dataDir, settings });
+const inData = (name: string): string => path.join(dataDir, 'postgres', 'data', name);
+
+/** A process that starts the server, says so, and waits to be killed. */
+function startLauncher(folder: string): TestProcess {
+  const module = path.join(projectRoot, 'dist/main/embedded/start.js');
+  const script = `
+    const { startEmbeddedPostgres } = await import(${JSON.stringify(module)});
+    const server = await startEmbeddedPostgres(${JSON.stringify({ dataDir: folder, settings })});
+    console.log('adopted ' + server.adopted);
+    setInterval(() => {}, 1000);`;
+  return startProcess(process.execPath, ['--input-type=module', '-e', script]);
+}
+
+async function query(url: string, text: string): Promise<Record<string, unknown>[]> {
+  const client = new Client({ connectionString: url });
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return (await client.query<Record<string, unknown>>(text)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+describe('the embedded PostgreSQL', () => {
+  it('starts in an empty folder, on loopback only, behind a password', async () => {
+    const server = await start();
+    expect(server.adopted).toBe(false);
+    const [row] = await query(
+      server.url,
+      `SELECT current_database() AS name, current_setting('listen_addresses') AS address,
+              current_setting('unix_socket_directories') AS sockets,
+              current_setting('server_encoding') AS encoding, current_setting('TimeZone') AS zone`,
+    );
+    expect(row).toEqual({
+      name: 'sluice',
+      address: '127.0.0.1',
+      sockets: '',
+      encoding: 'UTF8',
+      zone: 'UTC',
+    });
+    const wrong = new URL(server.url);
+    wrong.password = 'guess';
+    await expect(query(wrong.href, 'SELECT 1')).rejects.toThrow('password authentication failed');
+    expect((await stat(inData('sluice.json'))).mode & 0o777).toBe(0o600);
+    await server.stop();
+    expect(await findEmbeddedPostgres(dataDir)).toBeNull();
+  });
+
+  it('serves a second start in the same folder, until the last user stops', async () => {
+    const first = await start();
+    const second = await start();
+    expect([first.adopted, second.adopted]).toEqual([false, true]);
+    expect(second.url).toBe(first.url);
+    await query(first.url, 'CREATE TABLE kept AS SELECT 1 AS n');
+    await first.stop();
+    await first.stop();
+    expect(await findEmbeddedPostgres(dataDir)).toBe(second.url);
+    await second.stop();
+    expect(await findEmbeddedPostgres(dataDir)).toBeNull();
+  });
+
+  it('keeps its data and its port', async () => {
+    const before = Number(await readFile(path.join(dataDir, 'postgres', 'port'), 'utf8'));
+    const server = await start();
+    expect(server.port).toBe(before);
+    expect(await query(server.url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
+    await server.stop();
+  });
+
+  it('takes another port where the last one is taken', async () => {
+    const last = Number(await readFile(path.join(dataDir, 'postgres', 'port'), 'utf8'));
+    const occupant = await listen(last);
+    const server = await start();
+    expect(server.port).not.toBe(last);
+    expect(await query(server.url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
+    await server.stop();
+    occupant.close();
+  });
+
+  it('is adopted, and stopped in the end, after its launcher was killed', async () => {
+    const launcher = startLauncher(dataDir);
+    await launcher.waitForLine(/^adopted false/);
+    launcher.kill('SIGKILL');
+    await launcher.waitForExit();
+    const orphan = await findEmbeddedPostgres(dataDir);
+    const server = await start();
+    expect(server).toMatchObject({ adopted: true, url: orphan });
+    await server.stop();
+    expect(await findEmbeddedPostgres(dataDir)).toBeNull();
+  });
+
+  it('recovers after the server itself was killed', async () => {
+    const crashed = await start();
+    await query(crashed.url, 'INSERT INTO kept VALUES (2)');
+    process.kill(await readServerPid(), 'SIGKILL');
+    const server = await start();
+    expect(server.adopted).toBe(false);
+    expect(await query(server.url, 'SELECT n FROM kept ORDER BY n')).toEqual([{ n: 1 }, { n: 2 }]);
+    await server.stop();
+    await crashed.stop();
+  });
+
+  it('starts over a postmaster.pid whose number is now a foreign process', async () => {
+    // Not this process: PostgreSQL takes its own parent's number for an old one of its own.
+    const foreign = startProcess('sleep', ['60']);
+    const lines = [foreign.pid, dataDir, 0, 1, '', '127.0.0.1', '  1 1', 'ready   '];
+    await writeFile(inData('postmaster.pid'), `${lines.join('\n')}\n`);
+    const server = await start();
+    expect(await query(server.url, 'SELECT n FROM kept WHERE n = 1')).toEqual([{ n: 1 }]);
+    await server.stop();
+    foreign.kill('SIGKILL');
+  });
+
+  it('goes on for the other user although that one lost its connection for a moment', async () => {
+    const first = await start();
+    const second = await start();
+    const marks = () =>
+      query(
+        first.url,
+        `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted`,
+      );
+    const lost = (await marks()).map(({ pid }) => pid);
+    expect(lost).toHaveLength(2);
+    await query(first.url, `SELECT pg_terminate_backend(pid) FROM unnest('{${lost}}'::int[]) pid`);
+    const markedAnew = async () => {
+      const now = (await marks()).map(({ pid }) => pid);
+      return now.length === 2 && !now.some((pid) => lost.includes(pid));
+    };
+    await until(markedAnew, { message: 'both have marked the server anew' });
+    await first.stop();
+    expect(await findEmbeddedPostgres(dataDir)).toBe(second.url);
+    await second.stop();
+  });
+
+  it('is there for a start that meets the stop of the last user', async () => {
+    let server = await start();
+    for (let round = 0; round < 5; round++) {
+      const [, next] = await Promise.all([server.stop(), start()]);
+      expect(await query(next.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+      server = next;
+    }
+    await server.stop();
+  });
+
+  it('refuses data of another major version', async () => {
+    const version = await readFile(inData('PG_VERSION'), 'utf8');
+    await writeFile(inData('PG_VERSION'), '9\n');
+    await expect(start()).rejects.toThrow(/is of PostgreSQL 9, the embedded server is 18/);
+    await writeFile(inData('PG_VERSION'), version);
+  });
+});
+
+describe('a first start', () => {
+  let fresh: string;
+  beforeAll(async () => {
+    fresh = await mkdtemp(path.join(tmpdir(), 'sluice-embedded-'));
+  });
+  afterAll(() => rm(fresh, { recursive: true, force: true }));
+
+  it('that was killed in the middle is cleared and done anew, by two at once', async () => {
+    const launcher = startLauncher(fresh);
+    const folder = path.join(fresh, 'postgres');
+    const findUnfinished = async () =>
+      (await readdir(folder)).filter((name) => name.startsWith('init-'));
+    await until(async () => (await findUnfinished()).length, {
+      message: 'the data directory is being made',
+    });
+    launcher.kill('SIGKILL');
+    await launcher.waitForExit();
+    expect(await findEmbeddedPostgres(fresh)).toBeNull();
+
+    const servers = await Promise.all(
+      [1, 2].map(() => startEmbeddedPostgres({ dataDir: fresh, settings })),
+    );
+    expect(servers.map((server) => server.adopted).sort()).toEqual([false, true]);
+    expect(servers[0]?.url).toBe(servers[1]?.url);
+    expect(await findUnfinished()).toEqual([]);
+    await Promise.all(servers.map((server) => server.stop()));
+    expect(await findEmbeddedPostgres(fresh)).toBeNull();
+  });
+});
+
+describe("PostgreSQL's programs", () => {
+  it('are copied to where the server can run them, and a copy that others can write to is not run', async () => {
+    const top = await mkdtemp(path.join(tmpdir(), 'sluice-embedded-'));
+    await chmod(top, 0o755);
+    // Closed to another user, read-only for this one, and as npm unpacks it: without links.
+    const closed = path.join(top, 'closed');
+    const original = locatePackage();
+    const source = { native: path.join(closed, 'native'), version: original.version };
+    await mkdir(closed, { mode: 0o700 });
+    await cp(original.native, source.native, {
+      recursive: true,
+      filter: async (file) =>
+        !/\.a$|\/share$|\/lib\/postgresql$/.test(file) && !(await lstat(file)).isSymbolicLink(),
+    });
+    await chmod(path.join(source.native, 'lib'), 0o555);
+    const folder = path.join(top, 'open');
+    const identity = await chooseIdentity(folder);
+
+    const one = await findBinaries(identity, source, [folder]);
+    const other = await findBinaries(identity, source, [folder]);
+    const copy = path.join(folder, `postgres-${source.version}`);
+    expect(one).toEqual({ bin: path.join(copy, 'bin'), major: '18' });
+    expect(other).toEqual(one);
+    expect(await readdir(folder)).toEqual([path.basename(copy)]);
+
+    await chmod(copy, 0o777);
+    await expect(findBinaries(identity, source, [folder])).rejects.toThrow('Set DATABASE_URL');
+    await chmod(path.join(source.native, 'lib'), 0o755);
+    await rm(top, { recursive: true, force: true });
+  });
+});
+
+async function readServerPid(): Promise<number> {
+  return Number((await readFile(inData('postmaster.pid'), 'utf8')).split('\n')[0]);
+}
+
+function listen(port: number): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(port, '127.0.0.1', () => resolve(server));
+  });
+}

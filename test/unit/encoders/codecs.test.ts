@@ -1,0 +1,105 @@
+import { randomBytes } from 'node:crypto';
+import { brotliDecompressSync, crc32, gunzipSync } from 'node:zlib';
+import { decompress } from '@mongodb-js/zstd';
+import { describe, expect, it } from 'vitest';
+import {
+  openStreamCodec,
+  streamCompressions,
+} from '../../../src/encoders/codecs/open-stream-codec.ts';
+import { ParallelBlocks } from '../../../src/encoders/codecs/parallel-blocks.ts';
+import type { Compression } from '../../../src/encoders/encoder.ts';
+
+const unpack: Readonly<Record<string, (bytes: Buffer) => Promise<Buffer> | Buffer>> = {
+  null: (bytes) => bytes,
+  // Node's gunzip also takes several members; that there is one only is checked below.
+  gzip: (bytes) => gunzipSync(bytes),
+  brotli: (bytes) => brotliDecompressSync(bytes),
+  zstd: unpackFrames,
+};
+
+/** The package's own decompress stops after the first frame. */
+async function unpackFrames(bytes: Buffer): Promise<Buffer> {
+  const starts: number[] = [];
+  for (let at = bytes.indexOf(frameMagic); at >= 0; at = bytes.indexOf(frameMagic, at + 1)) {
+    starts.push(at);
+  }
+  const frames = starts.map((start, index) => bytes.subarray(start, starts[index + 1]));
+  return Buffer.concat(await Promise.all(frames.map((frame) => decompress(frame))));
+}
+const frameMagic = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
+
+async function compress(compression: Compression, chunks: readonly Buffer[]): Promise<Buffer> {
+  const codec = openStreamCodec(compression);
+  const parts: Uint8Array[] = [];
+  for (const chunk of chunks) parts.push(...(await codec.write(Buffer.from(chunk))));
+  parts.push(...(await codec.finish()));
+  expect(codec.heldBytes).toBe(0);
+  return Buffer.concat(parts);
+}
+
+/** Text-like bytes of several blocks: neither all alike nor incompressible. */
+const chunks = Array.from({ length: 7 }, (_, index) =>
+  Buffer.from(randomBytes(200_000 * index).toString('hex')),
+);
+
+describe.each(streamCompressions)('the codec of %s', (compression) => {
+  const restore = unpack[String(compression)] as (bytes: Buffer) => Promise<Buffer> | Buffer;
+
+  it('gives the bytes back in order, also where a chunk is larger than a block', async () => {
+    const packed = await compress(compression, chunks);
+    expect((await restore(packed)).equals(Buffer.concat(chunks))).toBe(true);
+  });
+
+  it('makes equal bytes of equal chunks', async () => {
+    const first = await compress(compression, chunks);
+    expect((await compress(compression, chunks)).equals(first)).toBe(true);
+  });
+
+  it('makes a valid file of nothing', async () => {
+    const packed = await compress(compression, []);
+    expect(packed.length > 0).toBe(compression !== null);
+    expect(await restore(packed)).toHaveLength(0);
+  });
+});
+
+describe('the codec of gzip', () => {
+  it('writes one member, without a time, that ends with checksum and size', async () => {
+    const packed = await compress('gzip', chunks);
+    const plain = Buffer.concat(chunks);
+    expect(packed.subarray(0, 10)).toEqual(Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]));
+    expect(packed.readUInt32LE(packed.length - 8)).toBe(crc32(plain));
+    expect(packed.readUInt32LE(packed.length - 4)).toBe(plain.length);
+  });
+});
+
+describe('ParallelBlocks', () => {
+  it('keeps the order where later blocks are done first, and holds at most four', async () => {
+    const running: (() => void)[] = [];
+    let most = 0;
+    const blocks = new ParallelBlocks(async (block) => {
+      await new Promise<void>((resolve) => {
+        running.push(resolve);
+        most = Math.max(most, running.length);
+        // The newest first, once four are on their way or none is left to come.
+        if (running.length === 4 || block[0] === 9)
+          for (const done of running.splice(0).reverse()) done();
+      });
+      return block;
+    });
+    const given: Uint8Array[] = [];
+    for (let index = 0; index < 10; index += 1) {
+      given.push(...(await blocks.write(Buffer.from([index]))));
+    }
+    given.push(...(await blocks.finish()));
+    expect(given.map(([first]) => first)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    expect(most).toBe(4);
+  });
+
+  it('reports a block that cannot be compressed when its turn comes', async () => {
+    const blocks = new ParallelBlocks(async () => {
+      throw new Error('out of memory');
+    });
+    await blocks.write(Buffer.from([1]));
+    await expect(blocks.finish()).rejects.toThrow('out of memory');
+  });
+});
