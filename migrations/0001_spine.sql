@@ -225,6 +225,12 @@ create table workers (
   heartbeat_at timestamptz not null default now()
 );
 
+-- Ids of the keys that secrets may be sealed with; a process that lacks one refuses to start.
+create table encryption_keys (
+  id text primary key,
+  registered_at timestamptz not null default now()
+);
+
 -- Down Migration
 
-drop table workers, log_entries, receipts, uploads, outbox, ticks, runs, backfills, batch_exports, api_keys, projects, organizations;
+drop table encryption_keys, workers, log_entries, receipts, uploads, outbox, ticks, runs, backfills, batch_exports, api_keys, projects, organizations;

@@ -33,6 +33,27 @@ export const settings = {
       'Keys that seal destination secrets, `id:base64 of 32 bytes`, comma separated; the first seals, all open. Without it a key is made and kept in SLUICE_DATA_DIR, which serves one machine only.',
     secret: true,
   }),
+  AUTO_MIGRATE: flag({
+    about: 'Bring our own tables up to date at every start; else `sluice migrate` does.',
+    default: true,
+  }),
+  WORKER_PORT: optionalText({
+    about: 'Port on which a worker answers /livez, /readyz and /metrics; none by default.',
+    matches: /^\d{1,5}$/,
+    mustBe: 'a port',
+  }),
+  RATE_LIMIT_PER_MINUTE: wholeNumber({
+    about: 'Requests of one API key a minute.',
+    default: 480,
+    min: 1,
+    max: 1_000_000,
+  }),
+  RATE_LIMIT_PER_HOUR: wholeNumber({
+    about: 'Requests of one API key an hour.',
+    default: 4_800,
+    min: 1,
+    max: 10_000_000,
+  }),
   LOG_LEVEL: choice({
     about: 'Least level of the process log.',
     default: 'info',
@@ -127,6 +148,21 @@ export const settings = {
     default: 8,
     min: 5,
     max: 512,
+  }),
+  UPLOAD_PARTS_IN_FLIGHT: wholeNumber({
+    about: 'Parts of one file that are sent at a time.',
+    default: 2,
+    min: 1,
+    max: 32,
+  }),
+  UPLOAD_MAX_PARTS: wholeNumber({
+    about: 'Most parts of one upload; parts grow so that any file fits.',
+    default: 10_000,
+    min: 2,
+    max: 10_000,
+  }),
+  STS_ENDPOINT: optionalText({
+    about: "Where roles are assumed; by default the region's own endpoint at AWS.",
   }),
   UPLOAD_STALL_SECONDS: wholeNumber({
     about: 'An upload that moves no byte for so long is broken off and tried again.',

@@ -162,11 +162,14 @@ describe('the embedded PostgreSQL', () => {
     const lost = (await marks()).map(({ pid }) => pid);
     expect(lost).toHaveLength(2);
     await query(first.url, `SELECT pg_terminate_backend(pid) FROM unnest('{${lost}}'::int[]) pid`);
-    const markedAnew = async () => {
-      const now = (await marks()).map(({ pid }) => pid);
-      return now.length === 2 && !now.some((pid) => lost.includes(pid));
-    };
-    await until(markedAnew, { message: 'both have marked the server anew' });
+    const message = 'both have marked the server anew';
+    await until(
+      async () => {
+        const now = (await marks()).map(({ pid }) => pid);
+        return now.length === 2 && !now.some((pid) => lost.includes(pid));
+      },
+      { message },
+    );
     await first.stop();
     expect(await findEmbeddedPostgres(dataDir)).toBe(second.url);
     await second.stop();

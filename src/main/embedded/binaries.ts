@@ -121,8 +121,9 @@ async function makeCopy(native: string, copy: string): Promise<void> {
       verbatimSymlinks: true,
       filter: (source) => !source.endsWith('.a') && path.basename(source) !== 'pkgconfig',
     });
-    await makeLinks(unfinished);
+    // The copy takes the modes over, so first of all it must become writable for us.
     await openToAll(unfinished);
+    await makeLinks(unfinished);
     await rename(unfinished, copy);
   } catch (error) {
     await rm(unfinished, { recursive: true, force: true });
@@ -131,7 +132,7 @@ async function makeCopy(native: string, copy: string): Promise<void> {
   }
 }
 
-/** A strict umask at install time must not lock the server's user out. */
+/** Neither a read-only original nor a strict umask at install time may shut us or the server's user out. */
 async function openToAll(folder: string): Promise<void> {
   const result = await runProgram('chmod', ['-R', 'u+w,a+rX', folder], {});
   if (result.code !== 0) throw new Error(`chmod failed: ${result.output}`);

@@ -1,0 +1,34 @@
+import type { Config } from '../config/config.ts';
+import { startEmbeddedPostgres } from './embedded/start.ts';
+
+/** Where our own tables are, and where the rows are that get exported. */
+export interface Databases {
+  readonly url: string;
+  readonly sourceUrl: string;
+  readonly embedded: boolean;
+  /** Stops what was started here. */
+  stop(): Promise<void>;
+}
+
+/** Uses DATABASE_URL, else starts the embedded PostgreSQL or joins the one that runs. */
+export async function openDatabases(
+  config: Config,
+  log: (message: string) => void,
+): Promise<Databases> {
+  if (config.DATABASE_URL !== null) {
+    const url = config.DATABASE_URL;
+    return {
+      url,
+      sourceUrl: config.SOURCE_DATABASE_URL ?? url,
+      embedded: false,
+      stop: async () => {},
+    };
+  }
+  const postgres = await startEmbeddedPostgres({ dataDir: config.SLUICE_DATA_DIR, log });
+  return {
+    url: postgres.url,
+    sourceUrl: config.SOURCE_DATABASE_URL ?? postgres.url,
+    embedded: true,
+    stop: () => postgres.stop(),
+  };
+}

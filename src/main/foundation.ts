@@ -1,0 +1,110 @@
+import type { Config } from '../config/config.ts';
+import { connectQueues, type QueueConnection } from '../queue/connection.ts';
+import { openProducer, type Producer } from '../queue/producer.ts';
+import { createSecretBox } from '../security/secret-box.ts';
+import { type Database, openDatabase, openQueuePool } from '../store/database.ts';
+import { registerEncryptionKeys } from '../store/encryption-keys.ts';
+import { ensureEventsTable } from '../store/events-table.ts';
+import { migrate } from '../store/migrate.ts';
+import { createLogger, type Logger } from '../telemetry/logger.ts';
+import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
+import type { Context, Doorbell } from '../use-cases/context.ts';
+import { type Databases, openDatabases } from './databases.ts';
+import { loadEncryptionKeys } from './encryption-keys.ts';
+import { policyOf } from './policy.ts';
+
+/** What the API and the worker both stand on. */
+export interface Foundation {
+  readonly config: Config;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly databases: Databases;
+  readonly db: Database;
+  readonly queues: QueueConnection;
+  readonly producer: Producer;
+  readonly context: Context;
+  /** Closes all of it, the embedded database last. */
+  close(): Promise<void>;
+}
+
+/** Opens databases and queues, brings their schemas up to date and joins them. */
+export async function openFoundation(config: Config, role: string): Promise<Foundation> {
+  const logger = createLogger(config.LOG_LEVEL, { role });
+  const databases = await openDatabases(config, (message) => logger.info(message));
+  const onError = (error: Error) => logger.warn({ err: error }, 'connection trouble');
+  try {
+    if (config.AUTO_MIGRATE) await prepareSchemas(databases, logger);
+    const keys = await loadEncryptionKeys(config);
+    const db = openDatabase({
+      connectionString: databases.url,
+      applicationName: `sluice-${role}`,
+      maxConnections: config.DATABASE_POOL_SIZE,
+      onError,
+    });
+    await registerEncryptionKeys(
+      db,
+      keys.map((key) => key.id),
+    );
+    const queuePool =
+      config.REDIS_URL === null
+        ? openQueuePool({
+            connectionString: databases.url,
+            applicationName: `sluice-${role}-queue`,
+            maxConnections: config.DATABASE_POOL_SIZE,
+            onError,
+          })
+        : null;
+    const queues = connectQueues(
+      queuePool
+        ? { kind: 'postgres', pool: queuePool }
+        : { kind: 'redis', url: config.REDIS_URL ?? '' },
+      onError,
+    );
+    await queues.prepare();
+    const producer = openProducer(queues, onError);
+    const context: Context = {
+      db,
+      policy: policyOf(config),
+      secrets: createSecretBox(keys),
+      doorbell: createDoorbell(producer, logger),
+    };
+    return {
+      config,
+      logger,
+      metrics: createMetrics(),
+      databases,
+      db,
+      queues,
+      producer,
+      context,
+      async close() {
+        await producer.close();
+        await queues.close();
+        await queuePool?.end();
+        await db.close();
+        await databases.stop();
+      },
+    };
+  } catch (error) {
+    await databases.stop();
+    throw error;
+  }
+}
+
+async function prepareSchemas(databases: Databases, logger: Logger): Promise<void> {
+  const done = await migrate(databases.url);
+  if (done.length > 0) logger.info({ migrations: done }, 'migrated');
+  if (databases.sourceUrl === databases.url) await ensureEventsTable(databases.sourceUrl);
+}
+
+/** Rings through the queue; what fails is covered by the next tick. */
+function createDoorbell(producer: Producer, logger: Logger): Doorbell {
+  const ring = (what: string, promise: Promise<void>) => {
+    promise.catch((error: unknown) => logger.debug({ err: error }, `${what}: the queue is away`));
+  };
+  return {
+    runsWaiting: () => ring('dispatch-runs', producer.add('dispatch-runs', {})),
+    backfillWaiting: (backfillId) =>
+      ring('advance-backfill', producer.add('advance-backfill', { backfillId })),
+  };
+}

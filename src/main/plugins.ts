@@ -1,0 +1,67 @@
+import type { Config } from '../config/config.ts';
+import type { DestinationContext } from '../destinations/destination.ts';
+import { findDestination } from '../destinations/index.ts';
+import { SluiceError } from '../domain/errors.ts';
+import type { Compression, FileFormat } from '../encoders/encoder.ts';
+import { encoderOf, fileExtension, openEncoder } from '../encoders/index.ts';
+import type { Encoding } from '../pipeline/interval-job.ts';
+import { createOutboundAgents } from '../security/outbound-filter.ts';
+import { createPostgresSource } from '../sources/index.ts';
+import type { Plugins } from '../worker/execute-run.ts';
+
+/** What destinations are given by this installation. */
+export function destinationContextOf(config: Config): DestinationContext {
+  return {
+    ...createOutboundAgents(config.ALLOWED_PRIVATE_ENDPOINTS),
+    allowAmbientCredentials: config.ALLOW_AMBIENT_CREDENTIALS,
+    stsEndpoint: config.STS_ENDPOINT,
+    fileDestinationRoot: config.FILE_DESTINATION_ROOT,
+    partBytes: config.UPLOAD_PART_MIB * 1024 * 1024,
+    partsInFlight: config.UPLOAD_PARTS_IN_FLIGHT,
+    maxParts: config.UPLOAD_MAX_PARTS,
+    connectTimeoutMs: 10_000,
+    stallTimeoutMs: config.UPLOAD_STALL_SECONDS * 1_000,
+    requestRetry: { maxAttempts: 6, baseMs: 200, capMs: 10_000 },
+  };
+}
+
+/** Joins sources, encoders and destinations for the worker. */
+export function joinPlugins(
+  config: Config,
+  sourceUrl: string,
+  context: DestinationContext,
+): Plugins {
+  const source = createPostgresSource({
+    connectionString: sourceUrl,
+    settleTimeoutMs: config.SETTLE_TIMEOUT_SECONDS * 1_000,
+  });
+  return {
+    openDestination(type, destinationConfig, owner) {
+      const definition = findDestination(type);
+      if (!definition) {
+        throw new SluiceError('destination.invalid_config', `there is no destination ${type}`);
+      }
+      return definition.open(destinationConfig, context, owner);
+    },
+    sourceOf(model) {
+      if (model !== 'events') throw new SluiceError('source.unknown_model', model);
+      return source;
+    },
+    encodingOf: (destinationConfig) =>
+      encodingOf(
+        (destinationConfig.file_format ?? 'JSONLines') as FileFormat,
+        (destinationConfig.compression ?? null) as Compression,
+      ),
+  };
+}
+
+function encodingOf(format: FileFormat, compression: Compression): Encoding {
+  return {
+    format,
+    compression,
+    extension: fileExtension(format, compression),
+    contentType: encoderOf(format).contentType,
+    contentEncoding: null,
+    open: (columns) => openEncoder({ format, compression, columns }),
+  };
+}

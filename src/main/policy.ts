@@ -1,0 +1,25 @@
+import type { Config } from '../config/config.ts';
+import type { Policy } from '../domain/policy.ts';
+import { defaultRetryPolicy } from '../domain/retry-policy.ts';
+
+/** The operator's decisions, from the names of the environment into the words of the domain. */
+export function policyOf(config: Config): Policy {
+  return {
+    minIntervalMinutes: config.MIN_INTERVAL_MINUTES,
+    maxJitterSeconds: config.MAX_JITTER_SECONDS,
+    leaseMs: config.LEASE_SECONDS * 1_000,
+    retry: {
+      ...defaultRetryPolicy,
+      maxAttempts: config.RETRY_MAX_ATTEMPTS,
+      baseMs: config.RETRY_BASE_SECONDS * 1_000,
+    },
+    maxRunsPerExport: config.MAX_RUNS_PER_EXPORT,
+    maxRunsPerTenant: config.MAX_RUNS_PER_TENANT,
+    backfillConcurrency: config.BACKFILL_CONCURRENCY,
+    maxCrashes: 3,
+    warnAfterFailures: 5,
+    pauseAfterFailures: 10,
+    logRetentionDays: config.LOG_RETENTION_DAYS,
+    retentionDays: config.RETENTION_DAYS,
+  };
+}

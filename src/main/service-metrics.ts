@@ -1,0 +1,20 @@
+import type { Database } from '../store/database.ts';
+import { readServiceState } from '../store/service-state.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+
+/** Fills the gauges of the whole service from Postgres whenever they are scraped. */
+export function watchService(metrics: Metrics, db: Database): void {
+  const { tickLagSeconds, waitingRuns, runningRuns, workerCapacity } = metrics.service;
+  // One gauge asks for all: prom-client collects them in the order of their registration.
+  Object.assign(tickLagSeconds, {
+    async collect() {
+      const state = await readServiceState(db).catch(() => null);
+      if (!state) return;
+      tickLagSeconds.set(state.tickLagSeconds);
+      waitingRuns.set({ kind: 'live' }, state.waitingLive);
+      waitingRuns.set({ kind: 'backfill' }, state.waitingBackfill);
+      runningRuns.set(state.running);
+      workerCapacity.set(state.capacity);
+    },
+  });
+}

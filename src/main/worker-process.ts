@@ -1,0 +1,75 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { openConsumer } from '../queue/consumer.ts';
+import { removeWorker, reportWorker } from '../store/workers.ts';
+import type { ExecutorOptions } from '../worker/execute-run.ts';
+import { createHandlers } from '../worker/handlers.ts';
+import { LeaseKeeper } from '../worker/lease-keeper.ts';
+import type { Foundation } from './foundation.ts';
+import { destinationContextOf, joinPlugins } from './plugins.ts';
+
+/** How often a worker says that it is up and makes sure of the recurring jobs. */
+const reportEveryMs = 3_000;
+
+export interface WorkerProcess {
+  /** Takes no more work, hands back what is in hand, and ends. */
+  close(): Promise<void>;
+}
+
+/** Takes jobs until it is closed. */
+export async function startWorker(foundation: Foundation): Promise<WorkerProcess> {
+  const { config, context, databases, db, logger, metrics, producer, queues } = foundation;
+  const workerId = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
+  const leases = new LeaseKeeper({
+    db,
+    leaseMs: context.policy.leaseMs,
+    onError: (error) => logger.warn({ err: error }, 'leases could not be renewed'),
+  });
+  const executor: ExecutorOptions = {
+    context,
+    plugins: joinPlugins(config, databases.sourceUrl, destinationContextOf(config)),
+    leases,
+    workerId,
+    onError: (error, run) => {
+      logger.warn({ err: error, run: run.runId, export: run.exportId }, 'an attempt failed');
+    },
+    onSweepError: (error) => logger.warn({ err: error }, 'an upload could not be collected'),
+  };
+  const handlers = createHandlers({
+    context,
+    producer,
+    executor,
+    onAttemptEnd: (end) => metrics.attempts.inc({ end }),
+  });
+
+  const report = async () => {
+    await reportWorker(db, workerId, config.WORKER_CONCURRENCY);
+    await producer.ensureRecurring();
+  };
+  const tryReport = () =>
+    report().catch((error: unknown) =>
+      logger.warn({ err: error }, 'the queue or Postgres is away'),
+    );
+  await tryReport();
+  const reporting = setInterval(() => void tryReport(), reportEveryMs);
+
+  const consumer = openConsumer(queues, handlers, {
+    runConcurrency: config.WORKER_CONCURRENCY,
+    onError: (error) => logger.warn({ err: error }, 'the queue is in trouble'),
+    onJobFailed: (job, error) => {
+      metrics.jobsFailed.inc({ job });
+      logger.warn({ err: error, job }, 'a job failed');
+    },
+  });
+  logger.info({ worker: workerId, concurrency: config.WORKER_CONCURRENCY }, 'worker started');
+
+  return {
+    async close() {
+      clearInterval(reporting);
+      leases.releaseAll();
+      await consumer.close();
+      leases.close();
+      await removeWorker(db, workerId).catch(() => {});
+    },
+  };
+}

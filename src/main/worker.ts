@@ -1,0 +1,8 @@
+import { runProcess } from './run-process.ts';
+import { startWorker } from './worker-process.ts';
+
+await runProcess('worker', async (foundation) => {
+  const worker = await startWorker(foundation);
+  process.stdout.write('ready worker\n');
+  return [worker];
+});

@@ -1,0 +1,38 @@
+import { Client } from 'pg';
+
+/** The table of the built-in `events` model. */
+export const eventsTableSql = `
+  create table if not exists events (
+    uuid uuid primary key,
+    team_id int,
+    event text,
+    distinct_id text,
+    properties jsonb,
+    person_id uuid,
+    person_properties jsonb,
+    elements_chain text,
+    timestamp timestamptz,
+    created_at timestamptz,
+    inserted_at timestamptz default now()
+  );
+  create index if not exists events_team_id_inserted_at on events (team_id, inserted_at);
+`;
+
+/**
+ * Makes the `events` table where it is missing; one that is there stays as it is. Safe from many
+ * processes at once.
+ */
+export async function ensureEventsTable(connectionString: string): Promise<void> {
+  const client = new Client({ connectionString, application_name: 'sluice-migrate' });
+  await client.connect();
+  try {
+    const { rows } = await client.query<{ there: boolean }>(
+      `select to_regclass('events') is not null as there`,
+    );
+    if (rows[0]?.there) return;
+    // Two processes that both found nothing: the second waits here.
+    await client.query(`begin; select pg_advisory_xact_lock(7140551092); ${eventsTableSql} commit`);
+  } finally {
+    await client.end();
+  }
+}
