@@ -1,17 +1,22 @@
 import fastify from 'fastify';
 import type { Api } from './api.ts';
 import { destinationRules } from './destination-rules.ts';
-import { organizationFamily, projectFamily } from './families.ts';
+import { type Family, organizationFamily, projectFamily } from './families.ts';
 import type { ApiOptions, Deps } from './options.ts';
 import { requireAccess, requireKeys } from './plugins/authentication.ts';
 import { answerErrors } from './plugins/errors.ts';
 import { takeJsonBodies } from './plugins/json-body.ts';
-import { refuseOtherMethods } from './plugins/methods.ts';
+import { noteMethods, refuseOtherMethods } from './plugins/methods.ts';
 import { describeApi } from './plugins/openapi.ts';
 import { sendHeaders } from './plugins/response-headers.ts';
 import { validateWithSchemas } from './plugins/schema-validation.ts';
+import { backfillRoutes } from './routes/backfills.ts';
 import { batchExportRoutes } from './routes/batch-exports.ts';
+import { logRoutes } from './routes/logs.ts';
+import { runRoutes } from './routes/runs.ts';
 import { fastifyOptions } from './server-options.ts';
+
+type Routes = (api: Api, deps: Deps, family: Family) => void;
 
 /** The HTTP interface, ready to listen or to be injected into. Fails where a schema is not valid. */
 export async function buildApi(options: ApiOptions): Promise<Api> {
@@ -28,14 +33,19 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   requireAccess(api, context.db);
   takeJsonBodies(api);
   validateWithSchemas(api);
+  const methods = noteMethods(api);
   await describeApi(api);
-  refuseOtherMethods(api);
 
   for (const family of [organizationFamily, projectFamily]) {
-    api.register(async (scope: Api) => batchExportRoutes(scope, deps, family), {
-      prefix: `${family.prefix}/batch_exports`,
-    });
+    const exports = `${family.prefix}/batch_exports`;
+    const add = (routes: Routes, prefix: string) =>
+      api.register(async (scope: Api) => routes(scope, deps, family), { prefix });
+    add(batchExportRoutes, exports);
+    add(backfillRoutes, exports);
+    add(runRoutes, `${exports}/:batch_export_id/runs`);
+    add(logRoutes, `${exports}/:batch_export_id`);
   }
+  api.register(async (scope: Api) => refuseOtherMethods(scope, methods));
   await api.ready();
   return api;
 }

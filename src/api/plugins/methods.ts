@@ -4,25 +4,28 @@ import { ApiError } from '../api-error.ts';
 
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE'] as const;
 
-/**
- * Every path answers every verb: OPTIONS with what it allows, the others that it does not know with
- * 405. Must be called before the routes are registered.
- */
-export function refuseOtherMethods(api: Api): void {
-  const known = new Map<string, Set<string>>();
+/** The methods of each path. */
+export type MethodTable = ReadonlyMap<string, ReadonlySet<string>>;
+
+/** Notes the methods of every route that is registered from here on. */
+export function noteMethods(api: Api): MethodTable {
+  const table = new Map<string, Set<string>>();
   api.addHook('onRoute', ({ url, method, config }) => {
     if (config && 'fallback' in config) return;
     const path = url.replace(/\/$/, '') || '/';
-    const allowed = known.get(path) ?? new Set<string>(['OPTIONS']);
-    for (const name of [method].flat()) {
-      allowed.add(name);
-      if (name === 'GET') allowed.add('HEAD');
-    }
-    known.set(path, allowed);
+    const allowed = table.get(path) ?? new Set<string>(['OPTIONS']);
+    for (const name of [method].flat()) allowed.add(name);
+    table.set(path, allowed);
   });
-  api.addHook('onReady', async () => {
-    for (const [url, allowed] of known) addFallback(api, url, allowed);
-  });
+  return table;
+}
+
+/**
+ * Every path answers every method: OPTIONS with what it allows, those that it does not know with
+ * 405. To be called behind all routes.
+ */
+export function refuseOtherMethods(api: Api, table: MethodTable): void {
+  for (const [url, allowed] of table) addFallback(api, url, allowed);
 }
 
 function addFallback(api: Api, url: string, allowed: ReadonlySet<string>): void {

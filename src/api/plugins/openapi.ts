@@ -1,13 +1,25 @@
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { Api } from '../api.ts';
+import { Backfill, BackfillPreview } from '../schemas/backfill.ts';
 import { BatchExport } from '../schemas/batch-export.ts';
 import { ErrorBody } from '../schemas/error.ts';
+import { BatchExportLog } from '../schemas/log.ts';
 import { BatchExportRun } from '../schemas/run.ts';
+
+/** Shapes that the document keeps once, by name. */
+const components = [
+  ErrorBody,
+  BatchExportRun,
+  BatchExport,
+  BatchExportLog,
+  Backfill,
+  BackfillPreview,
+];
 
 /** The OpenAPI 3.1 document at /api/openapi.json, and its pages at /api/docs. */
 export async function describeApi(api: Api): Promise<void> {
-  for (const schema of [ErrorBody, BatchExportRun, BatchExport]) api.addSchema(schema);
+  for (const schema of components) api.addSchema(schema);
   await api.register(swagger, {
     openapi: {
       openapi: '3.1.0',

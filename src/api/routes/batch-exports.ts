@@ -13,6 +13,7 @@ import type { Family } from '../families.ts';
 import { loadBatchExport } from '../load-batch-export.ts';
 import type { Deps } from '../options.ts';
 import { offsetEnvelope, pageOf } from '../plugins/paging.ts';
+import { describe, readExports, writeExports } from '../route-parts.ts';
 import { BatchExport, batchExportBodies, UnpauseBody } from '../schemas/batch-export.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/nullable.ts';
@@ -20,33 +21,21 @@ import { OffsetPageOf, PageQuery } from '../schemas/page.ts';
 import { teamFor } from '../team-for.ts';
 import { batchExportView, batchExportViews } from '../views/batch-export.ts';
 
-const read = { scope: 'batch_export:read' } as const;
-const write = { scope: 'batch_export:write' } as const;
-
 /** Create, list, retrieve, update and delete exports, and pause and unpause them. */
 export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
   const { context, rules } = deps;
   const { db } = context;
   const { Create, Patch, Put } = batchExportBodies(deps.destinations, deps.models);
   const onRequest = loadBatchExport(db, 'id');
-  const collection = Type.Object(family.params);
-  const one = Type.Object({
-    ...family.params,
-    id: Type.String({ format: 'uuid' }),
-  });
-  const about = (operation: string, summary: string) => ({
-    tags: [family.tag],
-    operationId: family.operation(operation),
-    summary,
-  });
+  const { about, params } = describe(family);
 
   api.get(
     '',
     {
-      config: read,
+      config: readExports,
       schema: {
         ...about('listBatchExports', 'List batch exports, newest first'),
-        params: collection,
+        params: params(),
         querystring: Type.Object(PageQuery),
         response: { 200: OffsetPageOf(BatchExport), ...errors() },
       },
@@ -62,10 +51,10 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
   api.post(
     '',
     {
-      config: write,
+      config: writeExports,
       schema: {
         ...about('createBatchExport', 'Create a batch export'),
-        params: collection,
+        params: params(),
         body: Create,
         response: { 201: Ref(BatchExport), ...postErrors() },
       },
@@ -83,11 +72,11 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
   api.get(
     '/:id',
     {
-      config: read,
+      config: readExports,
       onRequest,
       schema: {
         ...about('retrieveBatchExport', 'Retrieve a batch export'),
-        params: one,
+        params: params('id'),
         response: { 200: Ref(BatchExport), ...errors() },
       },
     },
@@ -101,11 +90,11 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
     api.route({
       method,
       url: '/:id',
-      config: write,
+      config: writeExports,
       onRequest,
       schema: {
         ...about(operation, summary),
-        params: one,
+        params: params('id'),
         body,
         response: { 200: Ref(BatchExport), ...bodyErrors() },
       },
@@ -123,11 +112,11 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
   api.delete(
     '/:id',
     {
-      config: write,
+      config: writeExports,
       onRequest,
       schema: {
         ...about('deleteBatchExport', 'Delete a batch export and cancel its live work'),
-        params: one,
+        params: params('id'),
         response: { 204: Type.Null({ description: 'Deleted.' }), ...errors() },
       },
     },
@@ -140,11 +129,11 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
   api.post(
     '/:id/pause',
     {
-      config: write,
+      config: writeExports,
       onRequest,
       schema: {
         ...about('pauseBatchExport', 'Pause a batch export; runs in flight finish'),
-        params: one,
+        params: params('id'),
         response: { 200: Ref(BatchExport), ...postErrors() },
       },
     },
@@ -157,11 +146,11 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
   api.post(
     '/:id/unpause',
     {
-      config: write,
+      config: writeExports,
       onRequest,
       schema: {
         ...about('unpauseBatchExport', 'Unpause a batch export'),
-        params: one,
+        params: params('id'),
         body: UnpauseBody,
         response: { 200: Ref(BatchExport), ...postErrors() },
       },

@@ -44,6 +44,8 @@ export const BatchExport = named(
       backfill_id: Type.Optional(
         Type.String({ format: 'uuid', description: 'Only where this request began a backfill.' }),
       ),
+      backfill_start_at: Type.Optional({ ...Time, description: 'Of the range in force.' }),
+      backfill_end_at: Type.Optional({ ...Time, description: 'Of the range in force.' }),
     },
     {
       description: 'A named, scheduled job that ships rows to a destination.',

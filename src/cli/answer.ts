@@ -1,0 +1,57 @@
+import type { Outcome } from '../use-cases/outcome.ts';
+import { type CliDeps, CliError } from './deps.ts';
+
+/**
+ * The value of an outcome.
+ *
+ * @throws CliError that says every problem of a refusal, one a line
+ */
+export function accept<T>(outcome: Outcome<T>): T {
+  if (outcome.ok) return outcome.value;
+  throw new CliError(outcome.problems.map(({ detail }) => detail).join('\n'));
+}
+
+/** One record: exact JSON on a line of its own, or a line a field for a person. */
+export function printRecord(
+  deps: CliDeps,
+  json: boolean | undefined,
+  record: Readonly<Record<string, unknown>>,
+): void {
+  if (json) {
+    deps.print(JSON.stringify(record));
+    return;
+  }
+  const width = Math.max(...Object.keys(record).map((name) => name.length));
+  for (const [name, value] of Object.entries(record)) {
+    deps.print(`${name.padEnd(width)}  ${show(value)}`);
+  }
+}
+
+/** Records of one shape: a JSON array, or a table. */
+export function printRecords(
+  deps: CliDeps,
+  json: boolean | undefined,
+  records: readonly Readonly<Record<string, unknown>>[],
+): void {
+  const [first] = records;
+  if (json || !first) {
+    deps.print(json ? JSON.stringify(records) : 'none');
+    return;
+  }
+  const names = Object.keys(first);
+  const rows = [names, ...records.map((record) => names.map((name) => show(record[name])))];
+  const widths = names.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  for (const row of rows) {
+    deps.print(
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    );
+  }
+}
+
+function show(value: unknown): string {
+  if (value === null || value === undefined) return '-';
+  return Array.isArray(value) ? value.join(',') : String(value);
+}

@@ -1,0 +1,46 @@
+import { InvalidArgumentError } from 'commander';
+import { parseTime } from '../domain/parse-time.ts';
+import type { Timestamp } from '../domain/time.ts';
+
+/** Readers of option values; each throws commander's error, which ends in exit code 2. */
+
+export function readUuid(text: string): string {
+  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) {
+    throw new InvalidArgumentError('It must be a UUID.');
+  }
+  return text.toLowerCase();
+}
+
+export function readProjectId(text: string): number {
+  const id = Number(text);
+  if (!/^\d+$/.test(text) || id < 1 || id > 2_147_483_647) {
+    throw new InvalidArgumentError('It must be the whole number that `projects create` gave.');
+  }
+  return id;
+}
+
+/** For an option that may be repeated. */
+export function collectProjectIds(text: string, ids: readonly number[] = []): number[] {
+  return [...ids, readProjectId(text)];
+}
+
+export function readList(text: string): string[] {
+  return text
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
+}
+
+export function readTime(text: string): Timestamp {
+  const parsed = parseTime(text);
+  if (!parsed) throw new InvalidArgumentError('It must be a time in ISO 8601.');
+  return parsed.timestamp;
+}
+
+export function readSeconds(text: string): number {
+  const seconds = Number(text);
+  if (!/^\d+$/.test(text) || seconds > 31_536_000) {
+    throw new InvalidArgumentError('It must be a whole number of seconds, at most a year.');
+  }
+  return seconds;
+}

@@ -1,0 +1,97 @@
+import type { Command } from 'commander';
+import type { Timestamp } from '../domain/time.ts';
+import { type ApiKey, listApiKeys } from '../store/api-keys.ts';
+import { type IssuedKey, issueKey } from '../use-cases/issue-key.ts';
+import { revokeKey, rotateKey } from '../use-cases/revoke-key.ts';
+import { accept, printRecord, printRecords } from './answer.ts';
+import { collectProjectIds, readList, readSeconds, readTime, readUuid } from './arguments.ts';
+import type { CliDeps } from './deps.ts';
+
+interface CreateOptions {
+  readonly organization: string;
+  readonly project?: number[];
+  readonly scopes: string[];
+  readonly expiresAt?: Timestamp;
+  readonly admin?: boolean;
+  readonly name: string;
+  readonly json?: boolean;
+}
+
+/** `sluice keys …` */
+export function register(program: Command, deps: CliDeps): void {
+  const keys = program.command('keys').description('API keys of an organization');
+
+  keys
+    .command('create')
+    .description('issue a key; it is shown once')
+    .requiredOption('--organization <id>', 'the organization it is for', readUuid)
+    .option('--project <id>', 'narrow it to a project; may be repeated', collectProjectIds)
+    .requiredOption('--scopes <list>', 'as batch_export:read,plugin:write, or *', readList)
+    .option('--expires-at <time>', 'when it ends, ISO 8601', readTime)
+    .option('--admin', 'it also opens the queue dashboard')
+    .requiredOption('--name <name>', 'what it is for')
+    .option('--json', 'exact JSON')
+    .action(async (options: CreateOptions) => {
+      const issued = await deps.withDatabase((db) =>
+        issueKey(db, {
+          organizationId: options.organization,
+          projectIds: options.project ?? null,
+          name: options.name,
+          scopes: options.scopes,
+          isAdmin: options.admin ?? false,
+          expiresAt: options.expiresAt ?? null,
+        }),
+      );
+      printRecord(deps, options.json, issuedView(accept(issued)));
+    });
+
+  keys
+    .command('list')
+    .description('list the keys of an organization, oldest first')
+    .requiredOption('--organization <id>', 'the organization', readUuid)
+    .option('--json', 'exact JSON')
+    .action(async ({ organization, json }: { organization: string; json?: boolean }) => {
+      const listed = await deps.withDatabase((db) => listApiKeys(db, organization));
+      printRecords(deps, json, listed.map(view));
+    });
+
+  keys
+    .command('revoke')
+    .description('end a key at once')
+    .argument('<id>', "the key's id", readUuid)
+    .option('--json', 'exact JSON')
+    .action(async (id: string, { json }: { json?: boolean }) => {
+      printRecord(deps, json, view(accept(await deps.withDatabase((db) => revokeKey(db, id)))));
+    });
+
+  keys
+    .command('rotate')
+    .description('issue a key with the same rights; the old one goes on for the overlap')
+    .argument('<id>', "the old key's id", readUuid)
+    .option('--overlap <seconds>', 'how long both are valid', readSeconds, 3_600)
+    .option('--json', 'exact JSON')
+    .action(async (id: string, { overlap, json }: { overlap: number; json?: boolean }) => {
+      const rotated = await deps.withDatabase((db) => rotateKey(db, id, overlap));
+      printRecord(deps, json, issuedView(accept(rotated)));
+    });
+}
+
+function issuedView({ apiKey, key }: IssuedKey) {
+  const { id, ...rest } = view(apiKey);
+  return { id, key, ...rest };
+}
+
+function view(key: ApiKey) {
+  return {
+    id: key.id,
+    name: key.name,
+    organization_id: key.organizationId,
+    project_ids: key.projectIds,
+    scopes: key.scopes,
+    admin: key.isAdmin,
+    created_at: key.createdAt,
+    expires_at: key.expiresAt,
+    revoked_at: key.revokedAt,
+    last_used_at: key.lastUsedAt,
+  };
+}

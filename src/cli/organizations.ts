@@ -1,0 +1,32 @@
+import type { Command } from 'commander';
+import { listOrganizations, type Organization } from '../store/organizations.ts';
+import { createOrganization } from '../use-cases/create-organization.ts';
+import { accept, printRecord, printRecords } from './answer.ts';
+import type { CliDeps } from './deps.ts';
+
+/** `sluice organizations …` */
+export function register(program: Command, deps: CliDeps): void {
+  const organizations = program.command('organizations').description('Organizations');
+
+  organizations
+    .command('create')
+    .description('create an organization')
+    .requiredOption('--name <name>', 'its name')
+    .option('--json', 'exact JSON')
+    .action(async ({ name, json }: { name: string; json?: boolean }) => {
+      const created = await deps.withDatabase((db) => createOrganization(db, name));
+      printRecord(deps, json, view(accept(created)));
+    });
+
+  organizations
+    .command('list')
+    .description('list the organizations, oldest first')
+    .option('--json', 'exact JSON')
+    .action(async ({ json }: { json?: boolean }) => {
+      printRecords(deps, json, (await deps.withDatabase(listOrganizations)).map(view));
+    });
+}
+
+function view({ id, name, createdAt }: Organization) {
+  return { id, name, created_at: createdAt };
+}

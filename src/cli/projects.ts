@@ -1,0 +1,48 @@
+import type { Command } from 'commander';
+import { listProjects, type Project } from '../store/projects.ts';
+import { createProject } from '../use-cases/create-project.ts';
+import { accept, printRecord, printRecords } from './answer.ts';
+import { readUuid } from './arguments.ts';
+import type { CliDeps } from './deps.ts';
+
+interface Options {
+  readonly organization: string;
+  readonly json?: boolean;
+}
+
+/** `sluice projects …` */
+export function register(program: Command, deps: CliDeps): void {
+  const projects = program.command('projects').description('Projects of an organization');
+
+  projects
+    .command('create')
+    .description('create a project; its id is the team_id of all it owns')
+    .requiredOption('--organization <id>', 'the organization that owns it', readUuid)
+    .requiredOption('--name <name>', 'its name')
+    .option('--json', 'exact JSON')
+    .action(async ({ organization, name, json }: Options & { name: string }) => {
+      const input = { organizationId: organization, name };
+      const created = await deps.withDatabase((db) => createProject(db, input));
+      printRecord(deps, json, view(accept(created)));
+    });
+
+  projects
+    .command('list')
+    .description('list the projects of an organization, oldest first')
+    .requiredOption('--organization <id>', 'the organization', readUuid)
+    .option('--json', 'exact JSON')
+    .action(async ({ organization, json }: Options) => {
+      const projects = await deps.withDatabase((db) => listProjects(db, organization));
+      printRecords(deps, json, projects.map(view));
+    });
+}
+
+function view({ id, organizationId, name, externalId, createdAt }: Project) {
+  return {
+    id,
+    organization_id: organizationId,
+    name,
+    external_id: externalId,
+    created_at: createdAt,
+  };
+}

@@ -1,0 +1,69 @@
+#!/usr/bin/env node
+import { Command, CommanderError } from 'commander';
+import { ConfigError, readConfig } from '../config/config.ts';
+import { findEmbeddedPostgres } from '../main/embedded/start.ts';
+import { openDatabase } from '../store/database.ts';
+import { isDatabaseUnavailable } from '../store/unavailable.ts';
+import { type CliDeps, CliError } from './deps.ts';
+import { register as registerKeys } from './keys.ts';
+import { register as registerOrganizations } from './organizations.ts';
+import { register as registerProjects } from './projects.ts';
+
+/** Exit codes: 0 done, 1 not done, 2 wrongly called. */
+const failed = 1;
+const misused = 2;
+
+const deps: CliDeps = {
+  async withDatabase(work) {
+    const db = openDatabase({
+      connectionString: await findDatabase(),
+      applicationName: 'sluice-cli',
+      maxConnections: 4,
+      onError: () => {},
+    });
+    try {
+      return await work(db);
+    } finally {
+      await db.close();
+    }
+  },
+  print: (line) => process.stdout.write(`${line}\n`),
+};
+
+/** DATABASE_URL, else the embedded database that is running. */
+async function findDatabase(): Promise<string> {
+  const { DATABASE_URL, SLUICE_DATA_DIR } = readConfig();
+  const url = DATABASE_URL ?? (await findEmbeddedPostgres(SLUICE_DATA_DIR));
+  if (url !== null) return url;
+  throw new CliError(
+    `No database: set DATABASE_URL, or start Sluice first (nothing runs in ${SLUICE_DATA_DIR}).`,
+  );
+}
+
+function explain(error: unknown): { code: number; message: string } {
+  // Commander has said what is wrong by itself.
+  if (error instanceof CommanderError) {
+    return { code: error.exitCode === 0 ? 0 : misused, message: '' };
+  }
+  if (error instanceof CliError || error instanceof ConfigError) {
+    return { code: failed, message: error.message };
+  }
+  const reason = error instanceof Error ? error.message || error.name : String(error);
+  const message = isDatabaseUnavailable(error) ? `The database is away: ${reason}` : reason;
+  return { code: failed, message };
+}
+
+const program = new Command('sluice')
+  .description('Ships rows out of PostgreSQL on a schedule: every row exactly once.')
+  .exitOverride();
+for (const register of [registerOrganizations, registerProjects, registerKeys]) {
+  register(program, deps);
+}
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  const { code, message } = explain(error);
+  if (message) process.stderr.write(`${message}\n`);
+  process.exitCode = code;
+}

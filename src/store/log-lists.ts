@@ -1,0 +1,102 @@
+import type { Timestamp } from '../domain/time.ts';
+import type { Sql } from './database.ts';
+import type { LogLevel } from './log-entries.ts';
+import type { OffsetPage, PageRequest } from './page.ts';
+import { Conditions, type TimeBound } from './time-bound.ts';
+
+export interface LogEntry {
+  readonly teamId: number;
+  readonly exportId: string;
+  readonly runId: string | null;
+  readonly timestamp: Timestamp;
+  readonly level: LogLevel;
+  readonly message: string;
+}
+
+export interface LogListRequest {
+  readonly exportId: string;
+  /** Null: the whole export's. */
+  readonly runId: string | null;
+  readonly levels: readonly LogLevel[] | null;
+  readonly after: TimeBound | null;
+  readonly before: TimeBound | null;
+  readonly search: string | null;
+}
+
+/** Newest first. The count is true; without a time or a search it is read from counters. */
+export async function listLogEntries(
+  sql: Sql,
+  request: LogListRequest,
+  page: PageRequest,
+): Promise<OffsetPage<LogEntry>> {
+  const [count, results] = await Promise.all([
+    countEntries(sql, request),
+    readPage(sql, request, page),
+  ]);
+  return { count, results };
+}
+
+function conditionsOf(request: LogListRequest): Conditions {
+  return new Conditions()
+    .add('l.export_id = ?', request.exportId)
+    .add('l.run_id = ?', request.runId)
+    .addBound('l.timestamp >=', request.after)
+    .addBound('l.timestamp <=', request.before)
+    .add(`l.message ilike '%' || ? || '%'`, request.search?.replace(/[\\%_]/g, '\\$&') ?? null);
+}
+
+/** The nil id counts the whole export. */
+const wholeExport = '00000000-0000-0000-0000-000000000000';
+
+async function countEntries(sql: Sql, request: LogListRequest): Promise<number> {
+  const { exportId, runId, levels, after, before, search } = request;
+  if (after === null && before === null && search === null) {
+    const [row] = await sql.query<{ count: number }>(
+      `select coalesce(sum(entries), 0)::bigint as count from log_counts
+        where export_id = $1 and run_id = $2 and ($3::text[] is null or level = any ($3))`,
+      [exportId, runId ?? wholeExport, levels],
+    );
+    return row?.count ?? 0;
+  }
+  const conditions = conditionsOf(request).add('l.level = any (?)', levels);
+  const [row] = await sql.query<{ count: number }>(
+    `select count(*) as count from log_entries l where ${conditions.sql}`,
+    conditions.values,
+  );
+  return row?.count ?? 0;
+}
+
+/** Rows are fetched for the page alone; what is passed over is walked in an index. */
+async function readPage(
+  sql: Sql,
+  request: LogListRequest,
+  { limit, offset }: PageRequest,
+): Promise<LogEntry[]> {
+  const conditions = conditionsOf(request);
+  const bounds = `limit ${conditions.parameter(limit)} offset ${conditions.parameter(offset)}`;
+  const ids =
+    request.levels === null
+      ? `select l.id from log_entries l where ${conditions.sql} order by l.id desc ${bounds}`
+      : idsByLevel(conditions, request.levels, limit + offset, bounds);
+  return sql.query<LogEntry>(
+    `with page as materialized (${ids})
+     select l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message
+       from page join log_entries l using (id) order by l.id desc`,
+    conditions.values,
+  );
+}
+
+/** An index gives each level in order; a page of several levels merges them. */
+function idsByLevel(
+  conditions: Conditions,
+  levels: readonly LogLevel[],
+  reach: number,
+  bounds: string,
+): string {
+  const wanted = conditions.parameter([...new Set(levels)]);
+  const most = conditions.parameter(reach);
+  return `select id from unnest(${wanted}::text[]) as wanted (level),
+    lateral (select l.id from log_entries l where ${conditions.sql} and l.level = wanted.level
+              order by l.id desc limit ${most}) as newest
+    order by id desc ${bounds}`;
+}
