@@ -138,7 +138,7 @@ describe('the statements on the server', () => {
     expect(await countOf(some)).toBe(20 + 6);
     const bytes = await copy(some);
     expect(bytes.subarray(0, 6).toString()).toBe('PGCOPY');
-    expect(bytes.toString('latin1').match(/"e\d"/g)).toHaveLength(26);
+    expect(bytes.toString('latin1').match(/e1|e0|e2/g)).toHaveLength(26);
   });
 
   test('a condition that fails on the rows of others never sees them', async () => {
