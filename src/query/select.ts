@@ -57,25 +57,30 @@ export function countSql(selection: Selection): string {
 }
 
 /**
- * Sends the rows of a selection in COPY's binary format, in a stable order: by the interval column,
- * then the keys.
+ * Sends the rows of a selection in COPY's binary format.
  *
  * @param columns one for each of `outputsOf`, in its order, as the server described them; those of
  *   type `as_json` are sent as the text of their JSON
+ * @param order `by_key`: by the interval column, then the keys, the same on every attempt; `any`: as
+ *   the plan gives them, without a sort
  */
 export function copySql(
   selection: Selection,
   columns: readonly Pick<Column, 'name' | 'type'>[],
+  order: 'by_key' | 'any',
 ): string {
   const { model, query, teamId } = selection;
   const outputs = outputsOf(model, query);
-  if (outputs.some(({ name }, index) => columns[index]?.name !== name)) {
+  if (
+    columns.length !== outputs.length ||
+    outputs.some(({ name }, index) => columns[index]?.name !== name)
+  ) {
     throw new Error('The described columns are not those of the query.');
   }
   const targets = outputs.map((output, index) =>
     columns[index]?.type === 'as_json' ? jsonTarget(output) : plainTarget(output),
   );
-  const select = printSelect(model, query, targets, rowFilter(selection), true);
+  const select = printSelect(model, query, targets, rowFilter(selection), order === 'by_key');
   return `COPY (${checkWall(select, model, teamId)}) TO STDOUT (FORMAT binary)`;
 }
 
