@@ -172,6 +172,20 @@ describe('the S3 server', () => {
     expect(server.requests[0]).toMatchObject({ status: 403, requestBytes: 0 });
   });
 
+  test('tells a client that waits for 100 Continue to go on', async () => {
+    const server = await start();
+    const answer = await sendRaw({
+      endpoint: server.endpoint,
+      method: 'PUT',
+      path: `/${Bucket}/patient`,
+      headers: { expect: '100-continue' },
+      body: 'sent after the word',
+      credentials,
+    });
+    expect(answer.status).toBe(200);
+    expect(server.objects(Bucket)[0]?.body().toString()).toBe('sent after the word');
+  });
+
   test('answers an error to a client that sends its whole body first', async () => {
     const server = await start();
     const wrong = connect(server, { ...credentials, secretAccessKey: 'wrong' });
