@@ -195,6 +195,23 @@ describe('the S3 server', () => {
     expect(await put()).toBe('403 SignatureDoesNotMatch');
   });
 
+  test('answers an error found in the middle of a body, and does not cut the connection', async () => {
+    const server = await start();
+    const answer = await sendRaw({
+      endpoint: server.endpoint,
+      method: 'PUT',
+      path: `/${Bucket}/spoilt`,
+      body: Buffer.alloc(6_000_000),
+      signedChunks: {
+        sizes: [1_000_000, 5_000_000],
+        spoil: (signature, chunk) => (chunk === 0 ? '0'.repeat(64) : signature),
+      },
+      credentials,
+    });
+    expect([answer.status, answer.code]).toEqual([403, 'SignatureDoesNotMatch']);
+    expect(server.requests[0]?.requestBytes).toBeLessThan(3_000_000);
+  });
+
   test('takes 128 MiB in a stream and stays quick for others meanwhile', async () => {
     const server = await start();
     const s3 = connect(server);
