@@ -130,7 +130,7 @@ export interface DestinationContext {
   /** Where roles are assumed; null for the region's own endpoint at AWS. */
   readonly stsEndpoint: string | null;
   readonly fileDestinationRoot: string | null;
-  /** Bytes of one part before growth, and parts in flight per file. */
+  /** Bytes of one part before growth (5 MiB at least, for S3), and parts in flight per file. */
   readonly partBytes: number;
   readonly partsInFlight: number;
   /** Parts of one file at most; 10,000 at S3. Part sizes grow so that any size fits. */

@@ -111,8 +111,8 @@ class S3Writer implements FileWriter {
   async write(bytes: Uint8Array): Promise<void> {
     if (this.#sealed) throw new SluiceError('internal.unexpected', 'write after complete');
     let rest = bytes;
-    do {
-      this.#throwFailure();
+    this.#throwFailure();
+    while (rest.length > 0) {
       this.#buffer ??= this.#takeBuffer();
       const taken = rest.subarray(0, this.#buffer.length - this.#filled);
       this.#buffer.set(taken, this.#filled);
@@ -120,7 +120,7 @@ class S3Writer implements FileWriter {
       this.#filled += taken.length;
       rest = rest.subarray(taken.length);
       if (this.#filled === this.#buffer.length) await this.#sendPart();
-    } while (rest.length > 0);
+    }
   }
 
   async complete(): Promise<{ readonly etag: string }> {
@@ -151,11 +151,6 @@ class S3Writer implements FileWriter {
   /** Hands the buffer over to the network; resolves when another part may be filled. */
   async #sendPart(): Promise<void> {
     const number = this.#nextNumber;
-    if (number > this.#limits.maxParts) {
-      const detail = `the file needs more than ${this.#limits.maxParts} parts; set max_file_size_mb`;
-      this.#fail(new SluiceError('destination.invalid_config', detail));
-      this.#throwFailure();
-    }
     const buffer = this.#buffer ?? Buffer.alloc(0);
     const sending = this.#upload(number, buffer, this.#filled, this.#crc32);
     this.#nextNumber = number + 1;
@@ -197,7 +192,13 @@ class S3Writer implements FileWriter {
     await this.#recorded;
   }
 
+  /** Never a part too many: the file would be cut there. */
   #takeBuffer(): Buffer {
+    if (this.#nextNumber > this.#limits.maxParts) {
+      const detail = `the file needs more than ${this.#limits.maxParts} parts; set max_file_size_mb`;
+      this.#fail(new SluiceError('destination.invalid_config', detail));
+      this.#throwFailure();
+    }
     const size = partSize(this.#nextNumber, this.#limits.partBytes, this.#limits.maxParts);
     const spare = this.#spare.pop();
     if (spare?.length === size) return spare;
