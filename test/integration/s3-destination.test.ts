@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createServer, Agent as HttpAgent } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { DestinationContext, UploadJournal } from '../../src/destinations/destination.ts';
 import { s3Definition } from '../../src/destinations/s3/definition.ts';
 import { SluiceError } from '../../src/domain/errors.ts';
@@ -461,6 +461,19 @@ describe('a connection to S3', () => {
     const file = destination.createFile(options('a'), recordingJournal().journal);
     expect(await codeOf(file)).toBe('destination.invalid_credentials');
     expect(server.requests).toHaveLength(1);
+  });
+
+  it('is made with the process’s own credentials only where they are lent', async () => {
+    vi.stubEnv('AWS_ACCESS_KEY_ID', credentials.accessKeyId);
+    vi.stubEnv('AWS_SECRET_ACCESS_KEY', credentials.secretAccessKey);
+    closers.push(() => vi.unstubAllEnvs());
+    const none = { aws_access_key_id: null, aws_secret_access_key: null };
+    const lent = { allowAmbientCredentials: true };
+    const started = await start({ config: none, context: lent });
+    expect(s3Definition.validate(started.config, started.context)).toEqual([]);
+    expect(s3Definition.validate(started.config, contextWith({}))).not.toEqual([]);
+    await upload(started, twoParts);
+    expect(started.server.objects('exports')).toHaveLength(1);
   });
 
   it('names the bucket in the host where it is told to', async () => {

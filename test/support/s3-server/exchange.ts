@@ -1,0 +1,275 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { authenticate } from './authentication.ts';
+import { readBody } from './body.ts';
+import type { Context, S3Response } from './context.ts';
+import { errorDocument, messageOf, S3Error } from './errors.ts';
+import type { FaultEffect } from './faults.ts';
+import { handlers } from './handlers.ts';
+import type { OperationName } from './operations.ts';
+import { parseRequest, type S3Request } from './request.ts';
+import type { ServerState } from './server.ts';
+
+/** One line of `server.requests`. Holds nothing secret. */
+export interface RequestLogEntry {
+  id: string;
+  method: string;
+  operation: OperationName;
+  bucket: string | undefined;
+  key: string | undefined;
+  /** null while it runs, and for ever where the connection ended without an answer. */
+  status: number | null;
+  /** The error code of the answer. */
+  code: string | undefined;
+  /** Body bytes that came in and went out. */
+  requestBytes: number;
+  responseBytes: number;
+  /** The kind of fault that befell it. */
+  fault: keyof typeof effectNames | undefined;
+}
+
+const effectNames = {
+  status: true,
+  delayMs: true,
+  resetAfterBytes: true,
+  halfOpen: true,
+  trickleBytesPerSecond: true,
+  okWithError: true,
+  loseResponse: true,
+};
+
+function nameOf(effect: FaultEffect): keyof typeof effectNames {
+  return (Object.keys(effect) as (keyof typeof effectNames)[]).find(
+    (name) => name in effectNames,
+  ) as keyof typeof effectNames;
+}
+
+/** The connection is gone, by a fault or by the client: there is nobody to answer. */
+class ConnectionLost extends Error {}
+
+interface Wire {
+  message: IncomingMessage;
+  response: ServerResponse;
+  /** The client waits for `100 Continue` before it sends the body. */
+  awaitsContinue: boolean;
+  entry: RequestLogEntry;
+  effect: FaultEffect | null;
+  /** Fires when the connection closes. */
+  signal: AbortSignal;
+}
+
+function hasRequestBody({ headers }: IncomingMessage): boolean {
+  return Number(headers['content-length'] ?? 0) > 0 || headers['transfer-encoding'] !== undefined;
+}
+
+function cutConnection({ message }: Wire): never {
+  message.socket.resetAndDestroy();
+  throw new ConnectionLost();
+}
+
+/** Passes pieces on, as slowly as the fault says, and cuts the connection where it says so. */
+async function* underFault(
+  wire: Wire,
+  source: AsyncIterable<Buffer> | Iterable<Buffer>,
+): AsyncGenerator<Buffer> {
+  const { effect, signal } = wire;
+  const limit = effect && 'resetAfterBytes' in effect ? effect.resetAfterBytes : null;
+  const pace = effect && 'trickleBytesPerSecond' in effect ? effect.trickleBytesPerSecond : null;
+  let passed = 0;
+  if (limit === 0) cutConnection(wire);
+  for await (const chunk of source) {
+    const step = pace === null ? chunk.length : Math.max(1, Math.ceil(pace / 20));
+    for (let at = 0; at < chunk.length; at += step) {
+      const piece = chunk.subarray(at, at + step);
+      if (pace !== null) await sleep((piece.length / pace) * 1000, undefined, { signal });
+      passed += piece.length;
+      if (limit !== null && passed >= limit) {
+        yield piece.subarray(0, piece.length - (passed - limit));
+        cutConnection(wire);
+      }
+      yield piece;
+    }
+  }
+}
+
+async function* requestBody(wire: Wire): AsyncGenerator<Buffer> {
+  const { message, response, entry } = wire;
+  if (wire.awaitsContinue) response.writeContinue();
+  wire.awaitsContinue = false;
+  // Without this, giving up in the middle would close the socket before the error is answered.
+  const raw = message.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>;
+  for await (const chunk of hasRequestBody(message) ? underFault(wire, raw) : raw) {
+    entry.requestBytes += chunk.length;
+    yield chunk;
+  }
+}
+
+async function writeAnswer(wire: Wire, answer: S3Response): Promise<void> {
+  const { message, response, entry, signal } = wire;
+  const chunks = typeof answer.body === 'string' ? [Buffer.from(answer.body)] : (answer.body ?? []);
+  const headers: Record<string, string> = {
+    server: 'AmazonS3',
+    'x-amz-request-id': entry.id,
+    'x-amz-id-2': 'sluice-test',
+    ...(typeof answer.body === 'string' ? { 'content-type': 'application/xml' } : {}),
+  };
+  if (answer.status !== 204 && answer.status !== 304) {
+    headers['content-length'] = String(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
+  }
+  for (const [name, value] of Object.entries(answer.headers ?? {})) {
+    if (value !== undefined) headers[name] = Buffer.from(value, 'utf8').toString('latin1');
+  }
+  // A client that was not told to continue may or may not send its body: the connection cannot be used again.
+  if (wire.awaitsContinue) headers.connection = 'close';
+  response.writeHead(answer.status, headers);
+  entry.status = answer.status;
+  if (message.method !== 'HEAD') {
+    for await (const piece of hasRequestBody(message) ? chunks : underFault(wire, chunks)) {
+      entry.responseBytes += piece.length;
+      if (!response.write(piece)) await drained(response, signal);
+    }
+  }
+  response.end();
+}
+
+async function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
+  await new Promise<void>((resolve) => {
+    response.once('drain', resolve);
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+  if (signal.aborted) throw new ConnectionLost();
+}
+
+function errorAnswer(
+  entry: RequestLogEntry,
+  resource: string,
+  error: {
+    code: string;
+    status: number;
+    message: string;
+    details?: Record<string, string>;
+    headers?: Record<string, string>;
+  },
+): S3Response {
+  entry.code = error.code;
+  const document = errorDocument({
+    code: error.code,
+    message: error.message,
+    details: error.details ?? {},
+    resource,
+    requestId: entry.id,
+  });
+  const isSilent = entry.method === 'HEAD' || error.status === 304;
+  return {
+    status: error.status,
+    ...(error.headers ? { headers: error.headers } : {}),
+    ...(isSilent ? {} : { body: document }),
+  };
+}
+
+function asS3Error(error: unknown): S3Error {
+  if (error instanceof S3Error) return error;
+  // Ours to repair: say it where the test's author sees it.
+  console.error('s3-server:', error);
+  return new S3Error('InternalError');
+}
+
+async function work(wire: Wire, request: S3Request, state: ServerState): Promise<S3Response> {
+  const authenticated = authenticate(request, state);
+  const effect = state.faults.effectOn(request);
+  wire.effect = effect;
+  if (effect) {
+    wire.entry.fault = nameOf(effect);
+    if ('status' in effect) {
+      const message = effect.message ?? messageOf(effect.code);
+      return errorAnswer(wire.entry, request.path, { ...effect, message });
+    }
+    if ('delayMs' in effect) await sleep(effect.delayMs, undefined, { signal: wire.signal });
+    if ('halfOpen' in effect) await closed(wire);
+    if ('okWithError' in effect) {
+      for await (const _ of requestBody(wire));
+      const message = messageOf(effect.okWithError);
+      return errorAnswer(wire.entry, request.path, {
+        code: effect.okWithError,
+        status: 200,
+        message,
+      });
+    }
+  }
+  const context: Context = {
+    ...state,
+    request,
+    readBody: () => readBody(request, authenticated, requestBody(wire)),
+    readXmlBody: async () => {
+      const body = await readBody(request, authenticated, requestBody(wire), {
+        ignoreChecksums: true,
+      });
+      return Buffer.concat(body.chunks).toString('utf8');
+    },
+  };
+  const answer = await handlers[request.operation](context);
+  if (effect && 'loseResponse' in effect) cutConnection(wire);
+  return answer;
+}
+
+/** Never comes back but by the end of the connection. */
+async function closed({ signal }: Wire): Promise<never> {
+  if (!signal.aborted) {
+    await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+  }
+  throw new ConnectionLost();
+}
+
+/** Serves one request to its end. Never throws. */
+export async function serveRequest(
+  state: ServerState,
+  message: IncomingMessage,
+  response: ServerResponse,
+  awaitsContinue: boolean,
+): Promise<void> {
+  const request = parseRequest(message, {
+    id: state.nextRequestId(),
+    receivedAt: state.now(),
+    hostSuffixes: state.hostSuffixes,
+  });
+  const gone = new AbortController();
+  response.on('close', () => gone.abort());
+  const entry: RequestLogEntry = {
+    id: request?.id ?? '',
+    method: message.method ?? '',
+    operation: request?.operation ?? 'Unknown',
+    bucket: request?.bucket,
+    key: request?.key,
+    status: null,
+    code: undefined,
+    requestBytes: 0,
+    responseBytes: 0,
+    fault: undefined,
+  };
+  state.log(entry);
+  const wire: Wire = {
+    message,
+    response,
+    awaitsContinue,
+    entry,
+    effect: null,
+    signal: gone.signal,
+  };
+  try {
+    let answer: S3Response;
+    try {
+      if (!request)
+        throw new S3Error('InvalidRequest', { message: "Couldn't parse the specified URI." });
+      answer = await work(wire, request, state);
+    } catch (error) {
+      if (gone.signal.aborted || error instanceof ConnectionLost) throw error;
+      answer = errorAnswer(entry, request?.path ?? '', asS3Error(error));
+    }
+    await writeAnswer(wire, answer);
+    // What is left of a body nobody wanted must be taken, or the client never reads the answer.
+    if (!wire.awaitsContinue) message.resume();
+  } catch (error) {
+    if (!gone.signal.aborted && !(error instanceof ConnectionLost)) asS3Error(error);
+    message.socket.destroy();
+  }
+}

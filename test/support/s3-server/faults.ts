@@ -1,0 +1,111 @@
+import type { OperationName } from './operations.ts';
+import type { S3Request } from './request.ts';
+
+export type FaultEffect =
+  /** An error answer before any work; the code also where the catalogue does not know it. */
+  | { status: number; code: string; message?: string }
+  /** Waits, then goes on as usual. */
+  | { delayMs: number }
+  /** Resets the connection after so many bytes of the body: the request's for an upload, else the answer's. */
+  | { resetAfterBytes: number }
+  /** Reads nothing, answers nothing, keeps the connection open. */
+  | { halfOpen: true }
+  /** Reads an upload's body, or writes a download's, at so many bytes a second. */
+  | { trickleBytesPerSecond: number }
+  /** Status 200 with an error document, no work done: what CompleteMultipartUpload and copies may do. */
+  | { okWithError: string }
+  /** Does the work, then resets the connection instead of answering. */
+  | { loseResponse: true };
+
+export interface Fault {
+  match: {
+    operation?: OperationName;
+    bucket?: string;
+    key?: RegExp;
+    /** Only the n-th request (from 1) that fits the rest, counted since the fault was added. */
+    nth?: number;
+  };
+  /** How often it strikes; default 1, or without end where a probability is given. */
+  times?: number;
+  /** Chance for each fitting request, from the server's seeded generator; default 1. */
+  probability?: number;
+  effect: FaultEffect;
+}
+
+export interface ActiveFault {
+  /** How often it has struck. */
+  readonly hits: number;
+  remove(): void;
+}
+
+export interface FaultPlan {
+  add(fault: Fault): ActiveFault;
+  clear(): void;
+}
+
+/** mulberry32: small, seeded, good enough to spread failures. */
+function createRandom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+class Rule implements ActiveFault {
+  readonly fault: Fault;
+  readonly #random: () => number;
+  readonly #plan: Set<Rule>;
+  #seen = 0;
+  #left: number;
+  hits = 0;
+
+  constructor(fault: Fault, random: () => number, plan: Set<Rule>) {
+    this.fault = fault;
+    this.#random = random;
+    this.#plan = plan;
+    const endless = fault.probability !== undefined ? Number.POSITIVE_INFINITY : 1;
+    this.#left = fault.times ?? endless;
+  }
+
+  strikes({ operation, bucket, key }: S3Request): boolean {
+    const { match, probability = 1 } = this.fault;
+    if (this.#left <= 0) return false;
+    if (match.operation !== undefined && match.operation !== operation) return false;
+    if (match.bucket !== undefined && match.bucket !== bucket) return false;
+    // search() and not test(): a RegExp with the g flag would remember where it stopped.
+    if (match.key && (key === undefined || key.search(match.key) < 0)) return false;
+    this.#seen += 1;
+    if (match.nth !== undefined && match.nth !== this.#seen) return false;
+    if (probability < 1 && this.#random() >= probability) return false;
+    this.#left -= 1;
+    this.hits += 1;
+    return true;
+  }
+
+  remove(): void {
+    this.#plan.delete(this);
+  }
+}
+
+/** The plan and, for the server, the question what befalls a request: the first rule that fits. */
+export function createFaultPlan(
+  seed: number,
+): FaultPlan & { effectOn(request: S3Request): FaultEffect | null } {
+  const random = createRandom(seed);
+  const rules = new Set<Rule>();
+  return {
+    add(fault) {
+      const rule = new Rule(fault, random, rules);
+      rules.add(rule);
+      return rule;
+    },
+    clear: () => rules.clear(),
+    effectOn(request) {
+      for (const rule of rules) if (rule.strikes(request)) return rule.fault.effect;
+      return null;
+    },
+  };
+}

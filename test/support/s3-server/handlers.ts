@@ -1,0 +1,37 @@
+import {
+  createBucket,
+  deleteBucket,
+  getBucketLocation,
+  headBucket,
+  listBuckets,
+} from './buckets.ts';
+import { completeMultipartUpload } from './complete-upload.ts';
+import type { Handler } from './context.ts';
+import { S3Error } from './errors.ts';
+import { listMultipartUploads, listObjects } from './listing.ts';
+import { abortMultipartUpload, createMultipartUpload, listParts, uploadPart } from './multipart.ts';
+import { deleteObject, deleteObjects, getObject, putObject } from './objects.ts';
+import type { OperationName } from './operations.ts';
+
+export const handlers: Record<OperationName, Handler> = {
+  AbortMultipartUpload: abortMultipartUpload,
+  CompleteMultipartUpload: completeMultipartUpload,
+  CreateBucket: createBucket,
+  CreateMultipartUpload: createMultipartUpload,
+  DeleteBucket: deleteBucket,
+  DeleteObject: deleteObject,
+  DeleteObjects: deleteObjects,
+  GetBucketLocation: getBucketLocation,
+  GetObject: getObject,
+  HeadBucket: headBucket,
+  HeadObject: getObject,
+  ListBuckets: listBuckets,
+  ListMultipartUploads: listMultipartUploads,
+  ListObjectsV2: listObjects,
+  ListParts: listParts,
+  PutObject: putObject,
+  UploadPart: uploadPart,
+  Unknown: () => {
+    throw new S3Error('NotImplemented');
+  },
+};

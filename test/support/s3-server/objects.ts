@@ -1,0 +1,166 @@
+import { checksumHeaders, encryptionHeaders, etagOf, readAttributes } from './attributes.ts';
+import { checksumNames } from './checksums.ts';
+import { beginConditionalWrite, checkDeleteCondition, checkReadConditions } from './conditions.ts';
+import { type Context, type Handler, httpTime, requireBucket, requireKey } from './context.ts';
+import { S3Error } from './errors.ts';
+import { parameter, type S3Request } from './request.ts';
+import type { StoredObject } from './storage.ts';
+import { childText, element, parseXml, resultDocument } from './xml.ts';
+
+export const putObject: Handler = async (context) => {
+  const { request, limits } = context;
+  const bucket = requireBucket(context);
+  const key = requireKey(context);
+  const attributes = readAttributes(context);
+  const checkCondition = beginConditionalWrite(request, bucket, key);
+  const body = await context.readBody();
+  if (body.bytes > limits.maxPutBytes) throw new S3Error('EntityTooLarge');
+  checkCondition();
+  const object: StoredObject = {
+    ...attributes,
+    key,
+    etag: etagOf(body.md5, attributes.encryption),
+    bytes: body.bytes,
+    chunks: body.chunks,
+    checksum: body.checksum && { ...body.checksum, type: 'FULL_OBJECT' },
+    parts: undefined,
+    modifiedAt: context.now(),
+  };
+  bucket.objects.set(key, object);
+  return {
+    status: 200,
+    headers: {
+      etag: object.etag,
+      ...encryptionHeaders(object.encryption),
+      ...checksumHeaders(object),
+    },
+  };
+};
+
+interface Range {
+  start: number;
+  /** Exclusive. */
+  end: number;
+}
+
+/** One byte range; anything else in the header is passed over, as S3 does. */
+function readRange(request: S3Request, bytes: number): Range | null {
+  const match = /^bytes=(\d*)-(\d*)$/.exec(request.headers.range ?? '');
+  if (!match || (match[1] === '' && match[2] === '')) return null;
+  const [, first, last] = match;
+  const start = first === '' ? Math.max(0, bytes - Number(last)) : Number(first);
+  const end = first === '' || last === '' ? bytes : Math.min(bytes, Number(last) + 1);
+  if (first !== '' && last !== '' && Number(last) < Number(first)) return null;
+  if (start >= bytes) {
+    throw new S3Error('InvalidRange', {
+      details: { RangeRequested: request.headers.range ?? '', ActualObjectSize: String(bytes) },
+    });
+  }
+  return { start, end };
+}
+
+function slice(chunks: readonly Buffer[], { start, end }: Range): Buffer[] {
+  const wanted: Buffer[] = [];
+  let offset = 0;
+  for (const chunk of chunks) {
+    const from = Math.max(start - offset, 0);
+    const to = Math.min(end - offset, chunk.length);
+    if (from < to) wanted.push(chunk.subarray(from, to));
+    offset += chunk.length;
+  }
+  return wanted;
+}
+
+function requireObject(context: Context): StoredObject {
+  const bucket = requireBucket(context);
+  const key = requireKey(context);
+  const object = bucket.objects.get(key);
+  if (!object) throw new S3Error('NoSuchKey', { details: { Key: key } });
+  checkReadConditions(context.request, object);
+  return object;
+}
+
+/** GetObject and HeadObject: the writer leaves a HEAD's body out. */
+export const getObject: Handler = (context) => {
+  const { request } = context;
+  const object = requireObject(context);
+  const range = readRange(request, object.bytes);
+  const overrides = Object.fromEntries(
+    request.query
+      .filter(([name]) => name.startsWith('response-'))
+      .map(([name, value]) => [name.slice('response-'.length), value]),
+  );
+  const wantsChecksum = request.headers['x-amz-checksum-mode']?.toUpperCase() === 'ENABLED';
+  return {
+    status: range ? 206 : 200,
+    headers: {
+      ...object.headers,
+      ...overrides,
+      etag: object.etag,
+      'last-modified': httpTime(object.modifiedAt),
+      'accept-ranges': 'bytes',
+      'content-length': String(range ? range.end - range.start : object.bytes),
+      'content-range': range ? `bytes ${range.start}-${range.end - 1}/${object.bytes}` : undefined,
+      ...encryptionHeaders(object.encryption),
+      ...(wantsChecksum && !range ? checksumHeaders(object) : {}),
+    },
+    body: range ? slice(object.chunks, range) : object.chunks,
+  };
+};
+
+export const deleteObject: Handler = (context) => {
+  const bucket = requireBucket(context);
+  const key = requireKey(context);
+  checkDeleteCondition(context.request, bucket.objects.get(key));
+  bucket.delete(key);
+  return { status: 204 };
+};
+
+export const deleteObjects: Handler = async (context) => {
+  const { headers } = context.request;
+  const bucket = requireBucket(context);
+  const hasDigest =
+    headers['content-md5'] !== undefined ||
+    headers['x-amz-trailer'] !== undefined ||
+    checksumNames.some((name) => headers[`x-amz-checksum-${name}`] !== undefined);
+  if (!hasDigest) {
+    throw new S3Error('InvalidRequest', {
+      message: 'Missing required header for this request: Content-MD5 OR x-amz-checksum-*',
+    });
+  }
+  const body = await context.readBody();
+  const root = parseXml(Buffer.concat(body.chunks).toString('utf8'));
+  const entries = root?.children.filter(({ name }) => name === 'Object') ?? [];
+  const keys = entries.map((entry) => childText(entry, 'Key'));
+  if (
+    root?.name !== 'Delete' ||
+    keys.length === 0 ||
+    keys.length > 1000 ||
+    keys.some((key) => !key)
+  ) {
+    throw new S3Error('MalformedXML');
+  }
+  const deleted = keys.filter((key) => key !== undefined);
+  for (const key of deleted) bucket.delete(key);
+  const quiet = childText(root, 'Quiet') === 'true';
+  const answer = quiet ? [] : deleted.map((key) => element('Deleted', [element('Key', key)]));
+  return { status: 200, body: resultDocument('DeleteResult', answer) };
+};
+
+/** The value of a whole-number parameter within bounds; InvalidArgument outside of them. */
+export function wholeNumber(
+  request: S3Request,
+  name: string,
+  { fallback, minimum, maximum }: { fallback: number; minimum: number; maximum: number },
+): number {
+  const text = parameter(request, name);
+  if (text === undefined || text === '') return fallback;
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < minimum || value > 2 ** 31 - 1) {
+    throw new S3Error('InvalidArgument', {
+      message: `Provided ${name} not an integer or within integer range`,
+      details: { ArgumentName: name, ArgumentValue: text },
+    });
+  }
+  return Math.min(value, maximum);
+}
