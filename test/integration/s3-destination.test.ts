@@ -189,6 +189,44 @@ describe('an upload to S3', () => {
     expect(heard.at(-1)?.what).toBe('ended');
   });
 
+  it('ends whatever it waits for when its run is cancelled, and can then be aborted', async () => {
+    const { server, destination } = await start();
+    const cancel = new AbortController();
+    const { journal } = recordingJournal();
+    const writer = await destination.createFile(options('a'), journal, cancel.signal);
+    const completion = server.faults.add({
+      match: { operation: 'CompleteMultipartUpload' },
+      effect: { halfOpen: true },
+    });
+    await writer.write(twoParts);
+    const completing = codeOf(writer.complete());
+    await until(() => completion.hits === 1);
+    cancel.abort();
+    expect(await completing).toMatch(/^destination\./);
+    await writer.abort();
+    expect([...server.objects('exports'), ...server.uploads('exports')]).toEqual([]);
+    const late = destination.createFile(options('b'), journal, cancel.signal);
+    expect(await codeOf(late)).toMatch(/^destination\./);
+    expect(server.uploads('exports')).toEqual([]);
+  });
+
+  it('is resumed over more parts than one answer lists', async () => {
+    const tiny = { context: { partBytes: 16, partsInFlight: 8 }, server: { minPartBytes: 1 } };
+    const { destination } = await start(tiny);
+    const { journal, progress } = recordingJournal();
+    const bytes = randomBytes(16 * 909 + 32 * 150);
+    const first = await destination.createFile(options('a'), journal);
+    await first.write(bytes);
+    await until(() => progress()?.parts.length === 1059);
+    const recorded = progress();
+    if (recorded === null) throw new Error('no progress');
+    const second = await destination.resumeFile(options('a'), recorded, journal);
+    await second.write(Buffer.from('end'));
+    await second.complete();
+    const whole = Buffer.concat([bytes, Buffer.from('end')]);
+    expect((await readAll(destination, 'a'))?.equals(whole)).toBe(true);
+  });
+
   it('stops when its journal refuses, as it does for a worker that lost its lease', async () => {
     const { server, destination } = await start();
     const lost = () => Promise.reject(new SluiceError('run.lease_lost'));
@@ -318,6 +356,17 @@ describe('reading from S3', () => {
       read += chunk.length;
     }
     expect(read).toBe(bytes.length);
+  });
+
+  it('lists more objects than one answer holds', async () => {
+    const { destination } = await start();
+    const keys = Array.from({ length: 1003 }, (_, index) => `k/${String(index).padStart(4, '0')}`);
+    const left = keys.values();
+    const put = async () => {
+      for (const key of left) await destination.commitManifest(key, Buffer.from('{}'), null);
+    };
+    await Promise.all(Array.from({ length: 8 }, put));
+    expect(await keysUnder(destination, 'k/')).toEqual(keys);
   });
 
   it('reports a body that breaks off', async () => {

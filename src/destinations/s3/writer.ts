@@ -30,9 +30,10 @@ export async function createWriter(
   options: FileOptions,
   limits: Limits,
   journal: UploadJournal,
+  signal?: AbortSignal,
 ): Promise<FileWriter> {
-  const { upload, checksums } = await createUpload(connection, options);
-  const writer = new S3Writer(connection, upload, limits, journal, checksums, []);
+  const { upload, checksums } = await createUpload(connection, options, signal);
+  const writer = new S3Writer(connection, upload, limits, journal, checksums, [], signal);
   try {
     await journal.started(upload);
   } catch (error) {
@@ -49,6 +50,7 @@ export async function resumeWriter(
   progress: UploadProgress,
   limits: Limits,
   journal: UploadJournal,
+  signal?: AbortSignal,
 ): Promise<FileWriter> {
   const { key, uploadId, parts } = progress;
   const held = new Map((await listParts(connection, progress)).map((part) => [part.number, part]));
@@ -59,7 +61,7 @@ export async function resumeWriter(
     }
   }
   const checksums = parts.length === 0 || parts.every(hasChecksum);
-  return new S3Writer(connection, { key, uploadId }, limits, journal, checksums, parts);
+  return new S3Writer(connection, { key, uploadId }, limits, journal, checksums, parts, signal);
 }
 
 /**
@@ -74,6 +76,7 @@ class S3Writer implements FileWriter {
   readonly #journal: UploadJournal;
   readonly #checksums: boolean;
   readonly #stop = new AbortController();
+  readonly #signal: AbortSignal;
   readonly #inFlight = new Set<Promise<void>>();
   /** Parts that arrived while an earlier one has not. */
   readonly #early = new Map<number, UploadPart>();
@@ -98,6 +101,7 @@ class S3Writer implements FileWriter {
     journal: UploadJournal,
     checksums: boolean,
     parts: readonly UploadPart[],
+    signal?: AbortSignal,
   ) {
     this.#connection = connection;
     this.upload = upload;
@@ -106,6 +110,7 @@ class S3Writer implements FileWriter {
     this.#checksums = checksums;
     this.#parts = [...parts];
     this.#nextNumber = parts.length + 1;
+    this.#signal = signal ? AbortSignal.any([this.#stop.signal, signal]) : this.#stop.signal;
   }
 
   async write(bytes: Uint8Array): Promise<void> {
@@ -132,7 +137,7 @@ class S3Writer implements FileWriter {
       this.#sealed = true;
       await Promise.all(this.#inFlight);
       this.#throwFailure();
-      const etag = await completeUpload(this.#connection, this.upload, this.#parts);
+      const etag = await completeUpload(this.#connection, this.upload, this.#parts, this.#signal);
       this.#result = { etag };
     }
     await this.#journal.ended(this.upload);
@@ -168,8 +173,14 @@ class S3Writer implements FileWriter {
     try {
       const body = buffer.subarray(0, length);
       const checksum = this.#checksums ? sum : null;
-      const { signal } = this.#stop;
-      const part = await uploadPart(this.#connection, this.upload, number, body, checksum, signal);
+      const part = await uploadPart(
+        this.#connection,
+        this.upload,
+        number,
+        body,
+        checksum,
+        this.#signal,
+      );
       this.#spare.push(buffer);
       await this.#record(part);
     } catch (error) {
