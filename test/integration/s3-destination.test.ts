@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { createServer, Agent as HttpAgent } from 'node:http';
+import { createServer, Agent as HttpAgent, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { DestinationContext, UploadJournal } from '../../src/destinations/destination.ts';
@@ -63,6 +63,19 @@ async function upload({ destination }: Started, bytes: Uint8Array, key = 'a.json
   const writer = await destination.createFile(options(key), journal);
   await writer.write(bytes);
   await writer.complete();
+}
+
+/** A server that answers as it is told, for what no honest store does. @returns its port */
+async function serve(answer: RequestListener): Promise<number> {
+  const server = createServer((request, response) => {
+    request.resume().on('end', () => answer(request, response));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closers.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
 }
 
 const twoParts = randomBytes(Math.round(1.4 * partBytes));
@@ -211,20 +224,42 @@ describe('an upload to S3', () => {
   });
 
   it('is resumed over more parts than one answer lists', async () => {
-    const tiny = { context: { partBytes: 16, partsInFlight: 8 }, server: { minPartBytes: 1 } };
-    const { destination } = await start(tiny);
+    const element = (n: number) =>
+      `<Part><PartNumber>${n}</PartNumber><ETag>"e${n}"</ETag><Size>10</Size></Part>`;
+    const pages: Record<string, string> = {
+      '': `<IsTruncated>true</IsTruncated><NextPartNumberMarker>2</NextPartNumberMarker>${element(1)}${element(2)}`,
+      '2': `<IsTruncated>false</IsTruncated>${element(3)}`,
+    };
+    const port = await serve((request, response) => {
+      const { searchParams } = new URL(request.url ?? '', 'http://store');
+      const page = pages[searchParams.get('part-number-marker') ?? ''] ?? '';
+      response.end(`<ListPartsResult>${page}</ListPartsResult>`);
+    });
+    const { destination } = await start({ config: { endpoint_url: `http://127.0.0.1:${port}` } });
+    const { journal } = recordingJournal();
+    const parts = [1, 2, 3].map((number) => ({ number, bytes: 10, tag: `"e${number}"` }));
+    const progress = { key: 'a', uploadId: 'mark.id', parts };
+    const writer = await destination.resumeFile(options('a'), progress, journal);
+    expect(writer.upload).toEqual({ key: 'a', uploadId: 'mark.id' });
+    const more = { ...progress, parts: [...parts, { number: 4, bytes: 10, tag: '"e4"' }] };
+    const resumed = destination.resumeFile(options('a'), more, journal);
+    expect(await codeOf(resumed)).toBe('destination.upload_lost');
+  });
+
+  it('is not resumed where the store holds another part than the recorded one', async () => {
+    const { destination } = await start();
     const { journal, progress } = recordingJournal();
-    const bytes = randomBytes(16 * 909 + 32 * 150);
-    const first = await destination.createFile(options('a'), journal);
-    await first.write(bytes);
-    await until(() => progress()?.parts.length === 1059);
-    const recorded = progress();
-    if (recorded === null) throw new Error('no progress');
-    const second = await destination.resumeFile(options('a'), recorded, journal);
-    await second.write(Buffer.from('end'));
-    await second.complete();
-    const whole = Buffer.concat([bytes, Buffer.from('end')]);
-    expect((await readAll(destination, 'a'))?.equals(whole)).toBe(true);
+    const writer = await destination.createFile(options('a'), journal);
+    await writer.write(twoParts);
+    const recorded = await until(() => progress());
+    const [first] = recorded.parts;
+    if (first === undefined) throw new Error('no part');
+    for (const change of [{ tag: '"0123456789abcdef0123456789abcdef"' }, { bytes: 1 }]) {
+      const parts = [{ ...first, ...change }];
+      const resumed = destination.resumeFile(options('a'), { ...recorded, parts }, journal);
+      expect(await codeOf(resumed)).toBe('destination.upload_lost');
+    }
+    await writer.abort();
   });
 
   it('stops when its journal refuses, as it does for a worker that lost its lease', async () => {
@@ -290,6 +325,18 @@ describe('the completion of an upload', () => {
     const gone = { status: 404, code: 'NoSuchUpload' };
     started.server.faults.add({ match: complete, effect: gone });
     expect(await codeOf(upload(started, twoParts))).toBe('destination.upload_lost');
+  });
+
+  it('does not believe a store that drops parts and says success', async () => {
+    const port = await serve(({ method, url = '' }, response) => {
+      const answer = (xml: string) => response.writeHead(200, { etag: '"e-1"' }).end(xml);
+      if (method !== 'POST') answer('');
+      else if (url.includes('uploads')) {
+        answer('<R><Bucket>exports</Bucket><Key>a</Key><UploadId>u</UploadId></R>');
+      } else answer('<R><Location>x</Location><ETag>"e-1"</ETag></R>');
+    });
+    const started = await start({ config: { endpoint_url: `http://127.0.0.1:${port}` } });
+    expect(await codeOf(upload(started, twoParts))).toBe('destination.unavailable');
   });
 
   it('can be tried again after it failed', async () => {
@@ -546,21 +593,15 @@ describe('a connection to S3', () => {
 
   it('does not follow a redirect', async () => {
     let hits = 0;
-    const target = createServer((_, response) => {
+    const target = await serve((_, response) => {
       hits += 1;
       response.end();
     });
-    const redirecting = createServer((request, response) => {
-      request.resume();
-      const { port } = target.address() as AddressInfo;
-      response.writeHead(307, { location: `http://127.0.0.1:${port}/` }).end();
+    const redirecting = await serve((_, response) => {
+      response.writeHead(307, { location: `http://127.0.0.1:${target}/` }).end();
     });
-    for (const server of [target, redirecting]) {
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-      closers.push(() => server.close());
-    }
-    const { port } = redirecting.address() as AddressInfo;
-    const { destination } = await start({ config: { endpoint_url: `http://127.0.0.1:${port}` } });
+    const endpoint_url = `http://127.0.0.1:${redirecting}`;
+    const { destination } = await start({ config: { endpoint_url } });
     expect(await codeOf(destination.readFile('a'))).toBe('destination.unavailable');
     expect(hits).toBe(0);
   });
