@@ -365,11 +365,12 @@ describe('a manifest at S3', () => {
   });
 
   it('is a conflict where the store says so and another one is in force', async () => {
-    const { server, destination } = await start();
+    const { server, destination, sent } = await start();
     await destination.commitManifest('m.json', body, null);
     server.faults.add({ match: put, effect: { status: 409, code: 'ConditionalRequestConflict' } });
     const other = destination.commitManifest('m.json', Buffer.from('{"run":"b"}'), null);
     expect(await codeOf(other)).toBe('destination.conflict');
+    expect(sent('PutObject')).toBe(2);
     expect(String(server.objects('exports')[0]?.body())).toBe('{"run":"a"}');
   });
 
