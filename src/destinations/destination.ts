@@ -49,7 +49,7 @@ export interface FileWriter {
 export interface UploadJournal {
   /** Durable before the first byte is sent. */
   started(upload: UploadRef): Promise<void>;
-  /** Never called at once for one upload, and always with more parts than the last time. */
+  /** Never called at once for one upload, and always with more bytes than the last time. */
   progressed(upload: UploadProgress): Promise<void>;
   /** The upload was completed or aborted. Called again where `complete` is. */
   ended(upload: UploadRef): Promise<void>;
@@ -93,7 +93,10 @@ export interface Destination {
     body: Uint8Array,
     expected: ManifestTag,
   ): Promise<{ readonly etag: ManifestTag }>;
-  /** The object's bytes and tag, or null where there is none. */
+  /**
+   * The object's bytes and tag, or null where there is none. The body must be read, to the end or
+   * until the reader leaves its loop: it holds a connection or an open file.
+   */
   readFile(
     key: string,
     signal?: AbortSignal,

@@ -1,8 +1,7 @@
 import { startApi } from './api-process.ts';
 import { runProcess } from './run-process.ts';
 
-await runProcess('api', async (foundation) => {
-  const api = await startApi(foundation);
+await runProcess('api', async (foundation, keep) => {
+  const api = keep(await startApi(foundation));
   process.stdout.write(`ready ${api.address}\n`);
-  return [api];
 });

@@ -1,8 +1,7 @@
 import { runProcess } from './run-process.ts';
 import { startWorker } from './worker-process.ts';
 
-await runProcess('worker', async (foundation) => {
-  const worker = await startWorker(foundation);
+await runProcess('worker', async (foundation, keep) => {
+  keep(await startWorker(foundation));
   process.stdout.write('ready worker\n');
-  return [worker];
 });

@@ -128,7 +128,10 @@ function naturalName(expression: Expression): string | null {
   return expression.kind === 'cast' ? naturalName(expression.operand) : null;
 }
 
-/** The query in one canonical spelling: equal queries have equal text, and it parses to itself. */
+/**
+ * The query in one canonical spelling: equal queries have equal text, and it parses to itself. It
+ * can be longer than what was written and pass the limit of length, so keep what was written.
+ */
 export function normalizedText(query: ParsedQuery, model: Model): string {
   const columns = query.star
     ? '*'

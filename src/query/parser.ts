@@ -9,11 +9,10 @@ export const maxCharacters = 10_000;
 /** Most tokens in all. */
 const maxTokens = 5_000;
 /**
- * Most tokens between two commas outside parentheses. No tree is deeper than its tokens are many,
- * and the parser walks trees by recursion: about 1,900 nested NOTs exhaust its stack, and a trap
- * inside WebAssembly does not give that stack back.
+ * Most tokens on one path into the tree. The parser walks trees by recursion: about 1,900 nested
+ * NOTs exhaust its stack, and a trap inside WebAssembly does not give that stack back.
  */
-const maxTokensPerItem = 800;
+const maxPath = 800;
 /** PostgreSQL cuts longer names without an error: a key would quietly become another key. */
 const maxNameBytes = 63;
 
@@ -73,24 +72,49 @@ function checkCharacters(text: string): Problem | null {
 }
 
 function checkTokens(text: string, tokens: Tokens): Problem | null {
-  let parentheses = 0;
-  let inItem = 0;
-  for (const [index, token] of tokens.entries()) {
-    if (token.text === '(') parentheses += 1;
-    else if (token.text === ')') parentheses -= 1;
-    inItem = token.text === ',' && parentheses === 0 ? 0 : inItem + 1;
-    if (index >= maxTokens || inItem > maxTokensPerItem) {
-      const message = 'The query has too many parts; shorten its expressions.';
-      return { construct: 'long expression', position: positionAt(text, token.start), message };
-    }
-    if (nameBytes(token) > maxNameBytes) {
-      const message =
-        `Names have at most ${maxNameBytes} bytes in PostgreSQL. ` +
-        `Reach a longer key as properties ->> 'key'.`;
-      return { construct: 'long name', position: positionAt(text, token.start), message };
-    }
+  const tooDeep = tokens[maxTokens] ?? firstTooDeep(tokens);
+  if (tooDeep) {
+    const message = 'The query has too many parts; shorten its expressions.';
+    return { construct: 'long expression', position: positionAt(text, tooDeep.start), message };
   }
-  return null;
+  const tooLong = tokens.find((token) => nameBytes(token) > maxNameBytes);
+  if (!tooLong) return null;
+  const message =
+    `Names have at most ${maxNameBytes} bytes in PostgreSQL. ` +
+    `Reach a longer key as properties ->> 'key'.`;
+  return { construct: 'long name', position: positionAt(text, tooLong.start), message };
+}
+
+/**
+ * The token at which the tree could become deeper than `maxPath`: what commas part lies side by
+ * side, everything else may lie inside one another.
+ */
+function firstTooDeep(tokens: Tokens): ScanToken | undefined {
+  const outer: { path: number; deepest: number }[] = [];
+  let level = { path: 0, deepest: 0 };
+  let total = 0;
+  return tokens.find(({ text }) => {
+    if (text === ',' || text === ';') {
+      level.deepest = Math.max(level.deepest, level.path);
+      total -= level.path;
+      level.path = 0;
+      return false;
+    }
+    const parent = text === ')' || text === ']' ? outer.pop() : undefined;
+    if (parent) {
+      const within = Math.max(level.deepest, level.path);
+      total += within - level.path;
+      level = parent;
+      level.path += within;
+    }
+    level.path += 1;
+    total += 1;
+    if (text === '(' || text === '[') {
+      outer.push(level);
+      level = { path: 0, deepest: 0 };
+    }
+    return total > maxPath;
+  });
 }
 
 function nameBytes({ text, tokenName, keywordKind }: ScanToken): number {

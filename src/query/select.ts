@@ -57,29 +57,51 @@ export function countSql(selection: Selection): string {
 }
 
 /**
- * Sends the rows of a selection in COPY's binary format, in a stable order: by the interval column,
- * then the keys.
+ * Sends the rows of a selection in COPY's binary format.
  *
  * @param columns one for each of `outputsOf`, in its order, as the server described them; those of
  *   type `as_json` are sent as the text of their JSON
+ * @param order `by_key`: by the interval column, then the keys, the same on every attempt; `any`: as
+ *   the plan gives them, without a sort
  */
 export function copySql(
   selection: Selection,
   columns: readonly Pick<Column, 'name' | 'type'>[],
+  order: 'by_key' | 'any',
 ): string {
   const { model, query, teamId } = selection;
   const outputs = outputsOf(model, query);
-  if (outputs.some(({ name }, index) => columns[index]?.name !== name)) {
+  if (
+    columns.length !== outputs.length ||
+    outputs.some(({ name }, index) => columns[index]?.name !== name)
+  ) {
     throw new Error('The described columns are not those of the query.');
   }
   const targets = outputs.map((output, index) =>
     columns[index]?.type === 'as_json' ? jsonTarget(output) : plainTarget(output),
   );
+  const select = printSelect(model, query, targets, rowFilter(selection), order === 'by_key');
+  return `COPY (${checkWall(select, model, teamId)}) TO STDOUT (FORMAT binary)`;
+}
+
+/**
+ * Sends the keys of the rows of a selection as text, one column a key, in the order of `copySql` by
+ * key: what a check of exported files is held against.
+ */
+export function copyKeysSql(selection: Selection): string {
+  const { model, query, teamId } = selection;
+  const targets = model.keyColumns.map((name, index): Target => {
+    const key = query?.where ? orderName(index + 1) : name;
+    return () => `CAST(${serverDialect.column(key)} AS pg_catalog.text) AS ${quoteName(name)}`;
+  });
   const select = printSelect(model, query, targets, rowFilter(selection), true);
   return `COPY (${checkWall(select, model, teamId)}) TO STDOUT (FORMAT binary)`;
 }
 
 type Target = (dialect: Dialect) => string;
+
+/** What the columns that rows are sorted by are called within a statement. */
+const orderName = (index: number): string => `sluice order ${index + 1}`;
 
 const plainTarget =
   ({ name, expression }: Output): Target =>
@@ -114,7 +136,7 @@ function printSelect(
     const orderBy = order.map(serverDialect.column).join(', ');
     return `SELECT ${printTargets(targets, within)} ${rows}${ordered ? ` ORDER BY ${orderBy}` : ''}`;
   }
-  const names = order.map((_, index) => `sluice order ${index + 1}`);
+  const names = order.map((_, index) => orderName(index));
   const columns = [
     ...model.columns.map(({ name }) => `${within.column(name)} AS ${quoteName(name)}`),
     ...names.map((name, index) => {

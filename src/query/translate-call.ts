@@ -3,7 +3,6 @@ import { type CastType, type Expression, operandsOf } from './expression.ts';
 import { isFields, listOf, namesIn, onlyFields, type TaggedNode, untag } from './nodes.ts';
 import { Refusal } from './problem.ts';
 import type { Translate } from './translate.ts';
-import { isMovingTime } from './translate-operator.ts';
 
 /** Growing calls inside one another; each may multiply the size of the one within. */
 const maxGrowth = 3;
@@ -43,10 +42,6 @@ export function translateCast(node: TaggedNode, translate: Translate): Expressio
   onlyFields(node, ['arg', 'typeName'], translate.offset);
   const type = readType(node.fields.typeName, translate.offset);
   const operand = translate.part(node.fields.arg);
-  if (castTypes.get(type.name)?.temporal && isMovingTime(operand)) {
-    const message = 'Words such as now and today are no fixed time.';
-    throw new Refusal('moving time', translate.offset, message);
-  }
   return checkGrowth({ kind: 'cast', operand, type }, translate.offset);
 }
 

@@ -1,6 +1,5 @@
-import type { ModelColumn } from '../domain/model.ts';
 import { binaryOperators, likeOperators, unaryOperators } from './allow-list.ts';
-import { type Expression, operandsOf } from './expression.ts';
+import type { Expression } from './expression.ts';
 import { listOf, namesIn, onlyFields, type TaggedNode, untag } from './nodes.ts';
 import { Refusal } from './problem.ts';
 import type { Translate } from './translate.ts';
@@ -22,9 +21,7 @@ export function translateOperator(node: TaggedNode, translate: Translate): Expre
     ['kind', 'name', 'lexpr', 'rexpr', 'rexpr_list_start', 'rexpr_list_end'],
     offset,
   );
-  const expression = readOperator(node, translate);
-  refuseMovingTime(expression, translate);
-  return expression;
+  return readOperator(node, translate);
 }
 
 function readOperator({ fields }: TaggedNode, translate: Translate): Expression {
@@ -127,24 +124,4 @@ function itemsOf(list: unknown, translate: Translate): readonly Expression[] {
 function refuseOperator(operator: string, offset: number): Refusal {
   const message = `The operator ${operator} is not one of those a query can use.`;
   return new Refusal(`operator ${operator}`, offset, message);
-}
-
-const movingWord = /\b(?:now|today|tomorrow|yesterday)\b/i;
-
-/** Whether PostgreSQL reads the text as another instant each time. */
-export function isMovingTime(expression: Expression): boolean {
-  return expression.kind === 'string' && movingWord.test(expression.value);
-}
-
-/** `inserted_at > 'yesterday'` would pick other rows on each attempt. */
-function refuseMovingTime(expression: Expression, { offset, scope }: Translate): void {
-  const operands = operandsOf(expression);
-  const isTime = (column: ModelColumn | undefined) =>
-    /^(?:date|time)/.test(column?.sourceType ?? '');
-  const timed = operands.some(
-    (part) =>
-      part.kind === 'column' && isTime(scope.model.columns.find(({ name }) => name === part.name)),
-  );
-  if (!timed || !operands.some(isMovingTime)) return;
-  throw new Refusal('moving time', offset, 'Words such as now and today are no fixed time.');
 }

@@ -1,4 +1,5 @@
 import type { Expression } from './expression.ts';
+import { refuseMovingTime } from './moving-time.ts';
 import {
   isFields,
   listOf,
@@ -80,7 +81,9 @@ export function translateExpression(
     throw new Refusal(construct, offset, `A query cannot hold this: ${construct}.`);
   }
   const part = (child: unknown) => translateExpression(child, scope, budget, offset, depth + 1);
-  return translator(tagged, { scope, offset, part });
+  const expression = translator(tagged, { scope, offset, part });
+  refuseMovingTime(expression, scope, offset);
+  return expression;
 }
 
 /** Decimals only, and no exponent that makes a short literal a long number. */

@@ -1,18 +1,13 @@
 import type { Schedule } from '../../src/domain/schedule.ts';
 /**
- * The properties of `src/scheduling/README.md`, by number. A failure prints fast-check's seed and
+ * The properties of `src/scheduling/README.md`, by number: boundaries, plans, marks. A failure prints fast-check's seed and
  * path: give both to `fc.assert` to see it again.
  */
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { DataInterval, Instant } from '../../src/domain/time.ts';
-import {
-  countIntervals,
-  intervalsIn,
-  pageOfIntervals,
-  widenRange,
-} from '../../src/scheduling/backfill-range.ts';
+import type { Instant } from '../../src/domain/time.ts';
+import { intervalsIn } from '../../src/scheduling/backfill-range.ts';
 import {
   boundaryAtOrBefore,
   countBoundaries,
@@ -20,7 +15,6 @@ import {
   nominalMs,
   previousBoundary,
 } from '../../src/scheduling/boundary.ts';
-import { type DispatchedRun, pickFair } from '../../src/scheduling/fairness.ts';
 import { advanceHighWaterMark } from '../../src/scheduling/high-water-mark.ts';
 import { jitterMs } from '../../src/scheduling/jitter.ts';
 import { missedWhilePaused } from '../../src/scheduling/missed-while-paused.ts';
@@ -68,19 +62,6 @@ function planAll(schedule: Schedule, now: Instant): readonly Tick[] {
   return planTicks(schedule, now, everything).ticks;
 }
 
-/** A range of ticks around a life's end, and the history to cut it by. */
-const anyPast = fc
-  .record({
-    life: anyLife,
-    startsBeforeMs: fc.integer({ min: 0, max: 20 * 24 * 3600 }).map((seconds) => seconds * 1000),
-    lengthMs: fc.integer({ min: 1, max: 10 * 24 * 3600 }).map((seconds) => seconds * 1000),
-  })
-  .map(({ life, startsBeforeMs, lengthMs }) => {
-    const { schedule, endedAt } = play(life);
-    const start = endedAt - startsBeforeMs;
-    return { cadences: schedule.cadences, endedAt, asked: { start, end: start + lengthMs } };
-  });
-
 describe('boundaries', () => {
   test('P1 intervals tile: every instant lies in exactly one, and neighbours share their bound', () => {
     fc.assert(
@@ -106,8 +87,8 @@ describe('boundaries', () => {
       fc.property(anyCadence, anyInstant, (cadence, instant) => {
         const length = nextBoundary(cadence, instant) - boundaryAtOrBefore(cadence, instant);
         const local = cadence.interval === 'day' || cadence.interval === 'week';
-        // A bound in the day that Apia left out makes a short interval; clocks move an hour or less.
-        const slack = local ? (cadence.timezone === 'Pacific/Apia' ? 24 : 1) * 3_600_000 : 0;
+        // A bound in the day that Apia left out makes a short interval; Casey moves by three hours.
+        const slack = local ? (cadence.timezone === 'Pacific/Apia' ? 24 : 3) * 3_600_000 : 0;
         expect(Math.abs(length - nominalMs(cadence.interval))).toBeLessThanOrEqual(slack);
       }),
       { numRuns: 1000 },
@@ -300,82 +281,6 @@ describe('planning', () => {
   });
 });
 
-describe('backfill ranges', () => {
-  test('P11 a widened range holds the range that was asked for, and no interval more', () => {
-    fc.assert(
-      fc.property(anyPast, ({ cadences, endedAt, asked }) => {
-        const widened = widenRange(cadences, asked, endedAt);
-        if (widened === null) return;
-        const intervals = [...intervalsIn(cadences, widened, 'oldest_first')];
-        expect(widened.start).toBeLessThanOrEqual(asked.start);
-        expect(intervals[0]?.start).toBe(widened.start);
-        expect(intervals[0]?.end).toBeGreaterThan(asked.start);
-        expect(intervals.at(-1)?.end).toBe(widened.end);
-        expect(intervals.at(-1)?.start).toBeLessThan(asked.end);
-        expect(widened.end).toBeLessThanOrEqual(endedAt);
-        expect(widenRange(cadences, widened, endedAt)).toEqual(widened);
-      }),
-      runs,
-    );
-  });
-
-  test('P12 splitting a range at a bound and planning the halves equals planning the whole', () => {
-    fc.assert(
-      fc.property(anyPast, fc.nat(), ({ cadences, endedAt, asked }, seed) => {
-        const widened = widenRange(cadences, asked, endedAt);
-        if (widened === null) return;
-        const whole = [...intervalsIn(cadences, widened, 'oldest_first')];
-        const cut = whole[seed % whole.length]?.end ?? widened.end;
-        const halves: DataInterval[] = [
-          { start: widened.start, end: cut },
-          { start: cut, end: widened.end },
-        ];
-        expect(halves.flatMap((half) => [...intervalsIn(cadences, half, 'oldest_first')])).toEqual(
-          whole,
-        );
-      }),
-      runs,
-    );
-  });
-
-  test('P13 the count, the pages and the other order all tell of the same intervals', () => {
-    fc.assert(
-      fc.property(anyPast, fc.integer({ min: 1, max: 9 }), ({ cadences, asked }, limit) => {
-        const whole = [...intervalsIn(cadences, asked, 'oldest_first')];
-        expect(countIntervals(cadences, asked)).toBe(whole.length);
-        expect([...intervalsIn(cadences, asked, 'newest_first')]).toEqual(whole.toReversed());
-        for (const order of ['oldest_first', 'newest_first'] as const) {
-          const paged: DataInterval[] = [];
-          for (;;) {
-            const after = paged.at(-1)?.start;
-            const page = pageOfIntervals(cadences, asked, { order, after, limit });
-            paged.push(...page);
-            if (page.length < limit) break;
-          }
-          expect(paged).toEqual(order === 'oldest_first' ? whole : whole.toReversed());
-        }
-      }),
-      runs,
-    );
-  });
-
-  test('P13 what ran by the schedule and what a backfill makes of the past are the same intervals', () => {
-    fc.assert(
-      fc.property(anyLife, (life) => {
-        const { schedule, endedAt } = play(life);
-        const ticks = planAll(schedule, endedAt);
-        const [first, last] = [ticks[0], ticks.at(-1)];
-        if (first === undefined || last === undefined) return;
-        const range = { start: first.interval.start, end: last.interval.end };
-        expect([...intervalsIn(schedule.cadences, range, 'oldest_first')]).toEqual(
-          ticks.map(({ interval }) => interval),
-        );
-      }),
-      runs,
-    );
-  });
-});
-
 test('P14 the high-water mark never goes back and ends at the first interval that is not done', () => {
   const completions = fc.array(fc.array(fc.nat({ max: 30 }), { maxLength: 8 }), { maxLength: 12 });
   fc.assert(
@@ -408,89 +313,4 @@ test('P15 jitter stays below 5% of the interval and below its limit', () => {
     }),
     runs,
   );
-});
-
-describe('fairness', () => {
-  const anyRun: fc.Arbitrary<DispatchedRun> = fc
-    .record({
-      tenantId: fc.nat({ max: 5 }),
-      exportNumber: fc.nat({ max: 3 }),
-      isBackfill: fc.boolean(),
-      intervalStart: fc.nat({ max: 50 }),
-      number: fc.nat(),
-    })
-    .map(({ tenantId, exportNumber, isBackfill, intervalStart, number }) => {
-      const exportId = `${tenantId}.${exportNumber}`;
-      const backfillId = isBackfill ? `backfill of ${exportId}` : null;
-      return { runId: `${exportId}.${number}`, tenantId, exportId, backfillId, intervalStart };
-    });
-  const anyRuns = fc.uniqueArray(anyRun, { selector: ({ runId }) => runId, maxLength: 60 });
-  const limits = { perTenant: 6, perExport: 3, perBackfill: () => 2 };
-
-  function countBy(all: readonly DispatchedRun[], key: (run: DispatchedRun) => string | null) {
-    const counts = new Map<string, number>();
-    for (const run of all) {
-      const name = key(run);
-      if (name !== null) counts.set(name, (counts.get(name) ?? 0) + 1);
-    }
-    return counts;
-  }
-
-  test('P16 no choice passes a limit, and no free slot is left while a run could go', () => {
-    fc.assert(
-      fc.property(anyRuns, fc.nat({ max: 40 }), (waiting, slots) => {
-        const chosen = pickFair(waiting, [], limits, slots);
-        expect(chosen.length).toBeLessThanOrEqual(slots);
-        const keys = [
-          [(run: DispatchedRun) => String(run.tenantId), limits.perTenant],
-          [
-            (run: DispatchedRun) => (run.backfillId === null ? run.exportId : null),
-            limits.perExport,
-          ],
-          [(run: DispatchedRun) => run.backfillId, limits.perBackfill()],
-        ] as const;
-        for (const [key, limit] of keys) {
-          expect(Math.max(0, ...countBy(chosen, key).values())).toBeLessThanOrEqual(limit);
-        }
-        if (chosen.length === slots) return;
-        const ids = new Set(chosen.map(({ runId }) => runId));
-        for (const run of waiting.filter(({ runId }) => !ids.has(runId))) {
-          const full = keys.some(([key, limit]) => {
-            const name = key(run);
-            return name !== null && (countBy(chosen, key).get(name) ?? 0) >= limit;
-          });
-          expect(full).toBe(true);
-        }
-      }),
-      runs,
-    );
-  });
-
-  test('P16 the choice does not hang on the order of the list, and is a prefix of a larger one', () => {
-    fc.assert(
-      fc.property(anyRuns, anyRuns, fc.nat({ max: 20 }), fc.nat(), (waiting, flying, slots, at) => {
-        const turned = [...waiting.slice(at % 60), ...waiting.slice(0, at % 60)].toReversed();
-        const chosen = pickFair(waiting, flying, limits, slots);
-        expect(pickFair(turned, flying, limits, slots)).toEqual(chosen);
-        expect(pickFair(waiting, flying, limits, slots + 5).slice(0, slots)).toEqual(chosen);
-      }),
-      runs,
-    );
-  });
-
-  test('P16 a tenant is passed over only by tenants with no more in flight than it has', () => {
-    fc.assert(
-      fc.property(anyRuns, anyRuns, (waiting, flying) => {
-        const inFlight = countBy(flying, ({ tenantId }) => String(tenantId));
-        let lastTurn = 0;
-        for (const { tenantId } of pickFair(waiting, flying, limits, 100)) {
-          const turn = inFlight.get(String(tenantId)) ?? 0;
-          expect(turn).toBeGreaterThanOrEqual(lastTurn);
-          lastTurn = turn;
-          inFlight.set(String(tenantId), turn + 1);
-        }
-      }),
-      runs,
-    );
-  });
 });

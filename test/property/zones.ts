@@ -12,6 +12,7 @@ export const zones = [
   'Asia/Kathmandu',
   'America/Havana',
   'Africa/Cairo',
+  'Antarctica/Casey',
   'Asia/Gaza',
 ] as const;
 

@@ -3,15 +3,15 @@ import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
-  HeadObjectCommand,
   ListMultipartUploadsCommand,
   ListPartsCommand,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
-import { SluiceError } from '../../domain/errors.ts';
+import { type ErrorCode, SluiceError } from '../../domain/errors.ts';
 import type { FileOptions, OpenUpload, UploadPart, UploadRef } from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { isNotImplemented } from './errors.ts';
+import { headObject } from './objects.ts';
 
 /**
  * The requests of a multipart upload. Our upload id is `<mark>.<the store's id>`: the mark, random,
@@ -21,13 +21,16 @@ import { isNotImplemented } from './errors.ts';
 
 const markName = 'sluice-upload';
 
-/** @returns the upload, and whether its parts carry a CRC32: not every store takes one. */
+/**
+ * @returns the upload, and whether its parts carry a CRC32. Not every store takes one, and some
+ * that know of none drop the parts of a list that names any; so only where the store said it will.
+ */
 export async function createUpload(
   connection: S3Connection,
   options: FileOptions,
 ): Promise<{ readonly upload: UploadRef; readonly checksums: boolean }> {
   const mark = randomUUID();
-  const create = (checksums: boolean) =>
+  const create = (checksum: { readonly ChecksumAlgorithm?: 'CRC32' }) =>
     connection.request((client, send) =>
       client.send(
         new CreateMultipartUploadCommand({
@@ -36,21 +39,20 @@ export async function createUpload(
           ContentType: options.contentType,
           ...(options.contentEncoding === null ? {} : { ContentEncoding: options.contentEncoding }),
           Metadata: { [markName]: mark },
-          ...(checksums ? { ChecksumAlgorithm: 'CRC32' } : {}),
+          ...checksum,
           ...connection.encryption,
         }),
         send,
       ),
     );
-  let checksums = true;
-  const created = await create(true).catch((error: unknown) => {
+  const created = await create({ ChecksumAlgorithm: 'CRC32' }).catch((error: unknown) => {
     if (!refusesChecksums(error)) throw error;
-    checksums = false;
-    return create(false);
+    return create({});
   });
   const { UploadId: id } = created;
   if (!id) throw new SluiceError('destination.unavailable', 'the store gave no upload id');
-  return { upload: { key: options.key, uploadId: `${mark}.${id}` }, checksums };
+  const upload = { key: options.key, uploadId: `${mark}.${id}` };
+  return { upload, checksums: created.ChecksumAlgorithm === 'CRC32' };
 }
 
 function refusesChecksums(error: unknown): boolean {
@@ -87,8 +89,10 @@ export async function uploadPart(
 }
 
 /**
- * Completes an upload, and finds out about the answer that was lost: an upload that is gone though
- * its object is there was completed by us. @returns the object's ETag
+ * Completes an upload and looks whether the object is whole. An answer that was lost is found out
+ * about: an upload that is gone though its object is there was completed by us.
+ *
+ * @returns the object's ETag
  */
 export async function completeUpload(
   connection: S3Connection,
@@ -96,22 +100,54 @@ export async function completeUpload(
   parts: readonly UploadPart[],
 ): Promise<string> {
   try {
-    return await connection.request(async (client, send) => {
-      const { ETag: etag } = await client.send(
-        new CompleteMultipartUploadCommand({
-          ...target(connection, upload),
-          MultipartUpload: { Parts: parts.map(toCompletedPart) },
-        }),
-        send,
-      );
-      // A store that fails after it began to answer says 200 and no result.
-      if (!etag) throw new SluiceError('destination.unavailable', 'completing gave no result');
-      return etag;
-    });
-  } catch (error) {
-    const etag = meansLost(error) ? await findOwnObject(connection, upload) : null;
-    if (etag === null) throw error;
+    const etag = await sendCompletion(connection, upload, parts);
+    const found = await headOrNothing(connection, upload.key);
+    if (found !== 'not allowed') checkSize(found?.ContentLength, parts);
     return etag;
+  } catch (error) {
+    const found = meansLost(error) ? await headOrNothing(connection, upload.key) : null;
+    if (found === null || found === 'not allowed') throw error;
+    const [mark] = splitId(upload);
+    if (mark === '' || found.Metadata?.[markName] !== mark || !found.ETag) throw error;
+    checkSize(found.ContentLength, parts);
+    return found.ETag;
+  }
+}
+
+function sendCompletion(
+  connection: S3Connection,
+  upload: UploadRef,
+  parts: readonly UploadPart[],
+): Promise<string> {
+  return connection.request(async (client, send) => {
+    const { ETag: etag } = await client.send(
+      new CompleteMultipartUploadCommand({
+        ...target(connection, upload),
+        MultipartUpload: { Parts: parts.map(toCompletedPart) },
+      }),
+      send,
+    );
+    // A store that fails after it began to answer says 200 and no result.
+    if (!etag) throw new SluiceError('destination.unavailable', 'completing gave no result');
+    return etag;
+  });
+}
+
+/** A store that leaves out parts, or counts them otherwise, must not pass for a success. */
+function checkSize(found: number | undefined, parts: readonly UploadPart[]): void {
+  const sent = parts.reduce((sum, part) => sum + part.bytes, 0);
+  if (found === sent) return;
+  const detail = `the store shows an object of ${found ?? 'no'} bytes where ${sent} were sent`;
+  throw new SluiceError('destination.unavailable', detail);
+}
+
+/** Credentials may be good for writing only: then there is nothing to look at. */
+async function headOrNothing(connection: S3Connection, key: string) {
+  try {
+    return await headObject(connection, key);
+  } catch (error) {
+    if (codeOf(error) === 'destination.access_denied') return 'not allowed';
+    throw error;
   }
 }
 
@@ -140,15 +176,16 @@ export async function listParts(
   const parts: UploadPart[] = [];
   let marker: string | undefined;
   do {
-    const page = await connection.request((client, send) =>
-      client.send(
-        new ListPartsCommand({
-          ...target(connection, upload),
-          ...(marker === undefined ? {} : { PartNumberMarker: marker }),
-        }),
-        send,
-      ),
-    );
+    const from = marker === undefined ? {} : { PartNumberMarker: marker };
+    const page = await connection
+      .request((client, send) =>
+        client.send(new ListPartsCommand({ ...target(connection, upload), ...from }), send),
+      )
+      .catch((error: unknown) => {
+        // A store that does not list parts takes the request for a GET of the object.
+        if (!isNotImplemented(error) && codeOf(error) !== 'destination.conflict') throw error;
+        throw new SluiceError('destination.upload_lost', 'the store does not list parts', error);
+      });
     for (const part of page.Parts ?? []) {
       parts.push({ number: part.PartNumber ?? 0, bytes: part.Size ?? 0, tag: part.ETag ?? '' });
     }
@@ -196,21 +233,12 @@ export function hasChecksum(part: UploadPart): boolean {
   return part.tag.includes(' ');
 }
 
-async function findOwnObject(connection: S3Connection, upload: UploadRef): Promise<string | null> {
-  const [mark] = splitId(upload);
-  try {
-    const head = await connection.request((client, send) =>
-      client.send(new HeadObjectCommand({ Bucket: connection.bucket, Key: upload.key }), send),
-    );
-    return mark !== '' && head.Metadata?.[markName] === mark ? (head.ETag ?? null) : null;
-  } catch {
-    // Missing, or not ours to look at: then it can't be shown to be ours.
-    return null;
-  }
+function meansLost(error: unknown): boolean {
+  return codeOf(error) === 'destination.upload_lost';
 }
 
-function meansLost(error: unknown): boolean {
-  return error instanceof SluiceError && error.code === 'destination.upload_lost';
+function codeOf(error: unknown): ErrorCode | null {
+  return error instanceof SluiceError ? error.code : null;
 }
 
 function toCompletedPart(part: UploadPart) {

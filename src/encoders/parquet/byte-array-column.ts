@@ -1,4 +1,5 @@
 import type { ColumnType } from '../../domain/row-block.ts';
+import type { SparePool } from './byte-sink.ts';
 import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import { Dictionary } from './dictionary.ts';
 import { bitWidthOf, encodeHybrid, maxHybridBytes } from './levels.ts';
@@ -34,10 +35,10 @@ export class ByteArrayColumn implements ColumnWriter {
   #hasIndexedPages = false;
   #nullCount = 0;
 
-  constructor(column: number, type: ColumnType, limits: PageLimits) {
+  constructor(column: number, type: ColumnType, limits: PageLimits, spares: SparePool) {
     this.#column = column;
     this.#type = type;
-    this.#page = new OpenPage(limits);
+    this.#page = new OpenPage(limits, spares);
     this.#isText = type === 'text' || type === 'uuid';
     this.#indices = new Uint16Array(this.#isText ? limits.rows : 0);
     this.#startChunk();

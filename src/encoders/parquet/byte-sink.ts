@@ -36,6 +36,28 @@ export class ByteSink {
   }
 }
 
+/** More than the pages in flight, so that a steady run of pages needs no new memory. */
+const maxSpares = 6;
+
+/** Sinks whose pages are done, for the next pages of any column. */
+export class SparePool {
+  readonly #spares: ByteSink[] = [];
+
+  /** A sink of that capacity, empty but for `start` bytes. */
+  take(capacity: number, start: number): ByteSink {
+    const index = this.#spares.findIndex((spare) => spare.bytes.length === capacity);
+    const spare = index < 0 ? undefined : this.#spares.splice(index, 1)[0];
+    if (spare === undefined) return new ByteSink(capacity, start);
+    spare.end = start;
+    return spare;
+  }
+
+  give(sink: ByteSink): void {
+    this.#spares.push(sink);
+    if (this.#spares.length > maxSpares) this.#spares.shift();
+  }
+}
+
 export function viewOf(bytes: Buffer): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
 }

@@ -1,12 +1,16 @@
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import type { Compression } from '../encoder.ts';
+import { compressLz4 } from './lz4.ts';
 
-/** One way to compress a page, off this thread. */
+/** One way to compress a page; on the thread pool where that is worth it. */
 export interface Codec {
   /** parquet.thrift's CompressionCodec. */
   readonly id: number;
-  /** Does not keep `page`; it must not change until this resolves. */
+  /**
+   * The page must not change until this resolves. The result may lie in memory larger than itself,
+   * or be the page.
+   */
   readonly compress: (page: Buffer) => Promise<Uint8Array>;
 }
 
@@ -19,38 +23,49 @@ const gzipLevel = 4;
 /** Brotli's usual 11 takes seconds a page. */
 const brotliQuality = 4;
 
+/** zlib goes to and fro between threads for each chunk of output: room for most pages in one. */
+const chunkSizeFor = (page: Buffer): number => Math.max(1024, page.length >>> 1);
+
 /** The codec of a compression. Packages with native code are loaded only where they are used. */
 export async function loadCodec(compression: Compression): Promise<Codec> {
   switch (compression) {
     case null:
-      // A copy, since the page's memory is used again.
-      return { id: 0, compress: async (page) => Buffer.from(page) };
+      return { id: 0, compress: async (page) => page };
     case 'snappy': {
-      const { compress } = await import('snappy');
-      return { id: 1, compress: (page) => compress(page) };
+      const { compressSync } = await import('snappy');
+      // Not on the pool, nor without the copy: the package's allocator then holds on to hundreds of
+      // megabytes. It is as fast as filling the page.
+      return { id: 1, compress: async (page) => compressSync(page, { copyOutputData: true }) };
     }
     case 'gzip':
-      return { id: 2, compress: (page) => gzip(page, { level: gzipLevel }) };
+      return {
+        id: 2,
+        compress: (page) => gzip(page, { level: gzipLevel, chunkSize: chunkSizeFor(page) }),
+      };
     case 'brotli': {
       const params = { [zlib.constants.BROTLI_PARAM_QUALITY]: brotliQuality };
-      return { id: 4, compress: (page) => brotli(page, { params }) };
+      return { id: 4, compress: (page) => brotli(page, { params, chunkSize: chunkSizeFor(page) }) };
     }
     case 'zstd':
       return { id: 6, compress: await loadZstd() };
-    case 'lz4': {
-      const { compress } = await import('lz4-napi');
-      // The package puts the length in front, four bytes; LZ4_RAW is the bare block.
-      return { id: 7, compress: async (page) => (await compress(page)).subarray(4) };
-    }
+    case 'lz4':
+      return { id: 7, compress: async (page) => compressLz4(page) };
   }
 }
 
-type Zstd = (page: Buffer, done: (error: Error | null, result: Buffer) => void) => void;
+type Zstd = (
+  page: Buffer,
+  options: { chunkSize: number },
+  done: (error: Error | null, result: Buffer) => void,
+) => void;
 
 /** Level 3 both ways. Node has zstd itself from 22.15 on. */
 async function loadZstd(): Promise<Codec['compress']> {
   const { zstdCompress } = zlib as { zstdCompress?: Zstd };
-  if (zstdCompress !== undefined) return promisify(zstdCompress);
+  if (zstdCompress !== undefined) {
+    const compress = promisify(zstdCompress);
+    return (page) => compress(page, { chunkSize: chunkSizeFor(page) });
+  }
   const { compress } = await import('@mongodb-js/zstd');
   return (page) => compress(page);
 }

@@ -1,6 +1,7 @@
 import type { Column, RowBlock } from '../../domain/row-block.ts';
 import type { Compression, FileEncoder, RejectedRow } from '../encoder.ts';
 import { ByteArrayColumn } from './byte-array-column.ts';
+import { SparePool } from './byte-sink.ts';
 import { type ColumnWriter, viewBlock } from './column-writer.ts';
 import { FixedColumn, fixedValues } from './fixed-column.ts';
 import { fileFooter, magic, type RowGroup } from './metadata.ts';
@@ -21,7 +22,7 @@ export interface ParquetSizes {
 const mebibyte = 1024 * 1024;
 
 /**
- * Row groups of 128 MiB raw, or what fits into 24 MiB of memory once compressed. Pages of 1 MiB or
+ * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed. Pages of 1 MiB or
  * 20,000 rows, smaller where there are many columns, since each column holds an open page.
  */
 export function defaultSizes(columnCount: number): ParquetSizes {
@@ -32,7 +33,7 @@ export function defaultSizes(columnCount: number): ParquetSizes {
       rows: Math.min(20_000, Math.max(1000, Math.floor(2_000_000 * share))),
     },
     groupRawBytes: 128 * mebibyte,
-    groupHeldBytes: 24 * mebibyte,
+    groupHeldBytes: 16 * mebibyte,
     checkpointBytes: 4 * mebibyte,
   };
 }
@@ -69,7 +70,8 @@ class ParquetEncoder implements FileEncoder {
     this.#columns = columns;
     this.#sizes = sizes;
     this.#compressor = new PageCompressor(compression);
-    this.#writers = columns.map((column, index) => openColumn(column, index, sizes.page));
+    const spares = new SparePool();
+    this.#writers = columns.map((column, index) => openColumn(column, index, sizes.page, spares));
     this.#group = new OpenRowGroup(columns.length, this.#compressor);
     this.#nextCheckpoint = sizes.checkpointBytes;
   }
@@ -156,9 +158,14 @@ class ParquetEncoder implements FileEncoder {
   }
 }
 
-function openColumn({ type }: Column, index: number, limits: PageLimits): ColumnWriter {
+function openColumn(
+  { type }: Column,
+  index: number,
+  limits: PageLimits,
+  spares: SparePool,
+): ColumnWriter {
   const values = fixedValues(type);
   return values === undefined
-    ? new ByteArrayColumn(index, type, limits)
-    : new FixedColumn(index, values, limits);
+    ? new ByteArrayColumn(index, type, limits, spares)
+    : new FixedColumn(index, values, limits, spares);
 }

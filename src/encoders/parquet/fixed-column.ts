@@ -1,4 +1,5 @@
 import type { ColumnType } from '../../domain/row-block.ts';
+import type { SparePool } from './byte-sink.ts';
 import type { Bounds, ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import { encoding, OpenPage, type PageLimits, type RawPage } from './page.ts';
 
@@ -24,10 +25,10 @@ export class FixedColumn implements ColumnWriter {
   readonly #page: OpenPage;
   #nullCount = 0;
 
-  constructor(column: number, values: FixedValues, limits: PageLimits) {
+  constructor(column: number, values: FixedValues, limits: PageLimits, spares: SparePool) {
     this.#column = column;
     this.#values = values;
-    this.#page = new OpenPage(limits);
+    this.#page = new OpenPage(limits, spares);
   }
 
   get pageIsFull(): boolean {

@@ -18,7 +18,7 @@ export interface PendingPage {
   readonly done: Promise<CompressedPage>;
 }
 
-/** Compresses pages on the thread pool, a few at a time. */
+/** Compresses pages, a few at a time. */
 export class PageCompressor {
   readonly #codec: Promise<Codec>;
   readonly #inFlight: Promise<unknown>[] = [];
@@ -45,7 +45,8 @@ export class PageCompressor {
 
   async #compress(page: RawPage): Promise<CompressedPage> {
     const { compress } = await this.#codec;
-    const body = await compress(page.body);
+    // A copy: the page's memory is used again, and codecs give back more memory than they filled.
+    const body = Buffer.from(await compress(page.body));
     page.release();
     return { values: page.values, encoding: page.encoding, rawBytes: page.body.length, body };
   }

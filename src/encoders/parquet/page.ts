@@ -1,4 +1,4 @@
-import { ByteSink } from './byte-sink.ts';
+import type { ByteSink, SparePool } from './byte-sink.ts';
 import { encodeHybrid, maxHybridBytes } from './levels.ts';
 
 /** parquet.thrift's Encoding. */
@@ -31,14 +31,15 @@ export class OpenPage {
   readonly limits: PageLimits;
   readonly #present: Uint8Array;
   readonly #head: number;
-  #spare: ByteSink | undefined;
+  readonly #spares: SparePool;
 
-  constructor(limits: PageLimits) {
+  constructor(limits: PageLimits, spares: SparePool) {
     this.limits = limits;
+    this.#spares = spares;
     this.#present = new Uint8Array(limits.rows);
     // Levels are known when the page ends but stand before the values: room is left for them.
     this.#head = 4 + maxHybridBytes(limits.rows, 1);
-    this.sink = new ByteSink(this.#head + 1024, this.#head);
+    this.sink = spares.take(this.#head + 1024, this.#head);
   }
 
   /** Bytes of values so far. */
@@ -72,17 +73,18 @@ export class OpenPage {
       body: sink.bytes.subarray(start, sink.end),
       release: () => this.#keep(sink),
     };
-    this.sink = this.#spare ?? new ByteSink(sink.bytes.length, this.#head);
-    this.#spare = undefined;
+    this.sink = this.#spares.take(this.#isHuge(sink) ? this.#head : sink.bytes.length, this.#head);
     this.rows = 0;
     this.nulls = 0;
     return page;
   }
 
-  /** One buffer is kept for the page after the next, unless a huge value made it huge. */
   #keep(sink: ByteSink): void {
-    if (sink.bytes.length > this.limits.bytes * 2 + this.#head) return;
-    sink.end = this.#head;
-    this.#spare = sink;
+    if (!this.#isHuge(sink)) this.#spares.give(sink);
+  }
+
+  /** Made so by one huge value: not the measure of the pages to come. */
+  #isHuge(sink: ByteSink): boolean {
+    return sink.bytes.length > this.limits.bytes * 4 + this.#head;
   }
 }

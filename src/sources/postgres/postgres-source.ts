@@ -44,6 +44,9 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       try {
         const times = { timeoutMs: options.settleTimeoutMs, pollMs: options.settlePollMs };
         return await settleTransactions(client, times, signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        throw error;
       } finally {
         await closeConnection(client);
       }

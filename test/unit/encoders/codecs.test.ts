@@ -39,7 +39,7 @@ async function compress(compression: Compression, chunks: readonly Buffer[]): Pr
 
 /** Text-like bytes of several blocks: neither all alike nor incompressible. */
 const chunks = Array.from({ length: 7 }, (_, index) =>
-  Buffer.from(randomBytes(200_000 * index).toString('hex')),
+  Buffer.from(randomBytes(100_000 * index).toString('hex')),
 );
 
 describe.each(streamCompressions)('the codec of %s', (compression) => {

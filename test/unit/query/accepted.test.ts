@@ -230,6 +230,18 @@ describe('the shape of a query', () => {
     expect(schema.fields.map(({ alias }) => alias)).toEqual(all);
   });
 
+  test('words that name a moving time are text where no time is', () => {
+    const query = read(
+      `SELECT event FROM events WHERE event = 'now' OR properties.range = 'today'`,
+    );
+    expect(query.where).not.toBeNull();
+  });
+
+  test('a thousand events in one list are not too many', () => {
+    const list = Array.from({ length: 1000 }, (_, index) => `'e${index}'`).join(',');
+    expect(read(`SELECT event FROM events WHERE event IN (${list})`).where?.kind).toBe('in');
+  });
+
   test('two hundred property columns are not too many', () => {
     const columns = Array.from({ length: 200 }, (_, index) => `properties.some_key_${index}`);
     expect(namesOf(`SELECT ${columns.join(', ')} FROM events`)).toHaveLength(200);

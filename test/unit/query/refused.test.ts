@@ -215,6 +215,11 @@ const expressions: readonly Refused[] = [
   [inSelect("¦date ' Today '"), 'moving time'],
   [inWhere("timestamp ¦> 'yesterday'"), 'moving time'],
   [inWhere("inserted_at ¦BETWEEN '2024-01-01' AND 'now'"), 'moving time'],
+  [inWhere("timestamp::date ¦= 'today'"), 'moving time'],
+  [inWhere("timestamp ¦IN ('2024-01-01', 'now')"), 'moving time'],
+  [inSelect("¦coalesce(timestamp, 'now')"), 'moving time'],
+  [inSelect("¦date_trunc('day', 'now')"), 'moving time'],
+  [inSelect("¦CASE timestamp + '1 day' WHEN 'tomorrow' THEN 1 END"), 'moving time'],
   [inSelect('¦ROW(1, 2)'), 'row constructor'],
   [inSelect('¦(event, event)'), 'row constructor'],
   [inWhere('¦(event, 1) = (event, 1)'), 'row constructor'],
@@ -287,6 +292,11 @@ describe('refuses what would cost too much', () => {
     ['very deep calls', nested('lower(', 1000, ')'), 'long expression'],
     ['deep casts', nested('', 1, '::text'.repeat(200)), 'nesting'],
     ['a long chain', inSelect(`1${' + 1'.repeat(200)}`), 'nesting'],
+    [
+      'casts of what is deep',
+      inSelect(`(${'NOT '.repeat(500)}true)${'::text'.repeat(200)}`),
+      'long expression',
+    ],
     ['deep parentheses that never close', `SELECT ${'('.repeat(4000)}`, 'long expression'],
     [
       'too many nodes',

@@ -179,6 +179,14 @@ describe('local days and weeks', () => {
     expect(show(nextBoundary(cadence, at('2024-11-03T05:59Z')))).toBe('2024-11-04T06:00:00Z');
   });
 
+  test('where a fold goes back past a boundary, that boundary stays passed', () => {
+    // At 02:00 on 5 March 2010 Casey went back to 23:00 on the 4th.
+    const cadence = daily('Antarctica/Casey');
+    const secondPass = at('2010-03-04T15:30Z');
+    expect(show(boundaryAtOrBefore(cadence, secondPass))).toBe('2010-03-04T13:00:00Z');
+    expect(show(nextBoundary(cadence, secondPass))).toBe('2010-03-05T16:00:00Z');
+  });
+
   test('a boundary is at, not before and not after itself', () => {
     const cadence = daily('America/New_York');
     const boundary = at('2024-03-10T05:00Z');

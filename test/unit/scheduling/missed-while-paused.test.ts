@@ -64,6 +64,15 @@ describe('missedWhilePaused', () => {
     ]);
   });
 
+  test('leaves out ticks that ran before a pause dated by a clock that went back', () => {
+    const created = scheduleFrom('2024-05-01T08:30Z');
+    const planned = planTicks(created, at('2024-05-01T11:00Z'), 100).schedule;
+    const paused = pause(planned, at('2024-05-01T09:30Z'));
+    expect(showIntervals(missedWhilePaused(paused, at('2024-05-01T12:10Z')))).toEqual([
+      '2024-05-01T11:00:00Z/2024-05-01T12:00:00Z',
+    ]);
+  });
+
   test('reaches over a change of cadence', () => {
     const changed = changeCadence(pausedAtHalfPast, daily('UTC'), at('2024-05-01T09:40Z'));
     expect(showIntervals(missedWhilePaused(changed, at('2024-05-02T12:00Z')))).toEqual([

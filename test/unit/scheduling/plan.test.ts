@@ -105,6 +105,20 @@ describe('pausing', () => {
     expect(due(paused, '2024-05-01T10:00Z')).toEqual(['08:00/09:00 ran', '09:00/10:00 paused']);
   });
 
+  test('exactly on a tick leaves that tick to the change of window before it', () => {
+    const created = scheduleFrom('2024-05-01T08:30Z');
+    const closed = changeWindow(
+      created,
+      { endAt: at('2024-05-01T08:50Z') },
+      at('2024-05-01T08:40Z'),
+    );
+    const reopened = changeWindow(closed, { endAt: null }, at('2024-05-01T09:00Z'));
+    expect(due(reopened, '2024-05-01T10:00Z')).toEqual([
+      '08:00/09:00 outside_window',
+      '09:00/10:00 ran',
+    ]);
+  });
+
   test('outside the window is outside the window first', () => {
     const created = scheduleFrom('2024-05-01T08:30Z', {
       paused: true,

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { planTicks } from '../../../src/scheduling/plan.ts';
 import { previewIntervals } from '../../../src/scheduling/preview.ts';
 import { changeCadence } from '../../../src/scheduling/schedule.ts';
 import { at, daily, scheduleFrom, showIntervals, utc } from './examples.ts';
@@ -23,6 +24,15 @@ describe('previewIntervals', () => {
     expect(showIntervals(previewed.map(({ interval }) => interval))).toEqual([
       '2024-05-01T12:00:00Z/2024-05-01T13:00:00Z',
       '2024-05-01T13:00:00Z/2024-05-01T14:00:00Z',
+    ]);
+  });
+
+  test('goes on from what is decided where the clock went back', () => {
+    const created = scheduleFrom('2024-05-01T08:30Z');
+    const { schedule } = planTicks(created, at('2024-05-01T11:00Z'), 100);
+    const previewed = previewIntervals(schedule, at('2024-05-01T09:30Z'), 1);
+    expect(showIntervals(previewed.map(({ interval }) => interval))).toEqual([
+      '2024-05-01T11:00:00Z/2024-05-01T12:00:00Z',
     ]);
   });
 

@@ -1,0 +1,77 @@
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, mkdir, open, realpath } from 'node:fs/promises';
+import { join } from 'node:path';
+import { SluiceError } from '../../domain/errors.ts';
+import { systemCode } from './errors.ts';
+
+/** Names of files that are not (yet) part of the export; no listing shows them. */
+export const hiddenPrefix = '.sluice-';
+
+/** A key's folder and name, each segment checked: a key never leads out of the directory. */
+export function splitKey(key: string): {
+  readonly folders: readonly string[];
+  readonly name: string;
+} {
+  const segments = key.split('/');
+  const name = segments.at(-1) ?? '';
+  for (const segment of segments) {
+    if (segment === '' || segment === '.' || segment === '..' || segment.includes('\0')) {
+      throw new SluiceError('destination.invalid_config', 'a key leads out of the directory');
+    }
+  }
+  return { folders: segments.slice(0, -1), name };
+}
+
+/**
+ * The path of a folder below `root`, each step of it a true directory: a symbolic link on the way
+ * is refused, wherever it leads. `root` itself is the operator's and may be one.
+ *
+ * @returns null where it does not exist and is not to be made
+ */
+export async function findFolder(
+  root: string,
+  folders: readonly string[],
+  make: boolean,
+): Promise<string | null> {
+  let path: string;
+  try {
+    path = await realpath(root);
+  } catch (error) {
+    throw new SluiceError('destination.unavailable', 'FILE_DESTINATION_ROOT is not there', error);
+  }
+  for (const folder of folders) {
+    path = join(path, folder);
+    if (make) await mkdir(path).catch(ignore('EEXIST'));
+    const found = await lstat(path).catch(ignore('ENOENT'));
+    if (found === undefined) return null;
+    if (!found.isDirectory()) {
+      throw new SluiceError('destination.invalid_config', 'a folder on the way is not a directory');
+    }
+  }
+  return path;
+}
+
+/** Makes a rename or a new name in the folder survive a power cut. */
+export async function syncFolder(path: string): Promise<void> {
+  const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Opens for reading, never through a link; null where there is none. */
+export async function openForRead(path: string): Promise<FileHandle | null> {
+  return (
+    (await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(ignore('ENOENT'))) ?? null
+  );
+}
+
+/** For `catch`: swallows one code of the file system. */
+export function ignore(code: string): (error: unknown) => undefined {
+  return (error) => {
+    if (systemCode(error) !== code) throw error;
+    return undefined;
+  };
+}

@@ -1,0 +1,176 @@
+import { randomUUID } from 'node:crypto';
+import { constants } from 'node:fs';
+import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { SluiceError } from '../../domain/errors.ts';
+import type { FileWriter, UploadJournal, UploadProgress, UploadRef } from '../destination.ts';
+import { systemCode, toDestinationError, withOurErrors } from './errors.ts';
+import { findFolder, hiddenPrefix, ignore, splitKey, syncFolder } from './folders.ts';
+
+/** The hidden file that holds an upload, beside its key: `.sluice-<upload id>-<name>`. */
+export function hiddenName(upload: UploadRef): string {
+  if (!/^[0-9a-f-]{36}$/.test(upload.uploadId)) {
+    throw new SluiceError('destination.upload_lost', 'not an upload of this destination');
+  }
+  return `${hiddenPrefix}${upload.uploadId}-${splitKey(upload.key).name}`;
+}
+
+/** Begins a file as a hidden one. */
+export async function createWriter(
+  root: string,
+  folders: readonly string[],
+  key: string,
+  syncBytes: number,
+  journal: UploadJournal,
+): Promise<FileWriter> {
+  const upload = { key, uploadId: randomUUID() };
+  const folder = await findFolder(root, [...folders, ...splitKey(key).folders], true);
+  const path = join(folder ?? root, hiddenName(upload));
+  const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
+  await journal.started(upload);
+  const handle = await withOurErrors(() => open(path, flags, 0o644));
+  return new LocalFileWriter(
+    upload,
+    { folder: folder ?? root, path },
+    handle,
+    syncBytes,
+    journal,
+    0,
+  );
+}
+
+/** Goes on after the recorded bytes; what was written after them is dropped. */
+export async function resumeWriter(
+  root: string,
+  folders: readonly string[],
+  progress: UploadProgress,
+  syncBytes: number,
+  journal: UploadJournal,
+): Promise<FileWriter> {
+  const { key, uploadId } = progress;
+  const folder = await findFolder(root, [...folders, ...splitKey(key).folders], false);
+  if (folder === null) throw new SluiceError('destination.upload_lost');
+  const path = join(folder, hiddenName(progress));
+  const bytes = progress.parts.reduce((sum, part) => sum + part.bytes, 0);
+  const handle = await withOurErrors(() =>
+    open(path, constants.O_RDWR | constants.O_NOFOLLOW).catch(ignore('ENOENT')),
+  );
+  if (handle === undefined) throw new SluiceError('destination.upload_lost');
+  const { size } = await withOurErrors(() => handle.stat());
+  if (size < bytes) {
+    await handle.close();
+    throw new SluiceError('destination.upload_lost', 'the file is shorter than recorded');
+  }
+  await withOurErrors(() => handle.truncate(bytes));
+  return new LocalFileWriter(
+    { key, uploadId },
+    { folder, path },
+    handle,
+    syncBytes,
+    journal,
+    bytes,
+  );
+}
+
+/** Removes the hidden file of an upload; none is no error. */
+export async function removeHidden(
+  root: string,
+  folders: readonly string[],
+  upload: UploadRef,
+): Promise<void> {
+  const folder = await findFolder(root, [...folders, ...splitKey(upload.key).folders], false);
+  if (folder === null) return;
+  await withOurErrors(() => unlink(join(folder, hiddenName(upload))).catch(ignore('ENOENT')));
+}
+
+/**
+ * A hidden file beside its key that is renamed when it is whole and on the disk. One that the next
+ * attempt has removed can't be renamed any more, so a worker that lost its lease does no harm.
+ */
+class LocalFileWriter implements FileWriter {
+  readonly upload: UploadRef;
+  readonly #place: { readonly folder: string; readonly path: string };
+  readonly #handle: FileHandle;
+  readonly #syncBytes: number;
+  readonly #journal: UploadJournal;
+  #bytes: number;
+  #syncedBytes: number;
+  #failure: SluiceError | null = null;
+  #state: 'open' | 'completed' | 'aborted' = 'open';
+
+  constructor(
+    upload: UploadRef,
+    place: { readonly folder: string; readonly path: string },
+    handle: FileHandle,
+    syncBytes: number,
+    journal: UploadJournal,
+    bytes: number,
+  ) {
+    this.upload = upload;
+    this.#place = place;
+    this.#handle = handle;
+    this.#syncBytes = syncBytes;
+    this.#journal = journal;
+    this.#bytes = bytes;
+    this.#syncedBytes = bytes;
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    if (this.#failure !== null) throw this.#failure;
+    if (this.#state !== 'open') throw new SluiceError('destination.unavailable', this.#state);
+    try {
+      await this.#append(bytes);
+    } catch (error) {
+      // Bytes are missing now: nothing may follow them.
+      this.#failure = toDestinationError(error);
+      throw this.#failure;
+    }
+  }
+
+  async #append(bytes: Uint8Array): Promise<void> {
+    await withOurErrors(async () => {
+      let rest = bytes;
+      while (rest.length > 0) {
+        const { bytesWritten } = await this.#handle.write(rest, 0, rest.length, this.#bytes);
+        this.#bytes += bytesWritten;
+        rest = rest.subarray(bytesWritten);
+      }
+    });
+    if (this.#bytes - this.#syncedBytes < this.#syncBytes) return;
+    await withOurErrors(() => this.#handle.datasync());
+    this.#syncedBytes = this.#bytes;
+    const parts = [{ number: 1, bytes: this.#syncedBytes, tag: '' }];
+    await this.#journal.progressed({ ...this.upload, parts });
+  }
+
+  async complete(): Promise<{ readonly etag: null }> {
+    if (this.#failure !== null) throw this.#failure;
+    if (this.#state === 'aborted') throw new SluiceError('destination.unavailable', 'aborted');
+    if (this.#state === 'open') {
+      await withOurErrors(() => this.#handle.sync());
+      const target = join(this.#place.folder, splitKey(this.upload.key).name);
+      try {
+        await rename(this.#place.path, target);
+      } catch (error) {
+        const lost = systemCode(error) === 'ENOENT';
+        if (lost) throw new SluiceError('destination.upload_lost', undefined, error);
+        await withOurErrors(() => Promise.reject(error));
+      }
+      this.#state = 'completed';
+      await this.#handle.close();
+    }
+    await withOurErrors(() => syncFolder(this.#place.folder));
+    await this.#journal.ended(this.upload);
+    return { etag: null };
+  }
+
+  async abort(): Promise<void> {
+    if (this.#state !== 'open') return;
+    await withOurErrors(async () => {
+      await unlink(this.#place.path).catch(ignore('ENOENT'));
+      await this.#handle.close();
+    });
+    this.#state = 'aborted';
+    await this.#journal.ended(this.upload);
+  }
+}

@@ -1,0 +1,43 @@
+import { type DestinationTestkit, invalidFileConfigs } from '../testkit.ts';
+
+export const testkit: DestinationTestkit = {
+  type: 'S3',
+  keepsFiles: true,
+  start: async (stores) => {
+    const store = await stores.s3();
+    return {
+      config: {
+        bucket_name: store.bucket,
+        region: store.region,
+        aws_access_key_id: store.accessKeyId,
+        aws_secret_access_key: store.secretAccessKey,
+        endpoint_url: store.endpoint,
+      },
+      context: {},
+      invalid: [...invalidFileConfigs, ...invalidS3Configs],
+      stop: () => store.stop(),
+    };
+  },
+};
+
+/** Laid over a valid config with keys and an endpoint. */
+const invalidS3Configs = [
+  { change: { aws_access_key_id: null }, property: 'aws_access_key_id' },
+  { change: { aws_secret_access_key: null }, property: 'aws_secret_access_key' },
+  {
+    change: { aws_access_key_id: null, aws_secret_access_key: null },
+    property: 'aws_access_key_id',
+  },
+  { change: { kms_key_id: 'key' }, property: 'kms_key_id' },
+  { change: { kms_key_id: 'key', encryption: 'AES256' }, property: 'kms_key_id' },
+  { change: { endpoint_url: 'ftp://example.com' }, property: 'endpoint_url' },
+  { change: { endpoint_url: 'file:///etc/passwd' }, property: 'endpoint_url' },
+  { change: { endpoint_url: 'example.com' }, property: 'endpoint_url' },
+  { change: { endpoint_url: 'https://user:word@example.com' }, property: 'endpoint_url' },
+  { change: { endpoint_url: 'https://example.com?x=y' }, property: 'endpoint_url' },
+  { change: { bucket_name: 'a/b' }, property: 'bucket_name' },
+  { change: { bucket_name: 'a..b' }, property: 'bucket_name' },
+  { change: { bucket_name: 'Capital', endpoint_url: null }, property: 'bucket_name' },
+  { change: { bucket_name: '10.0.0.1', endpoint_url: null }, property: 'bucket_name' },
+  { change: { bucket_name: 'arn:aws:s3:::bucket' }, property: 'bucket_name' },
+];

@@ -1,0 +1,49 @@
+import type { DestinationContext } from './destination.ts';
+
+/**
+ * What a destination gives to the conformance suite, from `testkit.ts` in its folder: a true store
+ * to talk to, on this machine, and configs that it must take and refuse.
+ */
+export interface DestinationTestkit {
+  readonly type: string;
+  /** False where nothing that is written can be read again. */
+  readonly keepsFiles: boolean;
+  start(stores: TestStores): Promise<DestinationTestStore>;
+}
+
+/** Stores that need more than a folder: the suite brings them. */
+export interface TestStores {
+  s3(): Promise<S3TestStore>;
+}
+
+export interface S3TestStore {
+  readonly endpoint: string;
+  /** Exists, and is empty. */
+  readonly bucket: string;
+  readonly region: string;
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  stop(): Promise<void>;
+}
+
+export interface DestinationTestStore {
+  /** Valid, and leads to an empty place. */
+  readonly config: Readonly<Record<string, unknown>>;
+  /** What the installation must provide for it. */
+  readonly context: Partial<DestinationContext>;
+  /** Each, laid over `config`, is refused by `validate` with a problem of this property. */
+  readonly invalid: readonly {
+    readonly change: Readonly<Record<string, unknown>>;
+    readonly property: string;
+  }[];
+  stop(): Promise<void>;
+}
+
+/** Refused by every destination that writes files. */
+export const invalidFileConfigs: DestinationTestStore['invalid'] = [
+  { change: { file_format: 'Parquet', compression: 'gzip', prefix: '{nope}' }, property: 'prefix' },
+  { change: { prefix: '../other' }, property: 'prefix' },
+  { change: { prefix: 'a{year' }, property: 'prefix' },
+  { change: { file_format: 'CSV', compression: 'snappy' }, property: 'compression' },
+  { change: { compression: 'lz4' }, property: 'compression' },
+];

@@ -1,0 +1,204 @@
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createPostgresSource } from '../../src/sources/index.ts';
+import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
+import { columnBytes, createEvents, readAll } from '../support/source-tables.ts';
+import { until } from '../support/until.ts';
+
+let database: TestDatabase;
+const never = new AbortController().signal;
+const sessions: pg.Client[] = [];
+
+beforeAll(async () => {
+  database = await createEmptyDatabase();
+  await database.pool.query(createEvents);
+});
+
+beforeEach(async () => {
+  await Promise.all(sessions.splice(0).map((session) => session.end()));
+  await database.pool.query('TRUNCATE events');
+});
+
+afterAll(async () => {
+  await Promise.all(sessions.map((session) => session.end()));
+  await database?.drop();
+});
+
+const sourceOf = (settleTimeoutMs: number, url = database.url) =>
+  createPostgresSource({ connectionString: url, settleTimeoutMs, settlePollMs: 20 });
+
+async function openSession(url = database.url): Promise<pg.Client> {
+  const session = new pg.Client(url);
+  sessions.push(session);
+  await session.connect();
+  return session;
+}
+
+const insert = (session: pg.Client, name: string) =>
+  session.query(`INSERT INTO events (uuid, team_id, event) VALUES (gen_random_uuid(), 1, $1)`, [
+    name,
+  ]);
+
+/** The time of the database, which gives `inserted_at`. */
+async function now(): Promise<number> {
+  const { rows } = await database.pool.query<{ ms: number }>(
+    'SELECT ceil(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS ms',
+  );
+  return rows[0]?.ms ?? 0;
+}
+
+async function eventsBefore(end: number): Promise<string[]> {
+  const source = sourceOf(1000);
+  const interval = { start: end - 3_600_000, end };
+  const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
+  const snapshot = await source.open({ model: 'events', teamId: 1, interval, ...filters }, never);
+  const blocks = await readAll(snapshot, never);
+  await snapshot.close();
+  return columnBytes(blocks, 'event').map(String).sort();
+}
+
+/** Whether a promise has been kept so far. */
+function watch<T>(promise: Promise<T>): { readonly isDone: () => boolean } {
+  let done = false;
+  const note = () => {
+    done = true;
+  };
+  promise.then(note, note);
+  return { isDone: () => done };
+}
+
+/** Waits until the settling session has looked several times. */
+async function looks(times: number): Promise<void> {
+  for (let look = 0; look < times; look += 1) {
+    const last = await lastLook();
+    await until(async () => (await lastLook()) !== last, { message: 'another look' });
+  }
+}
+
+async function lastLook(): Promise<string | undefined> {
+  const { rows } = await database.pool.query<{ at: string }>(
+    `SELECT max(query_start)::text AS at FROM pg_stat_activity
+      WHERE application_name = 'sluice-export' AND datname = current_database()`,
+  );
+  return rows[0]?.at;
+}
+
+describe('settling', () => {
+  it('waits for each transaction that began before the end, and no row of theirs is missed', async () => {
+    const [late, writesLater, savepoint, inTime] = await Promise.all([
+      openSession(),
+      openSession(),
+      openSession(),
+      openSession(),
+    ]);
+    for (const session of [late, writesLater, savepoint, inTime]) await session?.query('BEGIN');
+    await insert(late as pg.Client, 'committed late');
+    // Reads only so far: it has a virtual id and no transaction id.
+    await writesLater?.query('SELECT count(*) FROM events');
+    await savepoint?.query('SAVEPOINT before_row');
+    await insert(savepoint as pg.Client, 'under a savepoint');
+    await insert(inTime as pg.Client, 'in time');
+    await inTime?.query('COMMIT');
+    const end = await now();
+
+    const settled = sourceOf(30_000).settle(never);
+    const { isDone } = watch(settled);
+    await looks(2);
+    expect(isDone()).toBe(false);
+    expect(await eventsBefore(end)).toEqual(['in time']);
+
+    await late?.query('COMMIT');
+    await looks(2);
+    expect(isDone()).toBe(false);
+    await insert(writesLater as pg.Client, 'began before, wrote after');
+    await writesLater?.query('COMMIT');
+    await looks(2);
+    expect(isDone()).toBe(false);
+    await savepoint?.query('RELEASE before_row');
+    await savepoint?.query('COMMIT');
+
+    expect(await settled).toBe(true);
+    expect(await eventsBefore(end)).toEqual([
+      'began before, wrote after',
+      'committed late',
+      'in time',
+      'under a savepoint',
+    ]);
+  });
+
+  it('waits for a prepared transaction, also one that is prepared while it waits', async () => {
+    const session = await openSession();
+    const name = `settle ${database.url.slice(-12)}`;
+    await session.query('BEGIN');
+    await insert(session, 'prepared');
+    const end = await now();
+    const settled = sourceOf(30_000).settle(never);
+    const { isDone } = watch(settled);
+    await looks(1);
+    await session.query(`PREPARE TRANSACTION '${name}'`);
+    await looks(3);
+    expect(isDone()).toBe(false);
+    await session.query(`COMMIT PREPARED '${name}'`);
+    expect(await settled).toBe(true);
+    expect(await eventsBefore(end)).toEqual(['prepared']);
+  });
+
+  it('does not wait for transactions that begin afterwards', async () => {
+    const before = await openSession();
+    await before.query('BEGIN');
+    await insert(before, 'before');
+    const settled = sourceOf(30_000).settle(never);
+    await looks(2);
+    const after = await openSession();
+    await after.query('BEGIN');
+    await insert(after, 'after');
+    await before.query('COMMIT');
+    expect(await settled).toBe(true);
+  });
+
+  it('does not wait for our own exports, nor for other databases', async () => {
+    const other = await createEmptyDatabase();
+    const foreign = await openSession(other.url);
+    await foreign.query('BEGIN; SELECT 1');
+    const interval = { start: 0, end: 3_600_000 };
+    const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
+    const request = { model: 'events', teamId: 1, interval, ...filters };
+    const running = await sourceOf(1000).open(request, never);
+    expect(await sourceOf(2000).settle(never)).toBe(true);
+    await running.close();
+    await foreign.query('ROLLBACK');
+    await foreign.end();
+    sessions.splice(sessions.indexOf(foreign), 1);
+    await other.drop();
+  });
+
+  it('says so when the bound is hit', async () => {
+    const session = await openSession();
+    await session.query('BEGIN; SELECT 1');
+    expect(await sourceOf(200).settle(never)).toBe(false);
+  });
+
+  it('sees every transaction also as a role without privileges', async () => {
+    const role = `settler_${database.url.slice(-12)}`;
+    await database.pool.query(`CREATE ROLE ${role} LOGIN PASSWORD 'settler'`);
+    const url = new URL(database.url);
+    url.username = role;
+    url.password = 'settler';
+    const session = await openSession();
+    await session.query('BEGIN; SELECT 1');
+    expect(await sourceOf(200, url.href).settle(never)).toBe(false);
+    await session.query('ROLLBACK');
+    expect(await sourceOf(5000, url.href).settle(never)).toBe(true);
+    await database.pool.query(`DROP ROLE ${role}`);
+  });
+
+  it('ends at once when it is aborted', async () => {
+    const session = await openSession();
+    await session.query('BEGIN; SELECT 1');
+    const controller = new AbortController();
+    const settled = sourceOf(60_000).settle(controller.signal);
+    await looks(1);
+    controller.abort(new Error('the worker stops'));
+    await expect(settled).rejects.toThrow('the worker stops');
+  });
+});

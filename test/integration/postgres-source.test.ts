@@ -1,0 +1,366 @@
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RowBlock } from '../../src/domain/row-block.ts';
+import type { PostgresSourceOptions } from '../../src/sources/index.ts';
+import { createPostgresSource } from '../../src/sources/index.ts';
+import type { PlanSelect } from '../../src/sources/postgres/plan.ts';
+import type { SourceRequest } from '../../src/sources/source.ts';
+import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
+import {
+  columnBytes,
+  createEvents,
+  eventsRequest,
+  insertEvents,
+  readAll,
+} from '../support/source-tables.ts';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { until } from '../support/until.ts';
+
+const day = '2024-03-01T00:00:00Z';
+const hour = eventsRequest(1, day, '2024-03-01T01:00:00Z');
+/** About 40 MB, far more than all the buffers between server and reader. */
+const wide = eventsRequest(3, day, '2024-03-01T01:00:00Z');
+
+let database: TestDatabase;
+const never = new AbortController().signal;
+
+const sourceOf = (options: Partial<PostgresSourceOptions> = {}) =>
+  createPostgresSource({ connectionString: database.url, ...options });
+
+beforeAll(async () => {
+  database = await createEmptyDatabase();
+  await database.pool.query(createEvents);
+  await insertEvents(database.pool, { team: 1, start: day, count: 7300, everyMs: 500 });
+  await insertEvents(database.pool, { team: 2, start: day, count: 300, everyMs: 0 });
+  await insertEvents(database.pool, {
+    team: 3,
+    start: day,
+    count: 10_000,
+    everyMs: 20,
+    padding: 4000,
+  });
+  await database.pool.query('VACUUM ANALYZE events');
+});
+
+afterAll(() => database?.drop());
+
+/** The rows of a request as one string of bytes a row, and what was told of them. */
+async function read(request: SourceRequest, options: Partial<PostgresSourceOptions> = {}) {
+  const snapshot = await sourceOf(options).open(request, never);
+  try {
+    const blocks = await readAll(snapshot, never);
+    return { blocks, snapshot, digest: digestOf(blocks), uuids: uuidsOf(blocks) };
+  } finally {
+    await snapshot.close();
+  }
+}
+
+function uuidsOf(blocks: readonly RowBlock[]): string[] {
+  return columnBytes(blocks, 'uuid').map((bytes) => bytes?.toString('hex') ?? '');
+}
+
+function digestOf(blocks: readonly RowBlock[]): string {
+  const hash = createHash('sha256');
+  for (const { bytes } of blocks) hash.update(bytes);
+  return hash.digest('hex');
+}
+
+async function expectedUuids(where: string): Promise<string[]> {
+  const { rows } = await database.pool.query<{ id: string }>(
+    `SELECT replace(uuid::text, '-', '') AS id FROM events WHERE ${where} ORDER BY inserted_at, uuid`,
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Ends what the source left on the server: its sessions are gone once this resolves. */
+const noSession = (name: string) =>
+  until(
+    async () => {
+      const { rows } = await database.pool.query(
+        'SELECT FROM pg_stat_activity WHERE application_name = $1',
+        [name],
+      );
+      return rows.length === 0;
+    },
+    { message: `the sessions of ${name} to end` },
+  );
+
+describe('rows of an interval', () => {
+  it('holds its start and not its end, in the order of arrival, of one team only', async () => {
+    const found = await read(hour);
+    expect(found.uuids).toEqual(
+      await expectedUuids(
+        `team_id = 1 AND inserted_at >= '${day}' AND inserted_at < '2024-03-01 01:00Z'`,
+      ),
+    );
+    expect(found.uuids).toHaveLength(7200);
+    expect(found.snapshot.totalCount).toBe(7200);
+  });
+
+  it('describes the columns as the server does', async () => {
+    const { snapshot } = await read(eventsRequest(9, day, '2024-03-01T01:00:00Z'));
+    expect(snapshot.columns.map(({ name, type }) => `${name} ${type}`)).toEqual([
+      'uuid uuid',
+      'event text',
+      'properties jsonb',
+      'distinct_id text',
+      'person_id uuid',
+      'person_properties jsonb',
+      'elements_chain text',
+      'timestamp timestamptz',
+      'created_at timestamptz',
+      'inserted_at timestamptz',
+    ]);
+    expect(snapshot.columns[7]?.sourceType).toBe('timestamp with time zone');
+  });
+
+  it('reads slices that tile the interval, and counts up to each of their ends', async () => {
+    const source = sourceOf({ sliceMs: 7 * 60_000 });
+    const snapshot = await source.open(hour, never);
+    const { slices } = snapshot;
+    expect(slices[0]?.start).toBe(hour.interval.start);
+    expect(slices.at(-1)?.end).toBe(hour.interval.end);
+    const starts = slices.slice(1).map(({ start }) => start);
+    expect(starts).toEqual(slices.slice(0, -1).map(({ end }) => end));
+    let rows = 0;
+    for (const slice of slices) {
+      for await (const block of snapshot.read(slice, never)) rows += block.rowCount;
+      expect(await snapshot.countUntil(slice.end)).toBe(rows);
+    }
+    expect(rows).toBe(7200);
+    expect(await snapshot.countUntil(hour.interval.start)).toBe(0);
+    await snapshot.close();
+  });
+
+  it.each([
+    ['includes', { includeEvents: ['event 1', "o'x\\", 'n\0'] }, "event = 'event 1'"],
+    ['excludes', { excludeEvents: ['event 1', 'event 2'] }, "event = 'event 0'"],
+    [
+      'excludes what was included',
+      { includeEvents: ['event 1'], excludeEvents: ['event 1'] },
+      'false',
+    ],
+    ['includes a name that cannot be', { includeEvents: ['\ud800'] }, 'false'],
+    ['takes no names for no filter', { includeEvents: [], excludeEvents: [] }, 'true'],
+  ])('%s events by name', async (_, filters, where) => {
+    const found = await read({ ...hour, ...filters });
+    expect(found.uuids).toEqual(
+      await expectedUuids(`team_id = 1 AND inserted_at < '2024-03-01 01:00Z' AND ${where}`),
+    );
+    expect(found.snapshot.totalCount).toBe(found.uuids.length);
+  });
+});
+
+describe('reading again', () => {
+  it('gives the same bytes where nothing changed, though the rows lie elsewhere', async () => {
+    const tied = eventsRequest(2, day, '2024-03-01T01:00:00Z');
+    const before = [await read(hour), await read(tied)];
+    expect(before[1]?.uuids).toHaveLength(300);
+    await database.pool.query('CREATE INDEX by_person ON events (person_id)');
+    await database.pool.query('CLUSTER events USING by_person');
+    await database.pool.query('ANALYZE events');
+    const after = [await read(hour), await read(tied)];
+    expect(after.map(({ digest }) => digest)).toEqual(before.map(({ digest }) => digest));
+  });
+
+  it('cuts the same blocks', async () => {
+    const counts = async () => (await read(wide)).blocks.map(({ rowCount }) => rowCount);
+    expect(await counts()).toEqual(await counts());
+  });
+});
+
+describe('a snapshot', () => {
+  it('shows none of what happens after it was opened, in no slice and on no connection', async () => {
+    const request = eventsRequest(4, day, '2024-03-01T00:20:00Z');
+    await insertEvents(database.pool, { team: 4, start: day, count: 2000, everyMs: 500 });
+    const snapshot = await sourceOf().open(request, never);
+    await database.pool.query('DELETE FROM events WHERE team_id = 4');
+    await insertEvents(database.pool, { team: 4, start: day, count: 50, everyMs: 500 });
+    // Both slices at once: the second read has a connection of its own.
+    const [first, second] = snapshot.slices.map((slice) => snapshot.read(slice, never));
+    const rows = [0, 0];
+    const blocks = [await first?.[Symbol.asyncIterator]().next(), null];
+    rows[0] = blocks[0]?.value?.rowCount ?? 0;
+    for await (const block of second ?? []) rows[1] = (rows[1] ?? 0) + block.rowCount;
+    expect(snapshot.totalCount).toBe(2000);
+    expect(rows).toEqual([1200, 800]);
+    expect(await snapshot.countUntil(request.interval.end)).toBe(2000);
+    expect(snapshot.snapshot).toMatch(/^\d+:\d+:/);
+    await snapshot.close();
+  });
+
+  it('leaves no session behind, closed or left in the middle of a slice', async () => {
+    const applicationName = 'left early';
+    const snapshot = await sourceOf({ applicationName }).open(wide, never);
+    for await (const block of snapshot.read(wide.interval, never)) {
+      expect(block.rowCount).toBeGreaterThan(0);
+      break;
+    }
+    await noSession(applicationName);
+    await snapshot.close();
+    await (await sourceOf({ applicationName }).open(hour, never)).close();
+    await noSession(applicationName);
+  });
+});
+
+describe('a slow consumer', () => {
+  it('stops the server: it waits for the client, and memory stays flat', async () => {
+    const applicationName = 'slow consumer';
+    const source = sourceOf({ applicationName, blockBytes: 1 << 16 });
+    const snapshot = await source.open(wide, never);
+    const rows = snapshot.read(wide.interval, never)[Symbol.asyncIterator]();
+    const first = await rows.next();
+    const before = process.memoryUsage().arrayBuffers;
+    await until(async () => {
+      const { rows: found } = await database.pool.query<{ wait_event: string | null }>(
+        'SELECT wait_event FROM pg_stat_activity WHERE application_name = $1',
+        [applicationName],
+      );
+      return found[0]?.wait_event === 'ClientWrite';
+    });
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(4_000_000);
+    let count: number = first.value?.rowCount ?? 0;
+    for (let next = await rows.next(); !next.done; next = await rows.next()) {
+      count += next.value.rowCount;
+    }
+    expect(count).toBe(10_000);
+    await snapshot.close();
+  });
+});
+
+describe('an abort', () => {
+  /** A statement that gives no row for ten minutes. */
+  const sleeping: PlanSelect = async () => ({
+    columns: [{ name: 'slept', type: 'text', sourceType: 'text' }],
+    copySql: () => 'COPY (SELECT pg_sleep(600)::text) TO STDOUT (FORMAT binary)',
+    countSql: () => 'SELECT 1',
+  });
+
+  it('rejects the read at once, and the server stops though it had nothing to send', async () => {
+    const applicationName = 'aborted read';
+    const controller = new AbortController();
+    const source = sourceOf({ applicationName, plan: sleeping });
+    const snapshot = await source.open(hour, controller.signal);
+    const next = snapshot.read(hour.interval, controller.signal)[Symbol.asyncIterator]().next();
+    await until(async () => {
+      const { rows } = await database.pool.query(
+        "SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'PgSleep'",
+        [applicationName],
+      );
+      return rows.length === 1;
+    });
+    controller.abort(new Error('the run was cancelled'));
+    await expect(next).rejects.toThrow('the run was cancelled');
+    await noSession(applicationName);
+    await snapshot.close();
+  });
+
+  it('rejects between two blocks', async () => {
+    const controller = new AbortController();
+    const snapshot = await sourceOf().open(wide, never);
+    const rows = snapshot.read(wide.interval, controller.signal)[Symbol.asyncIterator]();
+    await rows.next();
+    controller.abort(new Error('the lease was lost'));
+    await expect(rows.next()).rejects.toThrow('the lease was lost');
+    await snapshot.close();
+  });
+
+  it('rejects opening', async () => {
+    const aborted = AbortSignal.abort(new Error('too late'));
+    await expect(sourceOf().open(hour, aborted)).rejects.toThrow('too late');
+  });
+});
+
+describe('a failure', () => {
+  const failing =
+    (sql: string): PlanSelect =>
+    async () => ({
+      columns: [{ name: 'value', type: 'int4', sourceType: 'integer' }],
+      copySql: () => `COPY (${sql}) TO STDOUT (FORMAT binary)`,
+      countSql: () => 'SELECT 1',
+    });
+
+  it.each([
+    ['query.invalid', 'SELECT 1 / (n - 5000) FROM generate_series(1, 9000) n', {}],
+    ['source.timeout', 'SELECT 1 FROM pg_sleep(60)', { statementTimeoutMs: 100 }],
+    ['source.relation_missing', 'SELECT 1 FROM nowhere', {}],
+    ['source.unavailable', 'SELECT 1, 2', {}],
+  ])('in the middle of the rows is %s, never a short read', async (code, sql, options) => {
+    const snapshot = await sourceOf({ ...options, plan: failing(sql) }).open(hour, never);
+    await expect(readAll(snapshot, never)).rejects.toMatchObject({ code });
+    await snapshot.close();
+  });
+
+  it('of a missing relation is told before anything is read', async () => {
+    const empty = await createEmptyDatabase();
+    const source = createPostgresSource({ connectionString: empty.url });
+    await expect(source.open(hour, never)).rejects.toMatchObject({
+      code: 'source.relation_missing',
+    });
+    await empty.drop();
+  });
+
+  it('of a role without the right to read is permission_denied', async () => {
+    const role = `reader_${Date.parse(day)}`;
+    await database.pool.query(`CREATE ROLE ${role} LOGIN PASSWORD 'reader'`);
+    const url = new URL(database.url);
+    url.username = role;
+    url.password = 'reader';
+    const source = createPostgresSource({ connectionString: url.href });
+    await expect(source.open(hour, never)).rejects.toMatchObject({
+      code: 'source.permission_denied',
+    });
+    await database.pool.query(`DROP ROLE ${role}`);
+  });
+
+  it('of a lost connection is unavailable, at every place', async () => {
+    const url = new URL(database.url);
+    const proxy: TcpProxy = await startTcpProxy({
+      target: { host: url.hostname, port: Number(url.port) },
+    });
+    url.host = `${proxy.host}:${proxy.port}`;
+    const source = createPostgresSource({ connectionString: url.href, connectTimeoutMs: 2000 });
+    for (const bytes of [1, 500, 2500, 100_000, 30_000_000]) {
+      proxy.resetAfterBytes(bytes);
+      const attempt = async () => {
+        const snapshot = await source.open(wide, never);
+        await readAll(snapshot, never).finally(() => snapshot.close());
+      };
+      await expect(attempt()).rejects.toMatchObject({ code: 'source.unavailable' });
+    }
+    await proxy.refuse();
+    await expect(source.open(hour, never)).rejects.toMatchObject({ code: 'source.unavailable' });
+    await proxy.close();
+  });
+
+  it('of a session that the server ends is unavailable', async () => {
+    const applicationName = 'ended by the server';
+    const snapshot = await sourceOf({ applicationName }).open(wide, never);
+    const rows = snapshot.read(wide.interval, never)[Symbol.asyncIterator]();
+    await rows.next();
+    await database.pool.query(
+      'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1',
+      [applicationName],
+    );
+    const rest = async () => {
+      while (!(await rows.next()).done);
+    };
+    await expect(rest()).rejects.toMatchObject({ code: 'source.unavailable' });
+    await snapshot.close();
+  });
+});
+
+describe('a value of 60 MB', () => {
+  it('comes through whole, among small rows', async () => {
+    await insertEvents(database.pool, { team: 5, start: day, count: 20, everyMs: 1000 });
+    await database.pool.query(
+      `UPDATE events SET elements_chain = repeat('0123456789', 6000000)
+        WHERE team_id = 5 AND inserted_at = $1`,
+      ['2024-03-01T00:00:07Z'],
+    );
+    const { blocks } = await read(eventsRequest(5, day, '2024-03-01T00:01:00Z'));
+    const lengths = columnBytes(blocks, 'elements_chain').map((bytes) => bytes?.length ?? null);
+    expect(lengths).toHaveLength(20);
+    expect(lengths[7]).toBe(60_000_000);
+  });
+});

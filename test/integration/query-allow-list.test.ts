@@ -1,0 +1,176 @@
+import pg from 'pg';
+import { to as copyTo } from 'pg-copy-streams';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { eventsModel } from '../../src/domain/events-model.ts';
+import {
+  binaryOperators,
+  castTypes,
+  functions,
+  unaryOperators,
+} from '../../src/query/allow-list.ts';
+import { parseQuery } from '../../src/query/parse-query.ts';
+import { copySql, countSql, describeSql, type Selection } from '../../src/query/select.ts';
+import { createTestDatabase } from '../support/database.ts';
+
+let database: Awaited<ReturnType<typeof createTestDatabase>>;
+let client: pg.Client;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  client = new pg.Client({
+    connectionString: database.url,
+    options: '-c search_path=pg_catalog -c TimeZone=UTC',
+  });
+  await client.connect();
+  await client.query(`
+    CREATE TABLE IF NOT EXISTS public.events (
+      uuid uuid PRIMARY KEY, team_id int, event text, distinct_id text, properties jsonb,
+      person_id uuid, person_properties jsonb, elements_chain text, timestamp timestamptz,
+      created_at timestamptz, inserted_at timestamptz DEFAULT now())`);
+  await client.query(`
+    INSERT INTO public.events (uuid, team_id, event, properties, timestamp, inserted_at)
+    SELECT gen_random_uuid(), team, 'e' || n % 3,
+      jsonb_build_object('n', CASE team WHEN 1 THEN n::text ELSE 'secret of team ' || team END),
+      '2024-03-01', timestamptz '2024-03-01' + n * interval '1 minute'
+    FROM generate_series(1, 3) AS team, generate_series(0, 89) AS n`);
+});
+
+afterAll(async () => {
+  await client?.end();
+  await database?.drop();
+});
+
+interface Routine {
+  readonly signature: string;
+  readonly volatility: string;
+  readonly plain: boolean;
+}
+
+describe('the allow-list against the server', () => {
+  test.each([...functions])('function %s', async (name, allowed) => {
+    const { rows } = await client.query<Routine>(
+      `SELECT oid::regprocedure::text AS signature, provolatile AS volatility,
+              prokind = 'f' AND NOT proretset AS plain
+       FROM pg_proc
+       WHERE proname = $1 AND pronamespace = 'pg_catalog'::regnamespace
+         AND (provariadic <> 0 OR pronargs BETWEEN $2 AND $3)`,
+      [name, ...allowed.arguments],
+    );
+    expect(rows.length).toBeGreaterThan(0);
+    const volatilities = new Set(rows.map(({ volatility }) => volatility));
+    expect(rows.filter(({ plain }) => !plain)).toEqual([]);
+    expect(volatilities.has('v')).toBe(false);
+    // Marked stable exactly where one of its overloads is.
+    expect(volatilities.has('s')).toBe(allowed.volatility === 'stable');
+  });
+
+  test.each([
+    ...[...binaryOperators].map((name) => ['b', name] as const),
+    ...[...unaryOperators].map((name) => ['l', name] as const),
+  ])('operator %s %s', async (kind, name) => {
+    const { rows } = await client.query<Routine>(
+      `SELECT o.oid::regoperator::text AS signature, p.provolatile AS volatility,
+              p.prokind = 'f' AND NOT p.proretset AND p.proname !~ 'regex' AS plain
+       FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode
+       WHERE o.oprname = $2 AND o.oprkind = $1 AND o.oprnamespace = 'pg_catalog'::regnamespace`,
+      [kind, name],
+    );
+    expect(rows.length).toBeGreaterThan(0);
+    expect(rows.filter(({ plain, volatility }) => !plain || volatility === 'v')).toEqual([]);
+  });
+
+  test.each([...castTypes.keys()])('type %s', async (name) => {
+    const { rows } = await client.query(
+      `SELECT typtype, i.provolatile AS input, o.provolatile AS output
+       FROM pg_type t JOIN pg_proc i ON i.oid = typinput JOIN pg_proc o ON o.oid = typoutput
+       WHERE typname = $1 AND typnamespace = 'pg_catalog'::regnamespace`,
+      [name],
+    );
+    expect(rows).toEqual([
+      { typtype: 'b', input: expect.stringMatching('[is]'), output: expect.stringMatching('[is]') },
+    ]);
+    const casts = await client.query(
+      `SELECT p.proname FROM pg_cast JOIN pg_proc p ON p.oid = castfunc
+       WHERE casttarget = ('pg_catalog.' || $1)::regtype AND p.provolatile = 'v'`,
+      [name],
+    );
+    expect(casts.rows).toEqual([]);
+  });
+});
+
+const select = (text: string, teamId = 1): Selection => {
+  const result = parseQuery(text, eventsModel);
+  if ('problems' in result) throw new Error(JSON.stringify(result.problems));
+  return {
+    model: eventsModel,
+    query: result.ok,
+    teamId,
+    range: { start: '2024-03-01T00:00:00.000000Z', end: '2024-03-01T01:00:00.000000Z' },
+    includeEvents: null,
+    excludeEvents: null,
+  };
+};
+
+const textOid = 25;
+
+async function copy(selection: Selection): Promise<Buffer> {
+  const { fields } = await client.query(describeSql(selection.model, selection.query));
+  const columns = fields.map(({ name, dataTypeID }) => ({
+    name,
+    type: dataTypeID === textOid ? ('text' as const) : ('as_json' as const),
+  }));
+  const chunks: Buffer[] = [];
+  for await (const chunk of client.query(copyTo(copySql(selection, columns, 'by_key')))) {
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+const countOf = async (selection: Selection): Promise<number> => {
+  const { rows } = await client.query<{ count: string }>(countSql(selection));
+  return Number(rows[0]?.count);
+};
+
+describe('the statements on the server', () => {
+  test('count and send the rows of the interval and the condition', async () => {
+    expect(await countOf(select('SELECT * FROM events'))).toBe(60);
+    const some = select(`SELECT event FROM events WHERE event = 'e1' OR properties.n::int > 50`);
+    expect(await countOf(some)).toBe(20 + 6);
+    const bytes = await copy(some);
+    expect(bytes.subarray(0, 6).toString()).toBe('PGCOPY');
+    expect(bytes.toString('latin1').match(/e1|e0|e2/g)).toHaveLength(26);
+  });
+
+  test('a condition that fails on the rows of others never sees them', async () => {
+    const dear = select('SELECT event FROM events WHERE properties.n::int >= 0');
+    expect(await countOf(dear)).toBe(60);
+    expect((await copy(dear)).includes('secret')).toBe(false);
+    await expect(countOf({ ...dear, teamId: 2 })).rejects.toThrow('secret of team 2');
+  });
+
+  test.each([
+    `properties.a.b || $$it's \\$$`,
+    `E'a\\u0001\\\\'`,
+    `(NOT event = 'a') IS NULL`,
+    `properties['n']`,
+    `properties ?| ARRAY['n', 'm']`,
+    `event NOT LIKE 'a!%' ESCAPE '!'`,
+    `TRIM(LEADING 'e' FROM event) || SUBSTRING(event FROM 1 FOR 1) || OVERLAY(event PLACING 'x' FROM 1)`,
+    `POSITION('e' IN event) + EXTRACT(year FROM timestamp)`,
+    `(timestamp AT TIME ZONE 'Asia/Tokyo')::date`,
+    `date_bin('15 minutes', timestamp, '2001-01-01')`,
+    `timestamp(3) with time zone '2024-01-01 00:00:00.12345'`,
+    `encode(sha256(convert_to(event, 'UTF8')), 'hex')`,
+    `CAST(properties.n AS numeric(10, 2)) * -1`,
+    `ARRAY[event, NULL]::text[]`,
+    `(string_to_array(event, NULL))[1] = ANY ('{e}'::text[])`,
+    `CASE event WHEN 'e1' THEN interval '1 day' ELSE '2 hours' END`,
+    `COALESCE(NULLIF(event, 'e1'), GREATEST('a', LEAST('b', event)))`,
+  ])('%s is understood', async (expression) => {
+    const selection = select(
+      `SELECT ${expression} AS x FROM events WHERE (${expression}) IS NOT NULL`,
+    );
+    expect((await copy(selection)).subarray(0, 6).toString()).toBe('PGCOPY');
+    expect(await countOf(selection)).toBeGreaterThanOrEqual(0);
+  });
+});

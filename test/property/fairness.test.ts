@@ -1,0 +1,92 @@
+/** The properties of the dispatcher's choice, by their number in `src/scheduling/README.md`. */
+
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type DispatchedRun, pickFair } from '../../src/scheduling/fairness.ts';
+
+const runs = { numRuns: 300 };
+
+describe('fairness', () => {
+  const anyRun: fc.Arbitrary<DispatchedRun> = fc
+    .record({
+      tenantId: fc.nat({ max: 5 }),
+      exportNumber: fc.nat({ max: 3 }),
+      isBackfill: fc.boolean(),
+      intervalStart: fc.nat({ max: 50 }),
+      number: fc.nat(),
+    })
+    .map(({ tenantId, exportNumber, isBackfill, intervalStart, number }) => {
+      const exportId = `${tenantId}.${exportNumber}`;
+      const backfillId = isBackfill ? `backfill of ${exportId}` : null;
+      return { runId: `${exportId}.${number}`, tenantId, exportId, backfillId, intervalStart };
+    });
+  const anyRuns = fc.uniqueArray(anyRun, { selector: ({ runId }) => runId, maxLength: 60 });
+  const limits = { perTenant: 6, perExport: 3, perBackfill: () => 2 };
+
+  function countBy(all: readonly DispatchedRun[], key: (run: DispatchedRun) => string | null) {
+    const counts = new Map<string, number>();
+    for (const run of all) {
+      const name = key(run);
+      if (name !== null) counts.set(name, (counts.get(name) ?? 0) + 1);
+    }
+    return counts;
+  }
+
+  test('P16 no choice passes a limit, and no free slot is left while a run could go', () => {
+    fc.assert(
+      fc.property(anyRuns, fc.nat({ max: 40 }), (waiting, slots) => {
+        const chosen = pickFair(waiting, [], limits, slots);
+        expect(chosen.length).toBeLessThanOrEqual(slots);
+        const keys = [
+          [(run: DispatchedRun) => String(run.tenantId), limits.perTenant],
+          [
+            (run: DispatchedRun) => (run.backfillId === null ? run.exportId : null),
+            limits.perExport,
+          ],
+          [(run: DispatchedRun) => run.backfillId, limits.perBackfill()],
+        ] as const;
+        for (const [key, limit] of keys) {
+          expect(Math.max(0, ...countBy(chosen, key).values())).toBeLessThanOrEqual(limit);
+        }
+        if (chosen.length === slots) return;
+        const ids = new Set(chosen.map(({ runId }) => runId));
+        for (const run of waiting.filter(({ runId }) => !ids.has(runId))) {
+          const full = keys.some(([key, limit]) => {
+            const name = key(run);
+            return name !== null && (countBy(chosen, key).get(name) ?? 0) >= limit;
+          });
+          expect(full).toBe(true);
+        }
+      }),
+      runs,
+    );
+  });
+
+  test('P16 the choice does not hang on the order of the list, and is a prefix of a larger one', () => {
+    fc.assert(
+      fc.property(anyRuns, anyRuns, fc.nat({ max: 20 }), fc.nat(), (waiting, flying, slots, at) => {
+        const turned = [...waiting.slice(at % 60), ...waiting.slice(0, at % 60)].toReversed();
+        const chosen = pickFair(waiting, flying, limits, slots);
+        expect(pickFair(turned, flying, limits, slots)).toEqual(chosen);
+        expect(pickFair(waiting, flying, limits, slots + 5).slice(0, slots)).toEqual(chosen);
+      }),
+      runs,
+    );
+  });
+
+  test('P16 a tenant is passed over only by tenants with no more in flight than it has', () => {
+    fc.assert(
+      fc.property(anyRuns, anyRuns, (waiting, flying) => {
+        const inFlight = countBy(flying, ({ tenantId }) => String(tenantId));
+        let lastTurn = 0;
+        for (const { tenantId } of pickFair(waiting, flying, limits, 100)) {
+          const turn = inFlight.get(String(tenantId)) ?? 0;
+          expect(turn).toBeGreaterThanOrEqual(lastTurn);
+          lastTurn = turn;
+          inFlight.set(String(tenantId), turn + 1);
+        }
+      }),
+      runs,
+    );
+  });
+});

@@ -1,0 +1,123 @@
+/** The histories the simulator draws from. */
+
+import fc from 'fast-check';
+import type { Cadence } from '../../src/domain/cadence.ts';
+import type { Settings } from '../../src/scheduling/schedule.ts';
+import type { Action, Outcome } from './world.ts';
+
+const minuteMs = 60_000;
+export const exportCount = 2;
+
+const cadence: fc.Arbitrary<Cadence> = fc.constantFrom(
+  { interval: 'every 20 minutes', timezone: 'UTC', offsetDay: null, offsetHour: null },
+  { interval: 'hour', timezone: 'UTC', offsetDay: null, offsetHour: null },
+  { interval: 'day', timezone: 'America/Havana', offsetDay: null, offsetHour: 0 },
+);
+
+const outcome: fc.Arbitrary<Outcome> = fc.oneof(
+  { weight: 8, arbitrary: fc.constant<Outcome>('done') },
+  { weight: 1, arbitrary: fc.constant<Outcome>('lost') },
+  { weight: 1, arbitrary: fc.constant<Outcome>('unheard') },
+);
+const whichExport = fc.nat({ max: exportCount - 1 });
+const pick = fc.nat({ max: 1000 });
+const worker = fc.nat({ max: 2 });
+
+/** Minutes mostly, so that leases run out in the middle of things; backwards at times. */
+const wait = fc
+  .oneof(
+    { weight: 6, arbitrary: fc.integer({ min: 0, max: 25 }) },
+    { weight: 2, arbitrary: fc.integer({ min: 30, max: 180 }) },
+    { weight: 1, arbitrary: fc.integer({ min: -20, max: 0 }) },
+  )
+  .map((minutes) => ({ kind: 'wait' as const, ms: minutes * minuteMs }));
+
+const action: fc.Arbitrary<Action> = fc.oneof(
+  { weight: 8, arbitrary: wait },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      kind: fc.constant('plan' as const),
+      export: whichExport,
+      limit: fc.integer({ min: 1, max: 4 }),
+      outcome,
+    }),
+  },
+  { weight: 8, arbitrary: fc.record({ kind: fc.constant('ring' as const), slots: fc.nat(4) }) },
+  {
+    weight: 12,
+    arbitrary: fc.record({ kind: fc.constant('deliver' as const), pick, twice: fc.boolean() }),
+  },
+  {
+    weight: 30,
+    arbitrary: fc.record({
+      kind: fc.constant('step' as const),
+      worker,
+      count: fc.integer({ min: 1, max: 5 }),
+      outcome,
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('lose_job' as const), pick }) },
+  { weight: 1, arbitrary: fc.constant({ kind: 'flush_queue' as const }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('kill' as const), worker }) },
+  { weight: 3, arbitrary: fc.constant({ kind: 'source_changes' as const }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constantFrom('pause' as const, 'unpause' as const),
+      export: whichExport,
+      backfill: fc.boolean(),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('cadence' as const), export: whichExport, cadence }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('window' as const),
+      export: whichExport,
+      endsInMs: fc.option(fc.integer({ min: -60, max: 240 }).map((minutes) => minutes * minuteMs)),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('backfill' as const),
+      export: whichExport,
+      backMs: fc.integer({ min: 1, max: 180 }).map((minutes) => minutes * minuteMs),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('advance_backfill' as const), pick }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), pick }) },
+);
+
+export interface History {
+  readonly createdAt: number;
+  readonly settings: readonly Settings[];
+  readonly actions: readonly Action[];
+}
+
+export const anyHistory: fc.Arbitrary<History> = fc.record({
+  // Around both changes of clock of Havana in 2024, to the minute.
+  createdAt: fc
+    .record({
+      base: fc.constantFrom(Date.UTC(2024, 2, 9), Date.UTC(2024, 10, 2)),
+      minute: fc.nat({ max: 2880 }),
+    })
+    .map(({ base, minute }) => base + minute * minuteMs),
+  settings: fc.array(
+    fc.record({
+      cadence,
+      paused: fc.oneof(
+        { weight: 4, arbitrary: fc.constant(false) },
+        { weight: 1, arbitrary: fc.constant(true) },
+      ),
+      startAt: fc.constant(null),
+      endAt: fc.constant(null),
+    }),
+    { minLength: exportCount, maxLength: exportCount },
+  ),
+  actions: fc.array(action, { maxLength: 120, size: 'max' }),
+});

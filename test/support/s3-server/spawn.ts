@@ -1,0 +1,129 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import type { S3Credentials } from './authentication.ts';
+import { faultToJson } from './control.ts';
+import type { RequestLogEntry } from './exchange.ts';
+import type { Fault } from './faults.ts';
+import type { ObjectSnapshot, UploadSnapshot } from './snapshots.ts';
+
+export interface SpawnedS3ServerOptions {
+  buckets: readonly string[];
+  credentials: S3Credentials;
+  region?: string;
+  /** Default: any free port. A fixed one lets a killed server come back, empty, at its address. */
+  port?: number;
+  minPartBytes?: number;
+  maxParts?: number;
+  seed?: number;
+}
+
+/** The same questions as to a server in this process, asked over the control port. */
+export interface SpawnedS3Server {
+  readonly endpoint: string;
+  readonly pid: number;
+  faults: { add(fault: Fault): Promise<void>; clear(): Promise<void> };
+  requests(): Promise<RequestLogEntry[]>;
+  objects(bucket: string): Promise<Omit<ObjectSnapshot, 'body'>[]>;
+  body(bucket: string, key: string): Promise<Buffer>;
+  uploads(bucket: string): Promise<UploadSnapshot[]>;
+  /** SIGTERM, and waits for the end; also after the process was killed otherwise. */
+  close(): Promise<void>;
+}
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+
+/** Node 20 cannot run TypeScript: the folder is compiled to a temporary one, about a second. */
+async function compile(outDir: string): Promise<string> {
+  const config = join(outDir, 'tsconfig.json');
+  await writeFile(
+    config,
+    JSON.stringify({
+      extends: join(root, 'tsconfig.json'),
+      compilerOptions: {
+        noEmit: false,
+        outDir,
+        rootDir: root,
+        typeRoots: [join(root, 'node_modules/@types')],
+      },
+      include: [],
+      files: [fileURLToPath(new URL('main.ts', import.meta.url))],
+    }),
+  );
+  await writeFile(join(outDir, 'package.json'), '{"type":"module"}');
+  const tsc = join(root, 'node_modules/typescript/bin/tsc');
+  await promisify(execFile)(process.execPath, [tsc, '-p', config]);
+  return join(outDir, 'test/support/s3-server/main.js');
+}
+
+async function readReady(child: ChildProcess): Promise<{ endpoint: string; control: string }> {
+  if (!child.stdout) throw new Error('The S3 server has no standard output.');
+  for await (const line of createInterface({ input: child.stdout })) {
+    if (line.startsWith('ready ')) return JSON.parse(line.slice('ready '.length));
+  }
+  throw new Error(`The S3 server ended before it was ready (exit ${child.exitCode}).`);
+}
+
+function argumentsOf(options: SpawnedS3ServerOptions): string[] {
+  const given: Record<string, string | number | undefined> = {
+    'access-key-id': options.credentials.accessKeyId,
+    'secret-access-key': options.credentials.secretAccessKey,
+    region: options.region,
+    port: options.port,
+    'min-part-bytes': options.minPartBytes,
+    'max-parts': options.maxParts,
+    seed: options.seed,
+  };
+  return [
+    ...options.buckets.map((bucket) => `--bucket=${bucket}`),
+    ...Object.entries(given)
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => `--${name}=${value}`),
+  ];
+}
+
+/** Starts the S3 server as a process of its own. */
+export async function spawnS3Server(options: SpawnedS3ServerOptions): Promise<SpawnedS3Server> {
+  const outDir = await mkdtemp(join(tmpdir(), 'sluice-s3-server-'));
+  const main = await compile(outDir);
+  const child = spawn(process.execPath, [main, ...argumentsOf(options)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const exited = once(child, 'exit');
+  const { endpoint, control } = await readReady(child);
+  const ask = async (path: string, init?: RequestInit): Promise<Response> => {
+    const response = await fetch(`${control}${path}`, init);
+    if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+    return response;
+  };
+  const query = (values: Record<string, string>): string => String(new URLSearchParams(values));
+  return {
+    endpoint,
+    pid: child.pid ?? 0,
+    faults: {
+      async add(fault) {
+        await ask('/faults', { method: 'POST', body: JSON.stringify(faultToJson(fault)) });
+      },
+      async clear() {
+        await ask('/faults', { method: 'DELETE' });
+      },
+    },
+    requests: async () => (await ask('/requests')).json() as Promise<RequestLogEntry[]>,
+    objects: async (bucket) =>
+      (await ask(`/objects?${query({ bucket })}`)).json() as Promise<ObjectSnapshot[]>,
+    body: async (bucket, key) =>
+      Buffer.from(await (await ask(`/body?${query({ bucket, key })}`)).arrayBuffer()),
+    uploads: async (bucket) =>
+      (await ask(`/uploads?${query({ bucket })}`)).json() as Promise<UploadSnapshot[]>,
+    async close() {
+      child.kill('SIGTERM');
+      await exited;
+      await rm(outDir, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,143 @@
+import { describe, expect, it } from 'vitest';
+import { isNotImplemented, toDestinationError } from '../../../src/destinations/s3/errors.ts';
+import { StalledError } from '../../../src/destinations/s3/stall-watch.ts';
+import { SluiceError } from '../../../src/domain/errors.ts';
+
+/** An error as the SDK throws it for an answer of the store. */
+function answer(name: string, status: number, extra: Record<string, unknown> = {}): Error {
+  const { message = name, ...rest } = extra;
+  return Object.assign(new Error(String(message)), {
+    name,
+    $metadata: { httpStatusCode: status },
+    ...rest,
+  });
+}
+
+const system = (code: string) => Object.assign(new Error(`failed at 10.1.2.3: ${code}`), { code });
+
+describe('what an answer of the store means', () => {
+  it.each([
+    ['AccessDenied', 403, 'access_denied'],
+    ['AllAccessDisabled', 403, 'access_denied'],
+    ['Unknown', 403, 'access_denied'],
+    ['InvalidAccessKeyId', 403, 'invalid_credentials'],
+    ['SignatureDoesNotMatch', 403, 'invalid_credentials'],
+    ['InvalidToken', 400, 'invalid_credentials'],
+    ['InvalidClientTokenId', 403, 'invalid_credentials'],
+    ['Unknown', 401, 'invalid_credentials'],
+    ['ExpiredToken', 400, 'expired_credentials'],
+    ['ExpiredTokenException', 403, 'expired_credentials'],
+    ['NoSuchBucket', 404, 'bucket_not_found'],
+    ['NotFound', 404, 'bucket_not_found'],
+    ['PermanentRedirect', 301, 'wrong_region'],
+    ['Unknown', 301, 'wrong_region'],
+    ['IllegalLocationConstraintException', 400, 'wrong_region'],
+    ['KMS.DisabledException', 400, 'kms_denied'],
+    ['KMS.NotFoundException', 400, 'kms_denied'],
+    ['KMS.ThrottlingException', 400, 'throttled'],
+    ['SlowDown', 503, 'throttled'],
+    ['TooManyRequests', 429, 'throttled'],
+    ['Unknown', 429, 'throttled'],
+    ['InternalError', 500, 'unavailable'],
+    ['ServiceUnavailable', 503, 'unavailable'],
+    ['RequestTimeout', 400, 'unavailable'],
+    ['RequestTimeTooSkewed', 403, 'unavailable'],
+    ['OperationAborted', 409, 'unavailable'],
+    ['TemporaryRedirect', 307, 'unavailable'],
+    ['BadDigest', 400, 'unavailable'],
+    ['XAmzContentSHA256Mismatch', 400, 'unavailable'],
+    ['SyntaxError', 502, 'unavailable'],
+    ['SyntaxError', 200, 'unavailable'],
+    ['PreconditionFailed', 412, 'conflict'],
+    ['ConditionalRequestConflict', 409, 'conflict'],
+    ['Unknown', 412, 'conflict'],
+    ['NoSuchUpload', 404, 'upload_lost'],
+    ['InvalidPart', 400, 'upload_lost'],
+    ['EntityTooLarge', 400, 'invalid_config'],
+    ['InvalidArgument', 400, 'invalid_config'],
+    ['KeyTooLongError', 400, 'invalid_config'],
+    ['NotImplemented', 501, 'invalid_config'],
+  ])('%s with %i is %s', (name, status, code) => {
+    expect(toDestinationError(answer(name, status), []).code).toBe(`destination.${code}`);
+  });
+
+  it('is about the key where access to KMS is denied', () => {
+    const message = 'User x is not authorized to perform: kms:GenerateDataKey on resource y';
+    const error = toDestinationError(answer('AccessDenied', 403, { message }), []);
+    expect(error.code).toBe('destination.kms_denied');
+    expect(error.detail).toContain('kms:GenerateDataKey');
+  });
+
+  it.each([
+    answer('AuthorizationHeaderMalformed', 400, {
+      message: "the region 'us-east-1' is wrong; expecting 'eu-west-1'",
+    }),
+    answer('AuthorizationHeaderMalformed', 400, { Region: 'eu-west-1' }),
+    answer('PermanentRedirect', 301, {
+      $response: { statusCode: 301, headers: { 'x-amz-bucket-region': 'eu-west-1' } },
+    }),
+  ])('names the right region', (error) => {
+    const found = toDestinationError(error, []);
+    expect(found.code).toBe('destination.wrong_region');
+    expect(found.detail).toBe('the bucket is in eu-west-1');
+  });
+
+  it('is about the credentials where a malformed header speaks of no region', () => {
+    const error = answer('AuthorizationHeaderMalformed', 400, {
+      message: 'Credential is malformed',
+    });
+    expect(toDestinationError(error, []).code).toBe('destination.invalid_credentials');
+  });
+});
+
+describe('what a failed connection means', () => {
+  it.each([
+    ['ECONNRESET', 'unavailable'],
+    ['ECONNREFUSED', 'unavailable'],
+    ['EPIPE', 'unavailable'],
+    ['ETIMEDOUT', 'unavailable'],
+    ['ENOTFOUND', 'unavailable'],
+    ['EAI_AGAIN', 'unavailable'],
+    ['HPE_INVALID_CONSTANT', 'unavailable'],
+    ['CERT_HAS_EXPIRED', 'invalid_config'],
+    ['DEPTH_ZERO_SELF_SIGNED_CERT', 'invalid_config'],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', 'invalid_config'],
+    ['ERR_SSL_WRONG_VERSION_NUMBER', 'invalid_config'],
+  ])('%s is %s, and no address is told', (code, expected) => {
+    const error = toDestinationError(system(code), []);
+    expect(error.code).toBe(`destination.${expected}`);
+    expect(error.detail).toBe(code);
+  });
+
+  it('knows a stall, keeps what is known, and takes a bug for a bug', () => {
+    expect(toDestinationError(new StalledError(), []).code).toBe('destination.stalled');
+    const known = new SluiceError('destination.endpoint_forbidden');
+    expect(toDestinationError(known, [])).toBe(known);
+    expect(toDestinationError(new TypeError('x'), []).code).toBe('internal.unexpected');
+    expect(toDestinationError('x', []).code).toBe('internal.unexpected');
+  });
+});
+
+describe('the text of an error', () => {
+  it('never shows a secret, nor the access key', () => {
+    const secrets = ['MINIOKEY', 'word/with+signs'];
+    const message = 'MINIOKEY AKIAIOSFODNN7EXAMPLE ASIAIOSFODNN7EXAMPLE word/with+signs';
+    const error = toDestinationError(answer('InvalidAccessKeyId', 403, { message }), secrets);
+    expect(error.message).not.toMatch(/MINIOKEY|AKIA|ASIA|word/);
+    expect(error.detail).toContain('HTTP 403');
+  });
+
+  it('is one line of bounded length, whatever the store says', () => {
+    const message = `a\r\nb\u0000c\u202e${'x'.repeat(10_000)}`;
+    const { detail = '' } = toDestinationError(answer('AccessDenied', 403, { message }), []);
+    expect(detail).toMatch(/^AccessDenied, HTTP 403: a b c x+$/);
+    expect(detail.length).toBeLessThanOrEqual(300);
+  });
+});
+
+it('knows a store that does not know a request, also behind our own error', () => {
+  const error = answer('NotImplemented', 501);
+  expect(isNotImplemented(error)).toBe(true);
+  expect(isNotImplemented(toDestinationError(error, []))).toBe(true);
+  expect(isNotImplemented(answer('AccessDenied', 403))).toBe(false);
+});
