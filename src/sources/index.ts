@@ -1,3 +1,4 @@
+export { planModels } from './postgres/plan.ts';
 export {
   createPostgresSource,
   type PostgresSourceOptions,

@@ -6,8 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Column, RowBlock } from '../../src/domain/row-block.ts';
 import type { FileFormat } from '../../src/encoders/encoder.ts';
 import { openEncoder } from '../../src/encoders/index.ts';
-import { createPostgresSource } from '../../src/sources/index.ts';
-import { planRelation } from '../../src/sources/postgres/plan.ts';
+import { createPostgresSource, planModels } from '../../src/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import { oddValues } from '../support/odd-values.ts';
 import { encodeAll } from '../support/parquet-readers.ts';
@@ -42,14 +41,19 @@ beforeAll(async () => {
       n += 1;
     }
   }
-  const plan = planRelation({
-    relation: ['public', 'odd_values'],
-    tenantColumn: 'team_id',
-    intervalColumn: 'at',
-    keyColumns: ['n'],
-    eventColumn: null,
-    columns: ['n', ...oddValues.map(({ column }) => column)],
-  });
+  const plan = planModels([
+    {
+      name: 'odd_values',
+      relation: { schema: 'public', name: 'odd_values' },
+      tenantColumn: 'team_id',
+      intervalColumn: 'at',
+      keyColumns: ['n'],
+      eventColumn: null,
+      columns: ['n', ...oddValues.map(({ column }) => column)].map((name) => {
+        return { name, expression: null, sourceType: 'unknown', json: false };
+      }),
+    },
+  ]);
   const start = Date.parse('2024-03-01T00:00:00Z');
   const snapshot = await createPostgresSource({ connectionString: database.url, plan }).open(
     {
