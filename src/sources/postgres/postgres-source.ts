@@ -40,11 +40,11 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     ...given,
   };
   return {
-    async settle(signal) {
+    async settle(end, signal) {
       const client = await connect(options, signal);
       try {
         const times = { timeoutMs: options.settleTimeoutMs, pollMs: options.settlePollMs };
-        return await settleTransactions(client, times, signal);
+        return await settleTransactions(client, end, times, signal);
       } catch (error) {
         signal.throwIfAborted();
         throw error;
