@@ -1,6 +1,7 @@
 import { buildApi } from '../api/build-api.ts';
 import { destinationDefinitions } from '../destinations/index.ts';
 import { createDashboard } from '../queue/dashboard.ts';
+import { checkQuery, models } from './check-query.ts';
 import type { Foundation } from './foundation.ts';
 import { destinationContextOf } from './plugins.ts';
 import { watchService } from './service-metrics.ts';
@@ -19,8 +20,8 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     context,
     destinations: destinationDefinitions,
     destinationContext: destinationContextOf(config),
-    models: ['events'],
-    checkQuery: () => ({ ok: true, schema: null }),
+    models: models.map(({ name }) => name),
+    checkQuery,
     metrics: metrics.registry,
     logger,
     trustProxy: config.TRUST_PROXY,

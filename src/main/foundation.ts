@@ -1,10 +1,10 @@
 import type { Config } from '../config/config.ts';
 import { connectQueues, type QueueConnection } from '../queue/connection.ts';
 import { openProducer, type Producer } from '../queue/producer.ts';
+import { ensureEventsTable } from '../sources/index.ts';
 import { createSecretBox } from '../security/secret-box.ts';
 import { type Database, openDatabase, openQueuePool } from '../store/database.ts';
 import { registerEncryptionKeys } from '../store/encryption-keys.ts';
-import { ensureEventsTable } from '../store/events-table.ts';
 import { migrate } from '../store/migrate.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';

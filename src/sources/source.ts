@@ -10,6 +10,11 @@ export interface SourceRequest {
   readonly dslQuery: string | null;
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;
+  /**
+   * `rows` by default. `keys`: instead of the rows their keys as text, in the order of the rows; no column where the
+   * exported columns do not hold the keys.
+   */
+  readonly select?: 'rows' | 'keys';
 }
 
 /** A part of the interval, read on its own; slices tile the interval in ascending order. */
