@@ -1,4 +1,4 @@
-export { ensureEventsTable } from './postgres/events-table.ts';
+export { countEvents, ensureEventsTable } from './postgres/events-table.ts';
 export { generateEvents } from './postgres/generate-events.ts';
 export { planModel } from './postgres/plan-model.ts';
 export {
