@@ -9,6 +9,7 @@ import {
   findLongFiles,
   findMisplaced,
   findSiblingImports,
+  findUndeclared,
 } from './support/architecture/rules.ts';
 import { parseSourceFile } from './support/architecture/source-file.ts';
 
@@ -26,10 +27,21 @@ function readTree(folder: string): { path: string; text: string }[] {
 
 const files = readTree('src').map(({ path: name, text }) => parseSourceFile(name, text));
 
+/** The page is bundled; what it is built from is no dependency of the service. */
+const isServer = (file: { path: string }) => !file.path.startsWith('console/');
+
 describe('the rooms under src', () => {
   test('import only what the table of the architecture allows', () => {
     expect(files.length).toBeGreaterThan(100);
     expect(findForbiddenArrows(files)).toEqual([]);
+  });
+
+  test('run with the packages that a production install has', () => {
+    const manifest = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
+      dependencies: Record<string, string>;
+    };
+    const dependencies = Object.keys(manifest.dependencies);
+    expect(findUndeclared(files.filter(isServer), dependencies)).toEqual([]);
   });
 
   test('keep plug-ins apart from their siblings', () => {
@@ -129,6 +141,14 @@ describe('the rules see', () => {
       ...parse('domain/c.ts', "export * from './a.ts';"),
     ];
     expect(findCycles(circle)).toEqual(['domain/a.ts → domain/b.ts → domain/c.ts → domain/a.ts']);
+  });
+
+  test('a package that only development installs, but not its types', () => {
+    const undeclared = (text: string) => findUndeclared(parse('api/x.ts', text), ['pg', '@a/b']);
+    expect(undeclared("import { test } from 'vitest';")).toHaveLength(1);
+    expect(undeclared("const { x } = await import('vitest/node');")).toHaveLength(1);
+    expect(undeclared("import type { Test } from 'vitest';")).toEqual([]);
+    expect(undeclared("import '@a/b/c'; import pg from 'pg'; import 'node:fs';")).toEqual([]);
   });
 
   test('a folder called helpers and a file of 401 lines', () => {

@@ -42,6 +42,19 @@ function refuse(path: string, room: Room, found: Import): string | null {
   return `imports ${target}`;
 }
 
+/** Packages that run with us but are not installed with us, being no dependency or one of development. */
+export function findUndeclared(
+  files: readonly SourceFile[],
+  declared: readonly string[],
+): Breach[] {
+  return files.flatMap((file) =>
+    file.imports
+      .filter(({ specifier, typeOnly }) => specifier && !typeOnly && !/^(\.|node:)/.test(specifier))
+      .filter(({ specifier }) => !covers(declared, specifier ?? ''))
+      .map(({ specifier, line }) => `${file.path}:${line} imports ${specifier}`),
+  );
+}
+
 /** Plug-ins that know a sibling, and groundwork that knows a plug-in. */
 export function findSiblingImports(files: readonly SourceFile[]): Breach[] {
   return files.flatMap((file) => {
