@@ -58,7 +58,7 @@ export async function openFoundation(config: Config, role: string): Promise<Foun
         : null;
     const queues = connectQueues(
       queuePool
-        ? { kind: 'postgres', pool: queuePool }
+        ? { kind: 'postgres', pool: queuePool.pool }
         : { kind: 'redis', url: config.REDIS_URL ?? '' },
       onError,
     );
@@ -81,7 +81,7 @@ export async function openFoundation(config: Config, role: string): Promise<Foun
       async close() {
         await producer.close();
         await queues.close();
-        await queuePool?.end();
+        await queuePool?.close();
         await db.close();
         await databases.stop();
       },

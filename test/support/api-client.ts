@@ -3,9 +3,31 @@ export interface ApiAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** The JSON of the body; undefined where there is none. */
-  // biome-ignore lint/suspicious/noExplicitAny: a black-box test looks into whatever came back
-  readonly body: any;
+  /** The JSON of the body; an empty object where there is none. */
+  readonly body: WireBody;
+}
+
+/** What tests look into, of whatever came back. */
+export interface WireBody {
+  readonly id: string;
+  readonly count: number;
+  readonly next: string | null;
+  readonly previous: string | null;
+  readonly results: readonly WireBody[];
+  readonly latest_runs: readonly WireBody[];
+  readonly destination: { readonly type: string; readonly config: Record<string, unknown> };
+  readonly created_at: string;
+  readonly type: string;
+  readonly code: string;
+  readonly detail: string;
+  readonly attr: string | null;
+  readonly errors: readonly {
+    readonly code: string;
+    readonly attr: string | null;
+    readonly detail: string;
+  }[];
+  readonly request_id: string;
+  readonly [name: string]: unknown;
 }
 
 export interface ApiRequest {
@@ -51,7 +73,7 @@ export function createApiClient(baseUrl: string, key: string | null): ApiClient 
       status: response.status,
       headers: response.headers,
       text,
-      body: isJson ? JSON.parse(text) : undefined,
+      body: isJson ? JSON.parse(text) : {},
     };
   };
   return {
