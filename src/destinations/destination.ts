@@ -124,6 +124,9 @@ export interface OpenUpload extends UploadRef {
   readonly startedAt: number | null;
 }
 
+/** A part in ten thousand that meets a 503 is sent again within seconds; the rest is the worker's. */
+export const defaultRequestRetry: RetryPolicy = { maxAttempts: 5, baseMs: 250, capMs: 5_000 };
+
 /** What the installation allows and provides; the same for every export. */
 export interface DestinationContext {
   /**
