@@ -17,6 +17,7 @@ import { validateWithSchemas } from './plugins/schema-validation.ts';
 import { backfillRoutes } from './routes/backfills.ts';
 import { batchExportRoutes } from './routes/batch-exports.ts';
 import { healthRoutes } from './routes/health.ts';
+import { insightRoutes } from './routes/insights.ts';
 import { logRoutes } from './routes/logs.ts';
 import { runRoutes } from './routes/runs.ts';
 import { fastifyOptions } from './server-options.ts';
@@ -52,6 +53,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
       api.register(async (scope: Api) => routes(scope, deps, family), { prefix });
     add(batchExportRoutes, exports);
     add(backfillRoutes, exports);
+    add(insightRoutes, exports);
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
   }

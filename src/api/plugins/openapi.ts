@@ -4,6 +4,7 @@ import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../schemas/backfill.ts';
 import { BatchExport } from '../schemas/batch-export.ts';
 import { ErrorBody } from '../schemas/error.ts';
+import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../schemas/insight.ts';
 import { BatchExportLog } from '../schemas/log.ts';
 import { BatchExportRun } from '../schemas/run.ts';
 
@@ -15,6 +16,10 @@ const components = [
   BatchExportLog,
   Backfill,
   BackfillPreview,
+  SchedulePreview,
+  DestinationTest,
+  RowPreview,
+  Activity,
 ];
 
 /** The OpenAPI 3.1 document at /api/openapi.json, and its pages at /api/docs. */
