@@ -7,6 +7,11 @@ import { ErrorBody } from '../schemas/error.ts';
 import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../schemas/insight.ts';
 import { BatchExportLog } from '../schemas/log.ts';
 import { BatchExportRun } from '../schemas/run.ts';
+import {
+  Plugin,
+  RearrangedConfigs,
+  TransformationConfig,
+} from '../schemas/transformation-config.ts';
 
 /** Shapes that the document keeps once, by name. */
 const components = [
@@ -20,6 +25,9 @@ const components = [
   DestinationTest,
   RowPreview,
   Activity,
+  TransformationConfig,
+  RearrangedConfigs,
+  Plugin,
 ];
 
 /** The OpenAPI 3.1 document at /api/openapi.json, and its pages at /api/docs. */
