@@ -16,11 +16,19 @@ export function register(program: Command, deps: CliDeps): void {
     .requiredOption('--from <time>', 'first arrival, ISO 8601', readInstant)
     .requiredOption('--to <time>', 'end of the range of arrivals, ISO 8601', readInstant)
     .option('--json', 'the answer as JSON')
-    .action(async (options: { project: number; rows: number; from: number; to: number; json?: boolean }) => {
-      const config = readConfig();
-      const url = config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
-      const { project: teamId, rows, from, to } = options;
-      await generateEvents(url, { teamId, rows, range: { start: from, end: to } });
-      deps.print(options.json ? JSON.stringify({ rows }) : `${rows} events written`);
-    });
+    .action(
+      async (options: {
+        project: number;
+        rows: number;
+        from: number;
+        to: number;
+        json?: boolean;
+      }) => {
+        const config = readConfig();
+        const url = config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
+        const { project: teamId, rows, from, to } = options;
+        await generateEvents(url, { teamId, rows, range: { start: from, end: to } });
+        deps.print(options.json ? JSON.stringify({ rows }) : `${rows} events written`);
+      },
+    );
 }

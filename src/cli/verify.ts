@@ -26,7 +26,8 @@ export function register(program: Command, deps: CliDeps): void {
           `verified ${exports} exports: ${intervals} intervals, ${files} files, ${rows} rows, ${bytes} bytes`,
         );
       }
-      if (options.export && exports === 0) throw new CliError(`There is no export ${options.export}.`);
+      if (options.export && exports === 0)
+        throw new CliError(`There is no export ${options.export}.`);
       if (findings.length === 0) return;
       const lines = findings.map(
         ({ invariant, exportId, detail }) =>

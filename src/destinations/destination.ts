@@ -70,7 +70,12 @@ export type ManifestTag = string | null;
 
 /** An open connection to one export's destination. Throws SluiceError `destination.*` only. */
 export interface Destination {
-  createFile(options: FileOptions, journal: UploadJournal): Promise<FileWriter>;
+  /** @param signal ends what the writer waits for; `abort` is still due */
+  createFile(
+    options: FileOptions,
+    journal: UploadJournal,
+    signal?: AbortSignal,
+  ): Promise<FileWriter>;
   /**
    * Goes on with an upload of an earlier attempt: the next byte written follows the last byte of
    * `progress`. Throws `destination.upload_lost` where the destination no longer has it.
@@ -79,6 +84,7 @@ export interface Destination {
     options: FileOptions,
     progress: UploadProgress,
     journal: UploadJournal,
+    signal?: AbortSignal,
   ): Promise<FileWriter>;
   /** Aborts an upload that another attempt left behind; an unknown one is no error. */
   abortUpload(upload: UploadRef): Promise<void>;
@@ -130,7 +136,7 @@ export interface DestinationContext {
   /** Where roles are assumed; null for the region's own endpoint at AWS. */
   readonly stsEndpoint: string | null;
   readonly fileDestinationRoot: string | null;
-  /** Bytes of one part before growth, and parts in flight per file. */
+  /** Bytes of one part before growth (5 MiB at least, for S3), and parts in flight per file. */
   readonly partBytes: number;
   readonly partsInFlight: number;
   /** Parts of one file at most; 10,000 at S3. Part sizes grow so that any size fits. */

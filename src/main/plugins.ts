@@ -7,7 +7,7 @@ import type { Compression, FileFormat } from '../encoders/encoder.ts';
 import { encoderOf, fileExtension, openEncoder } from '../encoders/index.ts';
 import type { Encoding } from '../pipeline/interval-job.ts';
 import { createOutboundAgents } from '../security/outbound-filter.ts';
-import { createPostgresSource, planModel } from '../sources/index.ts';
+import { createPostgresSource, planModels } from '../sources/index.ts';
 import type { Plugins } from '../worker/execute-run.ts';
 
 /** What destinations are given by this installation. */
@@ -34,7 +34,7 @@ export function joinPlugins(
 ): Plugins {
   const source = createPostgresSource({
     connectionString: sourceUrl,
-    plan: planModel(eventsModel),
+    plan: planModels([eventsModel]),
     settleTimeoutMs: config.SETTLE_TIMEOUT_SECONDS * 1_000,
   });
   return {

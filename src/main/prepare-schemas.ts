@@ -18,16 +18,16 @@ export async function prepareSchemas(
   const done = await migrate(url);
   if (sourceUrl === url) await ensureEventsTable(url);
   if (config.REDIS_URL === null) {
-    const pool = openQueuePool({
+    const queuePool = openQueuePool({
       connectionString: url,
       applicationName: 'sluice-migrate',
       maxConnections: 2,
       onError: () => {},
     });
     try {
-      await connectQueues({ kind: 'postgres', pool }, () => {}).prepare();
+      await connectQueues({ kind: 'postgres', pool: queuePool.pool }, () => {}).prepare();
     } finally {
-      await pool.end();
+      await queuePool.close();
     }
   }
   return done;

@@ -30,7 +30,8 @@ export async function verifyExports(
   let report: VerifyReport = { exports: 0, intervals: 0, files: 0, rows: 0, bytes: 0, findings };
   try {
     for (const batchExport of await listVerifiedExports(db, exportId)) {
-      const { id, destinationType, destinationConfig, destinationSecrets, externalId } = batchExport;
+      const { id, destinationType, destinationConfig, destinationSecrets, externalId } =
+        batchExport;
       const opened = destinationSecrets ? secrets.open(destinationSecrets, id) : {};
       const config = { ...destinationConfig, ...opened };
       const destination = plugins.openDestination(destinationType, config, { externalId });

@@ -45,7 +45,7 @@ async function copyInterval(
   found: FoundManifest | null,
   signal: AbortSignal,
 ): Promise<IntervalResult> {
-  const settled = await source.settle(signal);
+  const settled = await source.settle(job.interval.end, signal);
   if (!settled) {
     ports.log(
       'WARNING',

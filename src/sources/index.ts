@@ -1,6 +1,6 @@
-export { ensureEventsTable } from './postgres/events-table.ts';
+export { countEvents, ensureEventsTable } from './postgres/events-table.ts';
 export { generateEvents } from './postgres/generate-events.ts';
-export { planModel } from './postgres/plan-model.ts';
+export { planModels } from './postgres/plan.ts';
 export {
   createPostgresSource,
   type PostgresSourceOptions,

@@ -40,10 +40,10 @@ export interface SourceSnapshot {
 
 export interface Source {
   /**
-   * Waits until every transaction that could still add rows to an interval ending now has ended,
-   * or until the bound. @returns whether it settled within the bound.
+   * Waits until every transaction that could still add rows to an interval that ended at `end` has
+   * ended, or until the bound. @returns whether it settled within the bound.
    */
-  settle(signal: AbortSignal): Promise<boolean>;
+  settle(end: Instant, signal: AbortSignal): Promise<boolean>;
   /** Throws SluiceError `source.*` or `query.*`. */
   open(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot>;
 }

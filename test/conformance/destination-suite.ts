@@ -262,6 +262,8 @@ export function describeDestination(
           expect(second.upload).toEqual(first.upload);
           await second.write(bytes.subarray(recordedBytes(recorded)));
           await second.complete();
+          // Too late to do harm.
+          await first.abort();
           expect((await readAll(destination, 'resume/a.jsonl'))?.equals(bytes)).toBe(true);
           await other.close();
         },

@@ -56,12 +56,14 @@ export async function resumeWriter(
     open(path, constants.O_RDWR | constants.O_NOFOLLOW).catch(ignore('ENOENT')),
   );
   if (handle === undefined) throw new SluiceError('destination.upload_lost');
-  const { size } = await withOurErrors(() => handle.stat());
-  if (size < bytes) {
+  try {
+    const { size } = await withOurErrors(() => handle.stat());
+    if (size < bytes) throw new SluiceError('destination.upload_lost', 'shorter than recorded');
+    await withOurErrors(() => handle.truncate(bytes));
+  } catch (error) {
     await handle.close();
-    throw new SluiceError('destination.upload_lost', 'the file is shorter than recorded');
+    throw error;
   }
-  await withOurErrors(() => handle.truncate(bytes));
   return new LocalFileWriter(
     { key, uploadId },
     { folder, path },

@@ -30,9 +30,10 @@ export async function createWriter(
   options: FileOptions,
   limits: Limits,
   journal: UploadJournal,
+  signal?: AbortSignal,
 ): Promise<FileWriter> {
-  const { upload, checksums } = await createUpload(connection, options);
-  const writer = new S3Writer(connection, upload, limits, journal, checksums, []);
+  const { upload, checksums } = await createUpload(connection, options, signal);
+  const writer = new S3Writer(connection, upload, limits, journal, checksums, [], signal);
   try {
     await journal.started(upload);
   } catch (error) {
@@ -49,6 +50,7 @@ export async function resumeWriter(
   progress: UploadProgress,
   limits: Limits,
   journal: UploadJournal,
+  signal?: AbortSignal,
 ): Promise<FileWriter> {
   const { key, uploadId, parts } = progress;
   const held = new Map((await listParts(connection, progress)).map((part) => [part.number, part]));
@@ -59,7 +61,7 @@ export async function resumeWriter(
     }
   }
   const checksums = parts.length === 0 || parts.every(hasChecksum);
-  return new S3Writer(connection, { key, uploadId }, limits, journal, checksums, parts);
+  return new S3Writer(connection, { key, uploadId }, limits, journal, checksums, parts, signal);
 }
 
 /**
@@ -74,6 +76,7 @@ class S3Writer implements FileWriter {
   readonly #journal: UploadJournal;
   readonly #checksums: boolean;
   readonly #stop = new AbortController();
+  readonly #signal: AbortSignal;
   readonly #inFlight = new Set<Promise<void>>();
   /** Parts that arrived while an earlier one has not. */
   readonly #early = new Map<number, UploadPart>();
@@ -98,6 +101,7 @@ class S3Writer implements FileWriter {
     journal: UploadJournal,
     checksums: boolean,
     parts: readonly UploadPart[],
+    signal?: AbortSignal,
   ) {
     this.#connection = connection;
     this.upload = upload;
@@ -106,13 +110,14 @@ class S3Writer implements FileWriter {
     this.#checksums = checksums;
     this.#parts = [...parts];
     this.#nextNumber = parts.length + 1;
+    this.#signal = signal ? AbortSignal.any([this.#stop.signal, signal]) : this.#stop.signal;
   }
 
   async write(bytes: Uint8Array): Promise<void> {
     if (this.#sealed) throw new SluiceError('internal.unexpected', 'write after complete');
     let rest = bytes;
-    do {
-      this.#throwFailure();
+    this.#throwFailure();
+    while (rest.length > 0) {
       this.#buffer ??= this.#takeBuffer();
       const taken = rest.subarray(0, this.#buffer.length - this.#filled);
       this.#buffer.set(taken, this.#filled);
@@ -120,7 +125,7 @@ class S3Writer implements FileWriter {
       this.#filled += taken.length;
       rest = rest.subarray(taken.length);
       if (this.#filled === this.#buffer.length) await this.#sendPart();
-    } while (rest.length > 0);
+    }
   }
 
   async complete(): Promise<{ readonly etag: string }> {
@@ -132,7 +137,7 @@ class S3Writer implements FileWriter {
       this.#sealed = true;
       await Promise.all(this.#inFlight);
       this.#throwFailure();
-      const etag = await completeUpload(this.#connection, this.upload, this.#parts);
+      const etag = await completeUpload(this.#connection, this.upload, this.#parts, this.#signal);
       this.#result = { etag };
     }
     await this.#journal.ended(this.upload);
@@ -151,11 +156,6 @@ class S3Writer implements FileWriter {
   /** Hands the buffer over to the network; resolves when another part may be filled. */
   async #sendPart(): Promise<void> {
     const number = this.#nextNumber;
-    if (number > this.#limits.maxParts) {
-      const detail = `the file needs more than ${this.#limits.maxParts} parts; set max_file_size_mb`;
-      this.#fail(new SluiceError('destination.invalid_config', detail));
-      this.#throwFailure();
-    }
     const buffer = this.#buffer ?? Buffer.alloc(0);
     const sending = this.#upload(number, buffer, this.#filled, this.#crc32);
     this.#nextNumber = number + 1;
@@ -173,8 +173,14 @@ class S3Writer implements FileWriter {
     try {
       const body = buffer.subarray(0, length);
       const checksum = this.#checksums ? sum : null;
-      const { signal } = this.#stop;
-      const part = await uploadPart(this.#connection, this.upload, number, body, checksum, signal);
+      const part = await uploadPart(
+        this.#connection,
+        this.upload,
+        number,
+        body,
+        checksum,
+        this.#signal,
+      );
       this.#spare.push(buffer);
       await this.#record(part);
     } catch (error) {
@@ -197,7 +203,13 @@ class S3Writer implements FileWriter {
     await this.#recorded;
   }
 
+  /** Never a part too many: the file would be cut there. */
   #takeBuffer(): Buffer {
+    if (this.#nextNumber > this.#limits.maxParts) {
+      const detail = `the file needs more than ${this.#limits.maxParts} parts; set max_file_size_mb`;
+      this.#fail(new SluiceError('destination.invalid_config', detail));
+      this.#throwFailure();
+    }
     const size = partSize(this.#nextNumber, this.#limits.partBytes, this.#limits.maxParts);
     const spare = this.#spare.pop();
     if (spare?.length === size) return spare;

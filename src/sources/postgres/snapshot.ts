@@ -162,6 +162,8 @@ function sessionSettings(
   return [
     ['statement_timeout', options.statementTimeoutMs],
     ['idle_in_transaction_session_timeout', options.idleTimeoutMs],
+    // The statements name what they mean with its schema; operators cannot be (query/README.md).
+    ['search_path', 'pg_catalog'],
     // What to_json prints must not depend on the role's or the database's settings.
     ['timezone', 'UTC'],
     ['client_encoding', 'UTF8'],
