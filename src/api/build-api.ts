@@ -17,8 +17,11 @@ import { validateWithSchemas } from './plugins/schema-validation.ts';
 import { backfillRoutes } from './routes/backfills.ts';
 import { batchExportRoutes } from './routes/batch-exports.ts';
 import { healthRoutes } from './routes/health.ts';
+import { insightRoutes } from './routes/insights.ts';
 import { logRoutes } from './routes/logs.ts';
+import { pluginRoutes } from './routes/plugins.ts';
 import { runRoutes } from './routes/runs.ts';
+import { transformationConfigRoutes } from './routes/transformation-configs.ts';
 import { fastifyOptions } from './server-options.ts';
 
 type Routes = (api: Api, deps: Deps, family: Family) => void;
@@ -52,9 +55,16 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
       api.register(async (scope: Api) => routes(scope, deps, family), { prefix });
     add(batchExportRoutes, exports);
     add(backfillRoutes, exports);
+    add(insightRoutes, exports);
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
   }
+  api.register(async (scope: Api) => transformationConfigRoutes(scope, deps), {
+    prefix: `${projectFamily.prefix}/pipeline_transformation_configs`,
+  });
+  api.register(async (scope: Api) => pluginRoutes(scope, deps), {
+    prefix: `${organizationFamily.prefix}/plugins`,
+  });
   api.register(async (scope: Api) => refuseOtherMethods(scope, methods));
   await api.ready();
   return api;

@@ -147,7 +147,7 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
     writesManifest: config.manifest !== false,
     inForce: receipt && {
       manifestEtag: receipt.manifestEtag,
-      fileKeys: receipt.files.map((file) => file.key),
+      fileKeys: [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key),
     },
     intent: run.commitIntent as CommitIntent | null,
     leftovers: await listUploads(db, run.runId),
@@ -157,12 +157,16 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
 function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPorts {
   const { db, policy } = options.context;
   const lost = () => new SluiceError('run.lease_lost');
+  let cursor: unknown = run.cursor;
   return {
     journal: {
       async started(upload) {
         if (!(await recordUpload(db, run, upload))) throw lost();
       },
-      progressed: (upload) => recordUploadParts(db, run, upload),
+      async progressed(upload) {
+        await recordUploadParts(db, run, upload);
+        cursor = { key: upload.key, parts: upload.parts.length };
+      },
       ended: (upload) => forgetUpload(db, run.runId, upload),
     },
     async progressed({ totalRows, rows, bytes, files }) {
@@ -171,7 +175,7 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
         recordsCompleted: rows,
         bytesExported: bytes,
         files,
-        cursor: null,
+        cursor,
       };
       if (!(await recordProgress(db, run, progress))) throw lost();
     },
@@ -205,6 +209,7 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       manifestKey: result.manifestKey,
       manifestEtag: result.manifestEtag,
       files: result.files,
+      rejectedFiles: result.rejectedFiles,
       rows: result.rows,
       bytes: result.bytes,
     },

@@ -4,8 +4,14 @@ import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../schemas/backfill.ts';
 import { BatchExport } from '../schemas/batch-export.ts';
 import { ErrorBody } from '../schemas/error.ts';
+import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../schemas/insight.ts';
 import { BatchExportLog } from '../schemas/log.ts';
 import { BatchExportRun } from '../schemas/run.ts';
+import {
+  Plugin,
+  RearrangedConfigs,
+  TransformationConfig,
+} from '../schemas/transformation-config.ts';
 
 /** Shapes that the document keeps once, by name. */
 const components = [
@@ -15,6 +21,13 @@ const components = [
   BatchExportLog,
   Backfill,
   BackfillPreview,
+  SchedulePreview,
+  DestinationTest,
+  RowPreview,
+  Activity,
+  TransformationConfig,
+  RearrangedConfigs,
+  Plugin,
 ];
 
 /** The OpenAPI 3.1 document at /api/openapi.json, and its pages at /api/docs. */
