@@ -19,7 +19,7 @@ const interfaces = [
   'destinations/destination.ts',
 ];
 
-/** The table of the architecture: rooms under `src` and what each may import. */
+/** The table of `src/README.md` to the letter: rooms under `src` and what each may import. */
 export const rooms: Readonly<Record<string, Room>> = {
   domain: { from: [], packages: [], packageTypes: ['luxon'] },
   scheduling: { from: ['domain'], packages: ['luxon'] },
@@ -70,7 +70,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     },
   },
   worker: {
-    from: ['domain', 'use-cases', 'store', 'queue', 'pipeline', 'security'],
+    from: ['domain', 'use-cases', 'store', 'queue', 'pipeline', 'security', 'telemetry'],
     types: interfaces,
     packages: [],
   },

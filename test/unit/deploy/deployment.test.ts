@@ -119,6 +119,18 @@ describe('what ends a process', () => {
   });
 });
 
+describe('npm start and its kin', () => {
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+
+  // npm passes a signal to its shell alone: a shell that stays in between dies and leaves Node behind.
+  test.each(['start', 'start:api', 'start:worker', 'quickstart'])(
+    'npm run %s puts Node in the place of the shell, so that SIGTERM reaches it',
+    (name) => {
+      expect(scripts[name]).toMatch(/&& exec node dist\/\S+\.js[^&|;]*$/);
+    },
+  );
+});
+
 describe('the programs that are started', () => {
   test.each([
     ['Procfile', 2],
