@@ -4,6 +4,7 @@ import { createDashboard } from '../queue/dashboard.ts';
 import { checkQuery, models } from './check-query.ts';
 import type { Foundation } from './foundation.ts';
 import { destinationContextOf } from './plugins.ts';
+import { findQueueFault } from './queue-fault.ts';
 import { watchService } from './service-metrics.ts';
 
 export interface ApiProcess {
@@ -26,18 +27,9 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     logger,
     trustProxy: config.TRUST_PROXY,
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
-    queueFault: () => queueFault(queues),
+    queueFault: () => findQueueFault(queues),
     queueBoard: createDashboard(producer, '/admin/queues'),
   });
   const address = await api.listen({ port: config.PORT, host: config.HOST });
   return { address, close: () => api.close() };
-}
-
-async function queueFault(queues: Foundation['queues']): Promise<string | null> {
-  try {
-    const [fault] = await queues.inspect();
-    return fault ?? null;
-  } catch {
-    return 'the queue is away; work is recorded and starts later';
-  }
 }
