@@ -4,6 +4,7 @@ import { destinationRules } from './destination-rules.ts';
 import { type Family, organizationFamily, projectFamily } from './families.ts';
 import type { ApiOptions, Deps } from './options.ts';
 import { requireAccess, requireKeys } from './plugins/authentication.ts';
+import { serveConsole } from './plugins/console-page.ts';
 import { answerErrors } from './plugins/errors.ts';
 import { takeJsonBodies } from './plugins/json-body.ts';
 import { noteMethods, refuseOtherMethods } from './plugins/methods.ts';
@@ -35,6 +36,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   validateWithSchemas(api);
   const methods = noteMethods(api);
   await describeApi(api);
+  serveConsole(api, options.consoleDir);
 
   for (const family of [organizationFamily, projectFamily]) {
     const exports = `${family.prefix}/batch_exports`;
