@@ -96,12 +96,14 @@ export function formatDuration(ms: number): string {
   return next && rest > 0 ? `${whole} ${unit} ${rest} ${next[0]}` : `${whole} ${unit}`;
 }
 
-/** One unit, from now: `in 12 min`, `3 h ago`, `now`. */
+/** One unit, from now: `in 12 min`, `3 h ago`, `just now`. */
 export function formatRelative(iso: string, nowMs: number): string {
   const distance = Date.parse(iso) - nowMs;
   const size = Math.abs(distance);
   const [unit, unitMs] = units.find(([, ms]) => size >= ms) ?? ['s', 1_000];
   const amount = Math.floor(size / unitMs);
-  if (amount === 0 || (unit === 's' && amount < 5)) return 'now';
+  if (amount === 0 || (unit === 's' && amount < 5)) {
+    return distance > 0 ? 'in a moment' : 'just now';
+  }
   return distance > 0 ? `in ${amount} ${unit}` : `${amount} ${unit} ago`;
 }

@@ -73,7 +73,7 @@ function ConfigField({
     onChange({ cleared });
   };
   return (
-    <div>
+    <div className={field.description.length > 150 ? 'span' : undefined}>
       <FieldInput
         field={field}
         attr={attr}

@@ -75,7 +75,7 @@ export function ExportForm({ description, batchExport }: Props) {
       {failure && others.length > 0 && (
         <Failure failure={new ApiFailure(failure.status, others, failure.requestId)} />
       )}
-      <div className="buttons sticky">
+      <div className="buttons end">
         {byField.size > 0 && (
           <p className="bad-text" role="alert">
             {byField.size === 1 ? 'One field needs' : `${byField.size} fields need`} another look.

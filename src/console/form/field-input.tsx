@@ -91,6 +91,12 @@ interface FrameProps extends Props {
   readonly inline?: boolean;
 }
 
+/** A description, what stands in backticks set as code. */
+function Prose({ text }: { text: string }) {
+  // biome-ignore lint/suspicious/noArrayIndexKey: the pieces of a text never change places.
+  return text.split('`').map((piece, i) => (i % 2 ? <code key={i}>{piece}</code> : piece));
+}
+
 function FieldFrame({ field, attr, error, children, inline = false }: FrameProps) {
   return (
     <div className={inline ? 'field inline' : 'field'}>
@@ -101,7 +107,7 @@ function FieldFrame({ field, attr, error, children, inline = false }: FrameProps
       {children}
       <p className="help" id={`${attr}-help`}>
         {error !== undefined && <span className="bad-text">{error} </span>}
-        {field.description}
+        <Prose text={field.description} />
         {field.kind === 'list' && ' One a line.'}
       </p>
     </div>

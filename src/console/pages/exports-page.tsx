@@ -79,8 +79,8 @@ function ExportRow({ batchExport, onChanged }: RowProps) {
           <a href={hrefOf({ page: 'export', exportId: id, tab: 'runs' })}>{name}</a>
           <HealthBadges batchExport={batchExport} />
         </h2>
-        <p className="muted">
-          {describeDestination(batchExport)} · {describeInterval(interval)}
+        <p className="muted one-line" title={describeDestination(batchExport)}>
+          {describeInterval(interval)} · {describeDestination(batchExport)}
         </p>
         {paused && paused_reason !== null && <p className="reason">{paused_reason}</p>}
       </div>

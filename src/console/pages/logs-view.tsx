@@ -86,10 +86,15 @@ function LogLines({ entries, exportId, withRun }: LinesProps) {
         <li key={`${timestamp} ${index}`} className={`level-${level}`}>
           <TimeText at={timestamp} as={withRun ? 'moment' : 'clock'} />
           <span className="level">{level}</span>
-          <span className="message">{message}</span>
-          {withRun && run_id !== null && (
-            <a href={hrefOf({ page: 'run', exportId, runId: run_id })}>run</a>
-          )}
+          <span className="message">
+            {message}
+            {withRun && run_id !== null && (
+              <>
+                {' '}
+                <a href={hrefOf({ page: 'run', exportId, runId: run_id })}>run</a>
+              </>
+            )}
+          </span>
         </li>
       ))}
     </ol>

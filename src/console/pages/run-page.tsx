@@ -44,9 +44,11 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
               <IntervalText start={data.data_interval_start} end={data.data_interval_end} />
             </h1>
             <StatusBadge status={data.status} />
-            <div className="buttons">
-              <RunActions run={data} onChanged={reload} />
-            </div>
+            {(data.latest_error === null || !hasEnded(data)) && (
+              <div className="buttons">
+                <RunActions run={data} onChanged={reload} />
+              </div>
+            )}
           </div>
           <RunProblem run={data} onRetried={reload} />
           <RunFacts run={data} />

@@ -3,6 +3,7 @@ import { useConsole } from '../console-context.ts';
 import { describeInterval } from '../export-health.ts';
 import { destinationForm } from '../form/draft.ts';
 import { labelOf } from '../form/fields.ts';
+import type { DestinationForm } from '../form/openapi.ts';
 import { DestinationTest } from '../parts/destination-test.tsx';
 import { Fact, Facts } from '../parts/facts.tsx';
 import { SchedulePreview } from '../parts/schedule-preview.tsx';
@@ -15,21 +16,21 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
   const { description } = useConsole();
   const { destination, model, dsl_query: query, transformations } = batchExport;
   const form = description.data ? destinationForm(description.data, destination.type) : undefined;
-  const secrets = form?.fields.filter(({ kind }) => kind === 'secret') ?? [];
+  const secrets =
+    form?.fields.filter(({ kind }) => kind === 'secret').map(({ name }) => name) ?? [];
   const extras = description.data?.extras;
   return (
     <section aria-label="Settings">
       <div className="panel">
         <h2>Destination: {destination.type}</h2>
         <Facts>
-          {Object.entries(destination.config).map(([name, value]) => (
+          {inOrder(form, destination.config).map((name) => (
             <Fact key={name} name={labelOf(name)}>
-              <ConfigValue value={value} />
-            </Fact>
-          ))}
-          {secrets.map(({ name, label }) => (
-            <Fact key={name} name={label}>
-              <span className="muted">never shown</span>
+              {secrets.includes(name) ? (
+                <span className="muted">never shown</span>
+              ) : (
+                <ConfigValue value={destination.config[name]} />
+              )}
             </Fact>
           ))}
         </Facts>
@@ -60,6 +61,11 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
   );
 }
 
+/** The names of a config as its schema orders them, its secrets too. */
+function inOrder(form: DestinationForm | undefined, config: Config): readonly string[] {
+  return form?.fields.map(({ name }) => name) ?? Object.keys(config);
+}
+
 function ScheduleFacts({ batchExport }: { batchExport: BatchExport }) {
   const { interval, timezone, offset_day, offset_hour, start_at, end_at } = batchExport;
   return (
@@ -82,7 +88,8 @@ function ScheduleFacts({ batchExport }: { batchExport: BatchExport }) {
 }
 
 function ConfigValue({ value }: { value: Config[string] }) {
-  if (value === null || value === '') return <span className="muted">none</span>;
+  if (value === undefined || value === null || value === '')
+    return <span className="muted">none</span>;
   if (typeof value === 'boolean') return <>{value ? 'yes' : 'no'}</>;
   return <>{Array.isArray(value) ? value.join(', ') : String(value)}</>;
 }

@@ -32,7 +32,7 @@ export function NextRun({ batchExport: { next_run_at: at, paused } }: Props) {
     <span>
       <TimeText at={at} as="relative" />{' '}
       <small className="muted">
-        at <TimeText at={at} />
+        <TimeText at={at} />
       </small>
     </span>
   );
