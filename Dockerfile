@@ -5,7 +5,8 @@ FROM ${NODE_IMAGE} AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig*.json *.config.ts ./
+COPY scripts ./scripts
 COPY src ./src
 RUN npm run build
 

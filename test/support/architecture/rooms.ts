@@ -108,8 +108,9 @@ export const pluginRooms: Readonly<Record<string, PluginRoom>> = {
 /** Where a thing may be named that no other place may; a folder, or one file. */
 export const places = {
   environment: ['config'],
-  clock: ['domain/clock.ts'],
-  date: ['domain/clock.ts', 'domain/time.ts'],
+  // The page is a program of its own, with the clock of the browser.
+  clock: ['domain/clock.ts', 'console'],
+  date: ['domain/clock.ts', 'domain/time.ts', 'console'],
   bullmq: ['queue'],
   pg: ['store', 'sources/postgres'],
   any: [],
