@@ -62,6 +62,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'prom-client',
       'node:crypto',
       'node:http',
+      'node:path',
     ],
     // What reads, and what keeps the books of HTTP itself: key use, rate limits, idempotency keys.
     names: {
