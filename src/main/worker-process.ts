@@ -42,6 +42,8 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
     executor,
     onAttemptEnd: (attempt, seconds) => countAttempt(metrics, attempt, seconds),
     onRunsMade: (by, runs) => metrics.runsMade.inc({ by }, runs),
+    onScheduleError: (error, exportId) =>
+      logger.error({ err: error, export: exportId }, 'a schedule cannot be planned'),
   });
 
   const report = async () => {
