@@ -54,16 +54,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   api: {
     from: ['domain', 'use-cases', 'store', 'security'],
     types: interfaces,
-    packages: [
-      'fastify',
-      '@fastify/*',
-      'typebox',
-      'ajv',
-      'prom-client',
-      'node:crypto',
-      'node:http',
-      'node:path',
-    ],
+    packages: ['fastify', '@fastify/*', 'typebox', 'ajv', 'prom-client', 'node:*'],
     // What reads, and what keeps the books of HTTP itself: key use, rate limits, idempotency keys.
     names: {
       store:
@@ -73,7 +64,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   worker: {
     from: ['domain', 'use-cases', 'store', 'queue', 'pipeline', 'security', 'telemetry'],
     types: interfaces,
-    packages: [],
+    packages: ['node:*'],
   },
   console: { from: [], packages: ['*'] },
   cli: {
