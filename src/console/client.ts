@@ -105,7 +105,7 @@ export interface ExportInput {
   readonly [field: string]: unknown;
 }
 
-export const exportsPageSize = 50;
+export const exportsPageSize = 100;
 export const logPageSize = 200;
 const runPageSize = 30;
 
