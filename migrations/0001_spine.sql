@@ -196,8 +196,10 @@ create table receipts (
   -- Null where the export writes no manifest.
   manifest_key text,
   manifest_etag text,
-  -- [{key, rows, bytes, sha256, etag}]
+  -- [{key, rows, bytes, sha256}]
   files jsonb not null,
+  -- The same, of the rows that the format could not hold.
+  rejected_files jsonb not null default '[]',
   rows bigint not null,
   bytes bigint not null,
   committed_at timestamptz not null default clock_timestamp(),

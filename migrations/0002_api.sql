@@ -32,9 +32,9 @@ create index idempotency_keys_by_time on idempotency_keys (created_at);
 create unlogged table rate_limits (
   key_id uuid primary key,
   minute_started_at timestamptz not null default now(),
-  minute_used integer not null default 0,
+  minute_used bigint not null default 0,
   hour_started_at timestamptz not null default now(),
-  hour_used integer not null default 0
+  hour_used bigint not null default 0
 ) with (fillfactor = 50);
 
 -- How many log entries there are, so that a list's count never walks them.

@@ -41,16 +41,17 @@ export function destinationRules(
     secretProperties: (type) => find(type).secrets,
     checkDestination(type, config) {
       const { definition, validate } = find(type);
-      // Validation fills in defaults: it is given a copy.
-      const copy = structuredClone(config);
-      if (!validate(copy)) {
-        return problemsOf(validate.errors ?? [], config).map(
-          (problem) => ({ ...problem, attr: at(problem.attr) }) as Problem,
-        );
-      }
-      return definition
-        .validate({ ...config }, context)
-        .map(({ property, code, detail }) => ({ code, detail, attr: at(property) }));
+      // Validation fills in defaults.
+      const whole = structuredClone(config);
+      const problems = validate(whole)
+        ? definition.validate({ ...whole }, context).map(({ property, ...rest }) => ({
+            ...rest,
+            attr: at(property),
+          }))
+        : problemsOf(validate.errors ?? [], config).map(
+            (problem) => ({ ...problem, attr: at(problem.attr) }) as Problem,
+          );
+      return { problems, config: whole };
     },
   };
 }

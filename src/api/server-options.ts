@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { FastifyServerOptions } from 'fastify';
+import { type FastifyServerOptions, LogController } from 'fastify';
 import type { ApiOptions } from './options.ts';
 
 const mebibyte = 1_048_576;
@@ -17,7 +17,7 @@ export function fastifyOptions({ logger, trustProxy }: ApiOptions) {
     genReqId: () => randomUUID(),
     requestIdHeader: false as const,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 500 },
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: true,
     forceCloseConnections: 'idle' as const,
   } satisfies FastifyServerOptions;

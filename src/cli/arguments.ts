@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
 import { parseTime } from '../domain/parse-time.ts';
-import type { Timestamp } from '../domain/time.ts';
+import { ceilInstant, type Instant, type Timestamp } from '../domain/time.ts';
 
 /** Readers of option values; each throws commander's error, which ends in exit code 2. */
 
@@ -35,6 +35,18 @@ export function readTime(text: string): Timestamp {
   const parsed = parseTime(text);
   if (!parsed) throw new InvalidArgumentError('It must be a time in ISO 8601.');
   return parsed.timestamp;
+}
+
+export function readWholeNumber(text: string): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(value)) {
+    throw new InvalidArgumentError('It must be a whole number.');
+  }
+  return value;
+}
+
+export function readInstant(text: string): Instant {
+  return ceilInstant(readTime(text));
 }
 
 export function readSeconds(text: string): number {

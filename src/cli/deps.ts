@@ -2,8 +2,10 @@ import type { Database } from '../store/database.ts';
 
 /** What the verbs of the command line work with. */
 export interface CliDeps {
+  /** DATABASE_URL, else the embedded database that is running; throws CliError where neither is. */
+  findDatabase(): Promise<string>;
   /** Opens our own tables for `work`, and closes them behind it. */
-  withDatabase<T>(work: (db: Database) => Promise<T>): Promise<T>;
+  withDatabase<T>(work: (db: Database, url: string) => Promise<T>): Promise<T>;
   /** A line on standard output. */
   print(line: string): void;
 }

@@ -5,24 +5,30 @@ import { findEmbeddedPostgres } from '../main/embedded/start.ts';
 import { openDatabase } from '../store/database.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import { type CliDeps, CliError } from './deps.ts';
+import { register as registerEvents } from './events.ts';
 import { register as registerKeys } from './keys.ts';
+import { register as registerMigrate } from './migrate.ts';
 import { register as registerOrganizations } from './organizations.ts';
 import { register as registerProjects } from './projects.ts';
+import { register as registerQuickstart } from './quickstart.ts';
+import { register as registerVerify } from './verify.ts';
 
 /** Exit codes: 0 done, 1 not done, 2 wrongly called. */
 const failed = 1;
 const misused = 2;
 
 const deps: CliDeps = {
+  findDatabase,
   async withDatabase(work) {
+    const url = await findDatabase();
     const db = openDatabase({
-      connectionString: await findDatabase(),
+      connectionString: url,
       applicationName: 'sluice-cli',
       maxConnections: 4,
       onError: () => {},
     });
     try {
-      return await work(db);
+      return await work(db, url);
     } finally {
       await db.close();
     }
@@ -56,7 +62,15 @@ function explain(error: unknown): { code: number; message: string } {
 const program = new Command('sluice')
   .description('Ships rows out of PostgreSQL on a schedule: every row exactly once.')
   .exitOverride();
-for (const register of [registerOrganizations, registerProjects, registerKeys]) {
+for (const register of [
+  registerMigrate,
+  registerQuickstart,
+  registerOrganizations,
+  registerProjects,
+  registerKeys,
+  registerEvents,
+  registerVerify,
+]) {
   register(program, deps);
 }
 

@@ -170,6 +170,14 @@ export const settings = {
     min: 1,
     max: 3_600,
   }),
+  QUICKSTART_S3_ENDPOINT: optionalText({
+    about: 'S3 that the quickstart writes to, instead of a local one of its own.',
+    matches: /^https?:\/\//,
+    mustBe: 'an http:// or https:// address',
+  }),
+  QUICKSTART_S3_BUCKET: text({ about: 'Its bucket.', default: 'sluice-quickstart' }),
+  QUICKSTART_S3_KEY: optionalText({ about: 'Its access key id.', secret: true }),
+  QUICKSTART_S3_SECRET: optionalText({ about: 'Its secret access key.', secret: true }),
   LOG_RETENTION_DAYS: wholeNumber({
     about: 'Days that log entries are kept.',
     default: 30,

@@ -4,14 +4,13 @@ import { openProducer, type Producer } from '../queue/producer.ts';
 import { createSecretBox } from '../security/secret-box.ts';
 import { type Database, openDatabase, openQueuePool } from '../store/database.ts';
 import { registerEncryptionKeys } from '../store/encryption-keys.ts';
-import { ensureEventsTable } from '../store/events-table.ts';
-import { migrate } from '../store/migrate.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import type { Context, Doorbell } from '../use-cases/context.ts';
 import { type Databases, openDatabases } from './databases.ts';
 import { loadEncryptionKeys } from './encryption-keys.ts';
 import { policyOf } from './policy.ts';
+import { prepareSchemas } from './prepare-schemas.ts';
 
 /** What the API and the worker both stand on. */
 export interface Foundation {
@@ -33,7 +32,10 @@ export async function openFoundation(config: Config, role: string): Promise<Foun
   const databases = await openDatabases(config, (message) => logger.info(message));
   const onError = (error: Error) => logger.warn({ err: error }, 'connection trouble');
   try {
-    if (config.AUTO_MIGRATE) await prepareSchemas(databases, logger);
+    if (config.AUTO_MIGRATE) {
+      const done = await prepareSchemas(config, databases.url, databases.sourceUrl);
+      if (done.length > 0) logger.info({ migrations: done }, 'migrated');
+    }
     const keys = await loadEncryptionKeys(config);
     const db = openDatabase({
       connectionString: databases.url,
@@ -56,11 +58,10 @@ export async function openFoundation(config: Config, role: string): Promise<Foun
         : null;
     const queues = connectQueues(
       queuePool
-        ? { kind: 'postgres', pool: queuePool }
+        ? { kind: 'postgres', pool: queuePool.pool }
         : { kind: 'redis', url: config.REDIS_URL ?? '' },
       onError,
     );
-    await queues.prepare();
     const producer = openProducer(queues, onError);
     const context: Context = {
       db,
@@ -80,7 +81,7 @@ export async function openFoundation(config: Config, role: string): Promise<Foun
       async close() {
         await producer.close();
         await queues.close();
-        await queuePool?.end();
+        await queuePool?.close();
         await db.close();
         await databases.stop();
       },
@@ -89,12 +90,6 @@ export async function openFoundation(config: Config, role: string): Promise<Foun
     await databases.stop();
     throw error;
   }
-}
-
-async function prepareSchemas(databases: Databases, logger: Logger): Promise<void> {
-  const done = await migrate(databases.url);
-  if (done.length > 0) logger.info({ migrations: done }, 'migrated');
-  if (databases.sourceUrl === databases.url) await ensureEventsTable(databases.sourceUrl);
 }
 
 /** Rings through the queue; what fails is covered by the next tick. */

@@ -2,11 +2,12 @@ import type { Config } from '../config/config.ts';
 import type { DestinationContext } from '../destinations/destination.ts';
 import { findDestination } from '../destinations/index.ts';
 import { SluiceError } from '../domain/errors.ts';
+import { eventsModel } from '../domain/events-model.ts';
 import type { Compression, FileFormat } from '../encoders/encoder.ts';
 import { encoderOf, fileExtension, openEncoder } from '../encoders/index.ts';
 import type { Encoding } from '../pipeline/interval-job.ts';
 import { createOutboundAgents } from '../security/outbound-filter.ts';
-import { createPostgresSource } from '../sources/index.ts';
+import { createPostgresSource, planModels } from '../sources/index.ts';
 import type { Plugins } from '../worker/execute-run.ts';
 
 /** What destinations are given by this installation. */
@@ -33,6 +34,7 @@ export function joinPlugins(
 ): Plugins {
   const source = createPostgresSource({
     connectionString: sourceUrl,
+    plan: planModels([eventsModel]),
     settleTimeoutMs: config.SETTLE_TIMEOUT_SECONDS * 1_000,
   });
   return {
@@ -61,7 +63,7 @@ function encodingOf(format: FileFormat, compression: Compression): Encoding {
     compression,
     extension: fileExtension(format, compression),
     contentType: encoderOf(format).contentType,
-    contentEncoding: null,
     open: (columns) => openEncoder({ format, compression, columns }),
+    openJsonLines: (columns) => openEncoder({ format: 'JSONLines', compression: null, columns }),
   };
 }

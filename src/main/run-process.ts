@@ -1,5 +1,5 @@
 import closeWithGrace from 'close-with-grace';
-import { ConfigError, readConfig } from '../config/config.ts';
+import { type Config, ConfigError } from '../config/config.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
 
 /** A part of a process that can be closed. */
@@ -11,41 +11,50 @@ export interface Part {
 export type Keep = <P extends Part>(part: P) => P;
 
 /**
- * The life of a process: read the configuration, open, start the parts, serve until SIGTERM or
- * SIGINT, close the parts in reverse order. A second signal or the end of the grace ends it at once.
+ * The life of a process: open, start the parts, serve until SIGTERM or SIGINT, close the parts in
+ * reverse order. A second signal or the end of the grace ends it at once.
+ *
+ * @param start starts the parts; may call `end` to end the process as a signal would
  */
 export async function runProcess(
   role: string,
-  start: (foundation: Foundation, keep: Keep) => Promise<void>,
+  config: Config,
+  start: (foundation: Foundation, keep: Keep, end: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const parts: Part[] = [];
   const closeParts = async () => {
-    for (const part of parts.toReversed()) await part.close();
+    for (const part of parts.splice(0).toReversed()) await part.close();
   };
   try {
-    const config = readConfig();
     const foundation = await openFoundation(config, role);
     parts.push(foundation);
-    await start(foundation, (part) => {
-      parts.push(part);
-      return part;
-    });
-    closeWithGrace(
-      { delay: config.SHUTDOWN_GRACE_SECONDS * 1_000, logger: foundation.logger },
+    const { logger } = foundation;
+    const closing = closeWithGrace(
+      { delay: config.SHUTDOWN_GRACE_SECONDS * 1_000, logger },
       async ({ err, signal }) => {
-        if (err) foundation.logger.fatal({ err }, 'ended by an error');
-        else foundation.logger.info({ signal }, 'shutting down');
+        if (err) logger.fatal({ err }, 'ended by an error');
+        else if (signal) logger.info({ signal }, 'shutting down');
         await closeParts();
       },
     );
+    const keep: Keep = (part) => {
+      parts.push(part);
+      return part;
+    };
+    await start(foundation, keep, async () => {
+      closing.uninstall();
+      await closeParts();
+    });
   } catch (error) {
-    await closeParts();
-    const text = error instanceof ConfigError ? error.message : describe(error);
-    process.stderr.write(`sluice ${role}: ${text}\n`);
+    process.stderr.write(`sluice ${role}: ${describeFault(error)}\n`);
     process.exitCode = 1;
+    await closeParts();
+    process.exit();
   }
 }
 
-function describe(error: unknown): string {
+/** For standard error: a fault of the configuration says all by itself, others show where. */
+export function describeFault(error: unknown): string {
+  if (error instanceof ConfigError) return error.message;
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

@@ -84,7 +84,24 @@ export function copySql(
   return `COPY (${checkWall(select, model, teamId)}) TO STDOUT (FORMAT binary)`;
 }
 
+/**
+ * Sends the keys of the rows of a selection as text, one column a key, in the order of `copySql` by
+ * key: what a check of exported files is held against.
+ */
+export function copyKeysSql(selection: Selection): string {
+  const { model, query, teamId } = selection;
+  const targets = model.keyColumns.map((name, index): Target => {
+    const key = query?.where ? orderName(index + 1) : name;
+    return () => `CAST(${serverDialect.column(key)} AS pg_catalog.text) AS ${quoteName(name)}`;
+  });
+  const select = printSelect(model, query, targets, rowFilter(selection), true);
+  return `COPY (${checkWall(select, model, teamId)}) TO STDOUT (FORMAT binary)`;
+}
+
 type Target = (dialect: Dialect) => string;
+
+/** What the columns that rows are sorted by are called within a statement. */
+const orderName = (index: number): string => `sluice order ${index + 1}`;
 
 const plainTarget =
   ({ name, expression }: Output): Target =>
@@ -119,7 +136,7 @@ function printSelect(
     const orderBy = order.map(serverDialect.column).join(', ');
     return `SELECT ${printTargets(targets, within)} ${rows}${ordered ? ` ORDER BY ${orderBy}` : ''}`;
   }
-  const names = order.map((_, index) => `sluice order ${index + 1}`);
+  const names = order.map((_, index) => orderName(index));
   const columns = [
     ...model.columns.map(({ name }) => `${within.column(name)} AS ${quoteName(name)}`),
     ...names.map((name, index) => {

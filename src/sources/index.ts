@@ -1,3 +1,6 @@
+export { countEvents, ensureEventsTable } from './postgres/events-table.ts';
+export { generateEvents } from './postgres/generate-events.ts';
+export { planModels } from './postgres/plan.ts';
 export {
   createPostgresSource,
   type PostgresSourceOptions,

@@ -10,6 +10,11 @@ export interface SourceRequest {
   readonly dslQuery: string | null;
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;
+  /**
+   * `rows` by default. `keys`: instead of the rows their keys as text, in the order of the rows; no column where the
+   * exported columns do not hold the keys.
+   */
+  readonly select?: 'rows' | 'keys';
 }
 
 /** A part of the interval, read on its own; slices tile the interval in ascending order. */
@@ -35,10 +40,10 @@ export interface SourceSnapshot {
 
 export interface Source {
   /**
-   * Waits until every transaction that could still add rows to an interval ending now has ended,
-   * or until the bound. @returns whether it settled within the bound.
+   * Waits until every transaction that could still add rows to an interval that ended at `end` has
+   * ended, or until the bound. @returns whether it settled within the bound.
    */
-  settle(signal: AbortSignal): Promise<boolean>;
+  settle(end: Instant, signal: AbortSignal): Promise<boolean>;
   /** Throws SluiceError `source.*` or `query.*`. */
   open(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot>;
 }

@@ -53,7 +53,7 @@ function sqlOf(client: Pick<PoolClient, 'query'>): Sql {
  * A pool for the queue's Postgres backend, which keeps its tables in a schema of its own and holds
  * one connection a consumer for LISTEN.
  */
-export function openQueuePool(options: DatabaseOptions): Pool {
+export function openQueuePool(options: DatabaseOptions): QueuePool {
   const pool = new Pool({
     connectionString: options.connectionString,
     application_name: options.applicationName,
@@ -63,7 +63,19 @@ export function openQueuePool(options: DatabaseOptions): Pool {
     options: '-c search_path=bullmq -c timezone=UTC',
   });
   pool.on('error', options.onError);
-  return pool;
+  return { pool, close: () => endPool(pool) };
+}
+
+export interface QueuePool {
+  readonly pool: Pool;
+  close(): Promise<void>;
+}
+
+/** `end` does not wait for the sockets: a server that stops right after it is no trouble any more. */
+async function endPool(pool: Pool): Promise<void> {
+  pool.removeAllListeners('error');
+  pool.on('error', () => {});
+  await pool.end();
 }
 
 /** Opens the pool lazily: a Postgres that is away fails the query, not the start. */
@@ -101,6 +113,6 @@ export function openDatabase(options: DatabaseOptions): Database {
         client.release(broken);
       }
     },
-    close: () => pool.end(),
+    close: () => endPool(pool),
   };
 }

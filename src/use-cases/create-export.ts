@@ -50,11 +50,12 @@ export async function createExport(
   teamId: number,
   input: CreateExportInput,
 ): Promise<Outcome<CreatedExport>> {
-  const { type, config } = input.destination;
+  const { type } = input.destination;
+  const destination = rules.checkDestination(type, input.destination.config);
   const parsed = parseCadence(input, context.policy.minIntervalMinutes);
   const query = input.dslQuery === null ? null : rules.checkQuery(input.dslQuery, input.model);
   const problems: Problem[] = [
-    ...rules.checkDestination(type, config),
+    ...destination.problems,
     ...(parsed.ok ? [] : parsed.problems.map(({ field, ...rest }) => ({ ...rest, attr: field }))),
     ...checkWindow(input.startAt, input.endAt),
     ...(query?.ok === false ? query.problems : []),
@@ -73,7 +74,7 @@ export async function createExport(
         id,
         teamId,
         cadence,
-        destination: sealDestination(rules, context.secrets, id, type, config),
+        destination: sealDestination(rules, context.secrets, id, type, destination.config),
         querySchema: query?.ok ? query.schema : null,
         lastPausedAt: input.lastPausedAt ?? (paused ? toTimestamp(now) : null),
         pausedReason: null,

@@ -1,15 +1,19 @@
 import type { Problem } from './outcome.ts';
 
+export interface CheckedConfig {
+  /** Every fault; attributes begin with `destination__config`. */
+  readonly problems: readonly Problem[];
+  /** The config with the defaults of what was not said. */
+  readonly config: Readonly<Record<string, unknown>>;
+}
+
 /** What the plug-in rooms say of an export's parts. The composition root joins the two. */
 export interface ExportRules {
   /** Names of the models that can be exported. */
   readonly models: readonly string[];
   readonly destinationTypes: readonly string[];
-  /**
-   * Every fault of a whole config, its secrets included; attributes begin with
-   * `destination__config__`. `type` is one of `destinationTypes`.
-   */
-  checkDestination(type: string, config: Readonly<Record<string, unknown>>): readonly Problem[];
+  /** Checks a whole config, its secrets included. `type` is one of `destinationTypes`. */
+  checkDestination(type: string, config: Readonly<Record<string, unknown>>): CheckedConfig;
   /** Properties of the config that are sealed at rest and never answered. */
   secretProperties(type: string): readonly string[];
   /** The described form of a query, or what is wrong with it. */

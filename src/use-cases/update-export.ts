@@ -124,12 +124,12 @@ function changeDestination(
   }
   const current = openDestinationConfig(context.secrets, before.id, before.destination);
   const merged = mergeConfig(current, input.destination.config);
-  const problems = rules.checkDestination(type, merged);
+  const { problems, config } = rules.checkDestination(type, merged);
   if (problems.length > 0) return { value: before.destination, problems };
-  const sealed = sealDestination(rules, context.secrets, before.id, type, merged);
+  const sealed = sealDestination(rules, context.secrets, before.id, type, config);
   const kept = rules
     .secretProperties(type)
-    .every((name) => isDeepStrictEqual(current[name], merged[name]));
+    .every((name) => isDeepStrictEqual(current[name] ?? null, merged[name] ?? null));
   // The same secret sealed again would look like a change.
   return { value: kept ? { ...sealed, secrets: before.destination.secrets } : sealed, problems };
 }

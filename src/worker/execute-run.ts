@@ -1,5 +1,5 @@
 import type { Destination, DestinationOwner } from '../destinations/destination.ts';
-import { SluiceError, toSluiceError } from '../domain/errors.ts';
+import { type ErrorCode, SluiceError, toSluiceError } from '../domain/errors.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
 import { floorInstant } from '../domain/time.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
@@ -50,23 +50,31 @@ export interface ExecutorOptions {
 /** How an attempt ended. `skipped`: there was nothing to claim. */
 export type AttemptEnd = 'completed' | 'failed' | 'released' | 'lost' | 'skipped';
 
+/** What came of a job that asked for an attempt. */
+export interface AttemptReport {
+  readonly end: AttemptEnd;
+  /** The run that was claimed. */
+  readonly run: ClaimedRun | null;
+  /** Why it failed. */
+  readonly fault: ErrorCode | null;
+  /** What it put in force. */
+  readonly rows: number;
+  readonly bytes: number;
+}
+
 /**
  * Executes one attempt of a run: claim, export, record. A run that is done, held by another worker
  * or gone is passed over, so the same job may be delivered any number of times.
- *
- * @returns how it ended, with the run that was claimed
  */
-export async function executeRun(
-  options: ExecutorOptions,
-  runId: string,
-): Promise<{ readonly end: AttemptEnd; readonly run: ClaimedRun | null }> {
+export async function executeRun(options: ExecutorOptions, runId: string): Promise<AttemptReport> {
   const { context, leases, workerId } = options;
   const { policy } = context;
   const run = await context.db.transaction((tx) => claimRun(tx, runId, workerId, policy.leaseMs));
-  if (!run) return { end: 'skipped', run };
+  const nothing = { run, fault: null, rows: 0, bytes: 0 };
+  if (!run) return { ...nothing, end: 'skipped' };
   if (run.crashes >= policy.maxCrashes) {
     await quarantineRun(context, run);
-    return { end: 'failed', run };
+    return { ...nothing, end: 'failed', fault: 'run.crashed' };
   }
   const signal = leases.keep(run);
   const log = new RunLog(context.db, run, (error) => options.onError(error, run));
@@ -77,11 +85,13 @@ export async function executeRun(
     );
     const result = await attempt(options, run, log, signal);
     const recorded = await record(context, run, result);
-    return { end: recorded ? 'completed' : 'lost', run };
+    if (!recorded) return { ...nothing, end: 'lost' };
+    return { ...nothing, end: 'completed', rows: result.rows, bytes: result.bytes };
   } catch (thrown) {
     // A signal that was aborted says more than what broke because of it.
     const error = toSluiceError(signal.aborted ? signal.reason : thrown);
-    return { end: await conclude(options, run, error), run };
+    const end = await conclude(options, run, error);
+    return { ...nothing, end, fault: end === 'failed' ? error.code : null };
   } finally {
     leases.release(run);
     await log.flush();
@@ -137,7 +147,7 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
     writesManifest: config.manifest !== false,
     inForce: receipt && {
       manifestEtag: receipt.manifestEtag,
-      fileKeys: receipt.files.map((file) => file.key),
+      fileKeys: [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key),
     },
     intent: run.commitIntent as CommitIntent | null,
     leftovers: await listUploads(db, run.runId),
@@ -147,12 +157,16 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
 function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPorts {
   const { db, policy } = options.context;
   const lost = () => new SluiceError('run.lease_lost');
+  let cursor: unknown = run.cursor;
   return {
     journal: {
       async started(upload) {
         if (!(await recordUpload(db, run, upload))) throw lost();
       },
-      progressed: (upload) => recordUploadParts(db, run, upload),
+      async progressed(upload) {
+        await recordUploadParts(db, run, upload);
+        cursor = { key: upload.key, parts: upload.parts.length };
+      },
       ended: (upload) => forgetUpload(db, run.runId, upload),
     },
     async progressed({ totalRows, rows, bytes, files }) {
@@ -161,7 +175,7 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
         recordsCompleted: rows,
         bytesExported: bytes,
         files,
-        cursor: null,
+        cursor,
       };
       if (!(await recordProgress(db, run, progress))) throw lost();
     },
@@ -195,6 +209,7 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       manifestKey: result.manifestKey,
       manifestEtag: result.manifestEtag,
       files: result.files,
+      rejectedFiles: result.rejectedFiles,
       rows: result.rows,
       bytes: result.bytes,
     },

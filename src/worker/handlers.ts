@@ -9,13 +9,14 @@ import type { Context } from '../use-cases/context.ts';
 import { decideTicks } from '../use-cases/decide-ticks.ts';
 import { dispatchRuns } from '../use-cases/dispatch-runs.ts';
 import { collectUploads } from './collect-uploads.ts';
-import { type AttemptEnd, type ExecutorOptions, executeRun } from './execute-run.ts';
+import { type AttemptReport, type ExecutorOptions, executeRun } from './execute-run.ts';
 
 export interface HandlerOptions {
   readonly context: Context;
   readonly producer: Producer;
   readonly executor: ExecutorOptions;
-  readonly onAttemptEnd: (end: AttemptEnd) => void;
+  readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
+  readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
 }
 
 /** What a worker does for each job. */
@@ -23,19 +24,23 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
   const { context, producer, executor } = options;
   const dispatch = () => dispatchRuns(context, (runIds) => producer.addRuns(runIds));
   const advance = async (backfillId: string) => {
-    if ((await advanceBackfill(context, backfillId)) > 0) await dispatch();
+    const made = await advanceBackfill(context, backfillId);
+    options.onRunsMade('backfill', made);
+    if (made > 0) await dispatch();
   };
   return {
     async tick() {
-      await decideTicks(context);
+      options.onRunsMade('tick', await decideTicks(context));
       await dispatch();
     },
     async 'dispatch-runs'() {
       await dispatch();
     },
     async 'execute-run'({ runId }) {
-      const { end, run } = await executeRun(executor, runId);
-      options.onAttemptEnd(end);
+      const startedAt = performance.now();
+      const report = await executeRun(executor, runId);
+      options.onAttemptEnd(report, (performance.now() - startedAt) / 1_000);
+      const { run } = report;
       if (!run) return;
       // A place is free: the next run need not wait for the next tick.
       if (run.backfillId === null) await dispatch();

@@ -101,7 +101,7 @@ describe('settling', () => {
     await inTime?.query('COMMIT');
     const end = await now();
 
-    const settled = sourceOf(30_000).settle(never);
+    const settled = sourceOf(30_000).settle(Date.now(), never);
     const { isDone } = watch(settled);
     await looks(2);
     expect(isDone()).toBe(false);
@@ -132,7 +132,7 @@ describe('settling', () => {
     await session.query('BEGIN');
     await insert(session, 'prepared');
     const end = await now();
-    const settled = sourceOf(30_000).settle(never);
+    const settled = sourceOf(30_000).settle(Date.now(), never);
     const { isDone } = watch(settled);
     await looks(1);
     await session.query(`PREPARE TRANSACTION '${name}'`);
@@ -147,7 +147,7 @@ describe('settling', () => {
     const before = await openSession();
     await before.query('BEGIN');
     await insert(before, 'before');
-    const settled = sourceOf(30_000).settle(never);
+    const settled = sourceOf(30_000).settle(Date.now(), never);
     await looks(2);
     const after = await openSession();
     await after.query('BEGIN');
@@ -164,7 +164,7 @@ describe('settling', () => {
     const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
     const request = { model: 'events', teamId: 1, interval, ...filters };
     const running = await sourceOf(1000).open(request, never);
-    expect(await sourceOf(2000).settle(never)).toBe(true);
+    expect(await sourceOf(2000).settle(Date.now(), never)).toBe(true);
     await running.close();
     await foreign.query('ROLLBACK');
     await foreign.end();
@@ -175,7 +175,7 @@ describe('settling', () => {
   it('says so when the bound is hit', async () => {
     const session = await openSession();
     await session.query('BEGIN; SELECT 1');
-    expect(await sourceOf(200).settle(never)).toBe(false);
+    expect(await sourceOf(200).settle(Date.now(), never)).toBe(false);
   });
 
   it('sees every transaction also as a role without privileges', async () => {
@@ -186,9 +186,9 @@ describe('settling', () => {
     url.password = 'settler';
     const session = await openSession();
     await session.query('BEGIN; SELECT 1');
-    expect(await sourceOf(200, url.href).settle(never)).toBe(false);
+    expect(await sourceOf(200, url.href).settle(Date.now(), never)).toBe(false);
     await session.query('ROLLBACK');
-    expect(await sourceOf(5000, url.href).settle(never)).toBe(true);
+    expect(await sourceOf(5000, url.href).settle(Date.now(), never)).toBe(true);
     await database.pool.query(`DROP ROLE ${role}`);
   });
 
@@ -196,7 +196,7 @@ describe('settling', () => {
     const session = await openSession();
     await session.query('BEGIN; SELECT 1');
     const controller = new AbortController();
-    const settled = sourceOf(60_000).settle(controller.signal);
+    const settled = sourceOf(60_000).settle(Date.now(), controller.signal);
     await looks(1);
     controller.abort(new Error('the worker stops'));
     await expect(settled).rejects.toThrow('the worker stops');

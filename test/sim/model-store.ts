@@ -4,12 +4,12 @@
  */
 
 import { nextStatus, type RunEvent, type RunStatus } from '../../src/domain/run.ts';
+import type { Schedule } from '../../src/domain/schedule.ts';
 import type { DataInterval, Instant } from '../../src/domain/time.ts';
 import { pageOfIntervals } from '../../src/scheduling/backfill-range.ts';
 import { pickFair } from '../../src/scheduling/fairness.ts';
 import { advanceHighWaterMark } from '../../src/scheduling/high-water-mark.ts';
 import { planTicks, type Tick } from '../../src/scheduling/plan.ts';
-import type { Schedule } from '../../src/domain/schedule.ts';
 
 export const leaseMs = 60_000;
 const ringAgainMs = 30_000;

@@ -80,7 +80,6 @@ function reset(pair: Pair): void {
 async function carry(from: Socket, to: Socket, pair: Pair, valve: Valve): Promise<void> {
   // A plain `for await` would destroy the socket at its end, and with it the other direction.
   for await (const chunk of from.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    await valve.opened();
     if (valve.delayMs > 0) await sleep(valve.delayMs);
     await valve.opened();
     const { pass, reset: last } = valve.spend(chunk.length);

@@ -1,8 +1,10 @@
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { AssumeRoleCommand, STSClient } from '@aws-sdk/client-sts';
+import { SluiceError } from '../../domain/errors.ts';
 import type { RetryPolicy } from '../../domain/retry-policy.ts';
 import type { DestinationContext, DestinationOwner } from '../destination.ts';
 import type { S3Config } from './config.ts';
+import { toDestinationError } from './errors.ts';
 import { createRequestHandler } from './request-handler.ts';
 import { retryRequest } from './retry-request.ts';
 
@@ -33,7 +35,7 @@ export function connectS3(
   const handler = createRequestHandler(context);
   const keys = staticKeys(config);
   const secrets = keys ? [keys.secretAccessKey, keys.accessKeyId] : [];
-  const credentials = config.role_arn === null ? keys : assumeRole(config, context, owner);
+  const credentials = config.role_arn === null ? keys : assumeRole(config, context, owner, secrets);
   const client = new S3Client({
     ...clientDefaults(config.region, handler),
     ...(credentials ? { credentials } : {}),
@@ -90,11 +92,14 @@ function staticKeys(config: S3Config) {
  * Credentials of a role for an hour at a time; the SDK asks again shortly before they expire. The
  * external id keeps one project from using a role that trusts another (AWS IAM guide, "The confused
  * deputy problem").
+ *
+ * @param secrets gets those that are issued
  */
 function assumeRole(
   config: S3Config,
   context: DestinationContext,
   owner: DestinationOwner,
+  secrets: string[],
 ): NonNullable<S3ClientConfig['credentials']> {
   const keys = staticKeys(config);
   return async () => {
@@ -103,14 +108,17 @@ function assumeRole(
       ...(keys ? { credentials: keys } : {}),
       ...(context.stsEndpoint === null ? {} : { endpoint: context.stsEndpoint }),
     });
-    const { Credentials: issued } = await client.send(
-      new AssumeRoleCommand({
-        RoleArn: config.role_arn ?? undefined,
-        RoleSessionName: 'sluice',
-        ExternalId: owner.externalId,
-        DurationSeconds: 3600,
-      }),
-    );
+    const command = new AssumeRoleCommand({
+      RoleArn: config.role_arn ?? undefined,
+      RoleSessionName: 'sluice',
+      ExternalId: owner.externalId,
+      DurationSeconds: 3600,
+    });
+    const { Credentials: issued } = await client.send(command).catch((error: unknown) => {
+      throw roleError(toDestinationError(error, secrets));
+    });
+    client.destroy();
+    secrets.push(...[issued?.SecretAccessKey, issued?.SessionToken].filter((s) => s !== undefined));
     return {
       accessKeyId: issued?.AccessKeyId ?? '',
       secretAccessKey: issued?.SecretAccessKey ?? '',
@@ -118,6 +126,13 @@ function assumeRole(
       ...(issued?.Expiration === undefined ? {} : { expiration: issued.Expiration }),
     };
   };
+}
+
+/** Denied by STS is not denied by the bucket: the role or its trust policy must be mended. */
+function roleError(error: SluiceError): SluiceError {
+  if (error.spec.retryable) return error;
+  const detail = `the role cannot be assumed: ${error.detail ?? error.code}`;
+  return new SluiceError('destination.invalid_credentials', detail, error);
 }
 
 /**

@@ -29,17 +29,22 @@ export class S3Destination implements Destination {
     this.#context = context;
   }
 
-  createFile(options: FileOptions, journal: UploadJournal): Promise<FileWriter> {
-    return createWriter(this.#connection, options, this.#context, journal);
+  createFile(
+    options: FileOptions,
+    journal: UploadJournal,
+    signal?: AbortSignal,
+  ): Promise<FileWriter> {
+    return createWriter(this.#connection, options, this.#context, journal, signal);
   }
 
   resumeFile(
     _options: FileOptions,
     progress: UploadProgress,
     journal: UploadJournal,
+    signal?: AbortSignal,
   ): Promise<FileWriter> {
     // The store has kept the options since the upload began.
-    return resumeWriter(this.#connection, progress, this.#context, journal);
+    return resumeWriter(this.#connection, progress, this.#context, journal, signal);
   }
 
   abortUpload(upload: UploadRef): Promise<void> {

@@ -106,13 +106,35 @@ export function toDestinationError(error: unknown, secrets: readonly string[]): 
   const facts = readFacts(error);
   if (facts === null) return new SluiceError('internal.unexpected', undefined, error);
   const code = findCode(facts);
-  return new SluiceError(code, describe(code, facts, secrets), error);
+  const detail = describe(code, facts, secrets);
+  return new SluiceError(code, detail, new StoreError(facts, clean(facts.message, secrets)));
+}
+
+/**
+ * What is kept of a failure as the cause. The SDK's own error holds the request with its signed
+ * headers and whole sockets, which must not get into a log.
+ */
+export class StoreError extends Error {
+  /** Of the answer; undefined where there was none. */
+  readonly status: number | undefined;
+  readonly systemCode: string | undefined;
+  /** What the store's support asks for. */
+  readonly requestId: string | undefined;
+
+  constructor(facts: Facts, message: string) {
+    super(message);
+    this.name = facts.name;
+    this.status = facts.status;
+    this.systemCode = facts.systemCode;
+    this.requestId = facts.requestId;
+  }
 }
 
 /** Whether a store refused because it does not know what was asked of it. */
 export function isNotImplemented(error: unknown): boolean {
-  const facts = readFacts(error instanceof SluiceError ? error.cause : error);
-  return facts?.name === 'NotImplemented' || facts?.status === 501;
+  const cause = error instanceof SluiceError ? error.cause : undefined;
+  if (!(cause instanceof StoreError)) return false;
+  return cause.name === 'NotImplemented' || cause.status === 501;
 }
 
 interface Facts {
@@ -123,6 +145,7 @@ interface Facts {
   readonly status: number | undefined;
   readonly message: string;
   readonly region: string | undefined;
+  readonly requestId: string | undefined;
 }
 
 function readFacts(error: unknown): Facts | null {
@@ -130,7 +153,7 @@ function readFacts(error: unknown): Facts | null {
   const raw = error as Error & {
     readonly code?: unknown;
     readonly Region?: unknown;
-    readonly $metadata?: { readonly httpStatusCode?: number };
+    readonly $metadata?: { readonly httpStatusCode?: number; readonly requestId?: string };
     readonly $response?: {
       readonly statusCode?: number;
       readonly headers?: Record<string, string>;
@@ -143,7 +166,8 @@ function readFacts(error: unknown): Facts | null {
   const stated = raw.Region ?? raw.$response?.headers?.['x-amz-bucket-region'];
   const expecting = /expecting '([^']+)'/.exec(raw.message)?.[1];
   const region = typeof stated === 'string' ? stated : expecting;
-  return { name: raw.name, systemCode, status, message: raw.message, region };
+  const { name, message } = raw;
+  return { name, systemCode, status, message, region, requestId: raw.$metadata?.requestId };
 }
 
 function findCode({ name, systemCode, status, message, region }: Facts): ErrorCode {

@@ -6,7 +6,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
 import type { S3Connection } from './client.ts';
-import { toDestinationError } from './errors.ts';
+import { StoreError, toDestinationError } from './errors.ts';
 
 /** Deletions sent at once. One request a key: not every store knows DeleteObjects. */
 const deletionsInFlight = 8;
@@ -78,8 +78,9 @@ export async function deleteObjects(
 
 /** A missing key says NoSuchKey, or 404 without a body to HEAD; a missing bucket stays an error. */
 function nullWhereMissing(error: unknown): null {
-  const cause = error instanceof SluiceError ? (error.cause as Error | undefined) : undefined;
-  if (cause?.name === 'NoSuchKey' || cause?.name === 'NotFound') return null;
+  const cause = error instanceof SluiceError ? error.cause : undefined;
+  const name = cause instanceof StoreError ? cause.name : '';
+  if (name === 'NoSuchKey' || name === 'NotFound') return null;
   throw error;
 }
 

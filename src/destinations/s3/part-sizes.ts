@@ -1,8 +1,5 @@
 const mebibyte = 1024 ** 2;
 
-/** S3 refuses smaller parts, but for the last. */
-export const leastPartBytes = 5 * mebibyte;
-
 /** A part is held in memory until it is sent, in one buffer; S3 itself takes 5 GiB. */
 const mostPartBytes = 2048 * mebibyte;
 
@@ -15,9 +12,10 @@ const doublings = 11;
  * 8 MiB parts up to 7 GiB, 16 MiB up to 21 GiB, 32 MiB up to 50 GiB.
  *
  * @param number from 1
+ * @param partBytes of the first part; S3 itself takes no less than 5 MiB but for the last part
  */
 export function partSize(number: number, partBytes: number, maxParts: number): number {
   const step = Math.max(1, Math.floor(maxParts / doublings));
   const growth = 2 ** Math.floor((number - 1) / step);
-  return Math.min(mostPartBytes, Math.max(leastPartBytes, partBytes) * growth);
+  return Math.min(mostPartBytes, partBytes * growth);
 }

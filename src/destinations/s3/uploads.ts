@@ -28,22 +28,24 @@ const markName = 'sluice-upload';
 export async function createUpload(
   connection: S3Connection,
   options: FileOptions,
+  signal?: AbortSignal,
 ): Promise<{ readonly upload: UploadRef; readonly checksums: boolean }> {
   const mark = randomUUID();
   const create = (checksum: { readonly ChecksumAlgorithm?: 'CRC32' }) =>
-    connection.request((client, send) =>
-      client.send(
-        new CreateMultipartUploadCommand({
-          Bucket: connection.bucket,
-          Key: options.key,
-          ContentType: options.contentType,
-          ...(options.contentEncoding === null ? {} : { ContentEncoding: options.contentEncoding }),
-          Metadata: { [markName]: mark },
-          ...checksum,
-          ...connection.encryption,
-        }),
-        send,
-      ),
+    connection.request(
+      (client, send) =>
+        client.send(
+          new CreateMultipartUploadCommand({
+            Bucket: connection.bucket,
+            Key: options.key,
+            ContentType: options.contentType,
+            Metadata: { [markName]: mark },
+            ...checksum,
+            ...connection.encryption,
+          }),
+          send,
+        ),
+      signal,
     );
   const created = await create({ ChecksumAlgorithm: 'CRC32' }).catch((error: unknown) => {
     if (!refusesChecksums(error)) throw error;
@@ -98,11 +100,15 @@ export async function completeUpload(
   connection: S3Connection,
   upload: UploadRef,
   parts: readonly UploadPart[],
+  signal: AbortSignal,
 ): Promise<string> {
   try {
-    const etag = await sendCompletion(connection, upload, parts);
+    const etag = await sendCompletion(connection, upload, parts, signal);
     const found = await headOrNothing(connection, upload.key);
-    if (found !== 'not allowed') checkSize(found?.ContentLength, parts);
+    // Another ETag is another writer's object, or an old one that a store still shows.
+    if (found !== null && found !== 'not allowed' && found.ETag === etag) {
+      checkSize(found.ContentLength, parts);
+    }
     return etag;
   } catch (error) {
     const found = meansLost(error) ? await headOrNothing(connection, upload.key) : null;
@@ -118,6 +124,7 @@ function sendCompletion(
   connection: S3Connection,
   upload: UploadRef,
   parts: readonly UploadPart[],
+  signal: AbortSignal,
 ): Promise<string> {
   return connection.request(async (client, send) => {
     const { ETag: etag } = await client.send(
@@ -130,7 +137,7 @@ function sendCompletion(
     // A store that fails after it began to answer says 200 and no result.
     if (!etag) throw new SluiceError('destination.unavailable', 'completing gave no result');
     return etag;
-  });
+  }, signal);
 }
 
 /** A store that leaves out parts, or counts them otherwise, must not pass for a success. */

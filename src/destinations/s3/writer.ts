@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { SluiceError } from '../../domain/errors.ts';
 import type {
@@ -30,9 +31,10 @@ export async function createWriter(
   options: FileOptions,
   limits: Limits,
   journal: UploadJournal,
+  signal?: AbortSignal,
 ): Promise<FileWriter> {
-  const { upload, checksums } = await createUpload(connection, options);
-  const writer = new S3Writer(connection, upload, limits, journal, checksums, []);
+  const { upload, checksums } = await createUpload(connection, options, signal);
+  const writer = new S3Writer(connection, upload, limits, journal, checksums, [], signal);
   try {
     await journal.started(upload);
   } catch (error) {
@@ -43,23 +45,22 @@ export async function createWriter(
   return writer;
 }
 
-/** Goes on after the recorded parts, each of which the store must still hold as it was sent. */
+/** Goes on with an upload; the recorded parts that the store still holds need not be sent again. */
 export async function resumeWriter(
   connection: S3Connection,
   progress: UploadProgress,
   limits: Limits,
   journal: UploadJournal,
+  signal?: AbortSignal,
 ): Promise<FileWriter> {
   const { key, uploadId, parts } = progress;
   const held = new Map((await listParts(connection, progress)).map((part) => [part.number, part]));
-  for (const part of parts) {
+  const known = parts.filter((part) => {
     const found = held.get(part.number);
-    if (found?.bytes !== part.bytes || found.tag !== partEtag(part)) {
-      throw new SluiceError('destination.upload_lost', `part ${part.number} is not as recorded`);
-    }
-  }
+    return found?.bytes === part.bytes && found.tag === partEtag(part);
+  });
   const checksums = parts.length === 0 || parts.every(hasChecksum);
-  return new S3Writer(connection, { key, uploadId }, limits, journal, checksums, parts);
+  return new S3Writer(connection, { key, uploadId }, limits, journal, checksums, known, signal);
 }
 
 /**
@@ -74,17 +75,20 @@ class S3Writer implements FileWriter {
   readonly #journal: UploadJournal;
   readonly #checksums: boolean;
   readonly #stop = new AbortController();
+  readonly #signal: AbortSignal;
   readonly #inFlight = new Set<Promise<void>>();
   /** Parts that arrived while an earlier one has not. */
   readonly #early = new Map<number, UploadPart>();
+  /** Parts of an earlier attempt that are at the store. */
+  readonly #known: ReadonlyMap<number, UploadPart>;
   /** The unbroken run of parts that arrived. */
-  readonly #parts: UploadPart[];
+  readonly #parts: UploadPart[] = [];
   /** Buffers of parts that were sent: new memory costs more than filling it. */
   readonly #spare: Buffer[] = [];
   #buffer: Buffer | null = null;
   #filled = 0;
   #crc32 = 0;
-  #nextNumber: number;
+  #nextNumber = 1;
   #recorded: Promise<void> = Promise.resolve();
   #failure: SluiceError | null = null;
   #sealed = false;
@@ -97,22 +101,23 @@ class S3Writer implements FileWriter {
     limits: Limits,
     journal: UploadJournal,
     checksums: boolean,
-    parts: readonly UploadPart[],
+    known: readonly UploadPart[],
+    signal?: AbortSignal,
   ) {
     this.#connection = connection;
     this.upload = upload;
     this.#limits = limits;
     this.#journal = journal;
     this.#checksums = checksums;
-    this.#parts = [...parts];
-    this.#nextNumber = parts.length + 1;
+    this.#known = new Map(known.map((part) => [part.number, part]));
+    this.#signal = signal ? AbortSignal.any([this.#stop.signal, signal]) : this.#stop.signal;
   }
 
   async write(bytes: Uint8Array): Promise<void> {
     if (this.#sealed) throw new SluiceError('internal.unexpected', 'write after complete');
     let rest = bytes;
-    do {
-      this.#throwFailure();
+    this.#throwFailure();
+    while (rest.length > 0) {
       this.#buffer ??= this.#takeBuffer();
       const taken = rest.subarray(0, this.#buffer.length - this.#filled);
       this.#buffer.set(taken, this.#filled);
@@ -120,7 +125,7 @@ class S3Writer implements FileWriter {
       this.#filled += taken.length;
       rest = rest.subarray(taken.length);
       if (this.#filled === this.#buffer.length) await this.#sendPart();
-    } while (rest.length > 0);
+    }
   }
 
   async complete(): Promise<{ readonly etag: string }> {
@@ -132,7 +137,7 @@ class S3Writer implements FileWriter {
       this.#sealed = true;
       await Promise.all(this.#inFlight);
       this.#throwFailure();
-      const etag = await completeUpload(this.#connection, this.upload, this.#parts);
+      const etag = await completeUpload(this.#connection, this.upload, this.#parts, this.#signal);
       this.#result = { etag };
     }
     await this.#journal.ended(this.upload);
@@ -148,14 +153,15 @@ class S3Writer implements FileWriter {
     this.#aborted = true;
   }
 
+  async suspend(): Promise<void> {
+    if (this.#result !== null || this.#aborted) return;
+    this.#fail(new SluiceError('destination.unavailable', 'the upload was suspended'));
+    await Promise.all(this.#inFlight);
+  }
+
   /** Hands the buffer over to the network; resolves when another part may be filled. */
   async #sendPart(): Promise<void> {
     const number = this.#nextNumber;
-    if (number > this.#limits.maxParts) {
-      const detail = `the file needs more than ${this.#limits.maxParts} parts; set max_file_size_mb`;
-      this.#fail(new SluiceError('destination.invalid_config', detail));
-      this.#throwFailure();
-    }
     const buffer = this.#buffer ?? Buffer.alloc(0);
     const sending = this.#upload(number, buffer, this.#filled, this.#crc32);
     this.#nextNumber = number + 1;
@@ -172,14 +178,25 @@ class S3Writer implements FileWriter {
   async #upload(number: number, buffer: Buffer, length: number, sum: number): Promise<void> {
     try {
       const body = buffer.subarray(0, length);
-      const checksum = this.#checksums ? sum : null;
-      const { signal } = this.#stop;
-      const part = await uploadPart(this.#connection, this.upload, number, body, checksum, signal);
+      const part = this.#findKnown(number, body) ?? (await this.#send(number, body, sum));
       this.#spare.push(buffer);
       await this.#record(part);
     } catch (error) {
       this.#fail(toDestinationError(error, []));
     }
+  }
+
+  #send(number: number, body: Buffer, sum: number): Promise<UploadPart> {
+    const checksum = this.#checksums ? sum : null;
+    return uploadPart(this.#connection, this.upload, number, body, checksum, this.#signal);
+  }
+
+  /** The part as an earlier attempt sent it, where it held these very bytes: its ETag is their MD5. */
+  #findKnown(number: number, body: Buffer): UploadPart | null {
+    const known = this.#known.get(number);
+    if (known?.bytes !== body.length) return null;
+    const digest = createHash('md5').update(body).digest('hex');
+    return partEtag(known).replaceAll('"', '') === digest ? known : null;
   }
 
   async #record(part: UploadPart): Promise<void> {
@@ -191,13 +208,20 @@ class S3Writer implements FileWriter {
       this.#parts.push(next);
       this.#early.delete(next.number);
     }
-    if (this.#parts.length === before) return;
+    // What the journal knows of the attempt before stays until there is more.
+    if (this.#parts.length === before || this.#parts.length <= this.#known.size) return;
     const progress = { ...this.upload, parts: [...this.#parts] };
     this.#recorded = this.#recorded.then(() => this.#journal.progressed(progress));
     await this.#recorded;
   }
 
+  /** Never a part too many: the file would be cut there. */
   #takeBuffer(): Buffer {
+    if (this.#nextNumber > this.#limits.maxParts) {
+      const detail = `the file needs more than ${this.#limits.maxParts} parts; set max_file_size_mb`;
+      this.#fail(new SluiceError('destination.invalid_config', detail));
+      this.#throwFailure();
+    }
     const size = partSize(this.#nextNumber, this.#limits.partBytes, this.#limits.maxParts);
     const spare = this.#spare.pop();
     if (spare?.length === size) return spare;

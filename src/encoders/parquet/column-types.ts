@@ -34,9 +34,9 @@ const timestampMicros = (adjustedToUtc: boolean): ParquetType => ({
 });
 
 /**
- * Which Parquet type each column type becomes. uuid is text: BigQuery, Redshift and Snowflake read
- * the UUID type as bare bytes or not at all. JSON is text of type STRING: Arrow before 19 reads the
- * JSON type as bytes, and readers that parse it lose the digits of large numbers.
+ * Which Parquet type each column type becomes. uuid is text, as in the other formats: Spark refuses
+ * the UUID type (apache/spark#55684) and warehouses take it for bare bytes. JSON is text of type
+ * STRING: what a reader makes of the JSON type differs, and those that parse it lose digits.
  */
 export const parquetTypes: Readonly<Record<ColumnType, ParquetType>> = {
   bool: { physical: physicalType.boolean },

@@ -18,7 +18,8 @@ import {
 /** The four bytes that a Parquet file starts and ends with. */
 export const magic = Buffer.from('PAR1');
 
-const createdBy = 'sluice';
+/** In the form that parquet-mr parses. The version rises when equal rows begin to give other bytes. */
+const createdBy = 'sluice version 1.0.0';
 
 export interface ColumnChunk {
   readonly codec: number;

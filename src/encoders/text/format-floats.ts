@@ -23,7 +23,8 @@ export function float4Text(value: number): string {
   if (odd !== null) return odd;
   for (let digits = 0; digits < 9; digits += 1) {
     const text = value.toExponential(digits);
-    if (insideFloat(Number(text), value)) return layOut(text, FLOAT_FIXED_BELOW);
+    if (!insideFloat(Number(text), value)) continue;
+    return layOut(isMiddle(value, digits) ? toEven(text) : text, FLOAT_FIXED_BELOW);
   }
   return layOut(value.toExponential(9), FLOAT_FIXED_BELOW);
 }
@@ -65,11 +66,33 @@ function shortestInside(value: number): string {
   for (let digits = 0; digits < 17; digits += 1) {
     const text = value.toExponential(digits);
     const [mantissa = '', exponent] = text.replace(/^-/, '').split('e');
-    const scaled =
-      4n * BigInt(mantissa.replace('.', '')) * 10n ** BigInt(Number(exponent) - digits);
-    if (scaled > low && scaled < high) return text;
+    const unit = 4n * 10n ** BigInt(Number(exponent) - digits);
+    const scaled = BigInt(mantissa.replace('.', '')) * unit;
+    if (scaled <= low || scaled >= high) continue;
+    return 2n * (scaled - 4n * exact) === unit ? toEven(text) : text;
   }
   return value.toExponential();
+}
+
+/** Whether the exact value lies in the very middle of two decimals of so many digits after the first. */
+function isMiddle(value: number, digits: number): boolean {
+  const ends = (exponential: string) => {
+    const [mantissa = ''] = exponential.split('e');
+    const significant = mantissa.replace(/[-.]/g, '').replace(/0+$/, '');
+    return significant.length === digits + 2 && significant.endsWith('5');
+  };
+  // The short form of such a value is exact; the long one, slow to make, rules out the others.
+  return ends(value.toExponential()) && ends(value.toExponential(100));
+}
+
+/**
+ * The even one of two decimals that are equally near, as PostgreSQL takes it. `toExponential` gives
+ * the larger: where that is odd, the other one ends in the digit below.
+ */
+function toEven(larger: string): string {
+  const [mantissa = '', exponent] = larger.split('e');
+  const last = Number(mantissa.at(-1));
+  return last % 2 === 0 ? larger : `${mantissa.slice(0, -1)}${last - 1}e${exponent}`;
 }
 
 /** Whether a decimal, read as a double, lies strictly between the middles to the neighbouring floats. */

@@ -36,8 +36,3 @@ const rawTypes: ReadonlyMap<number, ColumnType> = new Map<number, ColumnType>([
 export function columnTypeOf(typeOid: number): ColumnType {
   return rawTypes.get(typeOid) ?? 'as_json';
 }
-
-/** The SELECT-list expression that sends `expression` in the form that `type` promises. */
-export function sendExpression(expression: string, type: ColumnType): string {
-  return type === 'as_json' ? `to_json(${expression})::text` : expression;
-}

@@ -1,6 +1,7 @@
+import { eventsModel } from '../../domain/events-model.ts';
 import type { Source } from '../source.ts';
 import { closeConnection, connect } from './connection.ts';
-import { eventsRelation, type PlanSelect, planRelation } from './plan.ts';
+import { type PlanSelect, planModels } from './plan.ts';
 import { settleTransactions } from './settle.ts';
 import { openSnapshot } from './snapshot.ts';
 
@@ -8,7 +9,7 @@ export interface PostgresSourceOptions {
   readonly connectionString: string;
   /** Shown in `pg_stat_activity`. */
   readonly applicationName?: string;
-  /** Makes the SQL of a request; by default the `events` relation as it is, and no query. */
+  /** Makes the SQL of a request: `planModels` of what can be exported; by default of `events`. */
   readonly plan?: PlanSelect;
   /** Bound of `settle`; 5 minutes. */
   readonly settleTimeoutMs?: number;
@@ -35,15 +36,15 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     connectTimeoutMs: 10_000,
     statementTimeoutMs: 3_600_000,
     idleTimeoutMs: 600_000,
-    plan: planRelation(eventsRelation),
+    plan: planModels([eventsModel]),
     ...given,
   };
   return {
-    async settle(signal) {
+    async settle(end, signal) {
       const client = await connect(options, signal);
       try {
         const times = { timeoutMs: options.settleTimeoutMs, pollMs: options.settlePollMs };
-        return await settleTransactions(client, times, signal);
+        return await settleTransactions(client, end, times, signal);
       } catch (error) {
         signal.throwIfAborted();
         throw error;

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
+import type { Instant } from '../../domain/time.ts';
 import { query } from './connection.ts';
 
 /**
@@ -38,6 +39,12 @@ const LIVE_TRANSACTIONS = `
 const PREPARED_TRANSACTIONS =
   'SELECT transaction::text AS id FROM pg_prepared_xacts WHERE database = current_database()';
 
+/** An interval that ended so long ago has no transaction any more that is only about to begin. */
+const longAgoMs = 60_000;
+
+/** The first pause between two looks; it doubles up to `pollMs`. */
+const firstPollMs = 5;
+
 export interface SettleTimes {
   readonly timeoutMs: number;
   readonly pollMs: number;
@@ -52,19 +59,20 @@ export interface SettleTimes {
  */
 export async function settleTransactions(
   client: pg.Client,
+  end: Instant,
   times: SettleTimes,
   signal: AbortSignal,
 ): Promise<boolean> {
   const deadline = performance.now() + times.timeoutMs;
-  const standby = await query<{ yes: boolean }>(
+  const [server] = await query<{ standby: boolean; nowMs: number }>(
     client,
-    'SELECT pg_is_in_recovery() AS yes',
+    'SELECT pg_is_in_recovery() AS standby, extract(epoch FROM clock_timestamp())::float8 * 1000 AS "nowMs"',
     signal,
   );
-  if (standby[0]?.yes !== false) return false;
+  if (server?.standby !== false) return false;
   // `now()` is taken a moment before the virtual id is locked. One poll's time covers a transaction
-  // that stood between the two when the interval ended.
-  await delay(times.pollMs, undefined, { signal });
+  // that stood between the two when the interval ended; long after the end there is none.
+  if (server.nowMs - end < longAgoMs) await delay(times.pollMs, undefined, { signal });
   const ended = (sql: string) => waitForEnd(client, sql, deadline, times.pollMs, signal);
   // In this order: a transaction becomes a prepared one before its virtual id goes.
   return (await ended(LIVE_TRANSACTIONS)) && (await ended(PREPARED_TRANSACTIONS));
@@ -80,10 +88,12 @@ async function waitForEnd(
 ): Promise<boolean> {
   const list = async () => (await query<{ id: string }>(client, sql, signal)).map(({ id }) => id);
   let pending = await list();
+  let pauseMs = firstPollMs;
   while (pending.length > 0) {
     const leftMs = deadline - performance.now();
     if (leftMs <= 0) return false;
-    await delay(Math.min(pollMs, leftMs), undefined, { signal });
+    await delay(Math.min(pauseMs, pollMs, leftMs), undefined, { signal });
+    pauseMs *= 2;
     const live = new Set(await list());
     pending = pending.filter((id) => live.has(id));
   }

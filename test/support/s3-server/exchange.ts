@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { authenticate } from './authentication.ts';
 import { readBody } from './body.ts';
@@ -97,9 +98,7 @@ async function* requestBody(wire: Wire): AsyncGenerator<Buffer> {
   const { message, response, entry } = wire;
   if (wire.awaitsContinue) response.writeContinue();
   wire.awaitsContinue = false;
-  // Without this, giving up in the middle would close the socket before the error is answered.
-  const raw = message.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>;
-  for await (const chunk of hasRequestBody(message) ? underFault(wire, raw) : raw) {
+  for await (const chunk of hasRequestBody(message) ? underFault(wire, message) : message) {
     entry.requestBytes += chunk.length;
     yield chunk;
   }
@@ -130,6 +129,7 @@ async function writeAnswer(wire: Wire, answer: S3Response): Promise<void> {
       if (!response.write(piece)) await once(response, 'drain', { signal });
     }
   }
+  // Node itself takes what is left of the request's body, so the client gets to read the answer.
   response.end();
 }
 
@@ -259,10 +259,9 @@ export async function serveRequest(
       answer = errorAnswer(entry, request?.path ?? '', asS3Error(error));
     }
     await writeAnswer(wire, answer);
-    // What is left of a body nobody wanted must be taken, or the client never reads the answer.
-    if (!wire.awaitsContinue) message.resume();
   } catch (error) {
     if (!gone.signal.aborted && !(error instanceof ConnectionLost)) asS3Error(error);
-    message.socket.destroy();
+    // Null where the client went first.
+    (message.socket as Socket | null)?.destroy();
   }
 }

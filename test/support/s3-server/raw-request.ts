@@ -12,7 +12,7 @@ export interface RawRequest {
   /** Decoded, with the bucket in path style. */
   path: string;
   query?: [string, string][];
-  /** Lower-case names. `host` chooses the virtual host. */
+  /** Lower-case names. `host` chooses the virtual host; with `expect` the body waits for 100 Continue. */
   headers?: Record<string, string>;
   /** Sent, but not signed. */
   unsignedHeaders?: Record<string, string>;
@@ -103,6 +103,10 @@ export async function sendRaw(raw: RawRequest): Promise<RawAnswer> {
     headers: { ...headers, ...raw.unsignedHeaders, 'content-length': String(body.length) },
     agent: false,
   });
+  if (headers.expect !== undefined) {
+    request.flushHeaders();
+    await once(request, 'continue');
+  }
   request.end(body);
   const [response] = await once(request, 'response');
   let text = '';

@@ -135,9 +135,21 @@ describe('the text of an error', () => {
   });
 });
 
-it('knows a store that does not know a request, also behind our own error', () => {
-  const error = answer('NotImplemented', 501);
-  expect(isNotImplemented(error)).toBe(true);
-  expect(isNotImplemented(toDestinationError(error, []))).toBe(true);
-  expect(isNotImplemented(answer('AccessDenied', 403))).toBe(false);
+it('keeps nothing of the request and its headers, and what the support of the store asks for', () => {
+  const error = answer('InternalError', 500, {
+    $metadata: { httpStatusCode: 500, requestId: 'REQ1' },
+    $response: { statusCode: 500, headers: {}, body: { authorization: 'AKIAIOSFODNN7EXAMPLE' } },
+  });
+  const { cause } = toDestinationError(error, []);
+  expect(cause).toMatchObject({ name: 'InternalError', status: 500, requestId: 'REQ1' });
+  expect(Object.values({ ...(cause as object) })).toEqual(
+    expect.not.arrayContaining([expect.any(Object)]),
+  );
+});
+
+it('knows a store that does not know a request', () => {
+  const translate = (name: string, status: number) => toDestinationError(answer(name, status), []);
+  expect(isNotImplemented(translate('NotImplemented', 501))).toBe(true);
+  expect(isNotImplemented(translate('Unknown', 501))).toBe(true);
+  expect(isNotImplemented(translate('AccessDenied', 403))).toBe(false);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { leastPartBytes, partSize } from '../../../src/destinations/s3/part-sizes.ts';
+import { partSize } from '../../../src/destinations/s3/part-sizes.ts';
 
 const mebibyte = 1024 ** 2;
 const tebibyte = 1024 ** 4;
@@ -27,10 +27,6 @@ describe('part sizes', () => {
   it('stay small for files of ordinary size', () => {
     expect(partSize(1, 8 * mebibyte, 10_000)).toBe(8 * mebibyte);
     expect(partSize(900, 8 * mebibyte, 10_000)).toBe(8 * mebibyte);
-  });
-
-  it('are never below what S3 takes', () => {
-    expect(partSize(1, 1, 10_000)).toBe(leastPartBytes);
   });
 
   it('grow soon where few parts are allowed', () => {

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { brotliDecompressSync, crc32, gunzipSync } from 'node:zlib';
-import { decompress } from '@mongodb-js/zstd';
+import { crc32 } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import {
   openStreamCodec,
@@ -8,25 +7,7 @@ import {
 } from '../../../src/encoders/codecs/open-stream-codec.ts';
 import { ParallelBlocks } from '../../../src/encoders/codecs/parallel-blocks.ts';
 import type { Compression } from '../../../src/encoders/encoder.ts';
-
-const unpack: Readonly<Record<string, (bytes: Buffer) => Promise<Buffer> | Buffer>> = {
-  null: (bytes) => bytes,
-  // Node's gunzip also takes several members; that there is one only is checked below.
-  gzip: (bytes) => gunzipSync(bytes),
-  brotli: (bytes) => brotliDecompressSync(bytes),
-  zstd: unpackFrames,
-};
-
-/** The package's own decompress stops after the first frame. */
-async function unpackFrames(bytes: Buffer): Promise<Buffer> {
-  const starts: number[] = [];
-  for (let at = bytes.indexOf(frameMagic); at >= 0; at = bytes.indexOf(frameMagic, at + 1)) {
-    starts.push(at);
-  }
-  const frames = starts.map((start, index) => bytes.subarray(start, starts[index + 1]));
-  return Buffer.concat(await Promise.all(frames.map((frame) => decompress(frame))));
-}
-const frameMagic = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
+import { unpack } from '../../support/unpack.ts';
 
 async function compress(compression: Compression, chunks: readonly Buffer[]): Promise<Buffer> {
   const codec = openStreamCodec(compression);
@@ -43,11 +24,9 @@ const chunks = Array.from({ length: 7 }, (_, index) =>
 );
 
 describe.each(streamCompressions)('the codec of %s', (compression) => {
-  const restore = unpack[String(compression)] as (bytes: Buffer) => Promise<Buffer> | Buffer;
-
   it('gives the bytes back in order, also where a chunk is larger than a block', async () => {
     const packed = await compress(compression, chunks);
-    expect((await restore(packed)).equals(Buffer.concat(chunks))).toBe(true);
+    expect((await unpack(compression, packed)).equals(Buffer.concat(chunks))).toBe(true);
   });
 
   it('makes equal bytes of equal chunks', async () => {
@@ -58,7 +37,7 @@ describe.each(streamCompressions)('the codec of %s', (compression) => {
   it('makes a valid file of nothing', async () => {
     const packed = await compress(compression, []);
     expect(packed.length > 0).toBe(compression !== null);
-    expect(await restore(packed)).toHaveLength(0);
+    expect(await unpack(compression, packed)).toHaveLength(0);
   });
 });
 

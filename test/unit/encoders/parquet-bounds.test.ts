@@ -85,6 +85,16 @@ describe('the statistics of a column chunk', () => {
     });
   });
 
+  it('of long texts are cut and say so', async () => {
+    expect(await statisticsOf('text', ['a'.repeat(65), 'b'.repeat(65)])).toEqual({
+      min_value: 'a'.repeat(64),
+      max_value: `${'b'.repeat(63)}c`,
+      is_min_value_exact: false,
+      is_max_value_exact: false,
+      null_count: 0n,
+    });
+  });
+
   it('cover both zeros and leave out NaN', async () => {
     const zeros = await statisticsOf('float8', [0]);
     expect([zeros?.min_value, zeros?.max_value]).toEqual([-0, 0]);

@@ -37,15 +37,20 @@ describe('the Parquet encoder', () => {
     },
   );
 
-  it('ends a row group by what it holds, so that memory stays bounded', async () => {
-    const encoder = openParquet(columns, null, sizes);
-    let held = 0;
-    for (const block of rowBlocks(columns, rows, 10)) {
-      await encoder.write(block);
-      held = Math.max(held, encoder.heldBytes);
+  it('says what it holds, and ends a row group so that memory stays bounded', async () => {
+    const bytes = columnsOf({ blob: 'bytea' });
+    const encoder = openParquet(bytes, null, sizes);
+    let taken = 0;
+    let highest = 0;
+    for (let index = 0; index < 3000; index++) {
+      const given = await encoder.write(rowBlock(bytes, [[Buffer.alloc(100, index)]]));
+      // The file's first four bytes come at once; what comes later ends a row group.
+      taken = index > 0 && given.length > 0 ? 0 : taken + 100;
+      highest = Math.max(highest, encoder.heldBytes);
+      expect(Math.abs(encoder.heldBytes - taken)).toBeLessThan(sizes.checkpointBytes);
     }
-    expect(held).toBeGreaterThan(sizes.groupHeldBytes / 2);
-    expect(held).toBeLessThan(sizes.groupHeldBytes + 2 * sizes.checkpointBytes);
+    expect(highest).toBeGreaterThan(sizes.groupHeldBytes / 2);
+    expect(highest).toBeLessThan(sizes.groupHeldBytes + sizes.checkpointBytes);
     await encoder.finish();
     expect(encoder.heldBytes).toBe(0);
   });
@@ -54,7 +59,7 @@ describe('the Parquet encoder', () => {
     const file = await encodeParquet(columns, 'zstd', [rowBlock(columns, rows)], sizes);
     const metadata = readMetadata(file);
     expect(metadata.num_rows).toBe(4000n);
-    expect(metadata.created_by).toBe('sluice');
+    expect(metadata.created_by).toMatch(/^sluice version /);
     let at = 4n;
     for (const group of metadata.row_groups) {
       expect(group.file_offset).toBe(at);

@@ -63,7 +63,7 @@ describe('LZ4 blocks', () => {
     const piece = Buffer.from('a piece of text that comes again');
     for (const gap of [65_535, 65_536, 70_000, 140_000]) {
       for (const back of [0, piece.length]) {
-        expectBack(Buffer.concat([piece, randomFillSync(Buffer.alloc(gap - back)), piece]));
+        expectBack(Buffer.concat([piece, Buffer.alloc(gap - back), piece]));
       }
     }
   });

@@ -72,7 +72,8 @@ describe('a fault', () => {
   });
 
   test('strikes the n-th fitting request, as often as told, until it is cleared', async () => {
-    server.faults.add({ match: { nth: 2 }, effect: { status: 500, code: 'InternalError' } });
+    const effect = { status: 500, code: 'InternalError' };
+    server.faults.add({ match: { nth: 2 }, times: 5, effect });
     const outcomes = [];
     for (const key of ['1', '2', '3']) outcomes.push(await failure(put(key)));
     expect(outcomes).toEqual(['none', 'InternalError', 'none']);

@@ -172,6 +172,20 @@ describe('the S3 server', () => {
     expect(server.requests[0]).toMatchObject({ status: 403, requestBytes: 0 });
   });
 
+  test('tells a client that waits for 100 Continue to go on', async () => {
+    const server = await start();
+    const answer = await sendRaw({
+      endpoint: server.endpoint,
+      method: 'PUT',
+      path: `/${Bucket}/patient`,
+      headers: { expect: '100-continue' },
+      body: 'sent after the word',
+      credentials,
+    });
+    expect(answer.status).toBe(200);
+    expect(server.objects(Bucket)[0]?.body().toString()).toBe('sent after the word');
+  });
+
   test('answers an error to a client that sends its whole body first', async () => {
     const server = await start();
     const wrong = connect(server, { ...credentials, secretAccessKey: 'wrong' });
@@ -179,6 +193,23 @@ describe('the S3 server', () => {
     const put = () => refusal(wrong.send(new PutObjectCommand({ Bucket, Key: 'x', Body: body })));
     expect(await put()).toBe('403 SignatureDoesNotMatch');
     expect(await put()).toBe('403 SignatureDoesNotMatch');
+  });
+
+  test('answers an error found in the middle of a body, and does not cut the connection', async () => {
+    const server = await start();
+    const answer = await sendRaw({
+      endpoint: server.endpoint,
+      method: 'PUT',
+      path: `/${Bucket}/spoilt`,
+      body: Buffer.alloc(6_000_000),
+      signedChunks: {
+        sizes: [1_000_000, 5_000_000],
+        spoil: (signature, chunk) => (chunk === 0 ? '0'.repeat(64) : signature),
+      },
+      credentials,
+    });
+    expect([answer.status, answer.code]).toEqual([403, 'SignatureDoesNotMatch']);
+    expect(server.requests[0]?.requestBytes).toBeLessThan(3_000_000);
   });
 
   test('takes 128 MiB in a stream and stays quick for others meanwhile', async () => {

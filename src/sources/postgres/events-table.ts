@@ -1,4 +1,5 @@
 import { Client } from 'pg';
+import { type Instant, toTimestamp } from '../../domain/time.ts';
 
 /** The table of the built-in `events` model. */
 export const eventsTableSql = `
@@ -32,6 +33,25 @@ export async function ensureEventsTable(connectionString: string): Promise<void>
     if (rows[0]?.there) return;
     // Two processes that both found nothing: the second waits here.
     await client.query(`begin; select pg_advisory_xact_lock(7140551092); ${eventsTableSql} commit`);
+  } finally {
+    await client.end();
+  }
+}
+
+/** How many events of a team arrived before `end`. */
+export async function countEvents(
+  connectionString: string,
+  teamId: number,
+  end: Instant,
+): Promise<number> {
+  const client = new Client({ connectionString, application_name: 'sluice-count' });
+  await client.connect();
+  try {
+    const { rows } = await client.query<{ n: string }>(
+      'select count(*) as n from events where team_id = $1 and inserted_at < $2',
+      [teamId, toTimestamp(end)],
+    );
+    return Number(rows[0]?.n ?? 0);
   } finally {
     await client.end();
   }

@@ -1,0 +1,81 @@
+import { Type } from 'typebox';
+import type { Api } from '../api.ts';
+import type { Deps } from '../options.ts';
+
+const Live = Type.Object({ status: Type.Literal('ok') });
+
+const Ready = Type.Object({
+  status: Type.Enum(['ok', 'degraded', 'unavailable']),
+  checks: Type.Object({
+    postgres: Type.String({ description: '`ok`, or what is wrong.' }),
+    queue: Type.String({ description: '`ok`, or what is wrong.' }),
+  }),
+});
+
+/** A check that takes longer has failed. */
+const patienceMs = 3_000;
+
+/** For probes and scrapers; open to all, so nothing of a tenant is told. */
+export function healthRoutes(api: Api, { context, queueFault, metrics }: Deps): void {
+  const tags = ['Operation'];
+
+  api.get(
+    '/livez',
+    {
+      schema: {
+        tags,
+        operationId: 'live',
+        summary: 'Whether the process answers',
+        security: [],
+        response: { 200: Live },
+      },
+    },
+    async () => ({ status: 'ok' as const }),
+  );
+
+  api.get(
+    '/readyz',
+    {
+      schema: {
+        tags,
+        operationId: 'ready',
+        summary: 'Whether requests can be served',
+        description:
+          'Without the database nothing can (503). Without the queue all can: what is asked is recorded and starts later (200, degraded).',
+        security: [],
+        response: { 200: Ready, 503: Ready },
+      },
+    },
+    async (_request, reply) => {
+      const [postgres, queue] = await Promise.all([
+        faultOf(async () => {
+          await context.db.query('select 1');
+          return null;
+        }),
+        faultOf(queueFault),
+      ]);
+      const checks = { postgres: postgres ?? 'ok', queue: queue ?? 'ok' };
+      if (postgres !== null) return reply.code(503).send({ status: 'unavailable', checks });
+      return { status: queue === null ? ('ok' as const) : ('degraded' as const), checks };
+    },
+  );
+
+  api.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
+    reply.type(metrics.contentType);
+    return metrics.metrics();
+  });
+}
+
+/** What a check says is wrong; its own failure is wrong too. */
+async function faultOf(check: () => Promise<string | null>): Promise<string | null> {
+  const tooLate = new Promise<string>((resolve) => {
+    setTimeout(resolve, patienceMs, `no answer within ${patienceMs} ms`).unref();
+  });
+  try {
+    return await Promise.race([check(), tooLate]);
+  } catch (error) {
+    // Addresses and names of the inside stay inside.
+    const code = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : '';
+    return `unreachable${code}`;
+  }
+}

@@ -1,0 +1,34 @@
+import type { Command } from 'commander';
+import { readConfig } from '../config/config.ts';
+import { generateEvents } from '../sources/index.ts';
+import { readInstant, readWholeNumber } from './arguments.ts';
+import type { CliDeps } from './deps.ts';
+
+/** `sluice events generate`: rows to try things on. */
+export function register(program: Command, deps: CliDeps): void {
+  program
+    .command('events')
+    .description('the built-in events table')
+    .command('generate')
+    .description('write realistic events for a project into the source database')
+    .requiredOption('--project <id>', 'the project that owns them', readWholeNumber)
+    .requiredOption('--rows <n>', 'how many', readWholeNumber)
+    .requiredOption('--from <time>', 'first arrival, ISO 8601', readInstant)
+    .requiredOption('--to <time>', 'end of the range of arrivals, ISO 8601', readInstant)
+    .option('--json', 'the answer as JSON')
+    .action(
+      async (options: {
+        project: number;
+        rows: number;
+        from: number;
+        to: number;
+        json?: boolean;
+      }) => {
+        const config = readConfig();
+        const url = config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
+        const { project: teamId, rows, from, to } = options;
+        await generateEvents(url, { teamId, rows, range: { start: from, end: to } });
+        deps.print(options.json ? JSON.stringify({ rows }) : `${rows} events written`);
+      },
+    );
+}

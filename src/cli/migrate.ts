@@ -1,0 +1,17 @@
+import type { Command } from 'commander';
+import { readConfig } from '../config/config.ts';
+import { prepareSchemas } from '../main/prepare-schemas.ts';
+import type { CliDeps } from './deps.ts';
+
+/** `sluice migrate`: every schema up to date. */
+export function register(program: Command, deps: CliDeps): void {
+  program
+    .command('migrate')
+    .description('bring the schema of DATABASE_URL up to date')
+    .action(async () => {
+      const config = readConfig();
+      const url = await deps.findDatabase();
+      const done = await prepareSchemas(config, url, config.SOURCE_DATABASE_URL ?? url);
+      deps.print(done.length > 0 ? `migrated: ${done.join(', ')}` : 'up to date');
+    });
+}

@@ -1,0 +1,38 @@
+import type { Command } from 'commander';
+import { readConfig } from '../config/config.ts';
+import { verifyExports } from '../main/verify.ts';
+import { invariantTitles } from '../verify/finding.ts';
+import { type CliDeps, CliError } from './deps.ts';
+
+/** `sluice verify`: the promises, held against our tables, the source and the bucket. */
+export function register(program: Command, deps: CliDeps): void {
+  program
+    .command('verify')
+    .description(
+      'prove that the files in force hold each source row exactly once; exit 1 where they do not',
+    )
+    .option('--export <id>', 'one export instead of all')
+    .option('--json', 'the report as JSON')
+    .action(async (options: { export?: string; json?: boolean }) => {
+      const config = readConfig();
+      const report = await deps.withDatabase((db, url) =>
+        verifyExports(config, db, config.SOURCE_DATABASE_URL ?? url, options.export ?? null),
+      );
+      const { exports, intervals, files, rows, bytes, findings } = report;
+      if (options.json) {
+        deps.print(JSON.stringify(report));
+      } else {
+        deps.print(
+          `verified ${exports} exports: ${intervals} intervals, ${files} files, ${rows} rows, ${bytes} bytes`,
+        );
+      }
+      if (options.export && exports === 0)
+        throw new CliError(`There is no export ${options.export}.`);
+      if (findings.length === 0) return;
+      const lines = findings.map(
+        ({ invariant, exportId, detail }) =>
+          `${invariant} (${invariantTitles[invariant]}) export ${exportId}: ${detail}`,
+      );
+      throw new CliError(lines.join('\n'));
+    });
+}

@@ -1,0 +1,34 @@
+import type { Config } from '../config/config.ts';
+import { connectQueues } from '../queue/connection.ts';
+import { ensureEventsTable } from '../sources/index.ts';
+import { openQueuePool } from '../store/database.ts';
+import { migrate } from '../store/migrate.ts';
+
+/**
+ * Brings every schema up to date: our own tables, the queue's where it lives in Postgres, and the
+ * built-in `events` table where our database is the source as well. Safe from many processes at once.
+ *
+ * @returns the migrations that were run
+ */
+export async function prepareSchemas(
+  config: Config,
+  url: string,
+  sourceUrl: string,
+): Promise<readonly string[]> {
+  const done = await migrate(url);
+  if (sourceUrl === url) await ensureEventsTable(url);
+  if (config.REDIS_URL === null) {
+    const queuePool = openQueuePool({
+      connectionString: url,
+      applicationName: 'sluice-migrate',
+      maxConnections: 2,
+      onError: () => {},
+    });
+    try {
+      await connectQueues({ kind: 'postgres', pool: queuePool.pool }, () => {}).prepare();
+    } finally {
+      await queuePool.close();
+    }
+  }
+  return done;
+}

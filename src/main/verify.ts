@@ -1,0 +1,69 @@
+import type { Config } from '../config/config.ts';
+import { createSecretBox } from '../security/secret-box.ts';
+import type { Database } from '../store/database.ts';
+import { listKnownKeys, listVerifiedExports } from '../store/verify-queries.ts';
+import type { Finding } from '../verify/finding.ts';
+import { type Verified, verifyExport } from '../verify/verify-export.ts';
+import { loadEncryptionKeys } from './encryption-keys.ts';
+import { destinationContextOf, joinPlugins } from './plugins.ts';
+
+export interface VerifyReport extends Verified {
+  readonly exports: number;
+  readonly findings: readonly Finding[];
+}
+
+/**
+ * Holds every export, or one, against the promises: reads our tables, the source and every file in
+ * force. Stops after the first export with a breach.
+ */
+export async function verifyExports(
+  config: Config,
+  db: Database,
+  sourceUrl: string,
+  exportId: string | null,
+): Promise<VerifyReport> {
+  const secrets = createSecretBox(await loadEncryptionKeys(config));
+  const context = destinationContextOf(config);
+  const plugins = joinPlugins(config, sourceUrl, context);
+  const knownKeys = await listKnownKeys(db);
+  const findings: Finding[] = [];
+  let report: VerifyReport = { exports: 0, intervals: 0, files: 0, rows: 0, bytes: 0, findings };
+  try {
+    for (const batchExport of await listVerifiedExports(db, exportId)) {
+      const { id, destinationType, destinationConfig, destinationSecrets, externalId } =
+        batchExport;
+      const opened = destinationSecrets ? secrets.open(destinationSecrets, id) : {};
+      const config = { ...destinationConfig, ...opened };
+      const destination = plugins.openDestination(destinationType, config, { externalId });
+      try {
+        const verified = await verifyExport(
+          {
+            sql: db,
+            batchExport,
+            destination,
+            source: plugins.sourceOf(batchExport.model),
+            knownKeys,
+            signal: new AbortController().signal,
+          },
+          (finding) => findings.push(finding),
+        );
+        report = {
+          exports: report.exports + 1,
+          intervals: report.intervals + verified.intervals,
+          files: report.files + verified.files,
+          rows: report.rows + verified.rows,
+          bytes: report.bytes + verified.bytes,
+          findings,
+        };
+      } finally {
+        await destination.close();
+      }
+      if (findings.length > 0) break;
+    }
+    return report;
+  } finally {
+    // Idle sockets would keep the process alive.
+    context.httpAgent.destroy();
+    context.httpsAgent.destroy();
+  }
+}

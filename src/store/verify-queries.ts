@@ -1,0 +1,107 @@
+import type { Timestamp } from '../domain/time.ts';
+import type { Sql } from './database.ts';
+
+/** The queries behind `sluice verify`; each gives one row a breach. */
+
+export interface VerifiedExport {
+  readonly id: string;
+  readonly teamId: number;
+  readonly externalId: string;
+  readonly model: string;
+  readonly dslQuery: string | null;
+  readonly destinationType: string;
+  readonly destinationConfig: Record<string, unknown>;
+  readonly destinationSecrets: Buffer | null;
+  readonly highWaterMark: Timestamp | null;
+}
+
+export async function listVerifiedExports(sql: Sql, id: string | null): Promise<VerifiedExport[]> {
+  return sql.query<VerifiedExport>(
+    `select e.id, e.team_id as "teamId", p.external_id as "externalId", e.model, e.dsl_query as "dslQuery",
+            e.destination_type as "destinationType", e.destination_config as "destinationConfig",
+            e.destination_secrets as "destinationSecrets", e.high_water_mark as "highWaterMark"
+       from batch_exports e join projects p on p.id = e.team_id
+      where e.deleted_at is null and ($1::uuid is null or e.id = $1) order by e.created_at, e.id`,
+    [id],
+  );
+}
+
+/** Ticks that ran before the high-water mark and have no receipt: gaps. */
+export async function findGaps(
+  sql: Sql,
+  exportId: string,
+): Promise<{ start: Timestamp; end: Timestamp }[]> {
+  return sql.query(
+    `select t.data_interval_start as start, t.data_interval_end as "end"
+       from ticks t join batch_exports e on e.id = t.export_id
+      where t.export_id = $1 and t.fate = 'ran' and t.data_interval_end <= e.high_water_mark
+        and not exists (select 1 from receipts r where r.export_id = t.export_id
+                           and r.data_interval_start = t.data_interval_start and r.data_interval_end = t.data_interval_end)
+      order by 1`,
+    [exportId],
+  );
+}
+
+/** Consecutive ticks that do not share their bound. */
+export async function findTornTicks(
+  sql: Sql,
+  exportId: string,
+): Promise<{ end: Timestamp; next: Timestamp }[]> {
+  return sql.query(
+    `select "end", next from (
+       select data_interval_end as "end", lead(data_interval_start) over (order by tick_at) as next
+         from ticks where export_id = $1
+     ) t where next is not null and next <> "end"`,
+    [exportId],
+  );
+}
+
+/** Pairs of intervals in force that overlap. */
+export async function findOverlaps(
+  sql: Sql,
+  exportId: string,
+): Promise<{ a: Timestamp; b: Timestamp }[]> {
+  return sql.query(
+    `select a, b from (
+       select data_interval_start as b,
+              lag(data_interval_start) over w as a, max(data_interval_end) over (
+                order by data_interval_start, data_interval_end rows between unbounded preceding and 1 preceding) as covered
+         from receipts where export_id = $1 window w as (order by data_interval_start, data_interval_end)
+     ) r where covered > b`,
+    [exportId],
+  );
+}
+
+/** Runs whose counts do not agree, or that are completed without a receipt of their interval. */
+export async function findInconsistentRuns(
+  sql: Sql,
+  exportId: string,
+): Promise<{ id: string; why: string }[]> {
+  return sql.query(
+    `select r.id, case when r.records_completed is distinct from r.records_total_count - r.records_dropped - r.records_rejected
+                       then 'its counts do not agree' else 'its interval has no receipt' end as why
+       from runs r
+      where r.export_id = $1 and r.status = 'Completed'
+        and (r.records_completed is distinct from r.records_total_count - r.records_dropped - r.records_rejected
+             or not exists (select 1 from receipts c where c.export_id = r.export_id
+                               and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end))`,
+    [exportId],
+  );
+}
+
+/** Every key that some receipt names, under any export. */
+export async function listKnownKeys(sql: Sql): Promise<ReadonlySet<string>> {
+  const rows = await sql.query<{ key: string }>(
+    `select manifest_key as key from receipts where manifest_key is not null
+     union select file->>'key' from receipts, jsonb_array_elements(files || rejected_files) as file`,
+  );
+  return new Set(rows.map((row) => row.key));
+}
+
+/** Whether any run may be writing at this moment. */
+export async function hasLiveRuns(sql: Sql): Promise<boolean> {
+  const rows = await sql.query(
+    `select 1 from runs where status in ('Starting', 'Running') limit 1`,
+  );
+  return rows.length > 0;
+}

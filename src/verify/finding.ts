@@ -1,0 +1,18 @@
+/** The promises of docs/guarantees, by their numbers. */
+export type Invariant = 'I1' | 'I2' | 'I3' | 'I4' | 'I5';
+
+export const invariantTitles: Readonly<Record<Invariant, string>> = {
+  I1: 'no gap: the completed intervals tile up to the high-water mark',
+  I2: 'no overlap: no instant is in two intervals in force',
+  I3: 'exactly once: each source row is in exactly one file in force',
+  I4: 'no lies: each manifest entry exists with its bytes, checksum and rows; nothing else is there',
+  I5: 'one terminal state a run, its counts agree',
+};
+
+/** An invariant that does not hold. */
+export interface Finding {
+  readonly invariant: Invariant;
+  readonly exportId: string;
+  /** What is wrong, with the interval, the key or the rows. */
+  readonly detail: string;
+}

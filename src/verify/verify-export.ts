@@ -1,0 +1,151 @@
+import type { Destination } from '../destinations/destination.ts';
+import { literalFolder } from '../domain/key-template.ts';
+import { floorInstant } from '../domain/time.ts';
+import type { Source } from '../sources/source.ts';
+import type { Sql } from '../store/database.ts';
+import { listReceipts, type Receipt } from '../store/receipts.ts';
+import {
+  findGaps,
+  findInconsistentRuns,
+  findOverlaps,
+  findTornTicks,
+  hasLiveRuns,
+  type VerifiedExport,
+} from '../store/verify-queries.ts';
+import type { Finding } from './finding.ts';
+import { readSourceKeys } from './source-keys.ts';
+import { verifyFiles } from './verify-files.ts';
+import { verifyRows } from './verify-rows.ts';
+
+export interface VerifyOptions {
+  readonly sql: Sql;
+  readonly batchExport: VerifiedExport;
+  readonly destination: Destination;
+  readonly source: Source;
+  /** Every key that a receipt of any export names. */
+  readonly knownKeys: ReadonlySet<string>;
+  readonly signal: AbortSignal;
+}
+
+export interface Verified {
+  readonly intervals: number;
+  readonly files: number;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+/** Receipts that are read in one go. */
+const page = 100;
+
+/**
+ * Holds one export against its promises: our tables, the source and the bucket. Reads every file in
+ * force.
+ *
+ * @param report told of each breach as it is found
+ */
+export async function verifyExport(
+  options: VerifyOptions,
+  report: (finding: Finding) => void,
+): Promise<Verified> {
+  const { sql, batchExport } = options;
+  for (const finding of await verifyTables(sql, batchExport.id)) report(finding);
+  let verified: Verified = { intervals: 0, files: 0, rows: 0, bytes: 0 };
+  let from = '-infinity';
+  for (;;) {
+    const receipts = await listReceipts(sql, batchExport.id, from, page);
+    for (const receipt of receipts) {
+      if (receipt.intervalStart === from) continue;
+      for (const finding of await verifyInterval(options, receipt)) report(finding);
+      verified = {
+        intervals: verified.intervals + 1,
+        files: verified.files + receipt.files.length,
+        rows: verified.rows + receipt.rows,
+        bytes: verified.bytes + receipt.bytes,
+      };
+    }
+    const last = receipts.at(-1);
+    if (!last || receipts.length < page) break;
+    from = last.intervalStart;
+  }
+  for (const finding of await findOrphans(options)) report(finding);
+  return verified;
+}
+
+async function verifyTables(sql: Sql, exportId: string): Promise<readonly Finding[]> {
+  const breach = (invariant: Finding['invariant'], detail: string) => ({
+    invariant,
+    exportId,
+    detail,
+  });
+  return [
+    ...(await findGaps(sql, exportId)).map(({ start, end }) =>
+      breach('I1', `${start} to ${end} is before the high-water mark and not completed`),
+    ),
+    ...(await findTornTicks(sql, exportId)).map(({ end, next }) =>
+      breach('I1', `an interval ends at ${end} and the next begins at ${next}`),
+    ),
+    ...(await findOverlaps(sql, exportId)).map(({ a, b }) =>
+      breach('I2', `the intervals in force that begin at ${a} and at ${b} overlap`),
+    ),
+    ...(await findInconsistentRuns(sql, exportId)).map(({ id, why }) =>
+      breach('I5', `run ${id}: ${why}`),
+    ),
+  ];
+}
+
+async function verifyInterval(
+  options: VerifyOptions,
+  receipt: Receipt,
+): Promise<readonly Finding[]> {
+  const { batchExport, destination, source, signal } = options;
+  const { destinationConfig: config } = batchExport;
+  if (batchExport.destinationType === 'NoOp') return [];
+  const files = await verifyFiles(destination, receipt, {
+    format: String(config.file_format ?? 'JSONLines'),
+    compression: (config.compression as string | undefined) ?? null,
+  });
+  if (files.findings.length > 0) return files.findings;
+  const keys = await readSourceKeys(
+    source,
+    {
+      model: batchExport.model,
+      teamId: batchExport.teamId,
+      interval: {
+        start: floorInstant(receipt.intervalStart),
+        end: floorInstant(receipt.intervalEnd),
+      },
+      dslQuery: batchExport.dslQuery,
+      includeEvents: (config.include_events as string[] | undefined) ?? null,
+      excludeEvents: (config.exclude_events as string[] | undefined) ?? null,
+    },
+    signal,
+  );
+  return verifyRows(receipt, files, keys);
+}
+
+/** `…/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z` and what follows: a key that we would make. */
+const ourKey = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ[^/]*$/;
+
+/** I4: nothing of ours is there that no manifest in force names. Not told while a run writes. */
+async function findOrphans(options: VerifyOptions): Promise<readonly Finding[]> {
+  const { sql, batchExport, destination, knownKeys } = options;
+  const exportId = batchExport.id;
+  if (batchExport.destinationType === 'NoOp' || (await hasLiveRuns(sql))) return [];
+  const findings: Finding[] = [];
+  const folder = literalFolder(String(batchExport.destinationConfig.prefix ?? ''));
+  for await (const { key } of destination.listFiles(folder)) {
+    if (ourKey.test(key) && !knownKeys.has(key)) {
+      findings.push({ invariant: 'I4', exportId, detail: `${key} is in no manifest in force` });
+    }
+  }
+  for await (const { key, uploadId } of destination.listUploads(folder)) {
+    if (ourKey.test(key)) {
+      findings.push({
+        invariant: 'I4',
+        exportId,
+        detail: `upload ${uploadId} of ${key} is neither completed nor aborted`,
+      });
+    }
+  }
+  return findings;
+}

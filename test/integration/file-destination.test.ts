@@ -1,0 +1,161 @@
+import { randomBytes } from 'node:crypto';
+import {
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Destination } from '../../src/destinations/destination.ts';
+import { fileDefinition } from '../../src/destinations/file/definition.ts';
+import {
+  codeOf,
+  contextWith,
+  keysUnder,
+  options,
+  owner,
+  readAll,
+  recordingJournal,
+} from '../conformance/destination-suite.ts';
+
+let base: string;
+let root: string;
+let outside: string;
+let destination: Destination;
+
+beforeEach(async () => {
+  base = await mkdtemp(join(tmpdir(), 'sluice-file-'));
+  root = join(base, 'root');
+  outside = join(base, 'outside');
+  await mkdir(root);
+  await mkdir(outside);
+  await writeFile(join(outside, 'secret'), 'secret');
+  destination = fileDefinition.open(
+    { directory: 'acme' },
+    contextWith({ fileDestinationRoot: root, partBytes: 1000 }),
+    owner,
+  );
+});
+afterEach(() => rm(base, { recursive: true, force: true }));
+
+const create = (key: string) => destination.createFile(options(key), recordingJournal().journal);
+
+describe('a file destination stays below its root', () => {
+  it.each(['../x', 'a/../../x', '/etc/x', 'a//b', './x', 'a\0b', ''])(
+    'whatever the key: %j',
+    async (key) => {
+      const refused = 'destination.invalid_config';
+      expect(await codeOf(create(key))).toBe(refused);
+      expect(await codeOf(destination.readFile(key))).toBe(refused);
+      expect(await codeOf(destination.deleteFiles([key]))).toBe(refused);
+      expect(await codeOf(destination.commitManifest(key, Buffer.from('x'), null))).toBe(refused);
+      expect(await codeOf(destination.abortUpload({ key, uploadId: '../x' }))).toMatch(
+        /^destination/,
+      );
+      expect(await readdir(outside)).toEqual(['secret']);
+      expect(await readdir(root)).toEqual([]);
+    },
+  );
+
+  it('where a folder is a link that leads out', async () => {
+    await mkdir(join(root, 'acme'));
+    await symlink(outside, join(root, 'acme', 'link'));
+    const refused = 'destination.invalid_config';
+    expect(await codeOf(create('link/deep/x'))).toBe(refused);
+    expect(await codeOf(destination.readFile('link/secret'))).toBe(refused);
+    expect(await codeOf(destination.deleteFiles(['link/secret']))).toBe(refused);
+    expect(await keysUnder(destination, '')).toEqual([]);
+    expect(await readdir(outside)).toEqual(['secret']);
+  });
+
+  it('where its own directory is a link', async () => {
+    await symlink(outside, join(root, 'acme'));
+    expect(await codeOf(create('x'))).toBe('destination.invalid_config');
+    expect(await codeOf(destination.readFile('secret'))).toBe('destination.invalid_config');
+    const steps = await destination.test(AbortSignal.timeout(5000));
+    expect(steps).toMatchObject([{ step: 'directory', passed: false }]);
+  });
+
+  it('where a file is a link: it is replaced, never followed', async () => {
+    await mkdir(join(root, 'acme'));
+    await symlink(join(outside, 'secret'), join(root, 'acme', 'x'));
+    expect(await codeOf(destination.readFile('x'))).toBe('destination.invalid_config');
+    const writer = await create('x');
+    await writer.write(Buffer.from('new'));
+    await writer.complete();
+    expect(await readFile(join(outside, 'secret'), 'utf8')).toBe('secret');
+    expect((await lstat(join(root, 'acme', 'x'))).isSymbolicLink()).toBe(false);
+  });
+});
+
+describe('a file destination', () => {
+  it('is refused where the installation has no root', () => {
+    const problems = fileDefinition.validate({ directory: 'acme' }, contextWith({}));
+    expect(problems).toMatchObject([{ property: 'directory' }]);
+  });
+
+  it('says that its root is gone, and that it may pass', async () => {
+    await rm(root, { recursive: true });
+    expect(await codeOf(create('x'))).toBe('destination.unavailable');
+  });
+
+  it('writes nothing more after bytes went missing', async () => {
+    const writer = await create('x');
+    await writer.write(Buffer.from('first'));
+    const broken = writer.write({ length: 5 } as unknown as Uint8Array);
+    expect(await codeOf(broken)).not.toBe('Error: nothing was thrown');
+    expect(await codeOf(writer.write(Buffer.from('third')))).toBe(await codeOf(writer.complete()));
+    await writer.abort();
+    expect(await keysUnder(destination, '')).toEqual([]);
+  });
+
+  it('keeps nothing of what was written before it was resumed', async () => {
+    const { journal, progress } = recordingJournal();
+    const bytes = randomBytes(1210);
+    const first = await destination.createFile(options('x'), journal);
+    await first.write(randomBytes(1500));
+    const recorded = progress();
+    await first.suspend();
+    if (recorded === null) throw new Error('no progress');
+    const second = await destination.resumeFile(options('x'), recorded, journal);
+    await second.write(bytes);
+    await second.complete();
+    expect((await readAll(destination, 'x'))?.equals(bytes)).toBe(true);
+  });
+
+  it('breaks the lock of a manifest that a crash left behind', async () => {
+    await mkdir(join(root, 'acme'));
+    const lock = join(root, 'acme', '.sluice-m.json.lock');
+    await writeFile(lock, '');
+    await utimes(lock, 0, 0);
+    await destination.commitManifest('m.json', Buffer.from('{}'), null);
+    expect(await readdir(join(root, 'acme'))).toEqual(['m.json']);
+  });
+
+  it('waits for a lock that is held, and then says conflict', async () => {
+    await mkdir(join(root, 'acme'));
+    await writeFile(join(root, 'acme', '.sluice-m.json.lock'), '');
+    const committed = destination.commitManifest('m.json', Buffer.from('{}'), null);
+    expect(await codeOf(committed)).toBe('destination.conflict');
+    expect(await readdir(join(root, 'acme'))).toEqual(['.sluice-m.json.lock']);
+  });
+
+  it('lets one of many writers replace a manifest', async () => {
+    const { etag } = await destination.commitManifest('m.json', Buffer.from('0'), null);
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 8 }, (_, index) =>
+        destination.commitManifest('m.json', Buffer.from(`run ${index}`), etag),
+      ),
+    );
+    expect(outcomes.filter((outcome) => outcome.status === 'fulfilled')).toHaveLength(1);
+    const winner = outcomes.findIndex((outcome) => outcome.status === 'fulfilled');
+    expect(String(await readAll(destination, 'm.json'))).toBe(`run ${winner}`);
+  });
+});
