@@ -10,8 +10,7 @@ export function DestinationTest({ exportId }: { exportId: string }) {
   const [steps, setSteps] = useState<readonly CheckStep[]>([]);
   const test = useAction(async () => {
     setSteps([]);
-    const { steps: done = [] } = await client.testDestination(exportId);
-    setSteps(done);
+    setSteps((await client.testDestination(exportId)).steps);
   });
   return (
     <div className="check">
