@@ -121,6 +121,16 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
     expect(await page.content()).not.toContain(credentials.secretAccessKey);
   });
 
+  test('tests the destination, and tells the intervals that come next', async () => {
+    await page.getByRole('button', { name: 'Test the destination' }).click();
+    const steps = page.locator('.steps').getByRole('listitem');
+    await steps.last().waitFor();
+    expect(await steps.allTextContents()).toEqual(
+      expect.not.arrayContaining([expect.stringContaining('failed')]),
+    );
+    expect(await page.locator('.schedule').first().getByRole('listitem').count()).toBe(10);
+  });
+
   test('shows what a backfill would do, does it, and every row is at the destination', async () => {
     const { inputValue } = createTimeFormat('en-GB', timezoneId);
     const local = (ms: number) => inputValue(toTimestamp(ms));
@@ -165,6 +175,17 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
     const width = await page.evaluate('document.documentElement.scrollWidth');
     expect(width).toBeLessThanOrEqual(390);
     await page.getByRole('button', { name: 'Unpause Events to acme' }).waitFor();
+  });
+
+  test('says so where the key is refused later on', async () => {
+    const session = await page.evaluate("sessionStorage.getItem('sluice-session')");
+    const revoked = String(session).replace(key, 'slc_revoked');
+    await page.evaluate(`sessionStorage.setItem('sluice-session', ${JSON.stringify(revoked)})`);
+    await page.reload();
+    await page.getByText('no longer accepted').waitFor();
+    await page.getByLabel('API key').fill(key);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('heading', { name: 'Exports' }).waitFor();
   });
 
   test('forgets the key when it is asked to', async () => {

@@ -40,9 +40,14 @@ function Planned({ planned }: { planned: PlannedInterval }) {
       <IntervalText start={data_interval_start} end={data_interval_end} />{' '}
       <small className="muted">
         {hours >= 1 && `${hours} h`}
-        {timezone !== 'UTC' && ` · from ${local_start.slice(11, 16)} in ${timezone}`}
+        {!isOwnZone(timezone) && ` · from ${local_start.slice(11, 16)} in ${timezone}`}
       </small>{' '}
       <small className="warn-text">{fates[fate]}</small>
     </li>
   );
+}
+
+/** Whether a schedule that keeps to this zone reads here as it stands there. */
+function isOwnZone(timezone: string): boolean {
+  return timezone === 'UTC' || timezone === Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
