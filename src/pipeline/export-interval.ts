@@ -41,11 +41,11 @@ async function copyInterval(
   found: FoundManifest | null,
   signal: AbortSignal,
 ): Promise<IntervalResult> {
-  const settled = await source.settle(job.interval.end, signal);
+  const { settled, pending } = await source.settle(job.interval.end, signal);
   if (!settled) {
     ports.log(
       'WARNING',
-      'Transactions that may still add rows to this interval did not end in time.',
+      'Transactions that may still add rows to this interval did not end in time. The interval is looked at again once they have.',
     );
   }
   const snapshot = await source.open(job.request, signal);
@@ -67,6 +67,7 @@ async function copyInterval(
       rejectedFiles,
       snapshot: snapshot.snapshot,
       settled,
+      pending,
     };
     signal.throwIfAborted();
     await ports.confirmCommit(intent);

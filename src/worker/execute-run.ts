@@ -26,6 +26,7 @@ import {
 import type { LeaseKeeper } from './lease-keeper.ts';
 import { persist } from './persist.ts';
 import { RunLog } from './run-log.ts';
+import { sourceRequestOf } from './source-request.ts';
 
 /** The plug-ins, as the composition root joined them. */
 export interface Plugins {
@@ -142,14 +143,7 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
     runId: run.runId,
     attempt: run.attempt,
     interval,
-    request: {
-      model: run.model,
-      teamId: run.teamId,
-      interval,
-      dslQuery: run.dslQuery,
-      includeEvents: listOr(config.include_events, null),
-      excludeEvents: listOr(config.exclude_events, null),
-    },
+    request: sourceRequestOf({ ...run, config }, interval),
     prefix: renderKeyTemplate(String(config.prefix ?? ''), {
       interval,
       table: run.model,
@@ -213,6 +207,7 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       cursor: null,
       snapshot: result.snapshot,
       settled: result.settled,
+      pending: result.pending,
     },
     {
       exportId: run.exportId,
@@ -248,8 +243,4 @@ async function conclude(
 
 function numberOr(value: unknown, otherwise: number): number {
   return typeof value === 'number' ? value : otherwise;
-}
-
-function listOr(value: unknown, otherwise: null): readonly string[] | null {
-  return Array.isArray(value) && value.length > 0 ? value.map(String) : otherwise;
 }

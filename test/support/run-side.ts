@@ -141,6 +141,7 @@ export function complete(context: Context, run: ClaimedRun): Promise<boolean> {
       recordsRejected: 0,
       snapshot: '1:1:',
       settled: true,
+      pending: [],
     },
     {
       exportId: run.exportId,

@@ -48,7 +48,10 @@ export async function describeApi(api: Api): Promise<void> {
           apiKey: { type: 'http', scheme: 'bearer', description: 'A personal API key.' },
         },
       },
-      security: [{ apiKey: [] }],
+    },
+    transform: ({ schema, url, route }) => {
+      const { scope } = route.config ?? {};
+      return { schema: scope ? { ...schema, security: [{ apiKey: [scope] }] } : schema, url };
     },
     refResolver: {
       buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `def-${index}`),
