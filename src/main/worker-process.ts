@@ -39,7 +39,10 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
     context,
     producer,
     executor,
-    onAttemptEnd: (end) => metrics.attempts.inc({ end }),
+    onAttemptEnd: (end) => {
+      metrics.attempts.inc({ end });
+      logger.debug({ end }, 'an attempt ended');
+    },
   });
 
   const report = async () => {

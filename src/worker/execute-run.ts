@@ -1,5 +1,6 @@
 import type { Destination, DestinationOwner } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
+import { hit } from '../domain/failpoints.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
 import { floorInstant } from '../domain/time.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
@@ -64,6 +65,7 @@ export async function executeRun(
   const { policy } = context;
   const run = await context.db.transaction((tx) => claimRun(tx, runId, workerId, policy.leaseMs));
   if (!run) return { end: 'skipped', run };
+  await hit('claim');
   if (run.crashes >= policy.maxCrashes) {
     await quarantineRun(context, run);
     return { end: 'failed', run };
@@ -76,6 +78,7 @@ export async function executeRun(
       `Attempt ${run.attempt} started for ${run.intervalStart} to ${run.intervalEnd}.`,
     );
     const result = await attempt(options, run, log, signal);
+    await hit('before_record');
     const recorded = await record(context, run, result);
     return { end: recorded ? 'completed' : 'lost', run };
   } catch (thrown) {
@@ -152,7 +155,10 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
       async started(upload) {
         if (!(await recordUpload(db, run, upload))) throw lost();
       },
-      progressed: (upload) => recordUploadParts(db, run, upload),
+      async progressed(upload) {
+        await recordUploadParts(db, run, upload);
+        await hit(upload.parts.length === 1 ? 'first_part' : 'mid_part');
+      },
       ended: (upload) => forgetUpload(db, run.runId, upload),
     },
     async progressed({ totalRows, rows, bytes, files }) {
