@@ -159,6 +159,7 @@ create table ticks (
   primary key (export_id, tick_at)
 );
 create index ticks_by_interval on ticks (export_id, data_interval_start);
+create index ticks_by_time on ticks using brin (decided_at);
 
 -- Runs that wait for an attempt. A row is deleted when a worker claims its run.
 create table outbox (
@@ -168,12 +169,18 @@ create table outbox (
   backfill_id uuid,
   data_interval_start timestamptz not null,
   available_at timestamptz not null default now(),
+  -- The dispatcher has seen available_at pass: what waits for its time is no burden to what may start.
+  ready boolean not null default false,
   -- When the queue was last told; null: not yet.
-  dispatched_at timestamptz
+  dispatched_at timestamptz,
+  -- How often the queue was told since the run waits.
+  told integer not null default 0
 );
-create index outbox_pending on outbox (team_id, (backfill_id is not null), data_interval_start)
-  where dispatched_at is null;
-create index outbox_available on outbox (available_at) where dispatched_at is null;
+create index outbox_delayed on outbox (available_at) where not ready;
+create index outbox_ready on outbox (team_id, (backfill_id is not null), data_interval_start, run_id)
+  where ready and dispatched_at is null;
+create index outbox_lanes on outbox (team_id, export_id, data_interval_start)
+  where ready and dispatched_at is null and backfill_id is null;
 create index outbox_dispatched on outbox (dispatched_at) where dispatched_at is not null;
 
 -- Uploads that exist at a destination and are neither completed nor aborted.
@@ -196,8 +203,10 @@ create table receipts (
   -- Null where the export writes no manifest.
   manifest_key text,
   manifest_etag text,
-  -- [{key, rows, bytes, sha256, etag}]
+  -- [{key, rows, bytes, sha256}]
   files jsonb not null,
+  -- The same, of the rows that the format could not hold.
+  rejected_files jsonb not null default '[]',
   rows bigint not null,
   bytes bigint not null,
   committed_at timestamptz not null default clock_timestamp(),

@@ -4,6 +4,7 @@ import { destinationRules } from './destination-rules.ts';
 import { type Family, organizationFamily, projectFamily } from './families.ts';
 import type { ApiOptions, Deps } from './options.ts';
 import { requireAccess, requireKeys } from './plugins/authentication.ts';
+import { serveConsole } from './plugins/console-page.ts';
 import { answerErrors } from './plugins/errors.ts';
 import { honourIdempotencyKeys } from './plugins/idempotency.ts';
 import { takeJsonBodies } from './plugins/json-body.ts';
@@ -17,8 +18,11 @@ import { validateWithSchemas } from './plugins/schema-validation.ts';
 import { backfillRoutes } from './routes/backfills.ts';
 import { batchExportRoutes } from './routes/batch-exports.ts';
 import { healthRoutes } from './routes/health.ts';
+import { insightRoutes } from './routes/insights.ts';
 import { logRoutes } from './routes/logs.ts';
+import { pluginRoutes } from './routes/plugins.ts';
 import { runRoutes } from './routes/runs.ts';
+import { transformationConfigRoutes } from './routes/transformation-configs.ts';
 import { fastifyOptions } from './server-options.ts';
 
 type Routes = (api: Api, deps: Deps, family: Family) => void;
@@ -43,6 +47,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   measureRequests(api, options.metrics);
   const methods = noteMethods(api);
   await describeApi(api);
+  serveConsole(api, options.consoleDir);
 
   healthRoutes(api, deps);
   if (queueBoard) mountQueueBoard(api, context.db, queueBoard);
@@ -52,9 +57,16 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
       api.register(async (scope: Api) => routes(scope, deps, family), { prefix });
     add(batchExportRoutes, exports);
     add(backfillRoutes, exports);
+    add(insightRoutes, exports);
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
   }
+  api.register(async (scope: Api) => transformationConfigRoutes(scope, deps), {
+    prefix: `${projectFamily.prefix}/pipeline_transformation_configs`,
+  });
+  api.register(async (scope: Api) => pluginRoutes(scope, deps), {
+    prefix: `${organizationFamily.prefix}/plugins`,
+  });
   api.register(async (scope: Api) => refuseOtherMethods(scope, methods));
   await api.ready();
   return api;

@@ -1,8 +1,19 @@
 import type { FastifyBaseLogger, FastifyPluginCallback } from 'fastify';
 import type { Registry } from 'prom-client';
 import type { DestinationContext, DestinationDefinition } from '../destinations/destination.ts';
+import type { BatchExport } from '../domain/batch-export.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/export-rules.ts';
+
+/** The newest rows of an export's project, as its files would hold them. */
+export type PreviewRows = (
+  batchExport: BatchExport,
+  limit: number,
+) => Promise<{
+  readonly columns: readonly { readonly name: string; readonly type: string }[];
+  /** JSON values in the order of the columns. */
+  readonly rows: readonly (readonly unknown[])[];
+}>;
 
 /** All that the API is made of; the composition root fills it. */
 export interface ApiOptions {
@@ -12,6 +23,8 @@ export interface ApiOptions {
   /** Names of the models that can be exported. */
   readonly models: readonly string[];
   readonly checkQuery: ExportRules['checkQuery'];
+  /** Throws SluiceError. Without it there is no preview of rows. */
+  readonly previewRows?: PreviewRows;
   readonly metrics: Registry;
   readonly logger: FastifyBaseLogger;
   /** Whether X-Forwarded-* of a proxy in front is honoured. */
@@ -22,6 +35,8 @@ export interface ApiOptions {
   readonly queueFault: () => Promise<string | null>;
   /** The queue dashboard, to be mounted for operators. */
   readonly queueBoard: FastifyPluginCallback | null;
+  /** The folder that the operators' page was built into; null where it was not. */
+  readonly consoleDir: string | null;
 }
 
 /** What the routes work with. */

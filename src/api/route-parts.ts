@@ -5,6 +5,10 @@ import type { Family } from './families.ts';
 export const readExports = { scope: 'batch_export:read' } as const;
 export const writeExports = { scope: 'batch_export:write' } as const;
 
+/** Access of the routes on transformation configs and plugins. */
+export const readPlugins = { scope: 'plugin:read' } as const;
+export const writePlugins = { scope: 'plugin:write' } as const;
+
 const descriptions: Record<string, string> = {
   id: 'Identifier of the record.',
   batch_export_id: 'Identifier of the batch export.',

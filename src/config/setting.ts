@@ -4,6 +4,8 @@ export interface Setting<T> {
   /** As the documentation shows it; empty where there is none. */
   readonly defaultText: string;
   readonly secret: boolean;
+  /** What a value must be, for the documentation. */
+  readonly accepts: string;
   /** @throws Error whose message says what the value must be; `undefined` is the absent variable. */
   read(text: string | undefined): T;
 }
@@ -22,6 +24,7 @@ export function wholeNumber(
     about: options.about,
     defaultText: String(options.default),
     secret: false,
+    accepts: `${options.min} to ${options.max}`,
     read(text) {
       if (blank(text)) return options.default;
       const value = Number(text);
@@ -38,6 +41,7 @@ export function flag(options: Described & { default: boolean }): Setting<boolean
     about: options.about,
     defaultText: options.default ? 'true' : 'false',
     secret: false,
+    accepts: 'true or false',
     read(text) {
       if (blank(text)) return options.default;
       if (/^(1|true|yes|on)$/i.test(text)) return true;
@@ -54,6 +58,7 @@ export function choice<T extends string>(
     about: options.about,
     defaultText: options.default,
     secret: false,
+    accepts: options.of.join(', '),
     read(text) {
       if (blank(text)) return options.default;
       const found = options.of.find((candidate) => candidate === text);
@@ -68,6 +73,7 @@ export function text(options: Described & { default: string }): Setting<string> 
     about: options.about,
     defaultText: options.default,
     secret: false,
+    accepts: 'text',
     read: (value) => (blank(value) ? options.default : value),
   };
 }
@@ -79,6 +85,7 @@ export function optionalText(
     about: options.about,
     defaultText: options.default ?? '',
     secret: options.secret ?? false,
+    accepts: options.mustBe ?? 'text',
     read(value) {
       if (blank(value)) return null;
       if (options.matches && !options.matches.test(value)) {
@@ -94,6 +101,7 @@ export function list(options: Described & { secret?: boolean }): Setting<readonl
     about: options.about,
     defaultText: '',
     secret: options.secret ?? false,
+    accepts: 'a list, comma separated',
     read: (value) =>
       blank(value)
         ? []

@@ -25,15 +25,17 @@ export interface UploadPart {
 
 export interface FileOptions {
   readonly key: string;
+  /**
+   * The file's own type. There is no Content-Encoding: clients that heed it would unpack a `.gz` on
+   * the way, and the bytes would no longer be those of the manifest.
+   */
   readonly contentType: string;
-  /** `gzip` and the like where the whole file is compressed, else null. */
-  readonly contentEncoding: string | null;
 }
 
 /**
  * One file on its way. Nothing is readable at `key` before `complete`; `abort` leaves nothing
  * behind. `write` resolves once there is room for more (back-pressure), in order; `bytes` are free
- * for reuse then. After a failure each call throws it; `abort` is still due.
+ * for reuse then. After a failure each call throws it; `abort` or `suspend` is still due.
  */
 export interface FileWriter {
   /** Names the upload in the journal. */
@@ -43,6 +45,8 @@ export interface FileWriter {
   complete(): Promise<{ readonly etag: string | null }>;
   /** Stops what is in flight and removes the upload. No effect after `complete`, or again. */
   abort(): Promise<void>;
+  /** Stops what is in flight and keeps the upload for another attempt. No effect after `complete`. */
+  suspend(): Promise<void>;
 }
 
 /** Told about uploads before and while they exist, so that none is ever forgotten. */
@@ -77,8 +81,9 @@ export interface Destination {
     signal?: AbortSignal,
   ): Promise<FileWriter>;
   /**
-   * Goes on with an upload of an earlier attempt: the next byte written follows the last byte of
-   * `progress`. Throws `destination.upload_lost` where the destination no longer has it.
+   * Goes on with an upload of an earlier attempt. The file is written again from its first byte, for
+   * the attempt reads a snapshot of its own; what turns out to be at the destination already is not
+   * sent again. Throws `destination.upload_lost` where the destination no longer has the upload.
    */
   resumeFile(
     options: FileOptions,
@@ -123,6 +128,9 @@ export interface OpenUpload extends UploadRef {
   /** Milliseconds since the Unix epoch by the destination's clock, where it tells. */
   readonly startedAt: number | null;
 }
+
+/** A part in ten thousand that meets a 503 is sent again within seconds; the rest is the worker's. */
+export const defaultRequestRetry: RetryPolicy = { maxAttempts: 5, baseMs: 250, capMs: 5_000 };
 
 /** What the installation allows and provides; the same for every export. */
 export interface DestinationContext {

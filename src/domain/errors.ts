@@ -116,6 +116,12 @@ export const errorCatalogue = {
     'The rows that were read are not those that were counted.',
     'Nothing to do: the run is tried again. If it persists, report it with the run id.',
   ),
+  'source.unsupported': {
+    fault: 'source',
+    retryable: false,
+    means: 'The source database cannot be exported as it is.',
+    remedy: 'Ask the operator to mend what is named here, then retry the run.',
+  },
   'source.unknown_model': customer(
     'The model is not defined in this installation.',
     'Ask the operator to define the model, or delete the export.',

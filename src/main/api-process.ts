@@ -1,9 +1,12 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { buildApi } from '../api/build-api.ts';
 import { destinationDefinitions } from '../destinations/index.ts';
 import { createDashboard } from '../queue/dashboard.ts';
 import { checkQuery, models } from './check-query.ts';
 import type { Foundation } from './foundation.ts';
 import { destinationContextOf } from './plugins.ts';
+import { findQueueFault } from './queue-fault.ts';
 import { watchService } from './service-metrics.ts';
 
 export interface ApiProcess {
@@ -26,18 +29,17 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     logger,
     trustProxy: config.TRUST_PROXY,
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
-    queueFault: () => queueFault(queues),
+    queueFault: () => findQueueFault(queues),
     queueBoard: createDashboard(producer, '/admin/queues'),
+    consoleDir: findConsole(),
   });
   const address = await api.listen({ port: config.PORT, host: config.HOST });
   return { address, close: () => api.close() };
 }
 
-async function queueFault(queues: Foundation['queues']): Promise<string | null> {
-  try {
-    const [fault] = await queues.inspect();
-    return fault ?? null;
-  } catch {
-    return 'the queue is away; work is recorded and starts later';
-  }
+/** The built page, beside this file's folder in dist; null where it was not built. */
+function findConsole(): string | null {
+  const folder = fileURLToPath(new URL('../console', import.meta.url));
+  // The page's source, at the same place beside src/main, has no assets.
+  return existsSync(`${folder}/assets`) ? folder : null;
 }

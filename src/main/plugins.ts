@@ -63,7 +63,7 @@ function encodingOf(format: FileFormat, compression: Compression): Encoding {
     compression,
     extension: fileExtension(format, compression),
     contentType: encoderOf(format).contentType,
-    contentEncoding: null,
     open: (columns) => openEncoder({ format, compression, columns }),
+    openJsonLines: (columns) => openEncoder({ format: 'JSONLines', compression: null, columns }),
   };
 }

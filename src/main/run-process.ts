@@ -13,7 +13,8 @@ export type Keep = <P extends Part>(part: P) => P;
 
 /**
  * The life of a process: open, start the parts, serve until SIGTERM or SIGINT, close the parts in
- * reverse order. A second signal or the end of the grace ends it at once.
+ * reverse order. A second SIGINT or the end of the grace ends it at once; a second SIGTERM is what
+ * supervisors send, and changes nothing.
  *
  * @param start starts the parts; may call `end` to end the process as a signal would
  */
@@ -34,6 +35,7 @@ export async function runProcess(
     const closing = closeWithGrace(
       { delay: config.SHUTDOWN_GRACE_SECONDS * 1_000, logger },
       async ({ err, signal }) => {
+        process.removeAllListeners('SIGTERM').on('SIGTERM', () => {});
         if (err) logger.fatal({ err }, 'ended by an error');
         else if (signal) logger.info({ signal }, 'shutting down');
         await closeParts();

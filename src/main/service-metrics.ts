@@ -5,16 +5,22 @@ import type { Metrics } from '../telemetry/metrics.ts';
 /** Fills the gauges of the whole service from Postgres whenever they are scraped. */
 export function watchService(metrics: Metrics, db: Database): void {
   const { tickLagSeconds, waitingRuns, runningRuns, workerCapacity } = metrics.service;
-  // One gauge asks for all: prom-client collects them in the order of their registration.
-  Object.assign(tickLagSeconds, {
-    async collect() {
-      const state = await readServiceState(db).catch(() => null);
-      if (!state) return;
-      tickLagSeconds.set(state.tickLagSeconds);
-      waitingRuns.set({ kind: 'live' }, state.waitingLive);
-      waitingRuns.set({ kind: 'backfill' }, state.waitingBackfill);
-      runningRuns.set(state.running);
-      workerCapacity.set(state.capacity);
-    },
-  });
+  let reading: Promise<void> | null = null;
+  const read = async () => {
+    const state = await readServiceState(db).catch(() => null);
+    if (!state) return;
+    tickLagSeconds.set(state.tickLagSeconds);
+    waitingRuns.set({ kind: 'live' }, state.waitingLive);
+    waitingRuns.set({ kind: 'backfill' }, state.waitingBackfill);
+    runningRuns.set(state.running);
+    workerCapacity.set(state.capacity);
+  };
+  // prom-client collects all gauges at once: each waits for the one reading of this scrape.
+  const collect = () => {
+    reading ??= read().finally(() => {
+      reading = null;
+    });
+    return reading;
+  };
+  for (const gauge of Object.values(metrics.service)) Object.assign(gauge, { collect });
 }

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { openConsumer } from '../queue/consumer.ts';
 import { removeWorker, reportWorker } from '../store/workers.ts';
-import type { ExecutorOptions } from '../worker/execute-run.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { AttemptReport, ExecutorOptions } from '../worker/execute-run.ts';
 import { createHandlers } from '../worker/handlers.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
 import type { Foundation } from './foundation.ts';
@@ -39,10 +40,13 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
     context,
     producer,
     executor,
-    onAttemptEnd: (end) => {
-      metrics.attempts.inc({ end });
-      logger.debug({ end }, 'an attempt ended');
+    onAttemptEnd: (attempt, seconds) => {
+      countAttempt(metrics, attempt, seconds);
+      logger.debug({ end: attempt.end }, 'an attempt ended');
     },
+    onRunsMade: (by, runs) => metrics.runsMade.inc({ by }, runs),
+    onScheduleError: (error, exportId) =>
+      logger.error({ err: error, export: exportId }, 'a schedule cannot be planned'),
   });
 
   const report = async () => {
@@ -75,4 +79,14 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
       await removeWorker(db, workerId).catch(() => {});
     },
   };
+}
+
+function countAttempt(metrics: Metrics, attempt: AttemptReport, seconds: number): void {
+  const { end, fault, rows, bytes } = attempt;
+  metrics.attempts.inc({ end });
+  // Nothing was claimed: there was no attempt to measure.
+  if (end !== 'skipped') metrics.attemptSeconds.observe({ end }, seconds);
+  if (fault !== null) metrics.faults.inc({ code: fault });
+  metrics.rows.inc(rows);
+  metrics.bytes.inc(bytes);
 }

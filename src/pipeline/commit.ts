@@ -54,8 +54,8 @@ export function findAdoptable(
 ): IntervalResult | null {
   const { intent } = job;
   if (!intent || found?.manifest.run_id !== job.runId) return null;
-  const inForce = found.manifest.files.map((file) => file.sha256).join();
-  if (inForce !== intent.files.map((file) => file.sha256).join()) return null;
+  const digest = (files: readonly ManifestFile[]) => files.map((file) => file.sha256).join();
+  if (digest(found.manifest.files) !== digest(intent.files)) return null;
   return {
     ...intent,
     manifestKey: manifestKey(job.prefix, job.interval),
@@ -77,7 +77,7 @@ export async function putInForce(
   await hit('after_complete');
   if (!job.writesManifest) return { ...intent, manifestKey: null, manifestEtag: null };
   const key = manifestKey(job.prefix, job.interval);
-  const manifest = buildManifest({ ...job, ...job.encoding, columns, files: intent.files });
+  const manifest = buildManifest({ ...job, ...job.encoding, ...intent, columns });
   // Whoever changes it between our look and our put is told, and so are we.
   const expected = found ? found.etag : (job.inForce?.manifestEtag ?? null);
   await hit('before_manifest');
@@ -90,14 +90,12 @@ export async function putInForce(
 export async function removeStaleFiles(
   destination: Destination,
   job: IntervalJob,
-  current: readonly ManifestFile[],
+  current: Pick<IntervalResult, 'files' | 'rejectedFiles'>,
   found: FoundManifest | null,
 ): Promise<void> {
-  const keys = new Set(current.map((file) => file.key));
-  const former = new Set([
-    ...(job.inForce?.fileKeys ?? []),
-    ...(found?.manifest.files.map((file) => file.key) ?? []),
-  ]);
+  const keys = new Set([...current.files, ...current.rejectedFiles].map((file) => file.key));
+  const listed = [...(found?.manifest.files ?? []), ...(found?.manifest.rejected_files ?? [])];
+  const former = new Set([...(job.inForce?.fileKeys ?? []), ...listed.map((file) => file.key)]);
   const stale = [...former].filter((key) => !keys.has(key));
   if (stale.length > 0) await destination.deleteFiles(stale);
 }

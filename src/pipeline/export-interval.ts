@@ -1,5 +1,5 @@
 import type { Destination } from '../destinations/destination.ts';
-import { SluiceError } from '../domain/errors.ts';
+import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
 import {
@@ -26,15 +26,11 @@ export async function exportInterval(
   ports: RunPorts,
   signal: AbortSignal,
 ): Promise<IntervalResult> {
-  for (const upload of job.leftovers) {
-    await destination.abortUpload(upload);
-    await ports.journal.ended(upload);
-  }
   const found = job.writesManifest ? await readManifest(destination, job) : null;
   const result =
     findAdoptable(job, found) ??
     (await copyInterval(job, source, destination, ports, found, signal));
-  await removeStaleFiles(destination, job, result.files, found);
+  await removeStaleFiles(destination, job, result, found);
   return result;
 }
 
@@ -56,10 +52,10 @@ async function copyInterval(
   await hit('before_open');
   const snapshot = await source.open(job.request, signal);
   const { columns, totalCount } = snapshot;
-  const files = new FileSet({ ...job, destination, journal: ports.journal, columns });
+  const files = new FileSet({ ...job, destination, journal: ports.journal, columns, signal });
   try {
     await copyRows(snapshot, files, ports, signal);
-    const made = await files.finish();
+    const { files: made, rejectedFiles } = await files.finish();
     if (files.rows + files.rejectedRows !== totalCount) {
       const text = `${totalCount} rows were counted and ${files.rows + files.rejectedRows} were read`;
       throw new SluiceError('source.count_mismatch', text);
@@ -70,6 +66,7 @@ async function copyInterval(
       rejectedRows: files.rejectedRows,
       bytes: files.bytes,
       files: made,
+      rejectedFiles,
       snapshot: snapshot.snapshot,
       settled,
     };
@@ -77,7 +74,7 @@ async function copyInterval(
     await ports.confirmCommit(intent);
     return await putInForce(destination, job, files, intent, columns, found);
   } catch (error) {
-    await files.abort();
+    await (leavesUploads(error, signal) ? files.suspend() : files.abort());
     throw error;
   } finally {
     await snapshot.close();
@@ -105,4 +102,13 @@ async function copyRows(
     }
     await tell();
   }
+}
+
+/** What has been sent is kept where another attempt will follow. */
+function leavesUploads(error: unknown, signal: AbortSignal): boolean {
+  const { code, spec } = toSluiceError(signal.aborted ? signal.reason : error);
+  // With the lease the uploads went to another worker; a lost upload, or a part that another
+  // worker replaced, is no good to anybody.
+  if (code === 'run.lease_lost') return true;
+  return spec.retryable && code !== 'destination.upload_lost' && code !== 'destination.conflict';
 }

@@ -1,11 +1,19 @@
-import { createHash, type Hash } from 'node:crypto';
-import type { Destination, FileWriter, UploadJournal } from '../destinations/destination.ts';
-import { fileKey } from '../domain/object-keys.ts';
+import type {
+  Destination,
+  FileOptions,
+  FileWriter,
+  UploadJournal,
+  UploadProgress,
+} from '../destinations/destination.ts';
+import { SluiceError } from '../domain/errors.ts';
+import { fileKey, rejectedKey } from '../domain/object-keys.ts';
 import type { Column, RowBlock } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
+import { HashedFile } from './hashed-file.ts';
 import type { Encoding } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
+import { encodeRejectedRows } from './rejected-rows.ts';
 
 export interface FileSetOptions {
   readonly destination: Destination;
@@ -15,31 +23,35 @@ export interface FileSetOptions {
   readonly prefix: string;
   readonly interval: DataInterval;
   readonly maxFileBytes: number | null;
+  readonly leftovers: readonly UploadProgress[];
+  /** Ends what the writers wait for. */
+  readonly signal: AbortSignal;
 }
 
 interface OpenFile {
-  readonly key: string;
-  readonly writer: FileWriter;
+  readonly file: HashedFile;
   readonly encoder: FileEncoder;
-  readonly hash: Hash;
-  rows: number;
-  bytes: number;
+  /** Begun with the first row that the format cannot hold. */
+  rejected: HashedFile | null;
 }
 
 /**
  * The files of one interval on their way. A file is begun with its first row, so that an interval
- * without rows has none; all become readable together in `complete`. After a failure `abort` is due.
+ * without rows has none; all become readable together in `complete`. After a failure `abort` or
+ * `suspend` is due.
  */
 export class FileSet {
   readonly #options: FileSetOptions;
-  readonly #ended: { readonly writer: FileWriter; readonly file: ManifestFile }[] = [];
+  readonly #ended: HashedFile[] = [];
+  readonly #endedRejected: HashedFile[] = [];
+  readonly #leftovers: Map<string, UploadProgress>;
   #open: OpenFile | null = null;
   #rows = 0;
   #rejectedRows = 0;
-  #bytes = 0;
 
   constructor(options: FileSetOptions) {
     this.#options = options;
+    this.#leftovers = new Map(options.leftovers.map((upload) => [upload.key, upload]));
   }
 
   /** Rows taken so far. */
@@ -54,7 +66,7 @@ export class FileSet {
 
   /** Bytes made so far. */
   get bytes(): number {
-    return this.#bytes;
+    return this.#all().reduce((total, file) => total + file.bytes, 0);
   }
 
   /** Files begun so far. */
@@ -64,62 +76,102 @@ export class FileSet {
 
   async write(block: RowBlock): Promise<void> {
     if (block.rowCount === 0) return;
-    const file = this.#open ?? (await this.#begin());
-    const chunks = await file.encoder.write(block);
-    const rejected = file.encoder.rejected?.length ?? 0;
-    file.rows += block.rowCount - rejected;
-    this.#rows += block.rowCount - rejected;
-    this.#rejectedRows += rejected;
-    await this.#send(file, chunks);
-    const { maxFileBytes } = this.#options;
-    if (maxFileBytes !== null && file.bytes + file.encoder.heldBytes >= maxFileBytes) {
-      await this.#end(file);
+    this.#open ??= await this.#begin();
+    const { file, encoder } = this.#open;
+    const chunks = await encoder.write(block);
+    const rejected = encoder.rejected ?? [];
+    await file.write(chunks, block.rowCount - rejected.length);
+    this.#rows += block.rowCount - rejected.length;
+    if (rejected.length > 0) {
+      this.#open.rejected ??= await this.#create(rejectedKey(file.key), 'application/x-ndjson');
+      const { encoding } = this.#options;
+      const open = () => encoding.openJsonLines(block.columns);
+      const bytes = await encodeRejectedRows(open, block, rejected);
+      await this.#open.rejected.write(bytes, rejected.length);
+      this.#rejectedRows += rejected.length;
     }
+    const { maxFileBytes } = this.#options;
+    if (maxFileBytes !== null && file.bytes + encoder.heldBytes >= maxFileBytes) await this.#end();
   }
 
   /** Ends the last file. Nothing is readable yet. */
-  async finish(): Promise<readonly ManifestFile[]> {
-    if (this.#open) await this.#end(this.#open);
-    return this.#ended.map(({ file }) => file);
+  async finish(): Promise<{
+    readonly files: readonly ManifestFile[];
+    readonly rejectedFiles: readonly ManifestFile[];
+  }> {
+    if (this.#open) await this.#end();
+    return {
+      files: this.#ended.map((file) => file.entry()),
+      rejectedFiles: this.#endedRejected.map((file) => file.entry()),
+    };
   }
 
   /** Makes every file readable at its key. */
   async complete(): Promise<void> {
-    for (const { writer } of this.#ended) await writer.complete();
+    await this.#dropLeftovers();
+    for (const file of this.#all()) await file.complete();
   }
 
   /** Leaves nothing behind of the files that are not complete. */
   async abort(): Promise<void> {
-    const writers = [...this.#ended.map(({ writer }) => writer)];
-    if (this.#open) writers.push(this.#open.writer);
-    await Promise.allSettled(writers.map((writer) => writer.abort()));
+    await Promise.allSettled(this.#all().map((file) => file.abort()));
+  }
+
+  /** Stops; what has been sent stays for the next attempt. */
+  async suspend(): Promise<void> {
+    await Promise.allSettled(this.#all().map((file) => file.suspend()));
+  }
+
+  /** Uploads of earlier attempts for files that the interval no longer has. */
+  async #dropLeftovers(): Promise<void> {
+    for (const upload of this.#leftovers.values()) await this.#drop(upload);
+  }
+
+  async #drop(upload: UploadProgress): Promise<void> {
+    const { destination, journal } = this.#options;
+    await destination.abortUpload(upload);
+    await journal.ended(upload);
+  }
+
+  #all(): readonly HashedFile[] {
+    const open = this.#open ? [this.#open.file, this.#open.rejected] : [];
+    return [...this.#ended, ...this.#endedRejected, ...open.filter((file) => file !== null)];
   }
 
   async #begin(): Promise<OpenFile> {
-    const { destination, journal, encoding, columns, prefix, interval, maxFileBytes } =
-      this.#options;
+    const { encoding, columns, prefix, interval, maxFileBytes } = this.#options;
     const part = maxFileBytes === null ? null : this.#ended.length + 1;
     const key = fileKey(prefix, interval, part, encoding.extension);
-    const { contentType, contentEncoding } = encoding;
-    const writer = await destination.createFile({ key, contentType, contentEncoding }, journal);
-    const encoder = encoding.open(columns);
-    this.#open = { key, writer, encoder, hash: createHash('sha256'), rows: 0, bytes: 0 };
-    return this.#open;
+    const file = await this.#create(key, encoding.contentType);
+    return { file, encoder: encoding.open(columns), rejected: null };
   }
 
-  async #end(file: OpenFile): Promise<void> {
-    await this.#send(file, await file.encoder.finish());
-    const { key, rows, bytes, hash, writer } = file;
-    this.#ended.push({ writer, file: { key, rows, bytes, sha256: hash.digest('hex') } });
+  async #end(): Promise<void> {
+    if (!this.#open) return;
+    const { file, encoder, rejected } = this.#open;
+    await file.write(await encoder.finish(), 0);
+    this.#ended.push(file);
+    if (rejected) this.#endedRejected.push(rejected);
     this.#open = null;
   }
 
-  async #send(file: OpenFile, chunks: readonly Uint8Array[]): Promise<void> {
-    for (const chunk of chunks) {
-      file.hash.update(chunk);
-      file.bytes += chunk.byteLength;
-      this.#bytes += chunk.byteLength;
-      await file.writer.write(chunk);
+  async #create(key: string, contentType: string): Promise<HashedFile> {
+    return new HashedFile(key, await this.#openWriter({ key, contentType }));
+  }
+
+  async #openWriter(options: FileOptions): Promise<FileWriter> {
+    const { destination, journal, signal } = this.#options;
+    const left = this.#leftovers.get(options.key);
+    this.#leftovers.delete(options.key);
+    if (left) {
+      try {
+        return await destination.resumeFile(options, left, journal, signal);
+      } catch (error) {
+        if (!(error instanceof SluiceError) || error.code !== 'destination.upload_lost')
+          throw error;
+        await journal.ended(left);
+      }
     }
+    return destination.createFile(options, journal, signal);
   }
 }

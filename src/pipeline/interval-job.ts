@@ -1,4 +1,4 @@
-import type { UploadJournal, UploadRef } from '../destinations/destination.ts';
+import type { UploadJournal, UploadProgress } from '../destinations/destination.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
@@ -12,8 +12,9 @@ export interface Encoding {
   /** With the compression's suffix: `jsonl.gz`. */
   readonly extension: string;
   readonly contentType: string;
-  readonly contentEncoding: string | null;
   open(columns: readonly Column[]): FileEncoder;
+  /** Plain JSON Lines, for rows that the format cannot hold. */
+  openJsonLines(columns: readonly Column[]): FileEncoder;
 }
 
 /** One interval to be exported by one attempt of one run. */
@@ -36,8 +37,8 @@ export interface IntervalJob {
   } | null;
   /** What an earlier attempt was about to put in force when it was last heard of. */
   readonly intent: CommitIntent | null;
-  /** Uploads that earlier attempts left behind. */
-  readonly leftovers: readonly UploadRef[];
+  /** Uploads that earlier attempts left behind; what of them is still right is not sent again. */
+  readonly leftovers: readonly UploadProgress[];
 }
 
 export interface Progress {
@@ -70,6 +71,7 @@ export interface CommitIntent {
   readonly rejectedRows: number;
   readonly bytes: number;
   readonly files: readonly ManifestFile[];
+  readonly rejectedFiles: readonly ManifestFile[];
   readonly snapshot: string;
   readonly settled: boolean;
 }

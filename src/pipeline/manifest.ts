@@ -27,6 +27,9 @@ export interface Manifest {
   readonly total_rows: number;
   readonly total_bytes: number;
   readonly files: readonly ManifestFile[];
+  /** JSON Lines of the rows that the format could not hold, each with its reason. */
+  readonly rejected_rows: number;
+  readonly rejected_files: readonly ManifestFile[];
 }
 
 export interface ManifestFacts {
@@ -38,6 +41,7 @@ export interface ManifestFacts {
   readonly compression: string | null;
   readonly columns: readonly Column[];
   readonly files: readonly ManifestFile[];
+  readonly rejectedFiles: readonly ManifestFile[];
 }
 
 export function buildManifest(facts: ManifestFacts): Manifest {
@@ -53,6 +57,8 @@ export function buildManifest(facts: ManifestFacts): Manifest {
     total_rows: sum(facts.files, (file) => file.rows),
     total_bytes: sum(facts.files, (file) => file.bytes),
     files: facts.files,
+    rejected_rows: sum(facts.rejectedFiles, (file) => file.rows),
+    rejected_files: facts.rejectedFiles,
   };
 }
 

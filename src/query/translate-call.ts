@@ -2,7 +2,7 @@ import { castTypes, forms, functions } from './allow-list.ts';
 import { type CastType, type Expression, operandsOf } from './expression.ts';
 import { isFields, listOf, namesIn, onlyFields, type TaggedNode, untag } from './nodes.ts';
 import { Refusal } from './problem.ts';
-import type { Translate } from './translate.ts';
+import type { Translate } from './translation.ts';
 
 /** Growing calls inside one another; each may multiply the size of the one within. */
 const maxGrowth = 3;

@@ -2,7 +2,7 @@ import { binaryOperators, likeOperators, unaryOperators } from './allow-list.ts'
 import type { Expression } from './expression.ts';
 import { listOf, namesIn, onlyFields, type TaggedNode, untag } from './nodes.ts';
 import { Refusal } from './problem.ts';
-import type { Translate } from './translate.ts';
+import type { Translate } from './translation.ts';
 
 const betweenKeywords: ReadonlyMap<unknown, string> = new Map([
   ['AEXPR_BETWEEN', 'BETWEEN'],

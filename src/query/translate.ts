@@ -13,17 +13,11 @@ import { Refusal } from './problem.ts';
 import { translateArray, translateCall, translateCast, translateForm } from './translate-call.ts';
 import { type Scope, translateColumn } from './translate-column.ts';
 import { translateOperator } from './translate-operator.ts';
+import type { Translate } from './translation.ts';
 
 /** Deepest nesting of one expression, and most nodes of a query. */
 const maxDepth = 100;
 const maxNodes = 2_000;
-
-/** Where a translation stands, and how it goes on into the parts of the node it stands at. */
-export interface Translate {
-  readonly scope: Scope;
-  readonly offset: number;
-  readonly part: (node: unknown) => Expression;
-}
 
 /** Nodes that one query may still have; shared by all of its expressions. */
 export interface Budget {

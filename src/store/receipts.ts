@@ -21,12 +21,13 @@ export interface Receipt {
   readonly manifestKey: string | null;
   readonly manifestEtag: string | null;
   readonly files: readonly ReceiptFile[];
+  readonly rejectedFiles: readonly ReceiptFile[];
   readonly rows: number;
   readonly bytes: number;
 }
 
 const receiptColumns = `export_id as "exportId", data_interval_start as "intervalStart", data_interval_end as "intervalEnd",
-  run_id as "runId", manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rows, bytes`;
+  run_id as "runId", manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rejected_files as "rejectedFiles", rows, bytes`;
 
 export async function findReceipt(
   sql: Sql,
@@ -59,11 +60,11 @@ export async function listReceipts(
 /** Replaces the receipt of the interval. */
 export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
   await tx.query(
-    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, files, rows, bytes)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, files, rejected_files, rows, bytes)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
      on conflict (export_id, data_interval_start, data_interval_end) do update
         set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
-            files = excluded.files, rows = excluded.rows, bytes = excluded.bytes, committed_at = clock_timestamp()`,
+            files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes, committed_at = clock_timestamp()`,
     [
       receipt.exportId,
       receipt.intervalStart,
@@ -72,6 +73,7 @@ export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
       receipt.manifestKey,
       receipt.manifestEtag,
       JSON.stringify(receipt.files),
+      JSON.stringify(receipt.rejectedFiles),
       receipt.rows,
       receipt.bytes,
     ],

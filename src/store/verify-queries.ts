@@ -93,7 +93,7 @@ export async function findInconsistentRuns(
 export async function listKnownKeys(sql: Sql): Promise<ReadonlySet<string>> {
   const rows = await sql.query<{ key: string }>(
     `select manifest_key as key from receipts where manifest_key is not null
-     union select file->>'key' from receipts, jsonb_array_elements(files) as file`,
+     union select file->>'key' from receipts, jsonb_array_elements(files || rejected_files) as file`,
   );
   return new Set(rows.map((row) => row.key));
 }

@@ -22,6 +22,13 @@ export function readFileKeys(
   return manifest.format === 'CSV' ? csvKeys(text, names) : jsonLinesKeys(text, names);
 }
 
+/** The keys of the rows of a rejected file: `{"column", "reason", "row"}` a line. */
+export function readRejectedKeys(bytes: Buffer, names: readonly string[]): AsyncIterable<string> {
+  return jsonLinesKeys(Promise.resolve(bytes), names, (line) => (line as { row: Row }).row);
+}
+
+type Row = Readonly<Record<string, unknown>>;
+
 async function decompress(bytes: Buffer, compression: string | null): Promise<Buffer> {
   switch (compression) {
     case null:
@@ -49,12 +56,13 @@ async function decompressZstd(bytes: Buffer): Promise<Buffer> {
 async function* jsonLinesKeys(
   text: Promise<Buffer>,
   names: readonly string[],
+  rowOf: (line: unknown) => Row = (line) => line as Row,
 ): AsyncGenerator<string> {
   const bytes = await text;
   for (let start = 0; start < bytes.length; ) {
     const found = bytes.indexOf(10, start);
     const end = found === -1 ? bytes.length : found;
-    const row = JSON.parse(bytes.toString('utf8', start, end)) as Record<string, unknown>;
+    const row = rowOf(JSON.parse(bytes.toString('utf8', start, end)));
     yield joinKeys(names.map((name) => String(row[name])));
     start = end + 1;
   }

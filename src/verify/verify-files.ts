@@ -7,7 +7,12 @@ import type { Finding } from './finding.ts';
 /** What is at the destination for one interval, read whole. */
 export interface FilesInForce {
   readonly manifest: Pick<Manifest, 'format' | 'compression'>;
-  readonly files: readonly { readonly key: string; readonly bytes: Buffer }[];
+  readonly files: readonly {
+    readonly key: string;
+    readonly bytes: Buffer;
+    /** Rows that the format could not hold, as JSON Lines with reasons. */
+    readonly rejected: boolean;
+  }[];
   readonly findings: readonly Finding[];
 }
 
@@ -33,8 +38,12 @@ export async function verifyFiles(
       lie(`${receipt.manifestKey} lists other files than the run recorded`);
     }
   }
-  const files: { key: string; bytes: Buffer }[] = [];
-  for (const { key, bytes, sha256 } of receipt.files) {
+  const files: { key: string; bytes: Buffer; rejected: boolean }[] = [];
+  const entries = [
+    ...receipt.files.map((file) => ({ ...file, rejected: false })),
+    ...receipt.rejectedFiles.map((file) => ({ ...file, rejected: true })),
+  ];
+  for (const { key, bytes, sha256, rejected } of entries) {
     const found = await readAll(destination, key);
     if (!found) {
       lie(`${key} is missing`);
@@ -43,7 +52,7 @@ export async function verifyFiles(
     } else if (createHash('sha256').update(found.bytes).digest('hex') !== sha256) {
       lie(`${key} does not have the checksum of its manifest`);
     } else {
-      files.push({ key, bytes: found.bytes });
+      files.push({ key, bytes: found.bytes, rejected });
     }
   }
   return { manifest: read ?? format, files, findings };

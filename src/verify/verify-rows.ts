@@ -1,5 +1,5 @@
 import type { Receipt } from '../store/receipts.ts';
-import { readFileKeys } from './file-keys.ts';
+import { readFileKeys, readRejectedKeys } from './file-keys.ts';
 import type { Finding } from './finding.ts';
 import type { SourceKeys } from './source-keys.ts';
 import type { FilesInForce } from './verify-files.ts';
@@ -27,15 +27,19 @@ export async function verifyRows(
   const seen = new Set<string>();
   const doubled: string[] = [];
   const foreign: string[] = [];
-  for (const { key: file, bytes } of inForce.files) {
+  for (const { key: file, bytes, rejected } of inForce.files) {
     let rows = 0;
-    for await (const key of readFileKeys(bytes, inForce.manifest, source.names)) {
+    const keys = rejected
+      ? readRejectedKeys(bytes, source.names)
+      : readFileKeys(bytes, inForce.manifest, source.names);
+    for await (const key of keys) {
       rows += 1;
       if (seen.has(key)) doubled.push(key);
       else if (!expected.has(key)) foreign.push(key);
       seen.add(key);
     }
-    const entry = receipt.files.find(({ key }) => key === file);
+    const entries = rejected ? receipt.rejectedFiles : receipt.files;
+    const entry = entries.find(({ key }) => key === file);
     if (entry?.rows !== rows)
       broken('I4', `${file} has ${rows} rows, its manifest says ${entry?.rows}`);
   }

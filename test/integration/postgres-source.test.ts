@@ -301,9 +301,25 @@ describe('an abort', () => {
     await snapshot.close();
   });
 
-  it('rejects opening', async () => {
+  it('rejects opening, before it began and while it counts', async () => {
     const aborted = AbortSignal.abort(new Error('too late'));
     await expect(sourceOf().open(hour, aborted)).rejects.toThrow('too late');
+    const controller = new AbortController();
+    const applicationName = 'aborted count';
+    const plan: PlanSelect = async (request, describe) => {
+      return { ...(await sleeping(request, describe)), countSql: () => 'SELECT pg_sleep(600)' };
+    };
+    const opening = sourceOf({ applicationName, plan }).open(hour, controller.signal);
+    await until(async () => {
+      const { rows } = await database.pool.query(
+        "SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'PgSleep'",
+        [applicationName],
+      );
+      return rows.length === 1;
+    });
+    controller.abort(new Error('the worker stops'));
+    await expect(opening).rejects.toThrow('the worker stops');
+    await noSession(applicationName);
   });
 });
 
@@ -334,6 +350,19 @@ describe('a failure', () => {
       code: 'source.relation_missing',
     });
     await empty.drop();
+  });
+
+  it('of a database whose encoding says nothing is told before anything is read', async () => {
+    const name = new URL(database.url).pathname.slice(1);
+    await database.pool.query(
+      `CREATE DATABASE ${name}_ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'`,
+    );
+    const source = createPostgresSource({ connectionString: `${database.url}_ascii` });
+    await expect(source.open(hour, never)).rejects.toMatchObject({ code: 'source.unsupported' });
+    await until(async () => {
+      await database.pool.query(`DROP DATABASE IF EXISTS ${name}_ascii`);
+      return true;
+    });
   });
 
   it('of a role without the right to read is permission_denied', async () => {

@@ -97,10 +97,10 @@ export interface RunRow {
 
 /** Runs of an export, oldest interval first. */
 export async function readRuns({ pool }: Installation, exportId: string): Promise<RunRow[]> {
-  // The holder is named `<host>-<pid>-<8 digits>`.
+  // The holder is named `<host>-<pid>-<8 digits>/<claim>`.
   const { rows } = await pool.query<RunRow>(
     `select id, status, attempt, crashes, faults, fence::int, error_code as "errorCode", latest_error as "latestError",
-            records_completed::int as rows, (regexp_match(lease_holder, '-(\\d+)-[^-]*$'))[1]::int as "holderPid"
+            records_completed::int as rows, (regexp_match(lease_holder, '-(\\d+)-[0-9a-f]{8}/'))[1]::int as "holderPid"
        from runs where export_id = $1 order by data_interval_start, generation`,
     [exportId],
   );

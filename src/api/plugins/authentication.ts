@@ -12,8 +12,9 @@ import { authenticationFailed, notAuthenticated, permissionDenied } from '../api
  * then the organization or project of the path.
  */
 export function requireKeys(api: Api, db: Database): void {
-  api.decorateRequest('caller', undefined);
-  api.decorateRequest('reach', undefined);
+  for (const name of ['caller', 'reach', 'batchExport', 'step'] as const) {
+    api.decorateRequest(name, undefined);
+  }
   api.addHook('onRequest', async (request) => {
     const { scope } = request.routeOptions.config;
     if (scope === undefined) return;

@@ -1,5 +1,6 @@
 import type { ErrorObject } from 'ajv';
 import type { FastifyError } from 'fastify';
+import { describeError, SluiceError } from '../../domain/errors.ts';
 import { isDatabaseUnavailable } from '../../store/unavailable.ts';
 import type { Api, Reply, Request } from '../api.ts';
 import { ApiError, type ApiProblem, invalid, malformed, notFound } from '../api-error.ts';
@@ -50,6 +51,7 @@ function toApiError(error: FastifyError | ApiError, request: Request): ApiError 
     const detail = 'The database is away. Try again in a few seconds.';
     return new ApiError(503, [{ code: 'error', detail, attr: null }], { 'retry-after': '5' });
   }
+  if (error instanceof SluiceError) return ofDomain(error);
   return ofFramework(error) ?? unexpected;
 }
 
@@ -60,6 +62,14 @@ const unexpected = new ApiError(500, [
     attr: null,
   },
 ]);
+
+/** What the owner can mend is a 400 that says how; what passes by itself is a 503. */
+function ofDomain(error: SluiceError): ApiError {
+  const { fault, retryable } = error.spec;
+  const detail = describeError(error);
+  if (fault === 'customer') return one(400, 'invalid_input', detail);
+  return retryable && fault !== 'internal' ? one(503, 'error', detail) : unexpected;
+}
 
 function ofFramework({ code, statusCode }: FastifyError): ApiError | null {
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {

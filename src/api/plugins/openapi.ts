@@ -4,8 +4,14 @@ import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../schemas/backfill.ts';
 import { BatchExport } from '../schemas/batch-export.ts';
 import { ErrorBody } from '../schemas/error.ts';
+import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../schemas/insight.ts';
 import { BatchExportLog } from '../schemas/log.ts';
 import { BatchExportRun } from '../schemas/run.ts';
+import {
+  Plugin,
+  RearrangedConfigs,
+  TransformationConfig,
+} from '../schemas/transformation-config.ts';
 
 /** Shapes that the document keeps once, by name. */
 const components = [
@@ -15,6 +21,13 @@ const components = [
   BatchExportLog,
   Backfill,
   BackfillPreview,
+  SchedulePreview,
+  DestinationTest,
+  RowPreview,
+  Activity,
+  TransformationConfig,
+  RearrangedConfigs,
+  Plugin,
 ];
 
 /** The OpenAPI 3.1 document at /api/openapi.json, and its pages at /api/docs. */
@@ -35,7 +48,10 @@ export async function describeApi(api: Api): Promise<void> {
           apiKey: { type: 'http', scheme: 'bearer', description: 'A personal API key.' },
         },
       },
-      security: [{ apiKey: [] }],
+    },
+    transform: ({ schema, url, route }) => {
+      const { scope } = route.config ?? {};
+      return { schema: scope ? { ...schema, security: [{ apiKey: [scope] }] } : schema, url };
     },
     refResolver: {
       buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `def-${index}`),

@@ -29,17 +29,10 @@ export async function createWriter(
   const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
   await journal.started(upload);
   const handle = await withOurErrors(() => open(path, flags, 0o644));
-  return new LocalFileWriter(
-    upload,
-    { folder: folder ?? root, path },
-    handle,
-    syncBytes,
-    journal,
-    0,
-  );
+  return new LocalFileWriter(upload, { folder: folder ?? root, path }, handle, syncBytes, journal);
 }
 
-/** Goes on after the recorded bytes; what was written after them is dropped. */
+/** Begins the hidden file of an earlier attempt anew. */
 export async function resumeWriter(
   root: string,
   folders: readonly string[],
@@ -51,27 +44,17 @@ export async function resumeWriter(
   const folder = await findFolder(root, [...folders, ...splitKey(key).folders], false);
   if (folder === null) throw new SluiceError('destination.upload_lost');
   const path = join(folder, hiddenName(progress));
-  const bytes = progress.parts.reduce((sum, part) => sum + part.bytes, 0);
   const handle = await withOurErrors(() =>
     open(path, constants.O_RDWR | constants.O_NOFOLLOW).catch(ignore('ENOENT')),
   );
   if (handle === undefined) throw new SluiceError('destination.upload_lost');
   try {
-    const { size } = await withOurErrors(() => handle.stat());
-    if (size < bytes) throw new SluiceError('destination.upload_lost', 'shorter than recorded');
-    await withOurErrors(() => handle.truncate(bytes));
+    await withOurErrors(() => handle.truncate(0));
   } catch (error) {
     await handle.close();
     throw error;
   }
-  return new LocalFileWriter(
-    { key, uploadId },
-    { folder, path },
-    handle,
-    syncBytes,
-    journal,
-    bytes,
-  );
+  return new LocalFileWriter({ key, uploadId }, { folder, path }, handle, syncBytes, journal);
 }
 
 /** Removes the hidden file of an upload; none is no error. */
@@ -95,8 +78,8 @@ class LocalFileWriter implements FileWriter {
   readonly #handle: FileHandle;
   readonly #syncBytes: number;
   readonly #journal: UploadJournal;
-  #bytes: number;
-  #syncedBytes: number;
+  #bytes = 0;
+  #syncedBytes = 0;
   #failure: SluiceError | null = null;
   #state: 'open' | 'completed' | 'aborted' = 'open';
 
@@ -106,15 +89,12 @@ class LocalFileWriter implements FileWriter {
     handle: FileHandle,
     syncBytes: number,
     journal: UploadJournal,
-    bytes: number,
   ) {
     this.upload = upload;
     this.#place = place;
     this.#handle = handle;
     this.#syncBytes = syncBytes;
     this.#journal = journal;
-    this.#bytes = bytes;
-    this.#syncedBytes = bytes;
   }
 
   async write(bytes: Uint8Array): Promise<void> {
@@ -164,6 +144,12 @@ class LocalFileWriter implements FileWriter {
     await withOurErrors(() => syncFolder(this.#place.folder));
     await this.#journal.ended(this.upload);
     return { etag: null };
+  }
+
+  async suspend(): Promise<void> {
+    if (this.#state !== 'open') return;
+    this.#state = 'aborted';
+    await withOurErrors(() => this.#handle.close());
   }
 
   async abort(): Promise<void> {

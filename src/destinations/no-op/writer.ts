@@ -69,4 +69,6 @@ class NoOpWriter implements FileWriter {
   async abort(): Promise<void> {
     await this.#journal.ended(this.upload);
   }
+
+  async suspend(): Promise<void> {}
 }

@@ -42,30 +42,25 @@ export async function checkDestination(
   const folder = literalFolder(config.prefix);
   const key = `${folder === '' ? '' : `${folder}/`}.sluice-test-${randomUUID()}`;
   const steps: CheckStep[] = [];
-  const check = async (step: string, run: () => Promise<string | null>): Promise<void> => {
-    steps.push({ step, passed: true, error: null, warning: await run() });
-  };
   let current = 'address';
+  const check = async (step: string, run: () => Promise<string | null>): Promise<void> => {
+    current = step;
+    steps.push(passedStep(step, await run()));
+  };
   try {
-    const listing = await tryListing(hurried, folder);
-    for (const step of ['address', 'credentials'] as const) await check(step, async () => null);
-    await check('bucket', async () => listing);
-    current = 'write';
-    await check(current, () => writeMarker(hurried, key, context));
-    current = 'conditional_write';
-    await check(current, () => tryConditions(hurried, key));
+    const warning = await tryListing(hurried, folder);
+    steps.push(passedStep('address'), passedStep('credentials'), passedStep('bucket', warning));
+    await check('write', () => writeMarker(hurried, key, context));
+    await check('conditional_write', () => tryConditions(hurried, key));
     if (config.encryption !== null) {
-      current = 'encryption';
-      await check(current, () => findEncryption(hurried, key, config));
+      await check('encryption', () => findEncryption(hurried, key, config));
     }
-    current = 'delete';
-    await check(current, async () => {
+    await check('delete', async () => {
       await deleteObjects(hurried, [key]);
       return null;
     });
   } catch (caught) {
-    const error = toSluiceError(caught);
-    steps.push(...failedSteps(stepOfError(error, current), error, steps));
+    addFailure(steps, current, toSluiceError(caught));
     // The marker may be there; what comes of this is not the failure to report.
     if (current !== 'address' && current !== 'delete') {
       await deleteObjects(hurried, [key]).catch(() => {});
@@ -74,24 +69,25 @@ export async function checkDestination(
   return steps;
 }
 
-/** A connection that was answered passed the address; an answer that knew the key, the credentials. */
-function failedSteps(
-  failed: string,
-  error: SluiceError,
-  done: readonly CheckStep[],
-): readonly CheckStep[] {
-  const order = ['address', 'credentials', 'bucket'];
-  const passed = order.slice(0, Math.max(0, order.indexOf(failed)));
-  return [
-    ...passed
-      .filter((step) => !done.some((each) => each.step === step))
-      .map((step) => ({ step, passed: true, error: null, warning: null })),
-    { step: failed, passed: false, error: describeError(error), warning: null },
-  ];
+function passedStep(step: string, warning: string | null = null): CheckStep {
+  return { step, passed: true, error: null, warning };
 }
 
-function stepOfError(error: SluiceError, current: string): string {
-  return stepOfCode[error.code] ?? current;
+/**
+ * An error names its step by what it speaks of. The first request tells about three: an answer
+ * passed the address, and one that speaks of the bucket passed the credentials.
+ */
+function addFailure(steps: CheckStep[], current: string, error: SluiceError): void {
+  const failed = stepOfCode[error.code] ?? current;
+  if (steps.length === 0) {
+    const first = ['address', 'credentials', 'bucket'];
+    steps.push(
+      ...first.slice(0, Math.max(0, first.indexOf(failed))).map((each) => passedStep(each)),
+    );
+  }
+  const before = steps.findIndex((each) => each.step === failed);
+  if (before >= 0) steps.splice(before);
+  steps.push({ step: failed, passed: false, error: describeError(error), warning: null });
 }
 
 /** The first request. @returns a warning where listing is denied, which only `verify` needs */

@@ -39,9 +39,6 @@ export async function createUpload(
             Bucket: connection.bucket,
             Key: options.key,
             ContentType: options.contentType,
-            ...(options.contentEncoding === null
-              ? {}
-              : { ContentEncoding: options.contentEncoding }),
             Metadata: { [markName]: mark },
             ...checksum,
             ...connection.encryption,

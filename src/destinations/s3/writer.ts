@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { SluiceError } from '../../domain/errors.ts';
 import type {
@@ -44,7 +45,7 @@ export async function createWriter(
   return writer;
 }
 
-/** Goes on after the recorded parts, each of which the store must still hold as it was sent. */
+/** Goes on with an upload; the recorded parts that the store still holds need not be sent again. */
 export async function resumeWriter(
   connection: S3Connection,
   progress: UploadProgress,
@@ -54,14 +55,12 @@ export async function resumeWriter(
 ): Promise<FileWriter> {
   const { key, uploadId, parts } = progress;
   const held = new Map((await listParts(connection, progress)).map((part) => [part.number, part]));
-  for (const part of parts) {
+  const known = parts.filter((part) => {
     const found = held.get(part.number);
-    if (found?.bytes !== part.bytes || found.tag !== partEtag(part)) {
-      throw new SluiceError('destination.upload_lost', `part ${part.number} is not as recorded`);
-    }
-  }
+    return found?.bytes === part.bytes && found.tag === partEtag(part);
+  });
   const checksums = parts.length === 0 || parts.every(hasChecksum);
-  return new S3Writer(connection, { key, uploadId }, limits, journal, checksums, parts, signal);
+  return new S3Writer(connection, { key, uploadId }, limits, journal, checksums, known, signal);
 }
 
 /**
@@ -80,14 +79,16 @@ class S3Writer implements FileWriter {
   readonly #inFlight = new Set<Promise<void>>();
   /** Parts that arrived while an earlier one has not. */
   readonly #early = new Map<number, UploadPart>();
+  /** Parts of an earlier attempt that are at the store. */
+  readonly #known: ReadonlyMap<number, UploadPart>;
   /** The unbroken run of parts that arrived. */
-  readonly #parts: UploadPart[];
+  readonly #parts: UploadPart[] = [];
   /** Buffers of parts that were sent: new memory costs more than filling it. */
   readonly #spare: Buffer[] = [];
   #buffer: Buffer | null = null;
   #filled = 0;
   #crc32 = 0;
-  #nextNumber: number;
+  #nextNumber = 1;
   #recorded: Promise<void> = Promise.resolve();
   #failure: SluiceError | null = null;
   #sealed = false;
@@ -100,7 +101,7 @@ class S3Writer implements FileWriter {
     limits: Limits,
     journal: UploadJournal,
     checksums: boolean,
-    parts: readonly UploadPart[],
+    known: readonly UploadPart[],
     signal?: AbortSignal,
   ) {
     this.#connection = connection;
@@ -108,8 +109,7 @@ class S3Writer implements FileWriter {
     this.#limits = limits;
     this.#journal = journal;
     this.#checksums = checksums;
-    this.#parts = [...parts];
-    this.#nextNumber = parts.length + 1;
+    this.#known = new Map(known.map((part) => [part.number, part]));
     this.#signal = signal ? AbortSignal.any([this.#stop.signal, signal]) : this.#stop.signal;
   }
 
@@ -153,6 +153,12 @@ class S3Writer implements FileWriter {
     this.#aborted = true;
   }
 
+  async suspend(): Promise<void> {
+    if (this.#result !== null || this.#aborted) return;
+    this.#fail(new SluiceError('destination.unavailable', 'the upload was suspended'));
+    await Promise.all(this.#inFlight);
+  }
+
   /** Hands the buffer over to the network; resolves when another part may be filled. */
   async #sendPart(): Promise<void> {
     const number = this.#nextNumber;
@@ -172,20 +178,25 @@ class S3Writer implements FileWriter {
   async #upload(number: number, buffer: Buffer, length: number, sum: number): Promise<void> {
     try {
       const body = buffer.subarray(0, length);
-      const checksum = this.#checksums ? sum : null;
-      const part = await uploadPart(
-        this.#connection,
-        this.upload,
-        number,
-        body,
-        checksum,
-        this.#signal,
-      );
+      const part = this.#findKnown(number, body) ?? (await this.#send(number, body, sum));
       this.#spare.push(buffer);
       await this.#record(part);
     } catch (error) {
       this.#fail(toDestinationError(error, []));
     }
+  }
+
+  #send(number: number, body: Buffer, sum: number): Promise<UploadPart> {
+    const checksum = this.#checksums ? sum : null;
+    return uploadPart(this.#connection, this.upload, number, body, checksum, this.#signal);
+  }
+
+  /** The part as an earlier attempt sent it, where it held these very bytes: its ETag is their MD5. */
+  #findKnown(number: number, body: Buffer): UploadPart | null {
+    const known = this.#known.get(number);
+    if (known?.bytes !== body.length) return null;
+    const digest = createHash('md5').update(body).digest('hex');
+    return partEtag(known).replaceAll('"', '') === digest ? known : null;
   }
 
   async #record(part: UploadPart): Promise<void> {
@@ -197,7 +208,8 @@ class S3Writer implements FileWriter {
       this.#parts.push(next);
       this.#early.delete(next.number);
     }
-    if (this.#parts.length === before) return;
+    // What the journal knows of the attempt before stays until there is more.
+    if (this.#parts.length === before || this.#parts.length <= this.#known.size) return;
     const progress = { ...this.upload, parts: [...this.#parts] };
     this.#recorded = this.#recorded.then(() => this.#journal.progressed(progress));
     await this.#recorded;

@@ -9,7 +9,7 @@ const minMatch = 4;
 const matchStartLimit = 12;
 const lastLiterals = 5;
 const maxDistance = 0xffff;
-const hashBits = 14;
+const hashBits = 13;
 
 /** Where the last four bytes of a hash were seen, plus one. Compression is never interrupted. */
 const table = new Int32Array(1 << hashBits);

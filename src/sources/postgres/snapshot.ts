@@ -13,7 +13,6 @@ import {
   withAbort,
 } from './connection.ts';
 import { CopyReader } from './copy-reader.ts';
-import { toSourceError } from './errors.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
 import { RowBlockBuilder } from './row-blocks.ts';
 import { markOwnTransaction } from './settle.ts';
@@ -34,18 +33,22 @@ export async function openSnapshot(
 ): Promise<SourceSnapshot> {
   const client = await begin(options, null, signal);
   try {
-    const [id] = await query<{ exported: string; snapshot: string }>(
+    const [id] = await query<{ exported: string; snapshot: string; encoding: string }>(
       client,
-      'SELECT pg_export_snapshot() AS exported, pg_current_snapshot()::text AS snapshot',
+      `SELECT pg_export_snapshot() AS exported, pg_current_snapshot()::text AS snapshot,
+              current_setting('server_encoding') AS encoding`,
       signal,
     );
     if (!id) throw new SluiceError('source.unavailable', 'the server gave no snapshot');
+    if (id.encoding === 'SQL_ASCII') {
+      throw new SluiceError('source.unsupported', 'its text, in SQL_ASCII, has no known encoding');
+    }
     const select = await plan(request, (sql) => describeColumns(client, sql, signal));
     const totalCount = await count(client, select, request.interval, signal);
     return new PostgresSnapshot({ options, client, select, totalCount, ...id }, request.interval);
   } catch (error) {
     destroyConnection(client);
-    throw toSourceError(error);
+    throw error;
   }
 }
 

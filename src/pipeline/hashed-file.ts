@@ -1,0 +1,53 @@
+import { createHash } from 'node:crypto';
+import type { FileWriter } from '../destinations/destination.ts';
+import type { ManifestFile } from './manifest.ts';
+
+/** A file on its way, counted and hashed as it is written. */
+export class HashedFile {
+  readonly key: string;
+  readonly #writer: FileWriter;
+  readonly #hash = createHash('sha256');
+  #rows = 0;
+  #bytes = 0;
+
+  constructor(key: string, writer: FileWriter) {
+    this.key = key;
+    this.#writer = writer;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** @param rows how many rows the chunks are counted for */
+  async write(chunks: readonly Uint8Array[], rows: number): Promise<void> {
+    this.#rows += rows;
+    for (const chunk of chunks) {
+      this.#hash.update(chunk);
+      this.#bytes += chunk.byteLength;
+      await this.#writer.write(chunk);
+    }
+  }
+
+  /** What the manifest says of it, once all is written. */
+  entry(): ManifestFile {
+    return {
+      key: this.key,
+      rows: this.#rows,
+      bytes: this.#bytes,
+      sha256: this.#hash.copy().digest('hex'),
+    };
+  }
+
+  async complete(): Promise<void> {
+    await this.#writer.complete();
+  }
+
+  abort(): Promise<void> {
+    return this.#writer.abort();
+  }
+
+  suspend(): Promise<void> {
+    return this.#writer.suspend();
+  }
+}

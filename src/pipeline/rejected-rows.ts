@@ -1,0 +1,44 @@
+import type { RowBlock } from '../domain/row-block.ts';
+import type { FileEncoder, RejectedRow } from '../encoders/encoder.ts';
+
+/**
+ * Lines of the rejected file: `{"column", "reason", "row"}`, the row as JSON Lines would hold it.
+ *
+ * @param open opens plain JSON Lines over the block's columns
+ */
+export async function encodeRejectedRows(
+  open: () => FileEncoder,
+  block: RowBlock,
+  rejected: readonly RejectedRow[],
+): Promise<readonly Uint8Array[]> {
+  const chunks: Uint8Array[] = [];
+  for (const { row, column, reason } of rejected) {
+    const head = { column: block.columns[column]?.name ?? null, reason };
+    const json = Buffer.concat(await encodeOne(open(), rowOf(block, row)));
+    chunks.push(
+      Buffer.from(`${JSON.stringify(head).slice(0, -1)},"row":`),
+      // Without its line feed.
+      json.subarray(0, -1),
+      Buffer.from('}\n'),
+    );
+  }
+  return chunks;
+}
+
+/** One row of a block as a block: the same bytes, other positions. */
+function rowOf(block: RowBlock, row: number): RowBlock {
+  const { columns, offsets, lengths } = block;
+  const from = row * columns.length;
+  const to = from + columns.length;
+  return {
+    ...block,
+    rowCount: 1,
+    offsets: offsets.subarray(from, to),
+    lengths: lengths.subarray(from, to),
+  };
+}
+
+async function encodeOne(encoder: FileEncoder, block: RowBlock): Promise<readonly Uint8Array[]> {
+  const written = await encoder.write(block);
+  return [...written, ...(await encoder.finish())];
+}

@@ -1,0 +1,105 @@
+import { builtInPlugins } from '../domain/built-in-plugins.ts';
+import type { Plugin, PluginField } from '../domain/plugin.ts';
+import type { Timestamp } from '../domain/time.ts';
+import type { Sql } from './database.ts';
+import type { OffsetPage, PageRequest } from './page.ts';
+
+/** A plugin as the catalogue holds it; a built-in one has no source and no times. */
+export interface InstalledPlugin extends Plugin {
+  readonly source: string | null;
+  readonly createdAt: Timestamp | null;
+  readonly updatedAt: Timestamp | null;
+}
+
+export interface PluginSettings {
+  readonly name: string;
+  readonly description: string | null;
+  readonly url: string | null;
+  readonly configSchema: readonly PluginField[];
+  readonly source: string;
+}
+
+type Row = Omit<InstalledPlugin, 'jobs'>;
+
+const columns = `p.id, p.organization_id as "organizationId", p.name, p.description, p.url,
+  p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt"`;
+
+const builtIns: readonly InstalledPlugin[] = builtInPlugins.map((plugin) => ({
+  ...plugin,
+  source: null,
+  createdAt: null,
+  updatedAt: null,
+}));
+
+const toPlugin = (row: Row): InstalledPlugin => ({ ...row, jobs: [] });
+
+function valuesOf(plugin: PluginSettings): unknown[] {
+  const { name, description, url, configSchema, source } = plugin;
+  return [name, description, url, JSON.stringify(configSchema), source];
+}
+
+/** The plugins of those ids that an organization may use: built in, or its own. */
+export async function findPlugins(
+  sql: Sql,
+  organizationId: string,
+  ids: readonly number[],
+): Promise<Map<number, InstalledPlugin>> {
+  const found = new Map(builtIns.filter(({ id }) => ids.includes(id)).map((p) => [p.id, p]));
+  const others = ids.filter((id) => !found.has(id));
+  if (others.length === 0) return found;
+  const rows = await sql.query<Row>(
+    `select ${columns} from plugins p where p.organization_id = $1 and p.id = any ($2::int[])`,
+    [organizationId, others],
+  );
+  for (const row of rows) found.set(row.id, toPlugin(row));
+  return found;
+}
+
+/** Built-in ones first, then the organization's own, oldest first. */
+export async function listPlugins(
+  sql: Sql,
+  organizationId: string,
+  { limit, offset }: PageRequest,
+): Promise<OffsetPage<InstalledPlugin>> {
+  const first = builtIns.slice(offset, offset + limit);
+  const [total] = await sql.query<{ count: number }>(
+    'select count(*) from plugins where organization_id = $1',
+    [organizationId],
+  );
+  const own = await sql.query<Row>(
+    `select ${columns} from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3`,
+    [organizationId, limit - first.length, Math.max(0, offset - builtIns.length)],
+  );
+  return {
+    count: builtIns.length + (total?.count ?? 0),
+    results: [...first, ...own.map(toPlugin)],
+  };
+}
+
+export async function insertPlugin(
+  tx: Sql,
+  organizationId: string,
+  plugin: PluginSettings,
+): Promise<InstalledPlugin> {
+  const [row] = await tx.query<Row>(
+    `insert into plugins as p (name, description, url, config_schema, source, organization_id)
+     values ($1, $2, $3, $4, $5, $6) returning ${columns}`,
+    [...valuesOf(plugin), organizationId],
+  );
+  if (!row) throw new Error('an insert returned no row');
+  return toPlugin(row);
+}
+
+export async function updatePlugin(
+  tx: Sql,
+  id: number,
+  plugin: PluginSettings,
+): Promise<InstalledPlugin> {
+  const [row] = await tx.query<Row>(
+    `update plugins p set name = $1, description = $2, url = $3, config_schema = $4, source = $5, updated_at = now()
+      where p.id = $6 returning ${columns}`,
+    [...valuesOf(plugin), id],
+  );
+  if (!row) throw new Error('an update returned no row');
+  return toPlugin(row);
+}

@@ -1,0 +1,176 @@
+import type { PluginConfig } from '../domain/plugin.ts';
+import type { Timestamp } from '../domain/time.ts';
+import type { Sql } from './database.ts';
+import type { OffsetPage, PageRequest } from './page.ts';
+
+/** One use of a plugin by a project: a step of its chain. */
+export interface TransformationConfig {
+  readonly id: number;
+  readonly teamId: number;
+  readonly plugin: number;
+  readonly enabled: boolean;
+  readonly order: number;
+  /** Without secrets, which are sealed beside it. */
+  readonly config: PluginConfig;
+  readonly secrets: Buffer | null;
+  /** Null: the plugin's. */
+  readonly name: string | null;
+  readonly description: string | null;
+  readonly matchAction: number | null;
+  readonly error: string | null;
+  readonly deleted: boolean;
+  readonly createdAt: Timestamp;
+  readonly updatedAt: Timestamp;
+  /** Share of the last 24 hours' rows that were handled without error; null without rows. */
+  readonly deliveryRate: string | null;
+}
+
+/** What a request can set. */
+export type TransformationSettings = Pick<
+  TransformationConfig,
+  'enabled' | 'order' | 'config' | 'secrets' | 'name' | 'description' | 'matchAction' | 'deleted'
+>;
+
+const columns = `c.id, c.team_id as "teamId", c.plugin, c.enabled, c."order", c.config, c.config_secrets as secrets,
+  c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
+  c.created_at as "createdAt", c.updated_at as "updatedAt",
+  (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
+     from transformation_rates t
+    where t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate"`;
+
+function valuesOf(settings: TransformationSettings): unknown[] {
+  return [
+    settings.enabled,
+    settings.order,
+    JSON.stringify(settings.config),
+    settings.secrets,
+    settings.name,
+    settings.description,
+    settings.matchAction,
+    settings.deleted,
+  ];
+}
+
+/** The id of the next config: its secrets are sealed to it before it is stored. */
+export async function nextTransformationConfigId(tx: Sql): Promise<number> {
+  const [row] = await tx.query<{ id: number }>(
+    `select nextval(pg_get_serial_sequence('pipeline_transformation_configs', 'id')) as id`,
+  );
+  if (!row) throw new Error('a sequence gave no value');
+  return row.id;
+}
+
+export async function insertTransformationConfig(
+  tx: Sql,
+  key: { readonly id: number; readonly teamId: number; readonly plugin: number },
+  settings: TransformationSettings,
+): Promise<TransformationConfig> {
+  const [row] = await tx.query<TransformationConfig>(
+    `insert into pipeline_transformation_configs as c
+       (id, team_id, plugin, enabled, "order", config, config_secrets, name, description, match_action, deleted)
+     overriding system value values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) returning ${columns}`,
+    [key.id, key.teamId, key.plugin, ...valuesOf(settings)],
+  );
+  if (!row) throw new Error('an insert returned no row');
+  return row;
+}
+
+/** Writes all settings of a config that the transaction has locked. */
+export async function updateTransformationConfig(
+  tx: Sql,
+  id: number,
+  settings: TransformationSettings,
+): Promise<TransformationConfig> {
+  const [row] = await tx.query<TransformationConfig>(
+    `update pipeline_transformation_configs c
+        set enabled = $2, "order" = $3, config = $4, config_secrets = $5, name = $6, description = $7,
+            match_action = $8, deleted = $9, updated_at = clock_timestamp()
+      where c.id = $1 returning ${columns}`,
+    [id, ...valuesOf(settings)],
+  );
+  if (!row) throw new Error('an update returned no row');
+  return row;
+}
+
+/** Those marked deleted are found too. */
+export async function findTransformationConfig(
+  sql: Sql,
+  teamId: number,
+  id: number,
+  lock: 'for update' | '' = '',
+): Promise<TransformationConfig | null> {
+  const [row] = await sql.query<TransformationConfig>(
+    `select ${columns} from pipeline_transformation_configs c where c.id = $1 and c.team_id = $2 ${lock}`,
+    [id, teamId],
+  );
+  return row ?? null;
+}
+
+/** The whole chain in the order of its steps, locked. */
+export async function lockChain(tx: Sql, teamId: number): Promise<TransformationConfig[]> {
+  return tx.query<TransformationConfig>(
+    `select ${columns} from pipeline_transformation_configs c
+      where c.team_id = $1 and not c.deleted order by c."order", c.id for update of c`,
+    [teamId],
+  );
+}
+
+/** The chain, disabled steps included, in its order. */
+export async function listTransformationConfigs(
+  sql: Sql,
+  teamId: number,
+  page: PageRequest,
+): Promise<OffsetPage<TransformationConfig>> {
+  const [[total], results] = await Promise.all([
+    sql.query<{ count: number }>(
+      'select count(*) from pipeline_transformation_configs where team_id = $1 and not deleted',
+      [teamId],
+    ),
+    sql.query<TransformationConfig>(
+      `select ${columns} from pipeline_transformation_configs c
+        where c.team_id = $1 and not c.deleted order by c."order", c.id limit $2 offset $3`,
+      [teamId, page.limit, page.offset],
+    ),
+  ]);
+  return { count: total?.count ?? 0, results };
+}
+
+/** Moves steps. @returns the whole chain in its new order */
+export async function moveSteps(
+  tx: Sql,
+  teamId: number,
+  orders: ReadonlyMap<number, number>,
+): Promise<TransformationConfig[]> {
+  await tx.query(
+    `update pipeline_transformation_configs c set "order" = moved.place, updated_at = clock_timestamp()
+       from unnest($2::int[], $3::int[]) as moved (id, place)
+      where c.id = moved.id and c.team_id = $1`,
+    [teamId, [...orders.keys()], [...orders.values()]],
+  );
+  return lockChain(tx, teamId);
+}
+
+/** Removes a config for good. @returns false where there is none */
+export async function deleteTransformationConfig(
+  tx: Sql,
+  teamId: number,
+  id: number,
+): Promise<boolean> {
+  const rows = await tx.query(
+    'delete from pipeline_transformation_configs where id = $1 and team_id = $2 returning id',
+    [id, teamId],
+  );
+  return rows.length === 1;
+}
+
+/** Records a job; whoever runs chains takes it up. */
+export async function insertTransformationJob(
+  tx: Sql,
+  job: { readonly configId: number; readonly type: string; readonly payload: unknown },
+): Promise<void> {
+  await tx.query('insert into transformation_jobs (config_id, type, payload) values ($1, $2, $3)', [
+    job.configId,
+    job.type,
+    JSON.stringify(job.payload),
+  ]);
+}

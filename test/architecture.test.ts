@@ -1,0 +1,164 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { places, rooms } from './support/architecture/rooms.ts';
+import {
+  findCycles,
+  findForbiddenArrows,
+  findForbiddenFolders,
+  findLongFiles,
+  findMisplaced,
+  findSiblingImports,
+  findUndeclared,
+} from './support/architecture/rules.ts';
+import { parseSourceFile } from './support/architecture/source-file.ts';
+
+const root = path.resolve(import.meta.dirname, '..');
+
+function readTree(folder: string): { path: string; text: string }[] {
+  const base = path.join(root, folder);
+  return readdirSync(base, { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.tsx?$/.test(name) && !name.split(path.sep).includes('node_modules'))
+    .map((name) => ({
+      path: name.split(path.sep).join('/'),
+      text: readFileSync(path.join(base, name), 'utf8'),
+    }));
+}
+
+const files = readTree('src').map(({ path: name, text }) => parseSourceFile(name, text));
+
+/** The page is bundled; what it is built from is no dependency of the service. */
+const isServer = (file: { path: string }) => !file.path.startsWith('console/');
+
+describe('the rooms under src', () => {
+  test('import only what the table of the architecture allows', () => {
+    expect(files.length).toBeGreaterThan(100);
+    expect(findForbiddenArrows(files)).toEqual([]);
+  });
+
+  test('are those of the map', () => {
+    const map = readFileSync(path.join(root, 'src/README.md'), 'utf8');
+    const rows = map.split('\n').filter((line) => /^\| `/.test(line));
+    const named = rows.flatMap((line) => line.split('|')[1]?.match(/[a-z-]+/g) ?? []);
+    // Rooms that the table already has a place for may still be empty.
+    const built = new Set(files.map((file) => file.path.split('/')[0] ?? ''));
+    expect(named).toEqual(expect.arrayContaining([...built]));
+    expect(Object.keys(rooms)).toEqual(expect.arrayContaining(named));
+  });
+
+  test('run with the packages that a production install has', () => {
+    const manifest = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
+      dependencies: Record<string, string>;
+    };
+    const dependencies = Object.keys(manifest.dependencies);
+    expect(findUndeclared(files.filter(isServer), dependencies)).toEqual([]);
+  });
+
+  test('keep plug-ins apart from their siblings', () => {
+    expect(findSiblingImports(files)).toEqual([]);
+  });
+
+  test('have no files that import each other in a circle', () => {
+    expect(findCycles(files)).toEqual([]);
+  });
+
+  test.each(Object.keys(places) as (keyof typeof places)[])('keep %s in its place', (what) => {
+    expect(findMisplaced(files, what)).toEqual([]);
+  });
+
+  test('have no folder whose name says nothing, and no file that is too long', () => {
+    const tests = readTree('test').map(({ path: name }) => `test/${name}`);
+    const paths = [...files.map(({ path: name }) => `src/${name}`), ...tests];
+    expect(findForbiddenFolders(paths)).toEqual([]);
+    expect(findLongFiles(files)).toEqual([]);
+  });
+});
+
+describe('the rules see', () => {
+  const parse = (name: string, text: string) => [parseSourceFile(name, text)];
+
+  test.each([
+    ['a static import', "import { x } from '../api/x.ts';"],
+    ['an import of a type', "import type { X } from '../api/x.ts';"],
+    ['an import over several lines', "import {\n  x,\n  y,\n} from '../api/x.ts';"],
+    ['a re-export', "export * from '../api/x.ts';"],
+    ['a dynamic import', "const x = await import('../api/x.ts');"],
+    ['an import inside a type', "let x: import('../api/x.ts').X;"],
+    ['an import for its side effects', "import '../api/x.ts';"],
+    ['an import that is computed', 'const x = await import(process.argv[1]);'],
+    ['a package of another room', "import pg from 'pg';"],
+    ['Node in a room without I/O', "import { readFile } from 'node:fs/promises';"],
+  ])('%s', (_, text) => {
+    expect(findForbiddenArrows(parse('scheduling/plan.ts', text))).toHaveLength(1);
+  });
+
+  test('a room that nobody has entered in the table', () => {
+    expect(rooms.attic).toBeUndefined();
+    expect(findForbiddenArrows(parse('attic/x.ts', 'export const x = 1;'))).toHaveLength(1);
+  });
+
+  test('values where only types may go, and writes where only reads may', () => {
+    const arrows = (name: string, text: string) => findForbiddenArrows(parse(name, text)).length;
+    const destination = "from '../destinations/destination.ts';";
+    expect(arrows('worker/a.ts', `import { type Destination } ${destination}`)).toBe(0);
+    expect(arrows('worker/a.ts', `import { type A, b } ${destination}`)).toBe(1);
+    expect(arrows('api/a.ts', "import { findRun } from '../store/runs.ts';")).toBe(0);
+    expect(arrows('api/a.ts', "import { findRun, type Run } from '../store/runs.ts';")).toBe(0);
+    expect(arrows('api/a.ts', "import { insertRun } from '../store/runs.ts';")).toBe(1);
+    expect(arrows('api/a.ts', "import * as runs from '../store/runs.ts';")).toBe(1);
+  });
+
+  test('a plug-in that reaches for its sibling or its registry, but not for the groundwork', () => {
+    const siblings = (text: string) =>
+      findSiblingImports(parse('encoders/csv/encode.ts', text)).length;
+    expect(siblings("import { x } from '../jsonlines/encode.ts';")).toBe(1);
+    expect(siblings("import { x } from '../index.ts';")).toBe(1);
+    expect(siblings("import { x } from '../text/byte-writer.ts';")).toBe(0);
+    expect(siblings("import { x } from '../encoder.ts';")).toBe(0);
+    const groundwork = parse('encoders/text/x.ts', "import { x } from '../csv/encode.ts';");
+    expect(findSiblingImports(groundwork)).toHaveLength(1);
+  });
+
+  test.each([
+    ['environment', 'const x = process.env.HOME;'],
+    ['environment', 'const { env } = process;'],
+    ['environment', "import { env } from 'node:process';"],
+    ['environment', "const x = globalThis.process['env'];"],
+    ['clock', 'const x = Date.now();'],
+    ['clock', 'const x = new Date();'],
+    ['clock', 'const x = DateTime.now();'],
+    ['clock', 'const x = DateTime.utc();'],
+    ['date', 'const x = new Date(5);'],
+    ['bullmq', "import { Queue } from 'bullmq';"],
+    ['pg', "import pg from 'pg';"],
+    ['any', 'export const x = (y: any[]) => y;'],
+    ['default-export', 'export default 5;'],
+    ['default-export', 'const x = 5; export { x as default };'],
+  ] as const)('%s out of its place: %s', (what, text) => {
+    expect(findMisplaced(parse('use-cases/x.ts', text), what)).toHaveLength(1);
+    expect(findMisplaced(parse('use-cases/x.ts', `// ${text}`), what)).toEqual([]);
+  });
+
+  test('a circle of three files, once', () => {
+    const circle = [
+      ...parse('domain/a.ts', "import './b.ts';"),
+      ...parse('domain/b.ts', "import type { C } from './c.ts';"),
+      ...parse('domain/c.ts', "export * from './a.ts';"),
+    ];
+    expect(findCycles(circle)).toEqual(['domain/a.ts → domain/b.ts → domain/c.ts → domain/a.ts']);
+  });
+
+  test('a package that only development installs, but not its types', () => {
+    const undeclared = (text: string) => findUndeclared(parse('api/x.ts', text), ['pg', '@a/b']);
+    expect(undeclared("import { test } from 'vitest';")).toHaveLength(1);
+    expect(undeclared("const { x } = await import('vitest/node');")).toHaveLength(1);
+    expect(undeclared("import type { Test } from 'vitest';")).toEqual([]);
+    expect(undeclared("import '@a/b/c'; import pg from 'pg'; import 'node:fs';")).toEqual([]);
+  });
+
+  test('a folder called helpers and a file of 401 lines', () => {
+    expect(findForbiddenFolders(['api/helpers/x.ts', 'api/x-helpers.ts'])).toHaveLength(1);
+    expect(findLongFiles([{ path: 'a.ts', lines: 401 }])).toHaveLength(1);
+    expect(findLongFiles([{ path: 'a.ts', lines: 400 }])).toEqual([]);
+  });
+});

@@ -1,0 +1,197 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { mintApiKey } from '../../../src/security/api-keys.ts';
+import { type Scope, scopes } from '../../../src/security/scopes.ts';
+import type { ApiClient } from '../../support/api-client.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+import { type ApiDocument, fillPath, type Operation, readDocument } from '../../support/openapi.ts';
+import { createKey, createTenant, type Tenant } from '../../support/tenants.ts';
+
+/** Open to all: probes tell nothing of a tenant. */
+const open = ['GET /livez', 'GET /readyz'];
+
+let api: ApiUnderTest;
+let document: ApiDocument;
+let foreign: Tenant;
+let guarded: readonly Operation[];
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  document = await readDocument(api.client);
+  foreign = await createTenant(api.db);
+  guarded = document.operations.filter(({ method, path }) => !open.includes(`${method} ${path}`));
+});
+afterAll(() => api.stop());
+
+/** The path, with ids that name nothing. */
+function pathOf(operation: Operation, tenant: Tenant = api.tenant): string {
+  return fillPath(operation.path, {
+    organization_id: tenant.organizationId,
+    project_id: tenant.projectIds[0],
+    id: operation.path.includes('batch_exports') ? crypto.randomUUID() : 2_000_000_000,
+    batch_export_id: crypto.randomUUID(),
+    run_id: crypto.randomUUID(),
+  });
+}
+
+/** A body that would be refused, were it looked at before the key. */
+const call = (client: ApiClient, operation: Operation, tenant?: Tenant) =>
+  client.send(operation.method, pathOf(operation, tenant), operation.body ? { raw: '{' } : {});
+
+async function expectAll(
+  status: number,
+  code: string,
+  clientOf: (operation: Operation) => Promise<ApiClient> | ApiClient,
+  tenant?: Tenant,
+  operations = guarded,
+): Promise<void> {
+  expect(operations.length).toBeGreaterThan(0);
+  for (const operation of operations) {
+    const answer = await call(await clientOf(operation), operation, tenant);
+    const row = `${operation.method} ${operation.path}`;
+    expect([row, answer.status, answer.body.code]).toEqual([row, status, code]);
+    expect(answer.body.type).toBe('authentication_error');
+    if (status === 401) expect(answer.headers.get('www-authenticate')).toBe('Bearer');
+  }
+}
+
+const withKey = async (changes: Parameters<typeof createKey>[1]) =>
+  api.client.withKey((await createKey(api.db, changes)).key);
+
+test('every operation but the probes needs a key of a scope', () => {
+  expect(guarded.filter(({ scope }) => !scopes.includes(scope as Scope))).toEqual([]);
+  expect(guarded.length).toBeGreaterThan(40);
+});
+
+test('no key: 401', () => expectAll(401, 'not_authenticated', () => api.client.withKey(null)));
+
+test.each(['nonsense', 'slc_tooshort', `${mintApiKey().slice(0, -1)}!`])(
+  'a malformed key: 401 (%s)',
+  (key) => expectAll(401, 'authentication_failed', () => api.client.withKey(key)),
+);
+
+test('an unknown key: 401', () =>
+  expectAll(401, 'authentication_failed', () => api.client.withKey(mintApiKey())));
+
+test('a revoked key: 401', async () => {
+  const { key, apiKey } = await createKey(api.db, { organizationId: api.tenant.organizationId });
+  await api.db.query('update api_keys set revoked_at = now() where id = $1', [apiKey.id]);
+  await expectAll(401, 'authentication_failed', () => api.client.withKey(key));
+});
+
+test('an expired key: 401', async () => {
+  const client = await withKey({
+    organizationId: api.tenant.organizationId,
+    expiresAt: '2024-03-01T00:00:00.000000Z',
+  });
+  await expectAll(401, 'authentication_failed', () => client);
+});
+
+test('a key without the scope: 403', async () => {
+  const { organizationId } = api.tenant;
+  const clients = new Map<string, ApiClient>();
+  for (const scope of scopes) {
+    // Everything that does not imply the scope.
+    const [resource, verb] = scope.split(':');
+    const others = scopes.filter((other) => {
+      const [otherResource] = other.split(':');
+      return otherResource !== resource || (verb === 'write' && other.endsWith(':read'));
+    });
+    clients.set(scope, await withKey({ organizationId, scopes: others }));
+  }
+  await expectAll(403, 'permission_denied', ({ scope }) => {
+    const client = clients.get(scope ?? '');
+    if (!client) throw new Error(`no key without ${scope}`);
+    return client;
+  });
+});
+
+test('the key of another organization: 403, whether the path exists or not', () =>
+  expectAll(403, 'permission_denied', () => api.client.withKey(foreign.key)));
+
+test("another organization's path: 403", () =>
+  expectAll(403, 'permission_denied', () => api.client, foreign));
+
+test.each([
+  {
+    organizationId: '00000000-0000-4000-8000-000000000000',
+    projectIds: [2_000_000_000, 1] as const,
+  },
+  { organizationId: 'nonsense', projectIds: [-1, 1] as const },
+])('an organization or project that does not exist: 403 (%j)', (path) =>
+  expectAll(403, 'permission_denied', () => api.client, { ...api.tenant, ...path }),
+);
+
+test('a key narrowed to another project: 403 there and on organization paths', async () => {
+  const { organizationId, projectIds } = api.tenant;
+  const client = await withKey({ organizationId, projectIds: [projectIds[1]] });
+  await expectAll(403, 'permission_denied', () => client);
+});
+
+test('a key narrowed to the project is as good as any there', async () => {
+  const { organizationId, projectIds } = api.tenant;
+  const client = await withKey({ organizationId, projectIds: [projectIds[0]] });
+  for (const operation of guarded.filter(({ path }) => path.includes('{project_id}'))) {
+    const { status } = await call(client, operation);
+    expect([401, 403], operation.id).not.toContain(status);
+  }
+});
+
+test('an object that is not there, or was deleted: 404, before the body is looked at', async () => {
+  const exports = `${api.project}/batch_exports`;
+  const { body } = await api.client.post(exports, exportBody());
+  await api.client.delete(`${exports}/${body.id}`);
+  const named = guarded.filter(({ path }) => /\{(id|batch_export_id)\}/.test(path));
+  expect(named.length).toBeGreaterThan(30);
+  for (const operation of named) {
+    const row = `${operation.method} ${operation.path}`;
+    expect([row, (await call(api.client, operation)).status]).toEqual([row, 404]);
+    if (!operation.path.includes('batch_exports')) continue;
+    const path = fillPath(operation.path, {
+      organization_id: api.tenant.organizationId,
+      project_id: api.tenant.projectIds[0],
+      id: body.id,
+      batch_export_id: body.id,
+      run_id: body.id,
+    });
+    const deleted = await api.client.send(operation.method, path);
+    expect([row, deleted.status, deleted.body.code]).toEqual([row, 404, 'not_found']);
+  }
+});
+
+test('@current is the organization, and the project where the key has one', async () => {
+  const { organizationId, projectIds } = api.tenant;
+  const narrowed = await withKey({ organizationId, projectIds: [projectIds[1]] });
+  const made = await narrowed.post('/api/projects/@current/batch_exports', exportBody());
+  expect(made.body.team_id).toBe(projectIds[1]);
+  expect((await narrowed.get('/api/organizations/@current/batch_exports')).status).toBe(403);
+  expect((await api.client.get('/api/organizations/@current/batch_exports')).status).toBe(200);
+  // The organization has two projects: none is the current one.
+  expect((await api.client.get('/api/projects/@current/batch_exports')).status).toBe(403);
+});
+
+test('last_used_at is recorded, at most once a minute', async () => {
+  const { key, apiKey } = await createKey(api.db, { organizationId: api.tenant.organizationId });
+  const client = api.client.withKey(key);
+  const lastUsed = async () => {
+    const [row] = await api.db.query<{ at: string | null }>(
+      'select last_used_at as at from api_keys where id = $1',
+      [apiKey.id],
+    );
+    return row?.at ?? null;
+  };
+  expect(await lastUsed()).toBeNull();
+  await client.get(`${api.project}/batch_exports`);
+  const first = await lastUsed();
+  expect(first).not.toBeNull();
+  await client.get(`${api.project}/batch_exports`);
+  expect(await lastUsed()).toBe(first);
+});
+
+test('keys are not where they can be read', async () => {
+  const [row] = await api.db.query<{ found: boolean }>(
+    `select exists (select from api_keys k where k::text like '%' || $1 || '%') as found`,
+    [api.tenant.key],
+  );
+  expect(row?.found).toBe(false);
+});

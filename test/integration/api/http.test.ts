@@ -1,0 +1,159 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ApiClient } from '../../support/api-client.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+
+let api: ApiUnderTest;
+let client: ApiClient;
+let exports: string;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  client = api.client;
+  exports = `${api.project}/batch_exports`;
+});
+afterAll(() => api.stop());
+
+test('a trailing slash is optional, without a redirect', async () => {
+  const { body } = await client.post(`${exports}/`, exportBody());
+  const paths = [
+    '',
+    `/${body.id}`,
+    `/${body.id}/runs`,
+    `/${body.id}/logs`,
+    `/${body.id}/backfills`,
+  ];
+  for (const path of paths) {
+    const [bare, slashed] = [
+      await client.get(exports + path),
+      await client.get(`${exports}${path}/`),
+    ];
+    expect([path, bare.status, slashed.status]).toEqual([path, 200, 200]);
+    expect(slashed.body.results).toEqual(bare.body.results);
+  }
+});
+
+test('HEAD answers as GET, without the body', async () => {
+  const { status, text, headers } = await client.send('HEAD', exports);
+  expect(status).toBe(200);
+  expect(text).toBe('');
+  expect(headers.get('content-type')).toContain('application/json');
+});
+
+test('OPTIONS says what a path allows', async () => {
+  const answer = await client.send('OPTIONS', `${exports}/`);
+  expect(answer.status).toBe(204);
+  expect(answer.headers.get('allow')).toBe('GET, HEAD, POST, OPTIONS');
+});
+
+test.each([
+  ['PUT', '', 'GET, HEAD, POST, OPTIONS'],
+  ['DELETE', '', 'GET, HEAD, POST, OPTIONS'],
+  ['POST', '/00000000-0000-4000-8000-000000000000', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
+  ['GET', '/00000000-0000-4000-8000-000000000000/pause', 'POST, OPTIONS'],
+])('%s %s is 405, with Allow', async (method, path, allow) => {
+  const { status, body, headers } = await client.send(method, exports + path);
+  expect(status).toBe(405);
+  expect(headers.get('allow')).toBe(allow);
+  expect(body).toMatchObject({ type: 'invalid_request', code: 'method_not_allowed', attr: null });
+});
+
+test.each(['/', '/api', '/api/nothing', '/api/projects', '/%2e%2e/etc', '/api//projects'])(
+  'an unknown path is 404: %s',
+  async (path) => {
+    const { status, body } = await client.get(path);
+    expect(status).toBe(404);
+    expect(body).toMatchObject({ type: 'invalid_request', code: 'not_found' });
+  },
+);
+
+describe('bodies', () => {
+  const send = (raw: string | Uint8Array, contentType = 'application/json') =>
+    client.send('POST', exports, { raw, headers: { 'content-type': contentType } });
+
+  test.each([
+    ['cut short', '{"name":'],
+    ['no JSON', 'name=x'],
+    ['two values', '{} {}'],
+    ['invalid UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
+    ['__proto__', '{"__proto__": {"admin": true}}'],
+    ['__proto__ inside', '{"destination": {"config": {"__proto__": 1}}}'],
+    ['nested deeply', '['.repeat(10_000) + ']'.repeat(10_000)],
+  ])('malformed JSON is 400: %s', async (_what, raw) => {
+    const { status, body } = await send(raw);
+    expect(status).toBe(400);
+    expect(body).toMatchObject({ type: 'invalid_request', code: 'parse_error', attr: null });
+  });
+
+  test.each(['[]', '"x"', '1', 'null', 'true'])(
+    'JSON that is no object is 400: %s',
+    async (raw) => {
+      const { status, body } = await send(raw);
+      expect(status).toBe(400);
+      expect(body).toMatchObject({ code: 'incorrect_type', attr: null });
+    },
+  );
+
+  test.each([
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'application/xml',
+    'nonsense',
+    'application/jsonp',
+  ])('a body that is %s is 415', async (contentType) => {
+    const { status, body } = await send('{}', contentType);
+    expect(status).toBe(415);
+    expect(body).toMatchObject({ type: 'invalid_request', code: 'unsupported_media_type' });
+  });
+
+  test('a charset is no matter', async () => {
+    const { status } = await send(JSON.stringify(exportBody()), 'application/json; charset=utf-8');
+    expect(status).toBe(201);
+  });
+
+  test('a body over 1 MiB is 413', async () => {
+    const { status, body } = await send(JSON.stringify({ name: 'x'.repeat(1_048_577) }));
+    expect(status).toBe(413);
+    expect(body).toMatchObject({ type: 'invalid_request', code: 'payload_too_large' });
+  });
+
+  test('of duplicate keys the last counts', async () => {
+    const text = JSON.stringify(exportBody()).replace('{', '{"name":"first",');
+    expect((await send(text)).body.name).toBe('Events to S3');
+  });
+
+  test('no body at all is an empty one, with or without a Content-Type', async () => {
+    const { body } = await client.post(exports, exportBody());
+    expect((await client.send('POST', `${exports}/${body.id}/pause`)).status).toBe(200);
+    const form = { 'content-type': 'application/x-www-form-urlencoded' };
+    const empty = await client.send('POST', `${exports}/${body.id}/pause`, {
+      raw: '',
+      headers: form,
+    });
+    expect(empty.status).toBe(200);
+    const json = { 'content-type': 'application/json' };
+    const removed = await client.send('DELETE', `${exports}/${body.id}`, { headers: json });
+    expect(removed.status).toBe(204);
+  });
+});
+
+test('an error says its id, which the response header has too', async () => {
+  const { body, headers } = await client.get('/nothing');
+  expect(body.request_id).toBe(headers.get('x-request-id'));
+  expect(Object.keys(body)).toEqual(['type', 'code', 'detail', 'attr', 'errors', 'request_id']);
+});
+
+test('answers are kept by no cache and sniffed by no browser', async () => {
+  const { headers } = await client.get(exports);
+  expect(headers.get('cache-control')).toBe('no-store');
+  expect(headers.get('x-content-type-options')).toBe('nosniff');
+  expect(headers.get('content-security-policy')).toContain("default-src 'none'");
+});
+
+test('X-Forwarded-* is not believed without TRUST_PROXY', async () => {
+  await client.post(exports, exportBody());
+  await client.post(exports, exportBody());
+  const headers = { 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'https' };
+  const { body } = await client.get(`${exports}?limit=1`, { headers });
+  expect(body.next).toContain(api.baseUrl);
+});

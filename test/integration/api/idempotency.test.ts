@@ -1,0 +1,79 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+import { createKey } from '../../support/tenants.ts';
+
+let api: ApiUnderTest;
+let exports: string;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  exports = `${api.project}/batch_exports`;
+});
+afterAll(() => api.stop());
+
+const create = (key: string, body: object = exportBody(), client = api.client) =>
+  client.post(exports, body, { headers: { 'idempotency-key': key } });
+
+const count = async () => (await api.client.get(exports)).body.count;
+
+test('the same request takes effect once, and is answered alike', async () => {
+  const before = await count();
+  const first = await create('replayed');
+  const second = await create('replayed');
+  expect([first.status, second.status]).toEqual([201, 201]);
+  expect(second.body).toEqual(first.body);
+  expect(first.headers.get('idempotency-replayed')).toBeNull();
+  expect(second.headers.get('idempotency-replayed')).toBe('true');
+  expect(await count()).toBe(before + 1);
+});
+
+test('ten at once take effect once; those in flight are told so', async () => {
+  const before = await count();
+  const answers = await Promise.all(Array.from({ length: 10 }, () => create('at-once')));
+  for (const { status, body } of answers) {
+    expect([201, 409]).toContain(status);
+    if (status === 409) expect(body).toMatchObject({ code: 'conflict', type: 'invalid_request' });
+  }
+  expect(await count()).toBe(before + 1);
+});
+
+test('another body under the same key is 422', async () => {
+  await create('other-body');
+  const { status, body } = await create('other-body', exportBody({ name: 'another' }));
+  expect(status).toBe(422);
+  expect(body).toMatchObject({ type: 'invalid_request', attr: 'Idempotency-Key' });
+});
+
+test('a refused request leaves its key free', async () => {
+  expect((await create('corrected', {})).status).toBe(400);
+  expect((await create('corrected')).status).toBe(201);
+});
+
+test('keys of different API keys never meet', async () => {
+  const first = await create('mine');
+  const { key } = await createKey(api.db, { organizationId: api.tenant.organizationId });
+  const second = await create('mine', exportBody({ name: 'theirs' }), api.client.withKey(key));
+  expect(second.status).toBe(201);
+  expect(second.body.id).not.toBe(first.body.id);
+});
+
+test('after 24 hours a key may be used anew', async () => {
+  const first = await create('old');
+  await api.db.query(
+    `update idempotency_keys set created_at = now() - interval '25 hours' where idempotency_key = 'old'`,
+  );
+  const second = await create('old', exportBody({ name: 'anew' }));
+  expect(second.status).toBe(201);
+  expect(second.body.id).not.toBe(first.body.id);
+});
+
+test.each(['x'.repeat(256), 'has space', ' '])(
+  'a key that is not visible ASCII is 400',
+  async (key) => {
+    const { status, body } = await create(key);
+    // A header of blanks is no header.
+    if (key.trim() === '') expect([201, 400]).toContain(status);
+    else expect([status, body.attr]).toEqual([400, 'Idempotency-Key']);
+  },
+);

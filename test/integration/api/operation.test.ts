@@ -1,0 +1,146 @@
+import type { FastifyPluginCallback } from 'fastify';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { buildApi } from '../../../src/api/build-api.ts';
+import { openDatabase } from '../../../src/store/database.ts';
+import { createApiClient } from '../../support/api-client.ts';
+import {
+  type ApiUnderTest,
+  startApiUnderTest,
+  testApiOptions,
+} from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+import { startTcpProxy } from '../../support/tcp-proxy.ts';
+import { createKey } from '../../support/tenants.ts';
+import { until } from '../../support/until.ts';
+
+let queueFault: string | null = null;
+let api: ApiUnderTest;
+
+const board: FastifyPluginCallback = (scope, _options, done) => {
+  scope.get('/', async () => 'the board');
+  scope.post('/retry', async () => ({ retried: true }));
+  done();
+};
+
+beforeAll(async () => {
+  api = await startApiUnderTest({ queueFault: async () => queueFault, queueBoard: board });
+});
+afterAll(() => api.stop());
+
+describe('probes', () => {
+  test('the process is live and ready, without a key', async () => {
+    const nobody = api.client.withKey(null);
+    expect((await nobody.get('/livez')).body).toEqual({ status: 'ok' });
+    const ready = await nobody.get('/readyz');
+    expect(ready.status).toBe(200);
+    expect(ready.body).toEqual({ status: 'ok', checks: { postgres: 'ok', queue: 'ok' } });
+  });
+
+  test('with the queue away it is ready, but degraded, and writes are taken', async () => {
+    queueFault = 'the queue is away';
+    const ready = await api.client.get('/readyz');
+    expect(ready.status).toBe(200);
+    expect(ready.body).toMatchObject({
+      status: 'degraded',
+      checks: { queue: 'the queue is away' },
+    });
+    expect((await api.client.post(`${api.project}/batch_exports`, exportBody())).status).toBe(201);
+    queueFault = null;
+  });
+
+  test('metrics tell requests by route, never by path', async () => {
+    await api.client.get(`${api.project}/batch_exports`);
+    const { status, text } = await api.client.withKey(null).get('/metrics');
+    expect(status).toBe(200);
+    expect(text).toContain('route="/api/projects/:project_id/batch_exports"');
+    expect(text).not.toContain(api.project);
+  });
+});
+
+test('with Postgres away requests are 503, readiness says what is wrong, and all heals', async () => {
+  const address = new URL(api.databaseUrl);
+  const proxy = await startTcpProxy({
+    target: { host: address.hostname, port: Number(address.port) },
+  });
+  const through = new URL(address);
+  through.hostname = '127.0.0.1';
+  through.port = String(proxy.port);
+  const db = openDatabase({
+    connectionString: through.href,
+    applicationName: 'cut',
+    maxConnections: 4,
+    onError: () => {},
+  });
+  const cut = await buildApi(testApiOptions(db));
+  try {
+    const client = createApiClient(
+      await cut.listen({ port: 0, host: '127.0.0.1' }),
+      api.tenant.key,
+    );
+    const path = `${api.project}/batch_exports`;
+    expect((await client.get(path)).status).toBe(200);
+    await proxy.refuse();
+    proxy.cut();
+    const { status, body, headers } = await client.get(path);
+    expect(status).toBe(503);
+    expect(body).toMatchObject({ type: 'server_error', code: 'error', attr: null });
+    expect(headers.get('retry-after')).toBe('5');
+    const ready = await client.get('/readyz');
+    expect([ready.status, ready.body.status]).toEqual([503, 'unavailable']);
+    expect((await client.get('/livez')).status).toBe(200);
+    await proxy.accept();
+    await until(async () => (await client.get(path)).status === 200);
+  } finally {
+    await cut.close();
+    await db.close();
+    await proxy.close();
+  }
+});
+
+describe('the queue board', () => {
+  const basic = (key: string) => ({
+    headers: { authorization: `Basic ${Buffer.from(`admin:${key}`).toString('base64')}` },
+  });
+
+  test('is closed without a key, and asks browsers for one', async () => {
+    const { status, headers } = await api.client.withKey(null).get('/admin/queues');
+    expect(status).toBe(401);
+    expect(headers.get('www-authenticate')).toContain('Basic');
+  });
+
+  test('is closed to a key that is not an admin key', async () => {
+    expect((await api.client.get('/admin/queues')).status).toBe(403);
+  });
+
+  test('opens to an admin key, as Bearer or as the password of Basic', async () => {
+    const { key } = await createKey(api.db, {
+      organizationId: api.tenant.organizationId,
+      isAdmin: true,
+    });
+    expect((await api.client.withKey(key).get('/admin/queues')).text).toBe('the board');
+    const nobody = api.client.withKey(null);
+    expect((await nobody.get('/admin/queues', basic(key))).text).toBe('the board');
+    const forged = await nobody.send('POST', '/admin/queues/retry', {
+      headers: { ...basic(key).headers, 'sec-fetch-site': 'cross-site' },
+    });
+    expect(forged.status).toBe(403);
+  });
+});
+
+test('a fault of ours shows its request id, and nothing of the inside', async () => {
+  const broken = await startApiUnderTest({
+    checkQuery: () => {
+      throw new Error('the secret inside');
+    },
+  });
+  try {
+    const body = exportBody({ dsl_query: 'select 1' });
+    const answer = await broken.client.post(`${broken.project}/batch_exports`, body);
+    expect(answer.status).toBe(500);
+    expect(answer.body).toMatchObject({ type: 'server_error', code: 'error', attr: null });
+    expect(answer.body.request_id).toMatch(/^[0-9a-f-]{36}$/);
+    expect(answer.text).not.toContain('inside');
+  } finally {
+    await broken.stop();
+  }
+});

@@ -1,0 +1,285 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { appendLogEntries, type LogLevel } from '../../../src/store/log-entries.ts';
+import type { ApiClient, WireBody } from '../../support/api-client.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+
+let api: ApiUnderTest;
+let client: ApiClient;
+let exports: string;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  client = api.client;
+  exports = `${api.project}/batch_exports`;
+});
+afterAll(() => api.stop());
+
+async function createExport(): Promise<string> {
+  return (await client.post(exports, exportBody())).body.id;
+}
+
+/** Runs of the hours from 2024-03-01 on, oldest first; created an hour apart, a day ago. */
+async function insertRuns(
+  exportId: string,
+  count: number,
+  status = 'Completed',
+): Promise<string[]> {
+  const rows = await api.db.query<{ id: string }>(
+    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, created_at, finished_at,
+                       records_completed, records_total_count)
+     select $1, $2, $4, t, t + interval '1 hour', now() - interval '1 day' + n * interval '1 minute',
+            case when $4 in ('Starting', 'Running') then null else now() end, 5, 5
+       from generate_series(1, $3) n, lateral (select timestamptz '2024-03-01Z' + n * interval '1 hour' as t) at
+     returning id`,
+    [exportId, api.tenant.projectIds[0], count, status],
+  );
+  return rows.map(({ id }) => id);
+}
+
+async function readAll(path: string, direction: 'next' | 'previous' = 'next'): Promise<WireBody[]> {
+  const all: WireBody[] = [];
+  for (let url: string | null = path; url !== null; ) {
+    const { body }: { body: WireBody } = await client.get(url);
+    all.push(...body.results);
+    url = body[direction];
+  }
+  return all;
+}
+
+describe('runs', () => {
+  test('a run has the shape of the contract', async () => {
+    const exportId = await createExport();
+    const [id] = await insertRuns(exportId, 1);
+    const { status, body } = await client.get(`${exports}/${exportId}/runs/${id}/`);
+    expect(status).toBe(200);
+    expect(body).toMatchObject({
+      id,
+      status: 'Completed',
+      records_completed: 5,
+      latest_error: null,
+      data_interval_start: '2024-03-01T01:00:00.000000Z',
+      data_interval_end: '2024-03-01T02:00:00.000000Z',
+      cursor: null,
+      records_total_count: 5,
+      batch_export: exportId,
+      attempt: 0,
+      bytes_exported: 0,
+      files: 0,
+      records_dropped: 0,
+      records_rejected: 0,
+      backfill_id: null,
+    });
+    const listed = await client.get(`${exports}/${exportId}/runs`);
+    expect(Object.keys(listed.body)).toEqual(['next', 'previous', 'results']);
+    expect(listed.body.results).toEqual([body]);
+  });
+
+  test('an export shows its 10 latest runs, newest first', async () => {
+    const exportId = await createExport();
+    const ids = await insertRuns(exportId, 12);
+    const { body } = await client.get(`${exports}/${exportId}`);
+    expect(body.latest_runs.map(({ id }) => id)).toEqual(ids.toReversed().slice(0, 10));
+  });
+
+  test('pages forth and back give every run once, while others are added', async () => {
+    const exportId = await createExport();
+    const ids = await insertRuns(exportId, 25);
+    const path = `${exports}/${exportId}/runs?limit=7`;
+    const first = await client.get(path);
+    expect(first.body.previous).toBeNull();
+    await api.db.query(
+      `insert into runs (export_id, team_id, data_interval_start, data_interval_end) values ($1, 1, now(), now() + interval '1 s')`,
+      [exportId],
+    );
+    const rest = await readAll(String(first.body.next));
+    const forth = [...first.body.results, ...rest].map(({ id }) => id);
+    expect(forth).toEqual(ids.toReversed());
+    // The new run is found on the way back.
+    const second = await client.get(String(first.body.next));
+    const back = await readAll(String(second.body.previous), 'previous');
+    expect(back.map(({ id }) => id).slice(0, 7)).toEqual(forth.slice(0, 7));
+    expect(back).toHaveLength(8);
+  });
+
+  test.each([
+    ['created_at', false],
+    ['-created_at', true],
+    ['data_interval_start', false],
+    ['-data_interval_start', true],
+  ])('ordering=%s', async (ordering, descending) => {
+    const exportId = await createExport();
+    const ids = await insertRuns(exportId, 5);
+    const all = await readAll(`${exports}/${exportId}/runs?limit=2&ordering=${ordering}`);
+    expect(all.map(({ id }) => id)).toEqual(descending ? ids.toReversed() : ids);
+  });
+
+  test('filters by status, creation and interval; links keep them', async () => {
+    const exportId = await createExport();
+    const completed = await insertRuns(exportId, 6);
+    const path = `${exports}/${exportId}/runs`;
+    const count = async (query: string) => (await readAll(`${path}?limit=2&${query}`)).length;
+    expect(await count('status=Completed')).toBe(6);
+    expect(await count('status=Failed&status=Cancelled')).toBe(0);
+    expect(await count('status=Failed&status=Completed')).toBe(6);
+    expect(await count('after=-2d')).toBe(6);
+    expect(await count('after=-2h')).toBe(0);
+    expect(await count('before=-2h')).toBe(6);
+    expect(await count('start=2024-03-01T03:00:00Z')).toBe(4);
+    expect(await count('start=2024-03-01T03:00:00Z&end=2024-03-01T05:00:00Z')).toBe(2);
+    expect(completed).toHaveLength(6);
+  });
+
+  test.each([
+    ['status=Nope', 'status__0'],
+    ['ordering=id', 'ordering'],
+    ['after=yesterday', 'after'],
+    ['after=-2x', 'after'],
+    ['cursor=!!!', 'cursor'],
+    ['cursor=e30', 'cursor'],
+    ['limit=0', 'limit'],
+  ])('refuses ?%s', async (query, attr) => {
+    const exportId = await createExport();
+    const { status, body } = await client.get(`${exports}/${exportId}/runs?${query}`);
+    expect(status).toBe(400);
+    expect(body.attr).toBe(attr);
+  });
+
+  test('a cursor of another ordering is refused', async () => {
+    const exportId = await createExport();
+    await insertRuns(exportId, 3);
+    const { body } = await client.get(`${exports}/${exportId}/runs?limit=1`);
+    const other = `${body.next}&ordering=created_at`;
+    expect((await client.get(other)).status).toBe(400);
+  });
+
+  test('a run of another export is 404', async () => {
+    const [id] = await insertRuns(await createExport(), 1);
+    const other = await createExport();
+    for (const path of ['', '/logs']) {
+      expect((await client.get(`${exports}/${other}/runs/${id}${path}`)).status).toBe(404);
+    }
+    expect((await client.get(`${exports}/${other}/runs/x`)).status).toBe(404);
+  });
+
+  test('cancel ends a live run, once', async () => {
+    const exportId = await createExport();
+    const [id] = await insertRuns(exportId, 1, 'Starting');
+    const path = `${exports}/${exportId}/runs/${id}`;
+    const cancelled = await client.post(`${path}/cancel/`);
+    expect(cancelled.status).toBe(200);
+    expect(cancelled.body).toEqual({ cancelled: true });
+    expect((await client.get(path)).body.status).toBe('Cancelled');
+    expect((await client.post(`${path}/cancel`)).status).toBe(400);
+  });
+
+  test('retry answers 201 with a new run of the same interval, one at a time', async () => {
+    const exportId = await createExport();
+    const [id] = await insertRuns(exportId, 1, 'Failed');
+    const path = `${exports}/${exportId}/runs`;
+    const retry = await client.post(`${path}/${id}/retry`);
+    expect(retry.status).toBe(201);
+    expect(retry.body).toMatchObject({
+      status: 'Starting',
+      data_interval_start: '2024-03-01T01:00:00.000000Z',
+    });
+    expect(retry.body.id).not.toBe(id);
+    expect((await client.get(`${path}/${id}`)).body.status).toBe('Failed');
+    const again = await client.post(`${path}/${id}/retry`);
+    expect([again.status, again.body.code]).toEqual([409, 'conflict']);
+    expect((await client.post(`${path}/${retry.body.id}/retry`)).status).toBe(400);
+  });
+});
+
+describe('logs', () => {
+  const append = (exportId: string, runId: string | null, level: LogLevel, message: string) =>
+    appendLogEntries(api.db, [
+      { teamId: api.tenant.projectIds[0], exportId, runId, level, message },
+    ]);
+
+  test('of an export are newest first, those of its runs among them', async () => {
+    const exportId = await createExport();
+    const [runId = ''] = await insertRuns(exportId, 1);
+    await append(exportId, null, 'INFO', 'first');
+    await append(exportId, runId, 'ERROR', 'second');
+    const { status, body } = await client.get(`${exports}/${exportId}/logs/`);
+    expect(status).toBe(200);
+    expect(body.count).toBe(2);
+    expect(body.results).toEqual([
+      {
+        team_id: api.tenant.projectIds[0],
+        batch_export_id: exportId,
+        run_id: runId,
+        timestamp: expect.stringMatching(/\.\d{6}Z$/),
+        level: 'ERROR',
+        message: 'second',
+      },
+      expect.objectContaining({ run_id: null, message: 'first' }),
+    ]);
+    const ofRun = await client.get(`${exports}/${exportId}/runs/${runId}/logs`);
+    expect(ofRun.body).toMatchObject({ count: 1, results: [{ message: 'second' }] });
+  });
+
+  test('level, level_filter, search and times filter; the count stays true', async () => {
+    const exportId = await createExport();
+    for (const [level, message] of [
+      ['DEBUG', 'alpha'],
+      ['INFO', 'beta 100%'],
+      ['WARNING', 'gamma'],
+      ['ERROR', 'ALPHA_2'],
+    ] as const) {
+      await append(exportId, null, level, message);
+    }
+    const found = async (query: string) => {
+      const { body } = await client.get(`${exports}/${exportId}/logs?${query}`);
+      expect(body.count).toBe(body.results.length);
+      return body.results.map(({ message }) => message);
+    };
+    expect(await found('level=ERROR')).toEqual(['ALPHA_2']);
+    expect(await found('level=DEBUG&level=ERROR')).toEqual(['ALPHA_2', 'alpha']);
+    expect(await found('level_filter=WARNING')).toEqual(['gamma']);
+    expect(await found('level=WARNING&level=WARNING')).toEqual(['gamma']);
+    expect(await found('search=alpha')).toEqual(['ALPHA_2', 'alpha']);
+    expect(await found('search=0%25')).toEqual(['beta 100%']);
+    expect(await found('search=%25')).toEqual(['beta 100%']);
+    expect(await found('search=_')).toEqual(['ALPHA_2']);
+    expect(await found('after=-1h')).toHaveLength(4);
+    expect(await found('before=-1h')).toEqual([]);
+    expect(await found('level=DEBUG&level=INFO&after=-1h&search=a')).toEqual([
+      'beta 100%',
+      'alpha',
+    ]);
+  });
+
+  test('offset works, also over several levels', async () => {
+    const exportId = await createExport();
+    for (let n = 0; n < 12; n += 1) await append(exportId, null, n % 2 ? 'INFO' : 'LOG', `${n}`);
+    const page = await client.get(
+      `${exports}/${exportId}/logs?limit=4&offset=4&level=INFO&level=LOG`,
+    );
+    expect(page.body.results.map(({ message }) => message)).toEqual(['7', '6', '5', '4']);
+    expect(page.body.count).toBe(12);
+  });
+
+  test('the count follows deletion', async () => {
+    const exportId = await createExport();
+    await append(exportId, null, 'INFO', 'old');
+    await append(exportId, null, 'INFO', 'new');
+    await api.db.query(`delete from log_entries where export_id = $1 and message = 'old'`, [
+      exportId,
+    ]);
+    expect((await client.get(`${exports}/${exportId}/logs`)).body.count).toBe(1);
+    expect((await client.get(`${exports}/${exportId}/logs?level=INFO`)).body.count).toBe(1);
+  });
+
+  test.each([
+    ['level=TRACE', 'level__0'],
+    ['after=x', 'after'],
+    ['offset=-1', 'offset'],
+    ['search=%00', 'search'],
+  ])('refuses ?%s', async (query, attr) => {
+    const { status, body } = await client.get(`${exports}/${await createExport()}/logs?${query}`);
+    expect(status).toBe(400);
+    expect(body.attr).toBe(attr);
+  });
+});

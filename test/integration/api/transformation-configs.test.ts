@@ -1,0 +1,314 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ApiClient } from '../../support/api-client.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { createTenant } from '../../support/tenants.ts';
+
+let api: ApiUnderTest;
+let client: ApiClient;
+let configs: string;
+let plugins: string;
+
+const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
+const filter = { plugin: 2, order: 1, config: { events: '$pageleave' } };
+const hash = { plugin: 3, order: 2, config: { properties: 'email', salt: 'canary-salt' } };
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  client = api.client;
+  configs = `${api.project}/pipeline_transformation_configs`;
+  plugins = `/api/organizations/${api.tenant.organizationId}/plugins`;
+});
+afterAll(() => api.stop());
+
+async function create(body: object) {
+  const answer = await client.post(`${configs}/`, body);
+  expect(answer.status, answer.text).toBe(201);
+  return answer.body;
+}
+
+describe('create', () => {
+  test('answers 201 with the whole config; name and description fall back to the plugin', async () => {
+    const body = await create(filter);
+    expect(body).toMatchObject({
+      id: expect.any(Number),
+      plugin: 2,
+      enabled: false,
+      order: 1,
+      error: null,
+      team_id: api.tenant.projectIds[0],
+      delivery_rate_24h: null,
+      created_at: expect.stringMatching(instant),
+      updated_at: expect.stringMatching(instant),
+      name: 'Filter events',
+      description: 'Keeps or drops events by their name.',
+      deleted: false,
+      match_action: null,
+    });
+    expect(JSON.parse(String(body.config))).toEqual({ events: '$pageleave', mode: 'drop' });
+    expect(JSON.parse(String(body.plugin_info))).toMatchObject({
+      name: 'Filter events',
+      jobs: [{ type: 'sample' }],
+    });
+    expect(body.details).toMatchObject({ config: { events: '$pageleave' } });
+  });
+
+  test('takes the config as a JSON string too, and masks secrets', async () => {
+    const body = await create({ ...hash, config: JSON.stringify(hash.config) });
+    expect(JSON.parse(String(body.config))).toEqual({ properties: 'email', salt: '********' });
+    expect(JSON.stringify(body)).not.toContain('canary');
+  });
+
+  test.each([
+    ['no plugin and no order', {}, 'plugin', 'required'],
+    ['an unknown plugin', { ...filter, plugin: 999 }, 'plugin', 'does_not_exist'],
+    ['an order beyond 32 bits', { ...filter, order: 2 ** 31 }, 'order', 'max_value'],
+    ['an order that is a string', { ...filter, order: '1' }, 'order', 'incorrect_type'],
+    ['an order that is a fraction', { ...filter, order: 1.5 }, 'order', 'incorrect_type'],
+    ['a missing setting', { plugin: 2, order: 1 }, 'config__events', 'required'],
+    [
+      'an unknown setting',
+      { ...filter, config: { events: 'a', x: 1 } },
+      'config__x',
+      'invalid_input',
+    ],
+    [
+      'a wrong choice',
+      { ...filter, config: { events: 'a', mode: 'x' } },
+      'config__mode',
+      'invalid_choice',
+    ],
+    ['a config that is no object', { ...filter, config: '[1]' }, 'config', 'invalid_input'],
+    ['a config that is a number', { ...filter, config: 5 }, 'config', 'incorrect_type'],
+    ['a long name', { ...filter, name: 'x'.repeat(401) }, 'name', 'max_length'],
+    [
+      'a long description',
+      { ...filter, description: 'x'.repeat(1_001) },
+      'description',
+      'max_length',
+    ],
+    [
+      'a match_action that is text',
+      { ...filter, match_action: 'x' },
+      'match_action',
+      'incorrect_type',
+    ],
+    ['a null order', { ...filter, order: null }, 'order', 'null'],
+  ])('refuses %s', async (_what, body, attr, code) => {
+    const answer = await client.post(configs, body);
+    expect(answer.status).toBe(400);
+    expect(answer.body).toMatchObject({ attr, code });
+  });
+});
+
+describe('retrieve, list, update and delete', () => {
+  test('list is the chain: by order, then id, disabled ones included, deleted ones not', async () => {
+    const tenant = await createTenant(api.db);
+    const other = client.withKey(tenant.key);
+    const path = `/api/projects/${tenant.projectIds[0]}/pipeline_transformation_configs`;
+    const ids: unknown[] = [];
+    for (const order of [3, 1, 1, -5]) {
+      ids.push((await other.post(path, { ...filter, order })).body.id);
+    }
+    await other.patch(`${path}/${ids[1]}`, { deleted: true });
+    const { body } = await other.get(path);
+    expect(body.count).toBe(3);
+    expect(body.results.map(({ id }) => id)).toEqual([ids[3], ids[2], ids[0]]);
+    const page = await other.get(`${path}?limit=1&offset=1`);
+    expect(page.body.results.map(({ id }) => id)).toEqual([ids[2]]);
+  });
+
+  test('PATCH changes what is sent; the plugin is fixed', async () => {
+    const created = await create(filter);
+    const path = `${configs}/${created.id}`;
+    const changed = await client.patch(path, { enabled: true, name: 'mine', match_action: 7 });
+    expect(changed.status).toBe(200);
+    expect(changed.body).toMatchObject({ enabled: true, name: 'mine', match_action: 7, order: 1 });
+    expect((await client.patch(path, { name: null })).body.name).toBe('Filter events');
+    const refused = await client.patch(path, { plugin: 1 });
+    expect(refused.status).toBe(400);
+    expect(refused.body.attr).toBe('plugin');
+    expect((await client.patch(path, { plugin: 2 })).status).toBe(200);
+  });
+
+  test('a secret that is not sent, or is sent masked, is kept', async () => {
+    const { id } = await create(hash);
+    const path = `${configs}/${id}`;
+    const changed = await client.patch(path, { config: { properties: 'phone', salt: '********' } });
+    expect(JSON.parse(String(changed.body.config))).toEqual({
+      properties: 'phone',
+      salt: '********',
+    });
+    const cleared = await client.patch(path, { config: { salt: null } });
+    expect(cleared.body).toMatchObject({ code: 'required', attr: 'config__salt' });
+  });
+
+  test('deleted also disables, can be undone, and retrieve still finds it', async () => {
+    const { id } = await create({ ...filter, enabled: true });
+    const path = `${configs}/${id}`;
+    const marked = await client.patch(path, { deleted: true });
+    expect(marked.body).toMatchObject({ deleted: true, enabled: false });
+    expect((await client.get(path)).status).toBe(200);
+    const undone = await client.patch(path, { deleted: false });
+    expect(undone.body).toMatchObject({ deleted: false, enabled: false });
+  });
+
+  test('DELETE removes it for good: 204, then 404', async () => {
+    const { id } = await create(filter);
+    expect((await client.delete(`${configs}/${id}/`)).status).toBe(204);
+    expect((await client.get(`${configs}/${id}`)).status).toBe(404);
+    expect((await client.delete(`${configs}/${id}`)).status).toBe(404);
+  });
+
+  test.each(['0', 'x', '1.5', '99999999999', '2147483647', '-1'])('id %s is 404', async (id) => {
+    expect((await client.get(`${configs}/${id}`)).status).toBe(404);
+  });
+
+  test('delivery_rate_24h is the share of rows without error, error the last text', async () => {
+    const { id } = await create(filter);
+    await api.db.query(
+      `insert into transformation_rates values ($1, now(), 1000, 1), ($1, now() - interval '2 days', 50, 50)`,
+      [id],
+    );
+    await api.db.query(
+      `update pipeline_transformation_configs set error = 'it broke' where id = $1`,
+      [id],
+    );
+    const { body } = await client.get(`${configs}/${id}`);
+    expect(body).toMatchObject({ delivery_rate_24h: '0.999', error: 'it broke' });
+    expect(body.details).toMatchObject({ delivery_rate_24h: 0.999 });
+  });
+});
+
+describe('rearrange', () => {
+  test('moves several steps at once and answers the whole chain', async () => {
+    const first = await create({ ...filter, order: 10 });
+    const second = await create({ ...filter, order: 20 });
+    const orders = { [first.id]: 40, [second.id]: 30 };
+    const { status, body } = await client.patch(`${configs}/rearrange/`, { orders });
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ id: first.id, order: 40 });
+    const moved = body.results.filter(({ id }) => id === first.id || id === second.id);
+    expect(moved.map(({ id }) => id)).toEqual([second.id, first.id]);
+  });
+
+  test('takes the fields of the seed where the plugin has one config', async () => {
+    const only = await create({ plugin: 4, order: 1, config: { names: '{"a":"b"}' } });
+    const { status, body } = await client.patch(`${configs}/rearrange`, { plugin: 4, order: 9 });
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ id: only.id, order: 9 });
+  });
+
+  test('moves nothing where one id is not of this project', async () => {
+    const own = await create({ ...filter, order: 5 });
+    const orders = { [own.id]: 6, 2147483647: 7 };
+    const { status, body } = await client.patch(`${configs}/rearrange`, { orders });
+    expect(status).toBe(400);
+    expect(body).toMatchObject({ code: 'does_not_exist', attr: 'orders__2147483647' });
+    expect((await client.get(`${configs}/${own.id}`)).body.order).toBe(5);
+  });
+
+  test.each([
+    ['nothing', {}, 'orders'],
+    ['no orders', { orders: {} }, 'orders'],
+    ['an order that is no number', { orders: { 1: 'x' } }, 'orders__1'],
+    ['an id that is no number', { orders: { x: 1 } }, 'orders__x'],
+    ['a plugin without its order', { plugin: 2 }, 'order'],
+    ['a plugin of several configs', { plugin: 2, order: 1 }, 'plugin'],
+    ['a plugin of no config', { plugin: 5, order: 1 }, 'plugin'],
+  ])('refuses %s', async (_what, body, attr) => {
+    const answer = await client.patch(`${configs}/rearrange`, body);
+    expect(answer.status).toBe(400);
+    expect(answer.body.attr).toBe(attr);
+  });
+});
+
+describe('job and frontend', () => {
+  test('job records the sample job and answers the config', async () => {
+    const { id } = await create(filter);
+    const { status, body } = await client.post(`${configs}/${id}/job/`, {});
+    expect(status).toBe(200);
+    expect(body.id).toBe(id);
+    const jobs = await api.db.query('select type from transformation_jobs where config_id = $1', [
+      id,
+    ]);
+    expect(jobs).toEqual([{ type: 'sample' }]);
+  });
+
+  test('a type that the plugin does not offer is refused', async () => {
+    const { id } = await create(filter);
+    const { status, body } = await client.post(`${configs}/${id}/job`, { job: { type: 'x' } });
+    expect(status).toBe(400);
+    expect(body).toMatchObject({ code: 'invalid_choice', attr: 'job__type' });
+  });
+
+  test('frontend has the schema that a form is drawn from', async () => {
+    const { id } = await create(hash);
+    const { status, body } = await client.get(`${configs}/${id}/frontend`);
+    expect(status).toBe(200);
+    const { config_schema } = body.details as { config_schema: { key: string; secret: boolean }[] };
+    expect(config_schema.map(({ key, secret }) => [key, secret])).toEqual([
+      ['properties', false],
+      ['salt', true],
+    ]);
+  });
+});
+
+describe("an organization's own plugins", () => {
+  const mine = {
+    name: 'Mine',
+    source: 'export function processEvent(event, meta) { return event; }',
+    config_schema: [{ key: 'token', required: true, secret: true }],
+  };
+
+  test('are installed, listed behind the built-in ones, changed and used', async () => {
+    const installed = await client.post(plugins, mine);
+    expect(installed.status).toBe(201);
+    expect(installed.body).toMatchObject({ name: 'Mine', built_in: false, source: mine.source });
+    const { id } = installed.body;
+    const { body } = await client.get(plugins);
+    expect(body.results[0]).toMatchObject({ id: 1, built_in: true, source: null });
+    expect(body.results.at(-1)?.id).toBe(id);
+    expect(body.count).toBe(body.results.length);
+    const changed = await client.patch(`${plugins}/${id}`, { name: 'Ours' });
+    expect(changed.body).toMatchObject({ name: 'Ours', source: mine.source });
+    const used = await create({ plugin: id, order: 1, config: { token: 'canary' } });
+    expect(used.name).toBe('Ours');
+  });
+
+  test('are not those of another organization', async () => {
+    const { body } = await client.post(plugins, mine);
+    const tenant = await createTenant(api.db);
+    const other = client.withKey(tenant.key);
+    const foreign = `/api/organizations/${tenant.organizationId}/plugins/${body.id}`;
+    expect((await other.get(foreign)).status).toBe(404);
+    const used = await other.post(
+      `/api/projects/${tenant.projectIds[0]}/pipeline_transformation_configs`,
+      { plugin: body.id, order: 1, config: { token: 'x' } },
+    );
+    expect(used.body).toMatchObject({ code: 'does_not_exist', attr: 'plugin' });
+  });
+
+  test.each([
+    ['source without processEvent', { ...mine, source: 'x' }, 'source'],
+    ['no source', { name: 'x' }, 'source'],
+    [
+      'a key twice',
+      { ...mine, config_schema: [{ key: 'a' }, { key: 'a' }] },
+      'config_schema__1__key',
+    ],
+    [
+      'a choice without choices',
+      { ...mine, config_schema: [{ key: 'a', type: 'choice' }] },
+      'config_schema__0__choices',
+    ],
+    ['an odd key', { ...mine, config_schema: [{ key: '__proto__x' }] }, 'config_schema__0__key'],
+  ])('refuse %s', async (_what, body, attr) => {
+    const answer = await client.post(plugins, body);
+    expect(answer.status).toBe(400);
+    expect(answer.body.attr).toBe(attr);
+  });
+
+  test('a built-in one cannot be changed', async () => {
+    expect((await client.patch(`${plugins}/1`, { name: 'x' })).status).toBe(400);
+  });
+});

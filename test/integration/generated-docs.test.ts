@@ -1,0 +1,30 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { appendFileSync, cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+
+const root = path.resolve(import.meta.dirname, '../..');
+const script = path.join(root, 'scripts/generate-docs.mjs');
+const generated = ['README.md', '.env.example', 'docs/configuration.md', 'docs/errors.md'];
+
+function check(cwd: string): { status: number | null; stdout: string } {
+  return spawnSync(process.execPath, [script, '--check'], { cwd, encoding: 'utf8' });
+}
+
+test('the documentation that is generated is in step with the code', () => {
+  expect(check(root)).toMatchObject({ status: 0, stdout: '' });
+});
+
+test('what is out of step is named, and written anew', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'sluice-docs-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  for (const name of generated) cpSync(path.join(root, name), path.join(folder, name));
+  rmSync(path.join(folder, 'docs/errors.md'));
+  appendFileSync(path.join(folder, '.env.example'), 'LOG_LEVEL=debug\n');
+  const { status, stdout } = check(folder);
+  expect(status).toBe(1);
+  expect(stdout.match(/^\S+/gm)?.toSorted()).toEqual(['.env.example', 'docs/errors.md']);
+  execFileSync(process.execPath, [script], { cwd: folder });
+  expect(check(folder)).toMatchObject({ status: 0, stdout: '' });
+});

@@ -1,0 +1,121 @@
+/** What the files of one room may import, beside the room itself. */
+export interface Room {
+  /** Whole rooms, and single files of rooms (`sources/source.ts`: an interface file). */
+  readonly from: readonly string[];
+  /** The same, but for their types alone: nothing is left of the import at run time. */
+  readonly types?: readonly string[];
+  /** Packages; `node:*` is all that Node has. The absent `node:*` is what makes a room free of I/O. */
+  readonly packages: readonly string[];
+  readonly packageTypes?: readonly string[];
+  /** Only of these rooms, only such names: `store` gives `api` what reads. */
+  readonly names?: Readonly<Record<string, RegExp>>;
+}
+
+/** The interfaces that the four kinds of plug-in meet the rest by. */
+const interfaces = [
+  'sources/source.ts',
+  'transforms/transform.ts',
+  'encoders/encoder.ts',
+  'destinations/destination.ts',
+];
+
+/** The table of `src/README.md` to the letter: rooms under `src` and what each may import. */
+export const rooms: Readonly<Record<string, Room>> = {
+  domain: { from: [], packages: [], packageTypes: ['luxon'] },
+  scheduling: { from: ['domain'], packages: ['luxon'] },
+  config: { from: [], packages: [] },
+  telemetry: { from: ['domain'], packages: ['pino', 'prom-client'] },
+  store: { from: ['domain'], packages: ['pg', 'node-pg-migrate', 'node:*'] },
+  queue: {
+    from: ['domain'],
+    packages: ['bullmq', 'ioredis', '@bull-board/*'],
+    // The caller's pool and server: BullMQ's PostgreSQL backend takes the one, bull-board the other.
+    packageTypes: ['pg', 'fastify'],
+  },
+  query: { from: ['domain'], packages: ['libpg-query', 'pgsql-parser'] },
+  sources: { from: ['domain', 'query'], packages: ['pg', 'pg-copy-streams', 'node:*'] },
+  transforms: { from: ['domain'], packages: ['node:*'] },
+  encoders: { from: ['domain'], packages: ['snappy', '@mongodb-js/zstd', 'node:*'] },
+  destinations: {
+    from: ['domain'],
+    packages: ['@aws-sdk/client-s3', '@aws-sdk/client-sts', 'typebox', 'node:*'],
+  },
+  pipeline: { from: ['domain', ...interfaces], packages: ['node:crypto'] },
+  'use-cases': {
+    from: ['domain', 'scheduling', 'store', 'security'],
+    packages: ['node:crypto', 'node:util'],
+  },
+  security: { from: ['domain'], packages: ['request-filtering-agent', 'node:*'] },
+  verify: {
+    from: ['domain', 'store', 'security', 'pipeline/manifest.ts', ...interfaces],
+    // It reads the files back with other programs' readers than those that wrote them.
+    packages: ['@mongodb-js/zstd', 'hyparquet', 'hyparquet-compressors', 'node:*'],
+  },
+  api: {
+    from: ['domain', 'use-cases', 'store', 'security'],
+    types: interfaces,
+    packages: [
+      'fastify',
+      '@fastify/*',
+      'typebox',
+      'ajv',
+      'prom-client',
+      'node:crypto',
+      'node:http',
+    ],
+    // What reads, and what keeps the books of HTTP itself: key use, rate limits, idempotency keys.
+    names: {
+      store:
+        /^(find|list|count|average|is)[A-Z]|^logLevels$|^touchApiKey$|^reserveRequests$|IdempotencyKey$|^keepResponse$/,
+    },
+  },
+  worker: {
+    from: ['domain', 'use-cases', 'store', 'queue', 'pipeline', 'security', 'telemetry'],
+    types: interfaces,
+    packages: [],
+  },
+  console: { from: [], packages: ['*'] },
+  cli: {
+    from: [
+      'domain',
+      'config',
+      'store',
+      'use-cases',
+      'main',
+      'sources/index.ts',
+      'verify/finding.ts',
+    ],
+    packages: ['commander', 'node:*'],
+  },
+  main: { from: ['*'], packages: ['*'] },
+};
+
+/** A room of plug-ins: a folder each, none of which may know another. */
+export interface PluginRoom {
+  /** Files at the room's top that know the plug-ins; every other one is for the plug-ins to import. */
+  readonly registries: readonly string[];
+  /** Folders that are no plug-in but what plug-ins are built with. */
+  readonly groundwork: readonly string[];
+}
+
+export const pluginRooms: Readonly<Record<string, PluginRoom>> = {
+  sources: { registries: ['index.ts'], groundwork: [] },
+  transforms: { registries: ['index.ts'], groundwork: [] },
+  encoders: { registries: ['index.ts'], groundwork: ['codecs', 'text'] },
+  destinations: { registries: ['index.ts'], groundwork: [] },
+};
+
+/** Where a thing may be named that no other place may; a folder, or one file. */
+export const places = {
+  environment: ['config'],
+  clock: ['domain/clock.ts'],
+  date: ['domain/clock.ts', 'domain/time.ts'],
+  bullmq: ['queue'],
+  pg: ['store', 'sources/postgres'],
+  any: [],
+  'default-export': [],
+} as const satisfies Record<string, readonly string[]>;
+
+export const forbiddenFolders = ['utils', 'common', 'helpers', 'shared', 'misc'];
+
+export const maxLines = 400;

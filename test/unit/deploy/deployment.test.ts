@@ -1,0 +1,222 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { settings } from '../../../src/config/settings.ts';
+
+const root = path.resolve(import.meta.dirname, '../../..');
+const read = (name: string) => readFileSync(path.join(root, name), 'utf8');
+
+interface Service {
+  readonly image: string;
+  readonly command?: readonly string[];
+  readonly environment?: Readonly<Record<string, unknown>>;
+  readonly ports?: readonly string[];
+  readonly container_name?: string;
+  readonly restart?: string;
+  readonly stop_grace_period?: string;
+  readonly healthcheck?: { readonly disable?: boolean };
+  readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
+}
+
+const compose = parse(read('docker-compose.yml'), { merge: true }) as {
+  readonly services: Readonly<Record<string, Service>>;
+};
+const service = (name: string): Service => {
+  const found = compose.services[name];
+  if (!found) throw new Error(`docker-compose.yml has no service ${name}`);
+  return found;
+};
+const ours = ['migrate', 'api', 'worker'];
+
+/** `40s` and `40` → 40. */
+const seconds = (text: string | undefined) => Number(/^(\d+)s?$/.exec(text ?? '')?.[1]);
+const graceSeconds = Number(settings.SHUTDOWN_GRACE_SECONDS.defaultText);
+
+/** The program of a command line, as it is called before the build. */
+function sourceOf(command: string): string {
+  const built = /dist\/(\S+)\.js/.exec(command)?.[1];
+  return `src/${built}.ts`;
+}
+
+describe('docker-compose.yml', () => {
+  test('pins every image of others', () => {
+    for (const [name, { image }] of Object.entries(compose.services)) {
+      if (!ours.includes(name)) expect(image).toMatch(/:v?\d+\.\d+/);
+    }
+  });
+
+  test('gives our processes settings that exist', () => {
+    for (const name of ours) {
+      expect(Object.keys(settings)).toEqual(
+        expect.arrayContaining(Object.keys(service(name).environment ?? {})),
+      );
+    }
+  });
+
+  test('starts programs that exist', () => {
+    for (const name of ours) {
+      expect(existsSync(path.join(root, sourceOf(service(name).command?.join(' ') ?? '')))).toBe(
+        true,
+      );
+    }
+  });
+
+  test('migrates once, before the API and the workers, and waits for what it depends on', () => {
+    expect(service('migrate').environment?.AUTO_MIGRATE).toBe('false');
+    expect(service('migrate').depends_on).toEqual({ postgres: { condition: 'service_healthy' } });
+    for (const name of ['api', 'worker']) {
+      expect(service(name).environment?.AUTO_MIGRATE).toBe('false');
+      expect(service(name).depends_on).toEqual({
+        postgres: { condition: 'service_healthy' },
+        redis: { condition: 'service_healthy' },
+        migrate: { condition: 'service_completed_successfully' },
+      });
+    }
+    for (const name of ['postgres', 'redis', 's3']) {
+      expect(service(name).healthcheck).toBeDefined();
+      expect(service(name).healthcheck?.disable).toBeUndefined();
+    }
+  });
+
+  test('lets workers be scaled: nothing of theirs is one of a kind', () => {
+    expect(service('worker').container_name).toBeUndefined();
+    expect(service('worker').ports).toBeUndefined();
+  });
+
+  test('publishes no port beyond this machine, and neither database at all', () => {
+    for (const [name, { ports = [] }] of Object.entries(compose.services)) {
+      for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:/);
+      if (name === 'postgres' || name === 'redis') expect(ports).toEqual([]);
+    }
+  });
+
+  test('runs a Redis that keeps its jobs', () => {
+    const command = service('redis').command?.join(' ');
+    expect(command).toContain('--appendonly yes');
+    expect(command).toContain('--maxmemory-policy noeviction');
+  });
+
+  test('takes every variable it needs from what .env.example names', () => {
+    const known = new Set(read('.env.example').match(/^#? ?[A-Z][A-Z0-9_]+(?==)/gm) ?? []);
+    const names = [...known].map((name) => name.replace(/^#? ?/, ''));
+    const needed = [...read('docker-compose.yml').matchAll(/(?<!\$)\$\{([A-Z0-9_]+)/g)];
+    expect(names).toEqual(expect.arrayContaining(needed.map(([, name]) => name)));
+  });
+});
+
+describe('what ends a process', () => {
+  test('waits longer than the process may take to hand its work back', () => {
+    for (const name of ['api', 'worker']) {
+      expect(seconds(service(name).stop_grace_period)).toBeGreaterThan(graceSeconds);
+    }
+    for (const unit of ['sluice-api.service', 'sluice-worker@.service']) {
+      const [, stop] = /^TimeoutStopSec=(\d+)$/m.exec(read(`deploy/systemd/${unit}`)) ?? [];
+      expect(seconds(stop)).toBeGreaterThan(graceSeconds);
+    }
+    const [, kill] = /kill_timeout: ([\d_]+)/.exec(read('deploy/ecosystem.config.cjs')) ?? [];
+    expect(Number(kill?.replaceAll('_', '')) / 1_000).toBeGreaterThan(graceSeconds);
+  });
+});
+
+describe('npm start and its kin', () => {
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+
+  // npm passes a signal to its shell alone: a shell that stays in between dies and leaves Node behind.
+  test.each(['start', 'start:api', 'start:worker', 'quickstart'])(
+    'npm run %s puts Node in the place of the shell, so that SIGTERM reaches it',
+    (name) => {
+      expect(scripts[name]).toMatch(/&& exec node dist\/\S+\.js[^&|;]*$/);
+    },
+  );
+});
+
+describe('the programs that are started', () => {
+  test.each([
+    ['Procfile', 2],
+    ['Dockerfile', 1],
+    ['deploy/systemd/sluice-api.service', 1],
+    ['deploy/systemd/sluice-worker@.service', 1],
+    ['deploy/ecosystem.config.cjs', 2],
+  ])('in %s are there after a build', (name, count) => {
+    const programs = read(name).match(/dist\/main\/\S+?\.js/g) ?? [];
+    expect(programs).toHaveLength(count);
+    for (const program of programs) {
+      expect(existsSync(path.join(root, sourceOf(program)))).toBe(true);
+    }
+  });
+});
+
+describe('the Dockerfile', () => {
+  const lines = read('Dockerfile').split('\n');
+  const last = lines.slice(lines.findLastIndex((line) => line.startsWith('FROM')));
+
+  test('ends as a user who is not root, with no development package, and says how it fares', () => {
+    expect(last.filter((line) => line.startsWith('USER'))).toEqual(['USER node']);
+    expect(last.join('\n')).toContain('npm ci --omit=dev');
+    expect(last.some((line) => line.startsWith('HEALTHCHECK'))).toBe(true);
+  });
+
+  test('starts Node without a shell in between, so that signals reach it', () => {
+    const commands = last.filter((line) => /^(CMD|ENTRYPOINT)/.test(line));
+    expect(commands).toHaveLength(1);
+    expect(commands[0]).toMatch(/^CMD \["node", /);
+  });
+
+  test('copies nothing that .dockerignore keeps out, and .dockerignore keeps out what it does not name', () => {
+    const [first, ...allowed] = read('.dockerignore')
+      .split('\n')
+      .filter((line) => line !== '' && !line.startsWith('#'));
+    expect(first).toBe('*');
+    const sources = lines
+      .filter((line) => line.startsWith('COPY') && !line.includes('--from'))
+      .flatMap((line) => line.split(' ').slice(1, -1))
+      .map((source) => source.replace(/^\.\//, ''));
+    expect(sources.length).toBeGreaterThan(5);
+    for (const source of sources) {
+      expect(existsSync(path.join(root, source))).toBe(true);
+      expect(allowed).toContainEqual(expect.stringMatching(new RegExp(`^!${source}(/|$)`)));
+    }
+  });
+});
+
+describe('what watches a deployment', () => {
+  const defined = new Set(
+    readdirSync(path.join(root, 'src'), { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts'))
+      .flatMap((file) => [...read(path.join('src', file)).matchAll(/name: '(sluice_[a-z_]+)'/g)])
+      .map(([, name]) => name ?? ''),
+  );
+  const alerts = parse(read('deploy/prometheus/alerts.yml')) as {
+    readonly groups: readonly { readonly rules: readonly { alert: string; expr: string }[] }[];
+  };
+  const dashboard = JSON.parse(read('deploy/grafana/sluice.json')) as {
+    readonly panels: readonly { title: string; targets: readonly { expr: string }[] }[];
+  };
+  const expressions = [
+    ...alerts.groups.flatMap(({ rules }) => rules.map(({ alert, expr }) => [alert, expr] as const)),
+    ...dashboard.panels.flatMap(({ title, targets }) =>
+      targets.map(({ expr }) => [title, expr] as const),
+    ),
+  ];
+
+  test('asks for metrics that exist, and for every one of ours', () => {
+    expect(defined.size).toBeGreaterThan(10);
+    const asked = new Set<string>();
+    for (const [title, expression] of expressions) {
+      for (const [name] of expression.matchAll(/\bsluice_[a-z_]+/g)) {
+        const metric = name.replace(/_(bucket|count|sum)$/, '');
+        expect(defined, `${title} asks for ${metric}`).toContain(metric);
+        asked.add(metric);
+      }
+    }
+    expect([...defined].filter((name) => !asked.has(name))).toEqual([]);
+  });
+
+  test('scrapes by the names that its expressions filter by', () => {
+    const { scrape_configs: scrapes } = parse(read('deploy/prometheus/prometheus.yml')) as {
+      readonly scrape_configs: readonly { readonly job_name: string }[];
+    };
+    for (const { job_name: job } of scrapes) expect(job).toMatch(/^sluice-/);
+  });
+});

@@ -1,0 +1,57 @@
+import { afterEach, expect, test } from 'vitest';
+import { serveWorkerHealth, type WorkerHealth } from '../../../src/main/worker-health.ts';
+import { createMetrics } from '../../../src/telemetry/metrics.ts';
+
+let health: WorkerHealth | null = null;
+afterEach(async () => {
+  await health?.close();
+  health = null;
+});
+
+async function ask(
+  path: string,
+  faults: { postgres?: string; queue?: string } = {},
+): Promise<{ status: number; text: string }> {
+  const metrics = createMetrics();
+  metrics.attempts.inc({ end: 'completed' }, 3);
+  health = await serveWorkerHealth({
+    host: '127.0.0.1',
+    port: 0,
+    metrics: metrics.registry,
+    databaseFault: async () => faults.postgres ?? null,
+    queueFault: async () => faults.queue ?? null,
+  });
+  const response = await fetch(health.address + path);
+  return { status: response.status, text: await response.text() };
+}
+
+test('a worker that runs is live, whatever stands behind it', async () => {
+  expect(await ask('/livez', { postgres: 'unreachable' })).toMatchObject({ status: 200 });
+});
+
+test('a worker is ready with Postgres and the queue, degraded without the queue, unavailable without Postgres', async () => {
+  const told = async (faults: { postgres?: string; queue?: string }) => {
+    const { status, text } = await ask('/readyz', faults);
+    await health?.close();
+    return [status, JSON.parse(text)];
+  };
+  expect(await told({})).toEqual([200, { status: 'ok', checks: { postgres: 'ok', queue: 'ok' } }]);
+  expect(await told({ queue: 'away' })).toEqual([
+    200,
+    { status: 'degraded', checks: { postgres: 'ok', queue: 'away' } },
+  ]);
+  expect(await told({ postgres: 'unreachable' })).toEqual([
+    503,
+    { status: 'unavailable', checks: { postgres: 'unreachable', queue: 'ok' } },
+  ]);
+});
+
+test('a worker tells what it counted', async () => {
+  const { status, text } = await ask('/metrics');
+  expect(status).toBe(200);
+  expect(text).toContain('sluice_attempts_total{end="completed"} 3');
+});
+
+test('a worker answers nothing else', async () => {
+  expect(await ask('/api/openapi.json')).toMatchObject({ status: 404 });
+});
