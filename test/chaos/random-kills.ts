@@ -66,26 +66,33 @@ test(
       const exports = [live, packed, plain];
       const growth = keepGrowing(installation, growing.signal);
 
-      const workers: TestProcess[] = [];
-      for (let n = 0; n < workerCount; n += 1) workers.push(await installation.startWorker());
+      // Those that are up; each that is killed is replaced, and the others are not waited for.
+      const up: TestProcess[] = [];
+      const starting = new Set<Promise<unknown>>();
+      const replace = () => {
+        const started = installation.startWorker().then((worker) => up.push(worker));
+        starting.add(started);
+        void started.finally(() => starting.delete(started));
+      };
+      for (let n = 0; n < workerCount; n += 1) replace();
       let api = installation.processes[0];
       const startedAt = performance.now();
-      for (let killed = 0; killed < kills; ) {
+      for (let killed = 0; killed < kills; killed += 1) {
         expect(performance.now() - startedAt, 'the kills take too long').toBeLessThan(limitMs);
         await ensureBackfills(installation, [packed, plain]);
+        while (up.length === 0) await Promise.race(starting);
         await sleep(100 + 900 * random());
         if (random() < 0.05) {
           api?.kill('SIGKILL');
           await api?.waitForExit();
           api = await installation.startApi();
-          killed += 1;
-          continue;
+        } else {
+          const [victim] = up.splice(Math.floor(random() * up.length), 1);
+          victim?.kill('SIGKILL');
+          replace();
         }
-        const index = Math.floor(random() * workers.length);
-        workers[index]?.kill('SIGKILL');
-        killed += 1;
-        workers[index] = await installation.startWorker();
       }
+      await Promise.all(starting);
       growing.abort();
       await growth;
       await settle(installation, exports);

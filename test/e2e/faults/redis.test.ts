@@ -4,6 +4,7 @@ import {
   backfill,
   createS3Export,
   insertEvents,
+  projectPath,
   readRuns,
   untilEnded,
 } from '../../support/exported-events.ts';
@@ -69,7 +70,7 @@ describe.skipIf(!ownRedisAvailable())('Redis', () => {
     const exportId = await createS3Export(installation, { name: 'made without a queue' });
     const day = { start: '2024-03-01T00:00:00Z', end: '2024-03-02T00:00:00Z' };
     await backfill(installation, exportId, day);
-    const path = '/api/projects/@current/batch_exports/';
+    const path = `${projectPath(installation)}/batch_exports/`;
     for (const _ of Array.from({ length: 20 })) {
       expect((await installation.client.get(path)).status).toBe(200);
     }
