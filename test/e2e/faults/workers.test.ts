@@ -72,7 +72,10 @@ async function readManifest(exportId: string): Promise<{ attempt: number; total_
 
 describe('kill -9 of a worker', () => {
   const steps = failpointNames.filter((name) => name !== 'before_enqueue');
-  const outcomes = new Map<FailpointName, { run: RunRow; manifest: { attempt: number } }>();
+  const outcomes = new Map<
+    FailpointName,
+    { exportId: string; run: RunRow; manifest: { attempt: number } }
+  >();
 
   beforeAll(async () => {
     const { workers } = await breakAtEach(steps, 'kill');
@@ -88,7 +91,7 @@ describe('kill -9 of a worker', () => {
     await installation.startWorker();
     for (const [step, exportId] of exportOf) {
       const [run] = await untilEnded(installation, exportId);
-      if (run) outcomes.set(step, { run, manifest: await readManifest(exportId) });
+      if (run) outcomes.set(step, { exportId, run, manifest: await readManifest(exportId) });
     }
   });
 
@@ -99,6 +102,23 @@ describe('kill -9 of a worker', () => {
     const adopted = step === 'after_manifest' || step === 'before_record';
     expect(outcome?.manifest).toMatchObject({ attempt: adopted ? 1 : 2, total_rows: rows });
   });
+
+  test.each(['first_part', 'mid_part'] as const)(
+    'at the step %s: the parts that had arrived are not sent again',
+    async (step) => {
+      const requests = await installation.s3.requests();
+      const key = outcomes.get(step)?.exportId ?? 'none';
+      const sent = requests.filter(
+        (request) =>
+          request.operation === 'UploadPart' &&
+          request.status === 200 &&
+          request.key?.startsWith(key),
+      );
+      // Three parts, and what was in flight beside the recorded one when the worker died.
+      expect(sent.length).toBeGreaterThanOrEqual(3);
+      expect(sent.length).toBeLessThanOrEqual(4);
+    },
+  );
 
   test('all invariants hold after all of them', async () => {
     const verified = await expectInvariants(installation);
