@@ -6,6 +6,7 @@ import {
   createS3Export,
   insertEvents,
   projectPath,
+  retireExports,
   untilEnded,
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
@@ -71,6 +72,7 @@ test.each(['fast', 'immediate'] as const)(
     const [run] = await untilEnded(installation, exportId, { timeoutMs: 90_000 });
     expect(run).toMatchObject({ status: 'Completed', rows });
     await expectInvariants(installation);
+    await retireExports(installation);
   },
 );
 
@@ -87,4 +89,5 @@ test('connections cut again and again, also between COMMIT and its answer: each 
   expect(runs).toHaveLength(12);
   expect(runs.map(({ status }) => status)).toEqual(runs.map(() => 'Completed'));
   await expectInvariants(installation);
+  await retireExports(installation);
 });

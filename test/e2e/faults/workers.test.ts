@@ -9,6 +9,7 @@ import {
   projectPath,
   type RunRow,
   readRuns,
+  retireExports,
   untilEnded,
 } from '../../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
@@ -122,6 +123,7 @@ describe('kill -9 of a worker', () => {
 
   test('all invariants hold after all of them', async () => {
     const verified = await expectInvariants(installation);
+    await retireExports(installation);
     expect(verified).toMatchObject({ intervals: steps.length, rows: steps.length * rows });
   });
 });
@@ -154,6 +156,7 @@ test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no do
     expect(await readRuns(installation, id)).toMatchObject([{ status: 'Completed', faults: 0 }]);
   }
   await expectInvariants(installation);
+  await retireExports(installation);
 });
 
 test('a job that crashes its process is set aside as Failed after 3 crashes, and the queue moves on', async () => {
@@ -174,6 +177,7 @@ test('a job that crashes its process is set aside as Failed after 3 crashes, and
   const [, next] = await untilEnded(installation, exportId, { count: 2 });
   expect(next).toMatchObject({ status: 'Completed', rows: 50 });
   await expectInvariants(installation);
+  await retireExports(installation);
 });
 
 test('the same job delivered 100 times has one effect', async () => {
@@ -217,6 +221,7 @@ test('the same job delivered 100 times has one effect', async () => {
   );
   expect(logged).toHaveLength(1);
   await expectInvariants(installation);
+  await retireExports(installation);
 });
 
 test('kill -9 of the API between commit and enqueue: the run starts at most 10 s later', async () => {
@@ -243,4 +248,5 @@ test('kill -9 of the API between commit and enqueue: the run starts at most 10 s
   );
   expect(body.results).toMatchObject([{ total_runs: 1 }]);
   await expectInvariants(installation);
+  await retireExports(installation);
 });

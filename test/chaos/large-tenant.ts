@@ -1,14 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  backfill,
-  createS3Export,
-  insertEvents,
-  untilEnded,
-} from '../../support/exported-events.ts';
-import { type Installation, startInstallation } from '../../support/installation.ts';
-import { expectInvariants } from '../../support/invariants.ts';
-import type { Tenant } from '../../support/tenants.ts';
-import { until } from '../../support/until.ts';
+import { backfill, createS3Export, insertEvents, untilEnded } from '../support/exported-events.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
+import { expectInvariants } from '../support/invariants.ts';
+import type { Tenant } from '../support/tenants.ts';
+import { until } from '../support/until.ts';
 
 const smallTenants = 15;
 const queued = 400;
