@@ -130,6 +130,9 @@ create table runs (
   -- pg_current_snapshot() of the attempt that completed, and whether every older transaction had ended.
   snapshot text,
   settled boolean,
+  pending_transactions text[] not null default '{}',
+  -- When the interval of a completed run was last looked at for rows that came late.
+  looked_back_at timestamptz,
   created_at timestamptz not null default clock_timestamp(),
   started_at timestamptz,
   finished_at timestamptz,
@@ -145,6 +148,7 @@ create unique index runs_live_interval on runs (export_id, data_interval_start, 
 create index runs_by_export on runs (export_id, created_at desc, id desc);
 create index runs_by_interval on runs (export_id, data_interval_start desc, id desc);
 create index runs_by_backfill on runs (backfill_id, status) where backfill_id is not null;
+create index runs_unsettled on runs (export_id) where status = 'Completed' and not settled;
 create index runs_leased on runs (lease_expires_at) where status = 'Running' and lease_expires_at is not null;
 
 -- What became of each instant at which an interval was due.

@@ -124,13 +124,14 @@ export interface RunResult extends RunProgress {
   readonly recordsRejected: number;
   readonly snapshot: string;
   readonly settled: boolean;
+  readonly pending: readonly string[];
 }
 
 /** Completed. @returns false where the lease is lost */
 export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Promise<boolean> {
   const rows = await tx.query(
     `update runs set status = 'Completed', records_total_count = $3, records_completed = $4, bytes_exported = $5,
-            files = $6, cursor = $7, records_dropped = $8, records_rejected = $9, snapshot = $10, settled = $11,
+            files = $6, cursor = $7, records_dropped = $8, records_rejected = $9, snapshot = $10, settled = $11, pending_transactions = $12,
             latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
             finished_at = now(), last_updated_at = now()
       where id = $1 and fence = $2 and status = 'Running' returning id`,
@@ -146,6 +147,7 @@ export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Pro
       result.recordsRejected,
       result.snapshot,
       result.settled,
+      result.pending,
     ],
   );
   return rows.length === 1;

@@ -26,7 +26,8 @@ export async function recordUpload(
 
 export async function recordUploadParts(sql: Sql, lease: Lease, upload: OpenUpload): Promise<void> {
   await sql.query(
-    `update uploads set parts = $5 where run_id = $1 and fence = $2 and key = $3 and upload_id = $4`,
+    `update uploads set parts = $5 where run_id = $1 and fence = $2 and key = $3 and upload_id = $4
+        and exists (select 1 from runs where id = $1 and fence = $2 and status = 'Running')`,
     [lease.runId, lease.fence, upload.key, upload.uploadId, JSON.stringify(upload.parts)],
   );
 }

@@ -46,7 +46,8 @@ export async function dispatchRuns(
     const unanswered = await findUnanswered(tx, retellAfterMs);
     const slots = 2 * (await sumCapacity(tx)) - (await countDispatched(tx));
     const chosen = slots > 0 ? await choose(tx, context, slots) : [];
-    return { picked: chosen, rings: await markDispatched(tx, [...chosen, ...unanswered]) };
+    const rings = await markDispatched(tx, [...chosen, ...unanswered]);
+    return { picked: chosen, rings: inOrderOf([...chosen, ...unanswered], rings) };
   });
   try {
     await tell(rings.map(toEntry));
@@ -55,6 +56,11 @@ export async function dispatchRuns(
     throw error;
   }
   return picked.length;
+}
+
+function inOrderOf(runIds: readonly string[], rings: readonly Ring[]): Ring[] {
+  const byRun = new Map(rings.map((ring) => [ring.runId, ring]));
+  return runIds.flatMap((runId) => byRun.get(runId) ?? []);
 }
 
 async function choose(tx: Sql, context: Context, slots: number): Promise<string[]> {

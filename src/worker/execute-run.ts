@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Destination, DestinationOwner } from '../destinations/destination.ts';
 import { type ErrorCode, SluiceError, toSluiceError } from '../domain/errors.ts';
+import { hit } from '../domain/failpoints.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
 import { floorInstant } from '../domain/time.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
@@ -26,6 +27,7 @@ import {
 import type { LeaseKeeper } from './lease-keeper.ts';
 import { persist } from './persist.ts';
 import { RunLog } from './run-log.ts';
+import { sourceRequestOf } from './source-request.ts';
 
 /** The plug-ins, as the composition root joined them. */
 export interface Plugins {
@@ -75,6 +77,7 @@ export async function executeRun(options: ExecutorOptions, runId: string): Promi
   const run = await claim(options, runId);
   const nothing = { run, fault: null, rows: 0, bytes: 0 };
   if (!run) return { ...nothing, end: 'skipped' };
+  await hit('claim');
   if (run.crashes >= policy.maxCrashes) {
     await quarantineRun(context, run);
     return { ...nothing, end: 'failed', fault: 'run.crashed' };
@@ -87,6 +90,7 @@ export async function executeRun(options: ExecutorOptions, runId: string): Promi
       `Attempt ${run.attempt} started for ${run.intervalStart} to ${run.intervalEnd}.`,
     );
     const result = await attempt(options, run, log, signal);
+    await hit('before_record');
     const recorded = await persist(() => record(context, run, result), signal);
     if (!recorded) return { ...nothing, end: 'lost' };
     return { ...nothing, end: 'completed', rows: result.rows, bytes: result.bytes };
@@ -142,14 +146,7 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
     runId: run.runId,
     attempt: run.attempt,
     interval,
-    request: {
-      model: run.model,
-      teamId: run.teamId,
-      interval,
-      dslQuery: run.dslQuery,
-      includeEvents: listOr(config.include_events, null),
-      excludeEvents: listOr(config.exclude_events, null),
-    },
+    request: sourceRequestOf({ ...run, config }, interval),
     prefix: renderKeyTemplate(String(config.prefix ?? ''), {
       interval,
       table: run.model,
@@ -179,6 +176,7 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
       async progressed(upload) {
         await recordUploadParts(db, run, upload);
         cursor = { key: upload.key, parts: upload.parts.length };
+        await hit(upload.parts.length === 1 ? 'first_part' : 'mid_part');
       },
       ended: (upload) => forgetUpload(db, run.runId, upload),
     },
@@ -213,6 +211,7 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       cursor: null,
       snapshot: result.snapshot,
       settled: result.settled,
+      pending: result.pending,
     },
     {
       exportId: run.exportId,
@@ -248,8 +247,4 @@ async function conclude(
 
 function numberOr(value: unknown, otherwise: number): number {
   return typeof value === 'number' ? value : otherwise;
-}
-
-function listOr(value: unknown, otherwise: null): readonly string[] | null {
-  return Array.isArray(value) && value.length > 0 ? value.map(String) : otherwise;
 }

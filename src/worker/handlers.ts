@@ -10,6 +10,7 @@ import { decideTicks } from '../use-cases/decide-ticks.ts';
 import { dispatchRuns } from '../use-cases/dispatch-runs.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type AttemptReport, type ExecutorOptions, executeRun } from './execute-run.ts';
+import { lookBack } from './look-back.ts';
 
 export interface HandlerOptions {
   readonly context: Context;
@@ -35,6 +36,9 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     options.onRunsMade('tick', await decideTicks(context, { onError }));
   });
   const collect = skipWhileBusy(() => collectUploads(executor));
+  const look = skipWhileBusy(async () => {
+    if ((await lookBack(executor)) > 0) await dispatch();
+  });
   const retain = skipWhileBusy(() => applyRetention(context));
   return {
     async tick() {
@@ -61,6 +65,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await sweepWorkers(context.db);
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);
       await dispatch();
+      await look();
       await collect();
     },
     'apply-retention': retain,

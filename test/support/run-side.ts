@@ -121,7 +121,7 @@ export function decide(context: Context): Promise<number> {
 export async function claim(
   side: Pick<RunSide, 'db'>,
   runId: string,
-  { holder = randomUUID(), leaseMs = 60_000 } = {},
+  { holder = String(randomUUID()), leaseMs = 60_000 } = {},
 ): Promise<ClaimedRun> {
   const run = await side.db.transaction((tx) => claimRun(tx, runId, holder, leaseMs));
   if (!run) throw new Error(`run ${runId} cannot be claimed`);
@@ -141,6 +141,7 @@ export function complete(context: Context, run: ClaimedRun): Promise<boolean> {
       recordsRejected: 0,
       snapshot: '1:1:',
       settled: true,
+      pending: [],
     },
     {
       exportId: run.exportId,

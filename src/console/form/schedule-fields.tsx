@@ -60,6 +60,8 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
             </datalist>
           </>
         )}
+      </div>
+      <div className="grid">
         <LocalTimeInput
           label="Start"
           value={draft.startAt}

@@ -58,7 +58,7 @@ test.each([
   expect(body).toMatchObject({ type: 'invalid_request', code: 'method_not_allowed', attr: null });
 });
 
-test.each(['/', '/api', '/api/nothing', '/api/projects', '/%2e%2e/etc', '/api//projects'])(
+test.each(['/', '/api', '/api/nothing', '/api/projects', '/%2e%2e/etc', '/api//projects', '/%ED%A0%80', '/%'])(
   'an unknown path is 404: %s',
   async (path) => {
     const { status, body } = await client.get(path);

@@ -209,7 +209,10 @@ describe('deciding ticks', () => {
     expect(await listRuns(side.db, sound.id)).toHaveLength(1);
     expect(await listRuns(side.db, broken.id)).toHaveLength(0);
     await store(broken.schedule);
-    await side.db.query(`update batch_exports set next_tick_at = now() where id = $1`, [broken.id]);
+    await side.db.query(
+      `update batch_exports set next_tick_at = now() - interval '1 s' where id = $1`,
+      [broken.id],
+    );
     expect(await decide(side.context)).toBe(3);
   });
 
