@@ -2,35 +2,70 @@
  * A registry mirror may lack the binaries of platforms other than its own. `npm install` then
  * leaves them out of the lock file and `npm ci` refuses it, everywhere. This writes an entry for
  * each, from what the package that wants it says, so that every platform finds its own.
+ *
+ *   node scripts/complete-lock-file.mjs           completes ./package-lock.json
+ *   node scripts/complete-lock-file.mjs --check   writes nothing; exits 1 and names what is missing
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 
-const path = 'package-lock.json';
-const lock = JSON.parse(readFileSync(path, 'utf8'));
-const { packages } = lock;
+const lockPath = 'package-lock.json';
+const systems = ['darwin', 'linux', 'win32', 'android', 'freebsd', 'openharmony'];
+const processors = ['x64', 'arm64', 'arm', 'ia32', 'ppc64', 'riscv64', 's390x', 'loong64'];
 
-const os = { darwin: 'darwin', linux: 'linux', win32: 'win32', android: 'android', freebsd: 'freebsd' };
-const cpu = { x64: 'x64', arm64: 'arm64', arm: 'arm', ia32: 'ia32' };
-const named = (words, table) => words.filter((word) => word in table).map((word) => table[word]);
+/** Where Node finds `name` from inside the package at `parent`: there, or in a folder above it. */
+function placesOf(parent, name) {
+  const folders = parent.split(/(?:^|\/)node_modules\//).slice(1);
+  const inside = folders.map((_, depth) => folders.slice(0, folders.length - depth));
+  return [...inside, []].map((above) =>
+    [...above, name].map((folder) => `node_modules/${folder}`).join('/'),
+  );
+}
 
-for (const [parentPath, parent] of Object.entries(packages)) {
-  for (const [name, version] of Object.entries(parent.optionalDependencies ?? {})) {
-    const nested = `${parentPath}/node_modules/${name}`;
-    const hoisted = `node_modules/${name}`;
-    if (packages[nested] || packages[hoisted] || !/^\d/.test(version)) continue;
-    const words = name.split(/[-/]/);
-    packages[hoisted] = {
-      version,
-      cpu: named(words, cpu),
-      ...(parent.dev ? { dev: true } : {}),
-      ...(words.includes('musl') ? { libc: ['musl'] } : {}),
-      optional: true,
-      os: named(words, os),
-    };
+/** Optional packages that some package wants, and that are nowhere it would find them. */
+function findMissing(packages) {
+  const missing = [];
+  for (const [parent, entry] of Object.entries(packages)) {
+    for (const [name, version] of Object.entries(entry.optionalDependencies ?? {})) {
+      const found = placesOf(parent, name).find((place) => packages[place]);
+      // A range is npm's to judge; where the very version is named, another one does not do.
+      const isExact = /^\d/.test(version);
+      if (found && (!isExact || packages[found].version === version)) continue;
+      const top = `node_modules/${name}`;
+      const place = packages[top] ? `${parent}/node_modules/${name}` : top;
+      missing.push({ name, version, place, isExact, dev: entry.dev === true });
+    }
+  }
+  return missing;
+}
+
+function makeEntry({ name, version, dev }) {
+  const words = name.split(/[-/]/);
+  return {
+    version,
+    cpu: processors.filter((word) => words.includes(word)),
+    ...(dev ? { dev: true } : {}),
+    ...(words.includes('musl') ? { libc: ['musl'] } : {}),
+    optional: true,
+    os: systems.filter((word) => words.includes(word)),
+  };
+}
+
+const lock = JSON.parse(readFileSync(lockPath, 'utf8'));
+const check = process.argv.includes('--check');
+const missing = findMissing(lock.packages);
+for (const wanted of missing) {
+  const { name, version, place, isExact } = wanted;
+  if (check || !isExact) {
+    process.stdout.write(`missing ${name}@${version}\n`);
+    process.exitCode = 1;
+  } else {
+    lock.packages[place] = makeEntry(wanted);
     process.stdout.write(`added ${name}@${version}\n`);
   }
 }
-lock.packages = Object.fromEntries(
-  Object.entries(packages).sort(([a], [b]) => a.localeCompare(b, 'en')),
-);
-writeFileSync(path, `${JSON.stringify(lock, null, 2)}\n`);
+if (!check && missing.length > 0) {
+  lock.packages = Object.fromEntries(
+    Object.entries(lock.packages).sort(([a], [b]) => a.localeCompare(b, 'en')),
+  );
+  writeFileSync(lockPath, `${JSON.stringify(lock, null, 2)}\n`);
+}

@@ -4,6 +4,7 @@ import { destinationRules } from './destination-rules.ts';
 import { type Family, organizationFamily, projectFamily } from './families.ts';
 import type { ApiOptions, Deps } from './options.ts';
 import { requireAccess, requireKeys } from './plugins/authentication.ts';
+import { serveConsole } from './plugins/console-page.ts';
 import { answerErrors } from './plugins/errors.ts';
 import { honourIdempotencyKeys } from './plugins/idempotency.ts';
 import { takeJsonBodies } from './plugins/json-body.ts';
@@ -53,6 +54,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   measureRequests(api, options.metrics);
   const methods = noteMethods(api);
   await describeApi(api, shared);
+  serveConsole(api, options.consoleDir);
 
   healthRoutes(api, deps);
   if (queueBoard) mountQueueBoard(api, context.db, queueBoard);

@@ -35,6 +35,8 @@ export interface ApiOptions {
   readonly queueFault: () => Promise<string | null>;
   /** The queue dashboard, to be mounted for operators. */
   readonly queueBoard: FastifyPluginCallback | null;
+  /** The folder that the operators' page was built into; null where it was not. */
+  readonly consoleDir: string | null;
 }
 
 /** What the routes work with. */

@@ -29,7 +29,15 @@ export function register(program: Command, deps: CliDeps): void {
         const { address } = keep(await startApi(foundation));
         const tenant = await ensureTenant(foundation.db, config.SLUICE_DATA_DIR);
         const print = deps.print;
-        const proven = await quickstart({ foundation, config, address, s3, tenant, print });
+        const proven = await quickstart({
+          foundation,
+          config,
+          address,
+          s3,
+          tenant,
+          alwaysProve: exit ?? false,
+          print,
+        });
         if (!proven) process.exitCode = 1;
         print(`
   API            ${address}/api/projects/${tenant.projectId}/batch_exports/
@@ -52,6 +60,7 @@ async function openS3(config: Config): Promise<QuickstartS3> {
     bucket: config.QUICKSTART_S3_BUCKET,
     accessKeyId: config.QUICKSTART_S3_KEY ?? '',
     secretAccessKey: config.QUICKSTART_S3_SECRET ?? '',
+    kept: true,
     stop: async () => {},
   };
 }

@@ -25,6 +25,9 @@ export class ConfigError extends Error {
  * @throws ConfigError naming each variable that is not valid and what it must be
  */
 export function readConfig(env: Record<string, string | undefined> = process.env): Config {
+  // The AWS SDK is pinned to a version that supports this Node; its notice about later ones is
+  // for us, not for operators.
+  env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
   const faults: string[] = [];
   const values: Record<string, unknown> = {};
   for (const [name, setting] of Object.entries<Setting<unknown>>(settings)) {

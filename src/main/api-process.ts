@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { buildApi } from '../api/build-api.ts';
 import { destinationDefinitions } from '../destinations/index.ts';
 import { createDashboard } from '../queue/dashboard.ts';
@@ -29,7 +31,15 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
     queueFault: () => findQueueFault(queues),
     queueBoard: createDashboard(producer, '/admin/queues'),
+    consoleDir: findConsole(),
   });
   const address = await api.listen({ port: config.PORT, host: config.HOST });
   return { address, close: () => api.close() };
+}
+
+/** The built page, beside this file's folder in dist; null where it was not built. */
+function findConsole(): string | null {
+  const folder = fileURLToPath(new URL('../console', import.meta.url));
+  // The page's source, at the same place beside src/main, has no assets.
+  return existsSync(`${folder}/assets`) ? folder : null;
 }

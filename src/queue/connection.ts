@@ -2,6 +2,7 @@ import {
   type BackendFactory,
   createPostgresBackend,
   type IQueueBackend,
+  type Job,
   Queue,
   type QueueBaseOptions,
   runMigrations,
@@ -17,7 +18,7 @@ export type QueueBackend =
   | { readonly kind: 'redis'; readonly url: string }
   | { readonly kind: 'postgres'; readonly pool: Pool };
 
-type Processor = (job: { readonly name: string; readonly data: unknown }) => Promise<void>;
+type Processor = (job: Job) => Promise<void>;
 
 /** The one switch between the two backends; all else is the same code. */
 export interface QueueConnection {
@@ -96,7 +97,8 @@ function connectRedis(url: string, onError: (error: Error) => void): QueueConnec
   return {
     kind: 'redis',
     prepare: async () => {},
-    openQueue: (name) => new Queue(name, { connection: producer(), skipWaitingForReady: true }),
+    // It waits until Redis is there; what is asked meanwhile has a time limit of its own.
+    openQueue: (name) => new Queue(name, { connection: producer() }),
     openWorker: (name, processor, options) =>
       new Worker(name, processor, { ...options, connection: open({ maxRetriesPerRequest: null }) }),
     async inspect() {

@@ -38,6 +38,9 @@ export function openConsumer(
         if (!isJobName(job.name) || queueOf[job.name] !== queue) {
           throw new Error(`unknown job ${job.name}`);
         }
+        // Once a job is in hand it must not keep a new ring away: should its process die, the queue
+        // would notice only after half a minute.
+        await job.removeDeduplicationKey();
         const handle = handlers[job.name] as (data: unknown) => Promise<void>;
         await handle(job.data);
       },

@@ -82,6 +82,7 @@ export function testApiOptions(db: Database, changes: Partial<ApiOptions> = {}):
     rateLimit: plenty,
     queueFault: async () => null,
     queueBoard: null,
+    consoleDir: null,
     ...changes,
   };
 }

@@ -15,6 +15,8 @@ export interface QuickstartS3 {
   readonly bucket: string;
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
+  /** Whether it may still hold what earlier starts wrote. */
+  readonly kept: boolean;
   /** Stops it; what it holds is kept for the next start. */
   stop(): Promise<void>;
 }
@@ -41,11 +43,12 @@ export async function startLocalS3(folder: string): Promise<QuickstartS3> {
     requestChecksumCalculation: 'WHEN_REQUIRED',
   });
   await client.send(new CreateBucketCommand({ Bucket: bucket }));
-  await restore(client, join(folder, 'objects'));
+  const kept = await restore(client, join(folder, 'objects'));
   return {
     endpoint,
     bucket,
     ...credentials,
+    kept,
     async stop() {
       await save(client, join(folder, 'objects'));
       client.destroy();
@@ -58,16 +61,20 @@ function start(port: number) {
   return startFauxqs({ port, host: '127.0.0.1', logger: false });
 }
 
-async function restore(client: S3Client, folder: string): Promise<void> {
-  for (const name of await readdir(folder).catch(() => [])) {
+/** @returns whether there was anything */
+async function restore(client: S3Client, folder: string): Promise<boolean> {
+  const names = await readdir(folder).catch(() => []);
+  for (const name of names) {
     const Body = await readFile(join(folder, name));
     const Key = decodeURIComponent(name);
     await client.send(new PutObjectCommand({ Bucket: bucket, Key, Body }));
   }
+  // What is read back is written again when this start ends, or is lost with it.
+  await rm(folder, { recursive: true, force: true });
+  return names.length > 0;
 }
 
 async function save(client: S3Client, folder: string): Promise<void> {
-  await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
   let ContinuationToken: string | undefined;
   do {

@@ -6,6 +6,7 @@ import { type ParsedQuery, parseQuery } from '../../query/parse-query.ts';
 import {
   copyKeysSql,
   copySql,
+  countLateSql,
   countSql,
   describeSql,
   outputsOf,
@@ -24,6 +25,8 @@ export interface SelectPlan {
   copySql(range: DataInterval): string;
   /** One row, one column: how many rows `copySql` gives. */
   countSql(range: DataInterval): string;
+  /** One row, one column: rows of the range written by transactions at or after `xmin`. */
+  countLateSql(range: DataInterval, xmin: string): string;
 }
 
 /** Asks the server for the columns of a SELECT without running it. */
@@ -43,12 +46,15 @@ export function planModels(models: readonly Model[]): PlanSelect {
       const range = { start: toTimestamp(start), end: toTimestamp(end) };
       return { model, query, teamId, range, includeEvents, excludeEvents };
     };
-    const counts = (range: DataInterval) => countSql(selectionOf(range));
+    const counts = {
+      countSql: (range: DataInterval) => countSql(selectionOf(range)),
+      countLateSql: (range: DataInterval, xmin: string) => countLateSql(selectionOf(range), xmin),
+    };
     if (request.select === 'keys') {
       return {
         columns: keyColumnsOf(model, query),
         copySql: (range) => copyKeysSql(selectionOf(range)),
-        countSql: counts,
+        ...counts,
       };
     }
     const described = await describe(describeSql(model, query));
@@ -58,7 +64,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
     return {
       columns,
       copySql: (range) => copySql(selectionOf(range), columns, 'by_key'),
-      countSql: counts,
+      ...counts,
     };
   };
 }

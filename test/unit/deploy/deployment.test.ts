@@ -119,6 +119,18 @@ describe('what ends a process', () => {
   });
 });
 
+describe('npm start and its kin', () => {
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+
+  // npm passes a signal to its shell alone: a shell that stays in between dies and leaves Node behind.
+  test.each(['start', 'start:api', 'start:worker', 'quickstart'])(
+    'npm run %s puts Node in the place of the shell, so that SIGTERM reaches it',
+    (name) => {
+      expect(scripts[name]).toMatch(/&& exec node dist\/\S+\.js[^&|;]*$/);
+    },
+  );
+});
+
 describe('the programs that are started', () => {
   test.each([
     ['Procfile', 2],
@@ -158,12 +170,11 @@ describe('the Dockerfile', () => {
     expect(first).toBe('*');
     const sources = lines
       .filter((line) => line.startsWith('COPY') && !line.includes('--from'))
-      .flatMap((line) => line.split(' ').slice(1, -1))
-      .map((source) => source.replace(/^\.\//, ''));
+      .flatMap((line) => line.split(' ').slice(1, -1));
     expect(sources.length).toBeGreaterThan(5);
-    for (const source of sources) {
+    for (const source of sources.filter((name) => !name.includes('*'))) {
       expect(existsSync(path.join(root, source))).toBe(true);
-      expect(allowed).toContainEqual(expect.stringMatching(new RegExp(`^!${source}(/|$)`)));
+      expect(allowed).toContain(`!${source}`);
     }
   });
 });

@@ -1,0 +1,21 @@
+/** Builds the operators' page into dist/console, only where something it is made of is newer. */
+import { readdirSync, statSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const sources = ['src/console', 'vite.config.ts', 'package-lock.json'];
+const built = 'dist/console/index.html';
+
+function changedAt(path) {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (!stats) return 0;
+  const below = stats.isDirectory() ? readdirSync(path).map((name) => `${path}/${name}`) : [];
+  // A folder's own time tells of files that are gone.
+  return Math.max(stats.mtimeMs, ...below.map(changedAt));
+}
+
+process.chdir(root);
+if (Math.max(...sources.map(changedAt)) >= changedAt(built)) {
+  const { build } = await import('vite');
+  await build({ configFile: 'vite.config.ts', logLevel: 'warn' });
+}

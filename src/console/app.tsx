@@ -1,0 +1,124 @@
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { createClient } from './client.ts';
+import { ConsoleContext } from './console-context.ts';
+import { readDescription } from './form/openapi.ts';
+import { EditExportPage } from './pages/edit-export-page.tsx';
+import { ExportPage } from './pages/export-page.tsx';
+import { ExportsPage } from './pages/exports-page.tsx';
+import { NewExportPage } from './pages/new-export-page.tsx';
+import { RunPage } from './pages/run-page.tsx';
+import { SignInPage } from './pages/sign-in-page.tsx';
+import { Logo } from './parts/logo.tsx';
+import { hrefOf, type Route } from './route.ts';
+import { readSession, type Session, storeSession } from './session.ts';
+import { useResource } from './use-resource.ts';
+import { useRoute } from './use-route.ts';
+
+/** The whole page: sign in, then where the address says. */
+export function App() {
+  const [session, setSession] = useState(readSession);
+  const [farewell, setFarewell] = useState('');
+  const change = useCallback((next: Session | null, reason = '') => {
+    storeSession(next);
+    setSession(next);
+    setFarewell(reason);
+  }, []);
+  const signOut = useCallback((reason?: string) => change(null, reason), [change]);
+  if (!session) return <SignInPage notice={farewell} onSignedIn={change} />;
+  return <SignedIn session={session} onSignOut={signOut} />;
+}
+
+interface SignedInProps {
+  readonly session: Session;
+  readonly onSignOut: (reason?: string) => void;
+}
+
+function SignedIn({ session, onSignOut }: SignedInProps) {
+  const { key, project } = session;
+  const route = useRoute();
+  useFocusOnPage(route);
+  const [message, setMessage] = useState<Message>({ id: 0, text: '' });
+  const say = useCallback((text: string) => setMessage(({ id }) => ({ id: id + 1, text })), []);
+  const client = useMemo(
+    () => createClient(key, project, () => onSignOut('The API key is no longer accepted.')),
+    [key, project, onSignOut],
+  );
+  const description = useResource({
+    key: 'description',
+    load: async (signal) => readDescription(await client.describe(signal)),
+    pollMs: (data) => (data ? null : 10_000),
+  });
+  const context = useMemo(() => ({ client, description, say }), [client, description, say]);
+  return (
+    <ConsoleContext value={context}>
+      <button type="button" className="skip" onClick={skipToMain}>
+        Skip to the content
+      </button>
+      <header className="top">
+        <a className="brand" href={hrefOf({ page: 'exports' })}>
+          <Logo />
+          Sluice
+        </a>
+        <span className="project">
+          {project === '@current' ? 'Your project' : `Project ${project}`}
+        </span>
+        <button type="button" className="quiet" onClick={() => onSignOut()}>
+          Sign out
+        </button>
+      </header>
+      <main id="main" tabIndex={-1}>
+        <Page route={route} />
+      </main>
+      <Toast message={message} />
+    </ConsoleContext>
+  );
+}
+
+/** Another page begins at its top for keyboards and screen readers too; another tab does not. */
+function useFocusOnPage(route: Route): void {
+  const place = 'exportId' in route ? `${route.page} ${route.exportId}` : route.page;
+  const last = useRef(place);
+  useEffect(() => {
+    if (last.current === place) return;
+    last.current = place;
+    document.getElementById('main')?.focus();
+  }, [place]);
+}
+
+/** A link to #main would leave the route: the focus is moved by hand. */
+function skipToMain() {
+  document.getElementById('main')?.focus();
+}
+
+function Page({ route }: { route: Route }) {
+  switch (route.page) {
+    case 'exports':
+      return <ExportsPage />;
+    case 'new':
+      return <NewExportPage />;
+    case 'edit':
+      return <EditExportPage key={route.exportId} exportId={route.exportId} />;
+    case 'export':
+      return <ExportPage key={route.exportId} exportId={route.exportId} tab={route.tab} />;
+    case 'run':
+      return <RunPage key={route.runId} exportId={route.exportId} runId={route.runId} />;
+  }
+}
+
+interface Message {
+  readonly id: number;
+  readonly text: string;
+}
+
+/** The newest message; an animation of its own takes it from sight. */
+function Toast({ message: { id, text } }: { message: Message }) {
+  return (
+    <div className="toasts" role="status" aria-live="polite">
+      {text !== '' && (
+        <p className="toast" key={id}>
+          {text}
+        </p>
+      )}
+    </div>
+  );
+}

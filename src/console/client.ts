@@ -1,0 +1,182 @@
+import type {
+  Activity,
+  Backfill,
+  BackfillPreview,
+  BatchExport,
+  CheckStep,
+  Config,
+  CursorPage,
+  LogEntry,
+  LogLevel,
+  OffsetPage,
+  PlannedInterval,
+  Problem,
+  RowPreview,
+  Run,
+  RunStatus,
+} from './api-types.ts';
+import { readErrorBody } from './problems.ts';
+
+/** An answer that was not a success, or none at all (status 0). */
+export class ApiFailure extends Error {
+  readonly status: number;
+  readonly problems: readonly Problem[];
+  readonly requestId: string | null;
+
+  constructor(status: number, problems: readonly Problem[], requestId: string | null) {
+    super(problems.map(({ detail }) => detail).join(' '));
+    this.name = 'ApiFailure';
+    this.status = status;
+    this.problems = problems;
+    this.requestId = requestId;
+  }
+}
+
+type Query = Readonly<Record<string, string | number | readonly string[] | null>>;
+
+interface Call {
+  readonly method?: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  readonly query?: Query;
+  readonly body?: unknown;
+  readonly signal?: AbortSignal;
+}
+
+/** @throws ApiFailure, or an AbortError where `signal` ended it */
+export async function callApi<T>(key: string, path: string, call: Call = {}): Promise<T> {
+  const { method = 'GET', query = {}, body, signal } = call;
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value === null || value === '') continue;
+    for (const one of [value].flat()) search.append(name, String(one));
+  }
+  const headers: Record<string, string> = { authorization: `Bearer ${key}` };
+  if (body !== undefined) headers['content-type'] = 'application/json';
+  const response = await fetch(search.size > 0 ? `${path}?${search}` : path, {
+    method,
+    headers,
+    body: body === undefined ? null : JSON.stringify(body),
+    signal: signal ?? null,
+  }).catch((error: unknown) => {
+    if (signal?.aborted) throw error;
+    const detail = 'The service cannot be reached.';
+    throw new ApiFailure(0, [{ code: 'error', detail, attr: null }], null);
+  });
+  const text = await response.text();
+  const answer = parseJson(text);
+  if (response.ok) return answer as T;
+  const { problems, requestId } = readErrorBody(response.status, answer);
+  throw new ApiFailure(response.status, problems, requestId);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** The cursor in the address of another page. */
+export function cursorOf(link: string | null): string | null {
+  return link === null ? null : new URL(link).searchParams.get('cursor');
+}
+
+export interface RunFilter {
+  readonly statuses: readonly RunStatus[];
+  readonly cursor: string | null;
+}
+
+export interface LogFilter {
+  readonly runId: string | null;
+  readonly levels: readonly LogLevel[];
+  readonly search: string;
+  readonly offset: number;
+}
+
+export interface BackfillRequest {
+  readonly start_at: string | null;
+  readonly end_at: string | null;
+  readonly order: Backfill['order'];
+  readonly reprocess: Backfill['reprocess'];
+  readonly concurrency?: number;
+}
+
+export interface ExportInput {
+  readonly name: string;
+  readonly destination: { readonly type?: string; readonly config: Config };
+  readonly interval: string;
+  readonly [field: string]: unknown;
+}
+
+export const exportsPageSize = 100;
+export const logPageSize = 200;
+const runPageSize = 30;
+
+/**
+ * The API of one project, with one key. All methods throw ApiFailure.
+ *
+ * @param onRefused called where the key is no longer accepted
+ */
+export function createClient(key: string, project: string, onRefused: () => void) {
+  const base = `/api/projects/${encodeURIComponent(project)}/batch_exports`;
+  const call = async <T>(path: string, options?: Call): Promise<T> => {
+    try {
+      return await callApi<T>(key, `${base}${path}`, options);
+    } catch (error) {
+      if (error instanceof ApiFailure && error.status === 401) onRefused();
+      throw error;
+    }
+  };
+  const post = <T>(path: string, body: unknown = {}) => call<T>(path, { method: 'POST', body });
+  return {
+    describe: (signal: AbortSignal) => callApi<object>(key, '/api/openapi.json', { signal }),
+    listExports: (offset: number, signal: AbortSignal) =>
+      call<OffsetPage<BatchExport>>('', { query: { limit: exportsPageSize, offset }, signal }),
+    getExport: (id: string, signal?: AbortSignal) =>
+      call<BatchExport>(`/${id}`, signal ? { signal } : {}),
+    createExport: (body: ExportInput) => post<BatchExport>('', body),
+    updateExport: (id: string, body: ExportInput) =>
+      call<BatchExport>(`/${id}`, { method: 'PATCH', body }),
+    deleteExport: (id: string) => call<null>(`/${id}`, { method: 'DELETE' }),
+    pause: (id: string) => post<BatchExport>(`/${id}/pause`),
+    unpause: (id: string, backfill: boolean) => post<BatchExport>(`/${id}/unpause`, { backfill }),
+    listRuns: (id: string, { statuses, cursor }: RunFilter, signal: AbortSignal) =>
+      call<CursorPage<Run>>(`/${id}/runs`, {
+        query: { status: statuses, cursor, limit: runPageSize },
+        signal,
+      }),
+    getRun: (id: string, runId: string, signal: AbortSignal) =>
+      call<Run>(`/${id}/runs/${runId}`, { signal }),
+    cancelRun: (id: string, runId: string) => post<object>(`/${id}/runs/${runId}/cancel`),
+    retryRun: (id: string, runId: string) => post<Run>(`/${id}/runs/${runId}/retry`),
+    listLogs: (id: string, filter: LogFilter, signal: AbortSignal) =>
+      call<OffsetPage<LogEntry>>(
+        filter.runId === null ? `/${id}/logs` : `/${id}/runs/${filter.runId}/logs`,
+        {
+          query: {
+            level: filter.levels,
+            search: filter.search,
+            limit: logPageSize,
+            offset: filter.offset,
+          },
+          signal,
+        },
+      ),
+    listBackfills: (id: string, cursor: string | null, signal: AbortSignal) =>
+      call<CursorPage<Backfill>>(`/${id}/backfills`, { query: { cursor, limit: 20 }, signal }),
+    previewBackfill: (id: string, body: BackfillRequest) =>
+      post<BackfillPreview>(`/${id}/backfill`, { ...body, dry_run: true }),
+    startBackfill: (id: string, body: BackfillRequest) =>
+      post<BatchExport>(`/${id}/backfill`, body),
+    cancelBackfill: (id: string, backfillId: string, running: 'finish' | 'cancel') =>
+      post<Backfill>(`/${id}/backfills/${backfillId}/cancel`, { running }),
+    testDestination: (id: string) => post<{ steps: readonly CheckStep[] }>(`/${id}/test`),
+    getSchedule: (id: string, signal: AbortSignal) =>
+      call<{ results: readonly PlannedInterval[] }>(`/${id}/schedule`, { signal }),
+    previewRows: (id: string) => call<RowPreview>(`/${id}/preview`),
+    listActivity: (id: string, signal: AbortSignal) =>
+      call<OffsetPage<Activity>>(`/${id}/activity`, { query: { limit: 10 }, signal }),
+  };
+}
+
+export type Client = ReturnType<typeof createClient>;

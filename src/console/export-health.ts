@@ -1,0 +1,79 @@
+import type { BatchExport, Run } from './api-types.ts';
+import { plural } from './numbers.ts';
+
+const lengths: Readonly<Record<string, number>> = {
+  hour: 3_600_000,
+  day: 86_400_000,
+  week: 604_800_000,
+};
+
+/** Milliseconds of an interval; a day and a week by their usual length. Null for an unknown word. */
+export function intervalMs(interval: string): number | null {
+  const minutes = /^every (\d+) minutes$/.exec(interval)?.[1];
+  return minutes === undefined ? (lengths[interval] ?? null) : Number(minutes) * 60_000;
+}
+
+/** `every hour`, `every 5 minutes` */
+export function describeInterval(interval: string): string {
+  return interval.startsWith('every') ? interval : `every ${interval}`;
+}
+
+/** The start of a run may be spread over so long, and the run takes its time. */
+const graceMs = 360_000;
+
+/**
+ * How many whole intervals the high-water mark is behind the newest that could be there, beyond the
+ * time that a run needs; null before the first completed interval.
+ */
+export function intervalsBehind(
+  { high_water_mark: mark, interval }: Pick<BatchExport, 'high_water_mark' | 'interval'>,
+  nowMs: number,
+): number | null {
+  const length = intervalMs(interval);
+  if (mark === null || length === null) return null;
+  // Across daylight saving a day has 25 hours.
+  const slack = graceMs + (length >= 86_400_000 ? 3_600_000 : 0);
+  return Math.max(0, Math.floor((nowMs - Date.parse(mark) - slack) / length));
+}
+
+/** `up to date`, `3 intervals behind`; null where there is no mark to measure. */
+export function describeLag(batchExport: BatchExport, nowMs: number): string | null {
+  const behind = intervalsBehind(batchExport, nowMs);
+  if (behind === null) return null;
+  return behind === 0 ? 'up to date' : `${plural(behind, 'interval')} behind`;
+}
+
+export type Health = 'well' | 'paused' | 'behind' | 'failing';
+
+/** What an operator should look at first: failing, then behind, then paused by the service. */
+export function healthOf(batchExport: BatchExport, nowMs: number): Health {
+  if (batchExport.failure_streak > 0) return 'failing';
+  if (batchExport.paused) return 'paused';
+  const ended = batchExport.latest_runs.find(hasEnded);
+  if (ended?.status === 'Failed' || ended?.status === 'FailedRetryable') return 'failing';
+  return (intervalsBehind(batchExport, nowMs) ?? 0) > 1 ? 'behind' : 'well';
+}
+
+const urgency: Readonly<Record<Health, number>> = { failing: 0, behind: 1, paused: 2, well: 3 };
+
+/** Those that want attention first; otherwise the order stays. */
+export function byUrgency(
+  batchExports: readonly BatchExport[],
+  nowMs: number,
+): readonly BatchExport[] {
+  const rank = (item: BatchExport) => urgency[healthOf(item, nowMs)];
+  return batchExports.toSorted((a, b) => rank(a) - rank(b));
+}
+
+export function hasEnded({ status }: Pick<Run, 'status'>): boolean {
+  return status !== 'Starting' && status !== 'Running';
+}
+
+/** Where rows go, in a few words: `S3 · my-bucket/events`. */
+export function describeDestination({ destination }: Pick<BatchExport, 'destination'>): string {
+  const { type, config } = destination;
+  const words = [config.bucket_name ?? config.directory, config.prefix]
+    .filter((part) => typeof part === 'string' && part !== '')
+    .join('/');
+  return words === '' ? type : `${type} · ${words}`;
+}

@@ -1,0 +1,97 @@
+import { configAttr, destinationForm, withType } from './draft.ts';
+import { FieldInput } from './field-input.tsx';
+import { type Field, isOptional } from './fields.ts';
+import type { PartProps } from './part-props.ts';
+
+/** Where rows go: drawn from the destination's own schema. */
+export function DestinationFields(props: PartProps) {
+  const { description, draft, batchExport, errors, onChange } = props;
+  const form = destinationForm(description, draft.type);
+  const fields = form?.fields ?? [];
+  const plain = fields.filter((field) => !isOptional(field));
+  const more = fields.filter(isOptional);
+  const config = batchExport?.destination.config ?? {};
+  // What is set, or wrong, is not hidden.
+  const opened = more.some(
+    ({ name, default: preset }) =>
+      errors.has(configAttr(name)) || (config[name] ?? preset ?? null) !== (preset ?? null),
+  );
+  return (
+    <section className="panel">
+      <h2>Destination</h2>
+      <div className="field">
+        <label htmlFor="destination-type">Type</label>
+        <select
+          id="destination-type"
+          value={draft.type}
+          disabled={batchExport !== null}
+          onChange={(event) => onChange(withType(description, draft, event.target.value))}
+          aria-describedby="destination-type-help"
+        >
+          {description.destinations.map(({ type }) => (
+            <option key={type}>{type}</option>
+          ))}
+        </select>
+        <p className="help" id="destination-type-help">
+          {form?.description}
+          {batchExport && ' It cannot change: make another export for another destination.'}
+        </p>
+      </div>
+      <div className="grid">
+        {plain.map((field) => (
+          <ConfigField key={field.name} field={field} {...props} />
+        ))}
+      </div>
+      {more.length > 0 && (
+        <details open={opened || undefined}>
+          <summary>More settings</summary>
+          <div className="grid">
+            {more.map((field) => (
+              <ConfigField key={field.name} field={field} {...props} />
+            ))}
+          </div>
+        </details>
+      )}
+    </section>
+  );
+}
+
+function ConfigField({
+  field,
+  draft,
+  batchExport,
+  errors,
+  onChange,
+}: PartProps & { field: Field }) {
+  const { name, kind } = field;
+  const attr = configAttr(name);
+  const isCleared = draft.cleared.has(name);
+  const toggle = (clear: boolean) => {
+    const cleared = new Set(draft.cleared);
+    if (clear) cleared.add(name);
+    else cleared.delete(name);
+    onChange({ cleared });
+  };
+  return (
+    <div className={field.description.length > 150 ? 'span' : undefined}>
+      <FieldInput
+        field={field}
+        attr={attr}
+        value={draft.values[name] ?? ''}
+        error={errors.get(attr)}
+        stored={batchExport !== null && !isCleared}
+        onChange={(value) => onChange({ values: { ...draft.values, [name]: value } })}
+      />
+      {kind === 'secret' && batchExport && draft.values[name] === '' && (
+        <label className="choice small">
+          <input
+            type="checkbox"
+            checked={isCleared}
+            onChange={(event) => toggle(event.target.checked)}
+          />
+          Remove the stored one
+        </label>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,132 @@
+import type { BatchExport } from '../api-types.ts';
+import type { ExportInput } from '../client.ts';
+import { readLocalInput, type TimeFormat } from '../times.ts';
+import { configOf, type FieldValues, valuesOf } from './fields.ts';
+import type { ApiDescription, DestinationForm } from './openapi.ts';
+
+/** What stands in the form of an export. */
+export interface Draft {
+  readonly name: string;
+  readonly type: string;
+  readonly values: FieldValues;
+  /** Stored secrets that are to be removed. */
+  readonly cleared: ReadonlySet<string>;
+  readonly interval: string;
+  readonly timezone: string;
+  readonly offsetDay: string;
+  readonly offsetHour: string;
+  readonly startAt: string;
+  readonly endAt: string;
+  readonly backfill: boolean;
+  readonly model: string;
+  readonly dslQuery: string;
+  readonly transformations: boolean;
+}
+
+/** A form not yet filled in, or that of an export. */
+export function draftOf(
+  description: ApiDescription,
+  batchExport: BatchExport | null,
+  times: TimeFormat,
+): Draft {
+  const type = batchExport?.destination.type ?? description.destinations[0]?.type ?? '';
+  const form = destinationForm(description, type);
+  const local = (iso: string | null | undefined) => (iso ? times.inputValue(iso) : '');
+  return {
+    name: batchExport?.name ?? '',
+    type,
+    values: valuesOf(form?.fields ?? [], batchExport?.destination.config ?? {}),
+    cleared: new Set(),
+    interval: batchExport?.interval ?? 'hour',
+    timezone: batchExport?.timezone ?? 'UTC',
+    offsetDay: String(batchExport?.offset_day ?? ''),
+    offsetHour: String(batchExport?.offset_hour ?? ''),
+    startAt: local(batchExport?.start_at),
+    endAt: local(batchExport?.end_at),
+    backfill: false,
+    model: batchExport?.model ?? description.models[0] ?? 'events',
+    dslQuery: batchExport?.dsl_query ?? '',
+    transformations: batchExport?.transformations ?? false,
+  };
+}
+
+export function destinationForm(
+  { destinations }: ApiDescription,
+  type: string,
+): DestinationForm | undefined {
+  return destinations.find((form) => form.type === type);
+}
+
+/** Another destination: values whose names both have are kept. */
+export function withType(description: ApiDescription, draft: Draft, type: string): Draft {
+  const fields = destinationForm(description, type)?.fields ?? [];
+  const fresh = valuesOf(fields, {});
+  const kept = fields
+    .filter(({ name, kind }) => kind !== 'secret' && draft.values[name] !== undefined)
+    .map(({ name }) => [name, draft.values[name] ?? '']);
+  return { ...draft, type, values: { ...fresh, ...Object.fromEntries(kept) } };
+}
+
+/** Days and weeks begin at an hour of a zone, weeks on a day too; other intervals take neither. */
+export function scheduleFields(interval: string): {
+  readonly day: boolean;
+  readonly hour: boolean;
+} {
+  return { day: interval === 'week', hour: interval === 'day' || interval === 'week' };
+}
+
+/**
+ * The body that the draft stands for. A bound keeps its seconds where its input was not touched.
+ *
+ * @param batchExport the export that is changed; null for a new one
+ */
+export function bodyOf(
+  description: ApiDescription,
+  draft: Draft,
+  batchExport: BatchExport | null,
+  times: TimeFormat,
+): ExportInput {
+  const fields = destinationForm(description, draft.type)?.fields ?? [];
+  const isNew = batchExport === null;
+  const { cleared } = draft;
+  const config = configOf(fields, draft.values, { isNew, cleared });
+  const bound = (value: string, before: string | null | undefined) =>
+    before && times.inputValue(before) === value ? before : readLocalInput(value);
+  const asked = scheduleFields(draft.interval);
+  const offset = (wanted: boolean, text: string) => (wanted && text !== '' ? Number(text) : null);
+  return {
+    name: draft.name,
+    destination: isNew ? { type: draft.type, config } : { config },
+    interval: draft.interval,
+    timezone: draft.timezone.trim() || 'UTC',
+    offset_day: offset(asked.day, draft.offsetDay),
+    offset_hour: offset(asked.hour, draft.offsetHour),
+    start_at: bound(draft.startAt, batchExport?.start_at),
+    end_at: bound(draft.endAt, batchExport?.end_at),
+    dsl_query: draft.dslQuery.trim() === '' ? null : draft.dslQuery,
+    transformations: draft.transformations,
+    ...(isNew ? { model: draft.model, backfill: draft.backfill && draft.startAt !== '' } : {}),
+  };
+}
+
+/** The fields of the form in the API's words, for its problems to be shown at. */
+export function attrsOf(description: ApiDescription, type: string): readonly string[] {
+  const fields = destinationForm(description, type)?.fields ?? [];
+  return [
+    'name',
+    ...fields.map(({ name }) => configAttr(name)),
+    'interval',
+    'timezone',
+    'offset_day',
+    'offset_hour',
+    'start_at',
+    'end_at',
+    'backfill',
+    'model',
+    'dsl_query',
+  ];
+}
+
+export function configAttr(name: string): string {
+  return `destination__config__${name}`;
+}

@@ -1,0 +1,92 @@
+import { type FormEvent, useEffect, useRef, useState } from 'react';
+import type { BatchExport } from '../api-types.ts';
+import { ApiFailure, type ExportInput } from '../client.ts';
+import { useConsole } from '../console-context.ts';
+import { Failure } from '../parts/notice.tsx';
+import { times } from '../parts/time-text.tsx';
+import { sortProblems } from '../problems.ts';
+import { hrefOf } from '../route.ts';
+import { useAction } from '../use-action.ts';
+import { goTo } from '../use-route.ts';
+import { DestinationFields } from './destination-fields.tsx';
+import { attrsOf, bodyOf, type Draft, draftOf } from './draft.ts';
+import type { ApiDescription } from './openapi.ts';
+import type { PartProps } from './part-props.ts';
+import { ScheduleFields } from './schedule-fields.tsx';
+import { TextField } from './text-field.tsx';
+import { WhatFields } from './what-fields.tsx';
+
+interface Props {
+  readonly description: ApiDescription;
+  /** Null: a new one. */
+  readonly batchExport: BatchExport | null;
+}
+
+/** Creates an export, or changes one. Faults stand at the fields that the API names. */
+export function ExportForm({ description, batchExport }: Props) {
+  const { client, say } = useConsole();
+  const [draft, setDraft] = useState(() => draftOf(description, batchExport, times));
+  const form = useRef<HTMLFormElement>(null);
+  const save = useAction(async () => {
+    const body: ExportInput = bodyOf(description, draft, batchExport, times);
+    const { id, name } = batchExport
+      ? await client.updateExport(batchExport.id, body)
+      : await client.createExport(body);
+    say(batchExport ? `${name} is changed.` : `${name} is created.`);
+    goTo({ page: 'export', exportId: id, tab: batchExport ? 'settings' : 'runs' });
+  });
+  const { failure } = save;
+  useEffect(() => {
+    if (failure) form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+  }, [failure]);
+
+  const attrs = attrsOf(description, draft.type);
+  const { byField, others } = sortProblems(failure?.problems ?? [], attrs);
+  const change = (part: Partial<Draft>) => setDraft((last) => ({ ...last, ...part }));
+  const parts: PartProps = { description, draft, batchExport, errors: byField, onChange: change };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    void save.run();
+  };
+  return (
+    <form ref={form} className="export-form" onSubmit={submit} noValidate>
+      <section className="panel">
+        <TextField
+          attr="name"
+          label="Name"
+          value={draft.name}
+          error={byField.get('name')}
+          onChange={(name) => change({ name })}
+          help="For people to tell it by."
+          required
+        />
+      </section>
+      <DestinationFields {...parts} />
+      <ScheduleFields {...parts} />
+      <WhatFields {...parts} />
+      {failure && others.length > 0 && (
+        <Failure failure={new ApiFailure(failure.status, others, failure.requestId)} />
+      )}
+      <div className="buttons end">
+        {byField.size > 0 && (
+          <p className="bad-text" role="alert">
+            {byField.size === 1 ? 'One field needs' : `${byField.size} fields need`} another look.
+          </p>
+        )}
+        <a
+          className="button"
+          href={hrefOf(
+            batchExport
+              ? { page: 'export', exportId: batchExport.id, tab: 'settings' }
+              : { page: 'exports' },
+          )}
+        >
+          Discard
+        </a>
+        <button type="submit" className="primary" disabled={save.busy}>
+          {batchExport ? 'Save changes' : 'Create export'}
+        </button>
+      </div>
+    </form>
+  );
+}

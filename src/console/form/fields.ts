@@ -1,0 +1,148 @@
+import type { Config } from '../api-types.ts';
+
+/** The parts of JSON schema that destinations are described in. */
+export interface PropertySchema {
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly anyOf?: readonly PropertySchema[];
+  readonly oneOf?: readonly PropertySchema[];
+  readonly items?: PropertySchema;
+  readonly title?: string;
+  readonly description?: string;
+  readonly default?: unknown;
+  readonly examples?: readonly unknown[];
+  readonly writeOnly?: boolean;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly required?: readonly string[];
+  readonly properties?: Readonly<Record<string, PropertySchema>>;
+}
+
+export type FieldKind = 'text' | 'secret' | 'choice' | 'flag' | 'number' | 'list';
+
+/** One input of a form. */
+export interface Field {
+  readonly name: string;
+  readonly label: string;
+  readonly kind: FieldKind;
+  readonly required: boolean;
+  readonly nullable: boolean;
+  readonly description: string;
+  readonly default: unknown;
+  readonly example: string;
+  readonly choices: readonly string[];
+  readonly minimum: number | null;
+  readonly maximum: number | null;
+}
+
+/** What stands in the inputs: a list has a line an item. */
+export type FieldValues = Readonly<Record<string, string | boolean>>;
+
+/** The inputs that an object schema asks for, in its order. */
+export function fieldsOf(schema: PropertySchema): readonly Field[] {
+  const required = schema.required ?? [];
+  return Object.entries(schema.properties ?? {}).map(([name, property]) =>
+    fieldOf(name, property, required.includes(name)),
+  );
+}
+
+function fieldOf(name: string, property: PropertySchema, required: boolean): Field {
+  const branches = property.anyOf ?? property.oneOf ?? [property];
+  const types = branches.flatMap(({ type }) => type ?? []);
+  const shape = branches.find((branch) => !isNull(branch)) ?? property;
+  const example = property.examples?.[0];
+  return {
+    name,
+    label: labelOf(name),
+    kind: kindOf(property, shape),
+    required,
+    nullable: types.includes('null'),
+    description: property.description ?? '',
+    default: property.default,
+    example: Array.isArray(example) ? example.join('\n') : String(example ?? ''),
+    choices: (shape.enum ?? []).filter((choice) => choice !== null).map(String),
+    minimum: shape.minimum ?? null,
+    maximum: shape.maximum ?? null,
+  };
+}
+
+function isNull({ type }: PropertySchema): boolean {
+  return type === 'null';
+}
+
+function kindOf(property: PropertySchema, shape: PropertySchema): FieldKind {
+  const type = [shape.type ?? 'string'].flat().find((name) => name !== 'null');
+  if (property.writeOnly) return 'secret';
+  if (shape.enum) return 'choice';
+  if (type === 'boolean') return 'flag';
+  if (type === 'integer' || type === 'number') return 'number';
+  return type === 'array' ? 'list' : 'text';
+}
+
+const spelled: Readonly<Record<string, string>> = {
+  arn: 'ARN',
+  aws: 'AWS',
+  id: 'ID',
+  kms: 'KMS',
+  mb: 'MiB',
+  sql: 'SQL',
+  url: 'URL',
+};
+
+/** `aws_access_key_id` → `AWS access key ID` */
+export function labelOf(name: string): string {
+  const text = name
+    .split('_')
+    .map((word) => spelled[word] ?? word)
+    .join(' ');
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** What may well stay as it is, and goes under "More". Credentials never do. */
+export function isOptional({ required, kind, nullable }: Field): boolean {
+  return !required && kind !== 'secret' && (nullable || kind === 'flag');
+}
+
+/** What the inputs begin with: the config's own values, else the defaults. Secrets stay empty. */
+export function valuesOf(fields: readonly Field[], config: Config): FieldValues {
+  return Object.fromEntries(
+    fields.map(({ name, kind, default: preset }) => {
+      const value = config[name] ?? preset ?? null;
+      if (kind === 'secret') return [name, ''];
+      if (kind === 'flag') return [name, value === true];
+      return [name, Array.isArray(value) ? value.join('\n') : String(value ?? '')];
+    }),
+  );
+}
+
+/**
+ * The config that the inputs stand for. On a new export empty inputs are left out; on a change they
+ * clear what was there, but an empty secret keeps it unless it is one of `cleared`.
+ */
+export function configOf(
+  fields: readonly Field[],
+  values: FieldValues,
+  change: { readonly isNew: boolean; readonly cleared: ReadonlySet<string> },
+): Config {
+  const config: Record<string, unknown> = {};
+  for (const field of fields) {
+    const value = values[field.name] ?? '';
+    if (value !== '') config[field.name] = parseValue(field, value);
+    else if (field.kind === 'secret') {
+      if (change.cleared.has(field.name)) config[field.name] = null;
+    } else if (!change.isNew) config[field.name] = field.nullable ? null : '';
+  }
+  return config;
+}
+
+/** A number that is none goes to the API as it is, which then says so. */
+function parseValue({ kind }: Field, value: string | boolean): unknown {
+  if (typeof value === 'boolean') return value;
+  if (kind === 'number') return Number.isFinite(Number(value)) ? Number(value) : value;
+  if (kind !== 'list') return kind === 'secret' ? value.trim() : value;
+  return value
+    .split('\n')
+    .map((line) => line.trim())
+    .filter(Boolean);
+}

@@ -1,0 +1,128 @@
+import { scheduleFields } from './draft.ts';
+import { LocalTimeInput } from './local-time-input.tsx';
+import type { PartProps } from './part-props.ts';
+import { TextField } from './text-field.tsx';
+
+const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
+
+/** How often, on which boundaries, and from when until when. */
+export function ScheduleFields({ description, draft, batchExport, errors, onChange }: PartProps) {
+  const asked = scheduleFields(draft.interval);
+  return (
+    <section className="panel">
+      <h2>Schedule</h2>
+      <div className="grid">
+        <Choice
+          attr="interval"
+          label="Interval"
+          value={draft.interval}
+          choices={description.intervals.map((name) => [name, name])}
+          error={errors.get('interval')}
+          onChange={(interval) => onChange({ interval })}
+        />
+        {asked.day && (
+          <Choice
+            attr="offset_day"
+            label="Week begins on"
+            value={draft.offsetDay || '0'}
+            choices={days.map((name, day) => [String(day), name])}
+            error={errors.get('offset_day')}
+            onChange={(offsetDay) => onChange({ offsetDay })}
+          />
+        )}
+        {asked.hour && (
+          <>
+            <Choice
+              attr="offset_hour"
+              label="Day begins at"
+              value={draft.offsetHour || '0'}
+              choices={Array.from({ length: 24 }, (_, hour) => [
+                String(hour),
+                `${String(hour).padStart(2, '0')}:00`,
+              ])}
+              error={errors.get('offset_hour')}
+              onChange={(offsetHour) => onChange({ offsetHour })}
+            />
+            <TextField
+              attr="timezone"
+              label="Time zone"
+              value={draft.timezone}
+              error={errors.get('timezone')}
+              list="timezones"
+              placeholder="Europe/Berlin"
+              onChange={(timezone) => onChange({ timezone })}
+              help="Days keep to its calendar, daylight saving included."
+            />
+            <datalist id="timezones">
+              {Intl.supportedValuesOf('timeZone').map((zone) => (
+                <option key={zone} value={zone} />
+              ))}
+            </datalist>
+          </>
+        )}
+      </div>
+      <div className="grid">
+        <LocalTimeInput
+          label="Start"
+          value={draft.startAt}
+          error={errors.get('start_at')}
+          onChange={(startAt) => onChange({ startAt })}
+          help="Nothing runs before. Empty: at once."
+        />
+        <LocalTimeInput
+          label="End"
+          value={draft.endAt}
+          error={errors.get('end_at')}
+          onChange={(endAt) => onChange({ endAt })}
+          help="Nothing runs after. Empty: never."
+        />
+      </div>
+      {!batchExport && draft.startAt !== '' && (
+        <label className="choice">
+          <input
+            type="checkbox"
+            checked={draft.backfill}
+            onChange={(event) => onChange({ backfill: event.target.checked })}
+          />
+          <span>
+            <strong>Backfill from the start</strong>
+            <small>Export what lies between the start and now as well.</small>
+          </span>
+        </label>
+      )}
+    </section>
+  );
+}
+
+interface ChoiceProps {
+  readonly attr: string;
+  readonly label: string;
+  readonly value: string;
+  readonly choices: readonly (readonly [string, string])[];
+  readonly error: string | undefined;
+  readonly onChange: (value: string) => void;
+}
+
+function Choice({ attr, label, value, choices, error, onChange }: ChoiceProps) {
+  return (
+    <div className="field">
+      <label htmlFor={attr}>{label}</label>
+      <select
+        id={attr}
+        value={value}
+        onChange={(event) => onChange(event.target.value)}
+        aria-invalid={error !== undefined}
+        aria-describedby={`${attr}-help`}
+      >
+        {choices.map(([choice, name]) => (
+          <option key={choice} value={choice}>
+            {name}
+          </option>
+        ))}
+      </select>
+      <p className="help" id={`${attr}-help`}>
+        {error !== undefined && <span className="bad-text">{error}</span>}
+      </p>
+    </div>
+  );
+}

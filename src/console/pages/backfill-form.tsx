@@ -1,0 +1,172 @@
+import { type FormEvent, useState } from 'react';
+import type { Backfill, BackfillPreview, BatchExport } from '../api-types.ts';
+import { ApiFailure, type BackfillRequest } from '../client.ts';
+import { useConsole } from '../console-context.ts';
+import { LocalTimeInput } from '../form/local-time-input.tsx';
+import { formatCount, plural } from '../numbers.ts';
+import { Failure } from '../parts/notice.tsx';
+import { IntervalText } from '../parts/time-text.tsx';
+import { sortProblems } from '../problems.ts';
+import { readLocalInput } from '../times.ts';
+import { useAction } from '../use-action.ts';
+
+interface Props {
+  readonly batchExport: BatchExport;
+  readonly onStarted: () => void;
+}
+
+interface Draft {
+  readonly start: string;
+  readonly end: string;
+  readonly order: Backfill['order'];
+  readonly reprocess: Backfill['reprocess'];
+  readonly concurrency: string;
+}
+
+const blank: Draft = {
+  start: '',
+  end: '',
+  order: 'oldest_first',
+  reprocess: 'all',
+  concurrency: '',
+};
+
+/** Asks for a range, shows what would be done, then does it. */
+export function BackfillForm({ batchExport, onStarted }: Props) {
+  const { client, say } = useConsole();
+  const [draft, setDraft] = useState(blank);
+  const [preview, setPreview] = useState<BackfillPreview | null>(null);
+  const look = useAction(async () => {
+    setPreview(await client.previewBackfill(batchExport.id, requestOf(draft)));
+  });
+  const start = useAction(async () => {
+    await client.startBackfill(batchExport.id, requestOf(draft));
+    say('The backfill has started.');
+    setPreview(null);
+    setDraft(blank);
+    onStarted();
+  });
+  const change = (part: Partial<Draft>) => {
+    setDraft({ ...draft, ...part });
+    setPreview(null);
+    look.clear();
+    start.clear();
+  };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    void (preview ? start : look).run();
+  };
+  const failure = look.failure ?? start.failure;
+  const { byField, others } = sortProblems(failure?.problems ?? [], ['start_at', 'end_at']);
+  const rest = failure && others.length > 0;
+  return (
+    <form className="panel" onSubmit={submit} noValidate>
+      <h2>Start a backfill</h2>
+      <div className="grid">
+        <LocalTimeInput
+          label="From"
+          value={draft.start}
+          onChange={(value) => change({ start: value })}
+          error={byField.get('start_at')}
+        />
+        <LocalTimeInput
+          label="To"
+          value={draft.end}
+          onChange={(value) => change({ end: value })}
+          error={byField.get('end_at')}
+        />
+        <MoreOptions draft={draft} onChange={change} />
+      </div>
+      {rest && <Failure failure={new ApiFailure(failure.status, others, failure.requestId)} />}
+      {preview && <Preview preview={preview} />}
+      <div className="buttons">
+        {preview && preview.total_runs > 0 ? (
+          <button type="submit" className="primary" disabled={start.busy}>
+            Start {plural(preview.total_runs, 'run')}
+          </button>
+        ) : (
+          <button type="submit" disabled={look.busy || preview !== null}>
+            Show what would be done
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+interface OptionProps {
+  readonly draft: Draft;
+  readonly onChange: (part: Partial<Draft>) => void;
+}
+
+function MoreOptions({ draft, onChange }: OptionProps) {
+  return (
+    <>
+      <div className="field">
+        <label htmlFor="reprocess">Intervals that were exported before</label>
+        <select
+          id="reprocess"
+          value={draft.reprocess}
+          onChange={(event) => onChange({ reprocess: event.target.value as Backfill['reprocess'] })}
+        >
+          <option value="all">Export all again</option>
+          <option value="failed">Only those that failed</option>
+          <option value="none">Leave them</option>
+        </select>
+      </div>
+      <div className="field">
+        <label htmlFor="order">Order</label>
+        <select
+          id="order"
+          value={draft.order}
+          onChange={(event) => onChange({ order: event.target.value as Backfill['order'] })}
+        >
+          <option value="oldest_first">Oldest first</option>
+          <option value="newest_first">Newest first</option>
+        </select>
+      </div>
+      <div className="field">
+        <label htmlFor="concurrency">Runs at a time</label>
+        <input
+          id="concurrency"
+          type="number"
+          min={1}
+          max={100}
+          placeholder="as the service is set up"
+          value={draft.concurrency}
+          onChange={(event) => onChange({ concurrency: event.target.value })}
+        />
+      </div>
+    </>
+  );
+}
+
+function Preview({ preview }: { preview: BackfillPreview }) {
+  const { start_at, end_at, total_runs, already_completed, estimated_rows } = preview;
+  if (total_runs === 0) return <p role="status">There is nothing to do in this range.</p>;
+  return (
+    <div className="preview" role="status">
+      <p>
+        <strong>{plural(total_runs, 'run')}</strong> over{' '}
+        <IntervalText start={start_at} end={end_at} />
+        {estimated_rows !== null && `, about ${formatCount(estimated_rows)} rows`}.
+      </p>
+      {already_completed.length > 0 && (
+        <p className="muted">
+          {plural(already_completed.length, 'interval')} of it{' '}
+          {already_completed.length === 1 ? 'was' : 'were'} exported before.
+        </p>
+      )}
+    </div>
+  );
+}
+
+function requestOf({ start, end, order, reprocess, concurrency }: Draft): BackfillRequest {
+  return {
+    start_at: readLocalInput(start),
+    end_at: readLocalInput(end),
+    order,
+    reprocess,
+    ...(concurrency === '' ? {} : { concurrency: Number(concurrency) }),
+  };
+}

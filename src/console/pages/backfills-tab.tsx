@@ -1,0 +1,134 @@
+import { useState } from 'react';
+import type { Backfill, BatchExport, CursorPage } from '../api-types.ts';
+import { cursorOf } from '../client.ts';
+import { useConsole } from '../console-context.ts';
+import { plural } from '../numbers.ts';
+import { ConfirmDialog } from '../parts/dialog.tsx';
+import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { Pager } from '../parts/pager.tsx';
+import { IntervalText, TimeText } from '../parts/time-text.tsx';
+import { useAction } from '../use-action.ts';
+import { useResource } from '../use-resource.ts';
+import { BackfillForm } from './backfill-form.tsx';
+
+/** Past ranges exported on request: those that were, and the next. */
+export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
+  const { client } = useConsole();
+  const { id } = batchExport;
+  const [cursor, setCursor] = useState<string | null>(null);
+  const { data, failure, reload } = useResource<CursorPage<Backfill>>({
+    key: `${id} ${cursor}`,
+    load: (signal) => client.listBackfills(id, cursor, signal),
+    pollMs: (page) => (page?.results.some(isRunning) ? 3_000 : 15_000),
+  });
+  const goTo = (link: string | null) => (link === null ? null : () => setCursor(cursorOf(link)));
+  return (
+    <section aria-label="Backfills">
+      <BackfillForm batchExport={batchExport} onStarted={reload} />
+      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading />}
+      {data?.results.length === 0 && (
+        <Empty title="No backfills yet">
+          <p>A backfill exports the intervals of a past range, or exports them again.</p>
+        </Empty>
+      )}
+      <ul className="backfills">
+        {data?.results.map((backfill) => (
+          <BackfillItem key={backfill.id} exportId={id} backfill={backfill} onChanged={reload} />
+        ))}
+      </ul>
+      {data && <Pager onNewer={goTo(data.previous)} onOlder={goTo(data.next)} />}
+    </section>
+  );
+}
+
+function isRunning({ status }: Backfill): boolean {
+  return status === 'Running';
+}
+
+interface ItemProps {
+  readonly exportId: string;
+  readonly backfill: Backfill;
+  readonly onChanged: () => void;
+}
+
+function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
+  const { status, start_at, end_at, finished_runs, total_runs, failed_runs, eta } = backfill;
+  const titleId = `backfill-${backfill.id}`;
+  return (
+    <li className="backfill">
+      <div className="backfill-head">
+        <h3 id={titleId}>
+          <IntervalText start={start_at} end={end_at} />
+        </h3>
+        <span className={`badge is-${status}`}>{status}</span>
+        {isRunning(backfill) && (
+          <CancelButton exportId={exportId} backfill={backfill} onChanged={onChanged} />
+        )}
+      </div>
+      <progress
+        className={failed_runs > 0 ? 'has-failures' : undefined}
+        max={1}
+        value={backfill.progress}
+        aria-labelledby={titleId}
+      />
+      <p className="muted">
+        {finished_runs.toLocaleString('en-US')} of {plural(total_runs, 'run')}
+        {failed_runs > 0 && <span className="bad-text"> · {failed_runs} failed</span>}
+        {eta !== null && (
+          <>
+            {' '}
+            · done <TimeText at={eta} as="relative" />
+          </>
+        )}
+        {' · started '}
+        <TimeText at={backfill.created_at} as="relative" />
+      </p>
+    </li>
+  );
+}
+
+function CancelButton({ exportId, backfill, onChanged }: ItemProps) {
+  const { client, say } = useConsole();
+  const [open, setOpen] = useState(false);
+  const [running, setRunning] = useState<'cancel' | 'finish'>('cancel');
+  const cancel = useAction(async () => {
+    await client.cancelBackfill(exportId, backfill.id, running);
+    say('The backfill is cancelled.');
+    setOpen(false);
+    onChanged();
+  });
+  const choice = (value: 'cancel' | 'finish', title: string) => (
+    <label className="choice">
+      <input
+        type="radio"
+        name="running"
+        checked={running === value}
+        onChange={() => setRunning(value)}
+      />
+      <strong>{title}</strong>
+    </label>
+  );
+  return (
+    <>
+      <button type="button" className="small" onClick={() => setOpen(true)}>
+        Cancel
+      </button>
+      {open && (
+        <ConfirmDialog
+          title="Cancel this backfill?"
+          verb="Cancel the backfill"
+          danger
+          action={cancel}
+          onClose={() => setOpen(false)}
+        >
+          <fieldset>
+            <legend>Runs that are under way</legend>
+            {choice('cancel', 'Cancel them too')}
+            {choice('finish', 'Let them finish')}
+          </fieldset>
+        </ConfirmDialog>
+      )}
+    </>
+  );
+}

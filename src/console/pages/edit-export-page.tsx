@@ -1,0 +1,35 @@
+import { useConsole } from '../console-context.ts';
+import { ExportForm } from '../form/export-form.tsx';
+import { Trouble } from '../parts/notice.tsx';
+import { hrefOf } from '../route.ts';
+import { useResource } from '../use-resource.ts';
+import { useTitle } from '../use-title.ts';
+import { FormOnItsWay } from './new-export-page.tsx';
+
+/** The form of an export that is there. */
+export function EditExportPage({ exportId }: { exportId: string }) {
+  const { client, description } = useConsole();
+  const { data, failure, reload } = useResource({
+    key: exportId,
+    // Once: what is asked for again later must not pull the form away from under a reader's hands.
+    load: (signal) => client.getExport(exportId, signal),
+  });
+  useTitle(data ? `Edit ${data.name}` : 'Edit');
+  return (
+    <>
+      <nav className="crumbs" aria-label="Place">
+        <a href={hrefOf({ page: 'exports' })}>Exports</a>
+        <a href={hrefOf({ page: 'export', exportId, tab: 'settings' })}>{data?.name ?? 'Export'}</a>
+      </nav>
+      <div className="heading">
+        <h1>Edit</h1>
+      </div>
+      <Trouble what="export" failure={failure} onRetry={reload} />
+      {data && description.data ? (
+        <ExportForm key={exportId} description={description.data} batchExport={data} />
+      ) : (
+        !failure && <FormOnItsWay />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,132 @@
+import type { BatchExport } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { describeDestination, describeInterval, hasEnded } from '../export-health.ts';
+import { DeleteButton, PauseButton } from '../parts/export-actions.tsx';
+import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
+import { Fact, Facts } from '../parts/facts.tsx';
+import { Loading, Trouble } from '../parts/notice.tsx';
+import { RunProblem } from '../parts/run-problem.tsx';
+import { TimeText } from '../parts/time-text.tsx';
+import { hrefOf, type Tab } from '../route.ts';
+import { useResource } from '../use-resource.ts';
+import { goTo } from '../use-route.ts';
+import { useTitle } from '../use-title.ts';
+import { BackfillsTab } from './backfills-tab.tsx';
+import { LogsView } from './logs-view.tsx';
+import { RunsTab } from './runs-tab.tsx';
+import { SettingsTab } from './settings-tab.tsx';
+
+const tabs: readonly (readonly [Tab, string])[] = [
+  ['runs', 'Runs'],
+  ['backfills', 'Backfills'],
+  ['logs', 'Logs'],
+  ['settings', 'Settings'],
+];
+
+/** One export: how it does, and its runs, backfills, logs and settings. */
+export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
+  const { client } = useConsole();
+  const { data, failure, reload } = useResource({
+    key: exportId,
+    load: (signal) => client.getExport(exportId, signal),
+    pollMs: (item) => (item?.latest_runs.some((run) => !hasEnded(run)) ? 4_000 : 15_000),
+  });
+  useTitle(data?.name ?? 'Export');
+  return (
+    <>
+      <nav className="crumbs" aria-label="Place">
+        <a href={hrefOf({ page: 'exports' })}>Exports</a>
+      </nav>
+      <Trouble what="export" failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading lines={8} />}
+      {data && (
+        <>
+          <Head batchExport={data} onChanged={reload} />
+          <nav className="tabs" aria-label="Parts of the export">
+            {tabs.map(([name, label]) => (
+              <a
+                key={name}
+                href={hrefOf({ page: 'export', exportId, tab: name })}
+                aria-current={name === tab ? 'page' : undefined}
+              >
+                {label}
+              </a>
+            ))}
+          </nav>
+          <TabBody batchExport={data} tab={tab} onChanged={reload} />
+        </>
+      )}
+    </>
+  );
+}
+
+interface PartProps {
+  readonly batchExport: BatchExport;
+  readonly onChanged: () => void;
+}
+
+function Head({ batchExport, onChanged }: PartProps) {
+  const { id, name, paused, paused_reason, last_paused_at, last_success_at } = batchExport;
+  const lastEnded = batchExport.latest_runs.find(hasEnded);
+  return (
+    <>
+      <div className="heading">
+        <h1>{name}</h1>
+        <HealthBadges batchExport={batchExport} />
+        <div className="buttons">
+          <PauseButton batchExport={batchExport} onChanged={onChanged} />
+          <a className="button" href={hrefOf({ page: 'edit', exportId: id })}>
+            Edit
+          </a>
+          <DeleteButton batchExport={batchExport} onChanged={() => goTo({ page: 'exports' })} />
+        </div>
+      </div>
+      {paused && (
+        <div className="alert warn">
+          <p>
+            <strong>Paused</strong>
+            {last_paused_at !== null && (
+              <>
+                {' '}
+                since <TimeText at={last_paused_at} />
+              </>
+            )}
+            . {paused_reason ?? 'No new intervals are exported.'}
+          </p>
+        </div>
+      )}
+      {lastEnded?.latest_error && <RunProblem run={lastEnded} onRetried={onChanged} />}
+      <Facts>
+        <Fact name="Destination">{describeDestination(batchExport)}</Fact>
+        <Fact name="Interval">{describeInterval(batchExport.interval)}</Fact>
+        <Fact name="Next run">
+          <NextRun batchExport={batchExport} />
+        </Fact>
+        <Fact name="Complete up to">
+          <Lag batchExport={batchExport} />
+        </Fact>
+        <Fact name="Last success">
+          {last_success_at === null ? (
+            <span className="muted">none yet</span>
+          ) : (
+            <TimeText at={last_success_at} as="relative" />
+          )}
+        </Fact>
+      </Facts>
+    </>
+  );
+}
+
+function TabBody({ batchExport, tab, onChanged }: PartProps & { tab: Tab }) {
+  const busy = batchExport.latest_runs.some((run) => !hasEnded(run));
+  switch (tab) {
+    case 'runs':
+      return <RunsTab exportId={batchExport.id} onChanged={onChanged} />;
+    case 'backfills':
+      return <BackfillsTab batchExport={batchExport} />;
+    case 'logs':
+      return <LogsView exportId={batchExport.id} runId={null} live={busy} />;
+    case 'settings':
+      return <SettingsTab batchExport={batchExport} />;
+  }
+}

@@ -1,0 +1,33 @@
+import { useConsole } from '../console-context.ts';
+import { ExportForm } from '../form/export-form.tsx';
+import { Failure, Loading } from '../parts/notice.tsx';
+import { hrefOf } from '../route.ts';
+import { useTitle } from '../use-title.ts';
+
+/** The form of a new export. */
+export function NewExportPage() {
+  const { description } = useConsole();
+  useTitle('New export');
+  return (
+    <>
+      <nav className="crumbs" aria-label="Place">
+        <a href={hrefOf({ page: 'exports' })}>Exports</a>
+      </nav>
+      <div className="heading">
+        <h1>New export</h1>
+      </div>
+      {description.data ? (
+        <ExportForm description={description.data} batchExport={null} />
+      ) : (
+        <FormOnItsWay />
+      )}
+    </>
+  );
+}
+
+/** The form follows from the API's description, which must be read first. */
+export function FormOnItsWay() {
+  const { description } = useConsole();
+  const { failure, reload } = description;
+  return failure ? <Failure failure={failure} onRetry={reload} /> : <Loading lines={8} />;
+}

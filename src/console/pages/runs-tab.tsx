@@ -1,0 +1,163 @@
+import { useState } from 'react';
+import { type CursorPage, type Run, type RunStatus, runStatuses } from '../api-types.ts';
+import { cursorOf } from '../client.ts';
+import { useConsole } from '../console-context.ts';
+import { hasEnded } from '../export-health.ts';
+import { formatBytes, formatCount } from '../numbers.ts';
+import { FilterChips } from '../parts/filter-chips.tsx';
+import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { Pager } from '../parts/pager.tsx';
+import { RunDuration, RunRows } from '../parts/run-facts.tsx';
+import { StatusBadge, statusLabel } from '../parts/status.tsx';
+import { IntervalText } from '../parts/time-text.tsx';
+import { readRunError } from '../problems.ts';
+import { hrefOf } from '../route.ts';
+import { useAction } from '../use-action.ts';
+import { useResource } from '../use-resource.ts';
+
+interface Props {
+  readonly exportId: string;
+  readonly onChanged: () => void;
+}
+
+/** The runs of an export, newest first. */
+export function RunsTab({ exportId, onChanged }: Props) {
+  const { client } = useConsole();
+  const [statuses, setStatuses] = useState<readonly RunStatus[]>([]);
+  const [cursor, setCursor] = useState<string | null>(null);
+  const { data, failure, reload } = useResource<CursorPage<Run>>({
+    key: JSON.stringify([exportId, statuses, cursor]),
+    load: (signal) => client.listRuns(exportId, { statuses, cursor }, signal),
+    pollMs: (page) => (page?.results.some((run) => !hasEnded(run)) ? 3_000 : 15_000),
+  });
+  const changed = () => {
+    reload();
+    onChanged();
+  };
+  const goTo = (link: string | null) => (link === null ? null : () => setCursor(cursorOf(link)));
+  return (
+    <section aria-label="Runs">
+      <FilterChips
+        label="Statuses"
+        choices={runStatuses}
+        chosen={statuses}
+        nameOf={statusLabel}
+        onChange={(chosen) => {
+          setStatuses(chosen);
+          setCursor(null);
+        }}
+      />
+      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading lines={6} />}
+      {data?.results.length === 0 && (
+        <Empty title={statuses.length > 0 ? 'No such runs' : 'No runs yet'}>
+          {statuses.length === 0 && (
+            <p>
+              The first comes with the next interval. For the past, start a{' '}
+              <a href={hrefOf({ page: 'export', exportId, tab: 'backfills' })}>backfill</a>.
+            </p>
+          )}
+        </Empty>
+      )}
+      {data && data.results.length > 0 && <RunTable runs={data.results} onChanged={changed} />}
+      {data && <Pager onNewer={goTo(data.previous)} onOlder={goTo(data.next)} />}
+    </section>
+  );
+}
+
+interface TableProps {
+  readonly runs: readonly Run[];
+  readonly onChanged: () => void;
+}
+
+function RunTable({ runs, onChanged }: TableProps) {
+  return (
+    <table className="runs">
+      <thead>
+        <tr>
+          <th scope="col">Interval</th>
+          <th scope="col">Status</th>
+          <th scope="col" className="number">
+            Attempt
+          </th>
+          <th scope="col" className="number">
+            Rows
+          </th>
+          <th scope="col" className="number">
+            Size
+          </th>
+          <th scope="col" className="number">
+            Took
+          </th>
+          <th scope="col">
+            <span className="unseen">Actions</span>
+          </th>
+        </tr>
+      </thead>
+      {runs.map((run) => (
+        <RunRow key={run.id} run={run} onChanged={onChanged} />
+      ))}
+    </table>
+  );
+}
+
+function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
+  const error = run.latest_error === null ? null : readRunError(run.latest_error);
+  return (
+    <tbody>
+      <tr>
+        <th scope="row">
+          <a href={hrefOf({ page: 'run', exportId: run.batch_export, runId: run.id })}>
+            <IntervalText start={run.data_interval_start} end={run.data_interval_end} />
+          </a>
+          {run.backfill_id !== null && <small className="muted"> backfill</small>}
+        </th>
+        <td>
+          <StatusBadge status={run.status} />
+        </td>
+        <td className="number" data-label="Attempt">
+          {formatCount(run.attempt)}
+        </td>
+        <td className="number" data-label="Rows">
+          <RunRows run={run} />
+        </td>
+        <td className="number" data-label="Size">
+          {formatBytes(run.bytes_exported)}
+        </td>
+        <td className="number" data-label="Took">
+          <RunDuration run={run} />
+        </td>
+        <td className="actions">
+          <RunActions run={run} onChanged={onChanged} />
+        </td>
+      </tr>
+      {error && (
+        <tr className="run-error">
+          <td colSpan={7}>
+            {error.code !== null && <code>{error.code}</code>} {error.text}
+          </td>
+        </tr>
+      )}
+    </tbody>
+  );
+}
+
+/** Cancel while it is under way, retry once it has ended. */
+export function RunActions({ run, onChanged }: { run: Run; onChanged: () => void }) {
+  const { client, say } = useConsole();
+  const ended = hasEnded(run);
+  const act = useAction(async () => {
+    if (ended) await client.retryRun(run.batch_export, run.id);
+    else await client.cancelRun(run.batch_export, run.id);
+    say(ended ? 'The interval is run again.' : 'The run is being cancelled.');
+    onChanged();
+  });
+  return (
+    <>
+      <button type="button" className="small" disabled={act.busy} onClick={() => void act.run()}>
+        {ended ? (run.status === 'Completed' ? 'Run again' : 'Retry') : 'Cancel'}
+      </button>
+      <Failure failure={act.failure} />
+    </>
+  );
+}

@@ -1,0 +1,101 @@
+import type { BatchExport, Config } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { describeInterval } from '../export-health.ts';
+import { destinationForm } from '../form/draft.ts';
+import { labelOf } from '../form/fields.ts';
+import type { DestinationForm } from '../form/openapi.ts';
+import { ActivityList } from '../parts/activity-list.tsx';
+import { DestinationTest } from '../parts/destination-test.tsx';
+import { Fact, Facts } from '../parts/facts.tsx';
+import { RowSample } from '../parts/row-sample.tsx';
+import { SchedulePreview } from '../parts/schedule-preview.tsx';
+import { TimeText } from '../parts/time-text.tsx';
+
+const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
+
+/** How the export is set up, what comes next, and whether its destination answers. */
+export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
+  const { description } = useConsole();
+  const { destination, model, dsl_query: query, transformations } = batchExport;
+  const form = description.data ? destinationForm(description.data, destination.type) : undefined;
+  const secrets =
+    form?.fields.filter(({ kind }) => kind === 'secret').map(({ name }) => name) ?? [];
+  const extras = description.data?.extras;
+  return (
+    <section aria-label="Settings">
+      <div className="panel">
+        <h2>Destination: {destination.type}</h2>
+        <Facts>
+          {inOrder(form, destination.config).map((name) => (
+            <Fact key={name} name={labelOf(name)}>
+              {secrets.includes(name) ? (
+                <span className="muted">never shown</span>
+              ) : (
+                <ConfigValue value={destination.config[name]} />
+              )}
+            </Fact>
+          ))}
+        </Facts>
+        {extras?.has('test') && <DestinationTest exportId={batchExport.id} />}
+      </div>
+      <div className="panel">
+        <h2>Schedule</h2>
+        <ScheduleFacts batchExport={batchExport} />
+        {extras?.has('schedule') && <SchedulePreview batchExport={batchExport} />}
+      </div>
+      <div className="panel">
+        <h2>Rows</h2>
+        <Facts>
+          <Fact name="Model">{model}</Fact>
+          <Fact name="Transformations">{transformations ? 'applied' : 'not applied'}</Fact>
+        </Facts>
+        {query === null ? (
+          <p className="muted">All columns, all rows.</p>
+        ) : (
+          <pre className="code">{query}</pre>
+        )}
+        {extras?.has('preview') && <RowSample exportId={batchExport.id} />}
+      </div>
+      {extras?.has('activity') && (
+        <ActivityList exportId={batchExport.id} since={batchExport.last_updated_at} />
+      )}
+      <p className="muted">
+        <code>{batchExport.id}</code> · created <TimeText at={batchExport.created_at} /> · changed{' '}
+        <TimeText at={batchExport.last_updated_at} />
+      </p>
+    </section>
+  );
+}
+
+/** The names of a config as its schema orders them, its secrets too. */
+function inOrder(form: DestinationForm | undefined, config: Config): readonly string[] {
+  return form?.fields.map(({ name }) => name) ?? Object.keys(config);
+}
+
+function ScheduleFacts({ batchExport }: { batchExport: BatchExport }) {
+  const { interval, timezone, offset_day, offset_hour, start_at, end_at } = batchExport;
+  return (
+    <Facts>
+      <Fact name="Interval">{describeInterval(interval)}</Fact>
+      {offset_day !== null && <Fact name="Week begins on">{days[offset_day]}</Fact>}
+      {offset_hour !== null && (
+        <Fact name="Day begins at">
+          {String(offset_hour).padStart(2, '0')}:00 <small className="muted">{timezone}</small>
+        </Fact>
+      )}
+      <Fact name="Start">
+        {start_at === null ? <span className="muted">at once</span> : <TimeText at={start_at} />}
+      </Fact>
+      <Fact name="End">
+        {end_at === null ? <span className="muted">never</span> : <TimeText at={end_at} />}
+      </Fact>
+    </Facts>
+  );
+}
+
+function ConfigValue({ value }: { value: Config[string] }) {
+  if (value === undefined || value === null || value === '')
+    return <span className="muted">none</span>;
+  if (typeof value === 'boolean') return <>{value ? 'yes' : 'no'}</>;
+  return <>{Array.isArray(value) ? value.join(', ') : String(value)}</>;
+}

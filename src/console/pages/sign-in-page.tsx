@@ -1,0 +1,137 @@
+import { type FormEvent, useState } from 'react';
+import type { BatchExport, OffsetPage } from '../api-types.ts';
+import { ApiFailure, callApi } from '../client.ts';
+import { Logo } from '../parts/logo.tsx';
+import { Failure } from '../parts/notice.tsx';
+import type { Session } from '../session.ts';
+import { useAction } from '../use-action.ts';
+
+interface Props {
+  /** Why nobody is signed in any more; empty at first. */
+  readonly notice: string;
+  readonly onSignedIn: (session: Session) => void;
+}
+
+/** Asks for a key, and for the project where the key has several. */
+export function SignInPage({ notice, onSignedIn }: Props) {
+  const [key, setKey] = useState('');
+  const [project, setProject] = useState('');
+  /** Projects that are known of; null while the key's own is tried. */
+  const [choices, setChoices] = useState<readonly string[] | null>(null);
+
+  const signIn = useAction(async () => {
+    const trimmed = key.trim();
+    const asked = choices === null ? '@current' : project.trim();
+    if (await opens(trimmed, asked)) onSignedIn({ key: trimmed, project: asked });
+    else setChoices(await findProjects(trimmed));
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    void signIn.run();
+  };
+  return (
+    <main className="sign-in">
+      <form onSubmit={submit}>
+        <h1>
+          <Logo /> Sluice
+        </h1>
+        <p className="muted slogan">Rows out of PostgreSQL, each exactly once.</p>
+        {notice !== '' && (
+          <p className="alert warn" role="status">
+            {notice}
+          </p>
+        )}
+        <label htmlFor="key">API key</label>
+        <input
+          id="key"
+          type="password"
+          autoComplete="off"
+          spellCheck={false}
+          placeholder="slc_…"
+          value={key}
+          onChange={(event) => {
+            setKey(event.target.value);
+            setChoices(null);
+          }}
+          aria-describedby="key-help"
+        />
+        <p className="help" id="key-help">
+          Issued by <code>sluice keys create</code>. It is kept in this tab only.
+        </p>
+        {choices !== null && (
+          <ProjectChoice choices={choices} project={project} onChange={setProject} />
+        )}
+        <Failure failure={signIn.failure} />
+        <button
+          type="submit"
+          className="primary wide"
+          disabled={signIn.busy || key.trim() === '' || (choices !== null && project === '')}
+        >
+          {signIn.busy ? 'Signing in…' : 'Sign in'}
+        </button>
+      </form>
+    </main>
+  );
+}
+
+interface ChoiceProps {
+  readonly choices: readonly string[];
+  readonly project: string;
+  readonly onChange: (project: string) => void;
+}
+
+function ProjectChoice({ choices, project, onChange }: ChoiceProps) {
+  return (
+    <>
+      <label htmlFor="project">Project</label>
+      <input
+        id="project"
+        inputMode="numeric"
+        list="projects"
+        // biome-ignore lint/a11y/noAutofocus: the question has just come up, under the reader's hands.
+        autoFocus
+        value={project}
+        onChange={(event) => onChange(event.target.value)}
+        aria-describedby="project-help"
+      />
+      <datalist id="projects">
+        {choices.map((id) => (
+          <option key={id} value={id} />
+        ))}
+      </datalist>
+      <p className="help" id="project-help">
+        This key opens several projects. Give the number of one
+        {choices.length > 0 && `; those with exports are ${choices.join(', ')}`}.
+      </p>
+    </>
+  );
+}
+
+/**
+ * Whether the key opens the project; false where `@current` is not one project.
+ *
+ * @throws ApiFailure where the key or the project is refused
+ */
+async function opens(key: string, project: string): Promise<boolean> {
+  try {
+    const path = `/api/projects/${encodeURIComponent(project)}/batch_exports`;
+    await callApi(key, path, { query: { limit: 1 } });
+    return true;
+  } catch (error) {
+    const isOpen = error instanceof ApiFailure && error.status === 403 && project === '@current';
+    if (isOpen && !/scope/.test(error.message)) return false;
+    throw error;
+  }
+}
+
+/** Projects of the key's organization that have exports; none where the key may not list them. */
+async function findProjects(key: string): Promise<readonly string[]> {
+  try {
+    const path = '/api/organizations/@current/batch_exports';
+    const page = await callApi<OffsetPage<BatchExport>>(key, path, { query: { limit: 1_000 } });
+    const ids = new Set(page.results.map(({ team_id }) => team_id));
+    return [...ids].toSorted((a, b) => a - b).map(String);
+  } catch {
+    return [];
+  }
+}

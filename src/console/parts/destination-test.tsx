@@ -1,0 +1,32 @@
+import { useState } from 'react';
+import type { CheckStep } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { useAction } from '../use-action.ts';
+import { Failure } from './notice.tsx';
+
+/** Runs the destination's own checks and shows each step. */
+export function DestinationTest({ exportId }: { exportId: string }) {
+  const { client } = useConsole();
+  const [steps, setSteps] = useState<readonly CheckStep[]>([]);
+  const test = useAction(async () => {
+    setSteps([]);
+    setSteps((await client.testDestination(exportId)).steps);
+  });
+  return (
+    <div className="check">
+      <button type="button" disabled={test.busy} onClick={() => void test.run()}>
+        {test.busy ? 'Testing…' : 'Test the destination'}
+      </button>
+      <Failure failure={test.failure} />
+      <ol className="steps" aria-live="polite">
+        {steps.map(({ step, passed, error, warning }) => (
+          <li key={step} className={passed ? 'passed' : 'failed'}>
+            <strong>{step}</strong> {passed ? 'passed' : 'failed'}
+            {error !== null && <p className="step-note bad-text">{error}</p>}
+            {warning !== null && <p className="step-note warn-text">{warning}</p>}
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}

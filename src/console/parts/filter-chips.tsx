@@ -1,0 +1,32 @@
+interface Props<T extends string> {
+  readonly label: string;
+  readonly choices: readonly T[];
+  readonly chosen: readonly T[];
+  readonly nameOf?: (choice: T) => string;
+  readonly onChange: (chosen: readonly T[]) => void;
+}
+
+/** Choices that can be held down together; none held means all. */
+export function FilterChips<T extends string>(props: Props<T>) {
+  const { label, choices, chosen, nameOf = (choice) => choice, onChange } = props;
+  const toggle = (choice: T) =>
+    onChange(
+      chosen.includes(choice) ? chosen.filter((one) => one !== choice) : [...chosen, choice],
+    );
+  return (
+    <fieldset className="chips">
+      <legend className="unseen">{label}</legend>
+      {choices.map((choice) => (
+        <button
+          key={choice}
+          type="button"
+          className="chip"
+          aria-pressed={chosen.includes(choice)}
+          onClick={() => toggle(choice)}
+        >
+          {nameOf(choice)}
+        </button>
+      ))}
+    </fieldset>
+  );
+}

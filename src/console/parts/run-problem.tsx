@@ -1,0 +1,44 @@
+import type { Run } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { hasEnded } from '../export-health.ts';
+import { readRunError } from '../problems.ts';
+import { useAction } from '../use-action.ts';
+import { Failure } from './notice.tsx';
+import { statusLabel } from './status.tsx';
+import { IntervalText } from './time-text.tsx';
+
+interface Props {
+  readonly run: Run;
+  readonly onRetried: () => void;
+}
+
+/** Why a run failed, what to do, and the button to do it again. */
+export function RunProblem({ run, onRetried }: Props) {
+  const { client, say } = useConsole();
+  const retry = useAction(async () => {
+    await client.retryRun(run.batch_export, run.id);
+    say('The interval is run again.');
+    onRetried();
+  });
+  if (run.latest_error === null) return null;
+  const { code, text } = readRunError(run.latest_error);
+  const failed = run.status === 'Failed' || run.status === 'FailedRetryable';
+  return (
+    <div className={`alert ${failed ? 'bad' : 'warn'}`}>
+      <div>
+        <p>
+          <strong>{statusLabel(run.status)}</strong>{' '}
+          <IntervalText start={run.data_interval_start} end={run.data_interval_end} />{' '}
+          {code !== null && <code>{code}</code>}
+        </p>
+        <p>{text}</p>
+        <Failure failure={retry.failure} />
+      </div>
+      {hasEnded(run) && (
+        <button type="button" onClick={() => void retry.run()} disabled={retry.busy}>
+          Retry
+        </button>
+      )}
+    </div>
+  );
+}

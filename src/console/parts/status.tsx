@@ -1,0 +1,61 @@
+import type { Run, RunStatus } from '../api-types.ts';
+import { useNow } from '../now.ts';
+import { hrefOf } from '../route.ts';
+import { times } from './time-text.tsx';
+
+const labels: Readonly<Record<RunStatus, string>> = {
+  Starting: 'Waiting',
+  Running: 'Running',
+  Completed: 'Completed',
+  Failed: 'Failed',
+  FailedRetryable: 'Gave up',
+  Cancelled: 'Cancelled',
+};
+
+const glyphs: Readonly<Record<RunStatus, string>> = {
+  Starting: '',
+  Running: '',
+  Completed: '',
+  Failed: '×',
+  FailedRetryable: '!',
+  Cancelled: '–',
+};
+
+export function statusLabel(status: RunStatus): string {
+  return labels[status];
+}
+
+/** A status in words and in its colour. */
+export function StatusBadge({ status }: { status: RunStatus }) {
+  return <span className={`badge is-${status}`}>{labels[status]}</span>;
+}
+
+/** The latest runs, the newest to the right; each cell leads to its run. */
+export function RunStrip({ runs, exportId }: { runs: readonly Run[]; exportId: string }) {
+  const now = useNow();
+  const room = 10;
+  return (
+    <ol className="strip" aria-label="Latest runs, the newest last">
+      {Array.from({ length: Math.max(0, room - runs.length) }, (_, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: empty cells are all alike.
+        <li key={index} className="cell" aria-hidden="true" />
+      ))}
+      {runs.toReversed().map(({ id, status, data_interval_start, data_interval_end }) => {
+        const interval = times.interval(data_interval_start, data_interval_end, now);
+        const text = `${labels[status]}: ${interval}`;
+        return (
+          <li key={id}>
+            <a
+              className={`cell is-${status}`}
+              href={hrefOf({ page: 'run', exportId, runId: id })}
+              title={text}
+            >
+              <span className="unseen">{text}</span>
+              <span aria-hidden="true">{glyphs[status]}</span>
+            </a>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}

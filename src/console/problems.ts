@@ -1,0 +1,66 @@
+import type { Problem } from './api-types.ts';
+
+/** What an error answer says: all of its problems, and the id that the log has. */
+export interface ErrorAnswer {
+  readonly problems: readonly Problem[];
+  readonly requestId: string | null;
+}
+
+/** Reads the body of an error; one that is not of our shape (a proxy's) is told by its status. */
+export function readErrorBody(status: number, body: unknown): ErrorAnswer {
+  const fallback = [{ code: 'error', detail: explainStatus(status), attr: null }];
+  if (!isRecord(body)) return { problems: fallback, requestId: null };
+  const listed = Array.isArray(body.errors) ? body.errors : [body];
+  const problems = listed.map(readProblem).filter((problem) => problem !== null);
+  const requestId = typeof body.request_id === 'string' ? body.request_id : null;
+  return { problems: problems.length > 0 ? problems : fallback, requestId };
+}
+
+function readProblem(value: unknown): Problem | null {
+  if (!isRecord(value) || typeof value.detail !== 'string') return null;
+  return {
+    code: typeof value.code === 'string' ? value.code : 'error',
+    detail: value.detail,
+    attr: typeof value.attr === 'string' ? value.attr : null,
+  };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+function explainStatus(status: number): string {
+  if (status === 502 || status === 503 || status === 504) {
+    return 'The service is away. It is asked again by itself.';
+  }
+  return `The service answered with status ${status}.`;
+}
+
+/** Problems that name one of the fields, by its name, and those that belong above the form. */
+export function sortProblems(
+  problems: readonly Problem[],
+  fields: readonly string[],
+): { readonly byField: ReadonlyMap<string, string>; readonly others: readonly Problem[] } {
+  const byField = new Map<string, string>();
+  const others: Problem[] = [];
+  for (const problem of problems) {
+    const field = fields.find((name) => isAt(problem.attr, name));
+    if (field === undefined) others.push(problem);
+    else byField.set(field, [byField.get(field), problem.detail].filter(Boolean).join(' '));
+  }
+  return { byField, others };
+}
+
+/** An item of a list (`include_events__0`) is shown at the list. */
+function isAt(attr: string | null, field: string): boolean {
+  return attr === field || (attr?.startsWith(`${field}__`) ?? false);
+}
+
+/** `code: what happened and what to do`, taken apart; a text without a code is all text. */
+export function readRunError(text: string): {
+  readonly code: string | null;
+  readonly text: string;
+} {
+  const [, code = null, rest = text] = /^([a-z_]+\.[a-z_]+): (.+)$/s.exec(text) ?? [];
+  return { code, text: rest };
+}

@@ -1,0 +1,43 @@
+/** The page's places, kept behind the # of its address. */
+export type Tab = 'runs' | 'backfills' | 'logs' | 'settings';
+
+export type Route =
+  | { readonly page: 'exports' }
+  | { readonly page: 'new' }
+  | { readonly page: 'edit'; readonly exportId: string }
+  | { readonly page: 'export'; readonly exportId: string; readonly tab: Tab }
+  | { readonly page: 'run'; readonly exportId: string; readonly runId: string };
+
+const tabs: readonly string[] = ['runs', 'backfills', 'logs', 'settings'] satisfies Tab[];
+
+/** What an address means; an unknown one is the list. */
+export function readRoute(hash: string): Route {
+  const [room, exportId, tab, runId] = hash.replace(/^#\/?/, '').split('/').map(decode);
+  if (room === 'new') return { page: 'new' };
+  if (room !== 'exports' || !exportId) return { page: 'exports' };
+  if (tab === 'edit') return { page: 'edit', exportId };
+  if (tab === 'runs' && runId) return { page: 'run', exportId, runId };
+  return { page: 'export', exportId, tab: isTab(tab) ? tab : 'runs' };
+}
+
+function isTab(text: string | undefined): text is Tab {
+  return text !== undefined && tabs.includes(text);
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return '';
+  }
+}
+
+/** The address of a place. */
+export function hrefOf(route: Route): string {
+  if (route.page === 'exports') return '#/';
+  if (route.page === 'new') return '#/new';
+  const base = `#/exports/${encodeURIComponent(route.exportId)}`;
+  if (route.page === 'edit') return `${base}/edit`;
+  if (route.page === 'run') return `${base}/runs/${encodeURIComponent(route.runId)}`;
+  return `${base}/${route.tab}`;
+}

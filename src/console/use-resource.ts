@@ -1,0 +1,94 @@
+import { useCallback, useEffect, useRef, useState } from 'react';
+import { ApiFailure } from './client.ts';
+
+export interface Resource<T> {
+  /** The newest answer; it stays while the next is on its way. Null before the first. */
+  readonly data: T | null;
+  /** Why the newest answer is missing; null once there is one again. */
+  readonly failure: ApiFailure | null;
+  /** Asks at once. */
+  readonly reload: () => void;
+}
+
+interface Options<T> {
+  readonly load: (signal: AbortSignal) => Promise<T>;
+  /** What is asked for. Another key drops the answer of the last. */
+  readonly key: string;
+  /** Milliseconds until it is asked again; null: never. */
+  readonly pollMs?: (data: T | null) => number | null;
+}
+
+interface State<T> {
+  readonly key: string;
+  readonly data: T | null;
+  readonly failure: ApiFailure | null;
+}
+
+/** Nobody is helped by asking a service in trouble as often as one that is well. */
+const failureMs = 10_000;
+
+/** Reads something of the API, and again while the page is looked at. */
+export function useResource<T>({ load, key, pollMs = () => null }: Options<T>): Resource<T> {
+  const [state, setState] = useState<State<T>>({ key, data: null, failure: null });
+  const [asked, setAsked] = useState(0);
+  const latest = useRef({ load, pollMs });
+  latest.current = { load, pollMs };
+  const reload = useCallback(() => setAsked((count) => count + 1), []);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `asked` asks again, by reload.
+  useEffect(() => {
+    const abort = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let data: T | null = null;
+    let failed = false;
+
+    const wait = () => {
+      const delay = latest.current.pollMs(data);
+      if (delay === null || abort.signal.aborted) return;
+      timer = setTimeout(ask, failed ? Math.max(delay, failureMs) : delay);
+    };
+    const ask = () => {
+      clearTimeout(timer);
+      if (document.hidden) return;
+      latest.current
+        .load(abort.signal)
+        .then((answer) => {
+          if (abort.signal.aborted) return;
+          data = answer;
+          failed = false;
+          setState({ key, data, failure: null });
+        })
+        .catch((error: unknown) => {
+          if (abort.signal.aborted) return;
+          failed = true;
+          setState((last) => ({
+            key,
+            data: last.key === key ? last.data : null,
+            failure: toFailure(error),
+          }));
+        })
+        .finally(wait);
+    };
+    ask();
+    document.addEventListener('visibilitychange', ask);
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+      document.removeEventListener('visibilitychange', ask);
+    };
+  }, [key, asked]);
+
+  const isCurrent = state.key === key;
+  return {
+    data: isCurrent ? state.data : null,
+    failure: isCurrent ? state.failure : null,
+    reload,
+  };
+}
+
+/** Anything thrown, as a failure that can be shown. */
+export function toFailure(error: unknown): ApiFailure {
+  if (error instanceof ApiFailure) return error;
+  const detail = error instanceof Error ? error.message : String(error);
+  return new ApiFailure(0, [{ code: 'error', detail, attr: null }], null);
+}

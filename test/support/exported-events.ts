@@ -1,0 +1,139 @@
+import type { Pool } from 'pg';
+import { canaryOf } from './canaries.ts';
+import { bucket, type Installation, region } from './installation.ts';
+import { until } from './until.ts';
+
+/** A fixed hour of the past: no test depends on the time of day. */
+export const hour = { start: '2024-03-01T00:00:00Z', end: '2024-03-01T01:00:00Z' } as const;
+
+export interface NewEvents {
+  readonly team: number;
+  readonly rows: number;
+  /** The rows' arrival is spread over it. */
+  readonly start?: string;
+  readonly end?: string;
+  /** About the size of one row as JSON; default 500. */
+  readonly rowBytes?: number;
+}
+
+/** Writes rows into the built-in `events` table, each with its team's canary. */
+export async function insertEvents(pool: Pool, given: NewEvents): Promise<void> {
+  const { team, rows, start = hour.start, end = hour.end, rowBytes = 500 } = given;
+  await pool.query(
+    `insert into events (uuid, team_id, event, distinct_id, properties, timestamp, created_at, inserted_at)
+     select gen_random_uuid(), $1, 'event ' || n % 5, 'user ' || n % 97,
+            jsonb_build_object('n', n, 'canary', $6::text, 'pad', repeat(md5(n::text), $5)), at, at, at
+       from generate_series(0, $2::int - 1) n,
+            lateral (select $3::timestamptz + ($4::timestamptz - $3::timestamptz) * (n::float8 / $2) as at) t`,
+    [team, rows, start, end, Math.max(0, Math.round((rowBytes - 350) / 32)), canaryOf(team)],
+  );
+}
+
+export interface S3ExportChanges {
+  readonly name?: string;
+  readonly interval?: string;
+  readonly config?: Readonly<Record<string, unknown>>;
+  readonly [field: string]: unknown;
+}
+
+/** Creates an export of the tenant's first project to the installation's bucket, by the API. */
+export async function createS3Export(
+  installation: Installation,
+  { config = {}, ...changes }: S3ExportChanges = {},
+): Promise<string> {
+  const answer = await installation.client.post(`${projectPath(installation)}/batch_exports/`, {
+    name: 'Events to S3',
+    interval: 'hour',
+    ...changes,
+    destination: {
+      type: 'S3',
+      config: {
+        bucket_name: bucket,
+        region,
+        prefix: '{batch_export_id}/',
+        endpoint_url: installation.s3.endpoint,
+        aws_access_key_id: installation.secrets.get('the access key id'),
+        aws_secret_access_key: installation.secrets.get('the secret access key'),
+        ...config,
+      },
+    },
+  });
+  if (answer.status !== 201) throw new Error(`the export was not created: ${answer.text}`);
+  return answer.body.id;
+}
+
+/** Starts a backfill by the API. @returns its id */
+export async function backfill(
+  installation: Installation,
+  exportId: string,
+  range: { readonly start: string; readonly end: string } = hour,
+  options: Readonly<Record<string, unknown>> = {},
+): Promise<string> {
+  const answer = await installation.client.post(
+    `${projectPath(installation)}/batch_exports/${exportId}/backfill/`,
+    { start_at: range.start, end_at: range.end, ...options },
+  );
+  if (answer.status !== 200) throw new Error(`the backfill was not started: ${answer.text}`);
+  return String(answer.body.backfill_id);
+}
+
+export function projectPath({ tenant }: Installation): string {
+  return `/api/projects/${tenant.projectIds[0]}`;
+}
+
+/** A run as its row shows it. */
+export interface RunRow {
+  readonly id: string;
+  readonly status: string;
+  readonly attempt: number;
+  readonly crashes: number;
+  readonly faults: number;
+  readonly fence: number;
+  readonly holderPid: number | null;
+  readonly errorCode: string | null;
+  readonly latestError: string | null;
+  readonly rows: number | null;
+}
+
+/** Runs of an export, oldest interval first. */
+export async function readRuns({ pool }: Installation, exportId: string): Promise<RunRow[]> {
+  // The holder is named `<host>-<pid>-<8 digits>/<claim>`.
+  const { rows } = await pool.query<RunRow>(
+    `select id, status, attempt, crashes, faults, fence::int, error_code as "errorCode", latest_error as "latestError",
+            records_completed::int as rows, (regexp_match(lease_holder, '-(\\d+)-[0-9a-f]{8}/'))[1]::int as "holderPid"
+       from runs where export_id = $1 order by data_interval_start, generation`,
+    [exportId],
+  );
+  return rows;
+}
+
+/** Waits until an export has `count` runs and all of them have ended. */
+export async function untilEnded(
+  installation: Installation,
+  exportId: string,
+  { count = 1, timeoutMs = 60_000 }: { count?: number; timeoutMs?: number } = {},
+): Promise<RunRow[]> {
+  let runs: RunRow[] = [];
+  return until(
+    async () => {
+      runs = await readRuns(installation, exportId);
+      const ended = runs.every(({ status }) => status !== 'Starting' && status !== 'Running');
+      return ended && runs.length >= count ? runs : null;
+    },
+    {
+      timeoutMs,
+      everyMs: 50,
+      message: () => `${count} runs have ended; they are ${JSON.stringify(runs)}`,
+    },
+  );
+}
+
+/** Parts that are safely at the destination, of the runs of an export. */
+export async function countParts({ pool }: Installation, exportId: string): Promise<number> {
+  const { rows } = await pool.query<{ parts: number }>(
+    `select coalesce(sum(jsonb_array_length(u.parts)), 0)::int as parts
+       from uploads u join runs r on r.id = u.run_id where r.export_id = $1`,
+    [exportId],
+  );
+  return rows[0]?.parts ?? 0;
+}

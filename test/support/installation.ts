@@ -1,0 +1,187 @@
+import { randomBytes } from 'node:crypto';
+import { Pool } from 'pg';
+import { inject } from 'vitest';
+import { type Database, openDatabase } from '../../src/store/database.ts';
+import type { ApiClient } from './api-client.ts';
+import { createTestDatabase } from './database.ts';
+import { recordMoves } from './invariants.ts';
+import { type ProcessOptions, startSluice, type TestProcess } from './processes.ts';
+import { createRecordingClient, type Recording } from './recording-client.ts';
+import { type OwnRedisServer, startOwnRedis } from './redis.ts';
+import { type SpawnedS3Server, spawnS3Server } from './s3-server/spawn.ts';
+import { createTenant, type Tenant } from './tenants.ts';
+import { until } from './until.ts';
+
+export type QueueKind = 'postgres' | 'redis';
+
+export interface InstallationOptions {
+  readonly queue?: QueueKind;
+  /** Workers that are started with it; default 3. */
+  readonly workers?: number;
+  /** For every process of it. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** A server of the test's own, with a database that nobody uses; default one cloned from the template. */
+  readonly databaseUrl?: string;
+  /** What the processes are told, where that is another address of the same database (a proxy). */
+  readonly reachedAt?: (databaseUrl: string) => string;
+  /** The S3 server's limits. */
+  readonly s3?: { readonly minPartBytes?: number; readonly maxParts?: number };
+}
+
+/** Sluice as it runs in production, each part a real process: API, workers, queue, database, S3. */
+export interface Installation {
+  readonly databaseUrl: string;
+  /** For a test's own looks and rows. */
+  readonly pool: Pool;
+  readonly db: Database;
+  readonly s3: SpawnedS3Server;
+  /** Null where the queue lives in Postgres. */
+  readonly redis: OwnRedisServer | null;
+  readonly tenant: Tenant;
+  /** Of the tenant's key. It goes on over a restart of the API: the port stays. */
+  readonly client: ApiClient;
+  /** What the client, also with other keys, was answered. */
+  readonly recording: Recording;
+  /** The first project of each tenant, by the tenant's key. */
+  readonly teamOfKey: ReadonlyMap<string, number>;
+  /** Another tenant, whose rows nobody else may see. */
+  addTenant(): Promise<Tenant>;
+  /** The environment that every process of it gets. */
+  readonly env: Readonly<Record<string, string>>;
+  /** What must never be seen outside: key, secret and password, by what they are. */
+  readonly secrets: ReadonlyMap<string, string>;
+  /** Every process so far, the dead ones too. */
+  readonly processes: readonly TestProcess[];
+  startApi(env?: ProcessOptions['env']): Promise<TestProcess>;
+  startWorker(env?: ProcessOptions['env']): Promise<TestProcess>;
+  /** Ends the processes that still run, in order. */
+  stopProcesses(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export const bucket = 'exports';
+export const region = 'eu-central-1';
+
+/** Short times, so that a test need not wait for what takes minutes in production. */
+const shortTimes = {
+  LEASE_SECONDS: '2',
+  RETRY_BASE_SECONDS: '1',
+  MAX_JITTER_SECONDS: '0',
+  MIN_INTERVAL_MINUTES: '1',
+  UPLOAD_PART_MIB: '5',
+  UPLOAD_STALL_SECONDS: '3',
+  RATE_LIMIT_PER_MINUTE: '100000',
+  RATE_LIMIT_PER_HOUR: '1000000',
+};
+
+/** Starts all of it and a tenant with a key. */
+export async function startInstallation(options: InstallationOptions = {}): Promise<Installation> {
+  const { queue = 'postgres', workers = 3 } = options;
+  const credentials = {
+    accessKeyId: `AKIACANARY${randomBytes(5).toString('hex').toUpperCase()}`,
+    secretAccessKey: `canary-secret-${randomBytes(12).toString('hex')}`,
+  };
+  const own = options.databaseUrl === undefined ? await createTestDatabase() : null;
+  const databaseUrl = own?.url ?? options.databaseUrl ?? '';
+  const s3 = await spawnS3Server({ buckets: [bucket], credentials, region, ...options.s3 });
+  const redis = queue === 'redis' ? await startOwnRedis() : null;
+  const encryptionKey = randomBytes(32).toString('base64');
+  const reachedAt = options.reachedAt?.(databaseUrl) ?? databaseUrl;
+  const env: Record<string, string> = {
+    DATABASE_URL: reachedAt,
+    REDIS_URL: redis?.url ?? '',
+    ENCRYPTION_KEYS: `test:${encryptionKey}`,
+    ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
+    LOG_LEVEL: 'debug',
+    ...shortTimes,
+    ...options.env,
+  };
+  const pool = new Pool({ connectionString: databaseUrl, max: 5 });
+  pool.on('error', () => {});
+  const db = openDatabase({
+    connectionString: databaseUrl,
+    applicationName: 'test',
+    maxConnections: 4,
+    onError: () => {},
+  });
+  const processes: TestProcess[] = [];
+  let port = '0';
+
+  const startApi: Installation['startApi'] = async (extra = {}) => {
+    const api = startSluice('main/api.js', [], { env: { ...env, PORT: port, ...extra } });
+    processes.push(api);
+    const line = await api.waitForLine(/^ready http/);
+    port = new URL(line.replace(/^ready /, '')).port;
+    return api;
+  };
+  const startWorker: Installation['startWorker'] = async (extra = {}) => {
+    const worker = startSluice('main/worker.js', [], { env: { ...env, ...extra } });
+    processes.push(worker);
+    await until(() => worker.output().includes('worker started') || worker.hasExited(), {
+      timeoutMs: 30_000,
+      message: () => `a worker starts:\n${worker.output()}`,
+    });
+    return worker;
+  };
+  const stopProcesses = async () => {
+    const left = processes.filter((process) => !process.hasExited());
+    for (const process of left) {
+      // One that was stopped takes no other signal.
+      process.kill('SIGCONT');
+      process.kill('SIGTERM');
+    }
+    await Promise.all(left.map((process) => process.waitForExit(40_000)));
+  };
+
+  await startApi();
+  // One tells all others what the schema is; together they would only wait for each other.
+  await Promise.all(Array.from({ length: workers }, () => startWorker()));
+  await pool.query(recordMoves);
+  const teamOfKey = new Map<string, number>();
+  const secrets = new Map([
+    ['the secret access key', credentials.secretAccessKey],
+    ['the access key id', credentials.accessKeyId],
+    ['the encryption key', encryptionKey],
+    ['the password of the database', new URL(databaseUrl).password],
+  ]);
+  const addTenant = async () => {
+    const made = await createTenant(db);
+    teamOfKey.set(made.key, made.projectIds[0]);
+    secrets.set(`the API key of team ${made.projectIds[0]}`, made.key);
+    return made;
+  };
+  const tenant = await addTenant();
+  const { client, recording } = createRecordingClient(`http://127.0.0.1:${port}`, tenant.key);
+  return {
+    databaseUrl,
+    pool,
+    db,
+    s3,
+    redis,
+    tenant,
+    client,
+    recording,
+    teamOfKey,
+    addTenant,
+    env,
+    secrets,
+    processes,
+    startApi,
+    startWorker,
+    stopProcesses,
+    async close() {
+      await stopProcesses().finally(async () => {
+        await db.close();
+        await pool.end();
+        await own?.drop();
+        await redis?.stop();
+        await s3.close();
+      });
+    },
+  };
+}
+
+/** The queues that this machine can test; the Redis lane needs a `redis-server` of its own to hurt. */
+export function testedQueues(): readonly QueueKind[] {
+  return inject('redis').program === null ? ['postgres'] : ['postgres', 'redis'];
+}

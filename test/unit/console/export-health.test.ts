@@ -1,0 +1,135 @@
+import { describe, expect, test } from 'vitest';
+import type { BatchExport, Run, RunStatus } from '../../../src/console/api-types.ts';
+import {
+  byUrgency,
+  describeDestination,
+  describeLag,
+  healthOf,
+  intervalMs,
+  intervalsBehind,
+} from '../../../src/console/export-health.ts';
+
+const now = Date.parse('2024-03-12T18:00:00Z');
+
+function run(status: RunStatus): Run {
+  return {
+    id: 'r',
+    status,
+    records_completed: null,
+    records_total_count: null,
+    records_dropped: 0,
+    records_rejected: 0,
+    latest_error: null,
+    data_interval_start: '2024-03-12T16:00:00Z',
+    data_interval_end: '2024-03-12T17:00:00Z',
+    created_at: '2024-03-12T17:00:00Z',
+    finished_at: null,
+    last_updated_at: '2024-03-12T17:00:00Z',
+    batch_export: 'e',
+    attempt: 1,
+    bytes_exported: 0,
+    files: 0,
+    backfill_id: null,
+  };
+}
+
+function hourly(over: Partial<BatchExport> = {}): BatchExport {
+  return {
+    id: 'e',
+    team_id: 1,
+    name: 'Events',
+    destination: { type: 'S3', config: { bucket_name: 'acme', prefix: 'events' } },
+    interval: 'hour',
+    paused: false,
+    paused_reason: null,
+    created_at: '2024-03-01T00:00:00Z',
+    last_updated_at: '2024-03-01T00:00:00Z',
+    last_paused_at: null,
+    start_at: null,
+    end_at: null,
+    latest_runs: [],
+    dsl_query: null,
+    model: 'events',
+    timezone: 'UTC',
+    offset_day: null,
+    offset_hour: null,
+    transformations: false,
+    next_run_at: null,
+    high_water_mark: '2024-03-12T17:00:00Z',
+    failure_streak: 0,
+    last_success_at: null,
+    ...over,
+  };
+}
+
+test.each([
+  ['hour', 3_600_000],
+  ['day', 86_400_000],
+  ['week', 604_800_000],
+  ['every 5 minutes', 300_000],
+  ['fortnight', null],
+])('the length of %j is %j ms', (interval, ms) => {
+  expect(intervalMs(interval)).toBe(ms);
+});
+
+describe('the lag', () => {
+  test('is none while the newest interval is still open', () => {
+    expect(describeLag(hourly(), now)).toBe('up to date');
+  });
+
+  test('gives a run that has just come due the time it takes', () => {
+    expect(intervalsBehind(hourly(), now + 60_000)).toBe(0);
+  });
+
+  test('counts whole intervals that are missing', () => {
+    const old = hourly({ high_water_mark: '2024-03-12T14:00:00Z' });
+    expect(describeLag(old, now)).toBe('3 intervals behind');
+    expect(describeLag(hourly({ high_water_mark: '2024-03-12T16:50:00Z' }), now)).toBe(
+      '1 interval behind',
+    );
+  });
+
+  test('is not known before the first completed interval', () => {
+    expect(describeLag(hourly({ high_water_mark: null }), now)).toBeNull();
+  });
+});
+
+describe('the health', () => {
+  test.each([
+    ['failing while it has a streak, even paused', { failure_streak: 2, paused: true }, 'failing'],
+    ['failing after a run that gave up', { latest_runs: [run('FailedRetryable')] }, 'failing'],
+    [
+      'judged by the newest run that has ended',
+      { latest_runs: [run('Running'), run('Completed'), run('Failed')] },
+      'well',
+    ],
+    ['paused', { paused: true }, 'paused'],
+    ['behind', { high_water_mark: '2024-03-12T12:00:00Z' }, 'behind'],
+  ] as const)('is %s', (_name, over, health) => {
+    expect(healthOf(hourly(over), now)).toBe(health);
+  });
+
+  test('puts what wants attention first and leaves the rest in order', () => {
+    const list = [
+      hourly({ id: 'well 1' }),
+      hourly({ id: 'paused', paused: true }),
+      hourly({ id: 'well 2' }),
+      hourly({ id: 'failing', failure_streak: 1 }),
+    ];
+    expect(byUrgency(list, now).map(({ id }) => id)).toEqual([
+      'failing',
+      'paused',
+      'well 1',
+      'well 2',
+    ]);
+  });
+});
+
+test.each([
+  [{ type: 'S3', config: { bucket_name: 'acme', prefix: 'events' } }, 'S3 · acme/events'],
+  [{ type: 'S3', config: { bucket_name: 'acme', prefix: '' } }, 'S3 · acme'],
+  [{ type: 'File', config: { directory: 'copy' } }, 'File · copy'],
+  [{ type: 'NoOp', config: {} }, 'NoOp'],
+])('a destination is told in a few words', (destination, text) => {
+  expect(describeDestination({ destination })).toBe(text);
+});

@@ -1,0 +1,137 @@
+import { describe, expect, test } from 'vitest';
+import {
+  configOf,
+  fieldsOf,
+  isOptional,
+  labelOf,
+  type PropertySchema,
+  valuesOf,
+} from '../../../src/console/form/fields.ts';
+import { readDescription } from '../../../src/console/form/openapi.ts';
+
+const schema: PropertySchema = {
+  type: 'object',
+  required: ['bucket_name'],
+  properties: {
+    bucket_name: { type: 'string', description: 'The bucket.', examples: ['acme'] },
+    secret_key: { anyOf: [{ type: 'string' }, { type: 'null' }], default: null, writeOnly: true },
+    prefix: { type: 'string', default: '' },
+    compression: { anyOf: [{ enum: ['gzip', 'zstd'] }, { type: 'null' }], default: null },
+    max_file_size_mb: { type: ['integer', 'null'], minimum: 0, default: null },
+    manifest: { type: 'boolean', default: true },
+    include_events: {
+      anyOf: [{ type: 'array', items: { type: 'string' } }, { type: 'null' }],
+      default: null,
+    },
+  },
+};
+const fields = fieldsOf(schema);
+const create = { isNew: true, cleared: new Set<string>() };
+const edit = { isNew: false, cleared: new Set<string>() };
+
+describe('a schema becomes inputs', () => {
+  test('of the kind that its type asks for', () => {
+    expect(fields.map(({ name, kind, nullable }) => [name, kind, nullable])).toEqual([
+      ['bucket_name', 'text', false],
+      ['secret_key', 'secret', true],
+      ['prefix', 'text', false],
+      ['compression', 'choice', true],
+      ['max_file_size_mb', 'number', true],
+      ['manifest', 'flag', false],
+      ['include_events', 'list', true],
+    ]);
+  });
+
+  test('of which those that may stay empty go under more, but never a secret', () => {
+    expect(fields.filter(isOptional).map(({ name }) => name)).toEqual([
+      'compression',
+      'max_file_size_mb',
+      'manifest',
+      'include_events',
+    ]);
+  });
+
+  test.each([
+    ['aws_access_key_id', 'AWS access key ID'],
+    ['endpoint_url', 'Endpoint URL'],
+    ['prefix', 'Prefix'],
+  ])('%s is labelled %s', (name, label) => {
+    expect(labelOf(name)).toBe(label);
+  });
+});
+
+describe('the inputs become a config', () => {
+  test('in which empty ones are left out of a new export', () => {
+    const values = { ...valuesOf(fields, {}), bucket_name: 'acme' };
+    expect(configOf(fields, values, create)).toEqual({ bucket_name: 'acme', manifest: true });
+  });
+
+  test('with numbers as numbers and a list of its lines', () => {
+    const values = {
+      ...valuesOf(fields, {}),
+      bucket_name: 'acme',
+      max_file_size_mb: '100',
+      include_events: ' $pageview \n\nsigned_up',
+    };
+    expect(configOf(fields, values, create)).toMatchObject({
+      max_file_size_mb: 100,
+      include_events: ['$pageview', 'signed_up'],
+    });
+  });
+
+  test('that comes back as it was where nothing was touched, its secrets not named', () => {
+    const config = {
+      bucket_name: 'acme',
+      prefix: 'a',
+      compression: null,
+      max_file_size_mb: 5,
+      manifest: false,
+      include_events: ['x', 'y'],
+    };
+    expect(configOf(fields, valuesOf(fields, config), edit)).toEqual(config);
+  });
+
+  test('in which a change clears what was emptied', () => {
+    const values = { ...valuesOf(fields, { bucket_name: 'acme', prefix: 'a' }), prefix: '' };
+    expect(configOf(fields, values, edit)).toMatchObject({ prefix: '', compression: null });
+  });
+
+  test('with a secret where one was typed, and null where it is to be removed', () => {
+    const values = valuesOf(fields, {});
+    expect(configOf(fields, { ...values, secret_key: ' s3cret ' }, edit).secret_key).toBe('s3cret');
+    const cleared = { isNew: false, cleared: new Set(['secret_key']) };
+    expect(configOf(fields, values, cleared).secret_key).toBeNull();
+  });
+});
+
+describe('the API’s description', () => {
+  const body = (properties: Record<string, PropertySchema>) => ({
+    post: { requestBody: { content: { 'application/json': { schema: { properties } } } } },
+  });
+
+  test('tells the destinations, intervals, models and what more the server has', () => {
+    const document = {
+      paths: {
+        '/api/projects/{project_id}/batch_exports/': body({
+          destination: {
+            oneOf: [{ properties: { type: { enum: ['S3'] }, config: schema } }],
+          },
+          interval: { enum: ['hour', 'day'] },
+          model: { enum: ['events'] },
+        }),
+        '/api/projects/{project_id}/batch_exports/{id}/test': {},
+        '/api/organizations/{organization_id}/batch_exports/{id}/schedule': {},
+      },
+    };
+    const description = readDescription(document);
+    expect(description.destinations.map(({ type }) => type)).toEqual(['S3']);
+    expect(description.destinations[0]?.fields).toEqual(fields);
+    expect(description.intervals).toEqual(['hour', 'day']);
+    expect(description.models).toEqual(['events']);
+    expect([...description.extras]).toEqual(['test']);
+  });
+
+  test('may be of another shape without a fault', () => {
+    expect(readDescription({}).destinations).toEqual([]);
+  });
+});

@@ -1,0 +1,69 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+
+const root = path.resolve(import.meta.dirname, '../../..');
+const script = path.join(root, 'scripts/complete-lock-file.mjs');
+
+type Packages = Record<string, { version?: string; optionalDependencies?: Record<string, string> }>;
+
+function run(cwd: string, ...args: string[]): { status: number | null; stdout: string } {
+  return spawnSync(process.execPath, [script, ...args], { cwd, encoding: 'utf8' });
+}
+
+function folderWith(packages: Packages): string {
+  const folder = mkdtempSync(path.join(tmpdir(), 'sluice-lock-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  writeFileSync(path.join(folder, 'package-lock.json'), JSON.stringify({ packages }));
+  return folder;
+}
+
+function packagesIn(folder: string): Packages {
+  const text = readFileSync(path.join(folder, 'package-lock.json'), 'utf8');
+  return (JSON.parse(text) as { packages: Packages }).packages;
+}
+
+test('our lock file has the binaries of every platform', () => {
+  expect(run(root, '--check')).toMatchObject({ status: 0, stdout: '' });
+});
+
+test('a binary that is missing is named, and added with its platform', () => {
+  const folder = folderWith({
+    '': {},
+    'node_modules/a': {
+      version: '2.0.0',
+      optionalDependencies: { '@a/linux-x64-musl': '2.0.0', '@a/darwin-arm64': '2.0.0' },
+    },
+    'node_modules/@a/darwin-arm64': { version: '2.0.0' },
+  });
+  expect(run(folder, '--check')).toMatchObject({
+    status: 1,
+    stdout: 'missing @a/linux-x64-musl@2.0.0\n',
+  });
+  run(folder);
+  expect(packagesIn(folder)['node_modules/@a/linux-x64-musl']).toEqual({
+    version: '2.0.0',
+    cpu: ['x64'],
+    libc: ['musl'],
+    optional: true,
+    os: ['linux'],
+  });
+  expect(run(folder, '--check').status).toBe(0);
+});
+
+test('a binary of another version does not do, and the right one goes beside it', () => {
+  const folder = folderWith({
+    '': {},
+    'node_modules/b/node_modules/a': { optionalDependencies: { 'a-linux-arm64': '3.0.0' } },
+    'node_modules/a-linux-arm64': { version: '2.0.0' },
+  });
+  expect(run(folder, '--check').status).toBe(1);
+  run(folder);
+  expect(packagesIn(folder)).toMatchObject({
+    'node_modules/a-linux-arm64': { version: '2.0.0' },
+    'node_modules/b/node_modules/a/node_modules/a-linux-arm64': { version: '3.0.0' },
+  });
+  expect(run(folder, '--check').status).toBe(0);
+});
