@@ -3,9 +3,9 @@ import { buildApi } from '../../src/api/build-api.ts';
 import { isWellFormedApiKey } from '../../src/security/api-keys.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { createApiClient } from '../support/api-client.ts';
-import { testApiOptions } from '../support/api-under-test.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { startSluice } from '../support/processes.ts';
+import { testApiOptions } from '../support/test-api-options.ts';
 
 let database: TestDatabase;
 

@@ -1,19 +1,11 @@
-import { randomBytes } from 'node:crypto';
-import { pino } from 'pino';
-import { Registry } from 'prom-client';
 import { buildApi } from '../../src/api/build-api.ts';
 import type { ApiOptions } from '../../src/api/options.ts';
-import { readConfig } from '../../src/config/config.ts';
-import { destinationDefinitions } from '../../src/destinations/index.ts';
-import { checkQuery, models } from '../../src/main/check-query.ts';
-import { destinationContextOf } from '../../src/main/plugins.ts';
-import { policyOf } from '../../src/main/policy.ts';
-import { createSecretBox } from '../../src/security/secret-box.ts';
 import { type Database, openDatabase } from '../../src/store/database.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
 import { createTestDatabase } from './database.ts';
 import { startSluice } from './processes.ts';
 import { createTenant, type Tenant } from './tenants.ts';
+import { plenty, testApiOptions } from './test-api-options.ts';
 
 /** An API over a database of its own, and a tenant to call it with. */
 export interface ApiUnderTest {
@@ -28,9 +20,6 @@ export interface ApiUnderTest {
   readonly project: string;
   stop(): Promise<void>;
 }
-
-/** Limits that no test meets by accident. */
-const plenty = { perMinute: 100_000, perHour: 1_000_000 };
 
 /**
  * Starts an API: listening in this process, or, with `API_UNDER_TEST=process`, as the real process
@@ -59,31 +48,6 @@ export async function startApiUnderTest(changes: Partial<ApiOptions> = {}): Prom
       await db.close();
       await database.drop();
     },
-  };
-}
-
-/** The options of an API in this process, everything in them real. */
-export function testApiOptions(db: Database, changes: Partial<ApiOptions> = {}): ApiOptions {
-  const config = readConfig({});
-  return {
-    context: {
-      db,
-      policy: policyOf(config),
-      secrets: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
-      doorbell: { runsWaiting() {}, backfillWaiting() {} },
-    },
-    destinations: destinationDefinitions,
-    destinationContext: destinationContextOf(config),
-    models: models.map(({ name }) => name),
-    checkQuery,
-    metrics: new Registry(),
-    logger: pino({ level: 'silent' }),
-    trustProxy: false,
-    rateLimit: plenty,
-    queueFault: async () => null,
-    queueBoard: null,
-    consoleDir: null,
-    ...changes,
   };
 }
 

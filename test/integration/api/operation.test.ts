@@ -3,14 +3,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { buildApi } from '../../../src/api/build-api.ts';
 import { openDatabase } from '../../../src/store/database.ts';
 import { createApiClient } from '../../support/api-client.ts';
-import {
-  type ApiUnderTest,
-  startApiUnderTest,
-  testApiOptions,
-} from '../../support/api-under-test.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { createKey } from '../../support/tenants.ts';
+import { testApiOptions } from '../../support/test-api-options.ts';
 import { until } from '../../support/until.ts';
 
 let queueFault: string | null = null;

@@ -2,8 +2,9 @@ import { expect, test } from 'vitest';
 import { buildApi } from '../../../src/api/build-api.ts';
 import { openDatabase } from '../../../src/store/database.ts';
 import { createApiClient } from '../../support/api-client.ts';
-import { startApiUnderTest, testApiOptions } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { createKey } from '../../support/tenants.ts';
+import { testApiOptions } from '../../support/test-api-options.ts';
 
 const rateLimit = { perMinute: 50, perHour: 60 };
 
