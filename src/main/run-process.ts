@@ -1,5 +1,6 @@
 import closeWithGrace from 'close-with-grace';
 import { type Config, ConfigError } from '../config/config.ts';
+import { installFailpoints } from './failpoints.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
 
 /** A part of a process that can be closed. */
@@ -27,6 +28,7 @@ export async function runProcess(
     for (const part of parts.splice(0).toReversed()) await part.close();
   };
   try {
+    installFailpoints();
     const foundation = await openFoundation(config, role);
     parts.push(foundation);
     const { logger } = foundation;

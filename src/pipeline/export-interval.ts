@@ -1,5 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
+import { hit } from '../domain/failpoints.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
 import {
   type FoundManifest,
@@ -48,6 +49,7 @@ async function copyInterval(
       'Transactions that may still add rows to this interval did not end in time. The interval is looked at again once they have.',
     );
   }
+  await hit('before_open');
   const snapshot = await source.open(job.request, signal);
   const { columns, totalCount } = snapshot;
   const files = new FileSet({ ...job, destination, journal: ports.journal, columns, signal });

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Destination, DestinationOwner } from '../destinations/destination.ts';
 import { type ErrorCode, SluiceError, toSluiceError } from '../domain/errors.ts';
+import { hit } from '../domain/failpoints.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
 import { floorInstant } from '../domain/time.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
@@ -76,6 +77,7 @@ export async function executeRun(options: ExecutorOptions, runId: string): Promi
   const run = await claim(options, runId);
   const nothing = { run, fault: null, rows: 0, bytes: 0 };
   if (!run) return { ...nothing, end: 'skipped' };
+  await hit('claim');
   if (run.crashes >= policy.maxCrashes) {
     await quarantineRun(context, run);
     return { ...nothing, end: 'failed', fault: 'run.crashed' };
@@ -88,6 +90,7 @@ export async function executeRun(options: ExecutorOptions, runId: string): Promi
       `Attempt ${run.attempt} started for ${run.intervalStart} to ${run.intervalEnd}.`,
     );
     const result = await attempt(options, run, log, signal);
+    await hit('before_record');
     const recorded = await persist(() => record(context, run, result), signal);
     if (!recorded) return { ...nothing, end: 'lost' };
     return { ...nothing, end: 'completed', rows: result.rows, bytes: result.bytes };
@@ -173,6 +176,7 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
       async progressed(upload) {
         await recordUploadParts(db, run, upload);
         cursor = { key: upload.key, parts: upload.parts.length };
+        await hit(upload.parts.length === 1 ? 'first_part' : 'mid_part');
       },
       ended: (upload) => forgetUpload(db, run.runId, upload),
     },
