@@ -19,7 +19,8 @@ export interface TestQueueBackend {
 export interface QueueBackendLane {
   readonly name: 'Postgres' | 'Redis';
   readonly available: () => boolean;
-  open(): Promise<TestQueueBackend>;
+  /** @param databaseUrl where a queue in Postgres lives; by default a database of its own */
+  open(databaseUrl?: string): Promise<TestQueueBackend>;
 }
 
 /** Both backends: `describe.each(queueBackends)`. A lane whose server is not there is skipped. */
@@ -28,14 +29,15 @@ export const queueBackends: readonly QueueBackendLane[] = [
   { name: 'Redis', available: ownRedisAvailable, open: openRedisBackend },
 ];
 
-async function openPostgresBackend(): Promise<TestQueueBackend> {
-  const database = await createEmptyDatabase();
+async function openPostgresBackend(databaseUrl?: string): Promise<TestQueueBackend> {
+  const database = databaseUrl === undefined ? await createEmptyDatabase() : null;
+  const url = databaseUrl ?? database?.url ?? '';
   const closers: (() => Promise<void>)[] = [];
   return {
-    env: { DATABASE_URL: database.url },
+    env: { DATABASE_URL: url },
     async connect() {
       const queuePool = openQueuePool({
-        connectionString: database.url,
+        connectionString: url,
         applicationName: 'test-queue',
         maxConnections: 10,
         onError: () => {},
@@ -45,10 +47,10 @@ async function openPostgresBackend(): Promise<TestQueueBackend> {
       await connection.prepare();
       return connection;
     },
-    loseEverything: () => truncateQueue(database.url),
+    loseEverything: () => truncateQueue(url),
     async stop() {
       for (const close of closers) await close();
-      await database.drop();
+      await database?.drop();
     },
   };
 }

@@ -32,7 +32,7 @@ for (const lane of queueBackends) {
 
     beforeEach(async () => {
       side = await openRunSide();
-      backend = await lane.open();
+      backend = await lane.open(side.url);
       foundations = [];
       workers = [];
       locks = [];
