@@ -69,6 +69,22 @@ export function copySql(
   columns: readonly Pick<Column, 'name' | 'type'>[],
   order: 'by_key' | 'any',
 ): string {
+  return `COPY (${rowsSql(selection, columns, order)}) TO STDOUT (FORMAT binary)`;
+}
+
+/** Has the server say, as JSON, how it would find and sort the rows of `copySql`; none is read. */
+export function explainSql(
+  selection: Selection,
+  columns: readonly Pick<Column, 'name' | 'type'>[],
+): string {
+  return `EXPLAIN (FORMAT JSON) ${rowsSql(selection, columns, 'by_key')}`;
+}
+
+function rowsSql(
+  selection: Selection,
+  columns: readonly Pick<Column, 'name' | 'type'>[],
+  order: 'by_key' | 'any',
+): string {
   const { model, query, teamId } = selection;
   const outputs = outputsOf(model, query);
   if (
@@ -81,7 +97,7 @@ export function copySql(
     columns[index]?.type === 'as_json' ? jsonTarget(output) : plainTarget(output),
   );
   const select = printSelect(model, query, targets, rowFilter(selection), order === 'by_key');
-  return `COPY (${checkWall(select, model, teamId)}) TO STDOUT (FORMAT binary)`;
+  return checkWall(select, model, teamId);
 }
 
 /**

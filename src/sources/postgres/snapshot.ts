@@ -138,7 +138,7 @@ class PostgresSnapshot implements SourceSnapshot {
 }
 
 /** A connection inside a transaction with a snapshot of its own, or with an exported one. */
-async function begin(
+export async function begin(
   options: SnapshotOptions,
   exported: string | null,
   signal: AbortSignal,
