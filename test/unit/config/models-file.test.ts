@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/config/config.ts';
 import { parseModelsFile, readModelsFile } from '../../../src/config/models-file.ts';
+import { parseQuery } from '../../../src/query/parse-query.ts';
 import { checkModelExpression } from '../../../src/query/wall.ts';
 
 const options = {
@@ -71,6 +73,20 @@ describe('a models file', () => {
     expect(found?.model.relation).toEqual({ schema: 'my.shop', name: 'Or"der' });
     expect(found?.sourceUrl).toBeNull();
   });
+});
+
+it('the example of the documentation is good, and so is its query', () => {
+  const page = readFileSync(new URL('../../../docs/models.md', import.meta.url), 'utf8');
+  const [, example = ''] = /```yaml\n(.*?)```/s.exec(page) ?? [];
+  const [, query = ''] = /`(SELECT .*?)`/.exec(page) ?? [];
+  const env = { USERS_DATABASE_URL: 'postgresql://users' };
+  const models = parseModelsFile(example, 'models.yaml', { ...options, env });
+  expect(models.map(({ model, sourceUrl }) => [model.name, sourceUrl])).toEqual([
+    ['orders', null],
+    ['sign_ins', 'postgresql://users'],
+  ]);
+  const [orders] = models;
+  expect(orders && parseQuery(query, orders.model)).toHaveProperty('ok');
 });
 
 describe('a fault of the file', () => {
