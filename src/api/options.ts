@@ -2,6 +2,7 @@ import type { FastifyBaseLogger, FastifyPluginCallback } from 'fastify';
 import type { Registry } from 'prom-client';
 import type { DestinationContext, DestinationDefinition } from '../destinations/destination.ts';
 import type { BatchExport } from '../domain/batch-export.ts';
+import type { Model } from '../domain/model.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/export-rules.ts';
 
@@ -20,8 +21,8 @@ export interface ApiOptions {
   readonly context: Context;
   readonly destinations: readonly DestinationDefinition[];
   readonly destinationContext: DestinationContext;
-  /** Names of the models that can be exported. */
-  readonly models: readonly string[];
+  /** Every model that can be exported. */
+  readonly models: readonly Model[];
   readonly checkQuery: ExportRules['checkQuery'];
   /** Throws SluiceError. Without it there is no preview of rows. */
   readonly previewRows?: PreviewRows;

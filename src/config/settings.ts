@@ -18,6 +18,10 @@ export const settings = {
     'embedded',
   ),
   SOURCE_DATABASE_URL: postgresUrl('PostgreSQL whose rows are exported.', 'DATABASE_URL'),
+  MODELS_FILE: optionalText({
+    about:
+      'Path of models.yaml, which says what can be exported beside the table events; see docs/models.md.',
+  }),
   REDIS_URL: optionalText({
     about: 'Redis (noeviction) for the queues. Without it they live in DATABASE_URL.',
     secret: true,

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { buildApi } from '../api/build-api.ts';
 import { destinationDefinitions } from '../destinations/index.ts';
 import { createDashboard } from '../queue/dashboard.ts';
-import { checkQuery, models } from './check-query.ts';
+import { checkQueryOf } from './check-query.ts';
 import type { Foundation } from './foundation.ts';
 import { destinationContextOf } from './plugins.ts';
 import { findQueueFault } from './queue-fault.ts';
@@ -18,13 +18,14 @@ export interface ApiProcess {
 /** Serves the API. */
 export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   const { config, context, logger, metrics, producer, queues } = foundation;
+  const models = foundation.models.map(({ model }) => model);
   watchService(metrics, context.db);
   const api = await buildApi({
     context,
     destinations: destinationDefinitions,
     destinationContext: destinationContextOf(config),
-    models: models.map(({ name }) => name),
-    checkQuery,
+    models,
+    checkQuery: checkQueryOf(models),
     metrics: metrics.registry,
     logger,
     trustProxy: config.TRUST_PROXY,

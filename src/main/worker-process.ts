@@ -19,7 +19,7 @@ export interface WorkerProcess {
 
 /** Takes jobs until it is closed. */
 export async function startWorker(foundation: Foundation): Promise<WorkerProcess> {
-  const { config, context, databases, db, logger, metrics, producer, queues } = foundation;
+  const { config, context, db, logger, metrics, producer, queues } = foundation;
   const workerId = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const leases = new LeaseKeeper({
     db,
@@ -28,7 +28,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
   });
   const executor: ExecutorOptions = {
     context,
-    plugins: joinPlugins(config, databases.sourceUrl, destinationContextOf(config)),
+    plugins: joinPlugins(foundation.sourceOf, destinationContextOf(config)),
     leases,
     workerId,
     onError: (error, run) => {

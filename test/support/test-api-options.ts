@@ -4,7 +4,8 @@ import { Registry } from 'prom-client';
 import type { ApiOptions } from '../../src/api/options.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { destinationDefinitions } from '../../src/destinations/index.ts';
-import { checkQuery, models } from '../../src/main/check-query.ts';
+import { eventsModel } from '../../src/domain/events-model.ts';
+import { checkQueryOf } from '../../src/main/check-query.ts';
 import { destinationContextOf } from '../../src/main/plugins.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { createSecretBox } from '../../src/security/secret-box.ts';
@@ -25,8 +26,8 @@ export function testApiOptions(db: Database, changes: Partial<ApiOptions> = {}):
     },
     destinations: destinationDefinitions,
     destinationContext: destinationContextOf(config),
-    models: models.map(({ name }) => name),
-    checkQuery,
+    models: [eventsModel],
+    checkQuery: checkQueryOf(changes.models ?? [eventsModel]),
     metrics: new Registry(),
     logger: pino({ level: 'silent' }),
     trustProxy: false,

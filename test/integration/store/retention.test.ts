@@ -139,7 +139,15 @@ describe('retention', () => {
     await side.db.query(`delete from uploads where run_id = $1`, [run.runId]);
     await applyRetention(side.context);
     expect(await exists()).toBe(false);
-    for (const table of ['runs', 'ticks', 'receipts', 'log_entries', 'log_counts', 'backfills', 'outbox']) {
+    for (const table of [
+      'runs',
+      'ticks',
+      'receipts',
+      'log_entries',
+      'log_counts',
+      'backfills',
+      'outbox',
+    ]) {
       expect([table, await count(table, id)]).toEqual([table, 0]);
     }
   });
