@@ -99,7 +99,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     // Bounds what a half-open connection can hold up.
     query_timeout: 60_000,
     options:
-      '-c timezone=UTC -c datestyle=ISO -c statement_timeout=55s -c idle_in_transaction_session_timeout=60s',
+      '-c timezone=UTC -c datestyle=ISO -c statement_timeout=55s -c idle_in_transaction_session_timeout=10s',
     types: { getTypeParser },
   });
   watchConnections(pool, options.onError);
