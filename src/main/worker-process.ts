@@ -8,6 +8,7 @@ import { createHandlers } from '../worker/handlers.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
 import type { Foundation } from './foundation.ts';
 import { destinationContextOf, joinPlugins } from './plugins.ts';
+import { findQueueFault } from './queue-fault.ts';
 
 /** How often a worker says that it is up and makes sure of the recurring jobs. */
 const reportEveryMs = 3_000;
@@ -49,8 +50,12 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
       logger.error({ err: error, export: exportId }, 'a schedule cannot be planned'),
   });
 
+  let lastFault: string | null = null;
   const report = async () => {
     await reportWorker(db, workerId, config.WORKER_CONCURRENCY);
+    const fault = await findQueueFault(queues);
+    if (fault !== null && fault !== lastFault) logger.error(fault);
+    lastFault = fault;
     await producer.ensureRecurring();
   };
   const tryReport = () =>
