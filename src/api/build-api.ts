@@ -23,6 +23,8 @@ import { logRoutes } from './routes/logs.ts';
 import { pluginRoutes } from './routes/plugins.ts';
 import { runRoutes } from './routes/runs.ts';
 import { transformationConfigRoutes } from './routes/transformation-configs.ts';
+import { destinationSchemas } from './schemas/batch-export.ts';
+import { RowPreview } from './schemas/insight.ts';
 import { fastifyOptions } from './server-options.ts';
 
 type Routes = (api: Api, deps: Deps, family: Family) => void;
@@ -36,17 +38,22 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     rules: { models, checkQuery, ...destinationRules(destinations, destinationContext) },
   };
 
+  const shared = [
+    ...destinationSchemas(destinations),
+    ...(options.previewRows ? [RowPreview] : []),
+  ];
+
   answerErrors(api);
   sendHeaders(api);
   requireKeys(api, context.db);
   limitRequests(api, context.db, options.rateLimit);
   requireAccess(api, context.db);
   takeJsonBodies(api);
-  validateWithSchemas(api);
+  validateWithSchemas(api, shared);
   honourIdempotencyKeys(api, context.db);
   measureRequests(api, options.metrics);
   const methods = noteMethods(api);
-  await describeApi(api);
+  await describeApi(api, shared);
   serveConsole(api, options.consoleDir);
 
   healthRoutes(api, deps);

@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { type FastifyServerOptions, LogController } from 'fastify';
+import type { Reply, Request } from './api.ts';
+import { notFound } from './api-error.ts';
 import type { ApiOptions } from './options.ts';
+import { sendError } from './plugins/errors.ts';
 
 const mebibyte = 1_048_576;
 
@@ -16,8 +19,12 @@ export function fastifyOptions({ logger, trustProxy }: ApiOptions) {
     keepAliveTimeout: 72_000,
     genReqId: () => randomUUID(),
     requestIdHeader: false as const,
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 500 },
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 16_384 },
     logController: new LogController({ disableRequestLogging: true }),
+    // A path that does not decode never reaches the hooks.
+    frameworkErrors: (_error: Error, request: Request, reply: Reply) => {
+      sendError(request, reply, notFound());
+    },
     return503OnClosing: true,
     forceCloseConnections: 'idle' as const,
   } satisfies FastifyServerOptions;

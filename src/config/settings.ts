@@ -131,6 +131,13 @@ export const settings = {
     min: 0,
     max: 86_400,
   }),
+  LATE_LOOKBACK_HOURS: wholeNumber({
+    about:
+      'How far back completed intervals are looked at for rows that came late, where other hosts give rows their time; 0: only intervals that did not settle.',
+    default: 0,
+    min: 0,
+    max: 720,
+  }),
   SHUTDOWN_GRACE_SECONDS: wholeNumber({
     about: 'On SIGTERM, how long work may take to be handed back before the process exits.',
     default: 25,

@@ -127,6 +127,31 @@ export interface Problem {
   readonly attr: string | null;
 }
 
+/** A data interval that is to come; `hours` is 23 or 25 across a change of the clock. */
+export interface PlannedInterval {
+  readonly data_interval_start: string;
+  readonly data_interval_end: string;
+  readonly local_start: string;
+  readonly timezone: string;
+  readonly hours: number;
+  readonly fate: 'ran' | 'paused' | 'outside_window';
+}
+
+/** Rows as they would be exported. */
+export interface RowPreview {
+  readonly columns: readonly { readonly name: string; readonly type: string }[];
+  readonly rows: readonly (readonly unknown[])[];
+}
+
+/** Who changed what. */
+export interface Activity {
+  readonly id: number;
+  readonly action: string;
+  readonly key_name: string | null;
+  readonly changes: readonly { readonly field: string }[];
+  readonly happened_at: string;
+}
+
 /** One step of a destination's own test. */
 export interface CheckStep {
   readonly step: string;

@@ -1,4 +1,4 @@
-import { useCallback, useMemo, useState } from 'react';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { createClient } from './client.ts';
 import { ConsoleContext } from './console-context.ts';
 import { readDescription } from './form/openapi.ts';
@@ -36,6 +36,7 @@ interface SignedInProps {
 function SignedIn({ session, onSignOut }: SignedInProps) {
   const { key, project } = session;
   const route = useRoute();
+  useFocusOnPage(route);
   const [message, setMessage] = useState<Message>({ id: 0, text: '' });
   const say = useCallback((text: string) => setMessage(({ id }) => ({ id: id + 1, text })), []);
   const client = useMemo(
@@ -71,6 +72,17 @@ function SignedIn({ session, onSignOut }: SignedInProps) {
       <Toast message={message} />
     </ConsoleContext>
   );
+}
+
+/** Another page begins at its top for keyboards and screen readers too; another tab does not. */
+function useFocusOnPage(route: Route): void {
+  const place = 'exportId' in route ? `${route.page} ${route.exportId}` : route.page;
+  const last = useRef(place);
+  useEffect(() => {
+    if (last.current === place) return;
+    last.current = place;
+    document.getElementById('main')?.focus();
+  }, [place]);
 }
 
 /** A link to #main would leave the route: the focus is moved by hand. */

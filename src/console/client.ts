@@ -1,4 +1,5 @@
 import type {
+  Activity,
   Backfill,
   BackfillPreview,
   BatchExport,
@@ -8,7 +9,9 @@ import type {
   LogEntry,
   LogLevel,
   OffsetPage,
+  PlannedInterval,
   Problem,
+  RowPreview,
   Run,
   RunStatus,
 } from './api-types.ts';
@@ -105,7 +108,7 @@ export interface ExportInput {
   readonly [field: string]: unknown;
 }
 
-export const exportsPageSize = 50;
+export const exportsPageSize = 100;
 export const logPageSize = 200;
 const runPageSize = 30;
 
@@ -167,8 +170,12 @@ export function createClient(key: string, project: string, onRefused: () => void
       post<BatchExport>(`/${id}/backfill`, body),
     cancelBackfill: (id: string, backfillId: string, running: 'finish' | 'cancel') =>
       post<Backfill>(`/${id}/backfills/${backfillId}/cancel`, { running }),
-    testDestination: (id: string) => post<{ steps?: readonly CheckStep[] }>(`/${id}/test`),
-    getSchedule: (id: string, signal: AbortSignal) => call<unknown>(`/${id}/schedule`, { signal }),
+    testDestination: (id: string) => post<{ steps: readonly CheckStep[] }>(`/${id}/test`),
+    getSchedule: (id: string, signal: AbortSignal) =>
+      call<{ results: readonly PlannedInterval[] }>(`/${id}/schedule`, { signal }),
+    previewRows: (id: string) => call<RowPreview>(`/${id}/preview`),
+    listActivity: (id: string, signal: AbortSignal) =>
+      call<OffsetPage<Activity>>(`/${id}/activity`, { query: { limit: 10 }, signal }),
   };
 }
 

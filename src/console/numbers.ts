@@ -16,6 +16,13 @@ export function formatBytes(bytes: number): string {
   return `${value >= 100 || step === 0 ? Math.round(value) : value.toFixed(1)} ${sizes[step]}`;
 }
 
+/** A value of a row, on one line: text as it is, objects as JSON; cut where it is long. */
+export function formatCell(value: unknown): string {
+  if (value === null || value === undefined) return 'null';
+  const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
+  return text.length > 80 ? `${text.slice(0, 79)}…` : text;
+}
+
 /** `1 run`, `3 runs` */
 export function plural(count: number, word: string): string {
   return `${formatCount(count)} ${word}${count === 1 ? '' : 's'}`;

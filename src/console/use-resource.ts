@@ -24,6 +24,9 @@ interface State<T> {
   readonly failure: ApiFailure | null;
 }
 
+/** Nobody is helped by asking a service in trouble as often as one that is well. */
+const failureMs = 10_000;
+
 /** Reads something of the API, and again while the page is looked at. */
 export function useResource<T>({ load, key, pollMs = () => null }: Options<T>): Resource<T> {
   const [state, setState] = useState<State<T>>({ key, data: null, failure: null });
@@ -37,10 +40,12 @@ export function useResource<T>({ load, key, pollMs = () => null }: Options<T>): 
     const abort = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let data: T | null = null;
+    let failed = false;
 
     const wait = () => {
       const delay = latest.current.pollMs(data);
-      if (delay !== null && !abort.signal.aborted) timer = setTimeout(ask, delay);
+      if (delay === null || abort.signal.aborted) return;
+      timer = setTimeout(ask, failed ? Math.max(delay, failureMs) : delay);
     };
     const ask = () => {
       clearTimeout(timer);
@@ -50,10 +55,12 @@ export function useResource<T>({ load, key, pollMs = () => null }: Options<T>): 
         .then((answer) => {
           if (abort.signal.aborted) return;
           data = answer;
+          failed = false;
           setState({ key, data, failure: null });
         })
         .catch((error: unknown) => {
           if (abort.signal.aborted) return;
+          failed = true;
           setState((last) => ({
             key,
             data: last.key === key ? last.data : null,

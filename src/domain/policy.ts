@@ -14,6 +14,8 @@ export interface Policy {
   /** Consecutive Failed runs after which a warning is logged, and after which the export is paused. */
   readonly warnAfterFailures: number;
   readonly pauseAfterFailures: number;
+  /** How far back completed intervals are looked at for rows that came late; 0: unsettled ones only. */
+  readonly lateLookbackHours: number;
   readonly logRetentionDays: number;
   readonly retentionDays: number;
 }

@@ -1,5 +1,6 @@
 import type { Config } from '../config/config.ts';
 import type { SourcedModel } from '../config/models-file.ts';
+import { hit } from '../domain/failpoints.ts';
 import { connectQueues, type QueueConnection } from '../queue/connection.ts';
 import { openProducer, type Producer } from '../queue/producer.ts';
 import { createSecretBox } from '../security/secret-box.ts';
@@ -101,12 +102,17 @@ export async function openFoundation(config: Config, role: string): Promise<Foun
 
 /** Rings through the queue; what fails is covered by the next tick. */
 function createDoorbell(producer: Producer, logger: Logger): Doorbell {
-  const ring = (what: string, promise: Promise<void>) => {
-    promise.catch((error: unknown) => logger.debug({ err: error }, `${what}: the queue is away`));
+  const ring = async (what: string, tell: () => Promise<void>) => {
+    try {
+      await hit('before_enqueue');
+      await tell();
+    } catch (error) {
+      logger.debug({ err: error }, `${what}: the queue is away`);
+    }
   };
   return {
-    runsWaiting: () => ring('dispatch-runs', producer.add('dispatch-runs', {})),
+    runsWaiting: () => void ring('dispatch-runs', () => producer.add('dispatch-runs', {})),
     backfillWaiting: (backfillId) =>
-      ring('advance-backfill', producer.add('advance-backfill', { backfillId })),
+      void ring('advance-backfill', () => producer.add('advance-backfill', { backfillId })),
   };
 }

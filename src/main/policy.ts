@@ -19,6 +19,7 @@ export function policyOf(config: Config): Policy {
     maxCrashes: 3,
     warnAfterFailures: 5,
     pauseAfterFailures: 10,
+    lateLookbackHours: config.LATE_LOOKBACK_HOURS,
     logRetentionDays: config.LOG_RETENTION_DAYS,
     retentionDays: config.RETENTION_DAYS,
   };

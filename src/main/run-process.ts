@@ -1,5 +1,6 @@
 import closeWithGrace from 'close-with-grace';
 import { type Config, ConfigError } from '../config/config.ts';
+import { installFailpoints } from './failpoints.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
 
 /** A part of a process that can be closed. */
@@ -12,7 +13,8 @@ export type Keep = <P extends Part>(part: P) => P;
 
 /**
  * The life of a process: open, start the parts, serve until SIGTERM or SIGINT, close the parts in
- * reverse order. A second signal or the end of the grace ends it at once.
+ * reverse order. A second SIGINT or the end of the grace ends it at once; a second SIGTERM is what
+ * supervisors send, and changes nothing.
  *
  * @param start starts the parts; may call `end` to end the process as a signal would
  */
@@ -26,12 +28,14 @@ export async function runProcess(
     for (const part of parts.splice(0).toReversed()) await part.close();
   };
   try {
+    installFailpoints();
     const foundation = await openFoundation(config, role);
     parts.push(foundation);
     const { logger } = foundation;
     const closing = closeWithGrace(
       { delay: config.SHUTDOWN_GRACE_SECONDS * 1_000, logger },
       async ({ err, signal }) => {
+        process.removeAllListeners('SIGTERM').on('SIGTERM', () => {});
         if (err) logger.fatal({ err }, 'ended by an error');
         else if (signal) logger.info({ signal }, 'shutting down');
         await closeParts();

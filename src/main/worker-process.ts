@@ -40,8 +40,13 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
     context,
     producer,
     executor,
-    onAttemptEnd: (attempt, seconds) => countAttempt(metrics, attempt, seconds),
+    onAttemptEnd: (attempt, seconds) => {
+      countAttempt(metrics, attempt, seconds);
+      logger.debug({ end: attempt.end }, 'an attempt ended');
+    },
     onRunsMade: (by, runs) => metrics.runsMade.inc({ by }, runs),
+    onScheduleError: (error, exportId) =>
+      logger.error({ err: error, export: exportId }, 'a schedule cannot be planned'),
   });
 
   const report = async () => {

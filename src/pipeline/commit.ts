@@ -1,5 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
+import { hit } from '../domain/failpoints.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { FileSet } from './file-set.ts';
@@ -71,13 +72,17 @@ export async function putInForce(
   columns: readonly Column[],
   found: FoundManifest | null,
 ): Promise<IntervalResult> {
+  await hit('before_complete');
   await files.complete();
+  await hit('after_complete');
   if (!job.writesManifest) return { ...intent, manifestKey: null, manifestEtag: null };
   const key = manifestKey(job.prefix, job.interval);
   const manifest = buildManifest({ ...job, ...job.encoding, ...intent, columns });
   // Whoever changes it between our look and our put is told, and so are we.
   const expected = found ? found.etag : (job.inForce?.manifestEtag ?? null);
+  await hit('before_manifest');
   const { etag } = await destination.commitManifest(key, encodeManifest(manifest), expected);
+  await hit('after_manifest');
   return { ...intent, manifestKey: key, manifestEtag: etag };
 }
 

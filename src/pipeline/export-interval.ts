@@ -1,5 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
+import { hit } from '../domain/failpoints.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
 import {
   type FoundManifest,
@@ -41,13 +42,14 @@ async function copyInterval(
   found: FoundManifest | null,
   signal: AbortSignal,
 ): Promise<IntervalResult> {
-  const settled = await source.settle(job.interval.end, signal);
+  const { settled, pending } = await source.settle(job.interval.end, signal);
   if (!settled) {
     ports.log(
       'WARNING',
-      'Transactions that may still add rows to this interval did not end in time.',
+      'Transactions that may still add rows to this interval did not end in time. The interval is looked at again once they have.',
     );
   }
+  await hit('before_open');
   const snapshot = await source.open(job.request, signal);
   const { columns, totalCount } = snapshot;
   const files = new FileSet({ ...job, destination, journal: ports.journal, columns, signal });
@@ -67,6 +69,7 @@ async function copyInterval(
       rejectedFiles,
       snapshot: snapshot.snapshot,
       settled,
+      pending,
     };
     signal.throwIfAborted();
     await ports.confirmCommit(intent);

@@ -74,6 +74,8 @@ export interface CommitIntent {
   readonly rejectedFiles: readonly ManifestFile[];
   readonly snapshot: string;
   readonly settled: boolean;
+  /** Transactions that may still add rows to the interval, where it is not settled. */
+  readonly pending: readonly string[];
 }
 
 /** What is in force at the destination once the pipeline is done. */

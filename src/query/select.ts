@@ -121,6 +121,24 @@ export function copyKeysSql(
   return `COPY (${checkWall(select, model, teamId)}) TO STDOUT (FORMAT binary)`;
 }
 
+/**
+ * Counts the rows of a selection's interval, whatever its query, that were written by transactions
+ * at or after `xmin`, as `late`. Rows carry the lower half of a transaction id only: it is taken for
+ * the newest id with that half.
+ *
+ * @param xmin a full transaction id, decimal
+ */
+export function countLateSql(selection: Selection, xmin: string): string {
+  const { model, teamId } = selection;
+  if (!/^\d+$/.test(xmin)) throw new Error('A transaction id is a whole number.');
+  const newest =
+    'CAST(CAST(pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) AS pg_catalog.text) AS pg_catalog.int8)';
+  const half = `CAST(CAST(${sourceName}.xmin AS pg_catalog.text) AS pg_catalog.int8)`;
+  const full = `${newest} - ((${newest} & 4294967295) - ${half} + 4294967296) % 4294967296`;
+  const target = () => `pg_catalog.count(*) FILTER (WHERE ${full} >= ${xmin}) AS "late"`;
+  return checkWall(printSelect(model, null, [target], rowFilter(selection), false), model, teamId);
+}
+
 type Target = (dialect: Dialect) => string;
 
 /** What the columns that rows are sorted by are called within a statement. */

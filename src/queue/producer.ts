@@ -14,11 +14,11 @@ export interface Producer {
   /** @throws where the queue does not take it within a second */
   add<Name extends JobName>(name: Name, data: JobCatalogue[Name]): Promise<void>;
   /**
-   * Tells the workers of runs. A run that is already in the queue is not added again.
+   * Tells the workers of runs. An entry whose ring is already in the queue is not added again.
    *
    * @throws where the queue does not take them within five seconds
    */
-  addRuns(runIds: readonly string[]): Promise<void>;
+  addRuns(entries: readonly { readonly runId: string; readonly ring: string }[]): Promise<void>;
   /** Makes sure the recurring jobs are there; a queue that lost its data says nothing. */
   ensureRecurring(): Promise<void>;
   readonly queues: readonly Queue[];
@@ -52,15 +52,15 @@ export function openProducer(
     async add(name, data) {
       await within(1_000, queueFor(name).add(name, data, keep));
     },
-    async addRuns(runIds) {
-      if (runIds.length === 0) return;
+    async addRuns(entries) {
+      if (entries.length === 0) return;
       await within(
         5_000,
         queueFor('execute-run').addBulk(
-          runIds.map((runId) => ({
+          entries.map(({ runId, ring }) => ({
             name: 'execute-run',
             data: { runId },
-            opts: { ...keep, deduplication: { id: runId } },
+            opts: { ...keep, deduplication: { id: ring } },
           })),
         ),
       );

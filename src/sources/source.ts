@@ -38,12 +38,35 @@ export interface SourceSnapshot {
   close(): Promise<void>;
 }
 
+/** Whether all rows of an interval can be seen. */
+export interface Settlement {
+  readonly settled: boolean;
+  /** The transactions still alive at the bound; none where it settled. */
+  readonly pending: readonly string[];
+}
+
 export interface Source {
   /**
    * Waits until every transaction that could still add rows to an interval that ended at `end` has
-   * ended, or until the bound. @returns whether it settled within the bound.
+   * ended, or until the bound.
    */
-  settle(end: Instant, signal: AbortSignal): Promise<boolean>;
+  settle(end: Instant, signal: AbortSignal): Promise<Settlement>;
+  /**
+   * Whether every transaction that an interval was not settled for has ended since. Never, where
+   * the server cannot tell.
+   */
+  hasEnded(pending: readonly string[], signal: AbortSignal): Promise<boolean>;
+  /**
+   * Whether rows came into the interval after `snapshot`, that a snapshot taken now would export.
+   *
+   * @param totalCount rows of the interval in `snapshot`
+   */
+  hasLateRows(
+    request: SourceRequest,
+    snapshot: string,
+    totalCount: number,
+    signal: AbortSignal,
+  ): Promise<boolean>;
   /** Throws SluiceError `source.*` or `query.*`. */
   open(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot>;
 }

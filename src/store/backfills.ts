@@ -61,10 +61,10 @@ export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<st
   return row.id;
 }
 
-/** Locks a running backfill; null where it is finished or locked by another worker. */
+/** Locks a running backfill; null where it is finished. Waits for another worker that advances it. */
 export async function lockRunningBackfill(tx: Sql, id: string): Promise<Backfill | null> {
   const [row] = await tx.query<Backfill>(
-    `select ${backfillColumns} from backfills b where b.id = $1 and b.status = 'Running' for update`,
+    `select ${backfillColumns} from backfills b where b.id = $1 and b.status = 'Running' for no key update`,
     [id],
   );
   return row ?? null;

@@ -110,7 +110,9 @@ export async function updateBatchExport(
   settings: BatchExportSettings,
 ): Promise<BatchExport> {
   const [row] = await tx.query<Row>(
-    `update batch_exports e set (${writable}, last_updated_at) = (${placeholders(2, 17)}, clock_timestamp())
+    `update batch_exports e set (${writable}, last_updated_at) = (${placeholders(2, 17)}, clock_timestamp()),
+            -- Whoever unpauses has mended something: the failures before it do not pause it again.
+            failure_streak = case when e.paused and not $12::boolean then 0 else failure_streak end
       where e.id = $1 returning ${columns}`,
     [id, ...writableValues(settings)],
   );

@@ -31,9 +31,11 @@ export interface ClaimedRun extends Lease {
 
 /**
  * Takes the lease of a run that waits for an attempt, or whose last lease ran out, and removes it
- * from the outbox.
+ * from the outbox: also where it may not be taken, for then whoever holds the run puts it back. A
+ * run whose time has not come (backoff, jitter) is left there.
  *
- * @returns null where the run is finished, held by another worker, or not there
+ * @param holder names this very claim: a claim that did not hear of its own success may be repeated
+ * @returns null where the run is finished, held by another worker, not due yet, or not there
  */
 export async function claimRun(
   tx: Sql,
@@ -41,6 +43,8 @@ export async function claimRun(
   holder: string,
   leaseMs: number,
 ): Promise<ClaimedRun | null> {
+  // Locked first, in a statement of its own: the next one sees what the last holder has written.
+  await tx.query(`select from runs where id = $1 for no key update`, [runId]);
   const [row] = await tx.query<
     Omit<ClaimedRun, 'destination'> & {
       destinationType: string;
@@ -48,15 +52,17 @@ export async function claimRun(
       destinationSecrets: Buffer | null;
     }
   >(
-    `with claimed as (
+    `with taken as (
+       delete from outbox where run_id = $1 and available_at <= now()
+     ), claimed as (
        update runs set status = 'Running', attempt = attempt + 1, fence = fence + 1,
-              crashes = crashes + (lease_expires_at is not null)::int,
+              crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from $2)::int,
               lease_holder = $2, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
               started_at = coalesce(started_at, now()), last_updated_at = now()
-        where id = $1 and (status = 'Starting' or status = 'Running' and (lease_expires_at is null or lease_expires_at < now()))
+        where id = $1 and (status = 'Starting'
+           or status = 'Running' and (lease_expires_at is null or lease_expires_at < now() or lease_holder = $2))
+          and not exists (select 1 from outbox where run_id = $1 and available_at > now())
         returning *
-     ), taken as (
-       delete from outbox where run_id in (select id from claimed)
      )
      select c.id as "runId", c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
             c.attempt, c.crashes, c.faults, c.data_interval_start as "intervalStart", c.data_interval_end as "intervalEnd",
@@ -130,9 +136,12 @@ export async function beginCommit(
  */
 export async function sweepExpiredLeases(sql: Sql): Promise<number> {
   const rows = await sql.query(
-    `insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start)
-     select id, team_id, export_id, backfill_id, data_interval_start from runs
-      where status = 'Running' and lease_expires_at < now()
+    `with lost as (
+       select id, team_id, export_id, backfill_id, data_interval_start from runs
+        where status = 'Running' and lease_expires_at < now() for no key update skip locked
+     )
+     insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, ready)
+     select id, team_id, export_id, backfill_id, data_interval_start, true from lost
      on conflict do nothing returning run_id`,
   );
   return rows.length;

@@ -37,36 +37,82 @@ export async function countDispatched(tx: Sql): Promise<number> {
   return row?.n ?? 0;
 }
 
-/**
- * The waiting runs that may start now: of each team the first `perTeam`, live before backfill,
- * oldest interval first, passing over live runs of `fullExports`. One index descent a team.
- */
-export async function findWaiting(
-  tx: Sql,
-  perTeam: number,
-  fullExports: readonly string[],
-): Promise<QueuedRun[]> {
-  return tx.query<QueuedRun>(
-    `with recursive teams as (
-       (select team_id from outbox where dispatched_at is null order by team_id limit 1)
-       union all
-       select (select o.team_id from outbox o where o.dispatched_at is null and o.team_id > t.team_id order by o.team_id limit 1)
-         from teams t where t.team_id is not null
-     )
-     select w.* from teams t cross join lateral (
-       select run_id as "runId", ${queuedRunColumns} from outbox o
-        where o.team_id = t.team_id and dispatched_at is null and available_at <= now()
-          and (backfill_id is not null or export_id <> all ($2::uuid[]))
-        order by (backfill_id is not null), data_interval_start limit $1
-     ) w where t.team_id is not null`,
-    [perTeam, fullExports],
+/** Lets the dispatcher see what waited for its time: retries after their backoff, ticks after their jitter. */
+export async function markReady(tx: Sql): Promise<void> {
+  await tx.query(
+    `update outbox set ready = true where run_id = any (array(
+       select run_id from outbox where not ready and available_at <= now() order by available_at limit 10000))`,
   );
 }
 
-export async function markDispatched(tx: Sql, runIds: readonly string[]): Promise<void> {
-  await tx.query(`update outbox set dispatched_at = now() where run_id = any ($1::uuid[])`, [
-    runIds,
-  ]);
+const isWaiting = `ready and dispatched_at is null`;
+
+/**
+ * Waiting runs: of each team the first `perTeam`, live before backfill, oldest interval first. One
+ * index descent a team, however many wait.
+ */
+export async function findWaiting(tx: Sql, perTeam: number): Promise<QueuedRun[]> {
+  return tx.query<QueuedRun>(
+    `with recursive teams as (
+       (select team_id from outbox where ${isWaiting} order by team_id limit 1)
+       union all
+       select (select o.team_id from outbox o where o.ready and o.dispatched_at is null and o.team_id > t.team_id
+                order by o.team_id limit 1)
+         from teams t where t.team_id is not null
+     )
+     select w.* from teams t cross join lateral (
+       select run_id as "runId", ${queuedRunColumns} from outbox
+        where team_id = t.team_id and ${isWaiting}
+        order by (backfill_id is not null), data_interval_start, run_id limit $1
+     ) w where t.team_id is not null`,
+    [perTeam],
+  );
+}
+
+/**
+ * The same for teams of which one export fills the list: the first `perExport` live runs of each
+ * export, and the first `perTeam` of backfills. One index descent an export.
+ */
+export async function findWaitingByExport(
+  tx: Sql,
+  teamIds: readonly number[],
+  perExport: number,
+  perTeam: number,
+): Promise<QueuedRun[]> {
+  const isLive = `o.ready and o.dispatched_at is null and o.backfill_id is null and o.team_id = t.team_id`;
+  return tx.query<QueuedRun>(
+    `select w.* from unnest($1::int[]) t (team_id) cross join lateral (
+       with recursive lanes as (
+         (select o.export_id from outbox o where ${isLive} order by o.export_id limit 1)
+         union all
+         select (select o.export_id from outbox o where ${isLive} and o.export_id > l.export_id order by o.export_id limit 1)
+           from lanes l where l.export_id is not null
+       )
+       select r.* from lanes l cross join lateral (
+         select run_id as "runId", ${queuedRunColumns} from outbox o
+          where ${isLive} and o.export_id = l.export_id order by data_interval_start limit $2
+       ) r where l.export_id is not null
+       union all
+       (select run_id as "runId", ${queuedRunColumns} from outbox o
+         where o.team_id = t.team_id and ${isWaiting} and (backfill_id is not null)
+         order by data_interval_start limit $3)
+     ) w`,
+    [teamIds, perExport, perTeam],
+  );
+}
+
+/** A run that the queue is to be told of, and how often it was since the run waits. */
+export interface Ring {
+  readonly runId: string;
+  readonly told: number;
+}
+
+export async function markDispatched(tx: Sql, runIds: readonly string[]): Promise<Ring[]> {
+  return tx.query<Ring>(
+    `update outbox set dispatched_at = clock_timestamp(), told = told + 1
+      where run_id = any ($1::uuid[]) returning run_id as "runId", told`,
+    [runIds],
+  );
 }
 
 /** Takes back a dispatch that the queue did not accept. */
@@ -78,12 +124,13 @@ export async function unmarkDispatched(sql: Sql, runIds: readonly string[]): Pro
 
 /**
  * Runs that the queue was told of longer than `afterMs` ago and that are still unclaimed: it may
- * have lost them. Marks them as told again.
+ * have lost them. A time that is still to come is that of a clock which went back since.
  */
 export async function findUnanswered(tx: Sql, afterMs: number): Promise<string[]> {
   const rows = await tx.query<{ runId: string }>(
-    `update outbox set dispatched_at = now()
-      where dispatched_at < now() - $1 * interval '1 ms' returning run_id as "runId"`,
+    `select run_id as "runId" from outbox
+      where dispatched_at < clock_timestamp() - $1 * interval '1 ms'
+         or dispatched_at > clock_timestamp() + interval '1 s'`,
     [afterMs],
   );
   return rows.map((row) => row.runId);

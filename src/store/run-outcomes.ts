@@ -6,6 +6,11 @@ export interface FailureStreak {
   readonly paused: boolean;
 }
 
+/** Always before the lock on one of its runs: whoever deletes the export takes them in this order. */
+export async function lockExport(tx: Sql, exportId: string): Promise<void> {
+  await tx.query(`select from batch_exports where id = $1 for no key update`, [exportId]);
+}
+
 /** A completed run ends the streak of failures. */
 export async function recordSuccess(tx: Sql, exportId: string): Promise<void> {
   await tx.query(
@@ -26,7 +31,7 @@ export async function recordFailure(
   reason: string,
 ): Promise<FailureStreak> {
   const [row] = await tx.query<FailureStreak>(
-    `with old as (select id, paused from batch_exports where id = $1 for update)
+    `with old as (select id, paused from batch_exports where id = $1 for no key update)
      update batch_exports e
         set failure_streak = failure_streak + 1,
             paused = e.paused or failure_streak + 1 >= $2,

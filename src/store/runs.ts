@@ -73,8 +73,8 @@ export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<stri
        on conflict do nothing
        returning id, team_id, export_id, backfill_id, data_interval_start
      ), rung as (
-       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start)
-       select id, team_id, export_id, backfill_id, data_interval_start from made
+       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, ready)
+       select id, team_id, export_id, backfill_id, data_interval_start, true from made
      )
      select id from made`,
     [
@@ -124,13 +124,14 @@ export interface RunResult extends RunProgress {
   readonly recordsRejected: number;
   readonly snapshot: string;
   readonly settled: boolean;
+  readonly pending: readonly string[];
 }
 
 /** Completed. @returns false where the lease is lost */
 export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Promise<boolean> {
   const rows = await tx.query(
     `update runs set status = 'Completed', records_total_count = $3, records_completed = $4, bytes_exported = $5,
-            files = $6, cursor = $7, records_dropped = $8, records_rejected = $9, snapshot = $10, settled = $11,
+            files = $6, cursor = $7, records_dropped = $8, records_rejected = $9, snapshot = $10, settled = $11, pending_transactions = $12,
             latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
             finished_at = now(), last_updated_at = now()
       where id = $1 and fence = $2 and status = 'Running' returning id`,
@@ -146,6 +147,7 @@ export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Pro
       result.recordsRejected,
       result.snapshot,
       result.settled,
+      result.pending,
     ],
   );
   return rows.length === 1;
@@ -187,9 +189,10 @@ export async function handBackRun(
         where id = $1 and fence = $2 and status = 'Running'
         returning id, team_id, export_id, backfill_id, data_interval_start
      )
-     insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at)
-     select id, team_id, export_id, backfill_id, data_interval_start, now() + $3 * interval '1 ms' from handed_back
-     on conflict (run_id) do update set available_at = excluded.available_at, dispatched_at = null
+     insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready)
+     select id, team_id, export_id, backfill_id, data_interval_start, now() + $3 * interval '1 ms', $3 <= 0 from handed_back
+     on conflict (run_id) do update
+        set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, told = 0
      returning run_id`,
     [lease.runId, lease.fence, delayMs, error?.code ?? null, error?.text ?? null],
   );
@@ -206,17 +209,23 @@ export async function cancelRuns(
   tx: Sql,
   scope: { readonly exportId: string; readonly runId?: string; readonly backfillId?: string },
 ): Promise<string[]> {
-  const rows = await tx.query<{ id: string }>(
-    `with cancelled as (
-       update runs set status = 'Cancelled', finished_at = now(), last_updated_at = now(), lease_holder = null
-        where export_id = $1 and status in ('Starting', 'Running') and committing_at is null
-          and ($2::uuid is null or id = $2) and ($3::uuid is null or backfill_id = $3)
-        returning id
-     ), silenced as (
-       delete from outbox where run_id in (select id from cancelled)
-     )
-     select id from cancelled`,
+  // Locked first: whoever held a run may have put it into the outbox, which the next statement sees.
+  const locked = await tx.query<{ id: string }>(
+    `select id from runs
+      where export_id = $1 and status in ('Starting', 'Running') and committing_at is null
+        and ($2::uuid is null or id = $2) and ($3::uuid is null or backfill_id = $3)
+      order by id for no key update`,
     [scope.exportId, scope.runId ?? null, scope.backfillId ?? null],
   );
-  return rows.map((row) => row.id);
+  const ids = locked.map((row) => row.id);
+  await tx.query(
+    `with cancelled as (
+       update runs set status = 'Cancelled', finished_at = now(), last_updated_at = now(),
+              lease_holder = null, lease_expires_at = null
+        where id = any ($1::uuid[])
+     )
+     delete from outbox where run_id = any ($1::uuid[])`,
+    [ids],
+  );
+  return ids;
 }

@@ -42,7 +42,7 @@ export async function lockDueSchedules(
   return tx.query<ScheduleRow>(
     `select ${scheduleColumns} from batch_exports
       where next_tick_at <= $1 and deleted_at is null
-      order by next_tick_at limit $2 for update skip locked`,
+      order by next_tick_at limit $2 for no key update skip locked`,
     [toTimestamp(now), limit],
   );
 }
@@ -59,7 +59,7 @@ export async function readSchedule(sql: Sql, exportId: string): Promise<Schedule
 /** Locks one export's schedule; null where the export is not there. */
 export async function lockSchedule(tx: Sql, exportId: string): Promise<ScheduleRow | null> {
   const [row] = await tx.query<ScheduleRow>(
-    `select ${scheduleColumns} from batch_exports where id = $1 and deleted_at is null for update`,
+    `select ${scheduleColumns} from batch_exports where id = $1 and deleted_at is null for no key update`,
     [exportId],
   );
   return row ?? null;
@@ -82,13 +82,17 @@ export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promi
        on conflict do nothing
        returning id, export_id, team_id, data_interval_start, data_interval_end
      ), rung as (
-       insert into outbox (run_id, team_id, export_id, data_interval_start, available_at)
-       select m.id, m.team_id, m.export_id, m.data_interval_start, d.available_at
+       insert into outbox (run_id, team_id, export_id, data_interval_start, available_at, ready)
+       select m.id, m.team_id, m.export_id, m.data_interval_start, d.available_at, d.available_at <= now()
          from made m join decided d
            on d.export_id = m.export_id and d.interval_start = m.data_interval_start and d.interval_end = m.data_interval_end
      ), recorded as (
        insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate, run_id)
-       select d.export_id, d.tick_at, d.interval_start, d.interval_end, d.fate, m.id
+       select d.export_id, d.tick_at, d.interval_start, d.interval_end, d.fate,
+              -- A backfill may have begun the interval in the moment before its tick was decided.
+              coalesce(m.id, (select r.id from runs r
+                               where d.fate = 'ran' and r.export_id = d.export_id and r.data_interval_start = d.interval_start
+                                 and r.data_interval_end = d.interval_end and r.status in ('Starting', 'Running')))
          from decided d left join made m
            on m.export_id = d.export_id and m.data_interval_start = d.interval_start and m.data_interval_end = d.interval_end
        on conflict do nothing
@@ -105,6 +109,17 @@ export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promi
     ],
   );
   return rows[0]?.runs ?? 0;
+}
+
+/**
+ * Puts off an export whose schedule cannot be read, so that it keeps nobody else waiting. Its
+ * schedule stays as it is: once mended, no tick is lost.
+ */
+export async function putOffSchedule(tx: Sql, exportId: string, seconds: number): Promise<void> {
+  await tx.query(
+    `update batch_exports set next_tick_at = now() + $2 * interval '1 s' where id = $1`,
+    [exportId, seconds],
+  );
 }
 
 /** Stores schedules as the plan left them. */

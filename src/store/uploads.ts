@@ -26,7 +26,8 @@ export async function recordUpload(
 
 export async function recordUploadParts(sql: Sql, lease: Lease, upload: OpenUpload): Promise<void> {
   await sql.query(
-    `update uploads set parts = $5 where run_id = $1 and fence = $2 and key = $3 and upload_id = $4`,
+    `update uploads set parts = $5 where run_id = $1 and fence = $2 and key = $3 and upload_id = $4
+        and exists (select 1 from runs where id = $1 and fence = $2 and status = 'Running')`,
     [lease.runId, lease.fence, upload.key, upload.uploadId, JSON.stringify(upload.parts)],
   );
 }
@@ -53,9 +54,9 @@ export async function listUploads(sql: Sql, runId: string): Promise<OpenUpload[]
 /** Finished runs whose worker left uploads behind: a killed worker, a run cancelled under one. */
 export async function findOrphanedUploadRuns(sql: Sql, limit: number): Promise<string[]> {
   const rows = await sql.query<{ runId: string }>(
-    `select r.id as "runId" from runs r
-      where r.finished_at < now() - interval '60 s' and exists (select 1 from uploads u where u.run_id = r.id)
-      order by random() limit $1`,
+    `select u.run_id as "runId" from uploads u join runs r on r.id = u.run_id
+      where r.finished_at < now() - interval '60 s'
+      group by u.run_id order by random() limit $1`,
     [limit],
   );
   return rows.map((row) => row.runId);

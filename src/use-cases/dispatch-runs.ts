@@ -1,11 +1,16 @@
-import { type DispatchedRun, type DispatchLimits, pickFair } from '../scheduling/fairness.ts';
+import { type DispatchLimits, pickFair } from '../scheduling/fairness.ts';
+import type { Sql } from '../store/database.ts';
 import {
   countDispatched,
   findUnanswered,
   findWaiting,
+  findWaitingByExport,
   listInFlight,
   lockDispatch,
   markDispatched,
+  markReady,
+  type QueuedRun,
+  type Ring,
   unmarkDispatched,
 } from '../store/outbox.ts';
 import { sumCapacity } from '../store/workers.ts';
@@ -17,6 +22,13 @@ const retellAfterMs = 5_000;
 /** Waiting runs of one team that are looked at in one go. */
 const candidatesPerTeam = 200;
 
+/** A run to tell the queue of. */
+export interface QueueEntry {
+  readonly runId: string;
+  /** The queue may hold each of these once; the same run gets a new one now and then. */
+  readonly ring: string;
+}
+
 /**
  * Lets waiting runs into the queue: as many as keep about twice the workers' capacity waiting
  * there, chosen fairly among tenants. Any number of workers may call it at once.
@@ -26,33 +38,19 @@ const candidatesPerTeam = 200;
  */
 export async function dispatchRuns(
   context: Context,
-  tell: (runIds: readonly string[]) => Promise<void>,
+  tell: (entries: readonly QueueEntry[]) => Promise<void>,
 ): Promise<number> {
-  const { picked, retold } = await context.db.transaction(async (tx) => {
+  const { picked, rings } = await context.db.transaction(async (tx) => {
     await lockDispatch(tx);
-    const again = await findUnanswered(tx, retellAfterMs);
+    await markReady(tx);
+    const unanswered = await findUnanswered(tx, retellAfterMs);
     const slots = 2 * (await sumCapacity(tx)) - (await countDispatched(tx));
-    if (slots <= 0) return { picked: [], retold: again };
-    const inFlight = await listInFlight(tx);
-    const { maxRunsPerExport, maxRunsPerTenant } = context.policy;
-    const candidates = await findWaiting(
-      tx,
-      candidatesPerTeam,
-      fullExports(inFlight, maxRunsPerExport),
-    );
-    const limits: DispatchLimits = {
-      perTenant: maxRunsPerTenant,
-      perExport: maxRunsPerExport,
-      // A backfill has no more live runs than its concurrency in the first place.
-      perBackfill: () => Number.POSITIVE_INFINITY,
-    };
-    const chosen = pickFair(candidates, inFlight, limits, slots);
-    const ids = chosen.map((run) => run.runId);
-    await markDispatched(tx, ids);
-    return { picked: ids, retold: again };
+    const chosen = slots > 0 ? await choose(tx, context, slots) : [];
+    const rings = await markDispatched(tx, [...chosen, ...unanswered]);
+    return { picked: chosen, rings: inOrderOf([...chosen, ...unanswered], rings) };
   });
   try {
-    await tell([...picked, ...retold]);
+    await tell(rings.map(toEntry));
   } catch (error) {
     await unmarkDispatched(context.db, picked);
     throw error;
@@ -60,11 +58,50 @@ export async function dispatchRuns(
   return picked.length;
 }
 
-/** Exports with as many live runs in flight as they may have. */
-function fullExports(inFlight: readonly DispatchedRun[], limit: number): string[] {
-  const counts = new Map<string, number>();
-  for (const { exportId, backfillId } of inFlight) {
-    if (backfillId === null) counts.set(exportId, (counts.get(exportId) ?? 0) + 1);
+function inOrderOf(runIds: readonly string[], rings: readonly Ring[]): Ring[] {
+  const byRun = new Map(rings.map((ring) => [ring.runId, ring]));
+  return runIds.flatMap((runId) => byRun.get(runId) ?? []);
+}
+
+async function choose(tx: Sql, context: Context, slots: number): Promise<string[]> {
+  const { maxRunsPerExport, maxRunsPerTenant } = context.policy;
+  const limits: DispatchLimits = {
+    perTenant: maxRunsPerTenant,
+    perExport: maxRunsPerExport,
+    // A backfill has no more live runs than its concurrency in the first place.
+    perBackfill: () => Number.POSITIVE_INFINITY,
+  };
+  const waiting = await findWaiting(tx, candidatesPerTeam);
+  const flooded = findFlooded(waiting, maxRunsPerExport);
+  const candidates =
+    flooded.size === 0
+      ? waiting
+      : [
+          ...waiting.filter((run) => !flooded.has(run.tenantId)),
+          ...(await findWaitingByExport(tx, [...flooded], maxRunsPerExport, candidatesPerTeam)),
+        ];
+  return pickFair(candidates, await listInFlight(tx), limits, slots).map((run) => run.runId);
+}
+
+/** Teams of whose list one export takes more than it may run: it may hide their other runs. */
+function findFlooded(waiting: readonly QueuedRun[], perExport: number): ReadonlySet<number> {
+  const perTeam = new Map<number, number>();
+  const perLane = new Map<string, number>();
+  const crowded = new Set<number>();
+  for (const { tenantId, exportId, backfillId } of waiting) {
+    perTeam.set(tenantId, (perTeam.get(tenantId) ?? 0) + 1);
+    if (backfillId !== null) continue;
+    const inLane = (perLane.get(exportId) ?? 0) + 1;
+    perLane.set(exportId, inLane);
+    if (inLane > perExport) crowded.add(tenantId);
   }
-  return [...counts].filter(([, count]) => count >= limit).map(([exportId]) => exportId);
+  return new Set([...crowded].filter((id) => perTeam.get(id) === candidatesPerTeam));
+}
+
+/**
+ * The queue takes an entry once while it holds it. One that lost the job may still believe that it
+ * holds it, so each doubling of the times told makes a new entry.
+ */
+function toEntry({ runId, told }: Ring): QueueEntry {
+  return { runId, ring: `${runId}.${Math.max(0, Math.floor(Math.log2(told / 2)))}` };
 }

@@ -5,7 +5,7 @@ import type { Sql } from '../store/database.ts';
 import type { ClaimedRun } from '../store/leases.ts';
 import { appendLogEntries, type LogLevel } from '../store/log-entries.ts';
 import { advanceHighWaterMark, putReceipt, type Receipt } from '../store/receipts.ts';
-import { recordFailure, recordSuccess } from '../store/run-outcomes.ts';
+import { lockExport, recordFailure, recordSuccess } from '../store/run-outcomes.ts';
 import { completeRun, failRun, handBackRun, type RunResult } from '../store/runs.ts';
 import { lockSchedule, readNow, storeSchedules } from '../store/ticks.ts';
 import type { Context } from './context.ts';
@@ -23,6 +23,7 @@ export async function recordCompletion(
   receipt: Receipt,
 ): Promise<boolean> {
   return context.db.transaction(async (tx) => {
+    await lockExport(tx, run.exportId);
     if (!(await completeRun(tx, run, result))) return false;
     await putReceipt(tx, receipt);
     await recordSuccess(tx, run.exportId);
@@ -59,6 +60,7 @@ export async function recordFault(
       return;
     }
     const status = decision.outcome === 'failed' ? 'Failed' : 'FailedRetryable';
+    await lockExport(tx, run.exportId);
     if (!(await failRun(tx, run, status, shown))) return;
     await log(tx, run, 'ERROR', shown.text);
     if (status === 'Failed') await countFailure(tx, context, run, shown.text);
@@ -69,6 +71,7 @@ export async function recordFault(
 export async function quarantineRun(context: Context, run: ClaimedRun): Promise<void> {
   const text = describeError(new SluiceError('run.crashed', `${run.crashes} times`));
   await context.db.transaction(async (tx) => {
+    await lockExport(tx, run.exportId);
     if (!(await failRun(tx, run, 'Failed', { code: 'run.crashed', text }))) return;
     await log(tx, run, 'ERROR', text);
     await countFailure(tx, context, run, text);

@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import type { Destination, DestinationOwner } from '../destinations/destination.ts';
 import { type ErrorCode, SluiceError, toSluiceError } from '../domain/errors.ts';
+import { hit } from '../domain/failpoints.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
 import { floorInstant } from '../domain/time.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
@@ -23,7 +25,9 @@ import {
   releaseRun,
 } from '../use-cases/finish-run.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
+import { persist } from './persist.ts';
 import { RunLog } from './run-log.ts';
+import { sourceRequestOf } from './source-request.ts';
 
 /** The plug-ins, as the composition root joined them. */
 export interface Plugins {
@@ -67,16 +71,18 @@ export interface AttemptReport {
  * or gone is passed over, so the same job may be delivered any number of times.
  */
 export async function executeRun(options: ExecutorOptions, runId: string): Promise<AttemptReport> {
-  const { context, leases, workerId } = options;
+  const { context, leases } = options;
   const { policy } = context;
-  const run = await context.db.transaction((tx) => claimRun(tx, runId, workerId, policy.leaseMs));
+  const claimedAt = performance.now();
+  const run = await claim(options, runId);
   const nothing = { run, fault: null, rows: 0, bytes: 0 };
   if (!run) return { ...nothing, end: 'skipped' };
+  await hit('claim');
   if (run.crashes >= policy.maxCrashes) {
     await quarantineRun(context, run);
     return { ...nothing, end: 'failed', fault: 'run.crashed' };
   }
-  const signal = leases.keep(run);
+  const signal = leases.keep(run, claimedAt);
   const log = new RunLog(context.db, run, (error) => options.onError(error, run));
   try {
     log.add(
@@ -84,18 +90,29 @@ export async function executeRun(options: ExecutorOptions, runId: string): Promi
       `Attempt ${run.attempt} started for ${run.intervalStart} to ${run.intervalEnd}.`,
     );
     const result = await attempt(options, run, log, signal);
-    const recorded = await record(context, run, result);
+    await hit('before_record');
+    const recorded = await persist(() => record(context, run, result), signal);
     if (!recorded) return { ...nothing, end: 'lost' };
     return { ...nothing, end: 'completed', rows: result.rows, bytes: result.bytes };
   } catch (thrown) {
     // A signal that was aborted says more than what broke because of it.
     const error = toSluiceError(signal.aborted ? signal.reason : thrown);
-    const end = await conclude(options, run, error);
+    const end = await conclude(options, run, error, signal);
     return { ...nothing, end, fault: end === 'failed' ? error.code : null };
   } finally {
     leases.release(run);
     await log.flush();
   }
+}
+
+/** A claim whose answer was lost is asked again under the same name: nobody else would renew it. */
+function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<ClaimedRun | null> {
+  const { db, policy } = context;
+  const holder = `${workerId}/${randomUUID()}`;
+  return persist(
+    () => db.transaction((tx) => claimRun(tx, runId, holder, policy.leaseMs)),
+    AbortSignal.timeout(policy.leaseMs / 2),
+  );
 }
 
 async function attempt(
@@ -129,14 +146,7 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
     runId: run.runId,
     attempt: run.attempt,
     interval,
-    request: {
-      model: run.model,
-      teamId: run.teamId,
-      interval,
-      dslQuery: run.dslQuery,
-      includeEvents: listOr(config.include_events, null),
-      excludeEvents: listOr(config.exclude_events, null),
-    },
+    request: sourceRequestOf({ ...run, config }, interval),
     prefix: renderKeyTemplate(String(config.prefix ?? ''), {
       interval,
       table: run.model,
@@ -166,6 +176,7 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
       async progressed(upload) {
         await recordUploadParts(db, run, upload);
         cursor = { key: upload.key, parts: upload.parts.length };
+        await hit(upload.parts.length === 1 ? 'first_part' : 'mid_part');
       },
       ended: (upload) => forgetUpload(db, run.runId, upload),
     },
@@ -200,6 +211,7 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       cursor: null,
       snapshot: result.snapshot,
       settled: result.settled,
+      pending: result.pending,
     },
     {
       exportId: run.exportId,
@@ -220,6 +232,7 @@ async function conclude(
   options: ExecutorOptions,
   run: ClaimedRun,
   error: SluiceError,
+  signal: AbortSignal,
 ): Promise<AttemptEnd> {
   const { context } = options;
   if (error.code === 'run.lease_lost' || error.code === 'run.cancelled') return 'lost';
@@ -228,14 +241,10 @@ async function conclude(
     return 'released';
   }
   options.onError(error, run);
-  await recordFault(context, run, error, Math.random());
+  await persist(() => recordFault(context, run, error, Math.random()), signal);
   return 'failed';
 }
 
 function numberOr(value: unknown, otherwise: number): number {
   return typeof value === 'number' ? value : otherwise;
-}
-
-function listOr(value: unknown, otherwise: null): readonly string[] | null {
-  return Array.isArray(value) && value.length > 0 ? value.map(String) : otherwise;
 }

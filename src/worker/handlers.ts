@@ -10,6 +10,7 @@ import { decideTicks } from '../use-cases/decide-ticks.ts';
 import { dispatchRuns } from '../use-cases/dispatch-runs.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type AttemptReport, type ExecutorOptions, executeRun } from './execute-run.ts';
+import { lookBack } from './look-back.ts';
 
 export interface HandlerOptions {
   readonly context: Context;
@@ -17,25 +18,34 @@ export interface HandlerOptions {
   readonly executor: ExecutorOptions;
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
   readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
+  readonly onScheduleError: (error: unknown, exportId: string) => void;
 }
 
 /** What a worker does for each job. */
 export function createHandlers(options: HandlerOptions): JobHandlers {
   const { context, producer, executor } = options;
-  const dispatch = () => dispatchRuns(context, (runIds) => producer.addRuns(runIds));
+  const dispatch = shareNext(async () => {
+    await dispatchRuns(context, (entries) => producer.addRuns(entries));
+  });
   const advance = async (backfillId: string) => {
-    const made = await advanceBackfill(context, backfillId);
-    options.onRunsMade('backfill', made);
-    if (made > 0) await dispatch();
+    options.onRunsMade('backfill', await advanceBackfill(context, backfillId));
   };
+  // Duties that may take long hold one place of this worker, not one more at each ring.
+  const decide = skipWhileBusy(async () => {
+    const onError = options.onScheduleError;
+    options.onRunsMade('tick', await decideTicks(context, { onError }));
+  });
+  const collect = skipWhileBusy(() => collectUploads(executor));
+  const look = skipWhileBusy(async () => {
+    if ((await lookBack(executor)) > 0) await dispatch();
+  });
+  const retain = skipWhileBusy(() => applyRetention(context));
   return {
     async tick() {
-      options.onRunsMade('tick', await decideTicks(context));
+      await decide();
       await dispatch();
     },
-    async 'dispatch-runs'() {
-      await dispatch();
-    },
+    'dispatch-runs': dispatch,
     async 'execute-run'({ runId }) {
       const startedAt = performance.now();
       const report = await executeRun(executor, runId);
@@ -43,17 +53,54 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       const { run } = report;
       if (!run) return;
       // A place is free: the next run need not wait for the next tick.
-      if (run.backfillId === null) await dispatch();
-      else await advance(run.backfillId);
+      if (run.backfillId !== null) await advance(run.backfillId);
+      await dispatch();
     },
-    'advance-backfill': ({ backfillId }) => advance(backfillId),
+    async 'advance-backfill'({ backfillId }) {
+      await advance(backfillId);
+      await dispatch();
+    },
     async sweep() {
       await sweepExpiredLeases(context.db);
       await sweepWorkers(context.db);
-      await collectUploads(executor);
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);
       await dispatch();
+      await look();
+      await collect();
     },
-    'apply-retention': () => applyRetention(context),
+    'apply-retention': retain,
+  };
+}
+
+/** Nothing is done where the last call is still at work. */
+function skipWhileBusy(work: () => Promise<void>): () => Promise<void> {
+  let busy = false;
+  return async () => {
+    if (busy) return;
+    busy = true;
+    try {
+      await work();
+    } finally {
+      busy = false;
+    }
+  };
+}
+
+/** Calls that come while one is at work share the one that begins after it. */
+function shareNext(work: () => Promise<void>): () => Promise<void> {
+  let current: Promise<void> | null = null;
+  let next: Promise<void> | null = null;
+  const start = (): Promise<void> => {
+    next = null;
+    const started = work().finally(() => {
+      if (current === started) current = null;
+    });
+    current = started;
+    return started;
+  };
+  return () => {
+    if (current === null) return start();
+    next ??= current.then(start, start);
+    return next;
   };
 }

@@ -24,20 +24,25 @@ export class LeaseKeeper {
   readonly #options: LeaseKeeperOptions;
   readonly #held = new Map<string, Held>();
   readonly #timer: NodeJS.Timeout;
+  readonly #everyMs: number;
   #beating = false;
+  #released = false;
 
   constructor(options: LeaseKeeperOptions) {
     this.#options = options;
     // Often enough that a cancellation is noticed within two seconds.
-    const everyMs = Math.min(options.leaseMs / 4, 2_000);
-    this.#timer = setInterval(() => void this.#beat(), everyMs);
+    this.#everyMs = Math.min(options.leaseMs / 4, 2_000);
+    this.#timer = setInterval(() => void this.#beat(), this.#everyMs);
   }
 
-  /** @returns aborted with the SluiceError that says why, once the lease is gone */
-  keep(lease: Lease): AbortSignal {
+  /**
+   * @param claimedAt `performance.now()` before the lease was asked for
+   * @returns aborted with the SluiceError that says why, once the lease is gone
+   */
+  keep(lease: Lease, claimedAt: number): AbortSignal {
     const abort = new AbortController();
-    const expiresAt = performance.now() + this.#options.leaseMs;
-    this.#held.set(lease.runId, { lease, abort, expiresAt });
+    this.#held.set(lease.runId, { lease, abort, expiresAt: claimedAt + this.#options.leaseMs });
+    if (this.#released) abort.abort(new SluiceError('run.released'));
     return abort.signal;
   }
 
@@ -46,8 +51,9 @@ export class LeaseKeeper {
     if (held?.lease.fence === lease.fence) this.#held.delete(lease.runId);
   }
 
-  /** Tells every run to stop and hand itself back. */
+  /** Tells every run to stop and hand itself back, also those that are claimed from now on. */
   releaseAll(): void {
+    this.#released = true;
     for (const { abort } of this.#held.values()) abort.abort(new SluiceError('run.released'));
   }
 
@@ -56,6 +62,8 @@ export class LeaseKeeper {
   }
 
   async #beat(): Promise<void> {
+    // Also while an answer is awaited: a Postgres that hangs renews nothing.
+    this.#expire();
     if (this.#beating || this.#held.size === 0) return;
     this.#beating = true;
     try {
@@ -64,7 +72,6 @@ export class LeaseKeeper {
       this.#options.onError(error);
     } finally {
       this.#beating = false;
-      this.#expire();
     }
   }
 
@@ -87,10 +94,11 @@ export class LeaseKeeper {
     }
   }
 
+  /** The next look would come too late for those that run out before it. */
   #expire(): void {
-    const now = performance.now();
+    const soon = performance.now() + this.#everyMs;
     for (const held of this.#held.values()) {
-      if (now >= held.expiresAt) held.abort.abort(new SluiceError('run.lease_lost'));
+      if (soon >= held.expiresAt) held.abort.abort(new SluiceError('run.lease_lost'));
     }
   }
 }

@@ -117,7 +117,7 @@ describe('settling', () => {
     await savepoint?.query('RELEASE before_row');
     await savepoint?.query('COMMIT');
 
-    expect(await settled).toBe(true);
+    expect(await settled).toEqual({ settled: true, pending: [] });
     expect(await eventsBefore(end)).toEqual([
       'began before, wrote after',
       'committed late',
@@ -139,7 +139,7 @@ describe('settling', () => {
     await looks(3);
     expect(isDone()).toBe(false);
     await session.query(`COMMIT PREPARED '${name}'`);
-    expect(await settled).toBe(true);
+    expect(await settled).toEqual({ settled: true, pending: [] });
     expect(await eventsBefore(end)).toEqual(['prepared']);
   });
 
@@ -153,7 +153,7 @@ describe('settling', () => {
     await after.query('BEGIN');
     await insert(after, 'after');
     await before.query('COMMIT');
-    expect(await settled).toBe(true);
+    expect(await settled).toEqual({ settled: true, pending: [] });
   });
 
   it('does not wait for our own exports, nor for other databases', async () => {
@@ -164,7 +164,7 @@ describe('settling', () => {
     const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
     const request = { model: 'events', teamId: 1, interval, ...filters };
     const running = await sourceOf(1000).open(request, never);
-    expect(await sourceOf(2000).settle(Date.now(), never)).toBe(true);
+    expect(await sourceOf(2000).settle(Date.now(), never)).toMatchObject({ settled: true });
     await running.close();
     await foreign.query('ROLLBACK');
     await foreign.end();
@@ -175,7 +175,64 @@ describe('settling', () => {
   it('says so when the bound is hit', async () => {
     const session = await openSession();
     await session.query('BEGIN; SELECT 1');
-    expect(await sourceOf(200).settle(Date.now(), never)).toBe(false);
+    expect(await sourceOf(200).settle(Date.now(), never)).toMatchObject({ settled: false });
+  });
+
+  it('tells a late row of each kind from those it has seen, once its transaction has ended', async () => {
+    const source = sourceOf(100);
+    const [late, savepoint, seen] = await Promise.all([
+      openSession(),
+      openSession(),
+      openSession(),
+    ]);
+    await late.query('BEGIN; SELECT 1');
+    await savepoint.query('BEGIN; SAVEPOINT before_row');
+    await insert(savepoint, 'under a savepoint');
+    await insert(seen, 'in time');
+    const end = await now();
+    const interval = { start: end - 3_600_000, end };
+    const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
+    const request = { model: 'events', teamId: 1, interval, ...filters };
+
+    const { settled, pending } = await source.settle(end, never);
+    expect(settled).toBe(false);
+    expect(pending).toHaveLength(2);
+    const earlier = await source.open(request, never);
+    const { snapshot, totalCount } = earlier;
+    await earlier.close();
+    expect(totalCount).toBe(1);
+    const hasLateRows = () => source.hasLateRows(request, snapshot, totalCount, never);
+    expect(await source.hasEnded(pending, never)).toBe(false);
+    expect(await hasLateRows()).toBe(false);
+
+    await savepoint.query('RELEASE before_row; COMMIT');
+    expect(await source.hasEnded(pending, never)).toBe(false);
+    expect(await hasLateRows()).toBe(true);
+    // It has a virtual id only until now, so its transaction id is beyond the snapshot.
+    await insert(late, 'began before, wrote after');
+    await late.query('COMMIT');
+    expect(await source.hasEnded(pending, never)).toBe(true);
+    expect(await hasLateRows()).toBe(true);
+    const again = await source.open(request, never);
+    expect(again.totalCount).toBe(3);
+    expect(await source.hasLateRows(request, again.snapshot, 3, never)).toBe(false);
+    await again.close();
+  });
+
+  it('takes rows that were removed since for no late ones', async () => {
+    const source = sourceOf(1000);
+    const session = await openSession();
+    for (const event of ['a', 'b']) await insert(session, event);
+    const end = await now();
+    const interval = { start: end - 3_600_000, end };
+    const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
+    const request = { model: 'events', teamId: 1, interval, ...filters };
+    const earlier = await source.open(request, never);
+    await earlier.close();
+    await session.query(`DELETE FROM events WHERE event = 'a'`);
+    expect(await source.hasLateRows(request, earlier.snapshot, earlier.totalCount, never)).toBe(
+      false,
+    );
   });
 
   it('sees every transaction also as a role without privileges', async () => {
@@ -186,9 +243,13 @@ describe('settling', () => {
     url.password = 'settler';
     const session = await openSession();
     await session.query('BEGIN; SELECT 1');
-    expect(await sourceOf(200, url.href).settle(Date.now(), never)).toBe(false);
+    expect(await sourceOf(200, url.href).settle(Date.now(), never)).toMatchObject({
+      settled: false,
+    });
     await session.query('ROLLBACK');
-    expect(await sourceOf(5000, url.href).settle(Date.now(), never)).toBe(true);
+    expect(await sourceOf(5000, url.href).settle(Date.now(), never)).toMatchObject({
+      settled: true,
+    });
     await database.pool.query(`DROP ROLE ${role}`);
   });
 

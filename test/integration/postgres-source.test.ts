@@ -270,6 +270,7 @@ describe('an abort', () => {
     columns: [{ name: 'slept', type: 'text', sourceType: 'text' }],
     copySql: () => 'COPY (SELECT pg_sleep(600)::text) TO STDOUT (FORMAT binary)',
     countSql: () => 'SELECT 1',
+    countLateSql: () => 'SELECT 0',
   });
 
   it('rejects the read at once, and the server stops though it had nothing to send', async () => {
@@ -330,6 +331,7 @@ describe('a failure', () => {
       columns: [{ name: 'value', type: 'int4', sourceType: 'integer' }],
       copySql: () => `COPY (${sql}) TO STDOUT (FORMAT binary)`,
       countSql: () => 'SELECT 1',
+      countLateSql: () => 'SELECT 0',
     });
 
   it.each([

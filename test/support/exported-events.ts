@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import { canaryOf } from './canaries.ts';
 import { bucket, type Installation, region } from './installation.ts';
 import { until } from './until.ts';
 
@@ -13,20 +14,18 @@ export interface NewEvents {
   readonly end?: string;
   /** About the size of one row as JSON; default 500. */
   readonly rowBytes?: number;
-  /** Stands in every row. */
-  readonly canary?: string;
 }
 
-/** Writes rows into the built-in `events` table. */
+/** Writes rows into the built-in `events` table, each with its team's canary. */
 export async function insertEvents(pool: Pool, given: NewEvents): Promise<void> {
-  const { team, rows, start = hour.start, end = hour.end, rowBytes = 500, canary = '' } = given;
+  const { team, rows, start = hour.start, end = hour.end, rowBytes = 500 } = given;
   await pool.query(
     `insert into events (uuid, team_id, event, distinct_id, properties, timestamp, created_at, inserted_at)
      select gen_random_uuid(), $1, 'event ' || n % 5, 'user ' || n % 97,
             jsonb_build_object('n', n, 'canary', $6::text, 'pad', repeat(md5(n::text), $5)), at, at, at
        from generate_series(0, $2::int - 1) n,
             lateral (select $3::timestamptz + ($4::timestamptz - $3::timestamptz) * (n::float8 / $2) as at) t`,
-    [team, rows, start, end, Math.max(0, Math.round((rowBytes - 350) / 32)), canary],
+    [team, rows, start, end, Math.max(0, Math.round((rowBytes - 350) / 32)), canaryOf(team)],
   );
 }
 
@@ -98,10 +97,10 @@ export interface RunRow {
 
 /** Runs of an export, oldest interval first. */
 export async function readRuns({ pool }: Installation, exportId: string): Promise<RunRow[]> {
-  // The holder is named `<host>-<pid>-<8 digits>`.
+  // The holder is named `<host>-<pid>-<8 digits>/<claim>`.
   const { rows } = await pool.query<RunRow>(
     `select id, status, attempt, crashes, faults, fence::int, error_code as "errorCode", latest_error as "latestError",
-            records_completed::int as rows, (regexp_match(lease_holder, '-(\\d+)-[^-]*$'))[1]::int as "holderPid"
+            records_completed::int as rows, (regexp_match(lease_holder, '-(\\d+)-[0-9a-f]{8}/'))[1]::int as "holderPid"
        from runs where export_id = $1 order by data_interval_start, generation`,
     [exportId],
   );

@@ -2,9 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { Pool } from 'pg';
 import { inject } from 'vitest';
 import { type Database, openDatabase } from '../../src/store/database.ts';
-import { type ApiClient, createApiClient } from './api-client.ts';
+import type { ApiClient } from './api-client.ts';
 import { createTestDatabase } from './database.ts';
+import { recordMoves } from './invariants.ts';
 import { type ProcessOptions, startSluice, type TestProcess } from './processes.ts';
+import { createRecordingClient, type Recording } from './recording-client.ts';
 import { type OwnRedisServer, startOwnRedis } from './redis.ts';
 import { type SpawnedS3Server, spawnS3Server } from './s3-server/spawn.ts';
 import { createTenant, type Tenant } from './tenants.ts';
@@ -38,6 +40,12 @@ export interface Installation {
   readonly tenant: Tenant;
   /** Of the tenant's key. It goes on over a restart of the API: the port stays. */
   readonly client: ApiClient;
+  /** What the client, also with other keys, was answered. */
+  readonly recording: Recording;
+  /** The first project of each tenant, by the tenant's key. */
+  readonly teamOfKey: ReadonlyMap<string, number>;
+  /** Another tenant, whose rows nobody else may see. */
+  addTenant(): Promise<Tenant>;
   /** The environment that every process of it gets. */
   readonly env: Readonly<Record<string, string>>;
   /** What must never be seen outside: key, secret and password, by what they are. */
@@ -128,7 +136,22 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
   await startApi();
   // One tells all others what the schema is; together they would only wait for each other.
   await Promise.all(Array.from({ length: workers }, () => startWorker()));
-  const tenant = await createTenant(db);
+  await pool.query(recordMoves);
+  const teamOfKey = new Map<string, number>();
+  const secrets = new Map([
+    ['the secret access key', credentials.secretAccessKey],
+    ['the access key id', credentials.accessKeyId],
+    ['the encryption key', encryptionKey],
+    ['the password of the database', new URL(databaseUrl).password],
+  ]);
+  const addTenant = async () => {
+    const made = await createTenant(db);
+    teamOfKey.set(made.key, made.projectIds[0]);
+    secrets.set(`the API key of team ${made.projectIds[0]}`, made.key);
+    return made;
+  };
+  const tenant = await addTenant();
+  const { client, recording } = createRecordingClient(`http://127.0.0.1:${port}`, tenant.key);
   return {
     databaseUrl,
     pool,
@@ -136,15 +159,12 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
     s3,
     redis,
     tenant,
-    client: createApiClient(`http://127.0.0.1:${port}`, tenant.key),
+    client,
+    recording,
+    teamOfKey,
+    addTenant,
     env,
-    secrets: new Map([
-      ['the secret access key', credentials.secretAccessKey],
-      ['the access key id', credentials.accessKeyId],
-      ['the API key', tenant.key],
-      ['the encryption key', encryptionKey],
-      ['the password of the database', new URL(databaseUrl).password],
-    ]),
+    secrets,
     processes,
     startApi,
     startWorker,

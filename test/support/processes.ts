@@ -107,7 +107,9 @@ function observe(child: ChildProcess, pid: number): TestProcess {
   child.once('close', settle);
   child.once('exit', (code, signal) => setTimeout(settle, lastOutputMs, code, signal));
   const describeOutput = (error: unknown): never => {
-    throw new Error(`${(error as Error).message}\nOutput of process ${pid}:\n${output}`);
+    throw new Error(
+      `${(error as Error).message}\nThe last output of process ${pid}:\n${output.slice(-4_000)}`,
+    );
   };
   return {
     pid,

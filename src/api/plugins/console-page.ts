@@ -1,4 +1,3 @@
-import { sep } from 'node:path';
 import fastifyStatic from '@fastify/static';
 import type { Api } from '../api.ts';
 
@@ -31,7 +30,7 @@ export function serveConsole(api: Api, folder: string | null): void {
     schemaHide: true,
     setHeaders: (reply, path) => {
       // Names of assets change with their content; the page that names them is asked for each time.
-      const isAsset = path.includes(`${sep}assets${sep}`);
+      const isAsset = /[\\/]assets[\\/]/.test(path);
       reply.headers({
         'cache-control': isAsset ? 'public, max-age=31536000, immutable' : 'no-cache',
         'content-security-policy': contentPolicy,

@@ -78,7 +78,6 @@ function ofFramework({ code, statusCode }: FastifyError): ApiError | null {
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
     return one(415, 'unsupported_media_type', 'The body must be application/json.');
   }
-  if (code === 'FST_ERR_BAD_URL') return notFound();
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return malformed('The request is malformed.');
   }

@@ -4,7 +4,7 @@ import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../schemas/backfill.ts';
 import { BatchExport } from '../schemas/batch-export.ts';
 import { ErrorBody } from '../schemas/error.ts';
-import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../schemas/insight.ts';
+import { Activity, DestinationTest, SchedulePreview } from '../schemas/insight.ts';
 import { BatchExportLog } from '../schemas/log.ts';
 import { BatchExportRun } from '../schemas/run.ts';
 import {
@@ -12,6 +12,10 @@ import {
   RearrangedConfigs,
   TransformationConfig,
 } from '../schemas/transformation-config.ts';
+
+/** Strict, and without the upgrade to https that a plain address on a private network has not. */
+const pagePolicy =
+  "default-src 'self'; base-uri 'self'; object-src 'none'; frame-ancestors 'none'; img-src 'self' data:";
 
 /** Shapes that the document keeps once, by name. */
 const components = [
@@ -23,7 +27,6 @@ const components = [
   BackfillPreview,
   SchedulePreview,
   DestinationTest,
-  RowPreview,
   Activity,
   TransformationConfig,
   RearrangedConfigs,
@@ -31,8 +34,8 @@ const components = [
 ];
 
 /** The OpenAPI 3.1 document at /api/openapi.json, and its pages at /api/docs. */
-export async function describeApi(api: Api): Promise<void> {
-  for (const schema of components) api.addSchema(schema);
+export async function describeApi(api: Api, shared: readonly object[]): Promise<void> {
+  for (const schema of [...components, ...shared]) api.addSchema(schema);
   await api.register(swagger, {
     openapi: {
       openapi: '3.1.0',
@@ -57,6 +60,10 @@ export async function describeApi(api: Api): Promise<void> {
       buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `def-${index}`),
     },
   });
-  await api.register(swaggerUi, { routePrefix: '/api/docs', staticCSP: true });
+  await api.register(swaggerUi, {
+    routePrefix: '/api/docs',
+    staticCSP: true,
+    transformStaticCSP: () => pagePolicy,
+  });
   api.get('/api/openapi.json', { schema: { hide: true } }, async () => api.swagger());
 }

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import type { Api } from '../api.ts';
 import type { Deps } from '../options.ts';
+import { only } from '../schemas/error.ts';
 
 const Live = Type.Object({ status: Type.Literal('ok') });
 
@@ -11,6 +12,9 @@ const Ready = Type.Object({
     queue: Type.String({ description: '`ok`, or what is wrong.' }),
   }),
 });
+
+/** A query that holds what no text may. */
+const malformedOnly = only(400);
 
 /** A check that takes longer has failed. */
 const patienceMs = 3_000;
@@ -27,7 +31,7 @@ export function healthRoutes(api: Api, { context, queueFault, metrics }: Deps): 
         operationId: 'live',
         summary: 'Whether the process answers',
         security: [],
-        response: { 200: Live },
+        response: { 200: Live, ...malformedOnly },
       },
     },
     async () => ({ status: 'ok' as const }),
@@ -43,7 +47,7 @@ export function healthRoutes(api: Api, { context, queueFault, metrics }: Deps): 
         description:
           'Without the database nothing can (503). Without the queue all can: what is asked is recorded and starts later (200, degraded).',
         security: [],
-        response: { 200: Ready, 503: Ready },
+        response: { 200: Ready, 503: Ready, ...malformedOnly },
       },
     },
     async (_request, reply) => {

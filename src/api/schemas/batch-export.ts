@@ -104,7 +104,7 @@ export function batchExportBodies(
   models: readonly string[],
 ) {
   const Model = Type.Optional(Type.Enum([...models], { description: 'The model to export.' }));
-  const Destination = destinationSchema(destinations);
+  const Destination = anyDestination(destinations);
   const create = {
     name: Name,
     destination: Destination,
@@ -143,18 +143,26 @@ export function batchExportBodies(
 }
 export type BatchExportBodies = ReturnType<typeof batchExportBodies>;
 
+/** The destination of each type, as create takes it, each under the name of its type. */
+export function destinationSchemas(destinations: readonly DestinationDefinition[]) {
+  return destinations.map(({ type, configSchema }) =>
+    named(
+      type,
+      Type.Object(
+        { type: Type.Literal(type), config: closed(configSchema) },
+        { description: `Files at a destination of type ${type}.` },
+      ),
+    ),
+  );
+}
+
 /** One branch a type, told apart by `type`, so that the errors are those of the branch meant. */
-function destinationSchema(destinations: readonly DestinationDefinition[]) {
+function anyDestination(destinations: readonly DestinationDefinition[]) {
   return Type.Unsafe<{ type: string; config: Config }>({
     type: 'object',
     required: ['type'],
     discriminator: { propertyName: 'type' },
-    oneOf: destinations.map(({ type, configSchema }) => ({
-      type: 'object',
-      title: type,
-      required: ['type', 'config'],
-      properties: { type: { const: type, type: 'string' }, config: closed(configSchema) },
-    })),
+    oneOf: destinations.map(({ type }) => ({ $ref: `${type}#` })),
   });
 }
 

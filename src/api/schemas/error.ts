@@ -92,8 +92,12 @@ type ErrorStatus = keyof Meanings;
 
 /** The error answers of an operation, beside those that every operation behind a key can give. */
 export function errors(...statuses: readonly ErrorStatus[]) {
-  const all: readonly ErrorStatus[] = [400, 401, 403, 404, ...statuses, 429, 500, 503];
-  const entries = all.map((status) => [
+  return only(400, 401, 403, 404, ...statuses, 429, 500, 503);
+}
+
+/** These error answers and no others. */
+export function only(...statuses: readonly ErrorStatus[]) {
+  const entries = statuses.map((status) => [
     status,
     {
       description: meanings[status],

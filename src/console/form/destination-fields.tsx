@@ -1,7 +1,7 @@
 import { configAttr, destinationForm, withType } from './draft.ts';
-import type { PartProps } from './export-form.tsx';
 import { FieldInput } from './field-input.tsx';
 import { type Field, isOptional } from './fields.ts';
+import type { PartProps } from './part-props.ts';
 
 /** Where rows go: drawn from the destination's own schema. */
 export function DestinationFields(props: PartProps) {

@@ -11,6 +11,7 @@ import { goTo } from '../use-route.ts';
 import { DestinationFields } from './destination-fields.tsx';
 import { attrsOf, bodyOf, type Draft, draftOf } from './draft.ts';
 import type { ApiDescription } from './openapi.ts';
+import type { PartProps } from './part-props.ts';
 import { ScheduleFields } from './schedule-fields.tsx';
 import { TextField } from './text-field.tsx';
 import { WhatFields } from './what-fields.tsx';
@@ -19,15 +20,6 @@ interface Props {
   readonly description: ApiDescription;
   /** Null: a new one. */
   readonly batchExport: BatchExport | null;
-}
-
-/** What each part of the form works with. */
-export interface PartProps {
-  readonly description: ApiDescription;
-  readonly draft: Draft;
-  readonly batchExport: BatchExport | null;
-  readonly errors: ReadonlyMap<string, string>;
-  readonly onChange: (part: Partial<Draft>) => void;
 }
 
 /** Creates an export, or changes one. Faults stand at the fields that the API names. */

@@ -1,6 +1,6 @@
 import { scheduleFields } from './draft.ts';
-import type { PartProps } from './export-form.tsx';
 import { LocalTimeInput } from './local-time-input.tsx';
+import type { PartProps } from './part-props.ts';
 import { TextField } from './text-field.tsx';
 
 const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
@@ -60,6 +60,8 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
             </datalist>
           </>
         )}
+      </div>
+      <div className="grid">
         <LocalTimeInput
           label="Start"
           value={draft.startAt}

@@ -1,4 +1,4 @@
-import type { PartProps } from './export-form.tsx';
+import type { PartProps } from './part-props.ts';
 
 /** Which rows, and what of them. */
 export function WhatFields({ description, draft, batchExport, errors, onChange }: PartProps) {

@@ -19,7 +19,7 @@ export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
   const { data, failure, reload } = useResource<CursorPage<Backfill>>({
     key: `${id} ${cursor}`,
     load: (signal) => client.listBackfills(id, cursor, signal),
-    pollMs: (page) => (page?.results.some(isRunning) ? 2_000 : 15_000),
+    pollMs: (page) => (page?.results.some(isRunning) ? 3_000 : 15_000),
   });
   const goTo = (link: string | null) => (link === null ? null : () => setCursor(cursorOf(link)));
   return (

@@ -1,6 +1,6 @@
 import { useConsole } from '../console-context.ts';
 import { ExportForm } from '../form/export-form.tsx';
-import { Failure } from '../parts/notice.tsx';
+import { Trouble } from '../parts/notice.tsx';
 import { hrefOf } from '../route.ts';
 import { useResource } from '../use-resource.ts';
 import { useTitle } from '../use-title.ts';
@@ -24,7 +24,7 @@ export function EditExportPage({ exportId }: { exportId: string }) {
       <div className="heading">
         <h1>Edit</h1>
       </div>
-      <Failure failure={failure} onRetry={reload} />
+      <Trouble what="export" failure={failure} onRetry={reload} />
       {data && description.data ? (
         <ExportForm key={exportId} description={description.data} batchExport={data} />
       ) : (

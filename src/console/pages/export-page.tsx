@@ -4,7 +4,7 @@ import { describeDestination, describeInterval, hasEnded } from '../export-healt
 import { DeleteButton, PauseButton } from '../parts/export-actions.tsx';
 import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
 import { Fact, Facts } from '../parts/facts.tsx';
-import { Failure, Loading } from '../parts/notice.tsx';
+import { Loading, Trouble } from '../parts/notice.tsx';
 import { RunProblem } from '../parts/run-problem.tsx';
 import { TimeText } from '../parts/time-text.tsx';
 import { hrefOf, type Tab } from '../route.ts';
@@ -37,7 +37,7 @@ export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
       <nav className="crumbs" aria-label="Place">
         <a href={hrefOf({ page: 'exports' })}>Exports</a>
       </nav>
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      <Trouble what="export" failure={failure} onRetry={reload} stale={data !== null} />
       {!data && !failure && <Loading lines={8} />}
       {data && (
         <>

@@ -28,7 +28,7 @@ export function LogsView({ exportId, runId, live }: Props) {
     // What it says while live and at the end may differ: the end is asked for once more.
     key: JSON.stringify([exportId, runId, levels, asked, offset]),
     load: (signal) => client.listLogs(exportId, { runId, levels, search: asked, offset }, signal),
-    pollMs: () => (live ? 2_500 : runId === null ? 15_000 : null),
+    pollMs: () => (live ? 3_000 : runId === null ? 15_000 : null),
   });
   useReloadAtEnd(live, reload);
   return (

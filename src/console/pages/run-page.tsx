@@ -3,7 +3,7 @@ import { useConsole } from '../console-context.ts';
 import { hasEnded } from '../export-health.ts';
 import { formatBytes, formatCount } from '../numbers.ts';
 import { Fact, Facts } from '../parts/facts.tsx';
-import { Failure, Loading } from '../parts/notice.tsx';
+import { Loading, Trouble } from '../parts/notice.tsx';
 import { RunDuration, RunRows } from '../parts/run-facts.tsx';
 import { RunProblem } from '../parts/run-problem.tsx';
 import { StatusBadge } from '../parts/status.tsx';
@@ -24,7 +24,7 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
   const { data, failure, reload } = useResource({
     key: runId,
     load: (signal) => client.getRun(exportId, runId, signal),
-    pollMs: (run) => (run && hasEnded(run) ? null : 2_000),
+    pollMs: (run) => (run && hasEnded(run) ? null : 3_000),
   });
   useTitle('Run');
   return (
@@ -35,7 +35,7 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
           {batchExport.data?.name ?? 'Export'}
         </a>
       </nav>
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      <Trouble what="run" failure={failure} onRetry={reload} stale={data !== null} />
       {!data && !failure && <Loading lines={8} />}
       {data && (
         <>

@@ -4,8 +4,10 @@ import { describeInterval } from '../export-health.ts';
 import { destinationForm } from '../form/draft.ts';
 import { labelOf } from '../form/fields.ts';
 import type { DestinationForm } from '../form/openapi.ts';
+import { ActivityList } from '../parts/activity-list.tsx';
 import { DestinationTest } from '../parts/destination-test.tsx';
 import { Fact, Facts } from '../parts/facts.tsx';
+import { RowSample } from '../parts/row-sample.tsx';
 import { SchedulePreview } from '../parts/schedule-preview.tsx';
 import { TimeText } from '../parts/time-text.tsx';
 
@@ -52,7 +54,11 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
         ) : (
           <pre className="code">{query}</pre>
         )}
+        {extras?.has('preview') && <RowSample exportId={batchExport.id} />}
       </div>
+      {extras?.has('activity') && (
+        <ActivityList exportId={batchExport.id} since={batchExport.last_updated_at} />
+      )}
       <p className="muted">
         <code>{batchExport.id}</code> · created <TimeText at={batchExport.created_at} /> · changed{' '}
         <TimeText at={batchExport.last_updated_at} />

@@ -35,7 +35,7 @@ export function SignInPage({ notice, onSignedIn }: Props) {
         <h1>
           <Logo /> Sluice
         </h1>
-        <p className="muted">Rows out of PostgreSQL, each exactly once.</p>
+        <p className="muted slogan">Rows out of PostgreSQL, each exactly once.</p>
         {notice !== '' && (
           <p className="alert warn" role="status">
             {notice}

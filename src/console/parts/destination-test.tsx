@@ -10,8 +10,7 @@ export function DestinationTest({ exportId }: { exportId: string }) {
   const [steps, setSteps] = useState<readonly CheckStep[]>([]);
   const test = useAction(async () => {
     setSteps([]);
-    const { steps: done = [] } = await client.testDestination(exportId);
-    setSteps(done);
+    setSteps((await client.testDestination(exportId)).steps);
   });
   return (
     <div className="check">
@@ -23,8 +22,8 @@ export function DestinationTest({ exportId }: { exportId: string }) {
         {steps.map(({ step, passed, error, warning }) => (
           <li key={step} className={passed ? 'passed' : 'failed'}>
             <strong>{step}</strong> {passed ? 'passed' : 'failed'}
-            {error !== null && <p className="bad-text">{error}</p>}
-            {warning !== null && <p className="warn-text">{warning}</p>}
+            {error !== null && <p className="step-note bad-text">{error}</p>}
+            {warning !== null && <p className="step-note warn-text">{warning}</p>}
           </li>
         ))}
       </ol>

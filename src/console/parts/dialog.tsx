@@ -28,7 +28,7 @@ export function ConfirmDialog({ title, children, verb, danger, action, onClose }
         <h2 id={titleId}>{title}</h2>
         {children}
         <Failure failure={action.failure} />
-        <div className="buttons">
+        <div className="buttons end">
           <button type="button" onClick={() => dialog.current?.close()}>
             Back
           </button>

@@ -20,7 +20,7 @@ export function FilterChips<T extends string>(props: Props<T>) {
         <button
           key={choice}
           type="button"
-          className={`chip is-${choice}`}
+          className="chip"
           aria-pressed={chosen.includes(choice)}
           onClick={() => toggle(choice)}
         >

@@ -60,3 +60,18 @@ export function Failure({ failure, onRetry, stale = false }: FailureProps) {
     </div>
   );
 }
+
+interface TroubleProps extends FailureProps {
+  /** What was asked for, in a word. */
+  readonly what: string;
+}
+
+/** A failure to show one thing: that there is none is no fault, and asking again is no help. */
+export function Trouble({ what, ...rest }: TroubleProps) {
+  if (rest.failure?.status !== 404) return <Failure {...rest} />;
+  return (
+    <Empty title={`There is no such ${what}`}>
+      <p>It may have been deleted, or belong to another project.</p>
+    </Empty>
+  );
+}

@@ -1,9 +1,14 @@
-import type { BatchExport } from '../api-types.ts';
+import type { BatchExport, PlannedInterval } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
-import { readSchedule } from '../schedule.ts';
 import { useResource } from '../use-resource.ts';
 import { Failure, Loading } from './notice.tsx';
 import { IntervalText } from './time-text.tsx';
+
+const fates: Readonly<Record<PlannedInterval['fate'], string>> = {
+  ran: '',
+  paused: 'not exported: paused',
+  outside_window: 'not exported: outside start and end',
+};
 
 /** The next intervals, as the service will cut them. */
 export function SchedulePreview({ batchExport }: { batchExport: BatchExport }) {
@@ -11,7 +16,7 @@ export function SchedulePreview({ batchExport }: { batchExport: BatchExport }) {
   const { id, last_updated_at } = batchExport;
   const { data, failure } = useResource({
     key: `${id} ${last_updated_at}`,
-    load: async (signal) => readSchedule(await client.getSchedule(id, signal)),
+    load: (signal) => client.getSchedule(id, signal),
   });
   return (
     <>
@@ -19,15 +24,30 @@ export function SchedulePreview({ batchExport }: { batchExport: BatchExport }) {
       <Failure failure={failure} />
       {!data && !failure && <Loading />}
       <ol className="schedule">
-        {data?.map(({ start, end, hours, fate }) => (
-          <li key={end}>
-            <IntervalText start={start} end={end} />{' '}
-            <small className="muted">
-              {hours !== null && `${hours} h`} {fate}
-            </small>
-          </li>
+        {data?.results.map((planned) => (
+          <Planned key={planned.data_interval_end} planned={planned} />
         ))}
       </ol>
     </>
   );
+}
+
+/** Its bounds here; where the schedule keeps to another zone, its start there too. */
+function Planned({ planned }: { planned: PlannedInterval }) {
+  const { data_interval_start, data_interval_end, local_start, timezone, hours, fate } = planned;
+  return (
+    <li>
+      <IntervalText start={data_interval_start} end={data_interval_end} />{' '}
+      <small className="muted">
+        {hours >= 1 && `${hours} h`}
+        {!isOwnZone(timezone) && ` · from ${local_start.slice(11, 16)} in ${timezone}`}
+      </small>{' '}
+      <small className="warn-text">{fates[fate]}</small>
+    </li>
+  );
+}
+
+/** Whether a schedule that keeps to this zone reads here as it stands there. */
+function isOwnZone(timezone: string): boolean {
+  return timezone === 'UTC' || timezone === Intl.DateTimeFormat().resolvedOptions().timeZone;
 }

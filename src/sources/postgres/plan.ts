@@ -6,6 +6,7 @@ import { type ParsedQuery, parseQuery } from '../../query/parse-query.ts';
 import {
   copyKeysSql,
   copySql,
+  countLateSql,
   countSql,
   describeSql,
   outputsOf,
@@ -24,6 +25,8 @@ export interface SelectPlan {
   copySql(range: DataInterval): string;
   /** One row, one column: how many rows `copySql` gives. */
   countSql(range: DataInterval): string;
+  /** One row, one column: rows of the range written by transactions at or after `xmin`. */
+  countLateSql(range: DataInterval, xmin: string): string;
 }
 
 /** Asks the server for the columns of a SELECT without running it. */
@@ -43,7 +46,10 @@ export function planModels(models: readonly Model[]): PlanSelect {
       const range = { start: toTimestamp(start), end: toTimestamp(end) };
       return { model, query, teamId, range, includeEvents, excludeEvents };
     };
-    const counts = (range: DataInterval) => countSql(selectionOf(range));
+    const counts = {
+      countSql: (range: DataInterval) => countSql(selectionOf(range)),
+      countLateSql: (range: DataInterval, xmin: string) => countLateSql(selectionOf(range), xmin),
+    };
     const described = await describe(describeSql(model, query));
     const columns = described.map(({ name, typeOid, sourceType }) => {
       return { name, type: columnTypeOf(typeOid), sourceType };
@@ -53,13 +59,13 @@ export function planModels(models: readonly Model[]): PlanSelect {
       return {
         columns: keys,
         copySql: (range) => copyKeysSql(selectionOf(range), keys),
-        countSql: counts,
+        ...counts,
       };
     }
     return {
       columns,
       copySql: (range) => copySql(selectionOf(range), columns, 'by_key'),
-      countSql: counts,
+      ...counts,
     };
   };
 }

@@ -1,8 +1,9 @@
 import { eventsModel } from '../../domain/events-model.ts';
 import type { Source } from '../source.ts';
 import { closeConnection, connect } from './connection.ts';
+import { findLateRows } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
-import { settleTransactions } from './settle.ts';
+import { haveEnded, settleTransactions } from './settle.ts';
 import { openSnapshot } from './snapshot.ts';
 
 export interface PostgresSourceOptions {
@@ -52,6 +53,16 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
         await closeConnection(client);
       }
     },
+    async hasEnded(pending, signal) {
+      const client = await connect(options, signal);
+      try {
+        return await haveEnded(client, pending, signal);
+      } finally {
+        await closeConnection(client);
+      }
+    },
+    hasLateRows: (request, snapshot, totalCount, signal) =>
+      findLateRows(options, options.plan, request, { snapshot, totalCount }, signal),
     async open(request, signal) {
       return openSnapshot(options, options.plan, request, signal);
     },

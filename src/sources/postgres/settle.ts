@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import type { Instant } from '../../domain/time.ts';
+import type { Settlement } from '../source.ts';
 import { query } from './connection.ts';
 
 /**
@@ -45,6 +46,12 @@ const longAgoMs = 60_000;
 /** The first pause between two looks; it doubles up to `pollMs`. */
 const firstPollMs = 5;
 
+const COUNT_PREPARED =
+  'SELECT count(*)::int AS n FROM pg_prepared_xacts WHERE database = current_database()';
+
+/** Stands for the transactions of a primary, which its standby does not show. */
+const standbyMark = 'standby';
+
 export interface SettleTimes {
   readonly timeoutMs: number;
   readonly pollMs: number;
@@ -54,48 +61,71 @@ export interface SettleTimes {
  * Waits until every transaction that was alive when it was called has ended, as CREATE INDEX
  * CONCURRENTLY does (guarantees.md, "Rows that commit late"). Rows that carry `now()` of an earlier
  * moment are visible to every snapshot taken afterwards.
- * @returns false where the bound was hit, or where the server is a standby: it does not see the
- *   transactions of its primary, so nothing is proven.
+ * @returns not settled where the bound was hit, or where the server is a standby: it does not see
+ *   the transactions of its primary, so nothing is proven.
  */
 export async function settleTransactions(
   client: pg.Client,
   end: Instant,
   times: SettleTimes,
   signal: AbortSignal,
-): Promise<boolean> {
+): Promise<Settlement> {
   const deadline = performance.now() + times.timeoutMs;
   const [server] = await query<{ standby: boolean; nowMs: number }>(
     client,
     'SELECT pg_is_in_recovery() AS standby, extract(epoch FROM clock_timestamp())::float8 * 1000 AS "nowMs"',
     signal,
   );
-  if (server?.standby !== false) return false;
+  if (server?.standby !== false) return { settled: false, pending: [standbyMark] };
   // `now()` is taken a moment before the virtual id is locked. One poll's time covers a transaction
   // that stood between the two when the interval ended; long after the end there is none.
   if (server.nowMs - end < longAgoMs) await delay(times.pollMs, undefined, { signal });
   const ended = (sql: string) => waitForEnd(client, sql, deadline, times.pollMs, signal);
   // In this order: a transaction becomes a prepared one before its virtual id goes.
-  return (await ended(LIVE_TRANSACTIONS)) && (await ended(PREPARED_TRANSACTIONS));
+  const live = await ended(LIVE_TRANSACTIONS);
+  const prepared = live.length > 0 ? [] : await ended(PREPARED_TRANSACTIONS);
+  const pending = [...live, ...prepared];
+  return { settled: pending.length === 0, pending };
 }
 
-/** Waits until none of the ids that `sql` lists at first is listed any more. */
+/** Whether none of these transactions is alive any more, nor prepared by one of them. */
+export async function haveEnded(
+  client: pg.Client,
+  pending: readonly string[],
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (pending.includes(standbyMark)) return false;
+  const live = new Set<string>();
+  for (const sql of [LIVE_TRANSACTIONS, PREPARED_TRANSACTIONS]) {
+    for (const { id } of await query<{ id: string }>(client, sql, signal)) live.add(id);
+  }
+  // One that was alive may have become a prepared one under another id: none may be left then.
+  const [prepared] = await query<{ n: number }>(client, COUNT_PREPARED, signal);
+  return prepared?.n === 0 && !pending.some((id) => live.has(id));
+}
+
+/**
+ * Waits until none of the ids that `sql` lists at first is listed any more.
+ *
+ * @returns those that are still listed at the deadline
+ */
 async function waitForEnd(
   client: pg.Client,
   sql: string,
   deadline: number,
   pollMs: number,
   signal: AbortSignal,
-): Promise<boolean> {
+): Promise<readonly string[]> {
   const list = async () => (await query<{ id: string }>(client, sql, signal)).map(({ id }) => id);
   let pending = await list();
   let pauseMs = firstPollMs;
   while (pending.length > 0) {
     const leftMs = deadline - performance.now();
-    if (leftMs <= 0) return false;
+    if (leftMs <= 0) return pending;
     await delay(Math.min(pauseMs, pollMs, leftMs), undefined, { signal });
     pauseMs *= 2;
     const live = new Set(await list());
     pending = pending.filter((id) => live.has(id));
   }
-  return true;
+  return [];
 }

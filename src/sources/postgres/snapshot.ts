@@ -137,6 +137,11 @@ class PostgresSnapshot implements SourceSnapshot {
   }
 }
 
+/** A connection inside a transaction with a snapshot of its own. */
+export function beginSnapshot(options: SnapshotOptions, signal: AbortSignal): Promise<pg.Client> {
+  return begin(options, null, signal);
+}
+
 /** A connection inside a transaction with a snapshot of its own, or with an exported one. */
 export async function begin(
   options: SnapshotOptions,

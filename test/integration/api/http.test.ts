@@ -58,14 +58,20 @@ test.each([
   expect(body).toMatchObject({ type: 'invalid_request', code: 'method_not_allowed', attr: null });
 });
 
-test.each(['/', '/api', '/api/nothing', '/api/projects', '/%2e%2e/etc', '/api//projects'])(
-  'an unknown path is 404: %s',
-  async (path) => {
-    const { status, body } = await client.get(path);
-    expect(status).toBe(404);
-    expect(body).toMatchObject({ type: 'invalid_request', code: 'not_found' });
-  },
-);
+test.each([
+  '/',
+  '/api',
+  '/api/nothing',
+  '/api/projects',
+  '/%2e%2e/etc',
+  '/api//projects',
+  '/%ED%A0%80',
+  '/%',
+])('an unknown path is 404: %s', async (path) => {
+  const { status, body } = await client.get(path);
+  expect(status).toBe(404);
+  expect(body).toMatchObject({ type: 'invalid_request', code: 'not_found' });
+});
 
 describe('bodies', () => {
   const send = (raw: string | Uint8Array, contentType = 'application/json') =>

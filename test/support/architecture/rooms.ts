@@ -55,15 +55,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   api: {
     from: ['domain', 'use-cases', 'store', 'security'],
     types: interfaces,
-    packages: [
-      'fastify',
-      '@fastify/*',
-      'typebox',
-      'ajv',
-      'prom-client',
-      'node:crypto',
-      'node:http',
-    ],
+    packages: ['fastify', '@fastify/*', 'typebox', 'ajv', 'prom-client', 'node:*'],
     // What reads, and what keeps the books of HTTP itself: key use, rate limits, idempotency keys.
     names: {
       store:
@@ -73,7 +65,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   worker: {
     from: ['domain', 'use-cases', 'store', 'queue', 'pipeline', 'security', 'telemetry'],
     types: interfaces,
-    packages: [],
+    packages: ['node:*'],
   },
   console: { from: [], packages: ['*'] },
   cli: {
@@ -109,8 +101,9 @@ export const pluginRooms: Readonly<Record<string, PluginRoom>> = {
 /** Where a thing may be named that no other place may; a folder, or one file. */
 export const places = {
   environment: ['config'],
-  clock: ['domain/clock.ts'],
-  date: ['domain/clock.ts', 'domain/time.ts'],
+  // The page is a program of its own, with the clock of the browser.
+  clock: ['domain/clock.ts', 'console'],
+  date: ['domain/clock.ts', 'domain/time.ts', 'console'],
   bullmq: ['queue'],
   pg: ['store', 'sources/postgres'],
   any: [],

@@ -85,11 +85,11 @@ function innerFolder(path: string): string | null {
   return parts.length > 2 ? (parts[1] ?? null) : null;
 }
 
-/** What may be named in its own places only, elsewhere. The page is a program of its own. */
+/** What may be named in its own places only, elsewhere. */
 export function findMisplaced(files: readonly SourceFile[], what: keyof typeof places): Breach[] {
   const allowed: readonly string[] = places[what];
   return files
-    .filter(({ path }) => roomOf(path) !== 'console' && !covers(allowed, path))
+    .filter(({ path }) => !covers(allowed, path))
     .flatMap((file) =>
       what === 'bullmq' || what === 'pg'
         ? file.imports

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { formatBytes, formatCount, plural } from '../../../src/console/numbers.ts';
+import { formatBytes, formatCell, formatCount, plural } from '../../../src/console/numbers.ts';
 import { hrefOf, type Route, readRoute } from '../../../src/console/route.ts';
-import { readSchedule } from '../../../src/console/schedule.ts';
 
 describe('addresses', () => {
   const routes: readonly Route[] = [
@@ -41,17 +40,11 @@ test('numbers are grouped, and what is not known is a dash', () => {
   expect([plural(1, 'run'), plural(1_000, 'run')]).toEqual(['1 run', '1,000 runs']);
 });
 
-describe('a schedule’s preview', () => {
-  const item = { start: '2024-03-01T00:00:00Z', end: '2024-03-02T00:00:00Z', hours: 24 };
-
-  test.each([[[item]], [{ intervals: [item] }], [{ results: [item, { start: 5 }] }]])(
-    'is read from %j',
-    (answer) => {
-      expect(readSchedule(answer)).toEqual([{ ...item, fate: '' }]);
-    },
-  );
-
-  test.each([[null], ['text'], [{}]])('of another shape (%j) is empty', (answer) => {
-    expect(readSchedule(answer)).toEqual([]);
-  });
+test.each([
+  [null, 'null'],
+  ['text', 'text'],
+  [{ plan: 'pro' }, '{"plan":"pro"}'],
+  ['x'.repeat(81), `${'x'.repeat(79)}…`],
+])('a value of a row stands on one line', (value, text) => {
+  expect(formatCell(value)).toBe(text);
 });

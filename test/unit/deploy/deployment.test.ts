@@ -170,12 +170,11 @@ describe('the Dockerfile', () => {
     expect(first).toBe('*');
     const sources = lines
       .filter((line) => line.startsWith('COPY') && !line.includes('--from'))
-      .flatMap((line) => line.split(' ').slice(1, -1))
-      .map((source) => source.replace(/^\.\//, ''));
+      .flatMap((line) => line.split(' ').slice(1, -1));
     expect(sources.length).toBeGreaterThan(5);
-    for (const source of sources) {
+    for (const source of sources.filter((name) => !name.includes('*'))) {
       expect(existsSync(path.join(root, source))).toBe(true);
-      expect(allowed).toContainEqual(expect.stringMatching(new RegExp(`^!${source}(/|$)`)));
+      expect(allowed).toContain(`!${source}`);
     }
   });
 });

@@ -1,0 +1,219 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type FailpointName, failpointNames } from '../../../src/domain/failpoints.ts';
+import { connectQueues } from '../../../src/queue/connection.ts';
+import { openQueuePool } from '../../../src/store/database.ts';
+import {
+  backfill,
+  createS3Export,
+  insertEvents,
+  projectPath,
+  type RunRow,
+  readRuns,
+  untilEnded,
+} from '../../support/exported-events.ts';
+import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { expectInvariants } from '../../support/invariants.ts';
+import type { TestProcess } from '../../support/processes.ts';
+import { until } from '../../support/until.ts';
+
+/** Three parts of 5 MiB, the last one shorter. */
+const rows = 3_000;
+const rowBytes = 4_000;
+/** An hour with few rows, for tests that need no parts. */
+const quiet = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T01:00:00Z' };
+
+let installation: Installation;
+beforeAll(async () => {
+  installation = await startInstallation({ workers: 0 });
+  const team = installation.tenant.projectIds[0];
+  await insertEvents(installation.pool, { team, rows, rowBytes });
+  await insertEvents(installation.pool, { team, rows: 50, ...quiet });
+});
+afterAll(() => installation?.close());
+
+/** Workers that break at a step each, one run at a time, and as many exports with one run each. */
+async function breakAtEach(steps: readonly FailpointName[], action: string) {
+  const workers = await Promise.all(
+    steps.map((step) =>
+      installation.startWorker({ FAILPOINTS: `${step}=${action}`, WORKER_CONCURRENCY: '1' }),
+    ),
+  );
+  const exports: string[] = [];
+  for (const step of steps) exports.push(await createS3Export(installation, { name: step }));
+  for (const id of exports) await backfill(installation, id);
+  await until(() => workers.every((worker) => worker.output().includes(`=${action}`)), {
+    timeoutMs: 60_000,
+    message: () => `each worker breaks: ${workers.map((worker) => worker.output().slice(-300))}`,
+  });
+  return { workers, exports };
+}
+
+async function runOf(worker: TestProcess): Promise<string | undefined> {
+  const { rows: found } = await installation.pool.query<{ id: string }>(
+    `select export_id as id from runs where lease_holder ~ $1`,
+    [`-${worker.pid}-[0-9a-f]{8}/`],
+  );
+  return found[0]?.id;
+}
+
+async function readManifest(exportId: string): Promise<{ attempt: number; total_rows: number }> {
+  const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
+  const manifests = keys.filter(
+    (key) => key.startsWith(exportId) && key.endsWith('_manifest.json'),
+  );
+  expect(manifests, 'one manifest').toHaveLength(1);
+  return JSON.parse((await installation.s3.body(bucket, manifests[0] ?? '')).toString());
+}
+
+describe('kill -9 of a worker', () => {
+  const steps = failpointNames.filter((name) => name !== 'before_enqueue');
+  const outcomes = new Map<FailpointName, { run: RunRow; manifest: { attempt: number } }>();
+
+  beforeAll(async () => {
+    const { workers } = await breakAtEach(steps, 'kill');
+    for (const worker of workers) {
+      expect(await worker.waitForExit()).toEqual({ code: null, signal: 'SIGKILL' });
+    }
+    const exportOf = new Map<FailpointName, string>();
+    for (const [index, step] of steps.entries()) {
+      const worker = workers[index];
+      exportOf.set(step, (worker && (await runOf(worker))) ?? '');
+    }
+    await installation.startWorker();
+    await installation.startWorker();
+    for (const [step, exportId] of exportOf) {
+      const [run] = await untilEnded(installation, exportId);
+      if (run) outcomes.set(step, { run, manifest: await readManifest(exportId) });
+    }
+  });
+
+  test.each(steps)('at the step %s: another worker finishes the run', (step) => {
+    const outcome = outcomes.get(step);
+    expect(outcome?.run).toMatchObject({ status: 'Completed', rows, crashes: 1, attempt: 2 });
+    // What was in force already is adopted, not written again.
+    const adopted = step === 'after_manifest' || step === 'before_record';
+    expect(outcome?.manifest).toMatchObject({ attempt: adopted ? 1 : 2, total_rows: rows });
+  });
+
+  test('all invariants hold after all of them', async () => {
+    const verified = await expectInvariants(installation);
+    expect(verified).toMatchObject({ intervals: steps.length, rows: steps.length * rows });
+  });
+});
+
+test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no doubled row', async () => {
+  await installation.stopProcesses();
+  await installation.startApi();
+  const steps: FailpointName[] = [
+    'mid_part',
+    'before_complete',
+    'before_manifest',
+    'before_record',
+  ];
+  const { workers, exports } = await breakAtEach(steps, 'stop');
+  await installation.startWorker();
+  for (const id of exports) {
+    expect(await untilEnded(installation, id)).toMatchObject([{ status: 'Completed', rows }]);
+  }
+  const manifests = await Promise.all(exports.map(readManifest));
+  for (const worker of workers) worker.kill('SIGCONT');
+  for (const worker of workers) {
+    await until(() => /"end":"(lost|failed)"/.test(worker.output()), {
+      timeoutMs: 30_000,
+      message: () => `it notices that it lost its lease:\n${worker.output().slice(-2_000)}`,
+    });
+  }
+  expect(await Promise.all(exports.map(readManifest)), 'nothing is written any more').toEqual(
+    manifests,
+  );
+  for (const id of exports) {
+    expect(await readRuns(installation, id)).toMatchObject([{ status: 'Completed', faults: 0 }]);
+  }
+  await expectInvariants(installation);
+});
+
+test('a job that crashes its process is set aside as Failed after 3 crashes, and the queue moves on', async () => {
+  await installation.stopProcesses();
+  await installation.startApi();
+  const exportId = await createS3Export(installation, { name: 'poison' });
+  await backfill(installation, exportId);
+  for (let crash = 1; crash <= 3; crash += 1) {
+    const worker = await installation.startWorker({ FAILPOINTS: 'before_open=kill' });
+    expect(await worker.waitForExit(60_000)).toMatchObject({ signal: 'SIGKILL' });
+  }
+  await installation.startWorker();
+  const [run] = await untilEnded(installation, exportId);
+  expect(run).toMatchObject({ status: 'Failed', crashes: 3, errorCode: 'run.crashed' });
+  expect(run?.latestError).toContain('set aside');
+  await until(async () => (await readRuns(installation, exportId)).length === 1);
+
+  await backfill(installation, exportId, quiet);
+  const [, next] = await untilEnded(installation, exportId, { count: 2 });
+  expect(next).toMatchObject({ status: 'Completed', rows: 50 });
+  await expectInvariants(installation);
+});
+
+test('the same job delivered 100 times has one effect', async () => {
+  const { pool, s3 } = installation;
+  const exportId = await createS3Export(installation, { name: 'hundredfold' });
+  await s3.faults.add({
+    match: { operation: 'CompleteMultipartUpload', key: new RegExp(exportId) },
+    effect: { delayMs: 1_500 },
+  });
+  await backfill(installation, exportId, quiet);
+  const [run] = await until(async () => {
+    const runs = await readRuns(installation, exportId);
+    return runs.length > 0 ? runs : null;
+  });
+  const queuePool = openQueuePool({
+    connectionString: installation.databaseUrl,
+    applicationName: 'test',
+    maxConnections: 2,
+    onError: () => {},
+  });
+  const queue = connectQueues({ kind: 'postgres', pool: queuePool.pool }, () => {}).openQueue(
+    'sluice-runs',
+  );
+  const job = { name: 'execute-run', data: { runId: run?.id } };
+  await queue.addBulk(Array.from({ length: 100 }, () => job));
+  await until(async () => (await queue.getJobCountByTypes('waiting', 'active')) === 0, {
+    timeoutMs: 30_000,
+    message: 'every job is done',
+  });
+  await queue.close();
+  await queuePool.close();
+
+  expect(await untilEnded(installation, exportId)).toMatchObject([
+    { status: 'Completed', attempt: 1, fence: 1, rows: 50 },
+  ]);
+  const { rows: logged } = await pool.query(
+    `select message from log_entries where run_id = $1 and message like 'Completed:%'`,
+    [run?.id],
+  );
+  expect(logged).toHaveLength(1);
+  await expectInvariants(installation);
+});
+
+test('kill -9 of the API between commit and enqueue: the run starts at most 10 s later', async () => {
+  const exportId = await createS3Export(installation, { name: 'unrung' });
+  const [first] = installation.processes.filter((process) => !process.hasExited());
+  first?.kill('SIGTERM');
+  await first?.waitForExit();
+  const doomed = await installation.startApi({ FAILPOINTS: 'before_enqueue=kill' });
+  // The process ends before it answers: the client can't know, the database does.
+  await expect(backfill(installation, exportId, quiet)).rejects.toThrow();
+  expect(await doomed.waitForExit()).toEqual({ code: null, signal: 'SIGKILL' });
+  await until(
+    async () => (await readRuns(installation, exportId)).some(({ attempt }) => attempt > 0),
+    { timeoutMs: 10_000, message: 'the dispatcher starts the run' },
+  );
+  expect(await untilEnded(installation, exportId)).toMatchObject([
+    { status: 'Completed', rows: 50 },
+  ]);
+  await installation.startApi();
+  const { body } = await installation.client.get(
+    `${projectPath(installation)}/batch_exports/${exportId}/backfills/`,
+  );
+  expect(body.results).toMatchObject([{ total_runs: 1 }]);
+  await expectInvariants(installation);
+});

@@ -1,0 +1,71 @@
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { canaryOf } from '../support/canaries.ts';
+import { backfill, createS3Export, insertEvents, untilEnded } from '../support/exported-events.ts';
+import { type Installation, startInstallation, testedQueues } from '../support/installation.ts';
+import { expectInvariants, findBreaches } from '../support/invariants.ts';
+
+/** The test of the tests: each breach is put in by hand, and must be found. */
+
+let installation: Installation;
+beforeAll(async () => {
+  const queue = testedQueues().at(-1);
+  installation = await startInstallation({ workers: 1, ...(queue ? { queue } : {}) });
+});
+afterAll(() => installation?.close());
+
+test('the invariants hold where nothing went wrong, and each breach of them is found', async () => {
+  const { pool, s3, secrets, tenant, redis } = installation;
+  const team = tenant.projectIds[0];
+  const other = await installation.addTenant();
+  await insertEvents(pool, { team, rows: 200 });
+  const exportId = await createS3Export(installation);
+  await backfill(installation, exportId);
+  const [run] = await untilEnded(installation, exportId);
+  expect(await expectInvariants(installation)).toMatchObject({
+    exports: 1,
+    intervals: 1,
+    rows: 200,
+  });
+
+  const secret = secrets.get('the secret access key') ?? '';
+  await pool.query(`delete from events where uuid in (select uuid from events limit 1)`);
+  await pool.query(`update runs set status = 'Running', finished_at = null where id = $1`, [
+    run?.id,
+  ]);
+  await pool.query(`update runs set attempt = attempt + 1 where id = $1`, [run?.id]);
+  await pool.query(`update runs set status = 'Completed', finished_at = now() where id = $1`, [
+    run?.id,
+  ]);
+  await pool.query(`update batch_exports set name = 'another name'`);
+  await pool.query(
+    `insert into log_entries (team_id, export_id, level, message) values ($1, $2, 'INFO', $3), ($1, $2, 'INFO', $4)`,
+    [
+      team,
+      exportId,
+      `refused ${Buffer.from(secret).toString('base64')}`,
+      canaryOf(other.projectIds[0]),
+    ],
+  );
+  if (redis) {
+    const client = new Redis(redis.url);
+    await client.hset('bull:sluice-runs:1', 'data', JSON.stringify({ secret }));
+    await client.quit();
+  }
+
+  const { breaches } = await findBreaches(installation);
+  const found = (pattern: RegExp) => breaches.some((breach) => pattern.test(breach));
+  expect(
+    {
+      I3: found(/^I3: .* 1 rows are not in the source/),
+      move: found(/^I5: .* went from Completed to Running/),
+      fence: found(/^I5: .* its fence did not rise/),
+      I6: found(/^I6: .* name was Events to S3 and is another name/),
+      row: found(/^I7: table .*log_entries holds the secret access key in base64/),
+      redis: redis === null || found(/^I7: the Redis key .* holds the secret access key/),
+      I8: found(new RegExp(`^I8: a log entry holds a row of team ${other.projectIds[0]}`)),
+    },
+    breaches.join('\n'),
+  ).toEqual({ I3: true, move: true, fence: true, I6: true, row: true, redis: true, I8: true });
+  expect(await s3.uploads('exports')).toEqual([]);
+});

@@ -1,0 +1,169 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
+import { bodyFor, textFor } from '../../support/fuzz-values.ts';
+import { type ApiDocument, fillPath, type Operation, readDocument } from '../../support/openapi.ts';
+
+/** `npm run test:fuzz -- --runs N` sets them. */
+const runs = Number(process.env.FUZZ_RUNS ?? 2_000);
+const seed = Number(process.env.FUZZ_SEED ?? (Math.random() * 2 ** 31) | 0);
+
+let api: ApiUnderTest;
+let document: ApiDocument;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  document = await readDocument(api.client);
+  console.log(`fuzz seed ${seed}, ${runs} requests`);
+});
+afterAll(() => api.stop());
+
+interface FuzzRequest {
+  readonly operation: Operation;
+  readonly ids: Readonly<Record<string, string>>;
+  readonly query: readonly (readonly [string, string])[];
+  readonly body: unknown;
+}
+
+/** Its test goes nowhere but here. */
+const destination = s3({ endpoint_url: 'http://127.0.0.1:1/' });
+
+/** Ids that exist, so that requests get past the object. */
+async function existing(): Promise<Record<string, string>> {
+  const exports = `${api.project}/batch_exports`;
+  const made = await api.client.post(
+    exports,
+    exportBody({ start_at: '2024-03-01T00:00:00Z', destination }),
+  );
+  const config = { plugin: 2, order: 1, config: { events: 'a' } };
+  const step = await api.client.post(`${api.project}/pipeline_transformation_configs`, config);
+  return {
+    organization_id: api.tenant.organizationId,
+    project_id: String(api.tenant.projectIds[0]),
+    batch_export_id: made.body.id,
+    export: made.body.id,
+    step: String(step.body.id),
+  };
+}
+
+function requestArbitrary(known: Readonly<Record<string, string>>): fc.Arbitrary<FuzzRequest> {
+  return fc.constantFrom(...document.operations).chain((operation) => {
+    const knownId = operation.path.includes('batch_exports') ? known.export : known.step;
+    const ids = Object.fromEntries(
+      operation.parameters
+        .filter((parameter) => parameter.in === 'path')
+        .map(({ name }) => [
+          name,
+          fc.oneof(
+            { weight: 12, arbitrary: fc.constant(known[name] ?? knownId ?? 'x') },
+            { weight: 1, arbitrary: fc.uuid() },
+            { weight: 1, arbitrary: textFor({}) },
+          ),
+        ]),
+    );
+    const query = operation.parameters
+      .filter((parameter) => parameter.in === 'query')
+      .map(({ name, schema }) =>
+        fc.option(fc.tuple(fc.constant(name), textFor(schema)), { nil: undefined, freq: 2 }),
+      );
+    return fc.record({
+      operation: fc.constant(operation),
+      ids: fc.record(ids) as fc.Arbitrary<Record<string, string>>,
+      query: fc
+        .tuple(...query)
+        .map((pairs) => pairs.filter((pair) => pair !== undefined) as [string, string][]),
+      body: operation.body ? bodyFor(operation.body, document) : fc.constant(undefined),
+    });
+  });
+}
+
+async function check({ operation, ids, query, body }: FuzzRequest): Promise<void> {
+  const path = fillPath(operation.path, mapValues(ids, encodeId));
+  const search =
+    query.length === 0
+      ? ''
+      : `?${new URLSearchParams(query.map(([a, b]): [string, string] => [a, b]))}`;
+  const {
+    status,
+    body: answer,
+    text,
+  } = await api.client.send(operation.method, path + search, {
+    body,
+  });
+  const what = `${operation.method} ${path}${search} ${JSON.stringify(body)} gave ${status} ${text}`;
+  expect(status, what).toBeLessThan(500);
+  // A path parameter can hold what makes it another path.
+  if (Object.values(ids).some((id) => id === '' || /^\.{1,2}$/.test(id))) return;
+  expect(operation.statuses, what).toContain(String(status));
+  expect(document.faultOf(operation, status, status === 204 ? null : answer), what).toBeNull();
+}
+
+test('no request of any shape gets a 5xx, an undocumented status or an undocumented body', async () => {
+  const batch = 25;
+  for (let sent = 0; sent < runs; sent += batch) {
+    // Deletes go through: each batch has something new to hit.
+    const arbitrary = requestArbitrary(await existing());
+    for (const request of fc.sample(arbitrary, { seed: seed + sent, numRuns: batch })) {
+      await check(request);
+    }
+  }
+}, 600_000);
+
+const step = fc.constantFrom(
+  ['POST', '/pause'],
+  ['POST', '/unpause'],
+  ['POST', '/backfill'],
+  ['PATCH', ''],
+  ['GET', ''],
+  ['GET', '/schedule'],
+  ['GET', '/runs'],
+  ['GET', '/activity'],
+  ['DELETE', ''],
+);
+
+test('any sequence of operations on one export leaves a state that makes sense', async () => {
+  const sequence = fc.array(fc.tuple(step, fc.boolean()), { minLength: 1, maxLength: 12 });
+  await fc.assert(
+    fc.asyncProperty(sequence, async (steps) => {
+      const exports = `${api.project}/batch_exports`;
+      const { body: made } = await api.client.post(exports, exportBody());
+      let deleted = false;
+      let paused = false;
+      for (const [[method = '', path = ''], flag] of steps) {
+        const body = bodyOf(path, method, flag);
+        const answer = await api.client.send(method, `${exports}/${made.id}${path}`, { body });
+        if (deleted) {
+          expect(answer.status).toBe(404);
+          continue;
+        }
+        if (path === '/pause') paused = true;
+        if (path === '/unpause') paused = false;
+        if (method === 'PATCH') paused = flag;
+        if (method === 'DELETE') deleted = true;
+        const expected =
+          method === 'DELETE' ? [204] : path === '/backfill' ? [200, 409, 429] : [200];
+        expect(expected, answer.text).toContain(answer.status);
+        if ('paused' in answer.body) expect(answer.body.paused).toBe(paused);
+      }
+    }),
+    { seed, numRuns: 30 },
+  );
+}, 300_000);
+
+function bodyOf(path: string, method: string, flag: boolean): object | undefined {
+  if (path === '/backfill') {
+    return { start_at: '2024-03-01T00:00:00Z', end_at: '2024-03-01T03:00:00Z', dry_run: flag };
+  }
+  if (path === '/unpause') return { backfill: flag };
+  return method === 'PATCH' ? { paused: flag } : undefined;
+}
+
+/** What is no text is sent as the bytes that are no UTF-8. */
+function encodeId(id: string): string {
+  return encodeURIComponent(id.replaceAll(/\p{Surrogate}/gu, '')) || '%ED%A0%80';
+}
+
+function mapValues<T, U>(values: Readonly<Record<string, T>>, map: (value: T) => U) {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, map(value)]));
+}

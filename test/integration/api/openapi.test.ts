@@ -1,0 +1,92 @@
+import { createConfig, lintFromString } from '@redocly/openapi-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { type ApiDocument, readDocument } from '../../support/openapi.ts';
+
+let api: ApiUnderTest;
+let document: ApiDocument;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  document = await readDocument(api.client);
+});
+afterAll(() => api.stop());
+
+/** Every operation of seed.md: method, and path below /api with its parameters unnamed. */
+const seed = [
+  ...['organizations/{}', 'projects/{}'].flatMap((owner) => [
+    `GET ${owner}/batch_exports`,
+    `POST ${owner}/batch_exports`,
+    `GET ${owner}/batch_exports/{}`,
+    `PATCH ${owner}/batch_exports/{}`,
+    `DELETE ${owner}/batch_exports/{}`,
+    `POST ${owner}/batch_exports/{}/backfill`,
+    `POST ${owner}/batch_exports/{}/pause`,
+    `POST ${owner}/batch_exports/{}/unpause`,
+  ]),
+  'GET projects/{}/batch_exports/{}/logs',
+  'GET projects/{}/batch_exports/{}/runs',
+  'GET projects/{}/batch_exports/{}/runs/{}',
+  'GET projects/{}/batch_exports/{}/runs/{}/logs',
+  'GET projects/{}/pipeline_transformation_configs',
+  'POST projects/{}/pipeline_transformation_configs',
+  'GET projects/{}/pipeline_transformation_configs/{}',
+  'PATCH projects/{}/pipeline_transformation_configs/{}',
+  'DELETE projects/{}/pipeline_transformation_configs/{}',
+  'GET projects/{}/pipeline_transformation_configs/{}/frontend',
+  'POST projects/{}/pipeline_transformation_configs/{}/job',
+  'PATCH projects/{}/pipeline_transformation_configs/rearrange',
+];
+
+test('the document has every operation of the seed', () => {
+  const described = document.operations.map(
+    ({ method, path }) => `${method} ${path.replace('/api/', '').replaceAll(/\{\w+\}/g, '{}')}`,
+  );
+  expect(described).toEqual(expect.arrayContaining(seed));
+});
+
+test('it lints clean', async () => {
+  const problems = await lintFromString({
+    source: JSON.stringify(document.raw),
+    config: await createConfig({ extends: ['recommended'] }),
+  });
+  const found = problems.map(
+    ({ ruleId, message, location: [place] }) => `${ruleId}: ${message} ${place?.pointer ?? ''}`,
+  );
+  expect(found).toEqual([]);
+});
+
+test('every operation has a name of its own, a summary and the errors it can give', () => {
+  const ids = document.operations.map(({ id }) => id);
+  expect(new Set(ids).size).toBe(ids.length);
+  for (const { id, scope, statuses, method, body } of document.operations) {
+    if (scope === null) continue;
+    const expected = ['400', '401', '403', '404', '429', '500', '503'];
+    if (method === 'POST') expected.push('409', '413', '415', '422');
+    if (body) expected.push('413', '415');
+    expect(statuses, id).toEqual(expect.arrayContaining(expected));
+  }
+});
+
+test('the shapes carry examples that are valid', () => {
+  const { schemas } = (document.raw as unknown as { components: { schemas: Shapes } }).components;
+  for (const name of ['BatchExport', 'BatchExportRun', 'BatchExportLog', 'Error']) {
+    expect(schemas[name]?.examples?.length, name).toBeGreaterThan(0);
+  }
+});
+type Shapes = Readonly<Record<string, { readonly examples?: readonly unknown[] }>>;
+
+test('no schema of an answer shows a secret', () => {
+  const { schemas } = (document.raw as unknown as { components: { schemas: Shapes } }).components;
+  expect(JSON.stringify(schemas.BatchExport)).not.toContain('aws_secret_access_key');
+  expect(JSON.stringify(schemas.S3)).toContain('"writeOnly":true');
+});
+
+test('the documentation is pages of our own, under a strict policy', async () => {
+  const page = await api.client.withKey(null).get('/api/docs/');
+  expect(page.status).toBe(200);
+  expect(page.text).not.toMatch(/<script>|<style>|https?:\/\//);
+  expect(page.headers.get('content-security-policy')).toContain("default-src 'self'");
+  expect((await api.client.get('/api/docs/static/swagger-ui.css')).status).toBe(200);
+  expect((await api.client.get('/api/docs')).status).toBeLessThan(400);
+});

@@ -1,0 +1,150 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { buildApi } from '../../src/api/build-api.ts';
+import { isWellFormedApiKey } from '../../src/security/api-keys.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { createApiClient } from '../support/api-client.ts';
+import { testApiOptions } from '../support/api-under-test.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { startSluice } from '../support/processes.ts';
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+});
+afterAll(() => database.drop());
+
+async function sluice(...args: string[]): Promise<{ code: number | null; output: string }> {
+  const child = startSluice('cli/sluice.js', args, { env: { DATABASE_URL: database.url } });
+  const { code } = await child.waitForExit();
+  return { code, output: child.output() };
+}
+
+async function json<T = Record<string, unknown>>(...args: string[]): Promise<T> {
+  const { code, output } = await sluice(...args, '--json');
+  expect(code, output).toBe(0);
+  const lines = output
+    .trim()
+    .split('\n')
+    .filter((line) => /^[[{]/.test(line));
+  return JSON.parse(lines.at(-1) ?? 'null') as T;
+}
+
+describe('organizations, projects and keys', () => {
+  test('are created, and the key opens the API until it is revoked', async () => {
+    const organization = await json('organizations', 'create', '--name', 'Acme');
+    expect(organization).toMatchObject({
+      name: 'Acme',
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    });
+    const id = String(organization.id);
+    const project = await json('projects', 'create', '--organization', id, '--name', 'Web');
+    expect(Number.isInteger(project.id)).toBe(true);
+    const issued = await json(
+      ...['keys', 'create', '--organization', id, '--project', String(project.id)],
+      ...[
+        '--scopes',
+        'batch_export:read,plugin:write',
+        '--name',
+        'ci',
+        '--expires-at',
+        '2124-01-01',
+      ],
+    );
+    expect(isWellFormedApiKey(String(issued.key))).toBe(true);
+    expect(issued).toMatchObject({
+      name: 'ci',
+      project_ids: [project.id],
+      scopes: ['batch_export:read', 'plugin:write'],
+      admin: false,
+      expires_at: '2124-01-01T00:00:00.000000Z',
+    });
+
+    const db = openDatabase({
+      connectionString: database.url,
+      applicationName: 'cli-test',
+      maxConnections: 3,
+      onError: () => {},
+    });
+    const api = await buildApi(testApiOptions(db));
+    const baseUrl = await api.listen({ port: 0, host: '127.0.0.1' });
+    const path = '/api/projects/@current/batch_exports';
+    const statusWith = async (key: unknown) =>
+      (await createApiClient(baseUrl, String(key)).get(path)).status;
+    expect(await statusWith(issued.key)).toBe(200);
+
+    const rotated = await json('keys', 'rotate', String(issued.id), '--overlap', '600');
+    expect(await statusWith(rotated.key)).toBe(200);
+    expect(await statusWith(issued.key)).toBe(200);
+    await json('keys', 'revoke', String(issued.id));
+    expect(await statusWith(issued.key)).toBe(401);
+
+    const listed = await json<object[]>('keys', 'list', '--organization', id);
+    expect(listed).toHaveLength(2);
+    expect(JSON.stringify(listed)).not.toContain(String(rotated.key));
+    await api.close();
+    await db.close();
+  });
+
+  test('a person gets a line a field', async () => {
+    const { code, output } = await sluice('organizations', 'create', '--name', 'People');
+    expect(code).toBe(0);
+    expect(output).toMatch(/^name +People$/m);
+  });
+});
+
+describe('what goes wrong', () => {
+  test.each([
+    ['a missing option', ['organizations', 'create'], 2, '--name'],
+    ['an unknown verb', ['organizations', 'explode'], 2, 'explode'],
+    [
+      'an id that is no UUID',
+      ['projects', 'create', '--organization', 'x', '--name', 'y'],
+      2,
+      'UUID',
+    ],
+    ['a blank name', ['organizations', 'create', '--name', ' '], 1, 'blank'],
+    [
+      'an organization that is not there',
+      [
+        'projects',
+        'create',
+        '--organization',
+        '00000000-0000-4000-8000-000000000000',
+        '--name',
+        'y',
+      ],
+      1,
+      'no organization',
+    ],
+    [
+      'a key that is not there',
+      ['keys', 'revoke', '00000000-0000-4000-8000-000000000000'],
+      1,
+      'Not found',
+    ],
+  ])('%s', async (_what, args, code, says) => {
+    const answer = await sluice(...args);
+    expect(answer.output).toContain(says);
+    expect(answer.code).toBe(code);
+  });
+
+  test('an unknown scope is named', async () => {
+    const { id } = await json('organizations', 'create', '--name', 'Scopes');
+    const answer = await sluice(
+      ...['keys', 'create', '--organization', String(id), '--scopes', 'all', '--name', 'x'],
+    );
+    expect([answer.code, answer.output]).toEqual([
+      1,
+      expect.stringContaining('"all" is not one of'),
+    ]);
+  });
+
+  test('a database that is away is said to be away', async () => {
+    const child = startSluice('cli/sluice.js', ['organizations', 'list'], {
+      env: { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' },
+    });
+    expect((await child.waitForExit()).code).toBe(1);
+    expect(child.output()).toContain('The database is away');
+  });
+});

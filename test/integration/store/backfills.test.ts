@@ -1,0 +1,250 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { BatchExport } from '../../../src/domain/batch-export.ts';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import { advanceBackfill } from '../../../src/use-cases/advance-backfill.ts';
+import { cancelBackfill } from '../../../src/use-cases/cancel-work.ts';
+import { type BackfillRequest, startBackfill } from '../../../src/use-cases/start-backfill.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  failAttempt,
+  hourMs,
+  listRuns,
+  openRunSide,
+  type RunRow,
+  type RunSide,
+} from '../../support/run-side.ts';
+
+let side: RunSide;
+
+beforeAll(async () => {
+  side = await openRunSide();
+});
+afterAll(() => side.stop());
+
+/** An hourly export that was just made, and its `hours` intervals before. */
+async function quietExport(hours: number): Promise<{
+  batchExport: BatchExport;
+  range: { startAt: number; endAt: number };
+}> {
+  const batchExport = await createExportOfThePast(side, { createdMsAgo: 0 });
+  const endAt = batchExport.schedule.openIntervalStart;
+  return { batchExport, range: { startAt: endAt - hours * hourMs, endAt } };
+}
+
+async function start(
+  batchExport: BatchExport,
+  request: Partial<BackfillRequest>,
+): Promise<{ backfillId: string; totalRuns: number }> {
+  const outcome = await startBackfill(side.context, batchExport, {
+    startAt: null,
+    endAt: null,
+    order: 'oldest_first',
+    reprocess: 'all',
+    concurrency: 2,
+    ...request,
+  });
+  if ('problem' in outcome) throw new Error(outcome.detail);
+  return outcome;
+}
+
+async function liveRuns(exportId: string): Promise<RunRow[]> {
+  const runs = await listRuns(side.db, exportId);
+  return runs.filter((run) => run.status === 'Starting' || run.status === 'Running');
+}
+
+/** Works the backfill off; gives the order in which intervals were started. */
+async function workOff(exportId: string, backfillId: string): Promise<string[]> {
+  const started: string[] = [];
+  for (;;) {
+    await advanceBackfill(side.context, backfillId);
+    const live = await liveRuns(exportId);
+    if (live.length === 0) return started;
+    for (const run of live) if (!started.includes(run.start)) started.push(run.start);
+    expect(await complete(side.context, await claim(side, live[0]?.id ?? ''))).toBe(true);
+  }
+}
+
+async function statusOf(
+  backfillId: string,
+): Promise<{ status: string; total: number } | undefined> {
+  const [row] = await side.db.query<{ status: string; total: number }>(
+    `select status, total_runs as total from backfills where id = $1`,
+    [backfillId],
+  );
+  return row;
+}
+
+describe('a backfill', () => {
+  it('makes a run of each interval, oldest first, never more live than its concurrency', async () => {
+    const { batchExport, range } = await quietExport(7);
+    const { backfillId, totalRuns } = await start(batchExport, { ...range, concurrency: 3 });
+    expect(totalRuns).toBe(7);
+    expect(await advanceBackfill(side.context, backfillId)).toBe(3);
+    expect(await advanceBackfill(side.context, backfillId)).toBe(0);
+    const started = await workOff(batchExport.id, backfillId);
+    expect(started).toHaveLength(7);
+    expect(started).toEqual(started.toSorted());
+    expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 7 });
+  });
+
+  it('goes backwards where the newest are wanted first', async () => {
+    const { batchExport, range } = await quietExport(5);
+    const { backfillId } = await start(batchExport, {
+      ...range,
+      order: 'newest_first',
+      concurrency: 1,
+    });
+    const started = await workOff(batchExport.id, backfillId);
+    expect(started).toHaveLength(5);
+    expect(started).toEqual(started.toSorted().toReversed());
+  });
+
+  it('is advanced by many workers at once without a run too many, and ends once', async () => {
+    const { batchExport, range } = await quietExport(6);
+    const { backfillId } = await start(batchExport, { ...range, concurrency: 4 });
+    const advanceAll = () =>
+      Promise.all(Array.from({ length: 6 }, () => advanceBackfill(side.context, backfillId)));
+    expect((await advanceAll()).reduce((sum, made) => sum + made)).toBe(4);
+    const ended = async () => (await statusOf(backfillId))?.status === 'Completed';
+    while (!(await ended())) {
+      for (const run of await liveRuns(batchExport.id)) {
+        await complete(side.context, await claim(side, run.id));
+      }
+      await advanceAll();
+    }
+    expect(await listRuns(side.db, batchExport.id)).toHaveLength(6);
+    const logs = await side.db.query(
+      `select message from log_entries where export_id = $1 and message like '%has ended%'`,
+      [batchExport.id],
+    );
+    expect(logs).toHaveLength(1);
+  });
+
+  it('goes on where it was once the worker that advanced it is gone, and its failed runs do not stop it', async () => {
+    const { batchExport, range } = await quietExport(4);
+    const { backfillId } = await start(batchExport, { ...range, concurrency: 1 });
+    await advanceBackfill(side.context, backfillId);
+    const crash = new Error('killed');
+    const context = {
+      ...side.context,
+      db: {
+        ...side.db,
+        transaction: <T>(work: Parameters<typeof side.db.transaction<T>>[0]) =>
+          side.db.transaction<T>(async (tx) => {
+            await work(tx);
+            throw crash;
+          }),
+      },
+    };
+    const [first] = await liveRuns(batchExport.id);
+    await failAttempt(side, side.context, first?.id ?? '', new SluiceError('query.invalid'));
+    await expect(advanceBackfill(context, backfillId)).rejects.toBe(crash);
+    expect(await liveRuns(batchExport.id)).toHaveLength(0);
+    expect(await workOff(batchExport.id, backfillId)).toHaveLength(3);
+    expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 4 });
+  });
+
+  it('passes over an interval that has a live run', async () => {
+    const batchExport = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
+    await decide(side.context);
+    const [, live] = await listRuns(side.db, batchExport.id);
+    await side.db.query(
+      `update runs set status = 'Failed', finished_at = now() where export_id = $1 and id <> $2`,
+      [batchExport.id, live?.id],
+    );
+    const { openIntervalStart } = batchExport.schedule;
+    const { backfillId, totalRuns } = await start(batchExport, {
+      startAt: openIntervalStart,
+      endAt: openIntervalStart + 3 * hourMs,
+    });
+    expect(totalRuns).toBe(3);
+    expect(await advanceBackfill(side.context, backfillId)).toBe(2);
+    const runs = await listRuns(side.db, batchExport.id);
+    expect(runs.filter((run) => run.start === live?.start)).toHaveLength(1);
+    expect((await statusOf(backfillId))?.total).toBe(2);
+  });
+
+  it.each([
+    ['all', 4],
+    ['failed', 3],
+    ['none', 2],
+  ] as const)(
+    'reprocessing %s makes %i runs of one completed, one failed and two untouched intervals',
+    async (reprocess, expected) => {
+      const { batchExport, range } = await quietExport(4);
+      const before = await start(batchExport, { ...range, endAt: range.startAt + 2 * hourMs });
+      await advanceBackfill(side.context, before.backfillId);
+      const [completed, failed] = await liveRuns(batchExport.id);
+      await complete(side.context, await claim(side, completed?.id ?? ''));
+      await failAttempt(side, side.context, failed?.id ?? '', new SluiceError('query.invalid'));
+      await advanceBackfill(side.context, before.backfillId);
+      const { backfillId } = await start(batchExport, { ...range, reprocess });
+      expect(await workOff(batchExport.id, backfillId)).toHaveLength(expected);
+      expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: expected });
+    },
+  );
+
+  it('that finds nothing to do in many pages ends all the same', async () => {
+    const { batchExport, range } = await quietExport(1_200);
+    const first = await start(batchExport, { ...range, concurrency: 1_200 });
+    await advanceBackfill(side.context, first.backfillId);
+    await side.db.query(
+      `update runs set status = 'Failed', finished_at = now() where export_id = $1`,
+      [batchExport.id],
+    );
+    await advanceBackfill(side.context, first.backfillId);
+    const { backfillId } = await start(batchExport, { ...range, reprocess: 'none' });
+    expect(await advanceBackfill(side.context, backfillId)).toBe(0);
+    expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 0 });
+  });
+
+  it('is refused where another of an overlapping range is running, also at the same moment', async () => {
+    const { batchExport, range } = await quietExport(6);
+    const request = { ...range, order: 'oldest_first', reprocess: 'all', concurrency: 1 } as const;
+    const outcomes = await Promise.all(
+      [0, 1, 2].map((shift) =>
+        startBackfill(side.context, batchExport, {
+          ...request,
+          startAt: range.startAt + shift * hourMs,
+        }),
+      ),
+    );
+    expect(outcomes.filter((outcome) => 'backfillId' in outcome)).toHaveLength(1);
+    for (const outcome of outcomes) {
+      if ('problem' in outcome) expect(outcome.problem).toBe('already_running');
+    }
+    const beside = { startAt: range.startAt - 3 * hourMs, endAt: range.startAt };
+    expect(await start(batchExport, beside)).toMatchObject({ totalRuns: 3 });
+  });
+});
+
+describe('cancelling a backfill', () => {
+  it('lets its live runs finish where that is wanted, and makes no more', async () => {
+    const { batchExport, range } = await quietExport(5);
+    const { backfillId } = await start(batchExport, { ...range });
+    await advanceBackfill(side.context, backfillId);
+    expect(await cancelBackfill(side.context, batchExport.id, backfillId, 'finish')).toBe(true);
+    const live = await liveRuns(batchExport.id);
+    expect(live).toHaveLength(2);
+    for (const run of live) await complete(side.context, await claim(side, run.id));
+    expect(await advanceBackfill(side.context, backfillId)).toBe(0);
+    expect(await statusOf(backfillId)).toMatchObject({ status: 'Cancelled' });
+    expect(await cancelBackfill(side.context, batchExport.id, backfillId, 'finish')).toBe(false);
+  });
+
+  it('cancels its live runs, and those a worker is making at that moment', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const { batchExport, range } = await quietExport(5);
+      const { backfillId } = await start(batchExport, { ...range });
+      await Promise.all([
+        advanceBackfill(side.context, backfillId),
+        cancelBackfill(side.context, batchExport.id, backfillId, 'cancel'),
+      ]);
+      expect(await liveRuns(batchExport.id)).toEqual([]);
+      expect(await statusOf(backfillId)).toMatchObject({ status: 'Cancelled' });
+    }
+  });
+});

@@ -1,0 +1,163 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import {
+  beginCommit,
+  claimRun,
+  renewLeases,
+  sweepExpiredLeases,
+} from '../../../src/store/leases.ts';
+import { findRun } from '../../../src/store/runs.ts';
+import { cancelRun } from '../../../src/use-cases/cancel-work.ts';
+import { deleteExport } from '../../../src/use-cases/delete-export.ts';
+import { recordFault } from '../../../src/use-cases/finish-run.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  expireLease,
+  firstRun,
+  hourMs,
+  listRuns,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+
+let side: RunSide;
+const leaseMs = 60_000;
+
+beforeAll(async () => {
+  side = await openRunSide();
+});
+afterAll(() => side.stop());
+
+async function waitingRun(): Promise<{ exportId: string; runId: string }> {
+  const { id } = await createExportOfThePast(side);
+  await decide(side.context);
+  return { exportId: id, runId: (await firstRun(side.db, id)).id };
+}
+
+async function cancel(exportId: string, runId: string): Promise<boolean> {
+  const run = await findRun(side.db, exportId, runId);
+  if (!run) throw new Error('the run is gone');
+  return cancelRun(side.context, run);
+}
+
+const cancelled = { status: 'Cancelled', waits: false };
+
+describe('cancelling a run', () => {
+  it('that has not begun ends it, and no ring begins it any more', async () => {
+    const { exportId, runId } = await waitingRun();
+    expect(await cancel(exportId, runId)).toBe(true);
+    expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
+    expect(await side.db.transaction((tx) => claimRun(tx, runId, 'w', leaseMs))).toBeNull();
+  });
+
+  it('that waits for its next attempt ends it', async () => {
+    const { exportId, runId } = await waitingRun();
+    const fault = new SluiceError('destination.unavailable');
+    await recordFault(side.context, await claim(side, runId), fault, 0.5);
+    expect(await cancel(exportId, runId)).toBe(true);
+    expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
+  });
+
+  it('that a worker holds takes the lease away: it can neither renew it nor commit', async () => {
+    const { exportId, runId } = await waitingRun();
+    const run = await claim(side, runId);
+    expect(await cancel(exportId, runId)).toBe(true);
+    expect(await renewLeases(side.db, [run], leaseMs)).toEqual(new Set());
+    expect(await beginCommit(side.db, run, leaseMs, {})).toBe(false);
+    expect(await complete(side.context, run)).toBe(false);
+    expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
+  });
+
+  it('comes too late once it commits: it completes, also where its worker is lost meanwhile', async () => {
+    const { exportId, runId } = await waitingRun();
+    const run = await claim(side, runId);
+    expect(await beginCommit(side.db, run, leaseMs, {})).toBe(true);
+    expect(await cancel(exportId, runId)).toBe(true);
+    expect(await firstRun(side.db, exportId)).toMatchObject({ status: 'Running' });
+    await expireLease(side.db, runId);
+    expect(await complete(side.context, await claim(side, runId))).toBe(true);
+  });
+
+  it('whose lease ran out ends it, swept or not, and leaves nothing in the outbox', async () => {
+    for (const swept of [true, false]) {
+      const { exportId, runId } = await waitingRun();
+      await claim(side, runId);
+      await expireLease(side.db, runId);
+      if (swept) await sweepExpiredLeases(side.db);
+      expect(await cancel(exportId, runId)).toBe(true);
+      await sweepExpiredLeases(side.db);
+      expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
+    }
+  });
+
+  it('that has ended is refused and changes nothing', async () => {
+    const { exportId, runId } = await waitingRun();
+    await complete(side.context, await claim(side, runId));
+    expect(await cancel(exportId, runId)).toBe(false);
+    expect(await firstRun(side.db, exportId)).toMatchObject({ status: 'Completed' });
+  });
+
+  it('races with its claim, its end and the sweep without a deadlock or a row left behind', async () => {
+    for (let round = 0; round < 10; round += 1) {
+      const { exportId, runId } = await waitingRun();
+      const run = await claim(side, runId);
+      if (round % 2 === 0) await expireLease(side.db, runId);
+      await Promise.all([
+        cancel(exportId, runId),
+        sweepExpiredLeases(side.db),
+        complete(side.context, run),
+        side.db.transaction((tx) => claimRun(tx, runId, 'other', leaseMs)),
+      ]);
+      // Whatever won, a ring finds the truth and clears what is stale.
+      await side.db.transaction((tx) => claimRun(tx, runId, 'last', leaseMs));
+      const after = await firstRun(side.db, exportId);
+      expect(after.waits).toBe(false);
+    }
+  });
+});
+
+describe('deleting an export', () => {
+  it('cancels its runs in every state and its backfills', async () => {
+    const { id } = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
+    await decide(side.context);
+    const [, second, third] = await listRuns(side.db, id);
+    await claim(side, second?.id ?? '');
+    await recordFault(
+      side.context,
+      await claim(side, third?.id ?? ''),
+      new SluiceError('destination.unavailable'),
+      0.5,
+    );
+    await side.db.query(
+      `insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs)
+       values ($1, $2, now() - interval '9 h', now() - interval '8 h', 1, 1)`,
+      [id, side.teamId],
+    );
+    const actor = { organizationId: side.tenant.organizationId, keyId: null };
+    await deleteExport(side.context, actor, id);
+    for (const run of await listRuns(side.db, id)) expect(run).toMatchObject(cancelled);
+    const backfills = await side.db.query(`select status from backfills where export_id = $1`, [
+      id,
+    ]);
+    expect(backfills).toEqual([{ status: 'Cancelled' }]);
+  });
+
+  it('while its runs complete neither deadlocks nor leaves one live', async () => {
+    const { id } = await createExportOfThePast(side, { createdMsAgo: 8 * hourMs });
+    await decide(side.context);
+    const claimed = await Promise.all(
+      (await listRuns(side.db, id)).map((run) => claim(side, run.id)),
+    );
+    const actor = { organizationId: side.tenant.organizationId, keyId: null };
+    await Promise.all([
+      ...claimed.map((run) => complete(side.context, run)),
+      deleteExport(side.context, actor, id),
+    ]);
+    for (const run of await listRuns(side.db, id)) {
+      expect(['Completed', 'Cancelled']).toContain(run.status);
+    }
+  });
+});

@@ -1,0 +1,235 @@
+import { afterAll, beforeEach, describe, expect, it } from 'vitest';
+import { insertProject } from '../../../src/store/projects.ts';
+import { readServiceState } from '../../../src/store/service-state.ts';
+import { reportWorker } from '../../../src/store/workers.ts';
+import { dispatchRuns, type QueueEntry } from '../../../src/use-cases/dispatch-runs.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  hourMs,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+
+let side: RunSide;
+const opened: RunSide[] = [];
+
+beforeEach(async () => {
+  side = await openRunSide();
+  opened.push(side);
+});
+afterAll(async () => {
+  for (const each of opened) await each.stop();
+});
+
+/** One dispatch into a queue that takes all. */
+async function dispatch(context = side.context): Promise<string[]> {
+  const told: QueueEntry[] = [];
+  await dispatchRuns(context, async (entries) => void told.push(...entries));
+  return told.map((entry) => entry.runId);
+}
+
+async function exportsOf(runIds: readonly string[]): Promise<string[]> {
+  const rows = await side.db.query<{ id: string; exportId: string }>(
+    `select id, export_id as "exportId" from runs where id = any ($1::uuid[])`,
+    [runIds],
+  );
+  return runIds.map((runId) => rows.find((row) => row.id === runId)?.exportId ?? '');
+}
+
+function age(seconds: number): Promise<unknown> {
+  return side.db.query(
+    `update outbox set dispatched_at = dispatched_at - $1 * interval '1 s' where dispatched_at is not null`,
+    [seconds],
+  );
+}
+
+/** Makes `count` waiting runs of an export, live or of a new backfill, oldest interval first. */
+async function addWaiting(
+  exportId: string,
+  count: number,
+  { backfill = false, inHours = 0 } = {},
+): Promise<void> {
+  await side.db.query(
+    `with b as (
+       insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs)
+       select id, team_id, now() - interval '1 day', now(), 5, 5 from batch_exports where id = $1 and $3
+       returning id
+     ), r as (
+       insert into runs (export_id, team_id, backfill_id, data_interval_start, data_interval_end)
+       select e.id, e.team_id, (select id from b), now() - make_interval(mins => 5 * n), now() - make_interval(mins => 5 * n - 5)
+         from batch_exports e, generate_series(1, $2::int) n where e.id = $1
+       returning *
+     )
+     insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at)
+     select id, team_id, export_id, backfill_id, data_interval_start, now() + make_interval(hours => $4) from r`,
+    [exportId, count, backfill, inHours],
+  );
+}
+
+describe('the dispatcher', () => {
+  it('keeps at most twice the capacity of all workers in the queue', async () => {
+    const context = side.withPolicy({ maxRunsPerExport: 100, maxRunsPerTenant: 100 });
+    const { id } = await createExportOfThePast(side);
+    await addWaiting(id, 50);
+    expect(await dispatch(context)).toHaveLength(0);
+    await reportWorker(side.db, 'one', 4);
+    await reportWorker(side.db, 'two', 3);
+    const [first = ''] = await dispatch(context);
+    expect(await dispatch(context)).toHaveLength(0);
+    await claim(side, first);
+    expect(await dispatch(context)).toHaveLength(1);
+    const dispatched = await side.db.query(`select 1 from outbox where dispatched_at is not null`);
+    expect(dispatched).toHaveLength(14);
+  });
+
+  it('dispatches each run once, however many workers dispatch at the same moment', async () => {
+    const context = side.withPolicy({ maxRunsPerExport: 100, maxRunsPerTenant: 100 });
+    const { id } = await createExportOfThePast(side);
+    await addWaiting(id, 40);
+    await reportWorker(side.db, 'one', 30);
+    const told = (await Promise.all(Array.from({ length: 8 }, () => dispatch(context)))).flat();
+    expect(told).toHaveLength(40);
+    expect(new Set(told).size).toBe(40);
+  });
+
+  it('lets a tenant with one run in beside one that floods the outbox, and its other exports too', async () => {
+    const flood = await createExportOfThePast(side);
+    const sibling = await createExportOfThePast(side);
+    const small = await createExportOfThePast(side, { teamId: side.tenant.projectIds[1] });
+    await addWaiting(flood.id, 3_000);
+    await addWaiting(sibling.id, 1);
+    await addWaiting(small.id, 1);
+    await reportWorker(side.db, 'one', 3);
+    const exports = await exportsOf(await dispatch());
+    expect(exports).toHaveLength(5);
+    expect(exports).toContain(small.id);
+    expect(exports).toContain(sibling.id);
+    expect(exports.filter((id) => id === flood.id)).toHaveLength(3);
+  });
+
+  it('still sees backfills behind an export that floods its tenant with live runs', async () => {
+    const flood = await createExportOfThePast(side);
+    const other = await createExportOfThePast(side);
+    await addWaiting(flood.id, 1_000);
+    await addWaiting(other.id, 2, { backfill: true });
+    await reportWorker(side.db, 'one', 10);
+    const exports = await exportsOf(await dispatch());
+    expect(exports.filter((id) => id === other.id)).toHaveLength(2);
+  });
+
+  it('prefers live runs to backfills within a tenant, and the oldest interval', async () => {
+    const context = side.withPolicy({ maxRunsPerExport: 1 });
+    const backfilled = await createExportOfThePast(side);
+    const live = await createExportOfThePast(side);
+    await addWaiting(backfilled.id, 5, { backfill: true });
+    await addWaiting(live.id, 5);
+    await reportWorker(side.db, 'one', 1);
+    const [first = '', second = ''] = await dispatch(context);
+    expect(await exportsOf([first, second])).toEqual([live.id, backfilled.id]);
+    const oldest = await side.db.query<{ id: string }>(
+      `select distinct on (export_id) id from runs order by export_id, data_interval_start`,
+    );
+    expect(oldest.map((run) => run.id).toSorted()).toEqual([first, second].toSorted());
+  });
+
+  it('keeps to the limits of an export and of a tenant, counting what runs', async () => {
+    const context = side.withPolicy({ maxRunsPerExport: 2, maxRunsPerTenant: 3 });
+    const one = await createExportOfThePast(side);
+    const two = await createExportOfThePast(side);
+    await addWaiting(one.id, 10);
+    await addWaiting(two.id, 10);
+    await reportWorker(side.db, 'one', 50);
+    const told = await dispatch(context);
+    expect(told).toHaveLength(3);
+    const runs = await Promise.all(told.map((runId) => claim(side, runId)));
+    expect(await dispatch(context)).toHaveLength(0);
+    await Promise.all(runs.map((run) => complete(side.context, run)));
+    expect(await dispatch(context)).toHaveLength(3);
+  });
+
+  it('passes over what waits for its time until the time has come', async () => {
+    const { id } = await createExportOfThePast(side);
+    await addWaiting(id, 1, { inHours: 1 });
+    await reportWorker(side.db, 'one', 4);
+    expect(await dispatch()).toHaveLength(0);
+    await side.db.query(`update outbox set available_at = now() - interval '1 s'`);
+    expect(await dispatch()).toHaveLength(1);
+  });
+
+  it('tells a queue that lost its jobs again after five seconds, as new entries after a while', async () => {
+    const { id } = await createExportOfThePast(side);
+    await addWaiting(id, 1);
+    await reportWorker(side.db, 'one', 4);
+    const rings: string[] = [];
+    const tell = async (entries: readonly QueueEntry[]) =>
+      void rings.push(...entries.map((entry) => entry.ring));
+    await dispatchRuns(side.context, tell);
+    await dispatchRuns(side.context, tell);
+    expect(rings).toHaveLength(1);
+    for (let times = 0; times < 7; times += 1) {
+      await age(6);
+      await dispatchRuns(side.context, tell);
+    }
+    expect(rings).toHaveLength(8);
+    expect(new Set(rings).size).toBe(3);
+  });
+
+  it('tells again what was dispatched in a future that a clock which went back has left', async () => {
+    const { id } = await createExportOfThePast(side);
+    await addWaiting(id, 1);
+    await reportWorker(side.db, 'one', 4);
+    await dispatch();
+    await age(-3_600);
+    expect(await dispatch()).toHaveLength(1);
+  });
+
+  it('takes a dispatch back that the queue did not accept, and says so to its caller', async () => {
+    const { id } = await createExportOfThePast(side);
+    await addWaiting(id, 2);
+    await reportWorker(side.db, 'one', 4);
+    const away = new Error('the queue is away');
+    await expect(dispatchRuns(side.context, () => Promise.reject(away))).rejects.toBe(away);
+    expect(await dispatch()).toHaveLength(2);
+  });
+});
+
+describe('tens of thousands of runs that wait for their time', () => {
+  it('cost a dispatch no more than a look at those that may start', async () => {
+    const project = await insertProject(side.db, {
+      organizationId: side.tenant.organizationId,
+      name: 'Small',
+    });
+    const { id } = await createExportOfThePast(side);
+    const small = await createExportOfThePast(side, { teamId: project.id });
+    await addWaiting(id, 30_000, { inHours: 1 });
+    await addWaiting(small.id, 1);
+    await side.db.query(`analyze outbox`);
+    await reportWorker(side.db, 'one', 4);
+    const before = await bufferHits();
+    expect(await dispatch()).toHaveLength(1);
+    expect((await bufferHits()) - before).toBeLessThan(200);
+    expect((await readServiceState(side.db)).waitingLive).toBe(1);
+  });
+
+  /** Pages of the outbox and its indexes that were looked at so far, in all sessions. */
+  async function bufferHits(): Promise<number> {
+    await side.db.query(`select pg_stat_force_next_flush()`);
+    const [row] = await side.db.query<{ hits: number }>(
+      `select (pg_stat_get_blocks_hit('outbox'::regclass) + (
+         select sum(pg_stat_get_blocks_hit(indexrelid)) from pg_index where indrelid = 'outbox'::regclass))::int as hits`,
+    );
+    return row?.hits ?? 0;
+  }
+});
+
+describe('deciding and dispatching together', () => {
+  it('brings the run of a tick into the queue', async () => {
+    await createExportOfThePast(side, { createdMsAgo: hourMs });
+    await reportWorker(side.db, 'one', 1);
+    await decide(side.context);
+    expect(await dispatch()).toHaveLength(1);
+  });
+});

@@ -1,0 +1,230 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import {
+  beginCommit,
+  type ClaimedRun,
+  claimRun,
+  renewLeases,
+  sweepExpiredLeases,
+} from '../../../src/store/leases.ts';
+import { handBackRun, recordProgress } from '../../../src/store/runs.ts';
+import { listUploads, recordUpload, recordUploadParts } from '../../../src/store/uploads.ts';
+import { quarantineRun, recordFault, releaseRun } from '../../../src/use-cases/finish-run.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  expireLease,
+  failAttempt,
+  firstRun,
+  openRunSide,
+  type RunRow,
+  type RunSide,
+} from '../../support/run-side.ts';
+
+let side: RunSide;
+const leaseMs = 60_000;
+const passing = new SluiceError('destination.unavailable');
+
+beforeAll(async () => {
+  side = await openRunSide();
+});
+afterAll(() => side.stop());
+
+async function waitingRun(): Promise<{ exportId: string; runId: string }> {
+  const { id } = await createExportOfThePast(side);
+  await decide(side.context);
+  return { exportId: id, runId: (await firstRun(side.db, id)).id };
+}
+
+function tryClaim(runId: string, holder = String(randomUUID())): Promise<ClaimedRun | null> {
+  return side.db.transaction((tx) => claimRun(tx, runId, holder, leaseMs));
+}
+
+const state = (exportId: string): Promise<RunRow> => firstRun(side.db, exportId);
+
+describe('a claim', () => {
+  it('is won by one of twenty workers', async () => {
+    const { exportId, runId } = await waitingRun();
+    const claims = await Promise.all(Array.from({ length: 20 }, () => tryClaim(runId)));
+    expect(claims.filter((run) => run !== null)).toHaveLength(1);
+    expect(await state(exportId)).toMatchObject({ fence: 1, attempt: 1, waits: false });
+  });
+
+  it('is refused while a lease is held, after the run ended, and for a run that is not there', async () => {
+    const { runId } = await waitingRun();
+    const run = await claim(side, runId);
+    expect(await tryClaim(runId)).toBeNull();
+    await complete(side.context, run);
+    expect(await tryClaim(runId)).toBeNull();
+    expect(await tryClaim(randomUUID())).toBeNull();
+  });
+
+  it('may be repeated under its own name: the answer to the first was lost, and nothing crashed', async () => {
+    const { exportId, runId } = await waitingRun();
+    const first = await claim(side, runId, { holder: 'worker/claim' });
+    const second = await claim(side, runId, { holder: 'worker/claim' });
+    expect(second.fence).toBeGreaterThan(first.fence);
+    expect(await tryClaim(runId, 'worker/other claim')).toBeNull();
+    expect(await state(exportId)).toMatchObject({ crashes: 0 });
+  });
+
+  it('does not come before the backoff is over, however often the queue rings', async () => {
+    const { exportId, runId } = await waitingRun();
+    await recordFault(side.context, await claim(side, runId), passing, 0.99);
+    expect(await tryClaim(runId)).toBeNull();
+    expect(await state(exportId)).toMatchObject({ status: 'Running', waits: true });
+  });
+
+  it.each(['Cancelled', 'held'])('clears the outbox of a run that is %s', async (how) => {
+    const { exportId, runId } = await waitingRun();
+    const run = await claim(side, runId);
+    if (how === 'Cancelled') {
+      await side.db.query(
+        `update runs set status = 'Cancelled', finished_at = now() where id = $1`,
+        [runId],
+      );
+    }
+    // As a sweep leaves it that looked before the cancellation, or before the worker woke up.
+    await side.db.query(
+      `insert into outbox (run_id, team_id, export_id, data_interval_start, dispatched_at)
+       select id, team_id, export_id, data_interval_start, now() from runs where id = $1`,
+      [runId],
+    );
+    expect(await tryClaim(runId)).toBeNull();
+    expect(await state(exportId)).toMatchObject({ waits: false, fence: run.fence });
+  });
+});
+
+describe('the fence', () => {
+  it('refuses every late write of a worker that lost its run', async () => {
+    const { exportId, runId } = await waitingRun();
+    const late = await claim(side, runId);
+    const upload = { key: 'late', uploadId: 'u1', parts: [{ number: 1, bytes: 5, tag: 'x' }] };
+    await recordUpload(side.db, late, { key: 'early', uploadId: 'u0' });
+    await expireLease(side.db, runId);
+    const holder = await claim(side, runId);
+    expect(holder.fence).toBeGreaterThan(late.fence);
+
+    const progress = {
+      recordsTotalCount: 9,
+      recordsCompleted: 9,
+      bytesExported: 9,
+      files: 9,
+      cursor: null,
+    };
+    const before = await side.db.query(`select * from runs where id = $1`, [runId]);
+    expect(await recordProgress(side.db, late, progress)).toBe(false);
+    expect(await recordUpload(side.db, late, upload)).toBe(false);
+    await recordUploadParts(side.db, late, { ...upload, key: 'early', uploadId: 'u0' });
+    expect(await beginCommit(side.db, late, leaseMs, {})).toBe(false);
+    expect(await renewLeases(side.db, [late], leaseMs)).toEqual(new Set());
+    expect(await handBackRun(side.db, late, 0, null)).toBe(false);
+    expect(await complete(side.context, late)).toBe(false);
+    await recordFault(side.context, late, passing, 0);
+    await recordFault(side.context, late, new SluiceError('destination.access_denied'), 0);
+    await releaseRun(side.context, late);
+    await quarantineRun(side.context, late);
+
+    expect(await side.db.query(`select * from runs where id = $1`, [runId])).toEqual(before);
+    expect(await state(exportId)).toMatchObject({ waits: false });
+    const [tables] = await side.db.query(
+      `select (select count(*)::int from receipts where run_id = $1) as receipts,
+              (select count(*)::int from log_entries where run_id = $1) as logs,
+              (select failure_streak from batch_exports where id = $2) as streak`,
+      [runId, exportId],
+    );
+    expect(tables).toEqual({ receipts: 0, logs: 0, streak: 0 });
+    expect(await listUploads(side.db, runId)).toEqual([
+      { key: 'early', uploadId: 'u0', parts: [] },
+    ]);
+    expect(await complete(side.context, holder)).toBe(true);
+  });
+});
+
+describe('a lease that ran out', () => {
+  it('is swept into the outbox once, and its next claim counts a crash', async () => {
+    const { exportId, runId } = await waitingRun();
+    await claim(side, runId);
+    expect(await sweepExpiredLeases(side.db)).toBe(0);
+    await expireLease(side.db, runId);
+    const sweeps = await Promise.all([1, 2, 3].map(() => sweepExpiredLeases(side.db)));
+    expect(sweeps.reduce((sum, swept) => sum + swept)).toBe(1);
+    expect(await state(exportId)).toMatchObject({ waits: true });
+    expect(await claim(side, runId)).toMatchObject({ crashes: 1, faults: 0 });
+  });
+
+  it('is renewed by the worker that was only slow, where nobody took it meanwhile', async () => {
+    const { runId } = await waitingRun();
+    const run = await claim(side, runId);
+    await expireLease(side.db, runId);
+    expect(await renewLeases(side.db, [run], leaseMs)).toEqual(new Set([runId]));
+    expect(await tryClaim(runId)).toBeNull();
+    expect(await complete(side.context, run)).toBe(true);
+  });
+
+  it('lets a run that crashed three times be set aside, while the others go on', async () => {
+    const { exportId, runId } = await waitingRun();
+    const other = await waitingRun();
+    for (let crash = 0; crash < 3; crash += 1) {
+      await claim(side, runId);
+      await expireLease(side.db, runId);
+    }
+    const run = await claim(side, runId);
+    expect(run.crashes).toBe(3);
+    await quarantineRun(side.context, run);
+    expect(await state(exportId)).toMatchObject({ status: 'Failed', errorCode: 'run.crashed' });
+    expect(await complete(side.context, await claim(side, other.runId))).toBe(true);
+  });
+});
+
+describe('handing back', () => {
+  it('on shutdown counts neither a fault nor a crash, and the run may start at once', async () => {
+    const { exportId, runId } = await waitingRun();
+    await releaseRun(side.context, await claim(side, runId));
+    expect(await state(exportId)).toMatchObject({ status: 'Running', waits: true });
+    expect(await claim(side, runId)).toMatchObject({ crashes: 0, faults: 0, attempt: 2 });
+  });
+
+  it('after a passing fault counts it, keeps its text and backs off longer each time', async () => {
+    const { exportId, runId } = await waitingRun();
+    const delays: number[] = [];
+    for (let fault = 1; fault <= 4; fault += 1) {
+      await recordFault(side.context, await claim(side, runId), passing, 0.999_999);
+      const [row] = await side.db.query<{ seconds: number; text: string }>(
+        `select round(extract(epoch from available_at - r.last_updated_at))::int as seconds, latest_error as text
+           from outbox o join runs r on r.id = o.run_id where o.run_id = $1`,
+        [runId],
+      );
+      delays.push(row?.seconds ?? 0);
+      expect(row?.text).toMatch(/^destination\.unavailable: /);
+      await side.db.query(`update outbox set available_at = now() where run_id = $1`, [runId]);
+    }
+    expect(delays).toEqual([30, 60, 120, 240]);
+    expect(await state(exportId)).toMatchObject({ faults: 4, crashes: 0, status: 'Running' });
+  });
+
+  it('ends in FailedRetryable once the attempts are used up, shutdowns and crashes not counted', async () => {
+    const { exportId, runId } = await waitingRun();
+    const { maxAttempts } = side.context.policy.retry;
+    await releaseRun(side.context, await claim(side, runId));
+    await claim(side, runId);
+    await expireLease(side.db, runId);
+    for (let fault = 1; fault < maxAttempts; fault += 1) {
+      await failAttempt(side, side.context, runId, passing);
+      expect(await state(exportId)).toMatchObject({ status: 'Running', faults: fault });
+    }
+    await failAttempt(side, side.context, runId, passing);
+    expect(await state(exportId)).toMatchObject({
+      status: 'FailedRetryable',
+      waits: false,
+      errorCode: 'destination.unavailable',
+    });
+    const [row] = await side.db.query(`select failure_streak from batch_exports where id = $1`, [
+      exportId,
+    ]);
+    expect(row).toEqual({ failure_streak: 0 });
+  });
+});

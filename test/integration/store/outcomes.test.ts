@@ -1,0 +1,171 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import { findReceipt } from '../../../src/store/receipts.ts';
+import { findRun } from '../../../src/store/runs.ts';
+import { retryRun } from '../../../src/use-cases/cancel-work.ts';
+import { unpauseExport } from '../../../src/use-cases/unpause-export.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  failAttempt,
+  hourMs,
+  listRuns,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+
+let side: RunSide;
+const denied = new SluiceError('destination.access_denied');
+
+beforeAll(async () => {
+  side = await openRunSide();
+});
+afterAll(() => side.stop());
+
+async function exportWithRuns(count: number): Promise<{ id: string; runIds: string[] }> {
+  const { id } = await createExportOfThePast(side, { createdMsAgo: count * hourMs });
+  await decide(side.context);
+  return { id, runIds: (await listRuns(side.db, id)).map((run) => run.id) };
+}
+
+async function completeRun(runId: string | undefined): Promise<void> {
+  if (runId === undefined) throw new Error('there is no such run');
+  expect(await complete(side.context, await claim(side, runId))).toBe(true);
+}
+
+interface ExportState {
+  readonly streak: number;
+  readonly paused: boolean;
+  readonly reason: string | null;
+  readonly mark: string | null;
+}
+
+async function stateOf(id: string): Promise<ExportState | undefined> {
+  const [row] = await side.db.query<ExportState>(
+    `select failure_streak as streak, paused, paused_reason as reason, high_water_mark as mark from batch_exports where id = $1`,
+    [id],
+  );
+  return row;
+}
+
+async function levels(id: string): Promise<string[]> {
+  const rows = await side.db.query<{ level: string }>(
+    `select level from log_entries where export_id = $1 and run_id is null order by id`,
+    [id],
+  );
+  return rows.map((row) => row.level);
+}
+
+describe('the streak of failures', () => {
+  it('warns at five, pauses at ten with the reason, and closes the gate of the schedule', async () => {
+    const { id, runIds } = await exportWithRuns(10);
+    for (const runId of runIds.slice(0, 4)) await failAttempt(side, side.context, runId, denied);
+    expect(await levels(id)).toEqual([]);
+    await failAttempt(side, side.context, runIds[4] ?? '', denied);
+    expect(await levels(id)).toEqual(['WARNING']);
+    for (const runId of runIds.slice(5, 9)) await failAttempt(side, side.context, runId, denied);
+    expect(await stateOf(id)).toMatchObject({ streak: 9, paused: false });
+    await failAttempt(side, side.context, runIds[9] ?? '', denied);
+    const state = await stateOf(id);
+    expect(state).toMatchObject({ streak: 10, paused: true });
+    expect(state?.reason).toMatch(/^destination\.access_denied: /);
+    expect(await levels(id)).toEqual(['WARNING', 'ERROR']);
+
+    const [row] = await side.db.query<{ gates: { pausedSince: number | null }[] }>(
+      `select schedule->'gates' as gates from batch_exports where id = $1`,
+      [id],
+    );
+    expect(row?.gates.at(-1)?.pausedSince).toEqual(expect.any(Number));
+  });
+
+  it('is counted once each by ten failures at the same moment, and pauses once', async () => {
+    const { id, runIds } = await exportWithRuns(12);
+    await Promise.all(runIds.map((runId) => failAttempt(side, side.context, runId, denied)));
+    expect(await stateOf(id)).toMatchObject({ streak: 12, paused: true });
+    expect(await levels(id)).toEqual(['WARNING', 'ERROR']);
+  });
+
+  it('ends with a success', async () => {
+    const { id, runIds } = await exportWithRuns(4);
+    for (const runId of runIds.slice(0, 3)) await failAttempt(side, side.context, runId, denied);
+    await completeRun(runIds[3]);
+    expect(await stateOf(id)).toMatchObject({ streak: 0, paused: false });
+  });
+
+  it('begins anew when the export is unpaused', async () => {
+    const { id, runIds } = await exportWithRuns(11);
+    for (const runId of runIds.slice(0, 10)) await failAttempt(side, side.context, runId, denied);
+    const actor = { organizationId: side.tenant.organizationId, keyId: null };
+    await unpauseExport(side.context, actor, id, { backfill: false });
+    await failAttempt(side, side.context, runIds[10] ?? '', denied);
+    expect(await stateOf(id)).toMatchObject({ streak: 1, paused: false });
+  });
+});
+
+describe('the high-water mark', () => {
+  it('stops at a gap, and moves over all that waits behind it once the gap is closed', async () => {
+    const { id, runIds } = await exportWithRuns(5);
+    const runs = await listRuns(side.db, id);
+    await completeRun(runIds[1]);
+    expect((await stateOf(id))?.mark).toBeNull();
+    await completeRun(runIds[0]);
+    expect((await stateOf(id))?.mark).toBe(runs[1]?.end);
+    await completeRun(runIds[3]);
+    expect((await stateOf(id))?.mark).toBe(runs[1]?.end);
+    await completeRun(runIds[2]);
+    expect((await stateOf(id))?.mark).toBe(runs[3]?.end);
+  });
+
+  it('is right when all intervals complete at the same moment', async () => {
+    const { id, runIds } = await exportWithRuns(12);
+    const claimed = await Promise.all(runIds.map((runId) => claim(side, runId)));
+    await Promise.all(claimed.map((run) => complete(side.context, run)));
+    expect((await stateOf(id))?.mark).toBe((await listRuns(side.db, id)).at(-1)?.end);
+  });
+
+  it('does not move back, nor past a run that failed, when an interval before it runs again', async () => {
+    const { id, runIds } = await exportWithRuns(3);
+    const runs = await listRuns(side.db, id);
+    await completeRun(runIds[0]);
+    await failAttempt(side, side.context, runIds[1] ?? '', denied);
+    await completeRun(runIds[2]);
+    const first = await findRun(side.db, id, runIds[0] ?? '');
+    if (!first) throw new Error('the run is gone');
+    await completeRun((await retryRun(side.context, first)) ?? undefined);
+    expect((await stateOf(id))?.mark).toBe(runs[0]?.end);
+  });
+
+  it('does not begin with intervals before the first tick, which only a backfill completes', async () => {
+    const { id, schedule } = await createExportOfThePast(side, { createdMsAgo: 2 * hourMs });
+    await side.db.query(
+      `insert into runs (export_id, team_id, data_interval_start, data_interval_end)
+       values ($1, $2, to_timestamp($3 / 1000.0) - interval '1 h', to_timestamp($3 / 1000.0))`,
+      [id, side.teamId, schedule.openIntervalStart],
+    );
+    await completeRun((await listRuns(side.db, id))[0]?.id);
+    expect((await stateOf(id))?.mark).toBeNull();
+    await decide(side.context);
+    const runs = await listRuns(side.db, id);
+    await completeRun(runs[1]?.id);
+    expect((await stateOf(id))?.mark).toBe(runs[1]?.end);
+  });
+});
+
+describe('the receipt', () => {
+  it('of a re-run replaces the one before; there is one an interval', async () => {
+    const { id, runIds } = await exportWithRuns(1);
+    await completeRun(runIds[0]);
+    const run = await findRun(side.db, id, runIds[0] ?? '');
+    if (!run) throw new Error('the run is gone');
+    const again = await retryRun(side.context, run);
+    expect(await retryRun(side.context, run)).toBeNull();
+    const { intervalStart, intervalEnd } = run;
+    expect((await findReceipt(side.db, id, intervalStart, intervalEnd))?.runId).toBe(run.id);
+    await completeRun(again ?? undefined);
+    expect((await findReceipt(side.db, id, intervalStart, intervalEnd))?.runId).toBe(again);
+    const receipts = await side.db.query(`select 1 from receipts where export_id = $1`, [id]);
+    expect(receipts).toHaveLength(1);
+  });
+});

@@ -1,0 +1,174 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import { findRun } from '../../../src/store/runs.ts';
+import { findOrphanedUploadRuns, recordUpload } from '../../../src/store/uploads.ts';
+import { applyRetention } from '../../../src/use-cases/apply-retention.ts';
+import { retryRun } from '../../../src/use-cases/cancel-work.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  expireLease,
+  failAttempt,
+  hourMs,
+  listRuns,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+
+let side: RunSide;
+
+beforeAll(async () => {
+  side = await openRunSide({ logRetentionDays: 30, retentionDays: 365 });
+});
+afterAll(() => side.stop());
+
+/** Makes everything of an export look as old as that. */
+async function age(exportId: string, days: number): Promise<void> {
+  const statements = [
+    `update runs set finished_at = finished_at - $2 * interval '1 day' where export_id = $1 and finished_at is not null`,
+    `update ticks set decided_at = decided_at - $2 * interval '1 day' where export_id = $1`,
+    `update log_entries set timestamp = timestamp - $2 * interval '1 day' where export_id = $1`,
+    `update batch_exports set deleted_at = deleted_at - $2 * interval '1 day' where id = $1`,
+  ];
+  for (const statement of statements) await side.db.query(statement, [exportId, days]);
+}
+
+async function count(table: string, exportId: string): Promise<number> {
+  const [row] = await side.db.query<{ n: number }>(
+    `select count(*)::int as n from ${table} where export_id = $1`,
+    [exportId],
+  );
+  return row?.n ?? -1;
+}
+
+/** Three intervals: one completed twice over, one failed, one still to run. */
+async function exportWithHistory(): Promise<string> {
+  const { id } = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
+  await decide(side.context);
+  const [first, second] = await listRuns(side.db, id);
+  await complete(side.context, await claim(side, first?.id ?? ''));
+  const run = await findRun(side.db, id, first?.id ?? '');
+  const again = run && (await retryRun(side.context, run));
+  await complete(side.context, await claim(side, again ?? ''));
+  await failAttempt(side, side.context, second?.id ?? '', new SluiceError('query.invalid'));
+  return id;
+}
+
+describe('retention', () => {
+  it('keeps everything that is young enough', async () => {
+    const id = await exportWithHistory();
+    const before = await Promise.all(
+      ['runs', 'ticks', 'log_entries', 'receipts'].map((table) => count(table, id)),
+    );
+    await age(id, 29);
+    await applyRetention(side.context);
+    const after = await Promise.all(
+      ['runs', 'ticks', 'log_entries', 'receipts'].map((table) => count(table, id)),
+    );
+    expect(after).toEqual(before);
+  });
+
+  it('deletes ended runs, but neither those of receipts in force nor live ones, nor ticks the mark still needs', async () => {
+    const id = await exportWithHistory();
+    await age(id, 400);
+    await applyRetention(side.context);
+    const runs = await listRuns(side.db, id);
+    expect(runs.map((run) => run.status)).toEqual(['Completed', 'Starting']);
+    const receipts = await side.db.query(`select run_id from receipts where export_id = $1`, [id]);
+    expect(receipts).toEqual([{ run_id: runs[0]?.id }]);
+    // The first tick is covered by the mark; the two after it are not.
+    expect(await count('ticks', id)).toBe(2);
+    expect(await count('log_entries', id)).toBe(0);
+    const [live] = runs.slice(-1);
+    expect(await complete(side.context, await claim(side, live?.id ?? ''))).toBe(true);
+  });
+
+  it('keeps the ticks of an export that has completed nothing: the mark is counted from the first', async () => {
+    const { id } = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
+    await decide(side.context);
+    await age(id, 400);
+    await applyRetention(side.context);
+    expect(await count('ticks', id)).toBe(3);
+    for (const run of await listRuns(side.db, id)) {
+      await complete(side.context, await claim(side, run.id));
+    }
+    const [row] = await side.db.query<{ mark: string }>(
+      `select high_water_mark as mark from batch_exports where id = $1`,
+      [id],
+    );
+    expect(row?.mark).toBe((await listRuns(side.db, id)).at(-1)?.end);
+  });
+
+  it('deletes log entries in many batches and keeps the younger ones', async () => {
+    const { id } = await createExportOfThePast(side, { createdMsAgo: 0 });
+    await side.db.query(
+      `insert into log_entries (team_id, export_id, level, message, timestamp)
+       select team_id, id, 'INFO', 'line', now() - interval '31 days' from batch_exports, generate_series(1, 11000) where id = $1`,
+      [id],
+    );
+    await side.db.query(
+      `insert into log_entries (team_id, export_id, level, message)
+       select team_id, id, 'INFO', 'line' from batch_exports, generate_series(1, 50) where id = $1`,
+      [id],
+    );
+    await applyRetention(side.context);
+    expect(await count('log_entries', id)).toBe(50);
+  });
+
+  it('forgets a deleted export with all that was its own after its time, not before', async () => {
+    const id = await exportWithHistory();
+    const [live] = (await listRuns(side.db, id)).slice(-1);
+    const run = await claim(side, live?.id ?? '');
+    await recordUpload(side.db, run, { key: 'k', uploadId: 'u' });
+    await side.db.query(`update batch_exports set deleted_at = now() where id = $1`, [id]);
+    await side.db.query(
+      `update runs set status = 'Cancelled', finished_at = now() where export_id = $1 and finished_at is null`,
+      [id],
+    );
+    await age(id, 364);
+    await applyRetention(side.context);
+    const exists = async () =>
+      (await side.db.query(`select 1 from batch_exports where id = $1`, [id])).length === 1;
+    expect(await exists()).toBe(true);
+    await age(id, 2);
+    await applyRetention(side.context);
+    // Its upload is still at the destination, and only this row knows where.
+    expect(await exists()).toBe(true);
+    await side.db.query(`delete from uploads where run_id = $1`, [run.runId]);
+    await applyRetention(side.context);
+    expect(await exists()).toBe(false);
+    for (const table of ['runs', 'ticks', 'receipts', 'log_entries', 'backfills', 'outbox']) {
+      expect([table, await count(table, id)]).toEqual([table, 0]);
+    }
+  });
+});
+
+describe('uploads left behind', () => {
+  let runId: string;
+
+  beforeEach(async () => {
+    const { id } = await createExportOfThePast(side);
+    await decide(side.context);
+    const [run] = await listRuns(side.db, id);
+    runId = run?.id ?? '';
+    await recordUpload(side.db, await claim(side, runId), { key: 'k', uploadId: 'u' });
+  });
+
+  it('of a killed worker belong to the next attempt of the run while it is live', async () => {
+    await expireLease(side.db, runId);
+    expect(await findOrphanedUploadRuns(side.db, 100)).not.toContain(runId);
+  });
+
+  it('are collected a minute after the run has ended', async () => {
+    await side.db.query(`update runs set status = 'Cancelled', finished_at = now() where id = $1`, [
+      runId,
+    ]);
+    expect(await findOrphanedUploadRuns(side.db, 100)).not.toContain(runId);
+    await side.db.query(`update runs set finished_at = now() - interval '61 s' where id = $1`, [
+      runId,
+    ]);
+    expect(await findOrphanedUploadRuns(side.db, 100)).toContain(runId);
+  });
+});

@@ -1,0 +1,5 @@
+/** Stands in every row of a team's events, and must be seen in that team's files only. */
+export const canaryOf = (team: number): string => `canary-of-team-${team}.`;
+
+/** Finds canaries; the first group is the team. */
+export const canaryPattern = /canary-of-team-(\d+)\./g;

@@ -1,0 +1,181 @@
+import { expect } from 'vitest';
+import { nextStatus, type RunEvent, runStatuses } from '../../src/domain/run.ts';
+import { canaryPattern } from './canaries.ts';
+import { bucket, type Installation } from './installation.ts';
+import { projectRoot, startProcess } from './processes.ts';
+import { listRedisTexts } from './redis-texts.ts';
+
+/** What `sluice verify` counted. */
+export interface Verified {
+  readonly exports: number;
+  readonly intervals: number;
+  readonly files: number;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+/**
+ * Holds a whole installation against the invariants of the guarantees, I1 to I8. To be called at the
+ * end of every test with real processes, once nothing runs any more; the API must be up.
+ *
+ * @returns what the files in force hold, for the test to compare with what it put in
+ */
+export async function expectInvariants(installation: Installation): Promise<Verified> {
+  const { verified, breaches } = await findBreaches(installation);
+  expect(breaches).toEqual([]);
+  return verified;
+}
+
+/** The same, without failing. */
+export async function findBreaches(
+  installation: Installation,
+): Promise<{ readonly verified: Verified; readonly breaches: readonly string[] }> {
+  const { verified, breaches } = await verify(installation);
+  const found = [
+    ...breaches,
+    ...(await findIllegalMoves(installation)),
+    ...(await installation.recording.findLostWrites()).map((text) => `I6: ${text}`),
+    ...(await findSecrets(installation)),
+    ...(await findForeignBytes(installation)),
+  ];
+  return { verified, breaches: found };
+}
+
+/** I1 to I4 and what of I5 our tables tell: the command that operators have. */
+async function verify({ env }: Installation) {
+  const command = [`${projectRoot}/dist/cli/sluice.js`, 'verify', '--json'];
+  const process_ = startProcess(process.execPath, command, { env });
+  const { code } = await process_.waitForExit(120_000);
+  const line = process_
+    .output()
+    .split('\n')
+    .find((text) => text.startsWith('{'));
+  if (line === undefined) throw new Error(`sluice verify: exit ${code}\n${process_.output()}`);
+  const { findings, ...verified } = JSON.parse(line) as Verified & {
+    findings: readonly { invariant: string; detail: string }[];
+  };
+  const breaches = findings.map(({ invariant, detail }) => `${invariant}: ${detail}`);
+  if (code !== 0 && breaches.length === 0) breaches.push(`sluice verify: exit ${code}`);
+  return { verified, breaches };
+}
+
+const events: readonly RunEvent[] = [
+  'claimed',
+  'handed_back',
+  'completed',
+  'failed',
+  'exhausted',
+  'cancelled',
+];
+const legalMoves = new Set(
+  runStatuses.flatMap((from) => events.map((event) => `${from} ${nextStatus(from, event)}`)),
+);
+
+/** I5: every change of every run, as the trigger of `recordMoves` saw it. */
+async function findIllegalMoves({ pool }: Installation): Promise<readonly string[]> {
+  const { rows } = await pool.query<Record<'run' | 'from' | 'to', string> & { rose: boolean }>(
+    `select run_id as run, old_status as "from", new_status as "to",
+            new_fence > old_fence or (new_fence = old_fence and new_attempt = old_attempt) as rose
+       from test_moves.runs`,
+  );
+  return rows.flatMap(({ run, from, to, rose }) => [
+    ...(legalMoves.has(`${from} ${to}`) ? [] : [`I5: run ${run} went from ${from} to ${to}`]),
+    ...(rose ? [] : [`I5: run ${run} was claimed and its fence did not rise`]),
+  ]);
+}
+
+/** Writes down every change of a run in a database under test. */
+export const recordMoves = `
+  create schema test_moves;
+  create table test_moves.runs (run_id uuid, old_status text, new_status text,
+    old_fence bigint, new_fence bigint, old_attempt int, new_attempt int);
+  create function test_moves.record() returns trigger language plpgsql as $$
+  begin
+    insert into test_moves.runs values (new.id, old.status, new.status, old.fence, new.fence, old.attempt, new.attempt);
+    return null;
+  end $$;
+  create trigger record_moves after update on runs for each row
+    when ((old.status, old.fence, old.attempt) is distinct from (new.status, new.fence, new.attempt))
+    execute function test_moves.record()`;
+
+/** I7: secrets, as they are and in the codings that hide them from a plain search. */
+async function findSecrets(installation: Installation): Promise<readonly string[]> {
+  const { processes, recording, redis, s3, secrets } = installation;
+  const needles = [...secrets].flatMap(([name, secret]) => [
+    { name, needle: secret },
+    { name: `${name} in hex`, needle: Buffer.from(secret).toString('hex') },
+    {
+      name: `${name} in base64`,
+      needle: Buffer.from(secret).toString('base64').replace(/=+$/, ''),
+    },
+  ]);
+  const places: [string, string][] = [
+    ...processes.map(({ pid, output }): [string, string] => [`the log of ${pid}`, output()]),
+    ...recording.answers.map(({ text }): [string, string] => ['an answer of the API', text]),
+    ...(redis ? await listRedisTexts(redis.url) : []),
+    ...(await s3.objects(bucket)).map(({ key, metadata }): [string, string] => [
+      `the metadata of ${key}`,
+      JSON.stringify(metadata),
+    ]),
+  ];
+  const found = places.flatMap(([place, text]) =>
+    needles
+      .filter(({ needle }) => text.includes(needle))
+      .map(({ name }) => `I7: ${place} holds ${name}`),
+  );
+  return [...new Set([...found, ...(await findSecretRows(installation, needles))])];
+}
+
+/** Every row of every table but the source's: ours and the queue's, whole, as text. */
+async function findSecretRows(
+  { pool }: Installation,
+  needles: readonly { readonly name: string; readonly needle: string }[],
+): Promise<readonly string[]> {
+  const { rows: tables } = await pool.query<{ name: string }>(
+    `select format('%I.%I', n.nspname, c.relname) as name
+       from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where c.relkind = 'r' and n.nspname !~ '^(pg_|information_schema$)' and c.relname <> 'events'`,
+  );
+  const found: string[] = [];
+  for (const { name: table } of tables) {
+    const { rows } = await pool.query<{ name: string }>(
+      `select distinct n.name from ${table} t, unnest($1::text[], $2::text[]) as n (name, needle)
+        where strpos(t::text, n.needle) > 0`,
+      [needles.map(({ name }) => name), needles.map(({ needle }) => needle)],
+    );
+    found.push(...rows.map(({ name }) => `I7: table ${table} holds ${name}`));
+  }
+  return found;
+}
+
+/** I8: rows of `insertEvents` carry their team's canary; each may be in its own team's files only. */
+async function findForeignBytes(installation: Installation): Promise<readonly string[]> {
+  const { pool, processes, recording, s3, teamOfKey } = installation;
+  const foreign = (place: string, text: string, team: number | null) =>
+    [...new Set([...text.matchAll(canaryPattern)].map(([, found]) => Number(found)))]
+      .filter((found) => found !== team)
+      .map((found) => `I8: ${place} holds a row of team ${found}`);
+
+  const { rows: exports } = await pool.query<{ id: string; team: number }>(
+    'select id, team_id as team from batch_exports',
+  );
+  const teams = new Map(exports.map(({ id, team }) => [id, team]));
+  const found: string[] = [];
+  for (const { key } of await s3.objects(bucket)) {
+    const team = teams.get(key.split('/')[0] ?? '') ?? null;
+    const body = await s3.body(bucket, key);
+    // Bytes as characters: the canary is ASCII, and no file is too long for that.
+    found.push(...foreign(key, body.toString('latin1'), team));
+  }
+  const { rows: entries } = await pool.query<{ message: string; team: number }>(
+    `select message, team_id as team from log_entries where message like '%canary%'`,
+  );
+  for (const { message, team } of entries) found.push(...foreign('a log entry', message, team));
+  for (const { pid, output } of processes) {
+    found.push(...foreign(`the log of process ${pid}`, output(), null));
+  }
+  for (const { key, text } of recording.answers) {
+    found.push(...foreign('an answer of the API', text, teamOfKey.get(key ?? '') ?? null));
+  }
+  return found;
+}

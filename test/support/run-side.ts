@@ -1,0 +1,208 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { readConfig } from '../../src/config/config.ts';
+import type { BatchExport } from '../../src/domain/batch-export.ts';
+import type { SluiceError } from '../../src/domain/errors.ts';
+import type { Policy } from '../../src/domain/policy.ts';
+import { type Timestamp, toTimestamp } from '../../src/domain/time.ts';
+import { policyOf } from '../../src/main/policy.ts';
+import { parseCadence } from '../../src/scheduling/parse-cadence.ts';
+import { openSchedule, type Settings } from '../../src/scheduling/schedule.ts';
+import { createSecretBox } from '../../src/security/secret-box.ts';
+import { insertBatchExport } from '../../src/store/batch-exports.ts';
+import { type Database, openDatabase } from '../../src/store/database.ts';
+import { type ClaimedRun, claimRun } from '../../src/store/leases.ts';
+import { readNow } from '../../src/store/ticks.ts';
+import type { Context } from '../../src/use-cases/context.ts';
+import { decideTicks } from '../../src/use-cases/decide-ticks.ts';
+import { recordCompletion, recordFault } from '../../src/use-cases/finish-run.ts';
+import { createTestDatabase } from './database.ts';
+import { createTenant, type Tenant } from './tenants.ts';
+
+export const hourMs = 3_600_000;
+
+/** What the worker's use cases stand on, over a database of its own. No queue. */
+export interface RunSide {
+  readonly url: string;
+  readonly db: Database;
+  readonly context: Context;
+  readonly tenant: Tenant;
+  /** The tenant's first project. */
+  readonly teamId: number;
+  /** The context with other decisions of the operator. */
+  withPolicy(changes: Partial<Policy>): Context;
+  stop(): Promise<void>;
+}
+
+export async function openRunSide(changes: Partial<Policy> = {}): Promise<RunSide> {
+  const database = await createTestDatabase();
+  const db = openTestPool(database.url);
+  const tenant = await createTenant(db);
+  const policy = { ...policyOf(readConfig({})), maxJitterSeconds: 0, ...changes };
+  const context: Context = {
+    db,
+    policy,
+    secrets: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
+    doorbell: { runsWaiting() {}, backfillWaiting() {} },
+  };
+  return {
+    url: database.url,
+    db,
+    context,
+    tenant,
+    teamId: tenant.projectIds[0],
+    withPolicy: (more) => ({ ...context, policy: { ...policy, ...more } }),
+    async stop() {
+      await db.close();
+      await database.drop();
+    },
+  };
+}
+
+/** Our own pool, as a worker opens it. */
+export function openTestPool(url: string): Database {
+  return openDatabase({
+    connectionString: url,
+    applicationName: 'test',
+    maxConnections: 25,
+    onError: () => {},
+  });
+}
+
+export interface ExportWanted extends Partial<Omit<Settings, 'cadence'>> {
+  readonly teamId?: number;
+  readonly interval?: string;
+  /** How long ago it was created: its ticks since then are due. Default: one hour. */
+  readonly createdMsAgo?: number;
+  readonly destination?: BatchExport['destination'];
+}
+
+/** An export as if made a while ago, with nothing decided since. */
+export async function createExportOfThePast(
+  side: Pick<RunSide, 'db' | 'teamId'>,
+  wanted: ExportWanted = {},
+): Promise<BatchExport> {
+  const { interval = 'hour', createdMsAgo = hourMs, paused = false } = wanted;
+  const { startAt = null, endAt = null } = wanted;
+  const parsed = parseCadence({ interval }, 1);
+  if (!parsed.ok) throw new Error(`no interval: ${interval}`);
+  const { cadence } = parsed;
+  const now = (await readNow(side.db)) - createdMsAgo;
+  const at = (instant: number | null): Timestamp | null =>
+    instant === null ? null : toTimestamp(instant);
+  return insertBatchExport(side.db, {
+    id: randomUUID(),
+    teamId: wanted.teamId ?? side.teamId,
+    name: 'An export',
+    destination: wanted.destination ?? { type: 'NoOp', config: {}, secrets: null },
+    cadence,
+    model: 'events',
+    dslQuery: null,
+    querySchema: null,
+    transformations: false,
+    paused,
+    lastPausedAt: null,
+    pausedReason: null,
+    startAt: at(startAt),
+    endAt: at(endAt),
+    schedule: openSchedule({ cadence, paused, startAt, endAt }, now),
+  });
+}
+
+/** Decides what is due; a schedule that cannot be planned fails the test. */
+export function decide(context: Context): Promise<number> {
+  return decideTicks(context, {
+    onError: (error) => {
+      throw error;
+    },
+  });
+}
+
+/** A worker takes the run. Fails where it may not. */
+export async function claim(
+  side: Pick<RunSide, 'db'>,
+  runId: string,
+  { holder = String(randomUUID()), leaseMs = 60_000 } = {},
+): Promise<ClaimedRun> {
+  const run = await side.db.transaction((tx) => claimRun(tx, runId, holder, leaseMs));
+  if (!run) throw new Error(`run ${runId} cannot be claimed`);
+  return run;
+}
+
+/** The worker has put an empty manifest in force. @returns false where its lease is lost */
+export function complete(context: Context, run: ClaimedRun): Promise<boolean> {
+  const progress = { recordsTotalCount: 0, recordsCompleted: 0, bytesExported: 0, files: 0 };
+  return recordCompletion(
+    context,
+    run,
+    {
+      ...progress,
+      cursor: null,
+      recordsDropped: 0,
+      recordsRejected: 0,
+      snapshot: '1:1:',
+      settled: true,
+      pending: [],
+    },
+    {
+      exportId: run.exportId,
+      intervalStart: run.intervalStart,
+      intervalEnd: run.intervalEnd,
+      runId: run.runId,
+      manifestKey: 'manifest.json',
+      manifestEtag: `"${run.fence}"`,
+      files: [],
+      rejectedFiles: [],
+      rows: 0,
+      bytes: 0,
+    },
+  );
+}
+
+/** Claims the run and lets the attempt end in `error`. */
+export async function failAttempt(
+  side: Pick<RunSide, 'db'>,
+  context: Context,
+  runId: string,
+  error: SluiceError,
+): Promise<void> {
+  await recordFault(context, await claim(side, runId), error, 0);
+}
+
+export interface RunRow {
+  readonly id: string;
+  readonly status: string;
+  readonly start: string;
+  readonly end: string;
+  readonly backfillId: string | null;
+  readonly fence: number;
+  readonly attempt: number;
+  readonly crashes: number;
+  readonly faults: number;
+  readonly errorCode: string | null;
+  readonly waits: boolean;
+}
+
+/** Runs of an export, oldest interval first. */
+export function listRuns(db: Database, exportId: string): Promise<RunRow[]> {
+  return db.query<RunRow>(
+    `select r.id, status, r.data_interval_start as start, r.data_interval_end as "end", r.backfill_id as "backfillId",
+            fence, attempt, crashes, faults, error_code as "errorCode", o.run_id is not null as waits
+       from runs r left join outbox o on o.run_id = r.id
+      where r.export_id = $1 order by r.data_interval_start, r.generation`,
+    [exportId],
+  );
+}
+
+/** Lets the lease of a run run out now, as if its worker were long silent. */
+export async function expireLease(db: Database, runId: string): Promise<void> {
+  await db.query(`update runs set lease_expires_at = now() - interval '1 s' where id = $1`, [
+    runId,
+  ]);
+}
+
+/** The oldest of an export's runs; fails where there is none. */
+export async function firstRun(db: Database, exportId: string): Promise<RunRow> {
+  const [run] = await listRuns(db, exportId);
+  if (!run) throw new Error('the export has no run');
+  return run;
+}
