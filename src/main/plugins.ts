@@ -5,6 +5,7 @@ import { SluiceError } from '../domain/errors.ts';
 import type { Compression, FileFormat } from '../encoders/encoder.ts';
 import { encoderOf, fileExtension, openEncoder } from '../encoders/index.ts';
 import type { Encoding } from '../pipeline/interval-job.ts';
+import { memoryBudget } from '../pipeline/memory-budget.ts';
 import { createOutboundAgents } from '../security/outbound-filter.ts';
 import type { Plugins } from '../worker/execute-run.ts';
 import type { SourceOf } from './models.ts';
@@ -36,6 +37,13 @@ export function joinPlugins(sourceOf: SourceOf, context: DestinationContext): Pl
       return definition.open(destinationConfig, context, owner);
     },
     sourceOf,
+    memoryOf: (type, { file_format: format, compression }) =>
+      memoryBudget({
+        format: String(format ?? 'JSONLines'),
+        compression: typeof compression === 'string' ? compression : null,
+        partBytes: type === 'S3' ? context.partBytes : 0,
+        partsInFlight: context.partsInFlight,
+      }),
     encodingOf: (destinationConfig) =>
       encodingOf(
         (destinationConfig.file_format ?? 'JSONLines') as FileFormat,

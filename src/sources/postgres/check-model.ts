@@ -7,7 +7,7 @@ import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.
 import { columnTypeOf } from './column-types.ts';
 import { closeConnection, connect, describeColumns, query } from './connection.ts';
 import { type PlanNode, readPlan } from './read-plan.ts';
-import { begin } from './snapshot.ts';
+import { beginSnapshot } from './snapshot.ts';
 
 export interface ModelFinding {
   /** With an error exports of the model fail; with a warning they are slow, or may miss rows. */
@@ -154,7 +154,7 @@ async function checkStatement(
   tell: Tell,
 ): Promise<readonly string[]> {
   const signal = new AbortController().signal;
-  const client = await begin({ ...options, connectionString }, null, signal);
+  const client = await beginSnapshot({ ...options, connectionString }, signal);
   try {
     const described = await describeColumns(client, describeSql(model, null), signal);
     for (const [index, column] of model.columns.entries()) {

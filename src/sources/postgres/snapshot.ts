@@ -143,7 +143,7 @@ export function beginSnapshot(options: SnapshotOptions, signal: AbortSignal): Pr
 }
 
 /** A connection inside a transaction with a snapshot of its own, or with an exported one. */
-export async function begin(
+async function begin(
   options: SnapshotOptions,
   exported: string | null,
   signal: AbortSignal,
