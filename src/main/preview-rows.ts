@@ -9,19 +9,18 @@ import { readNow } from '../store/ticks.ts';
 import { sourceRequestOf } from '../worker/source-request.ts';
 import { joinSources } from './models.ts';
 
-/** A request waits for it: what takes longer is given up. */
-const patienceMs = 10_000;
-
 /**
  * Joins sources and encoders for the preview: the path of a run, with short limits.
  *
  * @param sourceUrl of the models that name no database
+ * @param patienceMs a request waits for it: what takes longer is given up
  */
 export function previewRowsOf(
   config: Config,
   models: readonly SourcedModel[],
   sourceUrl: string,
   db: Database,
+  patienceMs = 10_000,
 ): PreviewRows {
   const sourceOf = joinSources(config, models, sourceUrl, {
     applicationName: 'sluice-preview',

@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { buildApi } from '../../../src/api/build-api.ts';
+import { readConfig } from '../../../src/config/config.ts';
+import { loadModels } from '../../../src/main/models.ts';
+import { previewRowsOf } from '../../../src/main/preview-rows.ts';
 import { ensureEventsTable } from '../../../src/sources/index.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
+import { testApiOptions } from '../../support/test-api-options.ts';
 
 let api: ApiUnderTest;
 let exports: string;
@@ -95,6 +100,27 @@ describe('the row preview', () => {
     await insertEvents(api.tenant.projectIds[0], 'old', 2, 3 * year);
     const { valuesOf } = await preview({ destination: s3({ include_events: ['old'] }) });
     expect(valuesOf('event')).toEqual(['old', 'old']);
+  });
+
+  test('is given up where the source takes too long', async () => {
+    const { db, databaseUrl, client, tenant } = api;
+    const models = loadModels(readConfig({}));
+    const previewRows = previewRowsOf(readConfig({}), models, databaseUrl, db, 300);
+    const hurried = await buildApi(testApiOptions(db, databaseUrl, { previewRows }));
+    const made = await client.post(exports, exportBody());
+    try {
+      await db.transaction(async (tx) => {
+        await tx.query('lock table events in access exclusive mode');
+        const { statusCode, body } = await hurried.inject({
+          url: `${exports}/${made.body.id}/preview`,
+          headers: { authorization: `Bearer ${tenant.key}` },
+        });
+        expect(statusCode).toBe(503);
+        expect(body).toContain('source.timeout');
+      });
+    } finally {
+      await hurried.close();
+    }
   });
 
   test('says what is wrong with the source as a run would', async () => {
