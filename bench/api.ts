@@ -41,7 +41,7 @@ const teamId = tenant.projectIds[0];
 const reach = { organizationId: tenant.organizationId, teamId };
 const rateLimit = { perMinute: 1_000_000_000, perHour: 2_000_000_000 };
 
-const api = await buildApi(testApiOptions(db, { rateLimit }));
+const api = await buildApi(testApiOptions(db, values.database, { rateLimit }));
 const exports = `/api/projects/${teamId}/batch_exports`;
 const created = await api.inject({
   method: 'POST',

@@ -1,3 +1,4 @@
+import { deleteSpentIdempotencyKeys } from '../store/idempotency.ts';
 import {
   type DeleteOld,
   deleteEmptyLogCounts,
@@ -23,4 +24,5 @@ export async function applyRetention({ db, policy }: Context): Promise<void> {
   for (const [deleteSome, days] of duties) {
     while ((await deleteSome(db, days)) > 0);
   }
+  await deleteSpentIdempotencyKeys(db);
 }

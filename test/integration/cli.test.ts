@@ -66,7 +66,7 @@ describe('organizations, projects and keys', () => {
       maxConnections: 3,
       onError: () => {},
     });
-    const api = await buildApi(testApiOptions(db));
+    const api = await buildApi(testApiOptions(db, database.url));
     const baseUrl = await api.listen({ port: 0, host: '127.0.0.1' });
     const path = '/api/projects/@current/batch_exports';
     const statusWith = async (key: unknown) =>

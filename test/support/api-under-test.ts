@@ -34,7 +34,9 @@ export async function startApiUnderTest(changes: Partial<ApiOptions> = {}): Prom
     onError: () => {},
   });
   const asProcess = process.env.API_UNDER_TEST === 'process' && Object.keys(changes).length === 0;
-  const server = asProcess ? await startProcess(database.url) : await listen(db, changes);
+  const server = asProcess
+    ? await startProcess(database.url)
+    : await listen(db, database.url, changes);
   const tenant = await createTenant(db);
   return {
     baseUrl: server.baseUrl,
@@ -51,8 +53,8 @@ export async function startApiUnderTest(changes: Partial<ApiOptions> = {}): Prom
   };
 }
 
-async function listen(db: Database, changes: Partial<ApiOptions>) {
-  const api = await buildApi(testApiOptions(db, changes));
+async function listen(db: Database, url: string, changes: Partial<ApiOptions>) {
+  const api = await buildApi(testApiOptions(db, url, changes));
   const baseUrl = await api.listen({ port: 0, host: '127.0.0.1' });
   return { baseUrl, stop: () => api.close() };
 }

@@ -6,8 +6,10 @@ import { readConfig } from '../../src/config/config.ts';
 import { destinationDefinitions } from '../../src/destinations/index.ts';
 import { eventsModel } from '../../src/domain/events-model.ts';
 import { checkQueryOf } from '../../src/main/check-query.ts';
+import { loadModels } from '../../src/main/models.ts';
 import { destinationContextOf } from '../../src/main/plugins.ts';
 import { policyOf } from '../../src/main/policy.ts';
+import { previewRowsOf } from '../../src/main/preview-rows.ts';
 import { createSecretBox } from '../../src/security/secret-box.ts';
 import type { Database } from '../../src/store/database.ts';
 
@@ -15,7 +17,11 @@ import type { Database } from '../../src/store/database.ts';
 export const plenty = { perMinute: 100_000, perHour: 1_000_000 };
 
 /** The options of an API in this process, everything in them real. */
-export function testApiOptions(db: Database, changes: Partial<ApiOptions> = {}): ApiOptions {
+export function testApiOptions(
+  db: Database,
+  databaseUrl: string,
+  changes: Partial<ApiOptions> = {},
+): ApiOptions {
   const config = readConfig({});
   return {
     context: {
@@ -28,6 +34,7 @@ export function testApiOptions(db: Database, changes: Partial<ApiOptions> = {}):
     destinationContext: destinationContextOf(config),
     models: [eventsModel],
     checkQuery: checkQueryOf(changes.models ?? [eventsModel]),
+    previewRows: previewRowsOf(config, loadModels(config), databaseUrl, db),
     metrics: new Registry(),
     logger: pino({ level: 'silent' }),
     trustProxy: false,

@@ -68,7 +68,7 @@ test('with Postgres away requests are 503, readiness says what is wrong, and all
     maxConnections: 4,
     onError: () => {},
   });
-  const cut = await buildApi(testApiOptions(db));
+  const cut = await buildApi(testApiOptions(db, through.href));
   try {
     const client = createApiClient(
       await cut.listen({ port: 0, host: '127.0.0.1' }),

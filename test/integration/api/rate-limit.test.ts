@@ -16,7 +16,7 @@ test('a key is let through its limit exactly, over all API processes, and then t
     maxConnections: 5,
     onError: () => {},
   });
-  const other = await buildApi(testApiOptions(otherDb, { rateLimit }));
+  const other = await buildApi(testApiOptions(otherDb, api.databaseUrl, { rateLimit }));
   try {
     const otherUrl = await other.listen({ port: 0, host: '127.0.0.1' });
     const path = `${api.project}/batch_exports`;
@@ -48,7 +48,7 @@ test('a key is let through its limit exactly, over all API processes, and then t
       `update rate_limits set minute_started_at = now() - interval '61 seconds' where key_id = $1`,
       [api.tenant.keyId],
     );
-    const third = await buildApi(testApiOptions(otherDb, { rateLimit }));
+    const third = await buildApi(testApiOptions(otherDb, api.databaseUrl, { rateLimit }));
     const later = createApiClient(
       await third.listen({ port: 0, host: '127.0.0.1' }),
       api.tenant.key,
