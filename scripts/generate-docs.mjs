@@ -1,18 +1,18 @@
 /**
- * Writes what is documented from the code itself: docs/configuration.md, docs/errors.md, the table of
- * settings in README.md and .env.example. Works in the current folder, on what `npm run build` made.
+ * Writes what is documented from the code itself: docs/configuration.md, docs/errors.md, .env.example, the
+ * table of settings in README.md and that of a model's properties in docs/models.md. Works in the current folder, on what `npm run build` made.
  *
  *   node scripts/generate-docs.mjs           writes
  *   node scripts/generate-docs.mjs --check   writes nothing; exits 1 and names what is out of step
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { ModelsFile } from '../dist/config/models-schema.js';
 import { settings } from '../dist/config/settings.js';
 import { errorCatalogue } from '../dist/domain/errors.js';
 
 const from = '`npm run docs` writes this';
-const startMark = '<!-- settings: npm run docs writes what is between these marks -->';
-const endMark = '<!-- /settings -->';
+const markOf = (what) => `<!-- ${what}: npm run docs writes what is between these marks -->`;
 
 const cell = (text) => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 const code = (text) => (text === '' ? '' : `\`${text}\``);
@@ -111,19 +111,41 @@ ENCRYPTION_KEYS=
 ${optional.join('\n')}`;
 }
 
-function readme() {
-  const text = readFileSync('README.md', 'utf8');
-  const start = text.indexOf(startMark);
-  const end = text.indexOf(endMark);
-  if (start < 0 || end < start) {
-    throw new Error(`README.md has no place for the settings: ${startMark} … ${endMark}`);
-  }
-  return `${text.slice(0, start + startMark.length)}\n\n${settingsTable()}\n\n${text.slice(end)}`;
+/** What a model may say, and each of its columns below it. */
+function modelRows(schema, prefix = '') {
+  return Object.entries(schema.properties).flatMap(([name, property]) => [
+    [
+      code(prefix + name),
+      schema.required?.includes(name) ? 'yes' : '',
+      cell(property.description ?? ''),
+    ],
+    ...(property.items?.properties ? modelRows(property.items, `${prefix}${name}[].`) : []),
+  ]);
 }
+
+/** The page with what is generated in its place. */
+function between(path, what, generated) {
+  const text = readFileSync(path, 'utf8');
+  const startMark = markOf(what);
+  const start = text.indexOf(startMark);
+  const end = text.indexOf(`<!-- /${what} -->`);
+  if (start < 0 || end < start) throw new Error(`${path} has no place for it: ${startMark}`);
+  return `${text.slice(0, start + startMark.length)}\n\n${generated}\n\n${text.slice(end)}`;
+}
+
+const readme = () => between('README.md', 'settings', settingsTable());
+
+const modelsPage = () =>
+  between(
+    'docs/models.md',
+    'models',
+    table(['Property', 'Required', 'Meaning'], modelRows(ModelsFile.properties.models.items)),
+  );
 
 const pages = {
   'docs/configuration.md': configurationPage,
   'docs/errors.md': errorsPage,
+  'docs/models.md': modelsPage,
   '.env.example': environmentExample,
   'README.md': readme,
 };

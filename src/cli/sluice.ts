@@ -8,6 +8,7 @@ import { type CliDeps, CliError } from './deps.ts';
 import { register as registerEvents } from './events.ts';
 import { register as registerKeys } from './keys.ts';
 import { register as registerMigrate } from './migrate.ts';
+import { register as registerModels } from './models.ts';
 import { register as registerOrganizations } from './organizations.ts';
 import { register as registerProjects } from './projects.ts';
 import { register as registerQuickstart } from './quickstart.ts';
@@ -69,6 +70,7 @@ for (const register of [
   registerProjects,
   registerKeys,
   registerEvents,
+  registerModels,
   registerVerify,
 ]) {
   register(program, deps);

@@ -18,6 +18,10 @@ export const settings = {
     'embedded',
   ),
   SOURCE_DATABASE_URL: postgresUrl('PostgreSQL whose rows are exported.', 'DATABASE_URL'),
+  MODELS_FILE: optionalText({
+    about:
+      'Path of models.yaml, which says what can be exported beside the table events; see docs/models.md.',
+  }),
   REDIS_URL: optionalText({
     about: 'Redis (noeviction) for the queues. Without it they live in DATABASE_URL.',
     secret: true,
@@ -84,6 +88,13 @@ export const settings = {
     default: 4,
     min: 1,
     max: 100,
+  }),
+  WORKER_MEMORY_MB: wholeNumber({
+    about:
+      'Memory one worker may use, MiB. It starts a run only where 110 for itself and what its runs may need fit: each 8, 4 for text or 56 for Parquet, 12, 24 or 32 for text in gzip, zstd or brotli, and UPLOAD_PART_MIB × (UPLOAD_PARTS_IN_FLIGHT + 1). A larger run goes alone.',
+    default: 512,
+    min: 128,
+    max: 1_048_576,
   }),
   MAX_RUNS_PER_EXPORT: wholeNumber({
     about: 'Runs of one export at a time.',

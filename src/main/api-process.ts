@@ -3,9 +3,10 @@ import { fileURLToPath } from 'node:url';
 import { buildApi } from '../api/build-api.ts';
 import { destinationDefinitions } from '../destinations/index.ts';
 import { createDashboard } from '../queue/dashboard.ts';
-import { checkQuery, models } from './check-query.ts';
+import { checkQueryOf } from './check-query.ts';
 import type { Foundation } from './foundation.ts';
 import { destinationContextOf } from './plugins.ts';
+import { previewRowsOf } from './preview-rows.ts';
 import { findQueueFault } from './queue-fault.ts';
 import { watchService } from './service-metrics.ts';
 
@@ -17,14 +18,16 @@ export interface ApiProcess {
 
 /** Serves the API. */
 export async function startApi(foundation: Foundation): Promise<ApiProcess> {
-  const { config, context, logger, metrics, producer, queues } = foundation;
+  const { config, context, databases, logger, metrics, producer, queues } = foundation;
+  const models = foundation.models.map(({ model }) => model);
   watchService(metrics, context.db);
   const api = await buildApi({
     context,
     destinations: destinationDefinitions,
     destinationContext: destinationContextOf(config),
-    models: models.map(({ name }) => name),
-    checkQuery,
+    models,
+    checkQuery: checkQueryOf(models),
+    previewRows: previewRowsOf(config, foundation.models, databases.sourceUrl, context.db),
     metrics: metrics.registry,
     logger,
     trustProxy: config.TRUST_PROXY,

@@ -1,4 +1,5 @@
 import type { Config } from '../config/config.ts';
+import type { SourcedModel } from '../config/models-file.ts';
 import { hit } from '../domain/failpoints.ts';
 import { connectQueues, type QueueConnection } from '../queue/connection.ts';
 import { openProducer, type Producer } from '../queue/producer.ts';
@@ -10,6 +11,7 @@ import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import type { Context, Doorbell } from '../use-cases/context.ts';
 import { type Databases, openDatabases } from './databases.ts';
 import { loadEncryptionKeys } from './encryption-keys.ts';
+import { joinSources, loadModels, type SourceOf } from './models.ts';
 import { policyOf } from './policy.ts';
 import { prepareSchemas } from './prepare-schemas.ts';
 
@@ -19,6 +21,8 @@ export interface Foundation {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly databases: Databases;
+  readonly models: readonly SourcedModel[];
+  readonly sourceOf: SourceOf;
   readonly db: Database;
   readonly queues: QueueConnection;
   readonly producer: Producer;
@@ -30,6 +34,7 @@ export interface Foundation {
 /** Opens databases and queues, brings their schemas up to date and joins them. */
 export async function openFoundation(config: Config, role: string): Promise<Foundation> {
   const logger = createLogger(config.LOG_LEVEL, { role });
+  const models = loadModels(config);
   const databases = await openDatabases(config, (message) => logger.info(message));
   const onError = (error: Error) => logger.warn({ err: error }, 'connection trouble');
   try {
@@ -75,6 +80,8 @@ export async function openFoundation(config: Config, role: string): Promise<Foun
       logger,
       metrics: createMetrics(),
       databases,
+      models,
+      sourceOf: joinSources(config, models, databases.sourceUrl),
       db,
       queues,
       producer,

@@ -2,13 +2,13 @@ import type { Config } from '../config/config.ts';
 import type { DestinationContext } from '../destinations/destination.ts';
 import { findDestination } from '../destinations/index.ts';
 import { SluiceError } from '../domain/errors.ts';
-import { eventsModel } from '../domain/events-model.ts';
 import type { Compression, FileFormat } from '../encoders/encoder.ts';
 import { encoderOf, fileExtension, openEncoder } from '../encoders/index.ts';
 import type { Encoding } from '../pipeline/interval-job.ts';
+import { memoryBudget } from '../pipeline/memory-budget.ts';
 import { createOutboundAgents } from '../security/outbound-filter.ts';
-import { createPostgresSource, planModels } from '../sources/index.ts';
 import type { Plugins } from '../worker/execute-run.ts';
+import type { SourceOf } from './models.ts';
 
 /** What destinations are given by this installation. */
 export function destinationContextOf(config: Config): DestinationContext {
@@ -27,16 +27,7 @@ export function destinationContextOf(config: Config): DestinationContext {
 }
 
 /** Joins sources, encoders and destinations for the worker. */
-export function joinPlugins(
-  config: Config,
-  sourceUrl: string,
-  context: DestinationContext,
-): Plugins {
-  const source = createPostgresSource({
-    connectionString: sourceUrl,
-    plan: planModels([eventsModel]),
-    settleTimeoutMs: config.SETTLE_TIMEOUT_SECONDS * 1_000,
-  });
+export function joinPlugins(sourceOf: SourceOf, context: DestinationContext): Plugins {
   return {
     openDestination(type, destinationConfig, owner) {
       const definition = findDestination(type);
@@ -45,10 +36,14 @@ export function joinPlugins(
       }
       return definition.open(destinationConfig, context, owner);
     },
-    sourceOf(model) {
-      if (model !== 'events') throw new SluiceError('source.unknown_model', model);
-      return source;
-    },
+    sourceOf,
+    memoryOf: (type, { file_format: format, compression }) =>
+      memoryBudget({
+        format: String(format ?? 'JSONLines'),
+        compression: typeof compression === 'string' ? compression : null,
+        partBytes: type === 'S3' ? context.partBytes : 0,
+        partsInFlight: context.partsInFlight,
+      }),
     encodingOf: (destinationConfig) =>
       encodingOf(
         (destinationConfig.file_format ?? 'JSONLines') as FileFormat,

@@ -5,6 +5,7 @@ import { listKnownKeys, listVerifiedExports } from '../store/verify-queries.ts';
 import type { Finding } from '../verify/finding.ts';
 import { type Verified, verifyExport } from '../verify/verify-export.ts';
 import { loadEncryptionKeys } from './encryption-keys.ts';
+import { joinSources, loadModels } from './models.ts';
 import { destinationContextOf, joinPlugins } from './plugins.ts';
 
 export interface VerifyReport extends Verified {
@@ -24,7 +25,7 @@ export async function verifyExports(
 ): Promise<VerifyReport> {
   const secrets = createSecretBox(await loadEncryptionKeys(config));
   const context = destinationContextOf(config);
-  const plugins = joinPlugins(config, sourceUrl, context);
+  const plugins = joinPlugins(joinSources(config, loadModels(config), sourceUrl), context);
   const knownKeys = await listKnownKeys(db);
   const findings: Finding[] = [];
   let report: VerifyReport = { exports: 0, intervals: 0, files: 0, rows: 0, bytes: 0, findings };

@@ -1,14 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
 import { openConsumer } from '../queue/consumer.ts';
 import { removeWorker, reportWorker } from '../store/workers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { AttemptReport, ExecutorOptions } from '../worker/execute-run.ts';
 import { createHandlers } from '../worker/handlers.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
+import { MemoryGate } from '../worker/memory-gate.ts';
 import type { Foundation } from './foundation.ts';
 import { destinationContextOf, joinPlugins } from './plugins.ts';
 import { findQueueFault } from './queue-fault.ts';
+
+const mebibyte = 1024 ** 2;
 
 /** How often a worker says that it is up and makes sure of the recurring jobs. */
 const reportEveryMs = 3_000;
@@ -20,7 +24,7 @@ export interface WorkerProcess {
 
 /** Takes jobs until it is closed. */
 export async function startWorker(foundation: Foundation): Promise<WorkerProcess> {
-  const { config, context, databases, db, logger, metrics, producer, queues } = foundation;
+  const { config, context, db, logger, metrics, producer, queues } = foundation;
   const workerId = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const leases = new LeaseKeeper({
     db,
@@ -29,7 +33,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
   });
   const executor: ExecutorOptions = {
     context,
-    plugins: joinPlugins(config, databases.sourceUrl, destinationContextOf(config)),
+    plugins: joinPlugins(foundation.sourceOf, destinationContextOf(config)),
     leases,
     workerId,
     onError: (error, run) => {
@@ -37,10 +41,15 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
     },
     onSweepError: (error) => logger.warn({ err: error }, 'an upload could not be collected'),
   };
+  const memory = new MemoryGate(config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes);
+  Object.assign(metrics.reservedMemory, {
+    collect: () => metrics.reservedMemory.set(memory.usedBytes),
+  });
   const handlers = createHandlers({
     context,
     producer,
     executor,
+    memory,
     onAttemptEnd: (attempt, seconds) => {
       countAttempt(metrics, attempt, seconds);
       logger.debug({ end: attempt.end }, 'an attempt ended');
@@ -78,6 +87,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
   return {
     async close() {
       clearInterval(reporting);
+      memory.close();
       leases.releaseAll();
       await consumer.close();
       leases.close();

@@ -69,6 +69,22 @@ export function copySql(
   columns: readonly Pick<Column, 'name' | 'type'>[],
   order: 'by_key' | 'any',
 ): string {
+  return `COPY (${rowsSql(selection, columns, order)}) TO STDOUT (FORMAT binary)`;
+}
+
+/** Has the server say, as JSON, how it would find and sort the rows of `copySql`; none is read. */
+export function explainSql(
+  selection: Selection,
+  columns: readonly Pick<Column, 'name' | 'type'>[],
+): string {
+  return `EXPLAIN (FORMAT JSON) ${rowsSql(selection, columns, 'by_key')}`;
+}
+
+function rowsSql(
+  selection: Selection,
+  columns: readonly Pick<Column, 'name' | 'type'>[],
+  order: 'by_key' | 'any',
+): string {
   const { model, query, teamId } = selection;
   const outputs = outputsOf(model, query);
   if (
@@ -81,18 +97,25 @@ export function copySql(
     columns[index]?.type === 'as_json' ? jsonTarget(output) : plainTarget(output),
   );
   const select = printSelect(model, query, targets, rowFilter(selection), order === 'by_key');
-  return `COPY (${checkWall(select, model, teamId)}) TO STDOUT (FORMAT binary)`;
+  return checkWall(select, model, teamId);
 }
 
 /**
  * Sends the keys of the rows of a selection as text, one column a key, in the order of `copySql` by
  * key: what a check of exported files is held against.
+ *
+ * @param columns one for each key of the model, in its order; those of type `as_json` are sent as
+ *   the text of their JSON
  */
-export function copyKeysSql(selection: Selection): string {
+export function copyKeysSql(
+  selection: Selection,
+  columns: readonly Pick<Column, 'name' | 'type'>[],
+): string {
   const { model, query, teamId } = selection;
   const targets = model.keyColumns.map((name, index): Target => {
-    const key = query?.where ? orderName(index + 1) : name;
-    return () => `CAST(${serverDialect.column(key)} AS pg_catalog.text) AS ${quoteName(name)}`;
+    const key = serverDialect.column(query?.where ? orderName(index + 1) : name);
+    const value = columns[index]?.type === 'as_json' ? `pg_catalog.to_json(${key})` : key;
+    return () => `CAST(${value} AS pg_catalog.text) AS ${quoteName(name)}`;
   });
   const select = printSelect(model, query, targets, rowFilter(selection), true);
   return `COPY (${checkWall(select, model, teamId)}) TO STDOUT (FORMAT binary)`;

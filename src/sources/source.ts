@@ -11,8 +11,8 @@ export interface SourceRequest {
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;
   /**
-   * `rows` by default. `keys`: instead of the rows their keys as text, in the order of the rows; no column where the
-   * exported columns do not hold the keys.
+   * `rows` by default. `keys`: instead of the rows their keys as text (those of type `as_json` as JSON), in the order of
+   * the rows, under columns that say what the keys are in the rows; none where the rows do not hold the keys.
    */
   readonly select?: 'rows' | 'keys';
 }

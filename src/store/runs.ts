@@ -229,3 +229,17 @@ export async function cancelRuns(
   );
   return ids;
 }
+
+/** Where a run that is not done yet writes to, without secrets; null where there is nothing to do. */
+export async function findRunDestination(
+  sql: Sql,
+  runId: string,
+): Promise<{ readonly type: string; readonly config: Record<string, unknown> } | null> {
+  const [row] = await sql.query<{ type: string; config: Record<string, unknown> }>(
+    `select e.destination_type as type, e.destination_config as config
+       from runs r join batch_exports e on e.id = r.export_id
+      where r.id = $1 and r.status in ('Starting', 'Running')`,
+    [runId],
+  );
+  return row ?? null;
+}

@@ -11,6 +11,8 @@ export interface Metrics {
   readonly runsMade: Counter<'by'>;
   readonly jobsFailed: Counter<'job'>;
   readonly faults: Counter<'code'>;
+  /** Filled by the worker when scraped. */
+  readonly reservedMemory: Gauge;
   /** Set from Postgres when scraped. */
   readonly service: ServiceGauges;
 }
@@ -60,6 +62,11 @@ export function createMetrics(): Metrics {
       name: 'sluice_faults_total',
       help: 'Attempts that ended in an error, by its code.',
       labelNames: ['code'],
+      registers,
+    }),
+    reservedMemory: new Gauge({
+      name: 'sluice_reserved_memory_bytes',
+      help: 'Memory that the runs of this worker may need; bounded by WORKER_MEMORY_MB.',
       registers,
     }),
     service: {

@@ -8,6 +8,7 @@ import type { Sql } from '../store/database.ts';
 import { readNow } from '../store/ticks.ts';
 import type { Actor } from './actor.ts';
 import { backfillRefusal } from './backfill-refusal.ts';
+import { checkEventFilters } from './check-event-filters.ts';
 import type { Context } from './context.ts';
 import { changesBetween, recordExportActivity } from './export-activity.ts';
 import { type Config, sealDestination } from './export-destination.ts';
@@ -56,6 +57,7 @@ export async function createExport(
   const query = input.dslQuery === null ? null : rules.checkQuery(input.dslQuery, input.model);
   const problems: Problem[] = [
     ...destination.problems,
+    ...checkEventFilters(rules, input.model, destination.config),
     ...(parsed.ok ? [] : parsed.problems.map(({ field, ...rest }) => ({ ...rest, attr: field }))),
     ...checkWindow(input.startAt, input.endAt),
     ...(query?.ok === false ? query.problems : []),

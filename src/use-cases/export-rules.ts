@@ -1,3 +1,4 @@
+import type { Model } from '../domain/model.ts';
 import type { Problem } from './outcome.ts';
 
 export interface CheckedConfig {
@@ -9,8 +10,8 @@ export interface CheckedConfig {
 
 /** What the plug-in rooms say of an export's parts. The composition root joins the two. */
 export interface ExportRules {
-  /** Names of the models that can be exported. */
-  readonly models: readonly string[];
+  /** Every model that can be exported. */
+  readonly models: readonly Model[];
   readonly destinationTypes: readonly string[];
   /** Checks a whole config, its secrets included. `type` is one of `destinationTypes`. */
   checkDestination(type: string, config: Readonly<Record<string, unknown>>): CheckedConfig;

@@ -7,6 +7,7 @@ import { changeCadence, changeWindow, pause, unpause } from '../scheduling/sched
 import { lockBatchExport, updateBatchExport } from '../store/batch-exports.ts';
 import { readNow } from '../store/ticks.ts';
 import type { Actor } from './actor.ts';
+import { checkEventFilters } from './check-event-filters.ts';
 import type { Context } from './context.ts';
 import { changesBetween, recordExportActivity } from './export-activity.ts';
 import {
@@ -124,7 +125,9 @@ function changeDestination(
   }
   const current = openDestinationConfig(context.secrets, before.id, before.destination);
   const merged = mergeConfig(current, input.destination.config);
-  const { problems, config } = rules.checkDestination(type, merged);
+  const checked = rules.checkDestination(type, merged);
+  const { config } = checked;
+  const problems = [...checked.problems, ...checkEventFilters(rules, before.model, config)];
   if (problems.length > 0) return { value: before.destination, problems };
   const sealed = sealDestination(rules, context.secrets, before.id, type, config);
   const kept = rules

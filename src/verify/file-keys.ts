@@ -1,33 +1,37 @@
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
+import type { ColumnType } from '../domain/row-block.ts';
 import type { Manifest } from '../pipeline/manifest.ts';
-
-/** The text of one row's keys; the separator is in no text of PostgreSQL. */
-export function joinKeys(keys: readonly string[]): string {
-  return keys.join('\0');
-}
+import {
+  canonicalKey,
+  joinKeys,
+  type KeyColumn,
+  keyOfDays,
+  keyOfJson,
+  keyOfMicroseconds,
+} from './key-values.ts';
+import { rawProperty } from './raw-json.ts';
 
 /**
  * The keys of the rows of a file, in file order, read by other code than that which wrote them.
- *
- * @param names the key columns
  */
 export function readFileKeys(
   bytes: Buffer,
   manifest: Pick<Manifest, 'format' | 'compression'>,
-  names: readonly string[],
+  columns: readonly KeyColumn[],
 ): AsyncIterable<string> {
-  if (manifest.format === 'Parquet') return parquetKeys(bytes, names);
+  if (manifest.format === 'Parquet') return parquetKeys(bytes, columns);
   const text = decompress(bytes, manifest.compression);
-  return manifest.format === 'CSV' ? csvKeys(text, names) : jsonLinesKeys(text, names);
+  return manifest.format === 'CSV' ? csvKeys(text, columns) : jsonLinesKeys(text, columns, null);
 }
 
 /** The keys of the rows of a rejected file: `{"column", "reason", "row"}` a line. */
-export function readRejectedKeys(bytes: Buffer, names: readonly string[]): AsyncIterable<string> {
-  return jsonLinesKeys(Promise.resolve(bytes), names, (line) => (line as { row: Row }).row);
+export function readRejectedKeys(
+  bytes: Buffer,
+  columns: readonly KeyColumn[],
+): AsyncIterable<string> {
+  return jsonLinesKeys(Promise.resolve(bytes), columns, 'row');
 }
-
-type Row = Readonly<Record<string, unknown>>;
 
 async function decompress(bytes: Buffer, compression: string | null): Promise<Buffer> {
   switch (compression) {
@@ -53,36 +57,64 @@ async function decompressZstd(bytes: Buffer): Promise<Buffer> {
   return native(bytes);
 }
 
+/** @param inside the property of a line that holds the row; null where the line is the row */
 async function* jsonLinesKeys(
   text: Promise<Buffer>,
-  names: readonly string[],
-  rowOf: (line: unknown) => Row = (line) => line as Row,
+  columns: readonly KeyColumn[],
+  inside: string | null,
 ): AsyncGenerator<string> {
   const bytes = await text;
   for (let start = 0; start < bytes.length; ) {
     const found = bytes.indexOf(10, start);
     const end = found === -1 ? bytes.length : found;
-    const row = rowOf(JSON.parse(bytes.toString('utf8', start, end)));
-    yield joinKeys(names.map((name) => String(row[name])));
+    const line = bytes.toString('utf8', start, end);
+    const parsed: unknown = JSON.parse(line);
+    const row = inside === null ? parsed : (parsed as Row)[inside];
+    const json = inside === null ? line : (rawProperty(line, inside) ?? '');
+    yield joinKeys(columns.map((column) => keyOfJsonRow(column, row as Row, json)));
     start = end + 1;
   }
 }
 
-async function* csvKeys(text: Promise<Buffer>, names: readonly string[]): AsyncGenerator<string> {
-  let columns: readonly number[] | null = null;
+type Row = Readonly<Record<string, unknown>>;
+
+function keyOfJsonRow({ name, type }: KeyColumn, row: Row, json: string): string | null {
+  const value = row[name];
+  if (value === null) return null;
+  if (typeof value === 'string') return canonicalKey(type, value);
+  return canonicalKey(type, rawProperty(json, name) ?? '');
+}
+
+async function* csvKeys(
+  text: Promise<Buffer>,
+  columns: readonly KeyColumn[],
+): AsyncGenerator<string> {
+  let places: readonly number[] | null = null;
   for (const fields of csvRecords((await text).toString('utf8'))) {
-    if (columns) yield joinKeys(columns.map((column) => fields[column] ?? ''));
-    else columns = names.map((name) => fields.indexOf(name));
+    if (!places) {
+      places = columns.map(({ name }) => fields.indexOf(name));
+      continue;
+    }
+    const keys = places.map((place) => fields[place] ?? null);
+    yield joinKeys(
+      columns.map(({ type }, index) => {
+        const key = keys[index] ?? null;
+        return key === null ? null : canonicalKey(type, key);
+      }),
+    );
   }
 }
 
-/** Records of RFC 4180. */
-function* csvRecords(text: string): Generator<string[]> {
-  let fields: string[] = [];
+const cellEnd = /[,\r\n]/g;
+
+/** Records of RFC 4180; an empty cell without quotes is null. */
+function* csvRecords(text: string): Generator<(string | null)[]> {
+  let fields: (string | null)[] = [];
   let position = 0;
   while (position < text.length) {
-    let field = '';
+    let field: string | null = null;
     if (text[position] === '"') {
+      field = '';
       for (;;) {
         const quote = text.indexOf('"', position + 1);
         if (quote === -1) throw new Error('a quoted field does not end');
@@ -92,9 +124,10 @@ function* csvRecords(text: string): Generator<string[]> {
         field += '"';
       }
     } else {
-      const end = text.slice(position).search(/[,\r\n]/);
-      field = end === -1 ? text.slice(position) : text.slice(position, position + end);
-      position += field.length;
+      cellEnd.lastIndex = position;
+      const end = cellEnd.exec(text)?.index ?? text.length;
+      if (end > position) field = text.slice(position, end);
+      position = end;
     }
     fields.push(field);
     if (text[position] === ',') {
@@ -107,7 +140,7 @@ function* csvRecords(text: string): Generator<string[]> {
   }
 }
 
-async function* parquetKeys(bytes: Buffer, names: readonly string[]): AsyncGenerator<string> {
+async function* parquetKeys(bytes: Buffer, columns: readonly KeyColumn[]): AsyncGenerator<string> {
   const [{ parquetReadObjects }, { compressors }] = await Promise.all([
     import('hyparquet'),
     import('hyparquet-compressors'),
@@ -115,8 +148,19 @@ async function* parquetKeys(bytes: Buffer, names: readonly string[]): AsyncGener
   const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length);
   const rows = await parquetReadObjects({
     file: file as ArrayBuffer,
-    columns: [...names],
+    columns: columns.map(({ name }) => name),
     compressors,
+    // Only what is marked as text is text; its own times end at milliseconds.
+    utf8: false,
+    parsers: { timestampFromMicroseconds: keyOfMicroseconds, dateFromDays: keyOfDays },
   });
-  for (const row of rows) yield joinKeys(names.map((name) => String(row[name])));
+  for (const row of rows) {
+    yield joinKeys(columns.map(({ name, type }) => keyOfParquet(type, row[name])));
+  }
+}
+
+function keyOfParquet(type: ColumnType, value: unknown): string | null {
+  if (value === null || value === undefined) return null;
+  if (value instanceof Uint8Array) return `\\x${Buffer.from(value).toString('hex')}`;
+  return type === 'as_json' ? keyOfJson(String(value)) : canonicalKey(type, String(value));
 }

@@ -1,9 +1,9 @@
 import type { Source, SourceRequest } from '../sources/source.ts';
-import { joinKeys } from './file-keys.ts';
+import { canonicalKey, joinKeys, type KeyColumn, keyOfJson } from './key-values.ts';
 
 export interface SourceKeys {
   /** The key columns; none where the export does not hold them. */
-  readonly names: readonly string[];
+  readonly columns: readonly KeyColumn[];
   readonly keys: readonly string[];
   readonly rows: number;
 }
@@ -16,24 +16,24 @@ export async function readSourceKeys(
 ): Promise<SourceKeys> {
   const snapshot = await source.open({ ...request, select: 'keys' }, signal);
   try {
-    const names = snapshot.columns.map((column) => column.name);
+    const { columns } = snapshot;
     const keys: string[] = [];
-    for (const slice of names.length > 0 ? snapshot.slices : []) {
-      for await (const { bytes, columns, lengths, offsets, rowCount } of snapshot.read(
-        slice,
-        signal,
-      )) {
+    for (const slice of columns.length > 0 ? snapshot.slices : []) {
+      for await (const { bytes, lengths, offsets, rowCount } of snapshot.read(slice, signal)) {
         for (let row = 0; row < rowCount; row += 1) {
-          const fields = columns.map((_, column) => {
+          const fields = columns.map(({ type }, column) => {
             const index = row * columns.length + column;
             const start = offsets[index] ?? 0;
-            return bytes.toString('utf8', start, start + (lengths[index] ?? 0));
+            const length = lengths[index] ?? -1;
+            if (length < 0) return null;
+            const text = bytes.toString('utf8', start, start + length);
+            return type === 'as_json' ? keyOfJson(text) : canonicalKey(type, text);
           });
           keys.push(joinKeys(fields));
         }
       }
     }
-    return { names, keys, rows: snapshot.totalCount };
+    return { columns, keys, rows: snapshot.totalCount };
   } finally {
     await snapshot.close();
   }

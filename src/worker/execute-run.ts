@@ -39,6 +39,8 @@ export interface Plugins {
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
   encodingOf(config: Readonly<Record<string, unknown>>): Encoding;
+  /** Bytes that a run to such a destination may need. */
+  memoryOf(type: string, config: Readonly<Record<string, unknown>>): number;
 }
 
 export interface ExecutorOptions {

@@ -1,7 +1,8 @@
 import type { JobHandlers } from '../queue/consumer.ts';
 import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
-import { sweepExpiredLeases } from '../store/leases.ts';
+import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
+import { findRunDestination } from '../store/runs.ts';
 import { sweepWorkers } from '../store/workers.ts';
 import { advanceBackfill } from '../use-cases/advance-backfill.ts';
 import { applyRetention } from '../use-cases/apply-retention.ts';
@@ -11,11 +12,13 @@ import { dispatchRuns } from '../use-cases/dispatch-runs.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type AttemptReport, type ExecutorOptions, executeRun } from './execute-run.ts';
 import { lookBack } from './look-back.ts';
+import type { MemoryGate } from './memory-gate.ts';
 
 export interface HandlerOptions {
   readonly context: Context;
   readonly producer: Producer;
   readonly executor: ExecutorOptions;
+  readonly memory: MemoryGate;
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
   readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
   readonly onScheduleError: (error: unknown, exportId: string) => void;
@@ -47,10 +50,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     },
     'dispatch-runs': dispatch,
     async 'execute-run'({ runId }) {
-      const startedAt = performance.now();
-      const report = await executeRun(executor, runId);
-      options.onAttemptEnd(report, (performance.now() - startedAt) / 1_000);
-      const { run } = report;
+      const run = await admitAndExecute(options, runId);
       if (!run) return;
       // A place is free: the next run need not wait for the next tick.
       if (run.backfillId !== null) await advance(run.backfillId);
@@ -70,6 +70,28 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     },
     'apply-retention': retain,
   };
+}
+
+/**
+ * Executes a run once there is memory for it. It is not claimed before, so that meanwhile any other
+ * worker may: the dispatcher rings again for a run that nobody claims.
+ */
+async function admitAndExecute(
+  { context, executor, memory, onAttemptEnd }: HandlerOptions,
+  runId: string,
+): Promise<ClaimedRun | null> {
+  const destination = await findRunDestination(context.db, runId);
+  if (!destination) return null;
+  const leave = await memory.enter(executor.plugins.memoryOf(destination.type, destination.config));
+  if (!leave) return null;
+  try {
+    const startedAt = performance.now();
+    const report = await executeRun(executor, runId);
+    onAttemptEnd(report, (performance.now() - startedAt) / 1_000);
+    return report.run;
+  } finally {
+    leave();
+  }
 }
 
 /** Nothing is done where the last call is still at work. */

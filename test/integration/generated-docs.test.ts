@@ -6,7 +6,13 @@ import { expect, onTestFinished, test } from 'vitest';
 
 const root = path.resolve(import.meta.dirname, '../..');
 const script = path.join(root, 'scripts/generate-docs.mjs');
-const generated = ['README.md', '.env.example', 'docs/configuration.md', 'docs/errors.md'];
+const generated = [
+  'README.md',
+  '.env.example',
+  'docs/configuration.md',
+  'docs/errors.md',
+  'docs/models.md',
+];
 
 function check(cwd: string): { status: number | null; stdout: string } {
   return spawnSync(process.execPath, [script, '--check'], { cwd, encoding: 'utf8' });

@@ -25,7 +25,10 @@ import { batchExportView, batchExportViews } from '../views/batch-export.ts';
 export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
   const { context, rules } = deps;
   const { db } = context;
-  const { Create, Patch, Put } = batchExportBodies(deps.destinations, deps.models);
+  const { Create, Patch, Put } = batchExportBodies(
+    deps.destinations,
+    deps.models.map(({ name }) => name),
+  );
   const onRequest = loadBatchExport(db, 'id');
   const { about, params } = describe(family);
 

@@ -16,7 +16,8 @@ export interface DestinationForm {
 }
 
 interface OpenApiDocument {
-  readonly paths?: Readonly<Record<string, PathItem>>;
+  readonly paths?: Readonly<Record<string, object>>;
+  readonly components?: object;
 }
 
 interface PathItem {
@@ -32,7 +33,9 @@ const exportsPath = '/api/projects/{project_id}/batch_exports';
 /** Reads the OpenAPI document. Parts that are not there are empty. */
 export function readDescription(document: OpenApiDocument): ApiDescription {
   const paths = document.paths ?? {};
-  const item = paths[exportsPath] ?? paths[`${exportsPath}/`];
+  const item = inline(paths[exportsPath] ?? paths[`${exportsPath}/`], document) as
+    | PathItem
+    | undefined;
   const body = item?.post?.requestBody?.content?.['application/json']?.schema?.properties ?? {};
   const words = (property: PropertySchema | undefined) => (property?.enum ?? []).map(String);
   return {
@@ -45,6 +48,37 @@ export function readDescription(document: OpenApiDocument): ApiDescription {
       ),
     ),
   };
+}
+
+/**
+ * A part of the document with each `$ref` into it replaced by what it names. One that leads nowhere,
+ * or back to where it stands, becomes an empty schema.
+ */
+function inline(part: unknown, document: object, within: readonly string[] = []): unknown {
+  if (Array.isArray(part)) return part.map((item) => inline(item, document, within));
+  if (typeof part !== 'object' || part === null) return part;
+  if ('$ref' in part && typeof part.$ref === 'string') {
+    if (within.includes(part.$ref)) return {};
+    return inline(lookUp(part.$ref, document) ?? {}, document, [...within, part.$ref]);
+  }
+  const entries = Object.entries(part).map(([name, value]) => [
+    name,
+    inline(value, document, within),
+  ]);
+  return Object.fromEntries(entries);
+}
+
+function lookUp(ref: string, document: object): unknown {
+  return ref
+    .replace(/^#\//, '')
+    .split('/')
+    .reduce<unknown>(
+      (part, name) =>
+        typeof part === 'object' && part !== null
+          ? (part as Readonly<Record<string, unknown>>)[name]
+          : undefined,
+      document,
+    );
 }
 
 function destinationOf({ properties, title }: PropertySchema): DestinationForm {

@@ -6,6 +6,7 @@ import { readNow } from '../../store/ticks.ts';
 import type { Foundation } from '../foundation.ts';
 import { verifyExports } from '../verify.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
+import { countWithDuckDb, hasDuckDb } from './duckdb.ts';
 import type { QuickstartS3 } from './local-s3.ts';
 import { createProgressBar, runTable, type ShownRun } from './show.ts';
 import type { QuickstartTenant } from './tenant.ts';
@@ -13,7 +14,18 @@ import type { QuickstartTenant } from './tenant.ts';
 const hourMs = 3_600_000;
 const hours = 24;
 const eventRows = 200_000;
-const exportName = 'Quickstart: events to S3, hourly';
+
+/** What the quickstart exports; the second only where DuckDB is there to read it. */
+const jsonLines = {
+  name: 'Quickstart: events to S3, hourly',
+  format: { file_format: 'JSONLines', compression: 'gzip' },
+} as const;
+const parquet = {
+  name: 'Quickstart: events to S3 as Parquet, hourly',
+  format: { file_format: 'Parquet', compression: 'zstd' },
+} as const;
+
+type Shown = typeof jsonLines | typeof parquet;
 
 interface ShownExport {
   readonly id: string;
@@ -45,12 +57,23 @@ export interface QuickstartOptions {
  * @returns whether everything was proven
  */
 export async function quickstart(options: QuickstartOptions): Promise<boolean> {
-  const { foundation, address, tenant, print } = options;
+  const { foundation, address, tenant } = options;
   const api = createApiClient(address, tenant.key);
   const end = Math.floor((await readNow(foundation.db)) / hourMs) * hourMs;
   await ensureEvents(options, { start: end - hours * hourMs, end });
-  const batchExport = await ensureExport(options, api);
+  const proven = await showExport(options, api, jsonLines, end);
+  if (!(await hasDuckDb())) return proven;
+  return (await showExport(options, api, parquet, end)) && proven;
+}
 
+async function showExport(
+  options: QuickstartOptions,
+  api: ApiClient,
+  shown: Shown,
+  end: number,
+): Promise<boolean> {
+  const { tenant, print } = options;
+  const batchExport = await ensureExport(options, api, shown);
   const path = `/api/projects/${tenant.projectId}/batch_exports/${batchExport.id}`;
   const runsPath = `${path}/runs/?status=Completed&ordering=-data_interval_start`;
   const earlier = await api.get<{ results: ShownRun[] }>(runsPath);
@@ -58,12 +81,26 @@ export async function quickstart(options: QuickstartOptions): Promise<boolean> {
   if (!exported) await backfill(options, api, path, end);
 
   const { results } = await api.get<{ results: ShownRun[] }>(runsPath);
-  print(`\n${runTable(results.slice(0, hours).toReversed())}\n`);
+  print(`\n${shown.name}\n${runTable(results.slice(0, hours).toReversed())}\n`);
   if (exported && !options.alwaysProve) {
     print('  exported by an earlier start; `npx sluice verify` proves it anew');
     return true;
   }
-  return prove(options, batchExport.id, end);
+  const proven = await prove(options, batchExport.id, end);
+  return shown === parquet ? (await readBack(options, batchExport.id, end)) && proven : proven;
+}
+
+/** Another program reads the bucket. */
+async function readBack(
+  { foundation, s3, tenant, print }: QuickstartOptions,
+  exportId: string,
+  end: number,
+): Promise<boolean> {
+  const events = await countEvents(foundation.databases.sourceUrl, tenant.projectId, end);
+  const { rows, keys } = await countWithDuckDb(s3, `quickstart/${exportId}/`);
+  const agrees = rows === events && keys === events;
+  print(`  DuckDB reads ${rows} rows and ${keys} different keys${agrees ? '' : ': NOT PROVEN'}`);
+  return agrees;
 }
 
 async function prove(options: QuickstartOptions, exportId: string, end: number): Promise<boolean> {
@@ -95,7 +132,11 @@ async function ensureEvents(
   );
 }
 
-async function ensureExport(options: QuickstartOptions, api: ApiClient): Promise<ShownExport> {
+async function ensureExport(
+  options: QuickstartOptions,
+  api: ApiClient,
+  { name: wanted, format }: Shown,
+): Promise<ShownExport> {
   const { s3, tenant, print } = options;
   const path = `/api/projects/${tenant.projectId}/batch_exports/`;
   const config = {
@@ -105,20 +146,18 @@ async function ensureExport(options: QuickstartOptions, api: ApiClient): Promise
     aws_access_key_id: s3.accessKeyId,
     aws_secret_access_key: s3.secretAccessKey,
     endpoint_url: s3.endpoint,
-    file_format: 'JSONLines',
-    compression: 'gzip',
+    ...format,
   };
   const listed = await api.get<{
     results: (ShownExport & { destination: { config: { endpoint_url?: string } } })[];
   }>(path);
   const kept = listed.results.find(
-    ({ name, destination }) =>
-      name === exportName && destination.config.endpoint_url === s3.endpoint,
+    ({ name, destination }) => name === wanted && destination.config.endpoint_url === s3.endpoint,
   );
   if (kept) return kept;
-  print('Creating an hourly export to S3 over the API …');
+  print(`Creating an hourly ${format.file_format} export to S3 over the API …`);
   return api.post<ShownExport>(path, {
-    name: exportName,
+    name: wanted,
     interval: 'hour',
     destination: { type: 'S3', config },
   });

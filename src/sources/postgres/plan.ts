@@ -50,17 +50,18 @@ export function planModels(models: readonly Model[]): PlanSelect {
       countSql: (range: DataInterval) => countSql(selectionOf(range)),
       countLateSql: (range: DataInterval, xmin: string) => countLateSql(selectionOf(range), xmin),
     };
-    if (request.select === 'keys') {
-      return {
-        columns: keyColumnsOf(model, query),
-        copySql: (range) => copyKeysSql(selectionOf(range)),
-        ...counts,
-      };
-    }
     const described = await describe(describeSql(model, query));
     const columns = described.map(({ name, typeOid, sourceType }) => {
       return { name, type: columnTypeOf(typeOid), sourceType };
     });
+    if (request.select === 'keys') {
+      const keys = keyColumnsOf(model, query, columns);
+      return {
+        columns: keys,
+        copySql: (range) => copyKeysSql(selectionOf(range), keys),
+        ...counts,
+      };
+    }
     return {
       columns,
       copySql: (range) => copySql(selectionOf(range), columns, 'by_key'),
@@ -77,15 +78,23 @@ function readQuery(text: string, model: Model): ParsedQuery {
   throw new SluiceError('query.invalid', `at character ${position}: ${message}`);
 }
 
-/** The keys, where each stands in the file under its own name; else none. */
-function keyColumnsOf(model: Model, query: ParsedQuery | null): readonly Column[] {
+/** The keys, where each stands in the file as it is, under its own name; else none. */
+function keyColumnsOf(
+  model: Model,
+  query: ParsedQuery | null,
+  columns: readonly Column[],
+): readonly Column[] {
+  const plain = new Set(
+    model.columns.filter((column) => !column.expression).map(({ name }) => name),
+  );
   const outputs = outputsOf(model, query);
-  const exported = model.keyColumns.every((key) =>
-    outputs.some(
+  const keys = model.keyColumns.flatMap((key) => {
+    const place = outputs.findIndex(
       ({ name, expression }) =>
         name === key && expression.kind === 'column' && expression.name === key,
-    ),
-  );
-  if (!exported) return [];
-  return model.keyColumns.map((name) => ({ name, type: 'text', sourceType: 'text' }));
+    );
+    const column = columns[place];
+    return column && plain.has(key) ? [column] : [];
+  });
+  return keys.length === model.keyColumns.length ? keys : [];
 }

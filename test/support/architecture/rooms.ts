@@ -23,7 +23,8 @@ const interfaces = [
 export const rooms: Readonly<Record<string, Room>> = {
   domain: { from: [], packages: [], packageTypes: ['luxon'] },
   scheduling: { from: ['domain'], packages: ['luxon'] },
-  config: { from: [], packages: [] },
+  // The models file says what the domain calls a model.
+  config: { from: ['domain'], packages: ['typebox', 'yaml', 'node:fs'] },
   telemetry: { from: ['domain'], packages: ['pino', 'prom-client'] },
   store: { from: ['domain'], packages: ['pg', 'node-pg-migrate', 'node:*'] },
   queue: {

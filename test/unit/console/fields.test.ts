@@ -105,7 +105,7 @@ describe('the inputs become a config', () => {
 });
 
 describe('the API’s description', () => {
-  const body = (properties: Record<string, PropertySchema>) => ({
+  const body = (properties: object) => ({
     post: { requestBody: { content: { 'application/json': { schema: { properties } } } } },
   });
 
@@ -129,6 +129,28 @@ describe('the API’s description', () => {
     expect(description.intervals).toEqual(['hour', 'day']);
     expect(description.models).toEqual(['events']);
     expect([...description.extras]).toEqual(['test']);
+  });
+
+  test('may name its schemas rather than hold them, even in a circle', () => {
+    const document = {
+      paths: {
+        '/api/projects/{project_id}/batch_exports': body({
+          destination: {
+            oneOf: [{ $ref: '#/components/schemas/S3' }, { $ref: '#/components/schemas/None' }],
+          },
+        }),
+      },
+      components: {
+        schemas: {
+          S3: {
+            properties: { type: { const: 'S3' }, config: { $ref: '#/components/schemas/Config' } },
+          },
+          Config: { ...schema, not: { $ref: '#/components/schemas/Config' } },
+        },
+      },
+    };
+    const [s3] = readDescription(document).destinations;
+    expect(s3).toMatchObject({ type: 'S3', fields });
   });
 
   test('may be of another shape without a fault', () => {

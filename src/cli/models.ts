@@ -1,0 +1,52 @@
+import type { Command } from 'commander';
+import { readConfig } from '../config/config.ts';
+import { type CheckedModel, checkModels, listModels } from '../main/check-models.ts';
+import { printRecords } from './answer.ts';
+import { readProjectId } from './arguments.ts';
+import { type CliDeps, CliError } from './deps.ts';
+
+/** Any will do for a plan. */
+const anyProject = 1;
+
+/** `sluice models`: what can be exported. */
+export function register(program: Command, deps: CliDeps): void {
+  const models = program.command('models').description('what can be exported (MODELS_FILE)');
+
+  models
+    .command('list')
+    .description('every model, the built-in one too')
+    .option('--json', 'the answer as JSON')
+    .action(({ json }: { json?: boolean }) => {
+      printRecords(
+        deps,
+        json,
+        listModels(readConfig()).map((model) => ({ ...model })),
+      );
+    });
+
+  models
+    .command('check')
+    .description('hold every model against its database; exit 1 where an export of it would fail')
+    .option('--project <id>', 'the project that plans are made for', readProjectId, anyProject)
+    .option('--json', 'the report as JSON')
+    .action(async ({ project, json }: { project: number; json?: boolean }) => {
+      const config = readConfig();
+      const findSource = async () => config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
+      const checked = await checkModels(config, findSource, project);
+      if (json) deps.print(JSON.stringify(checked));
+      else for (const line of checked.flatMap(reportLines)) deps.print(line);
+      const failing = checked.filter(({ findings }) =>
+        findings.some(({ severity }) => severity === 'error'),
+      );
+      if (failing.length === 0) return;
+      throw new CliError(`Cannot be exported: ${failing.map(({ model }) => model).join(', ')}.`);
+    });
+}
+
+function reportLines({ model, findings, plan }: CheckedModel): readonly string[] {
+  return [
+    `${model}: ${findings.length === 0 ? 'good' : `${findings.length} to look at`}`,
+    ...findings.map(({ severity, detail }) => `  ${severity}: ${detail}`),
+    ...plan.map((step) => `  plan: ${step}`),
+  ];
+}

@@ -1,0 +1,202 @@
+import { readFileSync } from 'node:fs';
+import { Errors } from 'typebox/value';
+import { type Document, LineCounter, parseDocument } from 'yaml';
+import type { Model, ModelColumn } from '../domain/model.ts';
+import { ConfigError } from './config.ts';
+import { type ModelEntry, ModelsFile } from './models-schema.ts';
+import { describeSchemaFault, type SchemaFault } from './models-schema-faults.ts';
+import { postgresUrl } from './setting.ts';
+
+/** A model and the database that its rows are in. */
+export interface SourcedModel {
+  readonly model: Model;
+  /** Null for SOURCE_DATABASE_URL. */
+  readonly sourceUrl: string | null;
+}
+
+export interface ModelsFileOptions {
+  /** What is wrong with an operator's SQL expression, or null. */
+  readonly checkExpression: (expression: string) => string | null;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+/** A place in the file: `['models', 0, 'name']`. */
+type Path = readonly (string | number)[];
+type Tell = (path: Path, problem: string) => void;
+
+/**
+ * Reads the models file.
+ *
+ * @throws ConfigError that names for each fault the file, line and path, what is wrong and what must
+ *   be there instead
+ */
+export function readModelsFile(path: string, options: ModelsFileOptions): readonly SourcedModel[] {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new ConfigError([
+      `MODELS_FILE names ${path}, which cannot be read (${reason}): put the file there or correct the path.`,
+    ]);
+  }
+  return parseModelsFile(text, path, options);
+}
+
+/** @param name how faults call the file */
+export function parseModelsFile(
+  text: string,
+  name: string,
+  options: ModelsFileOptions,
+): readonly SourcedModel[] {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines });
+  const at = (offset: number) => `${name}:${lines.linePos(offset).line}`;
+  const broken = [...document.errors, ...document.warnings];
+  if (broken.length > 0) {
+    throw new ConfigError(
+      broken.map(({ message, pos }) => {
+        return `${at(pos[0])} is not valid YAML: ${message.split('\n')[0]}`;
+      }),
+    );
+  }
+  const faults: { readonly offset: number; readonly text: string }[] = [];
+  const tell: Tell = (path, problem) => {
+    const offset = offsetOf(document, path);
+    faults.push({ offset, text: `${at(offset)} ${pathText(path)} ${problem}` });
+  };
+  const models = checkEntries(document.toJS(), tell, options);
+  if (faults.length === 0) return models;
+  throw new ConfigError(
+    faults.toSorted((one, other) => one.offset - other.offset).map((fault) => fault.text),
+  );
+}
+
+/** Tells of every fault; the models are good where there was none. */
+function checkEntries(
+  value: unknown,
+  tell: Tell,
+  options: ModelsFileOptions,
+): readonly SourcedModel[] {
+  const flawed = new Set<unknown>();
+  for (const error of Errors(ModelsFile, value) as Iterable<SchemaFault>) {
+    const found = describeSchemaFault(error, value);
+    for (const { path, problem } of found) {
+      flawed.add(path[0] === 'models' && path.length > 1 ? path[1] : 'file');
+      tell(path, problem);
+    }
+  }
+  if (flawed.has('file')) return [];
+  const { models } = value as ModelsFile;
+  const names = new Set<string>();
+  return models.flatMap((entry, index) => {
+    if (flawed.has(index)) return [];
+    if (names.has(entry.name)) {
+      tell(['models', index, 'name'], `is "${entry.name}" a second time: give it another name.`);
+    }
+    names.add(entry.name);
+    return [checkEntry(entry, ['models', index], tell, options)];
+  });
+}
+
+function checkEntry(
+  entry: ModelEntry,
+  path: Path,
+  tell: Tell,
+  { checkExpression, env = process.env }: ModelsFileOptions,
+): SourcedModel {
+  const names = new Set<string>();
+  for (const [index, { name, expression }] of entry.columns.entries()) {
+    const column = [...path, 'columns', index];
+    if (names.has(name)) {
+      tell([...column, 'name'], `is "${name}" a second time: give one of the two another name.`);
+    }
+    names.add(name);
+    const wrong = expression === undefined ? null : checkExpression(expression);
+    if (wrong !== null) {
+      tell([...column, 'expression'], `${wrong}: write one SQL expression over the relation.`);
+    }
+  }
+  return { model: modelOf(entry), sourceUrl: readSource(entry.source, path, tell, env) };
+}
+
+function readSource(
+  variable: string | undefined,
+  path: Path,
+  tell: Tell,
+  env: Readonly<Record<string, string | undefined>>,
+): string | null {
+  if (variable === undefined) return null;
+  const value = env[variable];
+  const missing = value === undefined || value === '';
+  try {
+    if (!missing) return postgresUrl(variable).read(value);
+  } catch {
+    // Its message is about a variable of ours.
+  }
+  const problem = missing ? 'is not set' : 'is no postgres:// address';
+  tell([...path, 'source'], `names ${variable}, which ${problem}: set it in the environment.`);
+  return null;
+}
+
+function modelOf(entry: ModelEntry): Model {
+  const parts = entry.relation.match(/"(?:[^"]|"")+"|[^".]+/g) ?? [];
+  const [schema = '', name = ''] = parts.map((part) =>
+    part.startsWith('"') ? part.slice(1, -1).replaceAll('""', '"') : part,
+  );
+  return {
+    name: entry.name,
+    relation: { schema, name },
+    tenantColumn: entry.tenant_column,
+    intervalColumn: entry.interval_column,
+    keyColumns: entry.key_columns,
+    eventColumn: entry.event_column ?? null,
+    columns: entry.columns.map((column): ModelColumn => {
+      const sourceType = fullTypeName(column.type);
+      return {
+        name: column.name,
+        expression: column.expression ?? null,
+        sourceType,
+        json: sourceType === 'jsonb' || sourceType === 'json',
+      };
+    }),
+  };
+}
+
+/** Short names that people write, and what PostgreSQL itself calls the type. */
+const fullNames: Readonly<Record<string, string>> = {
+  int2: 'smallint',
+  int: 'integer',
+  int4: 'integer',
+  int8: 'bigint',
+  float4: 'real',
+  float8: 'double precision',
+  bool: 'boolean',
+  decimal: 'numeric',
+  varchar: 'character varying',
+  timestamp: 'timestamp without time zone',
+  timestamptz: 'timestamp with time zone',
+  time: 'time without time zone',
+  timetz: 'time with time zone',
+};
+
+function fullTypeName(type: string): string {
+  const name = type.trim().toLowerCase();
+  return Object.hasOwn(fullNames, name) ? (fullNames[name] ?? type) : type.trim();
+}
+
+/** Where a path begins in the text; of what is missing, where it should be. */
+function offsetOf(document: Document.Parsed, path: Path): number {
+  for (let length = path.length; length > 0; length -= 1) {
+    const node = document.getIn(path.slice(0, length), true);
+    const { range } = (node ?? {}) as { range?: readonly number[] };
+    if (range?.[0] !== undefined) return range[0];
+  }
+  return document.contents?.range[0] ?? 0;
+}
+
+/** `models[0].columns[2].name` */
+function pathText(path: Path): string {
+  const text = path.map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`)).join('');
+  return text.replace(/^\./, '') || 'the file';
+}

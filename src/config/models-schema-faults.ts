@@ -1,0 +1,86 @@
+import { ModelsFile } from './models-schema.ts';
+
+/** A fault as the schema library tells it. */
+export interface SchemaFault {
+  readonly keyword: string;
+  readonly instancePath: string;
+  readonly params: {
+    readonly requiredProperties?: readonly string[];
+    readonly additionalProperties?: readonly string[];
+    readonly type?: string | readonly string[];
+  };
+}
+
+interface Described {
+  readonly path: readonly (string | number)[];
+  /** What is wrong and what must be there instead. */
+  readonly problem: string;
+}
+
+interface Schema {
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+}
+
+/** What a fault of the schema says to the one who writes the file. */
+export function describeSchemaFault(fault: SchemaFault, value: unknown): readonly Described[] {
+  const steps = fault.instancePath.split('/').slice(1);
+  const path = steps.map((step) => (/^\d+$/.test(step) ? Number(step) : step));
+  const about = (at: Described['path']) => schemaAt(at)?.description ?? '';
+  switch (fault.keyword) {
+    case 'required':
+      return (fault.params.requiredProperties ?? []).map((name) => ({
+        path: [...path, name],
+        problem: `is missing. ${about([...path, name])}`,
+      }));
+    case 'additionalProperties':
+      return (fault.params.additionalProperties ?? []).map((name) => ({
+        path: [...path, name],
+        problem: `is not known here. Known: ${Object.keys(schemaAt(path)?.properties ?? {}).join(', ')}.`,
+      }));
+    // The library says of a property that is not known a second time that its schema is `false`.
+    case 'boolean':
+      return [];
+    case 'type':
+      return [{ path, problem: `must be ${typeName(fault.params.type)}. ${about(path)}` }];
+    case 'minItems':
+      return [{ path, problem: `is empty. ${about(path)}` }];
+    case 'uniqueItems':
+      return [{ path, problem: `names something twice. ${about(path)}` }];
+    default:
+      return [{ path, problem: `${show(valueAt(value, path))} is not right. ${about(path)}` }];
+  }
+}
+
+function schemaAt(path: Described['path']): Schema | undefined {
+  let schema: Schema | undefined = ModelsFile as unknown as Schema;
+  for (const step of path) {
+    schema = typeof step === 'number' ? schema?.items : schema?.properties?.[step];
+  }
+  return schema;
+}
+
+function valueAt(value: unknown, path: Described['path']): unknown {
+  let found = value;
+  for (const step of path) found = (found as Record<string | number, unknown> | null)?.[step];
+  return found;
+}
+
+function show(value: unknown): string {
+  const text = JSON.stringify(value) ?? '';
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}
+
+function typeName(type: string | readonly string[] | undefined): string {
+  switch (type) {
+    case 'array':
+      return 'a list';
+    case 'object':
+      return 'a mapping';
+    case 'string':
+      return 'text';
+    default:
+      return String(type);
+  }
+}

@@ -1,0 +1,50 @@
+import type { Config } from '../config/config.ts';
+import { checkModel, type ModelReport } from '../sources/index.ts';
+import { loadModels } from './models.ts';
+
+export interface CheckedModel extends ModelReport {
+  readonly model: string;
+}
+
+/** A model as `sluice models list` shows it. */
+export interface ListedModel {
+  readonly name: string;
+  readonly relation: string;
+  readonly tenant: string;
+  readonly interval: string;
+  readonly keys: readonly string[];
+  readonly columns: number;
+  /** Whether it names a database of its own. */
+  readonly own_source: boolean;
+}
+
+export function listModels(config: Config): readonly ListedModel[] {
+  return loadModels(config).map(({ model, sourceUrl }) => ({
+    name: model.name,
+    relation: `${model.relation.schema}.${model.relation.name}`,
+    tenant: model.tenantColumn,
+    interval: model.intervalColumn,
+    keys: model.keyColumns,
+    columns: model.columns.length,
+    own_source: sourceUrl !== null,
+  }));
+}
+
+/**
+ * Holds every model against its database, one after another.
+ *
+ * @param findSource the address for models that name no database; asked only where there are any
+ * @param teamId the project that the plans are made for
+ */
+export async function checkModels(
+  config: Config,
+  findSource: () => Promise<string>,
+  teamId: number,
+): Promise<readonly CheckedModel[]> {
+  const checked: CheckedModel[] = [];
+  for (const { model, sourceUrl } of loadModels(config)) {
+    const report = await checkModel(sourceUrl ?? (await findSource()), model, teamId);
+    checked.push({ model: model.name, ...report });
+  }
+  return checked;
+}

@@ -1,0 +1,62 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { GetObjectCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3';
+import type { QuickstartS3 } from './local-s3.ts';
+
+/** What another program finds in the Parquet files of a bucket. */
+export interface ParquetCount {
+  readonly rows: number;
+  readonly keys: number;
+}
+
+/** Whether DuckDB is installed; it comes with the development packages. */
+export async function hasDuckDb(): Promise<boolean> {
+  return (await loadDuckDb()) !== null;
+}
+
+/** Counts the rows and the different keys under a prefix, as DuckDB reads them. */
+export async function countWithDuckDb(s3: QuickstartS3, prefix: string): Promise<ParquetCount> {
+  const duckdb = await loadDuckDb();
+  if (!duckdb) throw new Error('DuckDB is not installed');
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-quickstart-'));
+  try {
+    await download(s3, prefix, folder);
+    const instance = await duckdb.DuckDBInstance.create();
+    const connection = await instance.connect();
+    const reader = await connection.runAndReadAll(
+      `select count(*)::int as rows, count(distinct uuid)::int as keys
+         from read_parquet('${folder}/*.parquet')`,
+    );
+    const [row] = reader.getRowObjects();
+    connection.closeSync();
+    return { rows: Number(row?.rows), keys: Number(row?.keys) };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function loadDuckDb() {
+  return import('@duckdb/node-api').catch(() => null);
+}
+
+async function download(s3: QuickstartS3, prefix: string, folder: string): Promise<void> {
+  const client = new S3Client({
+    endpoint: s3.endpoint,
+    region: 'us-east-1',
+    forcePathStyle: true,
+    credentials: { accessKeyId: s3.accessKeyId, secretAccessKey: s3.secretAccessKey },
+  });
+  try {
+    const list = new ListObjectsV2Command({ Bucket: s3.bucket, Prefix: prefix });
+    const { Contents = [] } = await client.send(list);
+    const keys = Contents.flatMap(({ Key }) => (Key?.endsWith('.parquet') ? [Key] : []));
+    for (const [index, Key] of keys.entries()) {
+      const { Body } = await client.send(new GetObjectCommand({ Bucket: s3.bucket, Key }));
+      const bytes = await Body?.transformToByteArray();
+      if (bytes) await writeFile(join(folder, `${index}.parquet`), bytes);
+    }
+  } finally {
+    client.destroy();
+  }
+}

@@ -1,0 +1,213 @@
+import type pg from 'pg';
+import { SluiceError } from '../../domain/errors.ts';
+import type { Model } from '../../domain/model.ts';
+import { type DataInterval, toTimestamp } from '../../domain/time.ts';
+import { describeSql, explainSql } from '../../query/select.ts';
+import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.ts';
+import { columnTypeOf } from './column-types.ts';
+import { closeConnection, connect, describeColumns, query } from './connection.ts';
+import { type PlanNode, readPlan } from './read-plan.ts';
+import { beginSnapshot } from './snapshot.ts';
+
+export interface ModelFinding {
+  /** With an error exports of the model fail; with a warning they are slow, or may miss rows. */
+  readonly severity: 'error' | 'warning';
+  /** What is wrong and what to do. */
+  readonly detail: string;
+}
+
+export interface ModelReport {
+  readonly findings: readonly ModelFinding[];
+  /** How the server would read an hour's rows; empty where it could not be asked. */
+  readonly plan: readonly string[];
+}
+
+const options = {
+  applicationName: 'sluice-check',
+  connectTimeoutMs: 10_000,
+  statementTimeoutMs: 30_000,
+  idleTimeoutMs: 30_000,
+  sliceMs: 600_000,
+  blockBytes: 1 << 20,
+};
+
+const timestamptz = 1184;
+const otherTimes: ReadonlySet<number> = new Set([1082, 1114]);
+
+type Tell = (severity: ModelFinding['severity'], detail: string) => void;
+
+/**
+ * Holds a model against its database: what is missing, what may not be read and what will be slow.
+ * Reads the catalog and plans; no row is read.
+ *
+ * @param teamId the project whose last hour the plan is for
+ */
+export async function checkModel(
+  connectionString: string,
+  model: Model,
+  teamId: number,
+): Promise<ModelReport> {
+  const findings: ModelFinding[] = [];
+  const tell: Tell = (severity, detail) => findings.push({ severity, detail });
+  const signal = new AbortController().signal;
+  let plan: readonly string[] = [];
+  try {
+    const client = await connect({ ...options, connectionString }, signal);
+    try {
+      await query(client, 'SET search_path = pg_catalog', signal);
+      const relation = await findRelation(client, model, signal);
+      if (!relation) {
+        const { schema, name } = model.relation;
+        tell('error', `The relation ${schema}.${name} does not exist: correct relation.`);
+        return { findings, plan };
+      }
+      await checkColumns(client, model, relation, teamId, tell);
+      await checkIndexes(client, model, relation, tell);
+    } finally {
+      await closeConnection(client);
+    }
+    if (findings.every(({ severity }) => severity !== 'error')) {
+      plan = await checkStatement(connectionString, model, teamId, tell);
+    }
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error;
+    tell('error', `${error.code}: ${error.detail ?? error.message}`);
+  }
+  return { findings, plan };
+}
+
+async function checkColumns(
+  client: pg.Client,
+  model: Model,
+  relation: Relation,
+  teamId: number,
+  tell: Tell,
+): Promise<void> {
+  const plain = model.columns.filter(({ expression }) => expression === null);
+  const used = [
+    model.tenantColumn,
+    model.intervalColumn,
+    ...model.keyColumns,
+    ...(model.eventColumn === null ? [] : [model.eventColumn]),
+    ...plain.map(({ name }) => name),
+  ];
+  const names = [...new Set(used)];
+  const missing = names.filter((name) => !relation.columns.has(name));
+  if (missing.length > 0) {
+    tell('error', `The relation has no column ${missing.join(', ')}: correct the names.`);
+  }
+  const hidden = names.filter((name) => relation.columns.get(name)?.mayRead === false);
+  if (hidden.length > 0 || !relation.mayUseSchema) {
+    const grant = relation.mayUseSchema ? 'SELECT on the relation' : 'USAGE on the schema';
+    tell('error', `The role may not read ${hidden.join(', ') || 'it'}: grant it ${grant}.`);
+  }
+  const tenant = relation.columns.get(model.tenantColumn);
+  if (tenant && !(await accepts(client, tenant.typeName, teamId))) {
+    const what = `${model.tenantColumn} is ${tenant.typeName}, which cannot be a project's number`;
+    tell('error', `${what}: name another column, or a view that has one.`);
+  }
+  const interval = relation.columns.get(model.intervalColumn);
+  if (interval && interval.baseType !== timestamptz) {
+    const isTime = otherTimes.has(interval.baseType);
+    tell(
+      isTime ? 'warning' : 'error',
+      `${model.intervalColumn} is ${interval.typeName}, not timestamp with time zone: ${isTime ? 'it is taken for UTC' : 'name a column of that type'}.`,
+    );
+  }
+  for (const name of new Set([model.tenantColumn, model.intervalColumn])) {
+    if (relation.holdsRows && relation.columns.get(name)?.nullable) {
+      tell('warning', `${name} may be null, and such a row is never exported: make it NOT NULL.`);
+    }
+  }
+}
+
+/** Whether a literal of the project's number can stand for a value of the type. */
+async function accepts(client: pg.Client, typeName: string, teamId: number): Promise<boolean> {
+  try {
+    const signal = new AbortController().signal;
+    await query(client, `SELECT CAST('${Number(teamId)}' AS ${typeName})`, signal);
+    return true;
+  } catch (error) {
+    if (error instanceof SluiceError && error.code === 'query.invalid') return false;
+    throw error;
+  }
+}
+
+async function checkIndexes(
+  client: pg.Client,
+  model: Model,
+  relation: Relation,
+  tell: Tell,
+): Promise<void> {
+  const columns = [...model.keyColumns, model.tenantColumn];
+  if (relation.holdsRows && (await hasUniqueKey(client, relation.oid, columns))) return;
+  const keys = model.keyColumns.join(', ');
+  const advice = relation.holdsRows ? ': add a unique index, or name the key' : '';
+  tell('warning', `Nothing says that ${keys} is unique within a project${advice}.`);
+}
+
+/** Describes and plans the very statement that an export runs. @returns the steps of the plan */
+async function checkStatement(
+  connectionString: string,
+  model: Model,
+  teamId: number,
+  tell: Tell,
+): Promise<readonly string[]> {
+  const signal = new AbortController().signal;
+  const client = await beginSnapshot({ ...options, connectionString }, signal);
+  try {
+    const described = await describeColumns(client, describeSql(model, null), signal);
+    for (const [index, column] of model.columns.entries()) {
+      const real = described[index];
+      const oid = await typeOidOf(client, column.sourceType);
+      if (oid === null) {
+        tell('error', `${column.name}: there is no type ${column.sourceType}: correct type.`);
+      } else if (oid !== real?.typeOid) {
+        const detail = `${column.name} is ${real?.sourceType}, not ${column.sourceType}`;
+        tell('error', `${detail}: correct type.`);
+      }
+    }
+    const [clock] = await query<{ ms: string }>(
+      client,
+      `SELECT (extract(epoch FROM date_trunc('hour', now())) * 1000)::int8 AS ms`,
+      signal,
+    );
+    const end = Number(clock?.ms);
+    const interval: DataInterval = { start: end - 3_600_000, end };
+    const range = { start: toTimestamp(interval.start), end: toTimestamp(interval.end) };
+    const columns = described.map(({ name, typeOid }) => ({ name, type: columnTypeOf(typeOid) }));
+    const selection = {
+      model,
+      query: null,
+      teamId,
+      range,
+      includeEvents: null,
+      excludeEvents: null,
+    };
+    const [row] = await query<{ 'QUERY PLAN': readonly [{ readonly Plan: PlanNode }] }>(
+      client,
+      explainSql(selection, columns),
+      signal,
+    );
+    return row ? judgePlan(model, row['QUERY PLAN'][0].Plan, tell) : [];
+  } finally {
+    await closeConnection(client);
+  }
+}
+
+function judgePlan(model: Model, root: PlanNode, tell: Tell): readonly string[] {
+  const { steps, wholeRelations, conditions } = readPlan(root);
+  const columns = `(${model.tenantColumn}, ${model.intervalColumn})`;
+  const advice = `create an index on ${columns}`;
+  if (steps.length === 0) {
+    tell('warning', 'No partition holds the last hour, so the plan says nothing of indexes.');
+  } else if (wholeRelations.length > 0) {
+    const relations = [...new Set(wholeRelations)].join(', ');
+    tell('warning', `Every run reads all of ${relations}: ${advice}.`);
+  } else if (conditions.some((condition) => !/[<>]/.test(condition))) {
+    tell('warning', `Every run reads more than its interval: ${advice}.`);
+  } else if (conditions.some((condition) => !/[^<>]=/.test(condition))) {
+    tell('warning', `Every run reads the rows of all projects: ${advice}.`);
+  }
+  return steps;
+}

@@ -1,0 +1,59 @@
+interface Waiting {
+  readonly bytes: number;
+  readonly admit: (leave: (() => void) | null) => void;
+}
+
+/**
+ * Lets runs in while the memory that they may need fits into what the worker may use, in the order
+ * in which they came: a large run is not passed by smaller ones for ever. One that needs more than
+ * all of it runs alone.
+ */
+export class MemoryGate {
+  readonly #totalBytes: number;
+  readonly #waiting: Waiting[] = [];
+  #usedBytes = 0;
+  #closed = false;
+
+  constructor(totalBytes: number) {
+    this.#totalBytes = totalBytes;
+  }
+
+  /** Bytes that the runs inside may need. */
+  get usedBytes(): number {
+    return this.#usedBytes;
+  }
+
+  /** @returns what the run calls when it is done; null where the gate was closed meanwhile */
+  enter(bytes: number): Promise<(() => void) | null> {
+    return new Promise((admit) => {
+      this.#waiting.push({ bytes, admit });
+      this.#admit();
+    });
+  }
+
+  /** Turns away whoever waits or comes; those inside go on. */
+  close(): void {
+    this.#closed = true;
+    this.#admit();
+  }
+
+  #admit(): void {
+    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+      const fits = this.#usedBytes === 0 || this.#usedBytes + next.bytes <= this.#totalBytes;
+      if (!this.#closed && !fits) return;
+      this.#waiting.shift();
+      next.admit(this.#closed ? null : this.#take(next.bytes));
+    }
+  }
+
+  #take(bytes: number): () => void {
+    this.#usedBytes += bytes;
+    let inside = true;
+    return () => {
+      if (!inside) return;
+      inside = false;
+      this.#usedBytes -= bytes;
+      this.#admit();
+    };
+  }
+}

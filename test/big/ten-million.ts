@@ -1,0 +1,149 @@
+import { readFileSync } from 'node:fs';
+import { parquetMetadata } from 'hyparquet';
+import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import {
+  backfill,
+  createS3Export,
+  hour,
+  insertEvents,
+  untilEnded,
+} from '../support/exported-events.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
+import type { TestProcess } from '../support/processes.ts';
+import { type SinkS3, type SunkFile, startSinkS3 } from '../support/sink-s3.ts';
+import type { BigRun } from './given.ts';
+
+const { rows, format, compression } = inject('bigRun') satisfies BigRun;
+const batch = 250_000;
+const workerPort = 39_461;
+/** The heap is 256 MB; the rest is buffers of rows, parts and the codec. */
+const mostMib = 300;
+
+let sink: SinkS3;
+let installation: Installation;
+let worker: TestProcess;
+
+beforeAll(async () => {
+  sink = await startSinkS3();
+  installation = await startInstallation({
+    workers: 0,
+    // As in production; the others' short times are for faults.
+    env: { LEASE_SECONDS: '10', UPLOAD_PART_MIB: '8', UPLOAD_STALL_SECONDS: '60' },
+  });
+  worker = await installation.startWorker({
+    NODE_OPTIONS: '--max-old-space-size=256',
+    WORKER_PORT: String(workerPort),
+    LOG_LEVEL: 'info',
+  });
+});
+
+afterAll(async () => {
+  await installation?.close();
+  await sink?.close();
+});
+
+interface Sample {
+  readonly rssMib: number;
+  /** Of the event loop since the last sample. */
+  readonly p99Ms: number;
+  readonly maxMs: number;
+}
+
+async function sample(): Promise<Sample> {
+  const status = readFileSync(`/proc/${worker.pid}/status`, 'utf8');
+  const metrics = await (await fetch(`http://127.0.0.1:${workerPort}/metrics`)).text();
+  const read = (name: string) => Number(new RegExp(`^${name} (.*)$`, 'm').exec(metrics)?.[1]);
+  return {
+    rssMib: Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024,
+    p99Ms: read('nodejs_eventloop_lag_p99_seconds') * 1000,
+    maxMs: read('nodejs_eventloop_lag_max_seconds') * 1000,
+  };
+}
+
+/** Samples twice a second until it is told to stop. */
+function watch(): { readonly samples: readonly Sample[]; stop(): Promise<void> } {
+  const samples: Sample[] = [];
+  let going = true;
+  const loop = (async () => {
+    while (going) {
+      samples.push(await sample());
+      await new Promise((resolve) => setTimeout(resolve, 500));
+    }
+  })();
+  return {
+    samples,
+    async stop() {
+      going = false;
+      await loop;
+    },
+  };
+}
+
+async function fill(): Promise<void> {
+  const [team] = installation.tenant.projectIds;
+  const start = Date.parse(hour.start);
+  const length = Date.parse(hour.end) - start;
+  const instant = (row: number) => new Date(start + (length * row) / rows).toISOString();
+  for (let done = 0; done < rows; done += batch) {
+    const count = Math.min(batch, rows - done);
+    const range = { start: instant(done), end: instant(done + count) };
+    await insertEvents(installation.pool, { team, rows: count, rowBytes: 800, ...range });
+  }
+  await installation.pool.query('vacuum analyze events');
+}
+
+function rowsOf(file: SunkFile | undefined): number | null {
+  if (format === 'JSONLines' && compression === null) return file?.lines ?? null;
+  if (format !== 'Parquet' || !file) return null;
+  const { buffer, byteOffset, byteLength } = file.tail;
+  const tail = buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer;
+  return Number(parquetMetadata(tail).num_rows);
+}
+
+it(`${rows} rows in ${format} ${compression ?? ''} arrive all, in flat memory`, async () => {
+  await fill();
+  const idle = await sample();
+  const watched = watch();
+  const startedAt = performance.now();
+  const id = await createS3Export(installation, {
+    config: { endpoint_url: sink.endpoint, file_format: format, compression },
+  });
+  await backfill(installation, id, hour);
+  const [run] = await untilEnded(installation, id, { timeoutMs: 7_000_000 });
+  const seconds = (performance.now() - startedAt) / 1000;
+  await watched.stop();
+
+  const { samples } = watched;
+  const half = samples.length >> 1;
+  const peak = (part: readonly Sample[]) => Math.max(...part.map(({ rssMib }) => rssMib));
+  const file = [...sink.files.values()][0];
+  const p99s = samples.map(({ p99Ms }) => p99Ms).toSorted((one, other) => one - other);
+  const report = {
+    rows: run?.rows,
+    rowsInFile: rowsOf(file),
+    seconds: Math.round(seconds * 10) / 10,
+    rowsPerSecond: Math.round(rows / seconds),
+    fileMib: Math.round((file?.bytes ?? 0) / 1024 ** 2),
+    rssMib: {
+      idle: Math.round(idle.rssMib),
+      firstHalf: Math.round(peak(samples.slice(0, half))),
+      secondHalf: Math.round(peak(samples.slice(half))),
+    },
+    eventLoopMs: {
+      medianOfP99: Math.round(p99s[p99s.length >> 1] ?? 0),
+      worstP99: Math.round(p99s.at(-1) ?? 0),
+      max: Math.round(Math.max(...samples.map(({ maxMs }) => maxMs))),
+    },
+  };
+  console.log(JSON.stringify(report, null, 1));
+
+  // One attempt: the heartbeats went on.
+  expect(run).toMatchObject({ status: 'Completed', rows, attempt: 1, crashes: 0 });
+  expect(rowsOf(file) ?? rows).toBe(rows);
+  const [manifest] = [...sink.objects.values()].map((body) => JSON.parse(body.toString()));
+  expect(manifest).toMatchObject({ total_rows: rows, total_bytes: file?.bytes });
+  expect(peak(samples)).toBeLessThan(mostMib);
+  // What the first half took the second may use again, not pass; a short run has not warmed up by then.
+  if (samples.length >= 40)
+    expect(report.rssMib.secondHalf).toBeLessThan(report.rssMib.firstHalf * 1.25);
+});

@@ -1,0 +1,116 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Model } from '../../src/domain/model.ts';
+import { checkModel } from '../../src/sources/index.ts';
+import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
+
+let database: TestDatabase;
+
+const column = (name: string, sourceType: string, expression: string | null = null) => ({
+  name,
+  expression,
+  sourceType,
+  json: false,
+});
+
+const good: Model = {
+  name: 'things',
+  relation: { schema: 'public', name: 'things' },
+  tenantColumn: 'team',
+  intervalColumn: 'at',
+  keyColumns: ['id'],
+  eventColumn: null,
+  columns: [column('id', 'bigint'), column('at', 'timestamp with time zone')],
+};
+
+beforeAll(async () => {
+  database = await createEmptyDatabase();
+  await database.pool.query(`
+    create domain amount as numeric(10, 2);
+    create table things (
+      id bigint primary key, team int not null, at timestamptz not null, local timestamp not null,
+      free timestamptz, owner uuid not null, price amount, note text, kind int not null);
+    create index things_team_at on things (team, at);
+    create index things_team on things (kind);
+    create index things_local on things (local);
+    create view shown as select * from things;
+    create table days (id bigint, team int not null, at timestamptz not null) partition by range (at);
+    create role check_model_blind login password 'blind'`);
+});
+
+afterAll(async () => {
+  await database.pool.query('drop role check_model_blind');
+  await database.drop();
+});
+
+const check = (changes: Partial<Model>, url = database.url) =>
+  checkModel(url, { ...good, ...changes }, 1);
+
+it('finds nothing wrong with a good model, and says how its rows are found', async () => {
+  expect(await check({})).toEqual({ findings: [], plan: ['Index Scan using things_team_at'] });
+  const columns = [column('price', 'public.amount'), column('exact', 'numeric', 'price * 2')];
+  expect((await check({ columns: [...good.columns, ...columns] })).findings).toEqual([]);
+});
+
+it.each<[string, Partial<Model>, RegExp]>([
+  [
+    'relation',
+    { relation: { schema: 'public', name: 'thing' } },
+    /relation public\.thing does not/,
+  ],
+  ['columns', { keyColumns: ['nr'], tenantColumn: 'tenant' }, /no column tenant, nr: correct/],
+  ['type', { columns: [column('id', 'integer')] }, /^id is bigint, not integer: correct type/],
+  ['type by its name', { columns: [column('id', 'big int')] }, /^id: there is no type big int/],
+  ['expression', { columns: [column('x', 'text', 'nothing + 1')] }, /column "nothing" does not/],
+  ['project', { tenantColumn: 'owner' }, /owner is uuid, which cannot be a project's number/],
+  ['interval', { intervalColumn: 'note' }, /note is text, not timestamp with time zone: name/],
+])('an error names the %s that is not there or not right', async (_, changes, expected) => {
+  const { findings } = await check(changes);
+  expect(findings.filter(({ severity }) => severity === 'error')[0]?.detail).toMatch(expected);
+});
+
+it.each<[string, Partial<Model>, readonly RegExp[]]>([
+  [
+    'a table without any index',
+    { tenantColumn: 'kind', intervalColumn: 'free' },
+    [
+      /^free may be null, and such a row is never exported/,
+      /^Every run reads more than its interval: create an index on \(kind, free\)/,
+    ],
+  ],
+  [
+    'a time without a zone',
+    { intervalColumn: 'local' },
+    [/^local is timestamp without time zone, .*taken for UTC/, /^Every run reads/],
+  ],
+  ['a key that may repeat', { keyColumns: ['note'] }, [/^Nothing says that note is unique/]],
+  ['a view', { relation: { schema: 'public', name: 'shown' } }, [/^Nothing says that id is/]],
+  [
+    'no partition',
+    { relation: { schema: 'public', name: 'days' } },
+    [
+      /^Nothing says that id is unique within a project: add a unique index/,
+      /^No partition holds the last hour/,
+    ],
+  ],
+])('a warning tells of %s', async (_, changes, expected) => {
+  const { findings } = await check(changes);
+  expect(findings.map(({ severity }) => severity)).toEqual(expected.map(() => 'warning'));
+  for (const [index, finding] of findings.entries()) {
+    expect(finding.detail).toMatch(expected[index] ?? /never/);
+  }
+});
+
+it('an error tells of a role that may not read, and of a database that does not answer', async () => {
+  const url = new URL(database.url);
+  url.username = 'check_model_blind';
+  url.password = 'blind';
+  const blind = await check({}, url.href);
+  expect(blind.findings).toContainEqual({
+    severity: 'error',
+    detail: expect.stringMatching(/^The role may not read team, at, id: grant it SELECT/),
+  });
+  url.port = '1';
+  expect((await check({}, url.href)).findings).toEqual([
+    { severity: 'error', detail: expect.stringMatching(/^source\.unavailable/) },
+  ]);
+});

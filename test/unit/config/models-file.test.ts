@@ -1,0 +1,170 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { ConfigError } from '../../../src/config/config.ts';
+import { parseModelsFile, readModelsFile } from '../../../src/config/models-file.ts';
+import { parseQuery } from '../../../src/query/parse-query.ts';
+import { checkModelExpression } from '../../../src/query/wall.ts';
+
+const options = {
+  checkExpression: checkModelExpression,
+  env: { SHOP_DATABASE_URL: 'postgres://reader@shop/shop', NOT_AN_ADDRESS: 'shop:5432' },
+};
+const parse = (text: string) => parseModelsFile(text, 'models.yaml', options);
+
+/** A good file, with one change. */
+const orders = (change: (text: string) => string = (text) => text) =>
+  change(`models:
+  - name: orders
+    relation: shop.orders
+    tenant_column: team_id
+    interval_column: updated_at
+    key_columns: [id]
+    source: SHOP_DATABASE_URL
+    columns:
+      - { name: id, type: bigint }
+      - { name: updated_at, type: timestamptz }
+      - { name: gross, type: numeric, expression: net * 1.19 }
+`);
+
+function faultsOf(text: string): readonly string[] {
+  try {
+    parse(text);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.faults;
+    throw error;
+  }
+  return [];
+}
+
+describe('a models file', () => {
+  it('says each model in the words of the domain', () => {
+    expect(parse(orders())).toEqual([
+      {
+        sourceUrl: 'postgres://reader@shop/shop',
+        model: {
+          name: 'orders',
+          relation: { schema: 'shop', name: 'orders' },
+          tenantColumn: 'team_id',
+          intervalColumn: 'updated_at',
+          keyColumns: ['id'],
+          eventColumn: null,
+          columns: [
+            { name: 'id', expression: null, sourceType: 'bigint', json: false },
+            {
+              name: 'updated_at',
+              expression: null,
+              sourceType: 'timestamp with time zone',
+              json: false,
+            },
+            { name: 'gross', expression: 'net * 1.19', sourceType: 'numeric', json: false },
+          ],
+        },
+      },
+    ]);
+  });
+
+  it('keeps names as they are spelled, with a dot in quotes', () => {
+    const [found] = parse(
+      orders((text) => text.replace('shop.orders', `'"my.shop"."Or""der"'`)).replace(
+        'source: SHOP_DATABASE_URL',
+        '',
+      ),
+    );
+    expect(found?.model.relation).toEqual({ schema: 'my.shop', name: 'Or"der' });
+    expect(found?.sourceUrl).toBeNull();
+  });
+});
+
+it('the example of the documentation is good, and so is its query', () => {
+  const page = readFileSync(new URL('../../../docs/models.md', import.meta.url), 'utf8');
+  const [, example = ''] = /```yaml\n(.*?)```/s.exec(page) ?? [];
+  const [, query = ''] = /`(SELECT .*?)`/.exec(page) ?? [];
+  const env = { USERS_DATABASE_URL: 'postgresql://users' };
+  const models = parseModelsFile(example, 'models.yaml', { ...options, env });
+  expect(models.map(({ model, sourceUrl }) => [model.name, sourceUrl])).toEqual([
+    ['orders', null],
+    ['sign_ins', 'postgresql://users'],
+  ]);
+  const [orders] = models;
+  expect(orders && parseQuery(query, orders.model)).toHaveProperty('ok');
+});
+
+describe('a fault of the file', () => {
+  it.each([
+    ['tenant_column: team_id', '', /^models.yaml:2 models\[0\]\.tenant_column is missing\. The /],
+    [
+      'key_columns: [id]',
+      'key_columns: id',
+      /^models.yaml:6 models\[0\]\.key_columns must be a list/,
+    ],
+    ['[id]', '[]', /^models.yaml:6 models\[0\]\.key_columns is empty\. The columns /],
+    ['[id]', '[id, id]', /^models.yaml:6 models\[0\]\.key_columns names something twice/],
+    ['name: orders', 'name: Orders', /^models.yaml:2 models\[0\]\.name "Orders" is not right\. /],
+    ['shop.orders', 'orders', /^models.yaml:3 models\[0\]\.relation "orders" is not right\. `sch/],
+    [
+      'type: bigint',
+      'typ: bigint, type: int8',
+      /^models.yaml:9 models\[0\]\.columns\[0\]\.typ is not known here\. Known: name, type, expres/,
+    ],
+    ['name: id,', 'name: 7,', /^models.yaml:9 models\[0\]\.columns\[0\]\.name must be text\. /],
+    [
+      'name: updated_at',
+      'name: id',
+      /^models.yaml:10 models\[0\]\.columns\[1\]\.name is "id" a second/,
+    ],
+    [
+      'net * 1.19',
+      '(SELECT max(net) FROM shop.orders)',
+      /^models.yaml:11 models\[0\]\.columns\[2\]\.expression is not one expression without a subq/,
+    ],
+    ['net * 1.19', 'net *', /^models.yaml:11 .*expression syntax error.*: write one SQL expr/],
+    [
+      'SHOP_DATABASE_URL',
+      'MISSING_URL',
+      /^models.yaml:7 models\[0\]\.source names MISSING_URL, which is not set/,
+    ],
+    [
+      'SHOP_DATABASE_URL',
+      'NOT_AN_ADDRESS',
+      /source names NOT_AN_ADDRESS, which is no postgres:\/\/ add/,
+    ],
+    ['relation: shop', 'relation: [shop', /^models.yaml:\d+ is not valid YAML: /],
+    ['models:\n', 'modles:\n', /^models.yaml:1 models is missing\. What can be exported/],
+  ])('names line, path, problem and remedy: %s → %s', (from, to, expected) => {
+    const faults = faultsOf(orders((text) => text.replace(from, to)));
+    expect(faults[0]).toMatch(expected);
+  });
+
+  it('is told together with all others, in the order of the file', () => {
+    const text = `${orders((good) => good.replace('team_id', '[]').replace('type: numeric, ', ''))}
+  - name: orders
+    relation: shop.lines
+    tenant_column: t
+    interval_column: i
+    key_columns: [a]
+    columns: [{ name: a, type: int, expression: ')' }]
+  - name: orders
+    relation: shop.lines
+    tenant_column: t
+    interval_column: i
+    key_columns: [a]
+    columns: [{ name: a, type: int }]
+`;
+    expect(faultsOf(text).map((fault) => fault.split(' ').slice(0, 2).join(' '))).toEqual([
+      'models.yaml:4 models[0].tenant_column',
+      'models.yaml:11 models[0].columns[2].type',
+      'models.yaml:18 models[1].columns[0].expression',
+      'models.yaml:19 models[2].name',
+    ]);
+  });
+
+  it.each(['', '[]', 'models: []', 'models: [5]', 'text'])('is found in a file of %j', (text) => {
+    expect(faultsOf(text)[0]).toMatch(/^models\.yaml:1 .+\. .+/);
+  });
+
+  it('that is not there names the file and the variable', () => {
+    expect(() => readModelsFile('/nowhere/models.yaml', options)).toThrow(
+      /MODELS_FILE names \/nowhere\/models\.yaml, which cannot be read \(ENOENT/,
+    );
+  });
+});

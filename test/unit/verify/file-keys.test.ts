@@ -1,0 +1,73 @@
+import { gzipSync } from 'node:zlib';
+import { expect, it } from 'vitest';
+import { readFileKeys, readRejectedKeys } from '../../../src/verify/file-keys.ts';
+import { joinKeys, type KeyColumn, keyOfDays } from '../../../src/verify/key-values.ts';
+import { rawProperty } from '../../../src/verify/raw-json.ts';
+
+const columns: readonly KeyColumn[] = [
+  { name: 'id', type: 'int8' },
+  { name: 'Code', type: 'text' },
+];
+
+async function collect(keys: AsyncIterable<string>): Promise<string[]> {
+  const found: string[] = [];
+  for await (const key of keys) found.push(key);
+  return found;
+}
+
+const jsonLines = (text: string) =>
+  collect(readFileKeys(gzipSync(text), { format: 'JSONLines', compression: 'gzip' }, columns));
+const csv = (text: string) =>
+  collect(readFileKeys(Buffer.from(text), { format: 'CSV', compression: null }, columns));
+
+it('keeps neighbours past 2^53 apart in JSON, wherever they stand in the line', async () => {
+  const found = await jsonLines(
+    `{"id":9007199254740993,"Code":"a","rest":{"id":[1,"}"]}}\n` +
+      `{"rest":[{"id":"\\"]"}],"nothing":null, "Code":"b" , "id" : -9223372036854775808}\n`,
+  );
+  expect(found).toEqual([
+    joinKeys(['9007199254740993', 'a']),
+    joinKeys(['-9223372036854775808', 'b']),
+  ]);
+});
+
+it('keeps odd characters of text in JSON and CSV alike', async () => {
+  const odd = 'a "b", \\ \n\r\n🙂\u2028';
+  const lines = await jsonLines(`${JSON.stringify({ id: 1, Code: odd })}\n`);
+  const cells = await csv(`other,Code,id\nx,"${odd.replaceAll('"', '""')}",1\n`);
+  expect(lines).toEqual([joinKeys(['1', odd])]);
+  expect(cells).toEqual(lines);
+});
+
+it('tells null, empty text and the word null apart', async () => {
+  const expected = [joinKeys(['1', null]), joinKeys(['1', '']), joinKeys(['1', 'null'])];
+  expect(new Set(expected).size).toBe(3);
+  expect(await csv('id,Code\n1,\n1,""\n1,null\n')).toEqual(expected);
+  const lines = [null, '', 'null'].map((Code) => JSON.stringify({ id: 1, Code })).join('\n');
+  expect(await jsonLines(`${lines}\n`)).toEqual(expected);
+});
+
+it('finds the keys of a rejected row in its line', async () => {
+  const line = '{"column":"id","reason":"x","row":{"id":9007199254740993,"Code":"c"}}\n';
+  const found = await collect(readRejectedKeys(Buffer.from(line), columns));
+  expect(found).toEqual([joinKeys(['9007199254740993', 'c'])]);
+});
+
+it.each([
+  ['{"a":1.10}', 'a', '1.10'],
+  ['{ "a" : "x\\"}" , "b" : [ {"b":1}, "]" ] }', 'b', '[ {"b":1}, "]" ]'],
+  ['{"a\\"b":true,"c":-0}', 'a"b', 'true'],
+  ['{"b":{"a":1},"a":null}', 'a', 'null'],
+  ['{"b":1}', 'a', null],
+  ['{}', 'a', null],
+])('the raw value in %s of %s is %s', (json, name, expected) => {
+  expect(rawProperty(json, name)).toBe(expected);
+});
+
+it.each([
+  [0, '1970-01-01'],
+  [-719_163, '0001-12-31 BC'],
+  [2_932_897, '10000-01-01'],
+])('day %i of a Parquet file is spelled %s, as PostgreSQL does', (days, expected) => {
+  expect(keyOfDays(days)).toBe(expected);
+});

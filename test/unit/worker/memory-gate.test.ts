@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest';
+import { MemoryGate } from '../../../src/worker/memory-gate.ts';
+
+/** Enters runs of these sizes; says who is inside. */
+function enterAll(gate: MemoryGate, sizes: readonly number[]) {
+  const leave: ((() => void) | null | undefined)[] = sizes.map(() => undefined);
+  for (const [index, bytes] of sizes.entries()) {
+    void gate.enter(bytes).then((admitted) => {
+      leave[index] = admitted;
+    });
+  }
+  const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
+  return {
+    async inside() {
+      await settled();
+      return leave.flatMap((admitted, index) => (admitted ? [index] : []));
+    },
+    async turnedAway() {
+      await settled();
+      return leave.flatMap((admitted, index) => (admitted === null ? [index] : []));
+    },
+    leave: (index: number) => leave[index]?.(),
+  };
+}
+
+describe('the gate of a worker', () => {
+  it('lets in what fits, and the next as soon as one leaves', async () => {
+    const gate = new MemoryGate(100);
+    const runs = enterAll(gate, [40, 40, 40, 20]);
+    expect(await runs.inside()).toEqual([0, 1]);
+    expect(gate.usedBytes).toBe(80);
+    runs.leave(0);
+    expect(await runs.inside()).toEqual([0, 1, 2, 3]);
+    expect(gate.usedBytes).toBe(100);
+  });
+
+  it('does not let small runs pass a large one', async () => {
+    const runs = enterAll(new MemoryGate(100), [60, 90, 10, 10]);
+    expect(await runs.inside()).toEqual([0]);
+    runs.leave(0);
+    expect(await runs.inside()).toEqual([0, 1, 2]);
+  });
+
+  it('lets a run that is larger than all in alone', async () => {
+    const runs = enterAll(new MemoryGate(100), [10, 500, 10]);
+    expect(await runs.inside()).toEqual([0]);
+    runs.leave(0);
+    expect(await runs.inside()).toEqual([0, 1]);
+    runs.leave(1);
+    expect(await runs.inside()).toEqual([0, 1, 2]);
+  });
+
+  it('gives back once what is left twice', async () => {
+    const gate = new MemoryGate(100);
+    const runs = enterAll(gate, [60, 30]);
+    expect(await runs.inside()).toEqual([0, 1]);
+    runs.leave(0);
+    runs.leave(0);
+    expect(gate.usedBytes).toBe(30);
+  });
+
+  it('turns away who waits and who comes once it is closed', async () => {
+    const gate = new MemoryGate(100);
+    const runs = enterAll(gate, [100, 50]);
+    expect(await runs.inside()).toEqual([0]);
+    gate.close();
+    expect(await runs.turnedAway()).toEqual([1]);
+    expect(await gate.enter(1)).toBeNull();
+  });
+});
