@@ -32,15 +32,17 @@ beforeAll(async () => {
 });
 afterAll(() => installation?.close());
 
-/** Workers that break at a step each, one run at a time, and as many exports with one run each. */
-async function breakAtEach(steps: readonly FailpointName[], action: string) {
+/**
+ * Workers that break at a step each, one run at a time, and as many exports with one run each. Their
+ * lease is so long that each breaks at its own run, before it could take over another's.
+ */
+async function breakAtEach(steps: readonly FailpointName[], action: string, leaseSeconds: string) {
   const workers = await Promise.all(
     steps.map((step) =>
       installation.startWorker({
         FAILPOINTS: `${step}=${action}`,
         WORKER_CONCURRENCY: '1',
-        // Long enough that each breaks at its own run, before it could take over another's.
-        LEASE_SECONDS: '15',
+        LEASE_SECONDS: leaseSeconds,
       }),
     ),
   );
@@ -79,7 +81,7 @@ describe('kill -9 of a worker', () => {
   >();
 
   beforeAll(async () => {
-    const { workers } = await breakAtEach(steps, 'kill');
+    const { workers } = await breakAtEach(steps, 'kill', '15');
     for (const worker of workers) {
       expect(await worker.waitForExit()).toEqual({ code: null, signal: 'SIGKILL' });
     }
@@ -136,7 +138,7 @@ test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no do
     'before_manifest',
     'before_record',
   ];
-  const { workers, exports } = await breakAtEach(steps, 'stop');
+  const { workers, exports } = await breakAtEach(steps, 'stop', '6');
   await installation.startWorker();
   for (const id of exports) {
     expect(await untilEnded(installation, id)).toMatchObject([{ status: 'Completed', rows }]);
