@@ -69,6 +69,7 @@ create table batch_exports (
   check (end_at is null or start_at is null or end_at > start_at)
 );
 create index batch_exports_due on batch_exports (next_tick_at) where deleted_at is null;
+create index batch_exports_deleted on batch_exports (deleted_at) where deleted_at is not null;
 create index batch_exports_by_team on batch_exports (team_id, created_at desc, id desc) where deleted_at is null;
 
 create table backfills (
@@ -149,6 +150,7 @@ create index runs_by_export on runs (export_id, created_at desc, id desc);
 create index runs_by_interval on runs (export_id, data_interval_start desc, id desc);
 create index runs_by_backfill on runs (backfill_id, status) where backfill_id is not null;
 create index runs_unsettled on runs (export_id) where status = 'Completed' and not settled;
+create index runs_by_end on runs using brin (finished_at);
 create index runs_leased on runs (lease_expires_at) where status = 'Running' and lease_expires_at is not null;
 
 -- What became of each instant at which an interval was due.

@@ -24,7 +24,6 @@ import { pluginRoutes } from './routes/plugins.ts';
 import { runRoutes } from './routes/runs.ts';
 import { transformationConfigRoutes } from './routes/transformation-configs.ts';
 import { destinationSchemas } from './schemas/batch-export.ts';
-import { RowPreview } from './schemas/insight.ts';
 import { fastifyOptions } from './server-options.ts';
 
 type Routes = (api: Api, deps: Deps, family: Family) => void;
@@ -38,10 +37,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     rules: { models, checkQuery, ...destinationRules(destinations, destinationContext) },
   };
 
-  const shared = [
-    ...destinationSchemas(destinations),
-    ...(options.previewRows ? [RowPreview] : []),
-  ];
+  const shared = destinationSchemas(destinations);
 
   answerErrors(api);
   sendHeaders(api);

@@ -6,7 +6,7 @@ import type { Model } from '../domain/model.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/export-rules.ts';
 
-/** The newest rows of an export's project, as its files would hold them. */
+/** Some of the newest rows of an export, as its files would hold them, in the order of a run. */
 export type PreviewRows = (
   batchExport: BatchExport,
   limit: number,
@@ -24,8 +24,8 @@ export interface ApiOptions {
   /** Every model that can be exported. */
   readonly models: readonly Model[];
   readonly checkQuery: ExportRules['checkQuery'];
-  /** Throws SluiceError. Without it there is no preview of rows. */
-  readonly previewRows?: PreviewRows;
+  /** Throws SluiceError. */
+  readonly previewRows: PreviewRows;
   readonly metrics: Registry;
   readonly logger: FastifyBaseLogger;
   /** Whether X-Forwarded-* of a proxy in front is honoured. */

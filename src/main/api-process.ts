@@ -6,6 +6,7 @@ import { createDashboard } from '../queue/dashboard.ts';
 import { checkQueryOf } from './check-query.ts';
 import type { Foundation } from './foundation.ts';
 import { destinationContextOf } from './plugins.ts';
+import { previewRowsOf } from './preview-rows.ts';
 import { findQueueFault } from './queue-fault.ts';
 import { watchService } from './service-metrics.ts';
 
@@ -17,7 +18,7 @@ export interface ApiProcess {
 
 /** Serves the API. */
 export async function startApi(foundation: Foundation): Promise<ApiProcess> {
-  const { config, context, logger, metrics, producer, queues } = foundation;
+  const { config, context, databases, logger, metrics, producer, queues } = foundation;
   const models = foundation.models.map(({ model }) => model);
   watchService(metrics, context.db);
   const api = await buildApi({
@@ -26,6 +27,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     destinationContext: destinationContextOf(config),
     models,
     checkQuery: checkQueryOf(models),
+    previewRows: previewRowsOf(config, foundation.models, databases.sourceUrl, context.db),
     metrics: metrics.registry,
     logger,
     trustProxy: config.TRUST_PROXY,

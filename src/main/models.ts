@@ -3,7 +3,7 @@ import { readModelsFile, type SourcedModel } from '../config/models-file.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { eventsModel } from '../domain/events-model.ts';
 import { checkModelExpression } from '../query/wall.ts';
-import { createPostgresSource, planModels } from '../sources/index.ts';
+import { createPostgresSource, type PostgresSourceOptions, planModels } from '../sources/index.ts';
 import type { Source } from '../sources/source.ts';
 
 /**
@@ -28,11 +28,13 @@ export type SourceOf = (model: string) => Source;
  * One source a database, whichever models it holds.
  *
  * @param sourceUrl of the models that name no database
+ * @param limits other times and sizes than those of a run
  */
 export function joinSources(
   config: Config,
   models: readonly SourcedModel[],
   sourceUrl: string,
+  limits: Partial<PostgresSourceOptions> = {},
 ): SourceOf {
   const urls = new Map(models.map(({ model, sourceUrl: own }) => [model.name, own ?? sourceUrl]));
   const sources = new Map<string, Source>();
@@ -42,6 +44,7 @@ export function joinSources(
       connectionString: url,
       plan: planModels(inside),
       settleTimeoutMs: config.SETTLE_TIMEOUT_SECONDS * 1_000,
+      ...limits,
     });
     sources.set(url, source);
   }

@@ -10,6 +10,7 @@ import { LeaseKeeper } from '../worker/lease-keeper.ts';
 import { MemoryGate } from '../worker/memory-gate.ts';
 import type { Foundation } from './foundation.ts';
 import { destinationContextOf, joinPlugins } from './plugins.ts';
+import { findQueueFault } from './queue-fault.ts';
 
 const mebibyte = 1024 ** 2;
 
@@ -58,8 +59,12 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
       logger.error({ err: error, export: exportId }, 'a schedule cannot be planned'),
   });
 
+  let lastFault: string | null = null;
   const report = async () => {
     await reportWorker(db, workerId, config.WORKER_CONCURRENCY);
+    const fault = await findQueueFault(queues);
+    if (fault !== null && fault !== lastFault) logger.error(fault);
+    lastFault = fault;
     await producer.ensureRecurring();
   };
   const tryReport = () =>

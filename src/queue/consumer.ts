@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Worker } from 'bullmq';
 import {
   type JobCatalogue,
@@ -21,9 +22,15 @@ export interface ConsumerOptions {
 }
 
 export interface Consumer {
-  /** Takes no further job and waits until those in hand are done. */
+  /**
+   * Takes no further job and waits until those in hand are done. A queue that is away is not waited
+   * for: what it was not told, it finds out by itself.
+   */
   close(): Promise<void>;
 }
+
+/** How long the queue has to take note of the end. */
+const goodbyeMs = 2_000;
 
 /** Starts to take jobs from both queues. */
 export function openConsumer(
@@ -31,6 +38,7 @@ export function openConsumer(
   handlers: JobHandlers,
   options: ConsumerOptions,
 ): Consumer {
+  const inHand = new Set<Promise<void>>();
   const open = (queue: QueueName, concurrency: number): Worker => {
     const worker = connection.openWorker(
       queue,
@@ -42,7 +50,9 @@ export function openConsumer(
         // would notice only after half a minute.
         await job.removeDeduplicationKey();
         const handle = handlers[job.name] as (data: unknown) => Promise<void>;
-        await handle(job.data);
+        const handling = handle(job.data);
+        inHand.add(handling);
+        await handling.finally(() => inHand.delete(handling));
       },
       {
         concurrency,
@@ -61,7 +71,13 @@ export function openConsumer(
   const workers = [open(queueNames.control, 8), open(queueNames.runs, options.runConcurrency)];
   return {
     async close() {
-      await Promise.allSettled(workers.map((worker) => worker.close()));
+      const closed = Promise.allSettled(workers.map((worker) => worker.close()));
+      const finish = async () => {
+        while (inHand.size > 0) await Promise.allSettled(inHand);
+      };
+      await finish();
+      await Promise.race([closed, sleep(goodbyeMs)]);
+      await finish();
     },
   };
 }

@@ -25,6 +25,9 @@ export interface Producer {
   close(): Promise<void>;
 }
 
+/** A recurring job that is late by so much has lost its next turn. */
+const standstillMs = 5_000;
+
 /** Finished jobs stay this long for the dashboard; nothing else reads them. */
 const keep = {
   removeOnComplete: { age: 3_600, count: 200 },
@@ -42,6 +45,7 @@ export function openProducer(
       return [name, queue];
     }),
   );
+  const seen = new Map<string, SeenScheduler>();
   const queueFor = (job: JobName): Queue => {
     const queue = queues.get(queueOf[job]);
     if (!queue) throw new Error(`no queue carries ${job}`);
@@ -67,20 +71,50 @@ export function openProducer(
     },
     async ensureRecurring() {
       for (const { name, everyMs } of recurringJobs) {
-        await within(
-          5_000,
-          queueFor(name).upsertJobScheduler(
-            name,
-            { every: everyMs },
-            { name, data: {}, opts: keep },
-          ),
-        );
+        await within(5_000, ensureScheduler(queueFor(name), name, everyMs, seen));
       }
     },
     async close() {
-      await Promise.allSettled([...queues.values()].map((queue) => queue.close()));
+      // A queue that is away may never answer.
+      const closed = Promise.allSettled([...queues.values()].map((queue) => queue.close()));
+      await within(1_000, closed).catch(() => {});
     },
   };
+}
+
+/** When a scheduler was first seen with this next time, by the monotonic clock. */
+interface SeenScheduler {
+  readonly next: number | undefined;
+  readonly at: number;
+}
+
+/**
+ * Writes only where the scheduler is gone or has stood still: on Postgres, writers of one scheduler
+ * can deadlock, and many workers look at once.
+ */
+async function ensureScheduler(
+  queue: Queue,
+  name: JobName,
+  everyMs: number,
+  seen: Map<string, SeenScheduler>,
+): Promise<void> {
+  const now = performance.now();
+  const scheduler = await queue.getJobScheduler(name);
+  const before = seen.get(name);
+  if (scheduler && scheduler.every === everyMs) {
+    if (!before || before.next !== scheduler.next) {
+      seen.set(name, { next: scheduler.next, at: now });
+      return;
+    }
+    if (now - before.at < everyMs + standstillMs) return;
+  }
+  seen.delete(name);
+  try {
+    await queue.upsertJobScheduler(name, { every: everyMs }, { name, data: {}, opts: keep });
+  } catch (error) {
+    // Another worker may have been first.
+    if (!(await queue.getJobScheduler(name))) throw error;
+  }
 }
 
 /** Rejects after `ms`; what `promise` does later is of no interest. */

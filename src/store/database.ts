@@ -62,13 +62,22 @@ export function openQueuePool(options: DatabaseOptions): QueuePool {
     keepAlive: true,
     options: '-c search_path=bullmq -c timezone=UTC',
   });
-  pool.on('error', options.onError);
+  watchConnections(pool, options.onError);
   return { pool, close: () => endPool(pool) };
 }
 
 export interface QueuePool {
   readonly pool: Pool;
   close(): Promise<void>;
+}
+
+/**
+ * The pool itself hears only of idle connections: one that breaks in the middle of a transaction,
+ * between two statements, would end the process.
+ */
+function watchConnections(pool: Pool, onError: (error: Error) => void): void {
+  pool.on('error', onError);
+  pool.on('connect', (client) => client.on('error', () => {}));
 }
 
 /** `end` does not wait for the sockets: a server that stops right after it is no trouble any more. */
@@ -90,10 +99,10 @@ export function openDatabase(options: DatabaseOptions): Database {
     // Bounds what a half-open connection can hold up.
     query_timeout: 60_000,
     options:
-      '-c timezone=UTC -c datestyle=ISO -c statement_timeout=55s -c idle_in_transaction_session_timeout=60s',
+      '-c timezone=UTC -c datestyle=ISO -c statement_timeout=55s -c idle_in_transaction_session_timeout=10s',
     types: { getTypeParser },
   });
-  pool.on('error', options.onError);
+  watchConnections(pool, options.onError);
   return {
     ...sqlOf(pool),
     async transaction(work) {

@@ -73,30 +73,20 @@ async function readPage(
   { limit, offset }: PageRequest,
 ): Promise<LogEntry[]> {
   const conditions = conditionsOf(request);
+  const ids = `select l.id from log_entries l where ${conditions.sql}`;
+  const reach = conditions.parameter(limit + offset);
+  // An index gives each level in order, and no more than needed: several are merged as they come.
+  const branches = [...new Set(request.levels)].map(
+    (level) =>
+      `(${ids} and l.level = ${conditions.parameter(level)} order by l.id desc limit ${reach}::bigint)`,
+  );
   const bounds = `limit ${conditions.parameter(limit)} offset ${conditions.parameter(offset)}`;
-  const ids =
-    request.levels === null
-      ? `select l.id from log_entries l where ${conditions.sql} order by l.id desc ${bounds}`
-      : idsByLevel(conditions, request.levels, limit + offset, bounds);
   return sql.query<LogEntry>(
-    `with page as materialized (${ids})
+    `with page as materialized (
+       select id from (${branches.join(' union all ') || `${ids} order by l.id desc limit ${reach}::bigint`}) as found order by id desc ${bounds}
+     )
      select l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message
        from page join log_entries l using (id) order by l.id desc`,
     conditions.values,
   );
-}
-
-/** An index gives each level in order; a page of several levels merges them. */
-function idsByLevel(
-  conditions: Conditions,
-  levels: readonly LogLevel[],
-  reach: number,
-  bounds: string,
-): string {
-  const wanted = conditions.parameter([...new Set(levels)]);
-  const most = conditions.parameter(reach);
-  return `select id from unnest(${wanted}::text[]) as wanted (level),
-    lateral (select l.id from log_entries l where ${conditions.sql} and l.level = wanted.level
-              order by l.id desc limit ${most}) as newest
-    order by id desc ${bounds}`;
 }

@@ -3,41 +3,70 @@ import type { Sql } from './database.ts';
 /** Rows that one statement deletes: short locks, so that nothing waits for the cleaning. */
 const batch = 5_000;
 
-/** @returns how many were deleted; fewer than a batch means that none is left */
-export async function deleteOldLogEntries(sql: Sql, days: number): Promise<number> {
-  const rows = await sql.query(
-    `delete from log_entries where id in (
-       select id from log_entries where timestamp < now() - $1 * interval '1 day' limit ${batch}) returning 1`,
-    [days],
-  );
-  return rows.length;
-}
+/**
+ * One batch of what is older than so many days.
+ *
+ * @returns how many rows were deleted; 0 means that none is left
+ */
+export type DeleteOld = (sql: Sql, days: number) => Promise<number>;
 
-export async function deleteOldTicks(sql: Sql, days: number): Promise<number> {
-  const rows = await sql.query(
-    `delete from ticks where ctid = any (array(
-       select t.ctid from ticks t join batch_exports e on e.id = t.export_id
-        where t.decided_at < now() - $1 * interval '1 day'
-          -- The prefix that the high-water mark is counted from stays.
-          and (e.deleted_at is not null or t.data_interval_end <= e.high_water_mark or t.fate <> 'ran')
-        limit ${batch})) returning 1`,
-    [days],
-  );
-  return rows.length;
-}
+const deleteBy =
+  (statement: string): DeleteOld =>
+  async (sql, days) =>
+    (await sql.query(statement, [days])).length;
+
+const isOld = (column: string): string => `${column} < now() - $1 * interval '1 day'`;
+
+/** Looks at the oldest by number: a look by time would walk all that was deleted before, each time. */
+export const deleteOldLogEntries = deleteBy(
+  `delete from log_entries where id in (
+     select id from (select id, timestamp from log_entries order by id limit ${batch}) oldest
+      where ${isOld('timestamp')}) returning 1`,
+);
+
+/** Ticks that the high-water mark has passed or never stops at; and all of a deleted export. */
+export const deleteOldTicks = deleteBy(
+  `delete from ticks where ctid = any (array(
+     select t.ctid from ticks t join batch_exports e on e.id = t.export_id
+      where ${isOld('t.decided_at')}
+        and (e.deleted_at is not null or t.data_interval_end <= e.high_water_mark or t.fate <> 'ran')
+      limit ${batch})) returning 1`,
+);
 
 /** Ended runs that no receipt in force refers to. */
-export async function deleteOldRuns(sql: Sql, days: number): Promise<number> {
-  const rows = await sql.query(
-    `delete from runs where id in (
-       select r.id from runs r
-        where r.finished_at < now() - $1 * interval '1 day'
-          and not exists (select 1 from receipts c where c.run_id = r.id)
-          and not exists (select 1 from uploads u where u.run_id = r.id)
-        limit ${batch}) returning 1`,
-    [days],
-  );
-  return rows.length;
-}
+export const deleteOldRuns = deleteBy(
+  `delete from runs where id in (
+     select r.id from runs r
+      where ${isOld('r.finished_at')}
+        and not exists (select 1 from receipts c where c.run_id = r.id)
+        and not exists (select 1 from uploads u where u.run_id = r.id)
+        and not exists (select 1 from outbox o where o.run_id = r.id)
+      limit ${batch}) returning 1`,
+);
 
-export const retentionBatch = batch;
+/** Receipts of exports that were deleted so long ago: their runs can go after them. */
+export const deleteForgottenReceipts = deleteBy(
+  `delete from receipts where ctid = any (array(
+     select c.ctid from receipts c join batch_exports e on e.id = c.export_id
+      where ${isOld('e.deleted_at')} limit ${batch})) returning 1`,
+);
+
+/** Exports that were deleted so long ago and of which no run is left, with their backfills. */
+export const deleteForgottenExports = deleteBy(
+  `with forgotten as (
+     select e.id from batch_exports e
+      where ${isOld('e.deleted_at')}
+        and not exists (select 1 from runs r where r.export_id = e.id)
+        and not exists (select 1 from ticks t where t.export_id = e.id)
+      limit ${batch}
+   ), backfilled as (
+     delete from backfills where export_id in (select id from forgotten)
+   )
+   delete from batch_exports where id in (select id from forgotten) returning 1`,
+);
+
+/** Counts that have come down to nothing. */
+export const deleteEmptyLogCounts: DeleteOld = async (sql) => {
+  const rows = await sql.query(`delete from log_counts where entries = 0 returning 1`);
+  return rows.length;
+};

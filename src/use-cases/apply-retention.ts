@@ -1,20 +1,28 @@
+import { deleteSpentIdempotencyKeys } from '../store/idempotency.ts';
 import {
+  type DeleteOld,
+  deleteEmptyLogCounts,
+  deleteForgottenExports,
+  deleteForgottenReceipts,
   deleteOldLogEntries,
   deleteOldRuns,
   deleteOldTicks,
-  retentionBatch,
 } from '../store/retention.ts';
 import type { Context } from './context.ts';
 
-/** Deletes what is older than its retention, in short statements. */
-export async function applyRetention(context: Context): Promise<void> {
-  const { logRetentionDays, retentionDays } = context.policy;
-  const duties = [
-    () => deleteOldLogEntries(context.db, logRetentionDays),
-    () => deleteOldTicks(context.db, retentionDays),
-    () => deleteOldRuns(context.db, retentionDays),
+/** Deletes what is older than its retention, in short statements; what is referred to goes last. */
+export async function applyRetention({ db, policy }: Context): Promise<void> {
+  const { logRetentionDays, retentionDays } = policy;
+  const duties: readonly (readonly [DeleteOld, number])[] = [
+    [deleteOldLogEntries, logRetentionDays],
+    [deleteEmptyLogCounts, logRetentionDays],
+    [deleteOldTicks, retentionDays],
+    [deleteForgottenReceipts, retentionDays],
+    [deleteOldRuns, retentionDays],
+    [deleteForgottenExports, retentionDays],
   ];
-  for (const duty of duties) {
-    while ((await duty()) === retentionBatch);
+  for (const [deleteSome, days] of duties) {
+    while ((await deleteSome(db, days)) > 0);
   }
+  await deleteSpentIdempotencyKeys(db);
 }

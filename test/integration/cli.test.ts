@@ -3,9 +3,9 @@ import { buildApi } from '../../src/api/build-api.ts';
 import { isWellFormedApiKey } from '../../src/security/api-keys.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { createApiClient } from '../support/api-client.ts';
-import { testApiOptions } from '../support/api-under-test.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { startSluice } from '../support/processes.ts';
+import { testApiOptions } from '../support/test-api-options.ts';
 
 let database: TestDatabase;
 
@@ -66,7 +66,7 @@ describe('organizations, projects and keys', () => {
       maxConnections: 3,
       onError: () => {},
     });
-    const api = await buildApi(testApiOptions(db));
+    const api = await buildApi(testApiOptions(db, database.url));
     const baseUrl = await api.listen({ port: 0, host: '127.0.0.1' });
     const path = '/api/projects/@current/batch_exports';
     const statusWith = async (key: unknown) =>

@@ -1,20 +1,11 @@
-import { randomBytes } from 'node:crypto';
-import { pino } from 'pino';
-import { Registry } from 'prom-client';
 import { buildApi } from '../../src/api/build-api.ts';
 import type { ApiOptions } from '../../src/api/options.ts';
-import { readConfig } from '../../src/config/config.ts';
-import { destinationDefinitions } from '../../src/destinations/index.ts';
-import { eventsModel } from '../../src/domain/events-model.ts';
-import { checkQueryOf } from '../../src/main/check-query.ts';
-import { destinationContextOf } from '../../src/main/plugins.ts';
-import { policyOf } from '../../src/main/policy.ts';
-import { createSecretBox } from '../../src/security/secret-box.ts';
 import { type Database, openDatabase } from '../../src/store/database.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
 import { createTestDatabase } from './database.ts';
 import { startSluice } from './processes.ts';
 import { createTenant, type Tenant } from './tenants.ts';
+import { plenty, testApiOptions } from './test-api-options.ts';
 
 /** An API over a database of its own, and a tenant to call it with. */
 export interface ApiUnderTest {
@@ -30,9 +21,6 @@ export interface ApiUnderTest {
   stop(): Promise<void>;
 }
 
-/** Limits that no test meets by accident. */
-const plenty = { perMinute: 100_000, perHour: 1_000_000 };
-
 /**
  * Starts an API: listening in this process, or, with `API_UNDER_TEST=process`, as the real process
  * that operators run. `changes` need the former.
@@ -46,7 +34,9 @@ export async function startApiUnderTest(changes: Partial<ApiOptions> = {}): Prom
     onError: () => {},
   });
   const asProcess = process.env.API_UNDER_TEST === 'process' && Object.keys(changes).length === 0;
-  const server = asProcess ? await startProcess(database.url) : await listen(db, changes);
+  const server = asProcess
+    ? await startProcess(database.url)
+    : await listen(db, database.url, changes);
   const tenant = await createTenant(db);
   return {
     baseUrl: server.baseUrl,
@@ -63,33 +53,8 @@ export async function startApiUnderTest(changes: Partial<ApiOptions> = {}): Prom
   };
 }
 
-/** The options of an API in this process, everything in them real. */
-export function testApiOptions(db: Database, changes: Partial<ApiOptions> = {}): ApiOptions {
-  const config = readConfig({});
-  return {
-    context: {
-      db,
-      policy: policyOf(config),
-      secrets: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
-      doorbell: { runsWaiting() {}, backfillWaiting() {} },
-    },
-    destinations: destinationDefinitions,
-    destinationContext: destinationContextOf(config),
-    models: [eventsModel],
-    checkQuery: checkQueryOf(changes.models ?? [eventsModel]),
-    metrics: new Registry(),
-    logger: pino({ level: 'silent' }),
-    trustProxy: false,
-    rateLimit: plenty,
-    queueFault: async () => null,
-    queueBoard: null,
-    consoleDir: null,
-    ...changes,
-  };
-}
-
-async function listen(db: Database, changes: Partial<ApiOptions>) {
-  const api = await buildApi(testApiOptions(db, changes));
+async function listen(db: Database, url: string, changes: Partial<ApiOptions>) {
+  const api = await buildApi(testApiOptions(db, url, changes));
   const baseUrl = await api.listen({ port: 0, host: '127.0.0.1' });
   return { baseUrl, stop: () => api.close() };
 }

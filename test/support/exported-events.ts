@@ -123,7 +123,10 @@ export async function untilEnded(
     {
       timeoutMs,
       everyMs: 50,
-      message: () => `${count} runs have ended; they are ${JSON.stringify(runs)}`,
+      message: () =>
+        `${count} runs have ended; ${runs.length} are there, the live ones: ${JSON.stringify(
+          runs.filter(({ status }) => status === 'Starting' || status === 'Running').slice(0, 5),
+        )}`,
     },
   );
 }

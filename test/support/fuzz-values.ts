@@ -43,10 +43,14 @@ const anyText = fc.oneof(fc.constantFrom(...hostile), fc.string({ unit: 'binary'
 /** A text for a path or query parameter of that schema: valid, nearly, or hostile. */
 export function textFor(schema: JsonSchema): fc.Arbitrary<string> {
   return fc.oneof(
-    { weight: 4, arbitrary: valueFor(schema, null, 0).map((value) => String(value)) },
+    { weight: 4, arbitrary: valueFor(schema, null, 0).map(toText) },
     { weight: 1, arbitrary: anyText },
   );
 }
+
+/** An object of our making may have a `toString` of its own. */
+const toText = (value: unknown): string =>
+  typeof value === 'object' ? JSON.stringify(value) : String(value);
 
 /** A body for that schema: mostly of its shape, with wrong parts mixed in. */
 export function bodyFor(schema: JsonSchema, document: ApiDocument): fc.Arbitrary<unknown> {

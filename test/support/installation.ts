@@ -54,8 +54,8 @@ export interface Installation {
   readonly processes: readonly TestProcess[];
   startApi(env?: ProcessOptions['env']): Promise<TestProcess>;
   startWorker(env?: ProcessOptions['env']): Promise<TestProcess>;
-  /** Ends the processes that still run, in order. */
-  stopProcesses(): Promise<void>;
+  /** Ends the workers that still run, in order, also those that SIGSTOP has frozen. */
+  stopWorkers(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -105,6 +105,7 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
     onError: () => {},
   });
   const processes: TestProcess[] = [];
+  const workersStarted: TestProcess[] = [];
   let port = '0';
 
   const startApi: Installation['startApi'] = async (extra = {}) => {
@@ -117,14 +118,15 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
   const startWorker: Installation['startWorker'] = async (extra = {}) => {
     const worker = startSluice('main/worker.js', [], { env: { ...env, ...extra } });
     processes.push(worker);
+    workersStarted.push(worker);
     await until(() => worker.output().includes('worker started') || worker.hasExited(), {
       timeoutMs: 30_000,
       message: () => `a worker starts:\n${worker.output()}`,
     });
     return worker;
   };
-  const stopProcesses = async () => {
-    const left = processes.filter((process) => !process.hasExited());
+  const stop = async (all: readonly TestProcess[]) => {
+    const left = all.filter((process) => !process.hasExited());
     for (const process of left) {
       // One that was stopped takes no other signal.
       process.kill('SIGCONT');
@@ -168,9 +170,9 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
     processes,
     startApi,
     startWorker,
-    stopProcesses,
+    stopWorkers: () => stop(workersStarted),
     async close() {
-      await stopProcesses().finally(async () => {
+      await stop(processes).finally(async () => {
         await db.close();
         await pool.end();
         await own?.drop();

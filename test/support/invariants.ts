@@ -4,6 +4,7 @@ import { canaryPattern } from './canaries.ts';
 import { bucket, type Installation } from './installation.ts';
 import { projectRoot, startProcess } from './processes.ts';
 import { listRedisTexts } from './redis-texts.ts';
+import { until } from './until.ts';
 
 /** What `sluice verify` counted. */
 export interface Verified {
@@ -21,6 +22,11 @@ export interface Verified {
  * @returns what the files in force hold, for the test to compare with what it put in
  */
 export async function expectInvariants(installation: Installation): Promise<Verified> {
+  // What a killed worker left of a run that has ended is collected within its age and a sweep.
+  await until(
+    async () => (await installation.pool.query('select from uploads limit 1')).rowCount === 0,
+    { timeoutMs: 90_000, everyMs: 250, message: 'every upload is completed or aborted' },
+  );
   const { verified, breaches } = await findBreaches(installation);
   expect(breaches).toEqual([]);
   return verified;

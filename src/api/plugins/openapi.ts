@@ -4,7 +4,7 @@ import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../schemas/backfill.ts';
 import { BatchExport } from '../schemas/batch-export.ts';
 import { ErrorBody } from '../schemas/error.ts';
-import { Activity, DestinationTest, SchedulePreview } from '../schemas/insight.ts';
+import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../schemas/insight.ts';
 import { BatchExportLog } from '../schemas/log.ts';
 import { BatchExportRun } from '../schemas/run.ts';
 import {
@@ -27,6 +27,7 @@ const components = [
   BackfillPreview,
   SchedulePreview,
   DestinationTest,
+  RowPreview,
   Activity,
   TransformationConfig,
   RearrangedConfigs,

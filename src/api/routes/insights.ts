@@ -67,24 +67,22 @@ export function insightRoutes(api: Api, deps: Deps, family: Family): void {
     },
   );
 
-  if (previewRows) {
-    api.get(
-      '/:id/preview',
-      {
-        config: readExports,
-        onRequest,
-        schema: {
-          ...about('previewRows', 'Preview up to 100 rows as they would be exported'),
-          params: params('id'),
-          response: { 200: Ref(RowPreview), ...errors() },
-        },
+  api.get(
+    '/:id/preview',
+    {
+      config: readExports,
+      onRequest,
+      schema: {
+        ...about('previewRows', 'Preview up to 100 rows as they would be exported'),
+        params: params('id'),
+        response: { 200: Ref(RowPreview), ...errors() },
       },
-      async (request) => {
-        const { columns, rows } = await previewRows(batchExportOf(request), previewedRows);
-        return { columns: [...columns], rows: rows.map((row) => [...row]) };
-      },
-    );
-  }
+    },
+    async (request) => {
+      const { columns, rows } = await previewRows(batchExportOf(request), previewedRows);
+      return { columns: [...columns], rows: rows.map((row) => [...row]) };
+    },
+  );
 
   api.get(
     '/:id/activity',

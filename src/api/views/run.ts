@@ -11,6 +11,7 @@ export function runView(run: Run): BatchExportRun {
     data_interval_end: run.intervalEnd,
     cursor: run.cursor === null ? null : opaque(run.cursor),
     created_at: run.createdAt,
+    started_at: run.startedAt,
     finished_at: run.finishedAt,
     last_updated_at: run.lastUpdatedAt,
     records_total_count: run.recordsTotalCount,

@@ -33,7 +33,8 @@ export async function createWriter(
   journal: UploadJournal,
   signal?: AbortSignal,
 ): Promise<FileWriter> {
-  const { upload, checksums } = await createUpload(connection, options, signal);
+  const patient = signal && delayAbort(signal, createPatienceMs);
+  const { upload, checksums } = await createUpload(connection, options, patient);
   const writer = new S3Writer(connection, upload, limits, journal, checksums, [], signal);
   try {
     await journal.started(upload);
@@ -43,6 +44,17 @@ export async function createWriter(
     throw error;
   }
   return writer;
+}
+
+/** An upload that is created while its answer is given up is known to nobody: it is waited for a while. */
+const createPatienceMs = 5_000;
+
+function delayAbort(signal: AbortSignal, ms: number): AbortSignal {
+  const delayed = new AbortController();
+  const abort = () => setTimeout(() => delayed.abort(signal.reason), ms).unref();
+  if (signal.aborted) delayed.abort(signal.reason);
+  else signal.addEventListener('abort', abort, { once: true });
+  return delayed.signal;
 }
 
 /** Goes on with an upload; the recorded parts that the store still holds need not be sent again. */

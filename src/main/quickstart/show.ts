@@ -7,7 +7,7 @@ export interface ShownRun {
   readonly records_completed: number | null;
   readonly bytes_exported: number;
   readonly created_at: string;
-  readonly started_at?: string | null;
+  readonly started_at: string | null;
   readonly finished_at: string | null;
 }
 

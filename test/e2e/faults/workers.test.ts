@@ -35,7 +35,12 @@ afterAll(() => installation?.close());
 async function breakAtEach(steps: readonly FailpointName[], action: string) {
   const workers = await Promise.all(
     steps.map((step) =>
-      installation.startWorker({ FAILPOINTS: `${step}=${action}`, WORKER_CONCURRENCY: '1' }),
+      installation.startWorker({
+        FAILPOINTS: `${step}=${action}`,
+        WORKER_CONCURRENCY: '1',
+        // Long enough that each breaks at its own run, before it could take over another's.
+        LEASE_SECONDS: '15',
+      }),
     ),
   );
   const exports: string[] = [];
@@ -102,8 +107,7 @@ describe('kill -9 of a worker', () => {
 });
 
 test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no doubled row', async () => {
-  await installation.stopProcesses();
-  await installation.startApi();
+  await installation.stopWorkers();
   const steps: FailpointName[] = [
     'mid_part',
     'before_complete',
@@ -133,8 +137,7 @@ test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no do
 });
 
 test('a job that crashes its process is set aside as Failed after 3 crashes, and the queue moves on', async () => {
-  await installation.stopProcesses();
-  await installation.startApi();
+  await installation.stopWorkers();
   const exportId = await createS3Export(installation, { name: 'poison' });
   await backfill(installation, exportId);
   for (let crash = 1; crash <= 3; crash += 1) {
@@ -155,6 +158,8 @@ test('a job that crashes its process is set aside as Failed after 3 crashes, and
 
 test('the same job delivered 100 times has one effect', async () => {
   const { pool, s3 } = installation;
+  await installation.stopWorkers();
+  await installation.startWorker();
   const exportId = await createS3Export(installation, { name: 'hundredfold' });
   await s3.faults.add({
     match: { operation: 'CompleteMultipartUpload', key: new RegExp(exportId) },
@@ -177,7 +182,7 @@ test('the same job delivered 100 times has one effect', async () => {
   const job = { name: 'execute-run', data: { runId: run?.id } };
   await queue.addBulk(Array.from({ length: 100 }, () => job));
   await until(async () => (await queue.getJobCountByTypes('waiting', 'active')) === 0, {
-    timeoutMs: 30_000,
+    timeoutMs: 60_000,
     message: 'every job is done',
   });
   await queue.close();
@@ -196,9 +201,11 @@ test('the same job delivered 100 times has one effect', async () => {
 
 test('kill -9 of the API between commit and enqueue: the run starts at most 10 s later', async () => {
   const exportId = await createS3Export(installation, { name: 'unrung' });
-  const [first] = installation.processes.filter((process) => !process.hasExited());
-  first?.kill('SIGTERM');
-  await first?.waitForExit();
+  await installation.stopWorkers();
+  await installation.startWorker();
+  const api = installation.processes.find((process) => !process.hasExited());
+  api?.kill('SIGTERM');
+  await api?.waitForExit();
   const doomed = await installation.startApi({ FAILPOINTS: 'before_enqueue=kill' });
   // The process ends before it answers: the client can't know, the database does.
   await expect(backfill(installation, exportId, quiet)).rejects.toThrow();

@@ -75,21 +75,3 @@ test('activity says which key changed what, with before and after, and no secret
   ]);
   expect(text).not.toContain('canary');
 });
-
-test('a row preview gives what the source gives, as columns and rows', async () => {
-  const withRows = await startApiUnderTest({
-    previewRows: async (_batchExport, limit) => ({
-      columns: [{ name: 'n', type: 'integer' }],
-      rows: [[limit], [null]],
-    }),
-  });
-  try {
-    const made = await withRows.client.post(`${withRows.project}/batch_exports`, exportBody());
-    const path = `${withRows.project}/batch_exports/${made.body.id}/preview`;
-    const { status, body } = await withRows.client.get(path);
-    expect(status).toBe(200);
-    expect(body).toEqual({ columns: [{ name: 'n', type: 'integer' }], rows: [[100], [null]] });
-  } finally {
-    await withRows.stop();
-  }
-});

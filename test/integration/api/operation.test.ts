@@ -3,14 +3,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { buildApi } from '../../../src/api/build-api.ts';
 import { openDatabase } from '../../../src/store/database.ts';
 import { createApiClient } from '../../support/api-client.ts';
-import {
-  type ApiUnderTest,
-  startApiUnderTest,
-  testApiOptions,
-} from '../../support/api-under-test.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { createKey } from '../../support/tenants.ts';
+import { testApiOptions } from '../../support/test-api-options.ts';
 import { until } from '../../support/until.ts';
 
 let queueFault: string | null = null;
@@ -71,7 +68,7 @@ test('with Postgres away requests are 503, readiness says what is wrong, and all
     maxConnections: 4,
     onError: () => {},
   });
-  const cut = await buildApi(testApiOptions(db));
+  const cut = await buildApi(testApiOptions(db, through.href));
   try {
     const client = createApiClient(
       await cut.listen({ port: 0, host: '127.0.0.1' }),

@@ -1,13 +1,17 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Database, Sql } from '../../../src/store/database.ts';
 import { findLatestRuns } from '../../../src/store/latest-runs.ts';
+import type { LogLevel } from '../../../src/store/log-entries.ts';
 import { listLogEntries } from '../../../src/store/log-lists.ts';
 import { listRuns } from '../../../src/store/run-lists.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
+import { until } from '../../support/until.ts';
 
-/** `SPEED_ROWS` makes it as big as wanted; the bound below is for a million. */
-const logRows = Number(process.env.SPEED_ROWS ?? 200_000);
+/** `SPEED_ROWS=1000000` is the size that the bounds are for. */
+const logRows = Number(process.env.SPEED_ROWS ?? 150_000);
+/** Times mean something on a quiet machine only; blocks read mean the same on any. */
+const strict = process.env.SPEED_STRICT === '1';
 const runRows = logRows / 10;
 
 let api: ApiUnderTest;
@@ -17,10 +21,12 @@ beforeAll(async () => {
   api = await startApiUnderTest();
   exportId = (await api.client.post(`${api.project}/batch_exports`, exportBody())).body.id;
   const team = api.tenant.projectIds[0];
+  const other = (await api.client.post(`${api.project}/batch_exports`, exportBody())).body.id;
   await api.db.query(
     `insert into log_entries (team_id, export_id, level, message)
-     select $1, $2, (array['DEBUG','INFO','INFO','INFO','ERROR'])[1 + n % 5], 'line ' || n from generate_series(1, $3) n`,
-    [team, exportId, logRows],
+     select $1, owner, (array['DEBUG','INFO','INFO','INFO','ERROR'])[1 + n % 5], 'line ' || n
+       from generate_series(1, $4) n, unnest(array[$2, $3]::uuid[]) owner`,
+    [team, exportId, other, logRows],
   );
   await api.db.query(
     `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, created_at, finished_at)
@@ -28,30 +34,48 @@ beforeAll(async () => {
        from generate_series(1, $3) n, lateral (select timestamptz '2020-01-01Z' + n * interval '1 minute' as t) at`,
     [team, exportId, runRows],
   );
-  await api.db.query('vacuum analyze log_entries');
-  await api.db.query('vacuum analyze runs');
+  await vacuum('log_entries');
+  await vacuum('runs');
 });
 afterAll(() => api.stop());
 
-/** Explains what a read asks, and how long Postgres took over it; the best of three. */
-async function explain(read: (sql: Sql) => Promise<unknown>) {
-  const plans: string[] = [];
-  let milliseconds = Number.POSITIVE_INFINITY;
-  for (let attempt = 0; attempt < 3; attempt += 1) {
-    let total = 0;
-    await read(explaining(api.db, plans, (ms) => (total += ms)));
-    milliseconds = Math.min(milliseconds, total);
-  }
-  return { plan: plans.join('\n'), milliseconds };
+/** As autovacuum leaves a table; a snapshot that is open elsewhere puts it off. */
+async function vacuum(table: string): Promise<void> {
+  await until(async () => {
+    await api.db.query(`vacuum analyze ${table}`);
+    const [row] = await api.db.query<{ done: boolean }>(
+      'select relallvisible >= relpages * 0.99 as done from pg_class where oid = $1::regclass',
+      [table],
+    );
+    return row?.done;
+  });
 }
 
-function explaining(db: Database, plans: string[], took: (ms: number) => void): Sql {
+/** How Postgres gives what a read asks. */
+async function explain(read: (sql: Sql) => Promise<unknown>) {
+  const plans: string[] = [];
+  await read(explaining(api.db, plans));
+  return {
+    plan: plans.join('\n'),
+    milliseconds: sumOf(plans, /Execution Time: ([\d.]+)/),
+    // The first line of buffers is that of the whole plan.
+    blocks: sumOf(plans, /shared hit=(\d+)/) + sumOf(plans, /Buffers:.* read=(\d+)/),
+  };
+}
+
+function sumOf(plans: readonly string[], number: RegExp): number {
+  return plans.reduce((sum, plan) => sum + Number(number.exec(plan)?.[1] ?? 0), 0);
+}
+
+function explaining(db: Database, plans: string[]): Sql {
   return {
     async query<Row extends object>(text: string, values: readonly unknown[] = []) {
-      const lines = await db.query<{ 'QUERY PLAN': string }>(`explain analyze ${text}`, values);
+      const lines = await db.query<{ 'QUERY PLAN': string }>(
+        `explain (analyze, timing off, buffers) ${text}`,
+        values,
+      );
       const plan = lines.map((line) => line['QUERY PLAN']).join('\n');
       plans.push(plan);
-      took(Number(/Execution Time: ([\d.]+)/.exec(plan)?.[1]));
       return db.query<Row>(text, values);
     },
   };
@@ -59,27 +83,25 @@ function explaining(db: Database, plans: string[], took: (ms: number) => void): 
 
 const logs = { runId: null, levels: null, after: null, before: null, search: null };
 
-test.each([
-  ['logs, page 1', null, 0],
-  ['logs, page 1,000', null, 99_900],
-  ['logs of one level', ['ERROR'] as const, 20_000],
-  ['logs of three levels', ['ERROR', 'INFO', 'DEBUG'] as const, 20_000],
-])(
-  '%s: an index gives it in under 20 ms, the true count with it',
-  async (_what, levels, offset) => {
-    const page = { limit: 100, offset };
-    const request = { ...logs, exportId, levels };
-    const { plan, milliseconds } = await explain((sql) => listLogEntries(sql, request, page));
-    expect(plan).not.toMatch(/Seq Scan on log_entries/);
-    expect(milliseconds, plan).toBeLessThan(20);
-    const { count, results } = await listLogEntries(api.db, request, page);
-    expect(count).toBe(levels?.length === 1 ? logRows / 5 : logRows);
-    expect(results).toHaveLength(100);
-  },
-);
+test.each<[string, readonly LogLevel[] | null, number, number]>([
+  ['page 1', null, 0, 600],
+  ['page 1,000', null, 99_900, 2_500],
+  ['a page of one level', ['ERROR'], 20_000, 1_200],
+  ['a page of three levels', ['ERROR', 'INFO', 'DEBUG'], 20_000, 1_500],
+])('logs, %s: indexes give it, and a true count', async (_what, levels, offset, most) => {
+  const page = { limit: 100, offset };
+  const request = { ...logs, exportId, levels };
+  const { plan, milliseconds, blocks } = await explain((sql) => listLogEntries(sql, request, page));
+  expect(plan).not.toMatch(/Seq Scan on log_entries/);
+  expect(blocks, plan).toBeLessThan(most);
+  if (strict) expect(milliseconds, plan).toBeLessThan(20);
+  const { count, results } = await listLogEntries(api.db, request, page);
+  expect(count).toBe(levels?.length === 1 ? logRows / 5 : logRows);
+  expect(results).toHaveLength(100);
+});
 
 test.each(['created_at', 'data_interval_start'] as const)(
-  'runs by %s, first page and one far back: an index gives each in under 20 ms',
+  'runs by %s, first page and one far back: an index gives each, in order',
   async (orderBy) => {
     const request = {
       exportId,
@@ -98,10 +120,13 @@ test.each(['created_at', 'data_interval_start'] as const)(
       id: '00000000-0000-4000-8000-000000000000',
     } as const;
     for (const place of [null, far]) {
-      const { plan, milliseconds } = await explain((sql) => listRuns(sql, { ...request, place }));
+      const { plan, milliseconds, blocks } = await explain((sql) =>
+        listRuns(sql, { ...request, place }),
+      );
       expect(plan).toMatch(/Index Scan/);
       expect(plan).not.toMatch(/Seq Scan|Sort Key/);
-      expect(milliseconds, plan).toBeLessThan(20);
+      expect(blocks, plan).toBeLessThan(200);
+      if (strict) expect(milliseconds, plan).toBeLessThan(20);
     }
   },
 );

@@ -2,8 +2,9 @@ import { expect, test } from 'vitest';
 import { buildApi } from '../../../src/api/build-api.ts';
 import { openDatabase } from '../../../src/store/database.ts';
 import { createApiClient } from '../../support/api-client.ts';
-import { startApiUnderTest, testApiOptions } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { createKey } from '../../support/tenants.ts';
+import { testApiOptions } from '../../support/test-api-options.ts';
 
 const rateLimit = { perMinute: 50, perHour: 60 };
 
@@ -15,7 +16,7 @@ test('a key is let through its limit exactly, over all API processes, and then t
     maxConnections: 5,
     onError: () => {},
   });
-  const other = await buildApi(testApiOptions(otherDb, { rateLimit }));
+  const other = await buildApi(testApiOptions(otherDb, api.databaseUrl, { rateLimit }));
   try {
     const otherUrl = await other.listen({ port: 0, host: '127.0.0.1' });
     const path = `${api.project}/batch_exports`;
@@ -47,7 +48,7 @@ test('a key is let through its limit exactly, over all API processes, and then t
       `update rate_limits set minute_started_at = now() - interval '61 seconds' where key_id = $1`,
       [api.tenant.keyId],
     );
-    const third = await buildApi(testApiOptions(otherDb, { rateLimit }));
+    const third = await buildApi(testApiOptions(otherDb, api.databaseUrl, { rateLimit }));
     const later = createApiClient(
       await third.listen({ port: 0, host: '127.0.0.1' }),
       api.tenant.key,

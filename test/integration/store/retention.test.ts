@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
+import { claimIdempotencyKey } from '../../../src/store/idempotency.ts';
 import { findRun } from '../../../src/store/runs.ts';
 import { findOrphanedUploadRuns, recordUpload } from '../../../src/store/uploads.ts';
 import { applyRetention } from '../../../src/use-cases/apply-retention.ts';
@@ -16,6 +17,7 @@ import {
   openRunSide,
   type RunSide,
 } from '../../support/run-side.ts';
+import { createTenant } from '../../support/tenants.ts';
 
 let side: RunSide;
 
@@ -139,9 +141,40 @@ describe('retention', () => {
     await side.db.query(`delete from uploads where run_id = $1`, [run.runId]);
     await applyRetention(side.context);
     expect(await exists()).toBe(false);
-    for (const table of ['runs', 'ticks', 'receipts', 'log_entries', 'backfills', 'outbox']) {
+    for (const table of [
+      'runs',
+      'ticks',
+      'receipts',
+      'log_entries',
+      'log_counts',
+      'backfills',
+      'outbox',
+    ]) {
       expect([table, await count(table, id)]).toEqual([table, 0]);
     }
+  });
+});
+
+describe('idempotency keys', () => {
+  it('are forgotten after 24 hours, and not before', async () => {
+    const { keyId } = await createTenant(side.db);
+    for (const [idempotencyKey, hours] of [
+      ['young', 23],
+      ['spent', 25],
+    ] as const) {
+      await claimIdempotencyKey(side.db, { keyId, idempotencyKey, fingerprint: Buffer.alloc(32) });
+      await side.db.query(
+        `update idempotency_keys set created_at = now() - $2 * interval '1 hour'
+          where key_id = $1 and idempotency_key = $3`,
+        [keyId, hours, idempotencyKey],
+      );
+    }
+    await applyRetention(side.context);
+    const left = await side.db.query(
+      'select idempotency_key as name from idempotency_keys where key_id = $1',
+      [keyId],
+    );
+    expect(left).toEqual([{ name: 'young' }]);
   });
 });
 

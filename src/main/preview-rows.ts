@@ -1,0 +1,53 @@
+import type { PreviewRows } from '../api/options.ts';
+import type { Config } from '../config/config.ts';
+import type { SourcedModel } from '../config/models-file.ts';
+import { SluiceError } from '../domain/errors.ts';
+import { openEncoder } from '../encoders/index.ts';
+import { previewRows } from '../pipeline/preview-rows.ts';
+import type { Database } from '../store/database.ts';
+import { readNow } from '../store/ticks.ts';
+import { sourceRequestOf } from '../worker/source-request.ts';
+import { joinSources } from './models.ts';
+
+/**
+ * Joins sources and encoders for the preview: the path of a run, with short limits.
+ *
+ * @param sourceUrl of the models that name no database
+ * @param patienceMs a request waits for it: what takes longer is given up
+ */
+export function previewRowsOf(
+  config: Config,
+  models: readonly SourcedModel[],
+  sourceUrl: string,
+  db: Database,
+  patienceMs = 10_000,
+): PreviewRows {
+  const sourceOf = joinSources(config, models, sourceUrl, {
+    applicationName: 'sluice-preview',
+    connectTimeoutMs: patienceMs / 2,
+    statementTimeoutMs: patienceMs,
+    idleTimeoutMs: patienceMs,
+    // One read from the oldest row on, of which little more than the wanted rows is taken.
+    sliceMs: Number.POSITIVE_INFINITY,
+    blockBytes: 1 << 16,
+  });
+  return async ({ model, teamId, dslQuery, destination }, limit) => {
+    const patience = new AbortController();
+    const tooLong = setTimeout(() => patience.abort(new SluiceError('source.timeout')), patienceMs);
+    const { interval: _, ...request } = sourceRequestOf(
+      { model, teamId, dslQuery, config: destination.config },
+      { start: 0, end: 1 },
+    );
+    try {
+      return await previewRows(
+        sourceOf(model),
+        request,
+        (columns) => openEncoder({ format: 'JSONLines', compression: null, columns }),
+        { limit, now: await readNow(db) },
+        patience.signal,
+      );
+    } finally {
+      clearTimeout(tooLong);
+    }
+  };
+}

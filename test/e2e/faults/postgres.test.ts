@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import {
+  backfill,
+  countParts,
+  createS3Export,
+  insertEvents,
+  projectPath,
+  untilEnded,
+} from '../../support/exported-events.ts';
+import { type Installation, startInstallation } from '../../support/installation.ts';
+import { expectInvariants } from '../../support/invariants.ts';
+import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
+import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
+import { until } from '../../support/until.ts';
+
+const rows = 3_000;
+const quiet = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T12:00:00Z' };
+
+let postgres: OwnPostgres;
+let proxy: TcpProxy;
+let installation: Installation;
+beforeAll(async () => {
+  postgres = await startOwnPostgres();
+  proxy = await startTcpProxy({ target: { port: postgres.port } });
+  installation = await startInstallation({
+    workers: 2,
+    databaseUrl: postgres.url,
+    env: { LEASE_SECONDS: '5' },
+    reachedAt: (databaseUrl) => {
+      const url = new URL(databaseUrl);
+      url.port = String(proxy.port);
+      return url.href;
+    },
+  });
+  const team = installation.tenant.projectIds[0];
+  await insertEvents(installation.pool, { team, rows, rowBytes: 4_000 });
+  await insertEvents(installation.pool, { team, rows: 120, ...quiet });
+});
+afterAll(async () => {
+  await installation?.close();
+  await proxy?.close();
+  await postgres?.stop();
+});
+
+test.each(['fast', 'immediate'] as const)(
+  'restarted mid-run (%s): the pool heals, no 5xx after 5 s, nothing written is lost',
+  async (mode) => {
+    const { client, s3 } = installation;
+    const exportId = await createS3Export(installation, { name: `over a ${mode} restart` });
+    await s3.faults.add({
+      match: { operation: 'UploadPart' },
+      times: Number.POSITIVE_INFINITY,
+      effect: { delayMs: 700 },
+    });
+    await backfill(installation, exportId);
+    await until(async () => (await countParts(installation, exportId)) >= 1, { timeoutMs: 30_000 });
+    await postgres.restart(mode);
+    await until(
+      async () => (await client.get(`${projectPath(installation)}/batch_exports/`)).status === 200,
+      {
+        timeoutMs: 5_000,
+        everyMs: 100,
+        message: 'the API answers again',
+      },
+    );
+    for (const _ of Array.from({ length: 30 })) {
+      expect((await client.get(`${projectPath(installation)}/batch_exports/`)).status).toBe(200);
+    }
+    await s3.faults.clear();
+    const [run] = await untilEnded(installation, exportId, { timeoutMs: 90_000 });
+    expect(run).toMatchObject({ status: 'Completed', rows });
+    await expectInvariants(installation);
+  },
+);
+
+test('connections cut again and again, also between COMMIT and its answer: each write once', async () => {
+  const exportId = await createS3Export(installation, { name: 'over cut connections' });
+  await backfill(installation, exportId, quiet, { concurrency: 4 });
+  // Wherever the bytes end: within a statement, a COMMIT, or the answer to it.
+  for (let cut = 0; cut < 25; cut += 1) {
+    proxy.resetAfterBytes(1 + Math.floor(20_000 * Math.random()));
+    await new Promise((resolve) => setTimeout(resolve, 150));
+  }
+  proxy.resetAfterBytes(Number.MAX_SAFE_INTEGER);
+  const runs = await untilEnded(installation, exportId, { count: 12, timeoutMs: 90_000 });
+  expect(runs).toHaveLength(12);
+  expect(runs.map(({ status }) => status)).toEqual(runs.map(() => 'Completed'));
+  await expectInvariants(installation);
+});

@@ -1,0 +1,99 @@
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  backfill,
+  createS3Export,
+  insertEvents,
+  projectPath,
+  readRuns,
+  untilEnded,
+} from '../../support/exported-events.ts';
+import { type Installation, startInstallation } from '../../support/installation.ts';
+import { expectInvariants } from '../../support/invariants.ts';
+import { type OwnRedisServer, ownRedisAvailable } from '../../support/redis.ts';
+import { until } from '../../support/until.ts';
+
+const days = { start: '2024-03-01T00:00:00Z', end: '2024-03-05T04:00:00Z' };
+const hours = 100;
+const rows = 2_000;
+
+describe.skipIf(!ownRedisAvailable())('Redis', () => {
+  let installation: Installation;
+  let server: OwnRedisServer;
+
+  beforeAll(async () => {
+    installation = await startInstallation({ queue: 'redis', workers: 2 });
+    if (!installation.redis) throw new Error('the installation has no Redis');
+    server = installation.redis;
+    const team = installation.tenant.projectIds[0];
+    await insertEvents(installation.pool, { team, rows, ...days });
+  });
+  afterAll(() => installation?.close());
+
+  async function readiness(): Promise<string> {
+    const { status, body } = await installation.client.get('/readyz');
+    expect(status).toBe(200);
+    return String(body.status);
+  }
+
+  async function asAdmin(work: (redis: Redis) => Promise<unknown>): Promise<void> {
+    const redis = new Redis(server.url);
+    await work(redis);
+    redis.disconnect();
+  }
+
+  test('FLUSHALL with 200 runs queued and active: all runs end, none twice', async () => {
+    const exports = [await createS3Export(installation), await createS3Export(installation)];
+    for (const id of exports) await backfill(installation, id, days, { concurrency: 100 });
+    const countEnded = async () => {
+      const runs = (await Promise.all(exports.map((id) => readRuns(installation, id)))).flat();
+      return runs.filter(({ status }) => status === 'Completed').length;
+    };
+    for (const after of [5, 60, 120]) {
+      await until(async () => (await countEnded()) >= after, { timeoutMs: 90_000 });
+      await asAdmin((redis) => redis.flushall());
+    }
+    for (const id of exports) {
+      const runs = await untilEnded(installation, id, { count: hours, timeoutMs: 90_000 });
+      expect(runs).toHaveLength(hours);
+      expect(runs.every(({ status }) => status === 'Completed')).toBe(true);
+    }
+    expect(await expectInvariants(installation)).toMatchObject({
+      intervals: 2 * hours,
+      rows: 2 * rows,
+    });
+  });
+
+  test('away for a while: the API answers 2xx all the while, readiness says degraded, all runs end', async () => {
+    await server.kill();
+    await until(async () => (await readiness()) === 'degraded');
+    const exportId = await createS3Export(installation, { name: 'made without a queue' });
+    const day = { start: '2024-03-01T00:00:00Z', end: '2024-03-02T00:00:00Z' };
+    await backfill(installation, exportId, day);
+    const path = `${projectPath(installation)}/batch_exports/`;
+    for (const _ of Array.from({ length: 20 })) {
+      expect((await installation.client.get(path)).status).toBe(200);
+    }
+    await server.restart();
+    const runs = await untilEnded(installation, exportId, { count: 24, timeoutMs: 60_000 });
+    expect(runs.map(({ status }) => status)).toEqual(Array.from({ length: 24 }, () => 'Completed'));
+    await until(async () => (await readiness()) === 'ok');
+    await expectInvariants(installation);
+  });
+
+  test('without noeviction: a loud warning in the log, readiness degraded, runs go on', async () => {
+    await asAdmin((redis) => redis.config('SET', 'maxmemory-policy', 'allkeys-lru'));
+    await until(async () => (await readiness()) === 'degraded');
+    const worker = await installation.startWorker();
+    await until(
+      () => /"level":"(warn|error)".*maxmemory-policy to noeviction/.test(worker.output()),
+      { message: () => `the log warns: ${worker.output().slice(0, 2_000)}` },
+    );
+    const exportId = await createS3Export(installation, { name: 'over an evicting Redis' });
+    await backfill(installation, exportId);
+    expect(await untilEnded(installation, exportId)).toMatchObject([{ status: 'Completed' }]);
+    await asAdmin((redis) => redis.config('SET', 'maxmemory-policy', 'noeviction'));
+    await until(async () => (await readiness()) === 'ok');
+    await expectInvariants(installation);
+  });
+});

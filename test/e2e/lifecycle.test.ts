@@ -1,0 +1,178 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import {
+  backfill,
+  countParts,
+  createS3Export,
+  hour,
+  insertEvents,
+  readRuns,
+  untilEnded,
+} from '../support/exported-events.ts';
+import { type Installation, startInstallation, testedQueues } from '../support/installation.ts';
+import { expectInvariants } from '../support/invariants.ts';
+import type { TestProcess } from '../support/processes.ts';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { until } from '../support/until.ts';
+
+const graceSeconds = 10;
+const rows = 24_000;
+const exitedWell = { code: 0, signal: null };
+
+let installation: Installation;
+let proxy: TcpProxy | null = null;
+
+afterEach(async () => {
+  await proxy?.accept();
+  await installation?.close();
+  await proxy?.close();
+  proxy = null;
+});
+
+async function install(queue: 'postgres' | 'redis', workers: number): Promise<void> {
+  installation = await startInstallation({
+    queue,
+    workers,
+    env: { SHUTDOWN_GRACE_SECONDS: String(graceSeconds), LEASE_SECONDS: '30' },
+  });
+}
+
+/** An export whose upload takes many seconds, and the worker that is in the middle of it. */
+async function untilMidUpload(): Promise<{ exportId: string; holder: TestProcess }> {
+  const { pool, processes, s3, tenant } = installation;
+  await insertEvents(pool, { team: tenant.projectIds[0], rows, rowBytes: 1_000 });
+  const exportId = await createS3Export(installation);
+  await s3.faults.add({
+    match: { operation: 'UploadPart' },
+    times: Number.POSITIVE_INFINITY,
+    effect: { delayMs: 1_500 },
+  });
+  await backfill(installation, exportId);
+  await until(async () => (await countParts(installation, exportId)) >= 1, {
+    timeoutMs: 30_000,
+    message: 'a part has arrived',
+  });
+  const [run] = await readRuns(installation, exportId);
+  const holder = processes.find(({ pid }) => pid === run?.holderPid);
+  if (!holder) throw new Error('no worker holds the run');
+  return { exportId, holder };
+}
+
+/** Waits for the end in order, within the grace and without a word of an error. */
+async function expectOrderlyExit(process: TestProcess): Promise<void> {
+  expect(await process.waitForExit(graceSeconds * 1_000)).toEqual(exitedWell);
+  expect(process.output()).not.toMatch(/"level":(50|60)|MaxListenersExceeded|Unhandled/);
+}
+
+/** The run was handed back whole and another worker has finished it. */
+async function expectTakenUp(exportId: string): Promise<void> {
+  await installation.s3.faults.clear();
+  const [run, ...others] = await untilEnded(installation, exportId);
+  expect(others).toEqual([]);
+  expect(run).toMatchObject({ status: 'Completed', rows, attempt: 2, crashes: 0, faults: 0 });
+  expect(await expectInvariants(installation)).toMatchObject({ intervals: 1, rows });
+}
+
+describe.each(testedQueues())('with the queue in %s', (queue) => {
+  test('SIGTERM ends an idle worker and an idle API in order', async () => {
+    await install(queue, 1);
+    for (const process of installation.processes) {
+      const startedAt = performance.now();
+      process.kill('SIGTERM');
+      await expectOrderlyExit(process);
+      expect(performance.now() - startedAt).toBeLessThan(8_000);
+    }
+  }, 60_000);
+
+  test('SIGTERM mid-upload hands the run back at once, and another worker finishes it', async () => {
+    await install(queue, 2);
+    const { exportId, holder } = await untilMidUpload();
+    const startedAt = performance.now();
+    holder.kill('SIGTERM');
+    await until(
+      async () => {
+        const [run] = await readRuns(installation, exportId);
+        return run?.attempt === 2 && run.holderPid !== holder.pid;
+      },
+      { timeoutMs: 20_000, message: 'another worker has taken the run up' },
+    );
+    // The lease alone would have kept it for thirty seconds.
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
+    await expectOrderlyExit(holder);
+    await expectTakenUp(exportId);
+  }, 90_000);
+
+  test('a second SIGTERM changes nothing: the run is still handed back, the exit is still in order', async () => {
+    await install(queue, 2);
+    const { exportId, holder } = await untilMidUpload();
+    holder.kill('SIGTERM');
+    await until(() => holder.output().includes('shutting down'));
+    holder.kill('SIGTERM');
+    await expectOrderlyExit(holder);
+    await expectTakenUp(exportId);
+  }, 90_000);
+
+  test('a rolling restart of all workers, one at a time, loses and repeats nothing', async () => {
+    await install(queue, 2);
+    const { pool, processes, tenant } = installation;
+    const range = { start: hour.start, end: '2024-03-01T12:00:00Z' };
+    await insertEvents(pool, { team: tenant.projectIds[0], rows: 6_000, ...range });
+    const exportId = await createS3Export(installation);
+    await installation.s3.faults.add({
+      match: { operation: 'PutObject' },
+      times: Number.POSITIVE_INFINITY,
+      effect: { delayMs: 400 },
+    });
+    await backfill(installation, exportId, range, { concurrency: 4 });
+    const old = processes.slice(1);
+    for (const worker of old) {
+      await installation.startWorker();
+      worker.kill('SIGTERM');
+      await expectOrderlyExit(worker);
+    }
+    await installation.s3.faults.clear();
+    const runs = await untilEnded(installation, exportId, { count: 12 });
+    for (const run of runs)
+      expect(run).toMatchObject({ status: 'Completed', crashes: 0, faults: 0 });
+    expect(await expectInvariants(installation)).toMatchObject({ intervals: 12, rows: 6_000 });
+  }, 120_000);
+});
+
+describe('with the queue away', () => {
+  test.skipIf(!testedQueues().includes('redis'))(
+    'SIGTERM ends worker and API within the grace where Redis is gone, and the run is handed back',
+    async () => {
+      await install('redis', 1);
+      const { exportId, holder } = await untilMidUpload();
+      await installation.redis?.kill();
+      for (const process of installation.processes) process.kill('SIGTERM');
+      for (const process of installation.processes) {
+        expect(await process.waitForExit(graceSeconds * 1_000)).toEqual(exitedWell);
+      }
+      expect(holder.hasExited()).toBe(true);
+      await installation.redis?.restart();
+      await installation.startWorker();
+      await expectTakenUp(exportId);
+    },
+    90_000,
+  );
+
+  test('SIGTERM ends worker and API within the grace where Postgres is gone', async () => {
+    await install('postgres', 0);
+    proxy = await startTcpProxy({
+      target: { port: Number(new URL(installation.databaseUrl).port) },
+    });
+    const reached = new URL(installation.databaseUrl);
+    reached.port = String(proxy.port);
+    const env = { DATABASE_URL: reached.href };
+    const processes = [
+      await installation.startWorker(env),
+      await installation.startApi({ ...env, PORT: '0' }),
+    ];
+    await proxy.refuse();
+    proxy.cut();
+    for (const process of processes) process.kill('SIGTERM');
+    for (const process of processes) {
+      expect(await process.waitForExit(graceSeconds * 1_000)).toEqual(exitedWell);
+    }
+  }, 60_000);
+});

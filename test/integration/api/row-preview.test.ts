@@ -1,0 +1,140 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { buildApi } from '../../../src/api/build-api.ts';
+import { readConfig } from '../../../src/config/config.ts';
+import { loadModels } from '../../../src/main/models.ts';
+import { previewRowsOf } from '../../../src/main/preview-rows.ts';
+import { ensureEventsTable } from '../../../src/sources/index.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
+import { testApiOptions } from '../../support/test-api-options.ts';
+
+let api: ApiUnderTest;
+let exports: string;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  exports = `${api.project}/batch_exports`;
+  await ensureEventsTable(api.databaseUrl);
+});
+afterAll(() => api.stop());
+
+/** `count` events of a project, a second apart, the last one so long ago. */
+async function insertEvents(teamId: number, event: string, count: number, agoMinutes = 1) {
+  await api.db.query(
+    `insert into events (uuid, team_id, event, distinct_id, properties, inserted_at)
+     select gen_random_uuid(), $1, $2, 'user ' || n, '{"n": 9007199254740993, "half": 0.5}',
+            date_trunc('second', now()) - $4 * interval '1 minute' - ($3 - n) * interval '1 second'
+       from generate_series(1, $3::int) n`,
+    [teamId, event, count, agoMinutes],
+  );
+}
+
+async function preview(changes: Readonly<Record<string, unknown>> = {}) {
+  const { body } = await api.client.post(exports, exportBody(changes));
+  const answer = await api.client.get(`${exports}/${body.id}/preview`);
+  const columns = answer.body.columns as readonly { name: string; type: string }[];
+  const rows = answer.body.rows as readonly (readonly unknown[])[];
+  const valuesOf = (name: string) =>
+    rows.map((row) => row[columns.findIndex((column) => column.name === name)]);
+  return { ...answer, columns, rows, valuesOf };
+}
+
+describe('the row preview', () => {
+  test('of a project without rows has the columns and no row', async () => {
+    const { status, columns, rows } = await preview();
+    expect(status).toBe(200);
+    expect(columns.map(({ name }) => name)).toEqual([
+      'uuid',
+      'event',
+      'properties',
+      'distinct_id',
+      'person_id',
+      'person_properties',
+      'elements_chain',
+      'timestamp',
+      'created_at',
+      'inserted_at',
+    ]);
+    expect(columns[0]).toEqual({ name: 'uuid', type: 'uuid' });
+    expect(columns[2]).toEqual({ name: 'properties', type: 'jsonb' });
+    expect(columns[9]).toEqual({ name: 'inserted_at', type: 'timestamp with time zone' });
+    expect(rows).toEqual([]);
+  });
+
+  test('gives at most 100 rows, in order of arrival, and never one of another project', async () => {
+    const [own, sibling] = api.tenant.projectIds;
+    await insertEvents(own, 'ours', 130);
+    await insertEvents(sibling, 'canary of a sibling', 200);
+    const { rows, valuesOf, text } = await preview();
+    expect(rows).toHaveLength(100);
+    expect(new Set(valuesOf('event'))).toEqual(new Set(['ours']));
+    expect(text).not.toContain('canary');
+    const arrivals = valuesOf('inserted_at').map(String);
+    expect(arrivals).toEqual(arrivals.toSorted());
+    expect(arrivals[0]).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
+    // As the file says it: a client's JSON.parse would round the number.
+    expect(valuesOf('properties')[0]).toEqual({ n: '9007199254740993', half: 0.5 });
+    expect(valuesOf('person_id')[0]).toBeNull();
+  });
+
+  test('holds to the dsl_query and its columns', async () => {
+    const { columns, rows } = await preview({
+      dsl_query:
+        "select upper(event) as loud, properties.half as half from events where distinct_id = 'user 7'",
+    });
+    expect(columns.map(({ name }) => name)).toEqual(['loud', 'half']);
+    expect(rows).toEqual([['OURS', expect.anything()]]);
+    expect(Number(rows[0]?.[1])).toBe(0.5);
+  });
+
+  test("holds to the destination's event filters", async () => {
+    await insertEvents(api.tenant.projectIds[0], 'rare', 3);
+    const only = await preview({ destination: s3({ include_events: ['rare'] }) });
+    expect(only.valuesOf('event')).toEqual(['rare', 'rare', 'rare']);
+    const without = await preview({ destination: s3({ exclude_events: ['rare'] }) });
+    expect(new Set(without.valuesOf('event'))).toEqual(new Set(['ours']));
+  });
+
+  test('reaches back as far as the rows lie', async () => {
+    const year = 365 * 24 * 60;
+    await insertEvents(api.tenant.projectIds[0], 'old', 2, 3 * year);
+    const { valuesOf } = await preview({ destination: s3({ include_events: ['old'] }) });
+    expect(valuesOf('event')).toEqual(['old', 'old']);
+  });
+
+  test('is given up where the source takes too long', async () => {
+    const { db, databaseUrl, client, tenant } = api;
+    const models = loadModels(readConfig({}));
+    const previewRows = previewRowsOf(readConfig({}), models, databaseUrl, db, 300);
+    const hurried = await buildApi(testApiOptions(db, databaseUrl, { previewRows }));
+    const made = await client.post(exports, exportBody());
+    try {
+      await db.transaction(async (tx) => {
+        await tx.query('lock table events in access exclusive mode');
+        const { statusCode, body } = await hurried.inject({
+          url: `${exports}/${made.body.id}/preview`,
+          headers: { authorization: `Bearer ${tenant.key}` },
+        });
+        expect(statusCode).toBe(503);
+        expect(body).toContain('source.timeout');
+      });
+    } finally {
+      await hurried.close();
+    }
+  });
+
+  test('says what is wrong with the source as a run would', async () => {
+    await api.db.query('alter table events rename column elements_chain to renamed');
+    try {
+      const { status, body } = await preview();
+      expect(status).toBe(400);
+      expect(body).toMatchObject({
+        type: 'validation_error',
+        code: 'invalid_input',
+        detail: expect.stringContaining('source.relation_missing'),
+      });
+    } finally {
+      await api.db.query('alter table events rename column renamed to elements_chain');
+    }
+  });
+});

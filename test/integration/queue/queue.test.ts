@@ -1,0 +1,220 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { JobName } from '../../../src/queue/catalogue.ts';
+import { connectQueues, type QueueConnection } from '../../../src/queue/connection.ts';
+import { type Consumer, type JobHandlers, openConsumer } from '../../../src/queue/consumer.ts';
+import { openProducer, type Producer } from '../../../src/queue/producer.ts';
+import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
+import { ownRedisAvailable, startOwnRedis } from '../../support/redis.ts';
+import { until } from '../../support/until.ts';
+
+interface Delivery {
+  readonly name: JobName;
+  readonly data: unknown;
+}
+
+/** A promise that the test settles. */
+function gate(): { readonly opened: Promise<void>; open(): void } {
+  let open = (): void => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open: () => open() };
+}
+
+for (const lane of queueBackends) {
+  describe.skipIf(!lane.available())(`the queue in ${lane.name}`, () => {
+    let backend: TestQueueBackend;
+    let connection: QueueConnection;
+    let producer: Producer;
+    const consumers: Consumer[] = [];
+
+    beforeAll(async () => {
+      backend = await lane.open();
+      connection = await backend.connect();
+      producer = openProducer(connection, () => {});
+    });
+    afterEach(async () => {
+      for (const consumer of consumers.splice(0)) await consumer.close();
+      await backend.loseEverything();
+    });
+    afterAll(async () => {
+      await producer.close();
+      await backend.stop();
+    });
+
+    /** Takes jobs, noting each; `handle` may hold it. */
+    function consume(
+      deliveries: Delivery[],
+      handle: (delivery: Delivery) => Promise<void> = async () => {},
+      runConcurrency = 4,
+      failed: string[] = [],
+    ): Consumer {
+      const take = (name: JobName) => async (data: unknown) => {
+        const delivery = { name, data };
+        deliveries.push(delivery);
+        await handle(delivery);
+      };
+      const handlers: JobHandlers = {
+        tick: take('tick'),
+        'dispatch-runs': take('dispatch-runs'),
+        'execute-run': take('execute-run'),
+        'advance-backfill': take('advance-backfill'),
+        sweep: take('sweep'),
+        'apply-retention': take('apply-retention'),
+      };
+      const consumer = openConsumer(connection, handlers, {
+        runConcurrency,
+        onError: () => {},
+        onJobFailed: (name) => failed.push(name),
+      });
+      consumers.push(consumer);
+      return consumer;
+    }
+
+    const ringsOf = (deliveries: readonly Delivery[], name: JobName) =>
+      deliveries.filter((delivery) => delivery.name === name).length;
+
+    it('delivers each job with its ids to one of the workers', async () => {
+      const deliveries: Delivery[] = [];
+      consume(deliveries);
+      consume(deliveries);
+      await producer.add('advance-backfill', { backfillId: 'b' });
+      await producer.addRuns([
+        { runId: 'r1', ring: 'r1.0' },
+        { runId: 'r2', ring: 'r2.0' },
+      ]);
+      await until(() => deliveries.length >= 3);
+      expect(deliveries).toHaveLength(3);
+      expect(deliveries).toEqual(
+        expect.arrayContaining([
+          { name: 'advance-backfill', data: { backfillId: 'b' } },
+          { name: 'execute-run', data: { runId: 'r1' } },
+          { name: 'execute-run', data: { runId: 'r2' } },
+        ]),
+      );
+    });
+
+    it('holds a ring once while it waits, and takes it anew once the job is in hand', async () => {
+      const rings = [{ runId: 'r', ring: 'r.0' }];
+      for (let times = 0; times < 5; times += 1) await producer.addRuns(rings);
+      const deliveries: Delivery[] = [];
+      const { opened, open } = gate();
+      consume(deliveries, () => opened, 1);
+      await until(() => deliveries.length === 1);
+      await producer.addRuns(rings);
+      await producer.addRuns(rings);
+      open();
+      await until(() => deliveries.length === 2);
+      await producer.addRuns([{ runId: 'last', ring: 'last' }]);
+      await until(() => deliveries.length === 3);
+      expect(deliveries.at(-1)?.data).toEqual({ runId: 'last' });
+    });
+
+    it('lets no run keep the short duties waiting', async () => {
+      const deliveries: Delivery[] = [];
+      const { opened, open } = gate();
+      consume(deliveries, ({ name }) => (name === 'execute-run' ? opened : Promise.resolve()), 1);
+      await producer.addRuns([
+        { runId: 'r1', ring: 'r1' },
+        { runId: 'r2', ring: 'r2' },
+      ]);
+      await until(() => deliveries.length === 1);
+      await producer.add('dispatch-runs', {});
+      await until(() => ringsOf(deliveries, 'dispatch-runs') === 1);
+      expect(ringsOf(deliveries, 'execute-run')).toBe(1);
+      open();
+      await until(() => ringsOf(deliveries, 'execute-run') === 2);
+    });
+
+    it('goes on after a handler that throws, and says which job it was', async () => {
+      const deliveries: Delivery[] = [];
+      const failed: string[] = [];
+      consume(deliveries, async () => Promise.reject(new Error('broken')), 4, failed);
+      await producer.add('dispatch-runs', {});
+      await until(() => failed.length === 1);
+      await producer.addRuns([{ runId: 'r', ring: 'r' }]);
+      await until(() => failed.length === 2);
+      expect(failed).toEqual(['dispatch-runs', 'execute-run']);
+    });
+
+    it('waits for the jobs in hand when it closes, and takes no other', async () => {
+      const deliveries: Delivery[] = [];
+      const { opened, open } = gate();
+      const consumer = consume(deliveries, () => opened, 1);
+      await producer.addRuns([
+        { runId: 'r1', ring: 'r1' },
+        { runId: 'r2', ring: 'r2' },
+      ]);
+      await until(() => deliveries.length === 1);
+      let closed = false;
+      const closing = consumer.close().then(() => {
+        closed = true;
+      });
+      expect(closed).toBe(false);
+      open();
+      await closing;
+      expect(deliveries).toHaveLength(1);
+      consume(deliveries);
+      await until(() => deliveries.length === 2);
+      expect(deliveries.map((delivery) => delivery.data)).toContainEqual({ runId: 'r2' });
+    });
+
+    it('brings the recurring jobs, once each however many workers make sure of them', async () => {
+      await Promise.all(Array.from({ length: 4 }, () => producer.ensureRecurring()));
+      const deliveries: Delivery[] = [];
+      consume(deliveries);
+      const startedAt = performance.now();
+      await until(
+        async () => {
+          await producer.ensureRecurring();
+          return ringsOf(deliveries, 'tick') >= 4;
+        },
+        { everyMs: 100 },
+      );
+      const seconds = (performance.now() - startedAt) / 1_000;
+      expect(ringsOf(deliveries, 'tick')).toBeLessThanOrEqual(seconds + 2);
+      expect(ringsOf(deliveries, 'apply-retention')).toBe(1);
+      expect(ringsOf(deliveries, 'sweep')).toBeGreaterThan(0);
+    });
+
+    it('brings the recurring jobs again within seconds after it lost everything', async () => {
+      const deliveries: Delivery[] = [];
+      consume(deliveries);
+      await producer.ensureRecurring();
+      await until(() => ringsOf(deliveries, 'tick') >= 1);
+      await backend.loseEverything();
+      deliveries.length = 0;
+      await until(() => producer.ensureRecurring().then(() => true));
+      await until(() => ringsOf(deliveries, 'tick') >= 2, { timeoutMs: 10_000 });
+    });
+  });
+}
+
+describe.skipIf(!ownRedisAvailable())('a Redis that is away', () => {
+  it('is told to the producer at once, keeps nothing waiting, and is used again when it is back', async () => {
+    const redis = await startOwnRedis();
+    const connection = connectQueues({ kind: 'redis', url: redis.url }, () => {});
+    const producer = openProducer(connection, () => {});
+    await until(() => producer.add('dispatch-runs', {}).then(() => true));
+    await redis.kill();
+    const startedAt = performance.now();
+    await expect(producer.add('dispatch-runs', {})).rejects.toThrow();
+    await expect(producer.addRuns([{ runId: 'r', ring: 'r' }])).rejects.toThrow();
+    await expect(connection.inspect()).rejects.toThrow();
+    expect(performance.now() - startedAt).toBeLessThan(7_000);
+    await redis.restart();
+    await until(() => producer.addRuns([{ runId: 'r', ring: 'r' }]).then(() => true));
+    await producer.close();
+    await connection.close();
+    await redis.stop();
+  });
+
+  it('that may evict jobs is called by its name', async () => {
+    const redis = await startOwnRedis(['--maxmemory-policy', 'allkeys-lru']);
+    const connection = connectQueues({ kind: 'redis', url: redis.url }, () => {});
+    const faults = await until(() => connection.inspect());
+    expect(faults).toEqual([expect.stringContaining('allkeys-lru')]);
+    await connection.close();
+    await redis.stop();
+  });
+});

@@ -1,0 +1,137 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import { type ClaimedRun, claimRun } from '../../../src/store/leases.ts';
+import { findRun } from '../../../src/store/runs.ts';
+import { cancelRun } from '../../../src/use-cases/cancel-work.ts';
+import { LeaseKeeper } from '../../../src/worker/lease-keeper.ts';
+import {
+  claim,
+  createExportOfThePast,
+  decide,
+  expireLease,
+  firstRun,
+  openRunSide,
+  openTestPool,
+  type RunSide,
+} from '../../support/run-side.ts';
+import { startTcpProxy } from '../../support/tcp-proxy.ts';
+import { until } from '../../support/until.ts';
+
+const leaseMs = 1_200;
+
+let side: RunSide;
+const keepers: LeaseKeeper[] = [];
+
+beforeAll(async () => {
+  side = await openRunSide();
+});
+afterEach(() => {
+  for (const keeper of keepers.splice(0)) keeper.close();
+});
+afterAll(() => side.stop());
+
+function openKeeper(db = side.db): LeaseKeeper {
+  const keeper = new LeaseKeeper({ db, leaseMs, onError: () => {} });
+  keepers.push(keeper);
+  return keeper;
+}
+
+async function claimed(): Promise<ClaimedRun> {
+  const { id } = await createExportOfThePast(side);
+  await decide(side.context);
+  return claim(side, (await firstRun(side.db, id)).id, { leaseMs });
+}
+
+async function codeOf(signal: AbortSignal): Promise<string> {
+  await until(() => signal.aborted, { message: 'the signal is aborted' });
+  return signal.reason instanceof SluiceError ? signal.reason.code : String(signal.reason);
+}
+
+async function leaseLeftMs(runId: string): Promise<number> {
+  const [row] = await side.db.query<{ ms: number }>(
+    `select (extract(epoch from lease_expires_at - clock_timestamp()) * 1000)::float8 as ms from runs where id = $1`,
+    [runId],
+  );
+  return row?.ms ?? Number.NaN;
+}
+
+describe('the keeper of leases', () => {
+  it('keeps all leases of a worker for much longer than one lasts', async () => {
+    const keeper = openKeeper();
+    const runs = [await claimed(), await claimed()];
+    const signals = runs.map((run) => keeper.keep(run, performance.now()));
+    const startedAt = performance.now();
+    await until(() => performance.now() - startedAt > 3 * leaseMs);
+    expect(signals.map((signal) => signal.aborted)).toEqual([false, false]);
+    for (const run of runs) {
+      const other = await side.db.transaction((tx) => claimRun(tx, run.runId, 'other', leaseMs));
+      expect(other).toBeNull();
+    }
+  });
+
+  it('tells a run that it was cancelled, within seconds', async () => {
+    const run = await claimed();
+    const signal = openKeeper().keep(run, performance.now());
+    const row = await findRun(side.db, run.exportId, run.runId);
+    if (!row) throw new Error('the run is gone');
+    await cancelRun(side.context, row);
+    expect(await codeOf(signal)).toBe('run.cancelled');
+  });
+
+  it('tells a run that another worker took it over', async () => {
+    const run = await claimed();
+    await expireLease(side.db, run.runId);
+    await claim(side, run.runId);
+    expect(await codeOf(openKeeper().keep(run, performance.now()))).toBe('run.lease_lost');
+  });
+
+  it('tells every run to hand itself back, those too that are claimed from then on', async () => {
+    const keeper = openKeeper();
+    const early = keeper.keep(await claimed(), performance.now());
+    keeper.releaseAll();
+    expect(await codeOf(early)).toBe('run.released');
+    const late = keeper.keep(await claimed(), performance.now());
+    expect(late.aborted).toBe(true);
+  });
+
+  it('forgets a run that has ended', async () => {
+    const keeper = openKeeper();
+    const run = await claimed();
+    const signal = keeper.keep(run, performance.now());
+    keeper.release(run);
+    await expireLease(side.db, run.runId);
+    const marker = await claimed();
+    await expireLease(side.db, marker.runId);
+    await claim(side, marker.runId);
+    await codeOf(keeper.keep(marker, performance.now()));
+    expect(signal.aborted).toBe(false);
+  });
+
+  it.each(['hangs', 'is away'])(
+    'stops a run before its lease runs out where Postgres %s',
+    async (how) => {
+      const { hostname, port } = new URL(side.url);
+      const proxy = await startTcpProxy({ target: { host: hostname, port: Number(port) } });
+      const url = new URL(side.url);
+      url.port = String(proxy.port);
+      url.hostname = proxy.host;
+      const db = openTestPool(url.href);
+      await db.query('select 1');
+      const run = await claimed();
+      const keeper = openKeeper(db);
+      const signal = keeper.keep(run, performance.now());
+      if (how === 'hangs') proxy.pause();
+      else {
+        await proxy.refuse();
+        proxy.cut();
+      }
+      const leftMs = new Promise<number>((resolve) => {
+        signal.addEventListener('abort', () => resolve(leaseLeftMs(run.runId)));
+      });
+      expect(await leftMs).toBeGreaterThan(0);
+      expect(await codeOf(signal)).toBe('run.lease_lost');
+      await proxy.close();
+      await db.close();
+    },
+  );
+});

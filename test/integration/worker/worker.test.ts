@@ -1,0 +1,221 @@
+import { randomBytes } from 'node:crypto';
+import { Client } from 'pg';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { readConfig } from '../../../src/config/config.ts';
+import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
+import { startWorker, type WorkerProcess } from '../../../src/main/worker-process.ts';
+import { ensureEventsTable } from '../../../src/sources/index.ts';
+import { findRun } from '../../../src/store/runs.ts';
+import { cancelRun } from '../../../src/use-cases/cancel-work.ts';
+import { startBackfill } from '../../../src/use-cases/start-backfill.ts';
+import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
+import {
+  createExportOfThePast,
+  decide,
+  firstRun,
+  hourMs,
+  listRuns,
+  openRunSide,
+  type RunRow,
+  type RunSide,
+} from '../../support/run-side.ts';
+import { until } from '../../support/until.ts';
+
+for (const lane of queueBackends) {
+  describe.skipIf(!lane.available())(`a worker with the queue in ${lane.name}`, () => {
+    let side: RunSide;
+    let backend: TestQueueBackend;
+    let foundations: Foundation[];
+    let workers: WorkerProcess[];
+    let locks: Client[];
+    const key = `test:${randomBytes(32).toString('base64')}`;
+
+    beforeEach(async () => {
+      side = await openRunSide();
+      backend = await lane.open(side.url);
+      foundations = [];
+      workers = [];
+      locks = [];
+    });
+    afterEach(async () => {
+      for (const lock of locks) await lock.end();
+      for (const worker of workers) await worker.close();
+      for (const foundation of foundations) await foundation.close();
+      await backend.stop();
+      await side.stop();
+    });
+
+    async function openWorker(env: Record<string, string> = {}): Promise<Foundation> {
+      const foundation = await openFoundation(
+        readConfig({
+          ...backend.env,
+          DATABASE_URL: side.url,
+          ENCRYPTION_KEYS: key,
+          LOG_LEVEL: 'silent',
+          MAX_JITTER_SECONDS: '0',
+          RETRY_BASE_SECONDS: '0',
+          ...env,
+        }),
+        'worker',
+      );
+      foundations.push(foundation);
+      workers.push(await startWorker(foundation));
+      return foundation;
+    }
+
+    /** Nobody can read the source's rows until the lock is taken away. */
+    async function lockSource(): Promise<() => Promise<void>> {
+      await ensureEventsTable(side.url);
+      const client = new Client({ connectionString: side.url });
+      locks.push(client);
+      await client.connect();
+      await client.query(`begin; lock table events in access exclusive mode`);
+      return async () => void (await client.query('rollback'));
+    }
+
+    const untilRun = (exportId: string, wanted: Partial<RunRow>) =>
+      until(
+        async () => {
+          const run = await firstRun(side.db, exportId);
+          expect(run).toMatchObject(wanted);
+          return run;
+        },
+        { timeoutMs: 20_000, message: `the run is ${JSON.stringify(wanted)}` },
+      );
+
+    it('decides ticks, exports their rows and records what became of them', async () => {
+      await openWorker();
+      const { id, schedule } = await createExportOfThePast(side);
+      await side.db.query(
+        `insert into events (uuid, team_id, event, inserted_at)
+         select gen_random_uuid(), $1, 'event', to_timestamp($2 / 1000.0) + n * interval '1 s' from generate_series(0, 49) n`,
+        [side.teamId, schedule.openIntervalStart],
+      );
+      const { id: runId } = await untilRun(id, { status: 'Completed', attempt: 1 });
+      const run = await findRun(side.db, id, runId);
+      expect(run).toMatchObject({ recordsCompleted: 50, recordsTotalCount: 50 });
+    });
+
+    it('has one effect of a run that is delivered a hundred times', async () => {
+      const { id } = await createExportOfThePast(side);
+      await decide(side.context);
+      const { id: runId } = await firstRun(side.db, id);
+      const [foundation] = [await openWorker(), await openWorker()];
+      const entries = Array.from({ length: 100 }, (_, ring) => ({ runId, ring: `${ring}` }));
+      await until(() => foundation.producer.addRuns(entries).then(() => true));
+      await untilRun(id, { status: 'Completed' });
+      const [, runs] = foundation.producer.queues;
+      await until(async () => {
+        const counts = await runs?.getJobCounts('waiting', 'active', 'prioritized');
+        return counts && Object.values(counts).every((count) => count === 0);
+      });
+      expect(await firstRun(side.db, id)).toMatchObject({ attempt: 1, fence: 1, crashes: 0 });
+      const logs = await side.db.query(
+        `select 1 from log_entries where run_id = $1 and message like 'Attempt %'`,
+        [runId],
+      );
+      expect(logs).toHaveLength(1);
+    });
+
+    it('works a backfill off to its end', async () => {
+      await openWorker();
+      const batchExport = await createExportOfThePast(side, { createdMsAgo: 0 });
+      const endAt = batchExport.schedule.openIntervalStart;
+      const outcome = await startBackfill(side.context, batchExport, {
+        startAt: endAt - 9 * hourMs,
+        endAt,
+        order: 'oldest_first',
+        reprocess: 'all',
+        concurrency: 2,
+      });
+      expect(outcome).toMatchObject({ totalRuns: 9 });
+      await until(
+        async () => {
+          const rows = await side.db.query(`select 1 from backfills where status = 'Completed'`);
+          return rows.length === 1;
+        },
+        { timeoutMs: 30_000 },
+      );
+      const runs = await listRuns(side.db, batchExport.id);
+      expect(runs.map((run) => run.status)).toEqual(Array.from({ length: 9 }, () => 'Completed'));
+    });
+
+    it('stops a run that is cancelled under it, and takes the next', async () => {
+      const unlock = await lockSource();
+      await openWorker({ WORKER_CONCURRENCY: '1' });
+      const { id } = await createExportOfThePast(side);
+      const { id: runId } = await untilRun(id, { status: 'Running' });
+      const run = await findRun(side.db, id, runId);
+      if (!run) throw new Error('the run is gone');
+      await cancelRun(side.context, run);
+      const cancelledAt = performance.now();
+      const next = await createExportOfThePast(side);
+      await untilRun(next.id, { status: 'Running', fence: 1 });
+      expect(performance.now() - cancelledAt).toBeLessThan(10_000);
+      await unlock();
+      await untilRun(next.id, { status: 'Completed' });
+      expect(await firstRun(side.db, id)).toMatchObject({ status: 'Cancelled' });
+    });
+
+    it('hands a run back when it closes, and another worker finishes it', async () => {
+      const unlock = await lockSource();
+      await openWorker();
+      const { id } = await createExportOfThePast(side);
+      await untilRun(id, { status: 'Running', attempt: 1 });
+      const startedAt = performance.now();
+      await workers[0]?.close();
+      expect(performance.now() - startedAt).toBeLessThan(10_000);
+      expect(await firstRun(side.db, id)).toMatchObject({ waits: true, crashes: 0, faults: 0 });
+      await openWorker();
+      await unlock();
+      await untilRun(id, { status: 'Completed', crashes: 0, faults: 0 });
+    });
+
+    it('loses nothing where all its connections to Postgres are cut again and again', async () => {
+      await openWorker();
+      const { id } = await createExportOfThePast(side, { createdMsAgo: 24 * hourMs });
+      const cut = () =>
+        side.db.query(
+          `select pg_terminate_backend(pid) from pg_stat_activity
+            where datname = current_database() and application_name like 'sluice-%'`,
+        );
+      const ended = async () => {
+        const runs = await listRuns(side.db, id);
+        return runs.length === 24 && runs.every((run) => run.status === 'Completed');
+      };
+      for (let times = 0; times < 5; times += 1) {
+        const before = (await listRuns(side.db, id)).filter((run) => run.status === 'Completed');
+        await until(
+          async () => {
+            const runs = await listRuns(side.db, id);
+            const completed = runs.filter((run) => run.status === 'Completed');
+            return completed.length > before.length || completed.length === 24;
+          },
+          { timeoutMs: 20_000 },
+        );
+        await cut();
+      }
+      await until(ended, { timeoutMs: 30_000, message: 'all runs are completed' });
+      for (const run of await listRuns(side.db, id)) expect(run.crashes).toBe(0);
+      const receipts = await side.db.query(`select 1 from receipts where export_id = $1`, [id]);
+      expect(receipts).toHaveLength(24);
+    }, 90_000);
+
+    it('brings its duties back within seconds after the queue lost everything', async () => {
+      const unlock = await lockSource();
+      await openWorker({ WORKER_CONCURRENCY: '2', MAX_RUNS_PER_EXPORT: '10' });
+      const { id } = await createExportOfThePast(side, { createdMsAgo: 6 * hourMs });
+      await untilRun(id, { status: 'Running' });
+      await backend.loseEverything();
+      await unlock();
+      await until(
+        async () => {
+          const runs = await listRuns(side.db, id);
+          return runs.length === 6 && runs.every((run) => run.status === 'Completed');
+        },
+        { timeoutMs: 30_000, message: 'all runs are completed' },
+      );
+      for (const run of await listRuns(side.db, id)) expect(run.attempt).toBe(1);
+    });
+  });
+}

@@ -1,0 +1,88 @@
+import { Redis } from 'ioredis';
+import { Pool } from 'pg';
+import { connectQueues, type QueueConnection } from '../../src/queue/connection.ts';
+import { openQueuePool } from '../../src/store/database.ts';
+import { createEmptyDatabase } from './database.ts';
+import { ownRedisAvailable, startOwnRedis } from './redis.ts';
+
+/** A queue backend of one test file's own. */
+export interface TestQueueBackend {
+  /** What the processes of a lane are told. */
+  readonly env: { readonly DATABASE_URL?: string; readonly REDIS_URL?: string };
+  /** A connection as a process of ours opens it. Closed with the backend at the latest. */
+  connect(): Promise<QueueConnection>;
+  /** Takes all its data away, and says nothing. */
+  loseEverything(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface QueueBackendLane {
+  readonly name: 'Postgres' | 'Redis';
+  readonly available: () => boolean;
+  /** @param databaseUrl where a queue in Postgres lives; by default a database of its own */
+  open(databaseUrl?: string): Promise<TestQueueBackend>;
+}
+
+/** Both backends: `describe.each(queueBackends)`. A lane whose server is not there is skipped. */
+export const queueBackends: readonly QueueBackendLane[] = [
+  { name: 'Postgres', available: () => true, open: openPostgresBackend },
+  { name: 'Redis', available: ownRedisAvailable, open: openRedisBackend },
+];
+
+async function openPostgresBackend(databaseUrl?: string): Promise<TestQueueBackend> {
+  const database = databaseUrl === undefined ? await createEmptyDatabase() : null;
+  const url = databaseUrl ?? database?.url ?? '';
+  const closers: (() => Promise<void>)[] = [];
+  return {
+    env: { DATABASE_URL: url },
+    async connect() {
+      const queuePool = openQueuePool({
+        connectionString: url,
+        applicationName: 'test-queue',
+        maxConnections: 10,
+        onError: () => {},
+      });
+      closers.push(() => queuePool.close());
+      const connection = connectQueues({ kind: 'postgres', pool: queuePool.pool }, () => {});
+      await connection.prepare();
+      return connection;
+    },
+    loseEverything: () => truncateQueue(url),
+    async stop() {
+      for (const close of closers) await close();
+      await database?.drop();
+    },
+  };
+}
+
+async function truncateQueue(url: string): Promise<void> {
+  const pool = new Pool({ connectionString: url, max: 1 });
+  const { rows } = await pool.query<{ name: string }>(
+    `select format('bullmq.%I', tablename) as name from pg_tables
+      where schemaname = 'bullmq' and tablename not like '%migration%'`,
+  );
+  await pool.query(`truncate ${rows.map((row) => row.name).join(', ')} cascade`);
+  await pool.end();
+}
+
+async function openRedisBackend(): Promise<TestQueueBackend> {
+  const redis = await startOwnRedis();
+  const admin = new Redis(redis.url);
+  const connections: QueueConnection[] = [];
+  return {
+    env: { REDIS_URL: redis.url },
+    async connect() {
+      const connection = connectQueues({ kind: 'redis', url: redis.url }, () => {});
+      connections.push(connection);
+      return connection;
+    },
+    async loseEverything() {
+      await admin.flushall();
+    },
+    async stop() {
+      for (const connection of connections) await connection.close();
+      admin.disconnect();
+      await redis.stop();
+    },
+  };
+}

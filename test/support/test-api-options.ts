@@ -1,0 +1,47 @@
+import { randomBytes } from 'node:crypto';
+import { pino } from 'pino';
+import { Registry } from 'prom-client';
+import type { ApiOptions } from '../../src/api/options.ts';
+import { readConfig } from '../../src/config/config.ts';
+import { destinationDefinitions } from '../../src/destinations/index.ts';
+import { eventsModel } from '../../src/domain/events-model.ts';
+import { checkQueryOf } from '../../src/main/check-query.ts';
+import { loadModels } from '../../src/main/models.ts';
+import { destinationContextOf } from '../../src/main/plugins.ts';
+import { policyOf } from '../../src/main/policy.ts';
+import { previewRowsOf } from '../../src/main/preview-rows.ts';
+import { createSecretBox } from '../../src/security/secret-box.ts';
+import type { Database } from '../../src/store/database.ts';
+
+/** Limits that no test meets by accident. */
+export const plenty = { perMinute: 100_000, perHour: 1_000_000 };
+
+/** The options of an API in this process, everything in them real. */
+export function testApiOptions(
+  db: Database,
+  databaseUrl: string,
+  changes: Partial<ApiOptions> = {},
+): ApiOptions {
+  const config = readConfig({});
+  return {
+    context: {
+      db,
+      policy: policyOf(config),
+      secrets: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
+      doorbell: { runsWaiting() {}, backfillWaiting() {} },
+    },
+    destinations: destinationDefinitions,
+    destinationContext: destinationContextOf(config),
+    models: [eventsModel],
+    checkQuery: checkQueryOf(changes.models ?? [eventsModel]),
+    previewRows: previewRowsOf(config, loadModels(config), databaseUrl, db),
+    metrics: new Registry(),
+    logger: pino({ level: 'silent' }),
+    trustProxy: false,
+    rateLimit: plenty,
+    queueFault: async () => null,
+    queueBoard: null,
+    consoleDir: null,
+    ...changes,
+  };
+}

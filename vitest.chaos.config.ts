@@ -1,0 +1,14 @@
+import { defineConfig } from 'vitest/config';
+
+/** The nightly lane: what takes minutes. `npm run test:chaos` */
+export default defineConfig({
+  test: {
+    include: [process.env.SOAK === '1' ? 'test/chaos/soak.ts' : 'test/chaos/random-kills.ts'],
+    globalSetup: ['test/support/global-setup.ts'],
+    pool: 'forks',
+    maxWorkers: 1,
+    testTimeout: 20 * 60_000,
+    hookTimeout: 300_000,
+    reporters: ['default', './test/support/count-reporter.ts'],
+  },
+});
