@@ -3,7 +3,10 @@ import { defineConfig } from 'vitest/config';
 /** The nightly lane: what takes minutes. `npm run test:chaos` */
 export default defineConfig({
   test: {
-    include: [process.env.SOAK === '1' ? 'test/chaos/soak.ts' : 'test/chaos/random-kills.ts'],
+    include:
+      process.env.SOAK === '1'
+        ? ['test/chaos/soak.ts']
+        : ['test/chaos/random-kills.ts', 'test/chaos/large-*.ts'],
     globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
     maxWorkers: 1,

@@ -95,7 +95,12 @@ export async function removeStaleFiles(
 ): Promise<void> {
   const keys = new Set([...current.files, ...current.rejectedFiles].map((file) => file.key));
   const listed = [...(found?.manifest.files ?? []), ...(found?.manifest.rejected_files ?? [])];
-  const former = new Set([...(job.inForce?.fileKeys ?? []), ...listed.map((file) => file.key)]);
+  // An attempt that died after its files were readable and before its manifest was.
+  const intended = [...(job.intent?.files ?? []), ...(job.intent?.rejectedFiles ?? [])];
+  const former = new Set([
+    ...(job.inForce?.fileKeys ?? []),
+    ...[...listed, ...intended].map((file) => file.key),
+  ]);
   const stale = [...former].filter((key) => !keys.has(key));
   if (stale.length > 0) await destination.deleteFiles(stale);
 }

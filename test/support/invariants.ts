@@ -162,13 +162,16 @@ async function findForeignBytes(installation: Installation): Promise<readonly st
       .filter((found) => found !== team)
       .map((found) => `I8: ${place} holds a row of team ${found}`);
 
-  const { rows: exports } = await pool.query<{ id: string; team: number }>(
-    'select id, team_id as team from batch_exports',
+  const { rows: exports } = await pool.query<{ id: string; team: number; deleted: boolean }>(
+    'select id, team_id as team, deleted_at is not null as deleted from batch_exports',
   );
   const teams = new Map(exports.map(({ id, team }) => [id, team]));
+  const deleted = new Set(exports.filter((one) => one.deleted).map(({ id }) => id));
   const found: string[] = [];
   for (const { key } of await s3.objects(bucket)) {
-    const team = teams.get(key.split('/')[0] ?? '') ?? null;
+    const exportId = key.split('/')[0] ?? '';
+    if (deleted.has(exportId)) continue;
+    const team = teams.get(exportId) ?? null;
     const body = await s3.body(bucket, key);
     // Bytes as characters: the canary is ASCII, and no file is too long for that.
     found.push(...foreign(key, body.toString('latin1'), team));

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   backfill,
@@ -5,6 +6,7 @@ import {
   createS3Export,
   insertEvents,
   projectPath,
+  retireExports,
   untilEnded,
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
@@ -70,6 +72,7 @@ test.each(['fast', 'immediate'] as const)(
     const [run] = await untilEnded(installation, exportId, { timeoutMs: 90_000 });
     expect(run).toMatchObject({ status: 'Completed', rows });
     await expectInvariants(installation);
+    await retireExports(installation);
   },
 );
 
@@ -78,12 +81,13 @@ test('connections cut again and again, also between COMMIT and its answer: each 
   await backfill(installation, exportId, quiet, { concurrency: 4 });
   // Wherever the bytes end: within a statement, a COMMIT, or the answer to it.
   for (let cut = 0; cut < 25; cut += 1) {
-    proxy.resetAfterBytes(1 + Math.floor(20_000 * Math.random()));
-    await new Promise((resolve) => setTimeout(resolve, 150));
+    proxy.resetAfterBytes(1 + ((cut * 7_919) % 20_000));
+    await sleep(150);
   }
   proxy.resetAfterBytes(Number.MAX_SAFE_INTEGER);
   const runs = await untilEnded(installation, exportId, { count: 12, timeoutMs: 90_000 });
   expect(runs).toHaveLength(12);
   expect(runs.map(({ status }) => status)).toEqual(runs.map(() => 'Completed'));
   await expectInvariants(installation);
+  await retireExports(installation);
 });

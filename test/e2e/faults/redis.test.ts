@@ -6,6 +6,7 @@ import {
   insertEvents,
   projectPath,
   readRuns,
+  retireExports,
   untilEnded,
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
@@ -79,6 +80,7 @@ describe.skipIf(!ownRedisAvailable())('Redis', () => {
     expect(runs.map(({ status }) => status)).toEqual(Array.from({ length: 24 }, () => 'Completed'));
     await until(async () => (await readiness()) === 'ok');
     await expectInvariants(installation);
+    await retireExports(installation);
   });
 
   test('without noeviction: a loud warning in the log, readiness degraded, runs go on', async () => {
@@ -95,5 +97,6 @@ describe.skipIf(!ownRedisAvailable())('Redis', () => {
     await asAdmin((redis) => redis.config('SET', 'maxmemory-policy', 'noeviction'));
     await until(async () => (await readiness()) === 'ok');
     await expectInvariants(installation);
+    await retireExports(installation);
   });
 });

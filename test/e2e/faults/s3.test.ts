@@ -4,6 +4,7 @@ import {
   createS3Export,
   insertEvents,
   projectPath,
+  retireExports,
   untilEnded,
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
@@ -92,6 +93,7 @@ describe('passing faults: backoff, then success', () => {
   test('all invariants hold after all of them', async () => {
     const intervals = Object.keys(passing).length;
     const verified = await expectInvariants(installation);
+    await retireExports(installation);
     expect(verified).toMatchObject({ intervals, rows: intervals * rows });
   });
 });
@@ -121,6 +123,7 @@ test('nothing but 503 for a while: the slot is freed between attempts, then succ
   const runs = await untilEnded(installation, exportId, { count: 12, timeoutMs: 100_000 });
   expect(runs.map(({ status }) => status)).toEqual(runs.map(() => 'Completed'));
   await expectInvariants(installation);
+  await retireExports(installation);
 });
 
 const lasting: Record<
@@ -195,6 +198,7 @@ describe('faults that somebody must mend', () => {
         );
     }
     await expectInvariants(installation);
+    await retireExports(installation);
     const seen = installation.processes.map((process) => process.output()).join('\n');
     expect(seen).not.toContain('canary-of-a-wrong-secret');
   });

@@ -9,6 +9,7 @@ import {
   projectPath,
   type RunRow,
   readRuns,
+  retireExports,
   untilEnded,
 } from '../../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
@@ -72,7 +73,10 @@ async function readManifest(exportId: string): Promise<{ attempt: number; total_
 
 describe('kill -9 of a worker', () => {
   const steps = failpointNames.filter((name) => name !== 'before_enqueue');
-  const outcomes = new Map<FailpointName, { run: RunRow; manifest: { attempt: number } }>();
+  const outcomes = new Map<
+    FailpointName,
+    { exportId: string; run: RunRow; manifest: { attempt: number } }
+  >();
 
   beforeAll(async () => {
     const { workers } = await breakAtEach(steps, 'kill');
@@ -88,7 +92,7 @@ describe('kill -9 of a worker', () => {
     await installation.startWorker();
     for (const [step, exportId] of exportOf) {
       const [run] = await untilEnded(installation, exportId);
-      if (run) outcomes.set(step, { run, manifest: await readManifest(exportId) });
+      if (run) outcomes.set(step, { exportId, run, manifest: await readManifest(exportId) });
     }
   });
 
@@ -100,8 +104,26 @@ describe('kill -9 of a worker', () => {
     expect(outcome?.manifest).toMatchObject({ attempt: adopted ? 1 : 2, total_rows: rows });
   });
 
+  test.each(['first_part', 'mid_part'] as const)(
+    'at the step %s: the parts that had arrived are not sent again',
+    async (step) => {
+      const requests = await installation.s3.requests();
+      const key = outcomes.get(step)?.exportId ?? 'none';
+      const sent = requests.filter(
+        (request) =>
+          request.operation === 'UploadPart' &&
+          request.status === 200 &&
+          request.key?.startsWith(key),
+      );
+      // Three parts, and what was in flight beside the recorded one when the worker died.
+      expect(sent.length).toBeGreaterThanOrEqual(3);
+      expect(sent.length).toBeLessThanOrEqual(4);
+    },
+  );
+
   test('all invariants hold after all of them', async () => {
     const verified = await expectInvariants(installation);
+    await retireExports(installation);
     expect(verified).toMatchObject({ intervals: steps.length, rows: steps.length * rows });
   });
 });
@@ -134,6 +156,7 @@ test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no do
     expect(await readRuns(installation, id)).toMatchObject([{ status: 'Completed', faults: 0 }]);
   }
   await expectInvariants(installation);
+  await retireExports(installation);
 });
 
 test('a job that crashes its process is set aside as Failed after 3 crashes, and the queue moves on', async () => {
@@ -154,6 +177,7 @@ test('a job that crashes its process is set aside as Failed after 3 crashes, and
   const [, next] = await untilEnded(installation, exportId, { count: 2 });
   expect(next).toMatchObject({ status: 'Completed', rows: 50 });
   await expectInvariants(installation);
+  await retireExports(installation);
 });
 
 test('the same job delivered 100 times has one effect', async () => {
@@ -197,6 +221,7 @@ test('the same job delivered 100 times has one effect', async () => {
   );
   expect(logged).toHaveLength(1);
   await expectInvariants(installation);
+  await retireExports(installation);
 });
 
 test('kill -9 of the API between commit and enqueue: the run starts at most 10 s later', async () => {
@@ -223,4 +248,5 @@ test('kill -9 of the API between commit and enqueue: the run starts at most 10 s
   );
   expect(body.results).toMatchObject([{ total_runs: 1 }]);
   await expectInvariants(installation);
+  await retireExports(installation);
 });
