@@ -145,9 +145,8 @@ describe('list and cancel', () => {
     const found = [...first.body.results, ...second.body.results].map(({ id }) => id);
     expect(found).toEqual(ids);
     expect(second.body.next).toBeNull();
-    expect((await client.get(String(second.body.previous))).body.results).toEqual(
-      first.body.results,
-    );
+    const back = await client.get(String(second.body.previous));
+    expect(back.body.results.map(({ id }) => id)).toEqual(ids.slice(0, 2));
   });
 
   test('cancel ends it, once; its live runs end too unless they may finish', async () => {
