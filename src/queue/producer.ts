@@ -8,6 +8,7 @@ import {
   recurringJobs,
 } from './catalogue.ts';
 import type { QueueConnection } from './connection.ts';
+import { within } from './within.ts';
 
 /** Rings the workers. */
 export interface Producer {
@@ -114,19 +115,5 @@ async function ensureScheduler(
   } catch (error) {
     // Another worker may have been first.
     if (!(await queue.getJobScheduler(name))) throw error;
-  }
-}
-
-/** Rejects after `ms`; what `promise` does later is of no interest. */
-async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const expired = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`the queue did not answer within ${ms} ms`)), ms);
-  });
-  promise.catch(() => {});
-  try {
-    return await Promise.race([promise, expired]);
-  } finally {
-    clearTimeout(timer);
   }
 }

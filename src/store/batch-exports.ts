@@ -142,10 +142,13 @@ export async function findAnyBatchExport(sql: Sql, id: string): Promise<BatchExp
   return row ? toBatchExport(row) : null;
 }
 
-/** As `findAnyBatchExport`, locked until the transaction ends. */
+/**
+ * As `findAnyBatchExport`, locked until the transaction ends. Rows that refer to it can be written
+ * meanwhile: a worker that holds a backfill or a run would else wait for whoever waits for it.
+ */
 export async function lockBatchExport(tx: Sql, id: string): Promise<BatchExport | null> {
   const [row] = await tx.query<Row>(
-    `select ${columns} from batch_exports e where e.id = $1 and e.deleted_at is null for update`,
+    `select ${columns} from batch_exports e where e.id = $1 and e.deleted_at is null for no key update`,
     [id],
   );
   return row ? toBatchExport(row) : null;

@@ -1,6 +1,7 @@
 import { isTerminal } from '../domain/run.ts';
 import { ceilInstant } from '../domain/time.ts';
 import { cancelBackfillsOf, finishBackfill } from '../store/backfills.ts';
+import { lockBatchExport } from '../store/batch-exports.ts';
 import type { Sql } from '../store/database.ts';
 import { appendLogEntries } from '../store/log-entries.ts';
 import { cancelRuns, findRun, insertRuns, type Run } from '../store/runs.ts';
@@ -30,20 +31,18 @@ export async function cancelRun(context: Context, run: Run): Promise<boolean> {
 /**
  * Runs an ended run's interval again, as a new run.
  *
- * @returns null where the run has not ended, or the interval has a live run
+ * @returns null where the run has not ended, the interval has a live run or the export is deleted
  */
 export async function retryRun(context: Context, run: Run): Promise<string | null> {
   if (!isTerminal(run.status)) return null;
-  const [runId] = await context.db.transaction((tx) =>
-    insertRuns(tx, [
-      {
-        exportId: run.exportId,
-        teamId: run.teamId,
-        interval: { start: ceilInstant(run.intervalStart), end: ceilInstant(run.intervalEnd) },
-        backfillId: null,
-      },
-    ]),
-  );
+  const { exportId, teamId } = run;
+  const interval = { start: ceilInstant(run.intervalStart), end: ceilInstant(run.intervalEnd) };
+  const runId = await context.db.transaction(async (tx) => {
+    // Whoever deletes it cancels the runs that are there: one made after that would be left.
+    if (!(await lockBatchExport(tx, exportId))) return undefined;
+    const [made] = await insertRuns(tx, [{ exportId, teamId, interval, backfillId: null }]);
+    return made;
+  });
   if (runId === undefined) return null;
   context.doorbell.runsWaiting();
   return runId;

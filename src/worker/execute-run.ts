@@ -239,7 +239,7 @@ async function conclude(
   const { context } = options;
   if (error.code === 'run.lease_lost' || error.code === 'run.cancelled') return 'lost';
   if (error.code === 'run.released') {
-    await releaseRun(context, run);
+    await persist(() => releaseRun(context, run), AbortSignal.timeout(5_000));
     return 'released';
   }
   options.onError(error, run);

@@ -13,6 +13,7 @@ import { collectUploads } from './collect-uploads.ts';
 import { type AttemptReport, type ExecutorOptions, executeRun } from './execute-run.ts';
 import { lookBack } from './look-back.ts';
 import type { MemoryGate } from './memory-gate.ts';
+import { persist } from './persist.ts';
 
 export interface HandlerOptions {
   readonly context: Context;
@@ -80,7 +81,10 @@ async function admitAndExecute(
   { context, executor, memory, onAttemptEnd }: HandlerOptions,
   runId: string,
 ): Promise<ClaimedRun | null> {
-  const destination = await findRunDestination(context.db, runId);
+  const destination = await persist(
+    () => findRunDestination(context.db, runId),
+    AbortSignal.timeout(context.policy.leaseMs / 2),
+  );
   if (!destination) return null;
   const leave = await memory.enter(executor.plugins.memoryOf(destination.type, destination.config));
   if (!leave) return null;

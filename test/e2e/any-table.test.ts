@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
@@ -146,6 +146,33 @@ it('refuses a model that is unknown, that changes, and event filters where there
   });
   const query = 'SELECT id, body FROM things WHERE length(body) > 3';
   expect((await change({ dsl_query: query })).status).toBe(200);
+});
+
+it('previews the rows of a model as they would be exported', async () => {
+  const id = await createS3Export(installation, { model: 'odd' });
+  const path = `${projectPath(installation)}/batch_exports/${id}/preview/`;
+  const { status, body } = await installation.client.get(path);
+  expect(status).toBe(200);
+  const { columns, rows } = body as unknown as {
+    columns: { name: string; type: string }[];
+    rows: unknown[][];
+  };
+  const { columns: modelled = [] } = anyModels.find(({ name }) => name === 'odd') ?? {};
+  expect(columns.map(({ name }) => name)).toEqual(modelled.map(({ name }) => name));
+  expect(rows).toHaveLength(100);
+});
+
+it('does not start with a models file that is wrong, and says where', async () => {
+  const path = join(folder, 'wrong.yaml');
+  await writeFile(path, 'models:\n  - name: orders\n    relation: orders\n');
+  const worker = startSluice('main/worker.js', [], {
+    env: { ...installation.env, MODELS_FILE: path },
+  });
+  expect((await worker.waitForExit()).code).toBe(1);
+  const faults = worker.output().split('\n');
+  expect(faults[0]).toBe('sluice worker: The configuration is not valid:');
+  expect(faults[1]).toContain(`${path}:2 models[0].tenant_column is missing.`);
+  expect(worker.output()).toContain(`${path}:3 models[0].relation "orders" is not right.`);
 });
 
 it('the command line lists and checks the models', async () => {

@@ -60,7 +60,9 @@ async function untilMidUpload(): Promise<{ exportId: string; holder: TestProcess
 /** Waits for the end in order, within the grace and without a word of an error. */
 async function expectOrderlyExit(process: TestProcess): Promise<void> {
   expect(await process.waitForExit(graceSeconds * 1_000)).toEqual(exitedWell);
-  expect(process.output()).not.toMatch(/"level":(50|60)|MaxListenersExceeded|Unhandled/);
+  expect(process.output()).not.toMatch(
+    /"level":(50|60)|a job failed|MaxListenersExceeded|Unhandled/,
+  );
 }
 
 /** The run was handed back whole and another worker has finished it. */
@@ -150,6 +152,7 @@ describe('with the queue away', () => {
       }
       expect(holder.hasExited()).toBe(true);
       await installation.redis?.restart();
+      await installation.startApi();
       await installation.startWorker();
       await expectTakenUp(exportId);
     },

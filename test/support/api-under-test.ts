@@ -3,16 +3,19 @@ import type { ApiOptions } from '../../src/api/options.ts';
 import { type Database, openDatabase } from '../../src/store/database.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
 import { createTestDatabase } from './database.ts';
-import { startSluice } from './processes.ts';
 import { createTenant, type Tenant } from './tenants.ts';
-import { plenty, testApiOptions } from './test-api-options.ts';
+import { testApiOptions } from './test-api-options.ts';
 
-/** An API over a database of its own, and a tenant to call it with. */
-export interface ApiUnderTest {
+/** A service that can be called, and its database. */
+export interface Service {
   readonly baseUrl: string;
   readonly databaseUrl: string;
   /** For what a test must find or put there. */
   readonly db: Database;
+}
+
+/** A service, and a tenant to call it with. */
+export interface ApiUnderTest extends Service {
   readonly tenant: Tenant;
   /** Calls with the tenant's key of all scopes. */
   readonly client: ApiClient;
@@ -21,11 +24,19 @@ export interface ApiUnderTest {
   stop(): Promise<void>;
 }
 
+let running: Service | null = null;
+
+/** From here on the suites of this test file call a service that runs already; null: one of their own. */
+export function callRunningService(service: Service | null): void {
+  running = service;
+}
+
 /**
- * Starts an API: listening in this process, or, with `API_UNDER_TEST=process`, as the real process
- * that operators run. `changes` need the former.
+ * Starts an API over a database of its own, listening in this process; or joins the service that
+ * runs already (`callRunningService`), which takes no `changes`.
  */
 export async function startApiUnderTest(changes: Partial<ApiOptions> = {}): Promise<ApiUnderTest> {
+  if (running) return join(running, async () => {});
   const database = await createTestDatabase();
   const db = openDatabase({
     connectionString: database.url,
@@ -33,47 +44,17 @@ export async function startApiUnderTest(changes: Partial<ApiOptions> = {}): Prom
     maxConnections: 10,
     onError: () => {},
   });
-  const asProcess = process.env.API_UNDER_TEST === 'process' && Object.keys(changes).length === 0;
-  const server = asProcess
-    ? await startProcess(database.url)
-    : await listen(db, database.url, changes);
-  const tenant = await createTenant(db);
-  return {
-    baseUrl: server.baseUrl,
-    databaseUrl: database.url,
-    db,
-    tenant,
-    client: createApiClient(server.baseUrl, tenant.key),
-    project: `/api/projects/${tenant.projectIds[0]}`,
-    async stop() {
-      await server.stop();
-      await db.close();
-      await database.drop();
-    },
-  };
-}
-
-async function listen(db: Database, url: string, changes: Partial<ApiOptions>) {
-  const api = await buildApi(testApiOptions(db, url, changes));
+  const api = await buildApi(testApiOptions(db, database.url, changes));
   const baseUrl = await api.listen({ port: 0, host: '127.0.0.1' });
-  return { baseUrl, stop: () => api.close() };
+  return join({ baseUrl, databaseUrl: database.url, db }, async () => {
+    await api.close();
+    await db.close();
+    await database.drop();
+  });
 }
 
-async function startProcess(databaseUrl: string) {
-  const child = startSluice('main/api.js', [], {
-    env: {
-      DATABASE_URL: databaseUrl,
-      PORT: '0',
-      RATE_LIMIT_PER_MINUTE: String(plenty.perMinute),
-      RATE_LIMIT_PER_HOUR: String(plenty.perHour),
-    },
-  });
-  const line = await child.waitForLine(/^ready http/);
-  return {
-    baseUrl: line.replace(/^ready /, ''),
-    async stop() {
-      child.kill();
-      await child.waitForExit();
-    },
-  };
+async function join(service: Service, stop: () => Promise<void>): Promise<ApiUnderTest> {
+  const tenant = await createTenant(service.db);
+  const client = createApiClient(service.baseUrl, tenant.key);
+  return { ...service, tenant, client, project: `/api/projects/${tenant.projectIds[0]}`, stop };
 }

@@ -145,22 +145,26 @@ describe('list and cancel', () => {
     const found = [...first.body.results, ...second.body.results].map(({ id }) => id);
     expect(found).toEqual(ids);
     expect(second.body.next).toBeNull();
-    expect((await client.get(String(second.body.previous))).body.results).toEqual(
-      first.body.results,
-    );
+    const back = await client.get(String(second.body.previous));
+    expect(back.body.results.map(({ id }) => id)).toEqual(ids.slice(0, 2));
   });
 
   test('cancel ends it, once; its live runs end too unless they may finish', async () => {
-    for (const [running, status] of [
-      ['cancel', 'Cancelled'],
-      ['finish', 'Starting'],
-    ]) {
+    for (const [running, statuses] of [
+      ['cancel', ['Cancelled']],
+      ['finish', ['Starting', 'Running']],
+    ] as const) {
       const path = await create();
       const { body } = await client.post(`${path}/backfill`, march);
-      const [run] = await api.db.query<{ id: string }>(
+      // Where a worker runs, it may be the one that makes the first run.
+      await api.db.query(
         `insert into runs (export_id, team_id, backfill_id, data_interval_start, data_interval_end)
          select export_id, team_id, id, start_at, start_at + interval '1 hour' from backfills where id = $1
-         returning id`,
+         on conflict do nothing`,
+        [body.backfill_id],
+      );
+      const [run] = await api.db.query<{ id: string }>(
+        'select id from runs where backfill_id = $1 order by data_interval_start limit 1',
         [body.backfill_id],
       );
       const cancelled = await client.post(`${path}/backfills/${body.backfill_id}/cancel`, {
@@ -168,7 +172,7 @@ describe('list and cancel', () => {
       });
       expect(cancelled.status).toBe(200);
       expect(cancelled.body.status).toBe('Cancelled');
-      expect((await client.get(`${path}/runs/${run?.id}`)).body.status).toBe(status);
+      expect(statuses).toContain((await client.get(`${path}/runs/${run?.id}`)).body.status);
       const again = await client.post(`${path}/backfills/${body.backfill_id}/cancel`);
       expect(again.status).toBe(400);
     }
@@ -179,9 +183,9 @@ describe('list and cancel', () => {
     const { body } = await client.post(`${path}/backfill`, march);
     await api.db.query(
       `insert into runs (export_id, team_id, backfill_id, status, data_interval_start, data_interval_end, finished_at)
-       select export_id, team_id, id, case n when 0 then 'Failed' else 'Completed' end,
+       select export_id, team_id, id, case n when 18 then 'Failed' else 'Completed' end,
               start_at + n * interval '1 hour', start_at + (n + 1) * interval '1 hour', now()
-         from backfills, generate_series(0, 5) n where id = $1`,
+         from backfills, generate_series(18, 23) n where id = $1`,
       [body.backfill_id],
     );
     const found = await client.get(`${path}/backfills/${body.backfill_id}`);

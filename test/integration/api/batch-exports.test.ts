@@ -473,7 +473,7 @@ describe('delete', () => {
 
   test('cancels the live backfills of the export', async () => {
     const { id, backfill_id } = await create({ start_at: '2024-03-01T00:00:00Z', backfill: true });
-    await client.delete(`${exports}/${id}`);
+    expect((await client.delete(`${exports}/${id}`)).status).toBe(204);
     const [row] = await api.db.query<{ status: string }>(
       'select status from backfills where id = $1',
       [backfill_id],

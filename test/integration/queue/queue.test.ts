@@ -1,8 +1,12 @@
+import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { readConfig } from '../../../src/config/config.ts';
+import { openFoundation } from '../../../src/main/foundation.ts';
 import type { JobName } from '../../../src/queue/catalogue.ts';
 import { connectQueues, type QueueConnection } from '../../../src/queue/connection.ts';
 import { type Consumer, type JobHandlers, openConsumer } from '../../../src/queue/consumer.ts';
 import { openProducer, type Producer } from '../../../src/queue/producer.ts';
+import { createTestDatabase } from '../../support/database.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 import { ownRedisAvailable, startOwnRedis } from '../../support/redis.ts';
 import { until } from '../../support/until.ts';
@@ -206,6 +210,29 @@ describe.skipIf(!ownRedisAvailable())('a Redis that is away', () => {
     await until(() => producer.addRuns([{ runId: 'r', ring: 'r' }]).then(() => true));
     await producer.close();
     await connection.close();
+    await redis.stop();
+  });
+
+  it('lets the doorbell of the API ring in vain without a word', async () => {
+    const redis = await startOwnRedis();
+    const database = await createTestDatabase();
+    const foundation = await openFoundation(
+      readConfig({
+        DATABASE_URL: database.url,
+        REDIS_URL: redis.url,
+        ENCRYPTION_KEYS: `test:${randomBytes(32).toString('base64')}`,
+        LOG_LEVEL: 'silent',
+      }),
+      'api',
+    );
+    await redis.kill();
+    const { doorbell } = foundation.context;
+    expect(() => doorbell.runsWaiting()).not.toThrow();
+    expect(() => doorbell.backfillWaiting('b')).not.toThrow();
+    // A rejection that nobody takes would fail the file by now.
+    await expect(foundation.producer.add('dispatch-runs', {})).rejects.toThrow();
+    await foundation.close();
+    await database.drop();
     await redis.stop();
   });
 

@@ -1,13 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
+import { lockRunningBackfill } from '../../../src/store/backfills.ts';
 import {
   beginCommit,
   claimRun,
   renewLeases,
   sweepExpiredLeases,
 } from '../../../src/store/leases.ts';
-import { findRun } from '../../../src/store/runs.ts';
-import { cancelRun } from '../../../src/use-cases/cancel-work.ts';
+import { findRun, insertRuns } from '../../../src/store/runs.ts';
+import { cancelRun, retryRun } from '../../../src/use-cases/cancel-work.ts';
 import { deleteExport } from '../../../src/use-cases/delete-export.ts';
 import { recordFault } from '../../../src/use-cases/finish-run.ts';
 import {
@@ -22,6 +23,7 @@ import {
   openRunSide,
   type RunSide,
 } from '../../support/run-side.ts';
+import { until } from '../../support/until.ts';
 
 let side: RunSide;
 const leaseMs = 60_000;
@@ -159,5 +161,41 @@ describe('deleting an export', () => {
     for (const run of await listRuns(side.db, id)) {
       expect(['Completed', 'Cancelled']).toContain(run.status);
     }
+  });
+
+  it('while a worker makes runs of its backfill waits for them, without a deadlock', async () => {
+    const { id } = await createExportOfThePast(side);
+    const [backfill] = await side.db.query<{ id: string }>(
+      `insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs)
+       values ($1, $2, now() - interval '9 h', now() - interval '8 h', 1, 1) returning id`,
+      [id, side.teamId],
+    );
+    const backfillId = backfill?.id ?? '';
+    const actor = { organizationId: side.tenant.organizationId, keyId: null };
+    const deleting = await side.db.transaction(async (tx) => {
+      await lockRunningBackfill(tx, backfillId);
+      const deletion = deleteExport(side.context, actor, id);
+      await until(async () => {
+        const waiting = await side.db.query(
+          `select from pg_stat_activity where datname = current_database()
+              and wait_event_type = 'Lock' and query like 'update backfills%'`,
+        );
+        return waiting.length > 0;
+      });
+      const interval = { start: 0, end: hourMs };
+      await insertRuns(tx, [{ exportId: id, teamId: side.teamId, interval, backfillId }]);
+      return { deletion };
+    });
+    expect(await deleting.deletion).toMatchObject({ ok: true });
+    expect(await firstRun(side.db, id)).toMatchObject(cancelled);
+  });
+
+  it('leaves no run to be retried', async () => {
+    const { exportId, runId } = await waitingRun();
+    await complete(side.context, await claim(side, runId));
+    const run = await findRun(side.db, exportId, runId);
+    const actor = { organizationId: side.tenant.organizationId, keyId: null };
+    await deleteExport(side.context, actor, exportId);
+    expect(run && (await retryRun(side.context, run))).toBeNull();
   });
 });

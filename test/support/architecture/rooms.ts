@@ -29,7 +29,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   store: { from: ['domain'], packages: ['pg', 'node-pg-migrate', 'node:*'] },
   queue: {
     from: ['domain'],
-    packages: ['bullmq', 'ioredis', '@bull-board/*'],
+    packages: ['node:timers/promises', 'bullmq', 'ioredis', '@bull-board/*'],
     // The caller's pool and server: BullMQ's PostgreSQL backend takes the one, bull-board the other.
     packageTypes: ['pg', 'fastify'],
   },

@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { callRunningService } from '../support/api-under-test.ts';
+import { type Installation, startInstallation, testedQueues } from '../support/installation.ts';
+
+/** What a client sees of the contract, black-box. */
+const suites = ['http', 'batch-exports', 'backfills', 'runs-and-logs', 'idempotency'];
+
+describe.each(['postgres', 'redis'] as const)('real processes, the queue in %s', async (queue) => {
+  if (!testedQueues().includes(queue)) {
+    test.skip('there is no redis-server');
+    return;
+  }
+  let installation: Installation;
+
+  beforeAll(async () => {
+    installation = await startInstallation({
+      queue,
+      workers: 1,
+      env: {
+        MIN_INTERVAL_MINUTES: '5',
+        RETRY_BASE_SECONDS: '30',
+        // Nobody is there: what the worker takes is tried again for longer than any test lasts.
+        AWS_ENDPOINT_URL_S3: 'http://127.0.0.1:1',
+      },
+    });
+    const { client, databaseUrl, db } = installation;
+    callRunningService({ baseUrl: client.baseUrl, databaseUrl, db });
+  });
+  afterAll(async () => {
+    callRunningService(null);
+    await installation?.close();
+  });
+
+  for (const suite of suites) {
+    describe(suite, async () => {
+      // A module of its own in each lane, so that its tests are declared again.
+      await import(new URL(`../integration/api/${suite}.test.ts?${queue}`, import.meta.url).href);
+    });
+  }
+});
