@@ -10,6 +10,7 @@ import type {
   PatchTransformationConfig,
   Rearrange,
 } from './schemas/transformation-config.ts';
+import { refuseHostileText } from './validation/hostile-text.ts';
 
 /** Validated bodies in the words of the use cases. */
 
@@ -43,12 +44,13 @@ export function changeInput(
   };
 }
 
-/** @throws ApiError 400 for a string that is not a JSON object */
+/** @throws ApiError 400 for a string that is not a JSON object, or holds what a body may not */
 function readConfig(
   config: string | Record<string, unknown> | undefined,
 ): Record<string, unknown> | undefined {
   if (typeof config !== 'string') return config;
   const parsed = parseJson(config);
+  refuseHostileText(parsed);
   if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) {
     return parsed as Record<string, unknown>;
   }

@@ -40,12 +40,13 @@ function readOffsetMs(zone: string | undefined): number | null {
 }
 
 /**
- * Reads `-7d`, `-2h`: a span back from now, in hours, days, weeks, months or years.
+ * Reads `-7d`, `-2h`: a span back from now, in hours, days, weeks, months or years, at most 999 of
+ * these: PostgreSQL's calendar ends before ours.
  *
  * @returns the span in PostgreSQL's words, positive (`7 days`), or null
  */
 export function parseSpanBack(text: string): string | null {
-  const [, count, unit] = /^-(\d{1,4})([hdwmy])$/.exec(text) ?? [];
+  const [, count, unit] = /^-(\d{1,4}(?=[hdwm])|\d{1,3}(?=y))([hdwmy])$/.exec(text) ?? [];
   if (count === undefined || unit === undefined) return null;
   return `${Number(count)} ${spanUnits[unit as keyof typeof spanUnits]}`;
 }

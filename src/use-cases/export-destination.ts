@@ -22,7 +22,11 @@ export function sealDestination(
   };
 }
 
-/** The whole config of a stored destination, its secrets in the clear. Never to leave the process. */
+/**
+ * The whole config of a stored destination, its secrets in the clear. Never to leave the process. The
+ * API needs it to test a destination, and to check a changed config: whether it is complete cannot be
+ * told without what is sealed.
+ */
 export function openDestinationConfig(
   secrets: SecretBox,
   exportId: string,

@@ -133,6 +133,9 @@ export async function previewBackfill(
   return { range, intervals, alreadyCompleted, totalRuns: countIntervals(cadences, range) };
 }
 
+/** Postgres and ISO 8601 count the years before it differently. */
+const firstInstant = floorInstant('0001-01-01T00:00:00.000000Z');
+
 function rangeOf(
   batchExport: BatchExport,
   request: BackfillRequest,
@@ -155,10 +158,11 @@ function rangeOf(
     return { problem: 'end_in_future', detail: 'end_at must not be in the future.' };
   }
   const range = widenRange(batchExport.schedule.cadences, { start, end }, now);
-  return (
-    range ?? {
-      problem: 'empty_range',
-      detail: 'The range holds no complete interval yet.',
-    }
-  );
+  if (!range) {
+    return { problem: 'empty_range', detail: 'The range holds no complete interval yet.' };
+  }
+  if (range.start < firstInstant) {
+    return { problem: 'empty_range', detail: 'start_at lies in an interval of before the year 1.' };
+  }
+  return range;
 }

@@ -1,3 +1,4 @@
+import { parseTime } from '../../domain/parse-time.ts';
 import type { KeysetPage, KeysetPlace } from '../../store/keyset.ts';
 import type { Request } from '../api.ts';
 import { invalid } from '../api-error.ts';
@@ -21,6 +22,7 @@ export function placeOf(cursor: string | undefined, ordering: string): KeysetPla
     (direction !== 'next' && direction !== 'previous') ||
     typeof at !== 'string' ||
     !timestamp.test(at) ||
+    parseTime(at) === null ||
     typeof id !== 'string' ||
     !isUuid(id)
   ) {

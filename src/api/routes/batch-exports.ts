@@ -9,7 +9,7 @@ import { actorOf } from '../actor-of.ts';
 import { type Api, batchExportOf, reachOf } from '../api.ts';
 import { accept } from '../api-error.ts';
 import { createInput, updateInput } from '../batch-export-input.ts';
-import type { Family } from '../families.ts';
+import { type Family, organizationFamily } from '../families.ts';
 import { loadBatchExport } from '../load-batch-export.ts';
 import type { Deps } from '../options.ts';
 import { offsetEnvelope, pageOf } from '../plugins/paging.ts';
@@ -28,6 +28,7 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
   const { Create, Patch, Put } = batchExportBodies(
     deps.destinations,
     deps.models.map(({ name }) => name),
+    family === organizationFamily,
   );
   const onRequest = loadBatchExport(db, 'id');
   const { about, params } = describe(family);

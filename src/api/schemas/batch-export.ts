@@ -98,10 +98,18 @@ const optionalFields = {
   transformations: Type.Optional(Type.Boolean()),
 };
 
-/** The bodies of create and update, for the destinations and models of this installation. */
+const Team = Type.Integer({ description: 'The project, where the organization has several.' });
+const AnyTeam = Type.Unsafe<number>({ description: 'Ignored: the path names the project.' });
+
+/**
+ * The bodies of create and update, for the destinations and models of this installation.
+ *
+ * @param takesTeam whether the body of create says the project: on organization paths
+ */
 export function batchExportBodies(
   destinations: readonly DestinationDefinition[],
   models: readonly string[],
+  takesTeam: boolean,
 ) {
   const Model = Type.Optional(Type.Enum([...models], { description: 'The model to export.' }));
   const Destination = anyDestination(destinations);
@@ -112,9 +120,7 @@ export function batchExportBodies(
     ...optionalFields,
     model: Model,
     backfill: Type.Optional(Type.Boolean({ description: 'Export from start_at to now as well.' })),
-    team_id: Type.Optional(
-      Type.Integer({ description: 'The project; on organization paths, where it has several.' }),
-    ),
+    team_id: Type.Optional(takesTeam ? Team : AnyTeam),
   };
   const ChangedDestination = Type.Object(
     {

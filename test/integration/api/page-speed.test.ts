@@ -22,12 +22,15 @@ beforeAll(async () => {
   exportId = (await api.client.post(`${api.project}/batch_exports`, exportBody())).body.id;
   const team = api.tenant.projectIds[0];
   const other = (await api.client.post(`${api.project}/batch_exports`, exportBody())).body.id;
-  await api.db.query(
-    `insert into log_entries (team_id, export_id, level, message)
-     select $1, owner, (array['DEBUG','INFO','INFO','INFO','ERROR'])[1 + n % 5], 'line ' || n
-       from generate_series(1, $4) n, unnest(array[$2, $3]::uuid[]) owner`,
-    [team, exportId, other, logRows],
-  );
+  // In portions: a statement may take a minute at most.
+  for (let first = 1; first <= logRows; first += 50_000) {
+    await api.db.query(
+      `insert into log_entries (team_id, export_id, level, message)
+       select $1, owner, (array['DEBUG','INFO','INFO','INFO','ERROR'])[1 + n % 5], 'line ' || n
+         from generate_series($4::int, $5::int) n, unnest(array[$2, $3]::uuid[]) owner`,
+      [team, exportId, other, first, Math.min(first + 49_999, logRows)],
+    );
+  }
   await api.db.query(
     `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, created_at, finished_at)
      select $2, $1, 'Completed', t, t + interval '1 minute', t, t

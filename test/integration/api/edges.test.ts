@@ -1,0 +1,169 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ApiClient } from '../../support/api-client.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+
+let api: ApiUnderTest;
+let client: ApiClient;
+let exports: string;
+let path: string;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  client = api.client;
+  exports = `${api.project}/batch_exports`;
+  path = `${exports}/${(await client.post(exports, exportBody())).body.id}`;
+});
+afterAll(() => api.stop());
+
+describe('what no database can hold is the fault of the request', () => {
+  test.each([
+    ['2024-99-99T00:00:00.000000Z'],
+    ['2023-02-29T00:00:00.000000Z'],
+    ['0000-01-01T00:00:00.000000Z'],
+  ])('a cursor at %s', async (at) => {
+    const parts = ['-created_at', 'next', at, crypto.randomUUID()];
+    const cursor = Buffer.from(JSON.stringify(parts)).toString('base64url');
+    for (const list of ['runs', 'backfills']) {
+      const { status, body } = await client.get(`${path}/${list}?cursor=${cursor}`);
+      expect([list, status, body.attr]).toEqual([list, 400, 'cursor']);
+    }
+  });
+
+  test.each(['-9999y', '-1000y', '-7000y'])(
+    'a span back to before the calendar: %s',
+    async (span) => {
+      for (const list of ['runs', 'logs']) {
+        const { status, body } = await client.get(`${path}/${list}?after=${span}`);
+        expect([list, status, body.attr]).toEqual([list, 400, 'after']);
+      }
+      expect((await client.get(`${path}/runs?after=-999y`)).status).toBe(200);
+    },
+  );
+
+  test('offsets and limits beyond what a number holds', async () => {
+    for (const digits of [16, 19, 30, 300]) {
+      const huge = '9'.repeat(digits);
+      for (const list of ['', `/${path.split('/').at(-1)}/logs`]) {
+        const { status, body } = await client.get(`${exports}${list}?offset=${huge}&limit=${huge}`);
+        expect([list, digits, status]).toEqual([list, digits, 200]);
+        expect(body.results).toEqual([]);
+      }
+    }
+  });
+
+  test.each(['week', 'day', 'hour', 'every 5 minutes'])(
+    'a backfill from the first day of the calendar, by %s',
+    async (interval) => {
+      const zone =
+        interval === 'hour' || interval.startsWith('every') ? {} : { timezone: 'Asia/Tokyo' };
+      const { body } = await client.post(exports, exportBody({ interval, ...zone }));
+      const bounds = { start_at: '0001-01-01T00:00:00Z', end_at: '2024-03-02T00:00:00Z' };
+      for (const dry_run of [true, false]) {
+        const { status, text } = await client.post(`${exports}/${body.id}/backfill`, {
+          ...bounds,
+          dry_run,
+        });
+        expect([200, 400], text).toContain(status);
+      }
+    },
+  );
+
+  test('a schedule at the last day of the calendar', async () => {
+    const body = exportBody({ interval: 'week', start_at: '9999-12-31T23:59:59Z' });
+    const created = await client.post(exports, body);
+    expect(created.status).toBe(201);
+    expect((await client.get(`${exports}/${created.body.id}/schedule`)).status).toBe(200);
+    expect((await client.get(`${exports}/${created.body.id}`)).body).toEqual(created.body);
+  });
+});
+
+describe('what the contract ignores', () => {
+  test.each([null, 'x', 1.5, {}])(
+    'team_id %j in the body, where the path has the project',
+    async (team_id) => {
+      const created = await client.post(exports, exportBody({ team_id }));
+      expect(created.status).toBe(201);
+      expect(created.body.team_id).toBe(api.tenant.projectIds[0]);
+      const changed = await client.patch(`${exports}/${created.body.id}`, { team_id, id: 'x' });
+      expect([changed.status, changed.body.team_id]).toEqual([200, api.tenant.projectIds[0]]);
+    },
+  );
+
+  test('read-only fields of any type', async () => {
+    const readOnly = {
+      created_at: 1,
+      latest_runs: 'x',
+      schema: 5,
+      high_water_mark: {},
+      paused_reason: 1,
+    };
+    const created = await client.post(exports, exportBody(readOnly));
+    expect(created.status).toBe(201);
+    expect(created.body).toMatchObject({ latest_runs: [], schema: null, paused_reason: null });
+  });
+
+  test('the fields of an export in pause, unpause and backfill', async () => {
+    const { body } = await client.post(exports, exportBody());
+    for (const verb of ['pause', 'unpause']) {
+      const answer = await client.post(
+        `${exports}/${body.id}/${verb}`,
+        exportBody({ name: 'other' }),
+      );
+      expect([verb, answer.status, answer.body.name]).toEqual([verb, 200, 'Events to S3']);
+    }
+  });
+});
+
+test.each(['paused', 'interval', 'timezone', 'transformations', 'model'])(
+  'null is no value of %s',
+  async (field) => {
+    const { status, body } = await client.patch(path, { [field]: null });
+    expect(status).toBe(400);
+    expect(body).toMatchObject({ code: 'null', attr: field });
+  },
+);
+
+test('a trailing slash is optional on every path', async () => {
+  for (const base of ['', '/schedule', '/activity', '/preview', '/logs', '/runs', '/backfills']) {
+    const [bare, slashed] = [await client.get(path + base), await client.get(`${path}${base}/`)];
+    expect([base, slashed.status]).toEqual([base, bare.status]);
+    expect(bare.status, base).not.toBe(404);
+  }
+  for (const list of ['pipeline_transformation_configs', 'batch_exports']) {
+    expect((await client.get(`${api.project}/${list}/`)).status).toBe(200);
+  }
+  const plugins = `/api/organizations/${api.tenant.organizationId}/plugins/`;
+  expect((await client.get(plugins)).status).toBe(200);
+});
+
+describe("a transformation's config as JSON in a string", () => {
+  const configs = () => `${api.project}/pipeline_transformation_configs`;
+  const pluginId = async () => {
+    const plugins = `/api/organizations/${api.tenant.organizationId}/plugins`;
+    const made = await client.post(plugins, {
+      name: 'Own',
+      source: 'function processEvent(event) { return event; }',
+      config_schema: [{ key: 'word' }, { key: 'token', secret: true }],
+    });
+    return Number(made.body.id);
+  };
+
+  test.each([
+    ['NUL', '{"word":"\\u0000"}'],
+    ['half a surrogate pair', '{"word":"\\ud800"}'],
+    ['__proto__', '{"__proto__":{"word":"x"}}'],
+    ['a list', '["word"]'],
+    ['no JSON', 'word'],
+  ])('is refused with %s, in create and in PATCH', async (_what, config) => {
+    const plugin = await pluginId();
+    const refused = await client.post(configs(), { plugin, order: 1, config });
+    expect([refused.status, refused.body.type.length > 0]).toEqual([400, true]);
+    const made = await client.post(configs(), { plugin, order: 1, config: '{"word":"kept"}' });
+    expect(made.status).toBe(201);
+    const changed = await client.patch(`${configs()}/${made.body.id}`, { config });
+    expect(changed.status).toBe(400);
+    const { body } = await client.get(`${configs()}/${made.body.id}`);
+    expect(body.config).toBe('{"word":"kept"}');
+  });
+});
