@@ -93,7 +93,10 @@ export interface Destination {
   ): Promise<FileWriter>;
   /** Aborts an upload that another attempt left behind; an unknown one is no error. */
   abortUpload(upload: UploadRef): Promise<void>;
-  /** Uploads under `prefix` that are neither completed nor aborted, for collecting forgotten ones. */
+  /**
+   * Uploads under `prefix` that are neither completed nor aborted, for collecting forgotten ones. Their
+   * ids end the ids that the journal was told.
+   */
   listUploads(prefix: string): AsyncIterable<OpenUpload>;
   /**
    * The commit point: puts the manifest if the one in force is still `expected`, else throws

@@ -1,7 +1,7 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
-import { manifestKey } from '../domain/object-keys.ts';
+import { intervalStem, manifestKey } from '../domain/object-keys.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { FileSet } from './file-set.ts';
 import type { CommitIntent, IntervalJob, IntervalResult } from './interval-job.ts';
@@ -86,6 +86,13 @@ export async function putInForce(
   return { ...intent, manifestKey: key, manifestEtag: etag };
 }
 
+/** Every key that an earlier attempt may have made readable without a manifest that names it. */
+export function keysOfIntent(intent: CommitIntent | null): readonly string[] {
+  if (!intent) return [];
+  const files = [...intent.files, ...intent.rejectedFiles];
+  return [...files.map((file) => file.key), ...intent.superseded];
+}
+
 /** Removes files that the interval had before and no longer has. */
 export async function removeStaleFiles(
   destination: Destination,
@@ -95,12 +102,31 @@ export async function removeStaleFiles(
 ): Promise<void> {
   const keys = new Set([...current.files, ...current.rejectedFiles].map((file) => file.key));
   const listed = [...(found?.manifest.files ?? []), ...(found?.manifest.rejected_files ?? [])];
-  // An attempt that died after its files were readable and before its manifest was.
-  const intended = [...(job.intent?.files ?? []), ...(job.intent?.rejectedFiles ?? [])];
   const former = new Set([
     ...(job.inForce?.fileKeys ?? []),
-    ...[...listed, ...intended].map((file) => file.key),
+    ...listed.map((file) => file.key),
+    ...keysOfIntent(job.intent),
   ]);
   const stale = [...former].filter((key) => !keys.has(key));
   if (stale.length > 0) await destination.deleteFiles(stale);
+}
+
+/**
+ * Aborts uploads of this interval that the journal does not know: their worker was killed between
+ * their beginning and its note of it. Looked for where a worker was lost before. A store or
+ * credentials that list no uploads leave them to the bucket's own lifecycle rule.
+ */
+export async function abortUnknownUploads(
+  destination: Destination,
+  job: IntervalJob,
+): Promise<void> {
+  if (!job.mayFollowLoss) return;
+  try {
+    for await (const upload of destination.listUploads(intervalStem(job.prefix, job.interval))) {
+      const known = job.leftovers.some((left) => left.uploadId.endsWith(upload.uploadId));
+      if (!known) await destination.abortUpload(upload);
+    }
+  } catch (error) {
+    if (!(error instanceof SluiceError) || error.spec.retryable) throw error;
+  }
 }

@@ -3,8 +3,10 @@ import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
 import {
+  abortUnknownUploads,
   type FoundManifest,
   findAdoptable,
+  keysOfIntent,
   putInForce,
   readManifest,
   removeStaleFiles,
@@ -49,6 +51,7 @@ async function copyInterval(
       'Transactions that may still add rows to this interval did not end in time. The interval is looked at again once they have.',
     );
   }
+  await abortUnknownUploads(destination, job);
   await hit('before_open');
   const snapshot = await source.open(job.request, signal);
   const { columns, totalCount } = snapshot;
@@ -67,6 +70,7 @@ async function copyInterval(
       bytes: files.bytes,
       files: made,
       rejectedFiles,
+      superseded: keysOfIntent(job.intent),
       snapshot: snapshot.snapshot,
       settled,
       pending,

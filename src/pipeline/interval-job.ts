@@ -37,6 +37,8 @@ export interface IntervalJob {
   } | null;
   /** What an earlier attempt was about to put in force when it was last heard of. */
   readonly intent: CommitIntent | null;
+  /** Whether a worker may have been lost with an earlier attempt at the interval. */
+  readonly mayFollowLoss: boolean;
   /** Uploads that earlier attempts left behind; what of them is still right is not sent again. */
   readonly leftovers: readonly UploadProgress[];
 }
@@ -72,6 +74,8 @@ export interface CommitIntent {
   readonly bytes: number;
   readonly files: readonly ManifestFile[];
   readonly rejectedFiles: readonly ManifestFile[];
+  /** Keys that earlier attempts made readable, or were about to, and this one does not have. */
+  readonly superseded: readonly string[];
   readonly snapshot: string;
   readonly settled: boolean;
   /** Transactions that may still add rows to the interval, where it is not settled. */

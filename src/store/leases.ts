@@ -15,6 +15,8 @@ export interface ClaimedRun extends Lease {
   readonly teamId: number;
   readonly backfillId: string | null;
   readonly attempt: number;
+  /** 0 for the first run of the interval. */
+  readonly generation: number;
   readonly crashes: number;
   readonly faults: number;
   readonly intervalStart: Timestamp;
@@ -65,7 +67,7 @@ export async function claimRun(
         returning *
      )
      select c.id as "runId", c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
-            c.attempt, c.crashes, c.faults, c.data_interval_start as "intervalStart", c.data_interval_end as "intervalEnd",
+            c.attempt, c.generation, c.crashes, c.faults, c.data_interval_start as "intervalStart", c.data_interval_end as "intervalEnd",
             c.cursor, c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
             e.destination_secrets as "destinationSecrets", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId"
        from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`,

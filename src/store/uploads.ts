@@ -24,10 +24,17 @@ export async function recordUpload(
   return rows.length === 1;
 }
 
+/**
+ * Notes parts that no attempt had sent before. A run that comes further each time is none that ends
+ * its process, however often its workers are killed: its count of crashes begins anew.
+ */
 export async function recordUploadParts(sql: Sql, lease: Lease, upload: OpenUpload): Promise<void> {
   await sql.query(
-    `update uploads set parts = $5 where run_id = $1 and fence = $2 and key = $3 and upload_id = $4
-        and exists (select 1 from runs where id = $1 and fence = $2 and status = 'Running')`,
+    `with held as (
+       update runs set crashes = 0 where id = $1 and fence = $2 and status = 'Running' returning id
+     )
+     update uploads set parts = $5
+      where run_id = (select id from held) and fence = $2 and key = $3 and upload_id = $4`,
     [lease.runId, lease.fence, upload.key, upload.uploadId, JSON.stringify(upload.parts)],
   );
 }

@@ -162,6 +162,7 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
       fileKeys: [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key),
     },
     intent: run.commitIntent as CommitIntent | null,
+    mayFollowLoss: run.attempt > 1 || run.generation > 0,
     leftovers: await listUploads(db, run.runId),
   };
 }
