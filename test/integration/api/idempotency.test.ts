@@ -45,6 +45,15 @@ test('another body under the same key is 422', async () => {
   expect(body).toMatchObject({ type: 'invalid_request', attr: 'Idempotency-Key' });
 });
 
+test('the same body on another path under the same key is 422', async () => {
+  const { body } = await create('made');
+  const headers = { 'idempotency-key': 'paused' };
+  expect((await api.client.post(`${exports}/${body.id}/pause`, {}, { headers })).status).toBe(200);
+  const { status } = await api.client.post(`${exports}/${body.id}/unpause`, {}, { headers });
+  expect(status).toBe(422);
+  expect((await api.client.get(`${exports}/${body.id}`)).body.paused).toBe(true);
+});
+
 test('a refused request leaves its key free', async () => {
   expect((await create('corrected', {})).status).toBe(400);
   expect((await create('corrected')).status).toBe(201);

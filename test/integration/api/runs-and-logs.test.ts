@@ -103,6 +103,24 @@ describe('runs', () => {
     expect(back).toHaveLength(8);
   });
 
+  test('runs of one instant are in one page each, none twice', async () => {
+    const exportId = await createExport();
+    const ids = await insertRuns(exportId, 9);
+    await api.db.query('update runs set created_at = now() where export_id = $1', [exportId]);
+    const path = `${exports}/${exportId}/runs?limit=2`;
+    const found = (await readAll(path)).map(({ id }) => id);
+    expect(found).toHaveLength(9);
+    expect(new Set(found)).toEqual(new Set(ids));
+  });
+
+  test('a limit above 1000 is clamped', async () => {
+    const exportId = await createExport();
+    await insertRuns(exportId, 1_001);
+    const { body } = await client.get(`${exports}/${exportId}/runs?limit=5000`);
+    expect(body.results).toHaveLength(1_000);
+    expect((await client.get(String(body.next))).body.results).toHaveLength(1);
+  });
+
   test.each([
     ['created_at', false],
     ['-created_at', true],
