@@ -94,9 +94,9 @@ export class LeaseKeeper {
     }
   }
 
-  /** The next look would come too late for those that run out before it. */
+  /** The next look would come too late for those that run out before it; it may itself come late. */
   #expire(): void {
-    const soon = performance.now() + this.#everyMs;
+    const soon = performance.now() + 1.5 * this.#everyMs;
     for (const held of this.#held.values()) {
       if (soon >= held.expiresAt) held.abort.abort(new SluiceError('run.lease_lost'));
     }

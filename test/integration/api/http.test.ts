@@ -59,7 +59,6 @@ test.each([
 });
 
 test.each([
-  '/',
   '/api',
   '/api/nothing',
   '/api/projects',
