@@ -99,9 +99,10 @@ function findFlooded(waiting: readonly QueuedRun[], perExport: number): Readonly
 }
 
 /**
- * The queue takes an entry once while it holds it. One that lost the job may still believe that it
- * holds it, so each doubling of the times told makes a new entry.
+ * The queue takes an entry once while it holds it. One that lost the job, or whose worker ended with
+ * the job just fetched, may still believe that it holds it, so each doubling of the times told makes
+ * a new entry: already the second.
  */
 function toEntry({ runId, told }: Ring): QueueEntry {
-  return { runId, ring: `${runId}.${Math.max(0, Math.floor(Math.log2(told / 2)))}` };
+  return { runId, ring: `${runId}.${Math.floor(Math.log2(told))}` };
 }

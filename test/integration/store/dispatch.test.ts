@@ -159,7 +159,7 @@ describe('the dispatcher', () => {
     expect(await dispatch()).toHaveLength(1);
   });
 
-  it('tells a queue that lost its jobs again after five seconds, as new entries after a while', async () => {
+  it('tells a queue that lost its jobs again after five seconds, as a new entry at each doubling', async () => {
     const { id } = await createExportOfThePast(side);
     await addWaiting(id, 1);
     await reportWorker(side.db, 'one', 4);
@@ -174,7 +174,9 @@ describe('the dispatcher', () => {
       await dispatchRuns(side.context, tell);
     }
     expect(rings).toHaveLength(8);
-    expect(new Set(rings).size).toBe(3);
+    // The first one may have died with a worker that fetched it and ended: the next is already new.
+    expect(rings[1]).not.toBe(rings[0]);
+    expect(new Set(rings).size).toBe(4);
   });
 
   it('tells again what was dispatched in a future that a clock which went back has left', async () => {
