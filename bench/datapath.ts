@@ -79,7 +79,7 @@ async function fill(url: string): Promise<void> {
               (ARRAY['free', 'pro', 'scale'])[1 + n % 3], 'name', 'User ' || n, 'created', at),
             CASE WHEN n % 5 = 1 THEN 'button.primary:text="Save ""it"""; div.container' ELSE '' END,
             at, at, at
-       FROM generate_series(0, $1 - 1) n,
+       FROM generate_series(0, $1::bigint - 1) n,
             LATERAL (SELECT to_timestamp($2) + n * interval '3600 s' / $1 AS at) t`,
     [Math.ceil(rowCount * 1.5), start / 1000],
   );
