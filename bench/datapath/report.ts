@@ -1,0 +1,40 @@
+import { cpus, totalmem } from 'node:os';
+import type { Taken } from './taken.ts';
+import type { Way } from './ways.ts';
+
+/** Medians of each way's rounds as a Markdown table; ratios are to the first way's wall time. */
+export function printTable(results: ReadonlyMap<Way, readonly Taken[]>): string {
+  const [limit] = results.values();
+  const limitMs = medianOf(limit, 'wallMs') ?? Number.NaN;
+  const lines = [...results].map(([{ label, bar }, taken]) => {
+    const cells = [
+      label.replaceAll('|', '\\|'),
+      shown((medianOf(taken, 'wallMs') ?? Number.NaN) / limitMs, 2),
+      shown(bar, 2),
+      shown(medianOf(taken, 'wallMs')),
+      shown(medianOf(taken, 'cpuMs')),
+      shown(medianOf(taken, 'peakMib')),
+      shown((medianOf(taken, 'bytes') ?? Number.NaN) / 1e6, 1),
+    ];
+    return `| ${cells.join(' | ')} |`;
+  });
+  const head = '| way | ratio | bar | wall ms | own CPU ms | peak RSS MiB | object MB |';
+  return [head, '|---|---|---|---|---|---|---|', ...lines].join('\n');
+}
+
+export function describeMachine(): string {
+  const [cpu] = cpus();
+  const gib = Math.round(totalmem() / 1024 ** 3);
+  return `${cpus().length} × ${cpu?.model.trim()}, ${gib} GiB, Node ${process.versions.node}`;
+}
+
+function medianOf(taken: readonly Taken[] | undefined, key: keyof Taken): number | null {
+  const values = (taken ?? [])
+    .flatMap((one) => one[key] ?? [])
+    .toSorted((one, other) => one - other);
+  return values[values.length >> 1] ?? null;
+}
+
+function shown(value: number | null, digits = 0): string {
+  return value === null || Number.isNaN(value) ? '' : value.toFixed(digits);
+}

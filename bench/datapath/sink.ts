@@ -1,0 +1,48 @@
+import { randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/**
+ * An S3 for one benchmark, in a process of its own: it takes whatever is sent, counts it and keeps
+ * nothing. It tells its parent its port; asked `take`, it tells the bytes of all objects but the
+ * manifests since the last time.
+ */
+let bytes = 0;
+
+const server = createServer(async (request, response) => {
+  const url = new URL(request.url ?? '/', 'http://sink');
+  const isManifest = url.pathname.endsWith('manifest.json');
+  const read = await count(request);
+  if (request.method === 'PUT') {
+    if (!isManifest) bytes += read;
+    response.setHeader('etag', `"${randomUUID()}"`).end();
+  } else if (request.method === 'POST' && url.searchParams.has('uploads')) {
+    response.setHeader('x-amz-checksum-algorithm', 'CRC32');
+    response.end(xml('InitiateMultipartUploadResult', 'UploadId', randomUUID()));
+  } else if (request.method === 'POST') {
+    response.end(xml('CompleteMultipartUploadResult', 'ETag', `"${randomUUID()}"`));
+  } else if (request.method === 'GET' && url.searchParams.has('list-type')) {
+    response.end(xml('ListBucketResult', 'KeyCount', '0'));
+  } else if (request.method === 'GET' && url.searchParams.has('uploads')) {
+    response.end(xml('ListMultipartUploadsResult', 'MaxUploads', '1000'));
+  } else {
+    response.statusCode = 404;
+    response.end(xml('Error', 'Code', 'NoSuchKey'));
+  }
+});
+
+async function count(request: IncomingMessage): Promise<number> {
+  let read = 0;
+  for await (const chunk of request) read += (chunk as Buffer).length;
+  return read;
+}
+
+const xml = (root: string, name: string, value: string) =>
+  `<${root}><${name}>${value}</${name}></${root}>`;
+
+process.on('message', () => {
+  process.send?.(bytes);
+  bytes = 0;
+});
+process.on('disconnect', () => process.exit());
+server.listen(0, '127.0.0.1', () => process.send?.((server.address() as AddressInfo).port));

@@ -1,0 +1,94 @@
+import { fork, spawn } from 'node:child_process';
+import path from 'node:path';
+import { encoders } from '../../src/encoders/index.ts';
+import { selectEvents } from './events.ts';
+import type { Sink } from './start-sink.ts';
+import type { Taken } from './taken.ts';
+
+/** One way to get the rows out, with what it is to be held against. */
+export interface Way {
+  readonly label: string;
+  /** Of the limit's wall time; null where nothing is promised. */
+  readonly bar: number | null;
+  readonly run: () => Promise<Taken>;
+}
+
+/** Wall time over the limit's that a format must keep to. */
+const bars: Readonly<Record<string, number>> = {
+  JSONLines: 1.35,
+  'JSONLines + zstd': 1.45,
+  'JSONLines + gzip': 2.1,
+  'CSV + gzip': 2.1,
+  'Parquet + zstd': 1.35,
+  'Parquet + snappy': 1.4,
+};
+
+/** As a worker runs in production; and one word less about the SDK's next Node. */
+const processEnv = {
+  ...process.env,
+  MALLOC_MMAP_THRESHOLD_: '131072',
+  MALLOC_TRIM_THRESHOLD_: '131072',
+  AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
+};
+
+export const limitLabel = 'the limit: psql COPY binary > /dev/null';
+
+/** @param every all formats with all compressions, not only those with a bar */
+export function waysToRun(url: string, sink: Sink, every: boolean): readonly Way[] {
+  const copy = (options: string) =>
+    `psql "$BENCH_DATABASE" -qc "COPY ($BENCH_SELECT) TO STDOUT (FORMAT ${options})"`;
+  const shell = (label: string, command: string): Way => ({
+    label,
+    bar: null,
+    run: () => runShell(command, { BENCH_DATABASE: url, BENCH_SELECT: selectEvents }),
+  });
+  const object = `${sink.endpoint}/bench/shell.csv.gz`;
+  return [
+    shell(limitLabel, `${copy('binary')} > /dev/null`),
+    shell(
+      'psql COPY csv | gzip -6 | curl',
+      `${copy('csv, HEADER')} | gzip -6 | curl -fsST - '${object}'`,
+    ),
+    {
+      label: 'pg-query-stream, JSON.stringify, createGzip, lib-storage',
+      bar: null,
+      run: () => runProcess('naive.js', [url, sink.endpoint]),
+    },
+    ...encoders.flatMap(({ format, compressions }) =>
+      compressions.map((compression): Way => {
+        const label = compression === null ? format : `${format} + ${compression}`;
+        const given = [url, sink.endpoint, format, compression ?? ''];
+        return { label, bar: bars[label] ?? null, run: () => runProcess('ours.js', given) };
+      }),
+    ),
+  ].filter(({ label, bar }) => every || bar !== null || !isOurs(label));
+}
+
+const isOurs = (label: string) => encoders.some(({ format }) => label.split(' ')[0] === format);
+
+async function runShell(command: string, env: Record<string, string>): Promise<Taken> {
+  const startedAt = performance.now();
+  const child = spawn('bash', ['-o', 'pipefail', '-c', command], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: { ...process.env, ...env },
+  });
+  const code = await new Promise((resolve) => child.on('close', resolve));
+  if (code !== 0) throw new Error(`failed: ${command}`);
+  const wallMs = performance.now() - startedAt;
+  return { wallMs, cpuMs: null, peakMib: null, rows: null, bytes: null };
+}
+
+/** A process of its own, so that CPU time and peak memory are this export's alone. */
+function runProcess(script: string, given: readonly string[]): Promise<Taken> {
+  return new Promise((resolve, reject) => {
+    const child = fork(path.join(import.meta.dirname, script), given, { env: processEnv });
+    let taken: Taken | null = null;
+    child.on('message', (message) => {
+      taken = message as Taken;
+    });
+    child.on('exit', (code) => {
+      if (code === 0 && taken) resolve(taken);
+      else reject(new Error(`${script} ended with ${code}`));
+    });
+  });
+}
