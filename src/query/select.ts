@@ -160,7 +160,8 @@ const jsonTarget =
  * Without a condition of the tenant's: one plain SELECT. With one: the rows are filtered first, in
  * a subquery that OFFSET 0 keeps the planner from opening, and the condition sees what is left. So
  * a cast that fails or an operator that is dear never runs on a row of another tenant, whatever
- * order the planner prefers, and an error text cannot quote one.
+ * order the planner prefers, and an error text cannot quote one. The subquery sorts, by the index;
+ * the planner sees that the order asked for outside is that one already.
  */
 function printSelect(
   model: Model,
@@ -173,10 +174,8 @@ function printSelect(
   const rows = `FROM ${relation} AS ${sourceName} WHERE ${printExpression(filter, serverDialect)}`;
   const order = [model.intervalColumn, ...model.keyColumns];
   const within = relationDialect(model);
-  if (!query?.where) {
-    const orderBy = order.map(serverDialect.column).join(', ');
-    return `SELECT ${printTargets(targets, within)} ${rows}${ordered ? ` ORDER BY ${orderBy}` : ''}`;
-  }
+  const sorted = ordered ? ` ORDER BY ${order.map(serverDialect.column).join(', ')}` : '';
+  if (!query?.where) return `SELECT ${printTargets(targets, within)} ${rows}${sorted}`;
   const names = order.map((_, index) => orderName(index));
   const columns = [
     ...model.columns.map(({ name }) => `${within.column(name)} AS ${quoteName(name)}`),
@@ -184,11 +183,11 @@ function printSelect(
       return `${serverDialect.column(order[index] ?? '')} AS ${quoteName(name)}`;
     }),
   ];
-  const orderBy = names.map(serverDialect.column).join(', ');
+  const stillSorted = ordered ? ` ORDER BY ${names.map(serverDialect.column).join(', ')}` : '';
   return (
     `SELECT ${printTargets(targets, serverDialect)} ` +
-    `FROM (SELECT ${columns.join(', ')} ${rows} OFFSET 0) AS ${sourceName} ` +
-    `WHERE ${printExpression(query.where, serverDialect)}${ordered ? ` ORDER BY ${orderBy}` : ''}`
+    `FROM (SELECT ${columns.join(', ')} ${rows}${sorted} OFFSET 0) AS ${sourceName} ` +
+    `WHERE ${printExpression(query.where, serverDialect)}${stillSorted}`
   );
 }
 

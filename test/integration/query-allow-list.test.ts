@@ -9,7 +9,13 @@ import {
   unaryOperators,
 } from '../../src/query/allow-list.ts';
 import { parseQuery } from '../../src/query/parse-query.ts';
-import { copySql, countSql, describeSql, type Selection } from '../../src/query/select.ts';
+import {
+  copySql,
+  countSql,
+  describeSql,
+  explainSql,
+  type Selection,
+} from '../../src/query/select.ts';
 import { createTestDatabase } from '../support/database.ts';
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>;
@@ -139,6 +145,16 @@ describe('the statements on the server', () => {
     const bytes = await copy(some);
     expect(bytes.subarray(0, 6).toString()).toBe('PGCOPY');
     expect(bytes.toString('latin1').match(/e1|e0|e2/g)).toHaveLength(26);
+  });
+
+  test('sort a filtered slice by its index, once', async () => {
+    await client.query('CREATE INDEX ON public.events (team_id, inserted_at)');
+    await client.query('SET enable_seqscan = off; SET enable_bitmapscan = off');
+    const filtered = select(`SELECT event FROM events WHERE event = 'e1'`);
+    const { rows } = await client.query(explainSql(filtered, [{ name: 'event', type: 'text' }]));
+    await client.query('RESET enable_seqscan; RESET enable_bitmapscan');
+    const kinds = JSON.stringify(rows).match(/(?<="Node Type":")[^"]+/g);
+    expect(kinds).toEqual(['Subquery Scan', 'Incremental Sort', 'Index Scan']);
   });
 
   test('a condition that fails on the rows of others never sees them', async () => {

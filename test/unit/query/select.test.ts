@@ -77,7 +77,10 @@ describe('the statement that sends rows', () => {
   test('puts a condition outside of a fence that holds the filters', () => {
     const selection = select(`SELECT event FROM events WHERE event = 'a' OR TRUE`);
     const sql = copySql(selection, asText(selection), 'by_key');
-    expect(sql).toContain(` FROM "public"."events" AS source WHERE ${filter} OFFSET 0) AS source`);
+    expect(sql).toContain(
+      ` FROM "public"."events" AS source WHERE ${filter}` +
+        ` ORDER BY source."inserted_at", source."uuid" OFFSET 0) AS source`,
+    );
     expect(sql).toContain(
       ` AS source WHERE (source."event" = 'a') OR TRUE` +
         ` ORDER BY source."sluice order 1", source."sluice order 2") TO STDOUT`,
