@@ -154,7 +154,7 @@ describe('the statements on the server', () => {
     const { rows } = await client.query(explainSql(filtered, [{ name: 'event', type: 'text' }]));
     await client.query('RESET enable_seqscan; RESET enable_bitmapscan');
     const kinds = JSON.stringify(rows).match(/(?<="Node Type":")[^"]+/g);
-    expect(kinds).toEqual(['Subquery Scan', 'Incremental Sort', 'Index Scan']);
+    expect(kinds).toEqual(['Subquery Scan', expect.stringMatching(/Sort$/), 'Index Scan']);
   });
 
   test('a condition that fails on the rows of others never sees them', async () => {
