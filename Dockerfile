@@ -11,11 +11,12 @@ COPY src ./src
 RUN npm run build
 
 FROM ${NODE_IMAGE}
-# MALLOC_*: buffers go back to the system when they are freed, a worker stays about 30 MB smaller.
+# MALLOC_*: one heap whose buffers are used again: a worker stays smaller, and new pages cost time.
 ENV NODE_ENV=production \
     NODE_OPTIONS=--enable-source-maps \
-    MALLOC_MMAP_THRESHOLD_=131072 \
-    MALLOC_TRIM_THRESHOLD_=131072 \
+    MALLOC_ARENA_MAX=1 \
+    MALLOC_MMAP_THRESHOLD_=4194304 \
+    MALLOC_TRIM_THRESHOLD_=16777216 \
     HOST=0.0.0.0 \
     PORT=8000
 WORKDIR /app

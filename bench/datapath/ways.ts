@@ -26,8 +26,9 @@ const bars: Readonly<Record<string, number>> = {
 /** As a worker runs in production; and one word less about the SDK's next Node. */
 const processEnv = {
   ...process.env,
-  MALLOC_MMAP_THRESHOLD_: '131072',
-  MALLOC_TRIM_THRESHOLD_: '131072',
+  MALLOC_ARENA_MAX: '1',
+  MALLOC_MMAP_THRESHOLD_: '4194304',
+  MALLOC_TRIM_THRESHOLD_: '16777216',
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
 };
 

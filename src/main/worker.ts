@@ -1,25 +1,4 @@
-import { findDatabaseFault } from './database-fault.ts';
-import { findQueueFault } from './queue-fault.ts';
-import { readConfigOrExit } from './read-config.ts';
-import { runProcess } from './run-process.ts';
-import { watchService } from './service-metrics.ts';
-import { serveWorkerHealth } from './worker-health.ts';
-import { startWorker } from './worker-process.ts';
+import { tuneGarbageCollection } from './tune-garbage-collection.ts';
 
-await runProcess('worker', readConfigOrExit('worker'), async (foundation, keep) => {
-  const { config, context, metrics, queues } = foundation;
-  if (config.WORKER_PORT !== null) {
-    watchService(metrics, context.db);
-    const health = await serveWorkerHealth({
-      host: config.HOST,
-      port: Number(config.WORKER_PORT),
-      metrics: metrics.registry,
-      databaseFault: () => findDatabaseFault(context.db),
-      queueFault: () => findQueueFault(queues),
-    });
-    // Closed after the worker: it answers while work is handed back.
-    keep(health);
-  }
-  keep(await startWorker(foundation));
-  process.stdout.write('ready worker\n');
-});
+tuneGarbageCollection();
+await import('./run-worker.ts');

@@ -33,7 +33,10 @@ export interface SourceSnapshot {
   readonly slices: readonly Slice[];
   /** Rows of the slices in this snapshot that end at or before `end`. */
   countUntil(end: Instant): Promise<number>;
-  /** Pull-based: reads no further ahead than the consumer asks. Throws SluiceError `source.*`. */
+  /**
+   * Pull-based: reads no further ahead than the consumer asks. A block may be read until the next one
+   * is asked for; its memory is used again. Throws SluiceError `source.*`.
+   */
   read(slice: Slice, signal: AbortSignal): AsyncIterable<RowBlock>;
   close(): Promise<void>;
 }

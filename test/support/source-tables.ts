@@ -59,9 +59,20 @@ export async function readAll(
 ): Promise<readonly RowBlock[]> {
   const blocks: RowBlock[] = [];
   for (const slice of snapshot.slices) {
-    for await (const block of snapshot.read(slice, signal)) blocks.push(block);
+    for await (const block of snapshot.read(slice, signal)) blocks.push(copyOf(block));
   }
   return blocks;
+}
+
+/** The source uses a block's memory again. */
+function copyOf(block: RowBlock): RowBlock {
+  const { bytes, offsets, lengths } = block;
+  return {
+    ...block,
+    bytes: Buffer.from(bytes),
+    offsets: offsets.slice(),
+    lengths: lengths.slice(),
+  };
 }
 
 /** The raw bytes of one column, row after row; null for null. */

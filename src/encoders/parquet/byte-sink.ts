@@ -36,25 +36,25 @@ export class ByteSink {
   }
 }
 
-/** More than the pages in flight, so that a steady run of pages needs no new memory. */
-const maxSpares = 6;
+/** As many as pages may be in flight: a steady run of pages needs no new memory. */
+const sparesOfOneSize = 4;
 
-/** Sinks whose pages are done, for the next pages of any column. */
+/** Sinks whose pages are done, by capacity, for the next pages of any column. */
 export class SparePool {
-  readonly #spares: ByteSink[] = [];
+  readonly #spares = new Map<number, ByteSink[]>();
 
   /** A sink of that capacity, empty but for `start` bytes. */
   take(capacity: number, start: number): ByteSink {
-    const index = this.#spares.findIndex((spare) => spare.bytes.length === capacity);
-    const spare = index < 0 ? undefined : this.#spares.splice(index, 1)[0];
+    const spare = this.#spares.get(capacity)?.pop();
     if (spare === undefined) return new ByteSink(capacity, start);
     spare.end = start;
     return spare;
   }
 
   give(sink: ByteSink): void {
-    this.#spares.push(sink);
-    if (this.#spares.length > maxSpares) this.#spares.shift();
+    const { length } = sink.bytes;
+    const spares = this.#spares.get(length) ?? [];
+    if (spares.length < sparesOfOneSize) this.#spares.set(length, [...spares, sink]);
   }
 }
 

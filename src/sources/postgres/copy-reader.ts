@@ -21,6 +21,7 @@ export class CopyReader implements Submittable {
   readonly #sql: string;
   readonly #builder: RowBlockBuilder;
   readonly #blocks: RowBlock[] = [];
+  #hasGivenOne = false;
   readonly #header = Buffer.alloc(HEADER_BYTES);
   #headerBytes = 0;
   #code = 0;
@@ -36,11 +37,19 @@ export class CopyReader implements Submittable {
     this.#builder = builder;
   }
 
-  /** The next block, or null after the last. Rejects with pg's error or a CopyFormatError. */
+  /**
+   * The next block, or null after the last. The one before is not to be read any more: its memory is
+   * used again. Rejects with pg's error or a CopyFormatError.
+   */
   async next(): Promise<RowBlock | null> {
+    if (this.#hasGivenOne) this.#builder.release();
+    this.#hasGivenOne = false;
     for (;;) {
       const block = this.#blocks.shift();
-      if (block) return block;
+      if (block) {
+        this.#hasGivenOne = true;
+        return block;
+      }
       if (this.#state === 'failed') throw this.#error;
       if (this.#state === 'ready') return null;
       const woken = new Promise<void>((resolve) => {

@@ -11,6 +11,13 @@ const MAX_FIELD_BYTES = 0x40000000;
 /** Room beyond a large value, so that the small fields behind it need no further growth. */
 const GROWTH_BYTES = 65_536;
 
+/** What a block lies in. */
+interface BlockMemory {
+  bytes: Buffer;
+  offsets: Int32Array;
+  lengths: Int32Array;
+}
+
 /** The COPY stream breaks PostgreSQL's binary format. */
 export class CopyFormatError extends Error {
   override readonly name = 'CopyFormatError';
@@ -21,20 +28,23 @@ export class CopyFormatError extends Error {
  * makes a larger block. Where blocks are cut depends on the bytes alone, never on how they arrived in
  * chunks: the same rows always give the same blocks. Format:
  * https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT
+ *
+ * A block's memory is used again once it is released: a run of any length needs that of a few blocks.
  */
 export class RowBlockBuilder {
   readonly #columns: readonly Column[];
   readonly #blockBytes: number;
   #ready: RowBlock[] = [];
-  #bytes: Buffer;
+  /** What is being filled, what was given out in order, and what came back. */
+  #memory: BlockMemory;
+  readonly #lent: BlockMemory[] = [];
+  readonly #spare: BlockMemory[] = [];
   #end = 0;
   /** Start of the first row that is not yet whole; the bytes before it are parsed. */
   #rowStart = 0;
   /** Where the row at `#rowStart` is known to reach at least. */
   #rowReach = 0;
   #rows = 0;
-  #offsets: Int32Array;
-  #lengths: Int32Array;
   #headerSeen = false;
   #trailerSeen = false;
   #totalRows = 0;
@@ -42,9 +52,7 @@ export class RowBlockBuilder {
   constructor(columns: readonly Column[], blockBytes: number) {
     this.#columns = columns;
     this.#blockBytes = Math.max(blockBytes, 64);
-    this.#bytes = Buffer.allocUnsafeSlow(this.#blockBytes);
-    this.#offsets = new Int32Array(columns.length * 256);
-    this.#lengths = new Int32Array(columns.length * 256);
+    this.#memory = this.#allocate(this.#blockBytes);
   }
 
   /** Rows parsed so far. */
@@ -56,13 +64,14 @@ export class RowBlockBuilder {
   append(chunk: Buffer, start: number, end: number): void {
     let from = start;
     while (from < end) {
-      const room = this.#bytes.length - this.#end;
+      const { bytes } = this.#memory;
+      const room = bytes.length - this.#end;
       if (room === 0) {
         this.#makeRoom();
         continue;
       }
       const to = Math.min(end, from + room);
-      chunk.copy(this.#bytes, this.#end, from, to);
+      chunk.copy(bytes, this.#end, from, to);
       this.#end += to - from;
       from = to;
     }
@@ -75,12 +84,18 @@ export class RowBlockBuilder {
     return ready;
   }
 
+  /** The oldest block that was taken is no longer read. */
+  release(): void {
+    const memory = this.#lent.shift();
+    // Not what one large row made large.
+    if (memory?.bytes.length === this.#blockBytes) this.#spare.push(memory);
+  }
+
   /** Ends the stream. @returns the last blocks. @throws CopyFormatError where bytes are missing. */
   finish(): RowBlock[] {
     this.#parse();
     if (!this.#trailerSeen) throw new CopyFormatError('the row stream ended before its trailer');
     if (this.#rows > 0) this.#emit();
-    this.#bytes = Buffer.alloc(0);
     return this.take();
   }
 
@@ -88,10 +103,10 @@ export class RowBlockBuilder {
   #makeRoom(): void {
     this.#parse();
     if (this.#rows === 0 && this.#rowStart === 0) {
-      const size = Math.max(this.#bytes.length * 1.25, this.#rowReach) + GROWTH_BYTES;
-      const bytes = Buffer.allocUnsafeSlow(Math.trunc(size));
-      this.#bytes.copy(bytes, 0, 0, this.#end);
-      this.#bytes = bytes;
+      const { bytes } = this.#memory;
+      const size = Math.max(bytes.length * 1.25, this.#rowReach) + GROWTH_BYTES;
+      this.#memory.bytes = Buffer.allocUnsafeSlow(Math.trunc(size));
+      bytes.copy(this.#memory.bytes, 0, 0, this.#end);
       return;
     }
     this.#emit();
@@ -99,21 +114,34 @@ export class RowBlockBuilder {
 
   #emit(): void {
     const { length } = this.#columns;
-    const tail = this.#bytes.subarray(this.#rowStart, this.#end);
+    const { bytes, offsets, lengths } = this.#memory;
+    const tail = bytes.subarray(this.#rowStart, this.#end);
     if (this.#rows > 0) {
       this.#ready.push({
         columns: this.#columns,
         rowCount: this.#rows,
-        bytes: this.#bytes.subarray(0, this.#rowStart),
-        offsets: this.#offsets.slice(0, this.#rows * length),
-        lengths: this.#lengths.slice(0, this.#rows * length),
+        bytes: bytes.subarray(0, this.#rowStart),
+        offsets: offsets.subarray(0, this.#rows * length),
+        lengths: lengths.subarray(0, this.#rows * length),
       });
+      this.#lent.push(this.#memory);
     }
-    this.#bytes = Buffer.allocUnsafeSlow(Math.max(this.#blockBytes, tail.length));
-    tail.copy(this.#bytes);
+    const needed = Math.max(this.#blockBytes, tail.length);
+    const spare = needed === this.#blockBytes ? this.#spare.pop() : undefined;
+    this.#memory = spare ?? this.#allocate(needed);
+    tail.copy(this.#memory.bytes);
     this.#end = tail.length;
     this.#rowStart = 0;
     this.#rows = 0;
+  }
+
+  #allocate(size: number): BlockMemory {
+    const fields = this.#columns.length * 256;
+    return {
+      bytes: Buffer.allocUnsafeSlow(size),
+      offsets: new Int32Array(fields),
+      lengths: new Int32Array(fields),
+    };
   }
 
   /** Notes the fields of every row that is whole, and sees to header and trailer. */
@@ -130,7 +158,7 @@ export class RowBlockBuilder {
 
   #parseHeader(): boolean {
     if (this.#end < FIXED_HEADER_BYTES) return false;
-    const bytes = this.#bytes;
+    const { bytes } = this.#memory;
     if (bytes.compare(SIGNATURE, 0, SIGNATURE.length, 0, SIGNATURE.length) !== 0) {
       throw new CopyFormatError('the row stream has no COPY signature');
     }
@@ -147,7 +175,7 @@ export class RowBlockBuilder {
 
   /** @returns whether a whole row stood at `#rowStart`; it is then noted and stepped over. */
   #parseRow(): boolean {
-    const bytes = this.#bytes;
+    const { bytes } = this.#memory;
     const end = this.#end;
     const width = this.#columns.length;
     let at = this.#rowStart;
@@ -164,9 +192,8 @@ export class RowBlockBuilder {
       throw new CopyFormatError(`a row has ${fields} fields, ${width} were described`);
     }
     let index = this.#rows * width;
-    if (index + width > this.#offsets.length) this.#growPositions();
-    const offsets = this.#offsets;
-    const lengths = this.#lengths;
+    if (index + width > this.#memory.offsets.length) this.#growPositions();
+    const { offsets, lengths } = this.#memory;
     for (let column = 0; column < width; column += 1) {
       if (at + 4 > end) {
         this.#rowReach = at + 4;
@@ -195,12 +222,11 @@ export class RowBlockBuilder {
   }
 
   #growPositions(): void {
-    const size = this.#offsets.length * 2 || this.#columns.length;
-    const offsets = new Int32Array(size);
-    const lengths = new Int32Array(size);
-    offsets.set(this.#offsets);
-    lengths.set(this.#lengths);
-    this.#offsets = offsets;
-    this.#lengths = lengths;
+    const { offsets, lengths } = this.#memory;
+    const size = offsets.length * 2 || this.#columns.length;
+    this.#memory.offsets = new Int32Array(size);
+    this.#memory.lengths = new Int32Array(size);
+    this.#memory.offsets.set(offsets);
+    this.#memory.lengths.set(lengths);
   }
 }

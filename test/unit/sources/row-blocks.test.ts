@@ -75,6 +75,39 @@ describe('RowBlockBuilder', () => {
     );
   });
 
+  it('uses the memory of released blocks again, and no other', () => {
+    fc.assert(
+      fc.property(table, fc.integer({ min: 1, max: 500 }), (rows, chunkBytes) => {
+        const builder = new RowBlockBuilder(columns, 256);
+        const stream = copyStream(rows);
+        const found: Field[][] = [];
+        const read = (blocks: readonly RowBlock[]) => {
+          for (const block of blocks) {
+            found.push(...rowsOf([block]));
+            builder.release();
+          }
+        };
+        for (let at = 0; at < stream.length; at += chunkBytes) {
+          builder.append(stream, at, Math.min(at + chunkBytes, stream.length));
+          read(builder.take());
+        }
+        read(builder.finish());
+        expect(found).toEqual(rows);
+      }),
+    );
+    const blocks = Array.from({ length: 50 }, () => [Buffer.alloc(100, 7), null]);
+    const builder = new RowBlockBuilder(columns, 256);
+    const memories = new Set<ArrayBufferLike>();
+    for (const part of [header, ...blocks.map(copyRow), trailer]) {
+      builder.append(part, 0, part.length);
+      for (const block of builder.take()) {
+        memories.add(block.bytes.buffer);
+        builder.release();
+      }
+    }
+    expect(memories.size).toBe(2);
+  });
+
   it('makes no block larger than asked, but for a row that is larger itself', () => {
     const small: Field[] = [Buffer.alloc(40, 1), null];
     const large: Field[] = [Buffer.alloc(3_000_000, 2), Buffer.alloc(100_000, 3)];

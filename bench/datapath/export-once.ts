@@ -1,0 +1,72 @@
+import { readConfig } from '../../src/config/config.ts';
+import { joinSources, loadModels } from '../../src/main/models.ts';
+import { destinationContextOf, joinPlugins } from '../../src/main/plugins.ts';
+import { exportInterval } from '../../src/pipeline/export-interval.ts';
+import { interval, teamId } from './events.ts';
+import { reportTaken } from './taken.ts';
+
+/**
+ * Exports the rows once as a worker does, to an S3, and tells its parent what it took. Left out is
+ * what a worker writes to its own database meanwhile.
+ */
+const [url = '', endpoint = '', format = '', compression = ''] = process.argv.slice(2);
+const config = readConfig({ DATABASE_URL: url, ALLOWED_PRIVATE_ENDPOINTS: new URL(endpoint).host });
+const context = destinationContextOf(config);
+const plugins = joinPlugins(joinSources(config, loadModels(config), url), context);
+const encoding = { file_format: format, compression: compression === '' ? null : compression };
+const destination = plugins.openDestination(
+  'S3',
+  {
+    bucket_name: 'bench',
+    region: 'us-east-1',
+    prefix: 'events',
+    aws_access_key_id: 'bench',
+    aws_secret_access_key: 'bench',
+    role_arn: null,
+    endpoint_url: endpoint,
+    use_virtual_style_addressing: false,
+    encryption: null,
+    kms_key_id: null,
+    ...encoding,
+  },
+  { externalId: 'bench' },
+);
+const nothing = async () => {};
+
+await reportTaken(async () => {
+  const { rows, bytes } = await exportInterval(
+    {
+      exportId: 'bench',
+      runId: 'bench',
+      attempt: 1,
+      interval,
+      request: {
+        model: 'events',
+        teamId,
+        interval,
+        dslQuery: null,
+        includeEvents: null,
+        excludeEvents: null,
+      },
+      prefix: 'events',
+      encoding: plugins.encodingOf(encoding),
+      maxFileBytes: null,
+      writesManifest: true,
+      inForce: null,
+      intent: null,
+      mayFollowLoss: false,
+      leftovers: [],
+    },
+    plugins.sourceOf('events'),
+    destination,
+    {
+      journal: { started: nothing, progressed: nothing, ended: nothing },
+      progressed: nothing,
+      confirmCommit: nothing,
+      log: () => {},
+    },
+    new AbortController().signal,
+  );
+  await destination.close();
+  return { rows, bytes };
+});
