@@ -181,16 +181,16 @@ export async function listBatchExports(
   page: PageRequest,
 ): Promise<OffsetPage<BatchExport>> {
   const inReach = `e.deleted_at is null and ${reaches(reach, 'e.team_id', 1)}`;
-  const [[total], rows] = await Promise.all([
-    sql.query<{ count: number }>(`select count(*) from batch_exports e where ${inReach}`, [
-      reachValue(reach),
-    ]),
-    sql.query<Row>(
-      `select ${columns} from batch_exports e where ${inReach}
-        order by e.created_at desc, e.id desc limit $2 offset $3`,
-      [reachValue(reach), page.limit, page.offset],
-    ),
-  ]);
+  // One after the other: a request that holds two connections at once starves others of the pool.
+  const [total] = await sql.query<{ count: number }>(
+    `select count(*) from batch_exports e where ${inReach}`,
+    [reachValue(reach)],
+  );
+  const rows = await sql.query<Row>(
+    `select ${columns} from batch_exports e where ${inReach}
+      order by e.created_at desc, e.id desc limit $2 offset $3`,
+    [reachValue(reach), page.limit, page.offset],
+  );
   return { count: total?.count ?? 0, results: rows.map(toBatchExport) };
 }
 
