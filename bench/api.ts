@@ -1,124 +1,213 @@
-import { randomUUID } from 'node:crypto';
-import { parseArgs } from 'node:util';
+import { type ChildProcess, execFile, fork } from 'node:child_process';
+import { Console } from 'node:console';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { availableParallelism, loadavg } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { parseArgs, promisify } from 'node:util';
 import autocannon from 'autocannon';
-import fastify from 'fastify';
 import { buildApi } from '../src/api/build-api.ts';
-import { hashApiKey } from '../src/security/api-keys.ts';
-import { recordActivity } from '../src/store/activity.ts';
-import { findPresentedKey } from '../src/store/api-keys.ts';
-import {
-  findBatchExport,
-  insertBatchExport,
-  listBatchExports,
-} from '../src/store/batch-exports.ts';
 import { openDatabase } from '../src/store/database.ts';
-import { findLatestRuns } from '../src/store/latest-runs.ts';
-import { readNow } from '../src/store/ticks.ts';
 import { exportBody } from '../test/support/batch-export-bodies.ts';
 import { createTenant } from '../test/support/tenants.ts';
 import { testApiOptions } from '../test/support/test-api-options.ts';
+import { boundless, type Scripts, type ServerOrder } from './api-server.ts';
+import { recording } from './api-statements.ts';
 
 /**
- * Requests a second of list, retrieve and create at 50 connections, beside a bare Fastify route
- * that asks the same SQL, in one run. The database is filled: give it one of its own,
- * migrated.
+ * Requests a second of list, retrieve and create at 50 connections, beside a bare Fastify server
+ * that sends Postgres the very statements that our API was seen to send, and answers with their
+ * rows. Both are processes of their own with as many connections to Postgres, asked in turns; the
+ * table shows medians. It makes a database on the server of `--database`, and drops it.
  *
- *   npm run bench:api -- --database postgres://… [--seconds 5]
+ *   npm run bench:api -- --database postgres://… [--seconds 3] [--rounds 5] [--runs 10] [--only list]
  */
 const { values } = parseArgs({
-  options: { database: { type: 'string' }, seconds: { type: 'string', default: '5' } },
+  options: {
+    database: { type: 'string' },
+    seconds: { type: 'string', default: '3' },
+    rounds: { type: 'string', default: '5' },
+    runs: { type: 'string', default: '10' },
+    only: { type: 'string' },
+  },
 });
-if (values.database === undefined) throw new Error('--database names the database to measure on');
+if (values.database === undefined) throw new Error('--database names the server to measure on');
+const duration = Number(values.seconds);
+const rounds = Number(values.rounds);
+/** The least share of the bare server's requests a second. */
+const bar = 0.8;
 
-const db = openDatabase({
-  connectionString: values.database,
-  applicationName: 'bench-api',
-  maxConnections: 20,
-  onError: () => {},
-});
-const tenant = await createTenant(db);
-const teamId = tenant.projectIds[0];
-const reach = { organizationId: tenant.organizationId, teamId };
-const rateLimit = { perMinute: 1_000_000_000, perHour: 2_000_000_000 };
+interface Server {
+  readonly url: string;
+  readonly process: ChildProcess;
+}
 
-const api = await buildApi(testApiOptions(db, values.database, { rateLimit }));
-const exports = `/api/projects/${teamId}/batch_exports`;
-const created = await api.inject({
-  method: 'POST',
-  url: exports,
-  headers: { authorization: `Bearer ${tenant.key}` },
-  payload: exportBody(),
-});
-const id = String(created.json().id);
-const sample = await findBatchExport(db, reach, id);
-if (!sample) throw new Error('the export to measure with was not made');
-
-const bare = fastify();
-const latestOf = (ids: readonly string[]) => findLatestRuns(db, ids, 10);
-bare.addHook('onRequest', async () => {
-  await findPresentedKey(db, hashApiKey(tenant.key), teamId);
-});
-bare.get('/list', async () => {
-  const page = await listBatchExports(db, reach, { limit: 10, offset: 0 });
-  await latestOf(page.results.map((found) => found.id));
-  return page;
-});
-bare.get('/one', async () => {
-  const found = await findBatchExport(db, reach, id);
-  await latestOf([id]);
-  return found;
-});
-bare.post('/create', async () => {
-  const made = await db.transaction(async (tx) => {
-    await readNow(tx);
-    const inserted = await insertBatchExport(tx, { ...sample, id: randomUUID() });
-    await recordActivity(tx, {
-      organizationId: reach.organizationId,
-      teamId,
-      subjectType: 'batch_export',
-      subjectId: inserted.id,
-      action: 'created',
-      keyId: null,
-      changes: [],
-    });
-    return inserted;
+async function start(order: ServerOrder): Promise<Server> {
+  const child = fork(fileURLToPath(new URL('api-server.js', import.meta.url)), {
+    serialization: 'advanced',
   });
-  await latestOf([made.id]);
-  return made;
-});
+  child.send(order);
+  const [url] = await Promise.race([once(child, 'message'), failure(child)]);
+  return { url, process: child };
+}
 
-const apiUrl = await api.listen({ port: 0, host: '127.0.0.1' });
-const bareUrl = await bare.listen({ port: 0, host: '127.0.0.1' });
+async function failure(child: ChildProcess): Promise<never> {
+  const [code] = await once(child, 'exit');
+  throw new Error(`a server ended with ${code}`);
+}
 
-async function measure(url: string, method: 'GET' | 'POST') {
+/** Milliseconds of processor time so far. */
+async function usageOf(server: Server): Promise<number> {
+  server.process.send('usage');
+  const [{ user, system }] = await once(server.process, 'message');
+  return (user + system) / 1_000;
+}
+
+interface Target {
+  readonly server: Server;
+  readonly path: string;
+  readonly method: 'GET' | 'POST';
+}
+
+async function measure({ server, path, method }: Target, key: string, seconds: number) {
+  const before = await usageOf(server);
   const result = await autocannon({
-    url,
+    url: server.url + path,
     method,
     connections: 50,
-    duration: Number(values.seconds),
-    headers: { authorization: `Bearer ${tenant.key}`, 'content-type': 'application/json' },
+    duration: seconds,
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     ...(method === 'POST' ? { body: JSON.stringify(exportBody()) } : {}),
   });
-  if (result.non2xx > 0) throw new Error(`${url}: ${result.non2xx} answers were not 2xx`);
-  return { perSecond: result.requests.average, p99: result.latency.p99 };
+  if (result.non2xx + result.errors + result.timeouts > 0) {
+    throw new Error(`${path}: ${result.non2xx} answers were not 2xx, ${result.errors} errors`);
+  }
+  const cpu = (await usageOf(server)) - before;
+  return {
+    perSecond: result.requests.total / result.duration,
+    p99: result.latency.p99,
+    cpuMs: cpu / result.requests.total,
+  };
 }
 
-let least = Number.POSITIVE_INFINITY;
-for (const [what, method, path, barePath] of [
-  ['list', 'GET', `${exports}?limit=10`, '/list'],
-  ['retrieve', 'GET', `${exports}/${id}`, '/one'],
-  ['create', 'POST', exports, '/create'],
-] as const) {
-  await measure(apiUrl + path, method);
-  const beside = await measure(bareUrl + barePath, method);
-  const ours = await measure(apiUrl + path, method);
-  const share = ours.perSecond / beside.perSecond;
-  least = Math.min(least, share);
-  process.stdout.write(
-    `${what.padEnd(9)} ${ours.perSecond.toFixed(0).padStart(6)}/s p99 ${ours.p99} ms; bare ${beside.perSecond.toFixed(0).padStart(6)}/s p99 ${beside.p99} ms; ${share.toFixed(2)}×\n`,
-  );
+function median(figures: readonly number[]): number {
+  return [...figures].sort((a, b) => a - b)[figures.length >> 1] ?? Number.NaN;
 }
-await bare.close();
-await api.close();
-await db.close();
-process.exitCode = least >= 0.8 ? 0 : 1;
+
+async function compare(ours: Target, bare: Target, key: string) {
+  await measure(ours, key, 2);
+  await measure(bare, key, 2);
+  const seen: { ours: Measured; bare: Measured }[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    const first = await measure(ours, key, duration);
+    seen.push({ ours: first, bare: await measure(bare, key, duration) });
+  }
+  const of = (side: 'ours' | 'bare', figure: keyof Measured) =>
+    median(seen.map((round) => round[side][figure]));
+  return {
+    'ours /s': Math.round(of('ours', 'perSecond')),
+    'bare /s': Math.round(of('bare', 'perSecond')),
+    ratio: hundredths(median(seen.map((r) => r.ours.perSecond / r.bare.perSecond))),
+    'ours p99 ms': of('ours', 'p99'),
+    'bare p99 ms': of('bare', 'p99'),
+    'ours CPU ms': hundredths(of('ours', 'cpuMs')),
+    'bare CPU ms': hundredths(of('bare', 'cpuMs')),
+    'CPU ratio': hundredths(of('bare', 'cpuMs') / of('ours', 'cpuMs')),
+  };
+}
+type Measured = Awaited<ReturnType<typeof measure>>;
+
+const hundredths = (figure: number): number => Math.round(figure * 100) / 100;
+
+/** Fills the database, and sees what our API asks of it. */
+async function prepare(databaseUrl: string) {
+  const db = openDatabase({
+    connectionString: databaseUrl,
+    applicationName: 'bench-api',
+    maxConnections: 5,
+    onError: () => {},
+  });
+  const tenant = await createTenant(db);
+  const seen = recording(db);
+  const options = testApiOptions(seen.db, databaseUrl, { rateLimit: boundless });
+  const api = await buildApi(options);
+  const exports = `/api/projects/${tenant.projectIds[0]}/batch_exports`;
+  const ask = async (method: 'GET' | 'POST', url: string) => {
+    seen.take();
+    const headers = { authorization: `Bearer ${tenant.key}` };
+    const payload = method === 'POST' ? { payload: exportBody() } : {};
+    const answer = await api.inject({ method, url, headers, ...payload });
+    if (answer.statusCode >= 300) throw new Error(`${method} ${url}: ${answer.body}`);
+    return { script: seen.take(), id: String(answer.json().id) };
+  };
+  // The first requests reserve what later ones use: the statements of a later one are taken.
+  let { id } = await ask('POST', exports);
+  for (let n = 1; n < 20; n += 1) ({ id } = await ask('POST', exports));
+  await db.query(
+    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+     select e.id, e.team_id, 'Completed', now() - n * interval '1 hour', now() - (n - 1) * interval '1 hour', now()
+       from batch_exports e, generate_series(1, $1::int) n`,
+    [values.runs],
+  );
+  const list = `${exports}?limit=10`;
+  const one = `${exports}/${id}`;
+  const listed = await ask('GET', list);
+  const retrieved = await ask('GET', one);
+  const created = await ask('POST', exports);
+  const scripts: Scripts = {
+    list: listed.script,
+    retrieve: retrieved.script,
+    create: created.script,
+    createdId: created.id,
+  };
+  await db.query('vacuum analyze');
+  await api.close();
+  await db.close();
+  return { key: tenant.key, scripts, exports, list, one };
+}
+
+async function asAdmin(statement: string): Promise<void> {
+  const admin = openDatabase({
+    connectionString: values.database ?? '',
+    applicationName: 'bench-api',
+    maxConnections: 1,
+    onError: () => {},
+  });
+  await admin.query(statement).finally(() => admin.close());
+}
+
+const name = `bench_api_${randomBytes(4).toString('hex')}`;
+await asAdmin(`create database ${name}`);
+const servers: Server[] = [];
+try {
+  const url = new URL(values.database);
+  url.pathname = `/${name}`;
+  const env = { ...process.env, DATABASE_URL: url.href };
+  await promisify(execFile)(process.execPath, ['dist/cli/sluice.js', 'migrate'], { env });
+  const { key, scripts, exports, list, one } = await prepare(url.href);
+  const ours = await start({ databaseUrl: url.href, bare: null });
+  servers.push(ours);
+  const bare = await start({ databaseUrl: url.href, bare: scripts });
+  servers.push(bare);
+  const out = new Console(process.stdout);
+  const load = loadavg()[0]?.toFixed(2);
+  out.log(`${availableParallelism()} cores, load average ${load}, Node ${process.version}`);
+  const table: Record<string, Awaited<ReturnType<typeof compare>>> = {};
+  for (const [route, method, path] of [
+    ['list', 'GET', list],
+    ['retrieve', 'GET', one],
+    ['create', 'POST', exports],
+  ] as const) {
+    if (route !== (values.only ?? route)) continue;
+    const beside = { server: bare, path: `/${route}`, method };
+    table[route] = await compare({ server: ours, path, method }, beside, key);
+  }
+  out.table(table);
+  process.exitCode = Object.values(table).every(({ ratio }) => ratio >= bar) ? 0 : 1;
+} finally {
+  for (const server of servers) {
+    server.process.send('close');
+    await once(server.process, 'exit');
+  }
+  await asAdmin(`drop database ${name} with (force)`);
+}

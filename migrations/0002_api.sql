@@ -20,7 +20,7 @@ create table idempotency_keys (
   idempotency_key text not null,
   -- SHA-256 of method, path and body.
   fingerprint bytea not null,
-  -- Null while the first request is in flight.
+  -- What was answered, kept in the transaction that did what it tells of.
   status smallint,
   response text,
   created_at timestamptz not null default now(),

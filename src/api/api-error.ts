@@ -66,6 +66,11 @@ const statusOfCode: Partial<Record<ApiErrorCode, number>> = {
   throttled: 429,
 };
 
+/** Nobody knows when a backfill ends; to ask more often than this tells nothing new. */
+const headersOfCode: Partial<Record<ApiErrorCode, Record<string, string>>> = {
+  throttled: { 'retry-after': '60' },
+};
+
 /**
  * The value of an outcome.
  *
@@ -74,5 +79,9 @@ const statusOfCode: Partial<Record<ApiErrorCode, number>> = {
 export function accept<T>(outcome: Outcome<T>): T {
   if (outcome.ok) return outcome.value;
   const [first] = outcome.problems;
-  throw new ApiError((first && statusOfCode[first.code]) ?? 400, outcome.problems);
+  throw new ApiError(
+    (first && statusOfCode[first.code]) ?? 400,
+    outcome.problems,
+    first && headersOfCode[first.code],
+  );
 }

@@ -27,6 +27,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** What the key must be allowed. A route without a scope is open to all. */
     scope?: Scope;
+    /** A POST without an effect: it needs no Idempotency-Key. */
+    changesNothing?: true;
   }
   interface FastifyRequest {
     caller: PresentedKey | undefined;

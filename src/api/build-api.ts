@@ -2,6 +2,7 @@ import fastify from 'fastify';
 import type { Api } from './api.ts';
 import { destinationRules } from './destination-rules.ts';
 import { type Family, organizationFamily, projectFamily } from './families.ts';
+import { joinableContext } from './joinable-context.ts';
 import type { ApiOptions, Deps } from './options.ts';
 import { requireAccess, requireKeys } from './plugins/authentication.ts';
 import { serveConsole } from './plugins/console-page.ts';
@@ -31,9 +32,12 @@ type Routes = (api: Api, deps: Deps, family: Family) => void;
 /** The HTTP interface, ready to listen or to be injected into. Fails where a schema is not valid. */
 export async function buildApi(options: ApiOptions): Promise<Api> {
   const api: Api = fastify(fastifyOptions(options));
-  const { context, destinations, destinationContext, models, checkQuery, queueBoard } = options;
+  const { destinations, destinationContext, models, checkQuery, queueBoard } = options;
+  const joinable = joinableContext(options.context);
+  const { context } = joinable;
   const deps: Deps = {
     ...options,
+    context,
     rules: { models, checkQuery, ...destinationRules(destinations, destinationContext) },
   };
 
@@ -46,7 +50,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   requireAccess(api, context.db);
   takeJsonBodies(api);
   validateWithSchemas(api, shared);
-  honourIdempotencyKeys(api, context.db);
+  honourIdempotencyKeys(api, joinable);
   measureRequests(api, options.metrics);
   const methods = noteMethods(api);
   await describeApi(api, shared);

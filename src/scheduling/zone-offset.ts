@@ -32,9 +32,18 @@ interface Cell {
 
 const cellsOfZones = new Map<string, Map<number, Cell>>();
 
+/** Names that were asked for and exist: to ask takes longer than all else about a cadence. */
+const knownZones = new Set<string>();
+
+/** Every zone has one name here and some aliases; a name may be written in any case, though. */
+const maxKnownZones = 1000;
+
 /** True for a name of the IANA database; false for fixed offsets such as `+05:00`. */
 export function isTimezone(name: string): boolean {
-  return /^[A-Za-z]/.test(name) && IANAZone.isValidZone(name);
+  if (knownZones.has(name)) return true;
+  const exists = /^[A-Za-z]/.test(name) && IANAZone.isValidZone(name);
+  if (exists && knownZones.size < maxKnownZones) knownZones.add(name);
+  return exists;
 }
 
 /** Local time minus UTC at `instant`, in milliseconds. */

@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 const prefix = 'slc_';
@@ -46,7 +46,7 @@ export function isWellFormedApiKey(text: string): boolean {
 
 /** SHA-256 of the key, all that is stored. A key has 190 random bits, so it needs no salt. */
 export function hashApiKey(key: string): Buffer {
-  return createHash('sha256').update(key).digest();
+  return hash('sha256', key, 'buffer');
 }
 
 /** Compares hashes in constant time. */

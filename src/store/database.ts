@@ -27,9 +27,12 @@ const { builtins } = types;
  * as a `Timestamp` with all six decimals: a JavaScript Date would drop the microseconds.
  */
 function parseTimestamp(text: string): string {
-  const match = /^(\d{4,}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?\+00$/.exec(text);
-  if (!match) return text;
-  return `${match[1]}T${match[2]}.${(match[3] ?? '').padEnd(6, '0')}Z`;
+  // Infinities and years before our era stay as they are.
+  if (!text.endsWith('+00')) return text;
+  const date = text.indexOf(' ');
+  const seconds = date + 9;
+  const decimals = text.slice(seconds + 1, -3).padEnd(6, '0');
+  return `${text.slice(0, date)}T${text.slice(date + 1, seconds)}.${decimals}Z`;
 }
 
 const parsers = new Map<number, (text: string) => unknown>([

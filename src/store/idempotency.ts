@@ -9,58 +9,54 @@ export interface IdempotentRequest {
   readonly fingerprint: Buffer;
 }
 
-export interface StoredResponse {
+export interface KeptResponse {
   readonly status: number;
   readonly response: string;
 }
 
-/** `claimed`: go ahead. A stored response is to be given again. */
-export type IdempotencyClaim = 'claimed' | 'in_flight' | 'other_request' | StoredResponse;
+/**
+ * Takes the key until the transaction ends, however it ends.
+ *
+ * @returns false where another transaction has it
+ */
+export async function lockIdempotencyKey(
+  tx: Sql,
+  { keyId, idempotencyKey }: IdempotentRequest,
+): Promise<boolean> {
+  const [row] = await tx.query<{ locked: boolean }>(
+    'select pg_try_advisory_xact_lock(hashtextextended($1, 0)) as locked',
+    [`${keyId} ${idempotencyKey}`],
+  );
+  return row?.locked === true;
+}
 
-/** Claims the key for 24 hours; a claim whose process died is free after ten minutes. */
-export async function claimIdempotencyKey(
-  sql: Sql,
+/** The response that was given under the key in the last 24 hours, and whether to the same request. */
+export async function findKeptResponse(
+  tx: Sql,
   { keyId, idempotencyKey, fingerprint }: IdempotentRequest,
-): Promise<IdempotencyClaim> {
-  const claimed = await sql.query(
-    `insert into idempotency_keys as i (key_id, idempotency_key, fingerprint) values ($1, $2, $3)
-     on conflict (key_id, idempotency_key) do update
-        set fingerprint = excluded.fingerprint, status = null, response = null, created_at = now()
-      where i.created_at < now() - interval '24 hours'
-         or (i.status is null and i.created_at < now() - interval '10 minutes')
-     returning key_id`,
-    [keyId, idempotencyKey, fingerprint],
-  );
-  if (claimed.length > 0) return 'claimed';
-  const [row] = await sql.query<{ same: boolean } & (StoredResponse | { status: null })>(
+): Promise<(KeptResponse & { readonly same: boolean }) | null> {
+  const [row] = await tx.query<KeptResponse & { same: boolean }>(
     `select fingerprint = $3 as same, status, response from idempotency_keys
-      where key_id = $1 and idempotency_key = $2`,
+      where key_id = $1 and idempotency_key = $2 and status is not null
+        and created_at > now() - interval '24 hours'`,
     [keyId, idempotencyKey, fingerprint],
   );
-  if (!row || row.status === null) return row?.same === false ? 'other_request' : 'in_flight';
-  return row.same ? row : 'other_request';
+  return row ?? null;
 }
 
-/** Keeps the response for whoever asks again. */
+/** Keeps the response for whoever asks again; takes effect with what it tells of. */
 export async function keepResponse(
-  sql: Sql,
-  { keyId, idempotencyKey }: IdempotentRequest,
-  { status, response }: StoredResponse,
+  tx: Sql,
+  { keyId, idempotencyKey, fingerprint }: IdempotentRequest,
+  { status, response }: KeptResponse,
 ): Promise<void> {
-  await sql.query(
-    'update idempotency_keys set status = $3, response = $4 where key_id = $1 and idempotency_key = $2',
-    [keyId, idempotencyKey, status, response],
-  );
-}
-
-/** A request that was refused changed nothing: its key may be used again. */
-export async function releaseIdempotencyKey(
-  sql: Sql,
-  { keyId, idempotencyKey }: IdempotentRequest,
-): Promise<void> {
-  await sql.query(
-    'delete from idempotency_keys where key_id = $1 and idempotency_key = $2 and status is null',
-    [keyId, idempotencyKey],
+  await tx.query(
+    `insert into idempotency_keys (key_id, idempotency_key, fingerprint, status, response)
+     values ($1, $2, $3, $4, $5)
+     on conflict (key_id, idempotency_key) do update
+        set fingerprint = excluded.fingerprint, status = excluded.status, response = excluded.response,
+            created_at = now()`,
+    [keyId, idempotencyKey, fingerprint, status, response],
   );
 }
 

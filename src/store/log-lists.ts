@@ -74,19 +74,23 @@ async function readPage(
 ): Promise<LogEntry[]> {
   const conditions = conditionsOf(request);
   const ids = `select l.id from log_entries l where ${conditions.sql}`;
-  const reach = conditions.parameter(limit + offset);
-  // An index gives each level in order, and no more than needed: several are merged as they come.
-  const branches = [...new Set(request.levels)].map(
-    (level) =>
-      `(${ids} and l.level = ${conditions.parameter(level)} order by l.id desc limit ${reach}::bigint)`,
+  const ofLevels = [...new Set(request.levels)].map(
+    (level) => `${ids} and l.level = ${conditions.parameter(level)}`,
   );
-  const bounds = `limit ${conditions.parameter(limit)} offset ${conditions.parameter(offset)}`;
+  const found = ofLevels.length > 1 ? merged(ofLevels) : (ofLevels[0] ?? ids);
   return sql.query<LogEntry>(
     `with page as materialized (
-       select id from (${branches.join(' union all ') || `${ids} order by l.id desc limit ${reach}::bigint`}) as found order by id desc ${bounds}
+       ${found} order by l.id desc limit ${conditions.parameter(limit)} offset ${conditions.parameter(offset)}
      )
      select l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message
        from page join log_entries l using (id) order by l.id desc`,
     conditions.values,
   );
+
+  /** An index gives each level in order, and no more than needed: they are merged as they come. */
+  function merged(branches: readonly string[]): string {
+    const reach = conditions.parameter(limit + offset);
+    const ordered = branches.map((ids) => `(${ids} order by l.id desc limit ${reach}::bigint)`);
+    return `select l.id from (${ordered.join(' union all ')}) as l`;
+  }
 }

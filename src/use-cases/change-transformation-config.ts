@@ -72,6 +72,12 @@ const fixedPlugin: Problem = {
   attr: 'plugin',
 };
 
+const missingPlugin: Problem = {
+  code: 'does_not_exist',
+  detail: 'The plugin is no longer installed: without it a config can be neither checked nor used.',
+  attr: 'plugin',
+};
+
 /** The change is laid over what is there: null takes a setting away, the mask keeps a secret. */
 function changeConfig(
   { secrets }: Context,
@@ -79,9 +85,8 @@ function changeConfig(
   before: TransformationConfig,
   change: UpdateTransformationInput['config'],
 ): Outcome<Pick<TransformationSettings, 'config' | 'secrets'>> {
-  if (change === undefined || !plugin) {
-    return done({ config: before.config, secrets: before.secrets });
-  }
+  if (change === undefined) return done({ config: before.config, secrets: before.secrets });
+  if (!plugin) return refused(missingPlugin);
   const merged: Record<string, unknown> = { ...openPluginConfig(secrets, before) };
   for (const [key, value] of Object.entries(change)) {
     if (value === null) delete merged[key];

@@ -5,7 +5,7 @@ import { isDatabaseUnavailable } from '../../store/unavailable.ts';
 import type { Api, Reply, Request } from '../api.ts';
 import { ApiError, type ApiProblem, invalid, malformed, notFound } from '../api-error.ts';
 import type { ErrorBody } from '../schemas/error.ts';
-import { problemsOf } from '../validation/problem-of.ts';
+import { problemsOf, queryProblemsOf } from '../validation/problem-of.ts';
 
 /** Every error leaves in the one body of the contract. */
 export function answerErrors(api: Api): void {
@@ -44,8 +44,11 @@ function typeOf(status: number, code: ApiProblem['code'] | undefined): ErrorBody
 function toApiError(error: FastifyError | ApiError, request: Request): ApiError {
   if (error instanceof ApiError) return error;
   if (error.validation) {
-    const data = error.validationContext === 'querystring' ? request.query : request.body;
-    return invalid(...problemsOf(error.validation as ErrorObject[], data));
+    const errors = error.validation as ErrorObject[];
+    const ofQuery = error.validationContext === 'querystring';
+    return invalid(
+      ...(ofQuery ? queryProblemsOf(errors, request.query) : problemsOf(errors, request.body)),
+    );
   }
   if (isDatabaseUnavailable(error)) {
     const detail = 'The database is away. Try again in a few seconds.';

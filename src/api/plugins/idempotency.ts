@@ -1,63 +1,63 @@
 import { createHash } from 'node:crypto';
-import type { Database } from '../../store/database.ts';
+import type { RouteHandlerMethod } from 'fastify';
 import {
-  claimIdempotencyKey,
+  findKeptResponse,
   type IdempotentRequest,
   keepResponse,
-  releaseIdempotencyKey,
+  lockIdempotencyKey,
 } from '../../store/idempotency.ts';
-import type { Api, Request } from '../api.ts';
+import type { Api, Reply, Request } from '../api.ts';
 import { ApiError, invalid } from '../api-error.ts';
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The claim that this request holds. */
-    idempotency: IdempotentRequest | undefined;
-  }
-}
+import type { JoinableContext } from '../joinable-context.ts';
 
 /**
  * A POST with an Idempotency-Key takes effect once: for 24 hours its answer is given again to the
- * same request. Only successes are kept; a refused request may be corrected under the same key.
+ * same request. The answer is kept in the transaction that has the effect, so after any crash there
+ * are both or neither. Only successes are kept; a refused request may be corrected under its key.
+ *
+ * To be called before the routes are added, which work with `joinable.context`.
  */
-export function honourIdempotencyKeys(api: Api, db: Database): void {
-  api.decorateRequest('idempotency', undefined);
-
-  api.addHook('preHandler', async (request, reply) => {
-    const asked = idempotentRequest(request);
-    if (!asked) return;
-    const claim = await claimIdempotencyKey(db, asked);
-    if (claim === 'claimed') {
-      request.idempotency = asked;
-      return;
-    }
-    if (claim === 'in_flight') throw inFlight;
-    if (claim === 'other_request') throw otherRequest;
-    return reply
-      .code(claim.status)
-      .header('idempotency-replayed', 'true')
-      .type('application/json; charset=utf-8')
-      .serializer((text: unknown) => String(text))
-      .send(claim.response);
+export function honourIdempotencyKeys(api: Api, joinable: JoinableContext): void {
+  api.addHook('onRoute', (route) => {
+    const { scope, changesNothing } = route.config ?? {};
+    if (scope === undefined || changesNothing || ![route.method].flat().includes('POST')) return;
+    const { handler } = route;
+    route.handler = async function (request, reply) {
+      const asked = idempotentRequest(request);
+      const handle = async () => handler.call(this, request, reply);
+      return asked ? once(joinable, asked, handle, reply) : handle();
+    } satisfies RouteHandlerMethod;
   });
+}
 
-  api.addHook('onSend', async (request, reply, payload) => {
-    const { idempotency } = request;
-    if (!idempotency) return;
-    request.idempotency = undefined;
-    const succeeded = reply.statusCode < 300 && typeof payload === 'string';
-    const settled = succeeded
-      ? keepResponse(db, idempotency, { status: reply.statusCode, response: payload })
-      : releaseIdempotencyKey(db, idempotency);
-    // What was done is done: an answer that could not be kept is given all the same.
-    await settled.catch((err) => request.log.error({ err }, 'idempotency key not settled'));
+async function once(
+  { within }: JoinableContext,
+  asked: IdempotentRequest,
+  handle: () => Promise<unknown>,
+  reply: Reply,
+): Promise<Reply> {
+  const answer = await within(async (tx, join) => {
+    if (!(await lockIdempotencyKey(tx, asked))) throw inFlight;
+    const kept = await findKeptResponse(tx, asked);
+    if (kept?.same === false) throw otherRequest;
+    if (kept) return { ...kept, replayed: true };
+    const response = String(reply.serialize(await join(handle)));
+    const fresh = { status: reply.statusCode, response };
+    await keepResponse(tx, asked, fresh);
+    return { ...fresh, replayed: false };
   });
+  if (answer.replayed) reply.header('idempotency-replayed', 'true');
+  return reply
+    .code(answer.status)
+    .type('application/json; charset=utf-8')
+    .serializer((text: unknown) => String(text))
+    .send(answer.response);
 }
 
 function idempotentRequest(request: Request): IdempotentRequest | null {
   const { 'idempotency-key': key } = request.headers;
   const { caller, method } = request;
-  if (key === undefined || caller === undefined || method !== 'POST') return null;
+  if (key === undefined || caller === undefined) return null;
   if (typeof key !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(key)) throw badKey;
   const path = request.url.split('?', 1)[0]?.replace(/\/$/, '');
   const fingerprint = createHash('sha256')

@@ -53,7 +53,7 @@ export function insightRoutes(api: Api, deps: Deps, family: Family): void {
   api.post(
     '/:id/test',
     {
-      config: writeExports,
+      config: { ...writeExports, changesNothing: true },
       onRequest,
       schema: {
         ...about('testDestination', "Run the destination's checks one by one"),

@@ -87,6 +87,12 @@ const meanings = {
   503: 'The database is away.',
 } as const;
 
+const RetryAfter = { type: 'integer', description: 'Seconds after which to try again.' };
+const headers: Partial<Record<ErrorStatus, object>> = {
+  429: { 'Retry-After': RetryAfter },
+  503: { 'Retry-After': RetryAfter },
+};
+
 type Meanings = typeof meanings;
 type ErrorStatus = keyof Meanings;
 
@@ -101,6 +107,7 @@ export function only(...statuses: readonly ErrorStatus[]) {
     status,
     {
       description: meanings[status],
+      headers: headers[status],
       content: { 'application/json': { schema: Ref(ErrorBody) } },
     },
   ]);

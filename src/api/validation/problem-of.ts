@@ -16,6 +16,15 @@ export function problemsOf(errors: readonly ErrorObject[], data: unknown): ApiPr
   return [...byField.values()];
 }
 
+/** The same of a query: what is wrong with one of its lists has the name that was repeated. */
+export function queryProblemsOf(errors: readonly ErrorObject[], query: unknown): ApiProblem[] {
+  const named = errors.map((error) => ({
+    ...error,
+    instancePath: error.instancePath.split('/', 2).join('/'),
+  }));
+  return problemsOf(named, query);
+}
+
 /** Of a union that failed, its own error stands for those of its branches at the same place. */
 function withoutBranches(errors: readonly ErrorObject[]): ErrorObject[] {
   const unions = new Set(

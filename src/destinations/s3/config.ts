@@ -81,7 +81,9 @@ export const s3ConfigSchema = Type.Object(
 /** A config with its defaults filled in. */
 export type S3Config = Required<Static<typeof s3ConfigSchema>>;
 
+const defaults = Value.Default(s3ConfigSchema, {}) as Partial<S3Config>;
+
 /** @param config has passed the schema */
 export function readS3Config(config: Record<string, unknown>): S3Config {
-  return Value.Default(s3ConfigSchema, structuredClone(config)) as S3Config;
+  return { ...defaults, ...config } as S3Config;
 }

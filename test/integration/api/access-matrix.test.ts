@@ -195,3 +195,27 @@ test('keys are not where they can be read', async () => {
   );
   expect(row?.found).toBe(false);
 });
+
+test('an export of another organization: 404 by either path, and in no list', async () => {
+  const theirs = api.client.withKey(foreign.key);
+  const path = `/api/projects/${foreign.projectIds[0]}/batch_exports`;
+  const { body } = await theirs.post(path, exportBody());
+  const named = guarded.filter(({ path }) => /batch_exports\/\{(id|batch_export_id)\}/.test(path));
+  expect(named.some((operation) => operation.path.includes('{organization_id}'))).toBe(true);
+  for (const operation of named) {
+    const ids = { id: body.id, batch_export_id: body.id, run_id: crypto.randomUUID() };
+    const [project_id] = api.tenant.projectIds;
+    const asked = { ...ids, project_id, organization_id: api.tenant.organizationId };
+    const row = `${operation.method} ${operation.path}`;
+    const { status } = await api.client.send(
+      operation.method,
+      fillPath(operation.path, asked),
+      operation.body ? { raw: '{' } : {},
+    );
+    expect([row, status]).toEqual([row, 404]);
+  }
+  for (const own of [api.project, `/api/organizations/${api.tenant.organizationId}`]) {
+    const { results } = (await api.client.get(`${own}/batch_exports?limit=1000`)).body;
+    expect(results.map(({ id }: { id: string }) => id)).not.toContain(body.id);
+  }
+});

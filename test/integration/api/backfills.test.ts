@@ -51,6 +51,19 @@ describe('start', () => {
     });
   });
 
+  test('of too many at a time, the next is told when to ask again', async () => {
+    const [, team] = api.tenant.projectIds;
+    const path = `/api/projects/${team}/batch_exports`;
+    const start = async () => {
+      const { body } = await client.post(path, exportBody());
+      return client.post(`${path}/${body.id}/backfill`, march);
+    };
+    for (let running = 0; running < 20; running += 1) expect((await start()).status).toBe(200);
+    const { status, headers, body } = await start();
+    expect([status, body.type, body.code]).toEqual([429, 'throttled_error', 'throttled']);
+    expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+  });
+
   test('a missing bound is that of the export', async () => {
     const path = await create({ start_at: march.start_at, end_at: march.end_at });
     const { body } = await client.post(`${path}/backfill`, {});

@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { buildApi } from '../../../src/api/build-api.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { createKey } from '../../support/tenants.ts';
+import { testApiOptions } from '../../support/test-api-options.ts';
+import { until } from '../../support/until.ts';
 
 let api: ApiUnderTest;
 let exports: string;
@@ -36,6 +39,62 @@ test('ten at once take effect once; those in flight are told so', async () => {
     if (status === 409) expect(body).toMatchObject({ code: 'conflict', type: 'invalid_request' });
   }
   expect(await count()).toBe(before + 1);
+});
+
+test('what dies before its answer is kept has no effect, and its key is free at once', async () => {
+  const before = await count();
+  await api.db.transaction(async (tx) => {
+    // The request can do all but tell of it.
+    await tx.query('lock table activity in exclusive mode');
+    const dying = create('dying');
+    const waiting = () =>
+      api.db.query<{ pid: number }>(
+        `select a.pid from pg_locks l join pg_stat_activity a using (pid)
+          where l.relation = 'activity'::regclass and not l.granted and a.datname = current_database()`,
+      );
+    const backend = await until(async () => (await waiting())[0]);
+    expect((await create('dying')).status).toBe(409);
+    await api.db.query('select pg_terminate_backend($1)', [backend.pid]);
+    expect((await dying).status).toBe(503);
+  });
+  expect(await count()).toBe(before);
+  expect((await create('dying')).status).toBe(201);
+  expect((await create('dying')).status).toBe(201);
+  expect(await count()).toBe(before + 1);
+});
+
+test('an answer that cannot be kept takes its effect with it', async () => {
+  const before = await count();
+  await api.db.query(
+    `alter table idempotency_keys add constraint nothing_kept check (idempotency_key <> 'unkept')`,
+  );
+  expect((await create('unkept')).status).toBe(500);
+  expect(await count()).toBe(before);
+  await api.db.query('alter table idempotency_keys drop constraint nothing_kept');
+  expect((await create('unkept')).status).toBe(201);
+});
+
+test('the bell for a backfill rings when others can see it', async () => {
+  const seen: Promise<number>[] = [];
+  const options = testApiOptions(api.db, api.databaseUrl);
+  const backfillWaiting = (id: string) => {
+    const found = api.db.query('select from backfills where id = $1', [id]);
+    seen.push(found.then(({ length }) => length));
+  };
+  const doorbell = { runsWaiting() {}, backfillWaiting };
+  const ringing = await buildApi({ ...options, context: { ...options.context, doorbell } });
+  try {
+    const answer = await ringing.inject({
+      method: 'POST',
+      url: exports,
+      headers: { authorization: `Bearer ${api.tenant.key}`, 'idempotency-key': 'rung' },
+      payload: exportBody({ start_at: '2024-03-01T00:00:00Z', backfill: true }),
+    });
+    expect(answer.statusCode).toBe(201);
+    expect(await Promise.all(seen)).toEqual([1]);
+  } finally {
+    await ringing.close();
+  }
 });
 
 test('another body under the same key is 422', async () => {

@@ -68,6 +68,27 @@ test('every operation has a name of its own, a summary and the errors it can giv
   }
 });
 
+test('whoever is to try again later is told that the answer says when', () => {
+  const { paths } = document.raw as unknown as { paths: Record<string, Record<string, Answers>> };
+  for (const [path, operations] of Object.entries(paths)) {
+    for (const [method, { responses }] of Object.entries(operations)) {
+      for (const status of ['429', '503']) {
+        const described = responses[status]?.content?.['application/json'];
+        if (described === undefined || path === '/readyz') continue;
+        expect(responses[status]?.headers, `${method} ${path}`).toHaveProperty('Retry-After');
+      }
+    }
+  }
+});
+interface Answers {
+  readonly responses: Readonly<
+    Record<
+      string,
+      { readonly headers?: object; readonly content?: Readonly<Record<string, unknown>> }
+    >
+  >;
+}
+
 test('the shapes carry examples that are valid', () => {
   const { schemas } = (document.raw as unknown as { components: { schemas: Shapes } }).components;
   for (const name of ['BatchExport', 'BatchExportRun', 'BatchExportLog', 'Error']) {

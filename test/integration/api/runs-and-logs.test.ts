@@ -150,7 +150,8 @@ describe('runs', () => {
   });
 
   test.each([
-    ['status=Nope', 'status__0'],
+    ['status=Nope', 'status'],
+    ['status=Completed&status=Nope&status=No', 'status'],
     ['ordering=id', 'ordering'],
     ['after=yesterday', 'after'],
     ['after=-2x', 'after'],
@@ -292,7 +293,9 @@ describe('logs', () => {
   });
 
   test.each([
-    ['level=TRACE', 'level__0'],
+    ['level=TRACE', 'level'],
+    ['level=INFO&level=TRACE', 'level'],
+    ['limit=1&limit=2', 'limit'],
     ['after=x', 'after'],
     ['offset=-1', 'offset'],
     ['search=%00', 'search'],

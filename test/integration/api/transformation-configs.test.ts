@@ -275,6 +275,20 @@ describe("an organization's own plugins", () => {
     expect(used.name).toBe('Ours');
   });
 
+  test('a step whose plugin is gone says so where its config is changed, and takes all else', async () => {
+    const { body } = await client.post(plugins, mine);
+    const step = await create({ plugin: body.id, order: 1, config: { token: 'canary' } });
+    await api.db.query('delete from plugins where id = $1', [body.id]);
+    const refused = await client.patch(`${configs}/${step.id}`, { config: { token: 'other' } });
+    expect([refused.status, refused.body.code, refused.body.attr]).toEqual([
+      400,
+      'does_not_exist',
+      'plugin',
+    ]);
+    const changed = await client.patch(`${configs}/${step.id}`, { enabled: false, name: 'Old' });
+    expect([changed.status, changed.body.name]).toEqual([200, 'Old']);
+  });
+
   test('are not those of another organization', async () => {
     const { body } = await client.post(plugins, mine);
     const tenant = await createTenant(api.db);

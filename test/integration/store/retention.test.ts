@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
-import { claimIdempotencyKey } from '../../../src/store/idempotency.ts';
+import { keepResponse } from '../../../src/store/idempotency.ts';
 import { findRun } from '../../../src/store/runs.ts';
 import { findOrphanedUploadRuns, recordUpload } from '../../../src/store/uploads.ts';
 import { applyRetention } from '../../../src/use-cases/apply-retention.ts';
@@ -162,7 +162,8 @@ describe('idempotency keys', () => {
       ['young', 23],
       ['spent', 25],
     ] as const) {
-      await claimIdempotencyKey(side.db, { keyId, idempotencyKey, fingerprint: Buffer.alloc(32) });
+      const request = { keyId, idempotencyKey, fingerprint: Buffer.alloc(32) };
+      await keepResponse(side.db, request, { status: 201, response: '{}' });
       await side.db.query(
         `update idempotency_keys set created_at = now() - $2 * interval '1 hour'
           where key_id = $1 and idempotency_key = $3`,

@@ -1,0 +1,95 @@
+import { randomUUID } from 'node:crypto';
+import fastify from 'fastify';
+import { buildApi } from '../src/api/build-api.ts';
+import { type Database, openDatabase } from '../src/store/database.ts';
+import { createLogger } from '../src/telemetry/logger.ts';
+import { testApiOptions } from '../test/support/test-api-options.ts';
+import { replay, type Script, type Statement } from './api-statements.ts';
+
+/** What a server is told before it starts. */
+export interface ServerOrder {
+  readonly databaseUrl: string;
+  /** Null: our API. Else a bare one, that asks these statements of each route. */
+  readonly bare: Scripts | null;
+}
+
+export interface Scripts {
+  readonly list: Script;
+  readonly retrieve: Script;
+  readonly create: Script;
+  /** The id that the recorded create gave; each create of the bare server has one of its own. */
+  readonly createdId: string;
+}
+
+/** One request's limits: none that a measurement meets. */
+export const boundless = { perMinute: 1_000_000_000, perHour: 2_000_000_000 };
+
+/** A process of its own for each server, with as many connections. */
+process.once('message', async ({ databaseUrl, bare }: ServerOrder) => {
+  const db = openDatabase({
+    connectionString: databaseUrl,
+    applicationName: 'bench-api',
+    maxConnections: 20,
+    onError: () => {},
+  });
+  const options = { rateLimit: boundless, logger: createLogger('info') };
+  const server = bare
+    ? bareServer(db, bare)
+    : await buildApi(testApiOptions(db, databaseUrl, options));
+  const url = await server.listen({ port: 0, host: '127.0.0.1' });
+  process.on('message', async (ask) => {
+    if (ask === 'usage') return process.send?.(process.cpuUsage());
+    await server.close();
+    await db.close();
+    process.disconnect();
+  });
+  process.send?.(url);
+});
+
+type Row = Record<string, unknown>;
+
+/** The same statements, their rows as they come, in an answer of the same shape. */
+function bareServer(db: Database, { list, retrieve, create, createdId }: Scripts) {
+  const server = fastify();
+  server.get('/list', async () => {
+    const [, [total] = [], exports = [], runs = []] = (await replay(db, list)) as Row[][];
+    return {
+      count: total?.count,
+      next: null,
+      previous: null,
+      results: exports.map((row) =>
+        shown(
+          row,
+          runs.filter((run) => run.exportId === row.id),
+        ),
+      ),
+    };
+  });
+  server.get('/retrieve', async () => {
+    const [, [row = {}] = [], runs = []] = (await replay(db, retrieve)) as Row[][];
+    return shown(row, runs);
+  });
+  server.post('/create', async (_request, reply) => {
+    const id = randomUUID();
+    const renamed = ({ text, values }: Statement): Statement => ({
+      text,
+      values: values.map((value) => {
+        if (Array.isArray(value)) return value.map((inner) => (inner === createdId ? id : inner));
+        return value === createdId ? id : value;
+      }),
+    });
+    const script = create.map((step) => ('text' in step ? renamed(step) : step.map(renamed)));
+    const [, , [row = {}] = []] = (await replay(db, script)) as Row[][];
+    reply.code(201);
+    return shown(row, []);
+  });
+  return server;
+}
+
+/** Without what no answer shows. */
+function shown(row: Row, latestRuns: readonly Row[]): Row {
+  row.destinationSecrets = undefined;
+  row.schedule = undefined;
+  row.latest_runs = latestRuns;
+  return row;
+}
