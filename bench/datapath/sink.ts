@@ -4,17 +4,17 @@ import type { AddressInfo } from 'node:net';
 
 /**
  * An S3 for one benchmark, in a process of its own: it takes whatever is sent, counts it and keeps
- * nothing. It tells its parent its port; asked `take`, it tells the bytes of all objects but the
- * manifests since the last time.
+ * nothing. It tells its parent its port; asked `take`, it tells the bytes of all objects but
+ * manifests and warm-ups since the last time.
  */
 let bytes = 0;
 
 const server = createServer(async (request, response) => {
   const url = new URL(request.url ?? '/', 'http://sink');
-  const isManifest = url.pathname.endsWith('manifest.json');
+  const isCounted = !/manifest\.json$|\/warm-up\//.test(url.pathname);
   const read = await count(request);
   if (request.method === 'PUT') {
-    if (!isManifest) bytes += read;
+    if (isCounted) bytes += read;
     response.setHeader('etag', `"${randomUUID()}"`).end();
   } else if (request.method === 'POST' && url.searchParams.has('uploads')) {
     response.setHeader('x-amz-checksum-algorithm', 'CRC32');

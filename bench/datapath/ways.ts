@@ -1,4 +1,4 @@
-import { fork, spawn } from 'node:child_process';
+import { fork, spawn, spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { encoders } from '../../src/encoders/index.ts';
 import { selectEvents } from './events.ts';
@@ -7,6 +7,7 @@ import type { Taken } from './taken.ts';
 
 /** One way to get the rows out, with what it is to be held against. */
 export interface Way {
+  readonly kind: 'shell' | 'libraries' | 'ours';
   readonly label: string;
   /** Of the limit's wall time; null where nothing is promised. */
   readonly bar: number | null;
@@ -32,25 +33,34 @@ const processEnv = {
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
 };
 
-export const limitLabel = 'the limit: psql COPY binary > /dev/null';
+/** Whether the ways of a shell can be gone on this machine. */
+export function hasShellTools(): boolean {
+  return ['psql', 'gzip', 'curl'].every((tool) => spawnSync(tool, ['--version']).status === 0);
+}
 
-/** @param every all formats with all compressions, not only those with a bar */
+/**
+ * The limit first.
+ *
+ * @param every all formats with all compressions, not only those with a bar
+ */
 export function waysToRun(url: string, sink: Sink, every: boolean): readonly Way[] {
   const copy = (options: string) =>
     `psql "$BENCH_DATABASE" -qc "COPY ($BENCH_SELECT) TO STDOUT (FORMAT ${options})"`;
   const shell = (label: string, command: string): Way => ({
+    kind: 'shell',
     label,
     bar: null,
     run: () => runShell(command, { BENCH_DATABASE: url, BENCH_SELECT: selectEvents }),
   });
   const object = `${sink.endpoint}/bench/shell.csv.gz`;
-  return [
-    shell(limitLabel, `${copy('binary')} > /dev/null`),
+  const ways: readonly Way[] = [
+    shell('the limit: psql COPY binary > /dev/null', `${copy('binary')} > /dev/null`),
     shell(
       'psql COPY csv | gzip -6 | curl',
       `${copy('csv, HEADER')} | gzip -6 | curl -fsST - '${object}'`,
     ),
     {
+      kind: 'libraries',
       label: 'pg-query-stream, JSON.stringify, createGzip, lib-storage',
       bar: null,
       run: () => runProcess('naive.js', [url, sink.endpoint]),
@@ -59,13 +69,13 @@ export function waysToRun(url: string, sink: Sink, every: boolean): readonly Way
       compressions.map((compression): Way => {
         const label = compression === null ? format : `${format} + ${compression}`;
         const given = [url, sink.endpoint, format, compression ?? ''];
-        return { label, bar: bars[label] ?? null, run: () => runProcess('ours.js', given) };
+        const run = () => runProcess('ours.js', given);
+        return { kind: 'ours', label, bar: bars[label] ?? null, run };
       }),
     ),
-  ].filter(({ label, bar }) => every || bar !== null || !isOurs(label));
+  ];
+  return ways.filter(({ kind, bar }) => every || bar !== null || kind !== 'ours');
 }
-
-const isOurs = (label: string) => encoders.some(({ format }) => label.split(' ')[0] === format);
 
 async function runShell(command: string, env: Record<string, string>): Promise<Taken> {
   const startedAt = performance.now();
