@@ -51,8 +51,18 @@ export interface FileWriter {
 
 /** Told about uploads before and while they exist, so that none is ever forgotten. */
 export interface UploadJournal {
-  /** Durable before the first byte is sent. */
-  started(upload: UploadRef): Promise<void>;
+  /**
+   * Durable before a store is asked for an upload that it will name itself: should nobody hear the
+   * answer, the upload is looked for under its key.
+   */
+  starting(key: string): Promise<void>;
+  /**
+   * Durable before the first byte is sent.
+   *
+   * @param alone false where the store may have begun other uploads for the same `starting`, whose
+   *   names nobody heard
+   */
+  started(upload: UploadRef, alone: boolean): Promise<void>;
   /** Never called at once for one upload, and always with more bytes than the last time. */
   progressed(upload: UploadProgress): Promise<void>;
   /** The upload was completed or aborted. Called again where `complete` is. */

@@ -35,7 +35,7 @@ export function rejectedKey(key: string): string {
 }
 
 /** What all keys of an interval start with: `<prefix>/<start>-<end>`. */
-export function intervalStem(prefix: string, interval: DataInterval): string {
+function intervalStem(prefix: string, interval: DataInterval): string {
   const folder = prefix === '' ? '' : `${prefix}/`;
   return `${folder}${isoSeconds(interval.start)}-${isoSeconds(interval.end)}`;
 }

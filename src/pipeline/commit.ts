@@ -1,7 +1,7 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
-import { intervalStem, manifestKey } from '../domain/object-keys.ts';
+import { manifestKey } from '../domain/object-keys.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { FileSet } from './file-set.ts';
 import type { CommitIntent, IntervalJob, IntervalResult } from './interval-job.ts';
@@ -109,24 +109,4 @@ export async function removeStaleFiles(
   ]);
   const stale = [...former].filter((key) => !keys.has(key));
   if (stale.length > 0) await destination.deleteFiles(stale);
-}
-
-/**
- * Aborts uploads of this interval that the journal does not know: their worker was killed between
- * their beginning and its note of it. Looked for where a worker was lost before. A store or
- * credentials that list no uploads leave them to the bucket's own lifecycle rule.
- */
-export async function abortUnknownUploads(
-  destination: Destination,
-  job: IntervalJob,
-): Promise<void> {
-  if (!job.mayFollowLoss) return;
-  try {
-    for await (const upload of destination.listUploads(intervalStem(job.prefix, job.interval))) {
-      const known = job.leftovers.some((left) => left.uploadId.endsWith(upload.uploadId));
-      if (!known) await destination.abortUpload(upload);
-    }
-  } catch (error) {
-    if (!(error instanceof SluiceError) || error.spec.retryable) throw error;
-  }
 }

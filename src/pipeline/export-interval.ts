@@ -3,7 +3,6 @@ import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
 import {
-  abortUnknownUploads,
   type FoundManifest,
   findAdoptable,
   keysOfIntent,
@@ -51,7 +50,6 @@ async function copyInterval(
       'Transactions that may still add rows to this interval did not end in time. The interval is looked at again once they have.',
     );
   }
-  await abortUnknownUploads(destination, job);
   await hit('before_open');
   const snapshot = await source.open(job.request, signal);
   const { columns, totalCount } = snapshot;

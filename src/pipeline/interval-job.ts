@@ -37,8 +37,6 @@ export interface IntervalJob {
   } | null;
   /** What an earlier attempt was about to put in force when it was last heard of. */
   readonly intent: CommitIntent | null;
-  /** Whether a worker may have been lost with an earlier attempt at the interval. */
-  readonly mayFollowLoss: boolean;
   /** Uploads that earlier attempts left behind; what of them is still right is not sent again. */
   readonly leftovers: readonly UploadProgress[];
 }

@@ -1,7 +1,13 @@
+import type { Destination } from '../destinations/destination.ts';
+import { SluiceError } from '../domain/errors.ts';
+import type { Sql } from '../store/database.ts';
 import {
+  findLiveUploadIds,
   findOrphanedUploadRuns,
   findUploadOwner,
+  forgetNote,
   forgetUpload,
+  listNotedKeys,
   listUploads,
 } from '../store/uploads.ts';
 import type { ExecutorOptions } from './execute-run.ts';
@@ -36,7 +42,36 @@ async function collectRun(options: ExecutorOptions, runId: string): Promise<void
       await destination.abortUpload(upload);
       await forgetUpload(db, runId, upload);
     }
+    for (const key of await listNotedKeys(db, runId)) {
+      if (await abortUnknown(db, destination, key)) await forgetNote(db, runId, key);
+    }
   } finally {
     await destination.close();
   }
+}
+
+/**
+ * Aborts uploads of a key that no live run has: their worker was killed, or cut off, before it heard
+ * their ids. A store or credentials that list no uploads leave them to the bucket's own lifecycle
+ * rule; they hold no byte.
+ *
+ * @returns false where it cannot be told yet whose they are
+ */
+async function abortUnknown(db: Sql, destination: Destination, key: string): Promise<boolean> {
+  const found: { readonly key: string; readonly uploadId: string }[] = [];
+  try {
+    for await (const upload of destination.listUploads(key)) {
+      if (upload.key === key) found.push(upload);
+    }
+  } catch (error) {
+    if (!(error instanceof SluiceError) || error.spec.retryable) throw error;
+    return true;
+  }
+  // Asked after the list: whoever began an upload before it has its note there, or its id.
+  const live = await findLiveUploadIds(db, key);
+  if (live === null) return false;
+  for (const upload of found) {
+    if (!live.some((id) => id.endsWith(upload.uploadId))) await destination.abortUpload(upload);
+  }
+  return true;
 }

@@ -16,7 +16,13 @@ import type { Source } from '../sources/source.ts';
 import { beginCommit, type ClaimedRun, claimRun } from '../store/leases.ts';
 import { findReceipt } from '../store/receipts.ts';
 import { recordProgress } from '../store/runs.ts';
-import { forgetUpload, listUploads, recordUpload, recordUploadParts } from '../store/uploads.ts';
+import {
+  forgetUpload,
+  listUploads,
+  noteUpload,
+  recordUpload,
+  recordUploadParts,
+} from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import {
   quarantineRun,
@@ -162,7 +168,6 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
       fileKeys: [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key),
     },
     intent: run.commitIntent as CommitIntent | null,
-    mayFollowLoss: run.attempt > 1 || run.generation > 0,
     leftovers: await listUploads(db, run.runId),
   };
 }
@@ -173,8 +178,11 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
   let cursor: unknown = run.cursor;
   return {
     journal: {
-      async started(upload) {
-        if (!(await recordUpload(db, run, upload))) throw lost();
+      async starting(key) {
+        if (!(await noteUpload(db, run, key))) throw lost();
+      },
+      async started(upload, alone) {
+        if (!(await recordUpload(db, run, upload, alone))) throw lost();
       },
       async progressed(upload) {
         await recordUploadParts(db, run, upload);
