@@ -187,6 +187,11 @@ export interface DestinationDefinition {
    * `config` has passed the schema; a property that is absent has its default.
    */
   validate(config: Record<string, unknown>, context: DestinationContext): readonly ConfigProblem[];
+  /**
+   * Names where the files of a config go, its prefix aside. Where two configs name the same, the one
+   * reaches what the other has written; where they do not, the export moves to another place.
+   */
+  place(config: Readonly<Record<string, unknown>>): string;
   /** `config` has passed the schema and `validate` and holds its secrets. Opens no connection. */
   open(
     config: Record<string, unknown>,

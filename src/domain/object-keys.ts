@@ -29,6 +29,11 @@ export function manifestKey(prefix: string, interval: DataInterval): string {
   return `${intervalStem(prefix, interval)}_manifest.json`;
 }
 
+/** Whether a key of ours is a manifest's. */
+export function isManifestKey(key: string): boolean {
+  return key.endsWith('_manifest.json');
+}
+
 /** Where rows go that the file at `key` cannot hold, each with its reason. */
 export function rejectedKey(key: string): string {
   return `${key}_rejected.jsonl`;

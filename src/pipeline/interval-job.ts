@@ -32,6 +32,8 @@ export interface IntervalJob {
   readonly writesManifest: boolean;
   /** The manifest in force as we recorded it, which this run replaces; null for an interval's first. */
   readonly inForce: {
+    /** Null where it wrote none. */
+    readonly manifestKey: string | null;
     readonly manifestEtag: string | null;
     readonly fileKeys: readonly string[];
   } | null;
@@ -72,6 +74,8 @@ export interface CommitIntent {
   readonly bytes: number;
   readonly files: readonly ManifestFile[];
   readonly rejectedFiles: readonly ManifestFile[];
+  /** Null where the export writes no manifest. */
+  readonly manifestKey: string | null;
   /** Keys that earlier attempts made readable, or were about to, and this one does not have. */
   readonly superseded: readonly string[];
   readonly snapshot: string;
@@ -82,6 +86,5 @@ export interface CommitIntent {
 
 /** What is in force at the destination once the pipeline is done. */
 export interface IntervalResult extends CommitIntent {
-  readonly manifestKey: string | null;
   readonly manifestEtag: string | null;
 }

@@ -3,32 +3,34 @@ import { SluiceError } from '../domain/errors.ts';
 import type { Sql } from '../store/database.ts';
 import {
   findLiveUploadIds,
-  findOrphanedUploadRuns,
+  findOrphanedUploads,
   findUploadOwner,
   forgetNote,
   forgetUpload,
   listNotedKeys,
   listUploads,
+  type UploadPlace,
 } from '../store/uploads.ts';
 import type { ExecutorOptions } from './execute-run.ts';
 
-/** Runs whose uploads are collected in one sweep. */
-const runsPerSweep = 20;
+/** Runs, by their destinations, whose uploads are collected in one sweep. */
+const placesPerSweep = 20;
 
 /**
- * Aborts uploads of ended runs that their worker could not abort any more: it was killed, or the
- * destination was away. What cannot be aborted now is tried again by the next sweep.
+ * Aborts uploads that their worker could not abort any more: it was killed, or the destination was
+ * away, or it is no longer the export's. What cannot be aborted now is tried again by the next sweep.
  */
 export async function collectUploads(options: ExecutorOptions): Promise<void> {
   const { db } = options.context;
-  for (const runId of await findOrphanedUploadRuns(db, runsPerSweep)) {
-    await collectRun(options, runId).catch(options.onSweepError);
+  for (const place of await findOrphanedUploads(db, placesPerSweep)) {
+    await collectAt(options, place).catch(options.onSweepError);
   }
 }
 
-async function collectRun(options: ExecutorOptions, runId: string): Promise<void> {
+async function collectAt(options: ExecutorOptions, place: UploadPlace): Promise<void> {
   const { db, secrets } = options.context;
-  const owner = await findUploadOwner(db, runId);
+  const { runId } = place;
+  const owner = await findUploadOwner(db, place);
   if (!owner) return;
   const { type, config, secrets: sealed } = owner.destination;
   const opened = sealed ? secrets.open(sealed, owner.exportId) : {};
@@ -38,11 +40,11 @@ async function collectRun(options: ExecutorOptions, runId: string): Promise<void
     { externalId: owner.externalId },
   );
   try {
-    for (const upload of await listUploads(db, runId)) {
+    for (const upload of await listUploads(db, place)) {
       await destination.abortUpload(upload);
       await forgetUpload(db, runId, upload);
     }
-    for (const key of await listNotedKeys(db, runId)) {
+    for (const key of await listNotedKeys(db, place)) {
       if (await abortUnknown(db, destination, key)) await forgetNote(db, runId, key);
     }
   } finally {

@@ -163,12 +163,17 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
     encoding: options.plugins.encodingOf(config),
     maxFileBytes: maxFileMib > 0 ? maxFileMib * 1024 * 1024 : null,
     writesManifest: config.manifest !== false,
-    inForce: receipt && {
-      manifestEtag: receipt.manifestEtag,
-      fileKeys: [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key),
-    },
+    // What is at a place that the export has left stays there.
+    inForce:
+      receipt?.destinationVersion === run.destinationVersion
+        ? {
+            manifestKey: receipt.manifestKey,
+            manifestEtag: receipt.manifestEtag,
+            fileKeys: [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key),
+          }
+        : null,
     intent: run.commitIntent as CommitIntent | null,
-    leftovers: await listUploads(db, run.runId),
+    leftovers: await listUploads(db, run),
   };
 }
 
@@ -229,6 +234,7 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       intervalStart: run.intervalStart,
       intervalEnd: run.intervalEnd,
       runId: run.runId,
+      destinationVersion: run.destinationVersion,
       manifestKey: result.manifestKey,
       manifestEtag: result.manifestEtag,
       files: result.files,

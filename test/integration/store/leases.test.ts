@@ -144,7 +144,7 @@ describe('the fence', () => {
       [runId, exportId],
     );
     expect(tables).toEqual({ receipts: 0, logs: 0, streak: 0 });
-    expect(await listUploads(side.db, runId)).toEqual([
+    expect(await listUploads(side.db, holder)).toEqual([
       { key: 'early', uploadId: 'u0', parts: [] },
     ]);
     expect(await complete(side.context, holder)).toBe(true);
@@ -243,11 +243,11 @@ describe('the note of an upload that a store is asked for', () => {
     const { runId } = await waitingRun();
     const run = await claim(side, runId);
     expect(await noteUpload(side.db, run, 'note 1')).toBe(true);
-    expect(await listNotedKeys(side.db, runId)).toEqual(['note 1']);
-    expect(await listUploads(side.db, runId)).toEqual([]);
+    expect(await listNotedKeys(side.db, run)).toEqual(['note 1']);
+    expect(await listUploads(side.db, run)).toEqual([]);
     expect(await findLiveUploadIds(side.db, 'note 1')).toBeNull();
     await recordUpload(side.db, run, { key: 'note 1', uploadId: 'u1' }, true);
-    expect(await listNotedKeys(side.db, runId)).toEqual([]);
+    expect(await listNotedKeys(side.db, run)).toEqual([]);
     expect(await findLiveUploadIds(side.db, 'note 1')).toEqual(['u1']);
     await complete(side.context, run);
     expect(await findLiveUploadIds(side.db, 'note 1')).toEqual([]);
@@ -258,8 +258,8 @@ describe('the note of an upload that a store is asked for', () => {
     const run = await claim(side, runId);
     await noteUpload(side.db, run, upload.key);
     await recordUpload(side.db, run, upload, false);
-    expect(await listNotedKeys(side.db, runId)).toEqual([upload.key]);
-    expect(await listUploads(side.db, runId)).toMatchObject([upload]);
+    expect(await listNotedKeys(side.db, run)).toEqual([upload.key]);
+    expect(await listUploads(side.db, run)).toMatchObject([upload]);
   });
 
   it('outlives the attempt that was killed under it, and the success of the next', async () => {
@@ -271,7 +271,7 @@ describe('the note of an upload that a store is asked for', () => {
     expect(await noteUpload(side.db, next, upload.key)).toBe(true);
     expect(await noteUpload(side.db, killed, upload.key)).toBe(false);
     await recordUpload(side.db, next, upload, true);
-    expect(await listNotedKeys(side.db, runId)).toEqual([upload.key]);
+    expect(await listNotedKeys(side.db, next)).toEqual([upload.key]);
   });
 });
 
@@ -280,6 +280,7 @@ it('an attempt that goes on with an upload of the one before notes the parts tha
   const upload = { key: 'k', uploadId: 'u1', parts: [{ number: 1, bytes: 5, tag: 'x' }] };
   await recordUpload(side.db, await claim(side, runId), upload, true);
   await expireLease(side.db, runId);
-  await recordUploadParts(side.db, await claim(side, runId), upload);
-  expect(await listUploads(side.db, runId)).toEqual([upload]);
+  const next = await claim(side, runId);
+  await recordUploadParts(side.db, next, upload);
+  expect(await listUploads(side.db, next)).toEqual([upload]);
 });

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { claimIdempotencyKey } from '../../../src/store/idempotency.ts';
 import { cancelRuns, findRun, handBackRun } from '../../../src/store/runs.ts';
-import { findOrphanedUploadRuns, recordUpload } from '../../../src/store/uploads.ts';
+import { findOrphanedUploads, recordUpload } from '../../../src/store/uploads.ts';
 import { applyRetention } from '../../../src/use-cases/apply-retention.ts';
 import { retryRun } from '../../../src/use-cases/cancel-work.ts';
 import {
@@ -179,6 +179,7 @@ describe('idempotency keys', () => {
 });
 
 describe('uploads left behind', () => {
+  const orphaned = async () => (await findOrphanedUploads(side.db, 100)).map((one) => one.runId);
   let exportId: string;
   let runId: string;
 
@@ -193,14 +194,14 @@ describe('uploads left behind', () => {
 
   it('of a killed worker belong to the next attempt of the run while it is live', async () => {
     await expireLease(side.db, runId);
-    expect(await findOrphanedUploadRuns(side.db, 100)).not.toContain(runId);
+    expect(await orphaned()).not.toContain(runId);
   });
 
   it('are collected once the lease has ended under which the run was cancelled', async () => {
     await cancelRuns(side.db, { exportId, runId });
-    expect(await findOrphanedUploadRuns(side.db, 100)).not.toContain(runId);
+    expect(await orphaned()).not.toContain(runId);
     await expireLease(side.db, runId);
-    expect(await findOrphanedUploadRuns(side.db, 100)).toContain(runId);
+    expect(await orphaned()).toContain(runId);
   });
 
   it('are collected at once where nobody held the run when it was cancelled', async () => {
@@ -208,8 +209,8 @@ describe('uploads left behind', () => {
       runId,
     ]);
     expect(await handBackRun(side.db, { runId, fence: run?.fence ?? 0 }, 60_000, null)).toBe(true);
-    expect(await findOrphanedUploadRuns(side.db, 100)).not.toContain(runId);
+    expect(await orphaned()).not.toContain(runId);
     await cancelRuns(side.db, { exportId, runId });
-    expect(await findOrphanedUploadRuns(side.db, 100)).toContain(runId);
+    expect(await orphaned()).toContain(runId);
   });
 });
