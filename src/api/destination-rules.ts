@@ -19,7 +19,7 @@ const at = (attr: string | null): string =>
 export function destinationRules(
   definitions: readonly DestinationDefinition[],
   context: DestinationContext,
-): Pick<ExportRules, 'destinationTypes' | 'checkDestination' | 'secretProperties'> {
+): Pick<ExportRules, 'destinationTypes' | 'checkDestination' | 'placeOf' | 'secretProperties'> {
   const ajv = createAjv();
   const byType = new Map<string, Checked>(
     definitions.map((definition) => [
@@ -38,6 +38,7 @@ export function destinationRules(
   };
   return {
     destinationTypes: [...byType.keys()],
+    placeOf: (type, config) => find(type).definition.place(config),
     secretProperties: (type) => find(type).secrets,
     checkDestination(type, config) {
       const { definition, validate } = find(type);

@@ -18,13 +18,18 @@ export function register(program: Command, deps: CliDeps): void {
       const report = await deps.withDatabase((db, url) =>
         verifyExports(config, db, config.SOURCE_DATABASE_URL ?? url, options.export ?? null),
       );
-      const { exports, intervals, files, rows, bytes, findings } = report;
+      const { exports, intervals, files, rows, bytes, elsewhere, findings } = report;
       if (options.json) {
         deps.print(JSON.stringify(report));
       } else {
         deps.print(
           `verified ${exports} exports: ${intervals} intervals, ${files} files, ${rows} rows, ${bytes} bytes`,
         );
+        if (elsewhere > 0) {
+          deps.print(
+            `${elsewhere} intervals are at destinations that were left, and were not read`,
+          );
+        }
       }
       if (options.export && exports === 0)
         throw new CliError(`There is no export ${options.export}.`);

@@ -51,8 +51,18 @@ export interface FileWriter {
 
 /** Told about uploads before and while they exist, so that none is ever forgotten. */
 export interface UploadJournal {
-  /** Durable before the first byte is sent. */
-  started(upload: UploadRef): Promise<void>;
+  /**
+   * Durable before a store is asked for an upload that it will name itself: should nobody hear the
+   * answer, the upload is looked for under its key.
+   */
+  starting(key: string): Promise<void>;
+  /**
+   * Durable before the first byte is sent.
+   *
+   * @param alone false where the store may have begun other uploads for the same `starting`, whose
+   *   names nobody heard
+   */
+  started(upload: UploadRef, alone: boolean): Promise<void>;
   /** Never called at once for one upload, and always with more bytes than the last time. */
   progressed(upload: UploadProgress): Promise<void>;
   /** The upload was completed or aborted. Called again where `complete` is. */
@@ -177,6 +187,11 @@ export interface DestinationDefinition {
    * `config` has passed the schema; a property that is absent has its default.
    */
   validate(config: Record<string, unknown>, context: DestinationContext): readonly ConfigProblem[];
+  /**
+   * Names where the files of a config go, its prefix aside. Where two configs name the same, the one
+   * reaches what the other has written; where they do not, the export moves to another place.
+   */
+  place(config: Readonly<Record<string, unknown>>): string;
   /** `config` has passed the schema and `validate` and holds its secrets. Opens no connection. */
   open(
     config: Record<string, unknown>,

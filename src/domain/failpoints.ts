@@ -2,6 +2,7 @@
 export const failpointNames = [
   'claim',
   'before_open',
+  'upload_begun',
   'first_part',
   'mid_part',
   'before_complete',

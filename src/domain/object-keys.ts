@@ -29,13 +29,18 @@ export function manifestKey(prefix: string, interval: DataInterval): string {
   return `${intervalStem(prefix, interval)}_manifest.json`;
 }
 
+/** Whether a key of ours is a manifest's. */
+export function isManifestKey(key: string): boolean {
+  return key.endsWith('_manifest.json');
+}
+
 /** Where rows go that the file at `key` cannot hold, each with its reason. */
 export function rejectedKey(key: string): string {
   return `${key}_rejected.jsonl`;
 }
 
 /** What all keys of an interval start with: `<prefix>/<start>-<end>`. */
-export function intervalStem(prefix: string, interval: DataInterval): string {
+function intervalStem(prefix: string, interval: DataInterval): string {
   const folder = prefix === '' ? '' : `${prefix}/`;
   return `${folder}${isoSeconds(interval.start)}-${isoSeconds(interval.end)}`;
 }

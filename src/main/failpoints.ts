@@ -13,7 +13,8 @@ interface Failpoint {
 
 /**
  * Arms what FAILPOINTS asks for, for example `mid_part=kill;before_record=delay(500)@2`:
- * kill and stop (SIGKILL and SIGSTOP to this very process), error(code of the catalogue), delay(ms);
+ * kill and stop (SIGKILL and SIGSTOP to this very process), error(code of the catalogue), delay(ms),
+ * hold (until SIGWINCH comes to the process);
  * `@n` strikes at the n-th hit only.
  *
  * @throws Error that says what is not understood
@@ -45,6 +46,8 @@ function actionOf(action: string, argument: string): Failpoint['act'] | null {
       return () => void process.kill(process.pid, 'SIGKILL');
     case 'stop':
       return () => void process.kill(process.pid, 'SIGSTOP');
+    case 'hold':
+      return () => new Promise((resolve) => void process.once('SIGWINCH', () => resolve()));
     case 'delay':
       return () => sleep(Number(argument));
     case 'error':

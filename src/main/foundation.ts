@@ -6,6 +6,7 @@ import { openProducer, type Producer } from '../queue/producer.ts';
 import { createSecretBox } from '../security/secret-box.ts';
 import { type Database, openDatabase, openQueuePool } from '../store/database.ts';
 import { registerEncryptionKeys } from '../store/encryption-keys.ts';
+import { checkSchema } from '../store/migrate.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import type { Context, Doorbell } from '../use-cases/context.ts';
@@ -31,7 +32,11 @@ export interface Foundation {
   close(): Promise<void>;
 }
 
-/** Opens databases and queues, brings their schemas up to date and joins them. */
+/**
+ * Opens databases and queues, brings their schemas up to date and joins them.
+ *
+ * @throws SchemaError where they are not up to date and AUTO_MIGRATE is off
+ */
 export async function openFoundation(config: Config, role: string): Promise<Foundation> {
   const logger = createLogger(config.LOG_LEVEL, { role });
   const models = loadModels(config);
@@ -42,6 +47,7 @@ export async function openFoundation(config: Config, role: string): Promise<Foun
       const done = await prepareSchemas(config, databases.url, databases.sourceUrl);
       if (done.length > 0) logger.info({ migrations: done }, 'migrated');
     }
+    await checkSchema(databases.url);
     const keys = await loadEncryptionKeys(config);
     const db = openDatabase({
       connectionString: databases.url,

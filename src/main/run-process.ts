@@ -1,5 +1,6 @@
 import closeWithGrace from 'close-with-grace';
 import { type Config, ConfigError } from '../config/config.ts';
+import { SchemaError } from '../store/migrate.ts';
 import { installFailpoints } from './failpoints.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
 
@@ -59,6 +60,6 @@ export async function runProcess(
 
 /** For standard error: a fault of the configuration says all by itself, others show where. */
 export function describeFault(error: unknown): string {
-  if (error instanceof ConfigError) return error.message;
+  if (error instanceof ConfigError || error instanceof SchemaError) return error.message;
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

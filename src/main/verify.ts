@@ -28,7 +28,8 @@ export async function verifyExports(
   const plugins = joinPlugins(joinSources(config, loadModels(config), sourceUrl), context);
   const knownKeys = await listKnownKeys(db);
   const findings: Finding[] = [];
-  let report: VerifyReport = { exports: 0, intervals: 0, files: 0, rows: 0, bytes: 0, findings };
+  const nothing = { exports: 0, intervals: 0, files: 0, rows: 0, bytes: 0, elsewhere: 0 };
+  let report: VerifyReport = { ...nothing, findings };
   try {
     for (const batchExport of await listVerifiedExports(db, exportId)) {
       const { id, destinationType, destinationConfig, destinationSecrets, externalId } =
@@ -54,6 +55,7 @@ export async function verifyExports(
           files: report.files + verified.files,
           rows: report.rows + verified.rows,
           bytes: report.bytes + verified.bytes,
+          elsewhere: report.elsewhere + verified.elsewhere,
           findings,
         };
       } finally {

@@ -1,9 +1,9 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
+import { manifestKey } from '../domain/object-keys.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
 import {
-  abortUnknownUploads,
   type FoundManifest,
   findAdoptable,
   keysOfIntent,
@@ -28,7 +28,7 @@ export async function exportInterval(
   ports: RunPorts,
   signal: AbortSignal,
 ): Promise<IntervalResult> {
-  const found = job.writesManifest ? await readManifest(destination, job) : null;
+  const found = await readManifest(destination, job);
   const result =
     findAdoptable(job, found) ??
     (await copyInterval(job, source, destination, ports, found, signal));
@@ -41,7 +41,7 @@ async function copyInterval(
   source: Source,
   destination: Destination,
   ports: RunPorts,
-  found: FoundManifest | null,
+  found: FoundManifest,
   signal: AbortSignal,
 ): Promise<IntervalResult> {
   const { settled, pending } = await source.settle(job.interval.end, signal);
@@ -51,7 +51,6 @@ async function copyInterval(
       'Transactions that may still add rows to this interval did not end in time. The interval is looked at again once they have.',
     );
   }
-  await abortUnknownUploads(destination, job);
   await hit('before_open');
   const snapshot = await source.open(job.request, signal);
   const { columns, totalCount } = snapshot;
@@ -70,6 +69,7 @@ async function copyInterval(
       bytes: files.bytes,
       files: made,
       rejectedFiles,
+      manifestKey: job.writesManifest ? manifestKey(job.prefix, job.interval) : null,
       superseded: keysOfIntent(job.intent),
       snapshot: snapshot.snapshot,
       settled,

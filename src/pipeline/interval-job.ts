@@ -32,13 +32,13 @@ export interface IntervalJob {
   readonly writesManifest: boolean;
   /** The manifest in force as we recorded it, which this run replaces; null for an interval's first. */
   readonly inForce: {
+    /** Null where it wrote none. */
+    readonly manifestKey: string | null;
     readonly manifestEtag: string | null;
     readonly fileKeys: readonly string[];
   } | null;
   /** What an earlier attempt was about to put in force when it was last heard of. */
   readonly intent: CommitIntent | null;
-  /** Whether a worker may have been lost with an earlier attempt at the interval. */
-  readonly mayFollowLoss: boolean;
   /** Uploads that earlier attempts left behind; what of them is still right is not sent again. */
   readonly leftovers: readonly UploadProgress[];
 }
@@ -74,6 +74,8 @@ export interface CommitIntent {
   readonly bytes: number;
   readonly files: readonly ManifestFile[];
   readonly rejectedFiles: readonly ManifestFile[];
+  /** Null where the export writes no manifest. */
+  readonly manifestKey: string | null;
   /** Keys that earlier attempts made readable, or were about to, and this one does not have. */
   readonly superseded: readonly string[];
   readonly snapshot: string;
@@ -84,6 +86,5 @@ export interface CommitIntent {
 
 /** What is in force at the destination once the pipeline is done. */
 export interface IntervalResult extends CommitIntent {
-  readonly manifestKey: string | null;
   readonly manifestEtag: string | null;
 }

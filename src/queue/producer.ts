@@ -111,6 +111,9 @@ async function ensureScheduler(
   }
   seen.delete(name);
   try {
+    // Its next time is by the clock of the host that wrote it, which may be wrong by hours; one that
+    // is only written again goes on from there.
+    if (scheduler) await queue.removeJobScheduler(name);
     await queue.upsertJobScheduler(name, { every: everyMs }, { name, data: {}, opts: keep });
   } catch (error) {
     // Another worker may have been first.

@@ -25,6 +25,8 @@ export interface ClaimedRun extends Lease {
   /** What an earlier attempt was about to put in force; null where none came so far. */
   readonly commitIntent: unknown;
   readonly destination: BatchExport['destination'];
+  /** How often the export's destination had moved when the run was claimed. */
+  readonly destinationVersion: number;
   readonly model: string;
   readonly dslQuery: string | null;
   /** The external id that the customer's role trusts. */
@@ -69,7 +71,7 @@ export async function claimRun(
      select c.id as "runId", c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
             c.attempt, c.generation, c.crashes, c.faults, c.data_interval_start as "intervalStart", c.data_interval_end as "intervalEnd",
             c.cursor, c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
-            e.destination_secrets as "destinationSecrets", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId"
+            e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId"
        from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`,
     [runId, holder, leaseMs],
   );

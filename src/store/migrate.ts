@@ -1,3 +1,5 @@
+import { readdir } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { runner } from 'node-pg-migrate';
 import { Client } from 'pg';
@@ -6,29 +8,99 @@ import { Client } from 'pg';
 const lockId = 7_140_551_090;
 
 const migrationsDir = fileURLToPath(new URL('../../migrations', import.meta.url));
+const migrationsTable = 'sluice_migrations';
+
+/** A migration that waits for a table keeps everybody else from it: it lets go soon and tries again. */
+const lockTimeoutMs = 1_000;
+const pauseMs = 1_000;
+const maxTries = 300;
+
+/** The schema of our own tables is older than this build. */
+export class SchemaError extends Error {
+  constructor(missing: readonly string[]) {
+    super(
+      `The database's schema is older than this build: it lacks ${missing.join(', ')}.\n` +
+        '  Run `sluice migrate`, or start with AUTO_MIGRATE=true. A build works on a newer schema, never on an older one.',
+    );
+    this.name = 'SchemaError';
+  }
+}
 
 /**
- * Brings the schema of our own tables up to date. Safe from any number of processes at once: the
- * second waits for the first and finds nothing to do.
+ * Brings the schema of our own tables up to date. Safe from any number of processes at once, also
+ * beside running ones: the second waits for the first and finds nothing to do. A schema that a newer
+ * build has taken further is left as it is.
  *
  * @returns the names of the migrations that were run, oldest first
  */
 export async function migrate(connectionString: string): Promise<readonly string[]> {
+  return withClient(connectionString, async (client) => {
+    await client.query('select pg_advisory_lock($1)', [lockId]);
+    await client.query(`set lock_timeout = ${lockTimeoutMs}`);
+    for (let tries = 1; ; tries += 1) {
+      const before = await listApplied(client);
+      try {
+        await runMigrations(client);
+        return (await listApplied(client)).filter((name) => !before.includes(name));
+      } catch (error) {
+        if (!isLockTimeout(error) || tries === maxTries) throw error;
+        await client.query('rollback');
+      }
+      await sleep(pauseMs);
+    }
+  });
+}
+
+/**
+ * Whether our own tables are as new as this build needs.
+ *
+ * @throws SchemaError that names what is missing
+ */
+export async function checkSchema(connectionString: string): Promise<void> {
+  const needed = (await readdir(migrationsDir))
+    .filter((file) => file.endsWith('.sql'))
+    .map((file) => file.slice(0, -'.sql'.length))
+    .sort();
+  const applied = await withClient(connectionString, listApplied);
+  const missing = needed.filter((name) => !applied.includes(name));
+  if (missing.length > 0) throw new SchemaError(missing);
+}
+
+async function runMigrations(client: Client): Promise<void> {
+  await runner({
+    dbClient: client,
+    dir: migrationsDir,
+    direction: 'up',
+    migrationsTable,
+    noLock: true,
+    checkOrder: true,
+    log: () => {},
+  });
+}
+
+async function listApplied(client: Client): Promise<readonly string[]> {
+  const { rows: found } = await client.query(`select to_regclass($1) as found`, [migrationsTable]);
+  if (found[0]?.found === null) return [];
+  const { rows } = await client.query<{ name: string }>(
+    `select name from ${migrationsTable} order by id`,
+  );
+  return rows.map((row) => row.name);
+}
+
+async function withClient<T>(
+  connectionString: string,
+  work: (client: Client) => Promise<T>,
+): Promise<T> {
   const client = new Client({ connectionString, application_name: 'sluice-migrate' });
   await client.connect();
   try {
-    await client.query('select pg_advisory_lock($1)', [lockId]);
-    const done = await runner({
-      dbClient: client,
-      dir: migrationsDir,
-      direction: 'up',
-      migrationsTable: 'sluice_migrations',
-      noLock: true,
-      checkOrder: true,
-      log: () => {},
-    });
-    return done.map((migration) => migration.name);
+    return await work(client);
   } finally {
     await client.end();
   }
+}
+
+/** `lock_not_available` (PostgreSQL, appendix A). */
+function isLockTimeout(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '55P03';
 }

@@ -17,6 +17,8 @@ export interface Receipt {
   readonly intervalStart: Timestamp;
   readonly intervalEnd: Timestamp;
   readonly runId: string;
+  /** Which of the destinations that the export has had it is at. */
+  readonly destinationVersion: number;
   /** Null where the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly manifestEtag: string | null;
@@ -27,7 +29,7 @@ export interface Receipt {
 }
 
 const receiptColumns = `export_id as "exportId", data_interval_start as "intervalStart", data_interval_end as "intervalEnd",
-  run_id as "runId", manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rejected_files as "rejectedFiles", rows, bytes`;
+  run_id as "runId", destination_version as "destinationVersion", manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rejected_files as "rejectedFiles", rows, bytes`;
 
 export async function findReceipt(
   sql: Sql,
@@ -60,11 +62,12 @@ export async function listReceipts(
 /** Replaces the receipt of the interval. */
 export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
   await tx.query(
-    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, files, rejected_files, rows, bytes)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, files, rejected_files, rows, bytes, destination_version)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
      on conflict (export_id, data_interval_start, data_interval_end) do update
         set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
-            files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes, committed_at = clock_timestamp()`,
+            files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
+            destination_version = excluded.destination_version, committed_at = clock_timestamp()`,
     [
       receipt.exportId,
       receipt.intervalStart,
@@ -76,6 +79,7 @@ export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
       JSON.stringify(receipt.rejectedFiles),
       receipt.rows,
       receipt.bytes,
+      receipt.destinationVersion,
     ],
   );
 }

@@ -220,8 +220,8 @@ export async function cancelRuns(
   const ids = locked.map((row) => row.id);
   await tx.query(
     `with cancelled as (
-       update runs set status = 'Cancelled', finished_at = now(), last_updated_at = now(),
-              lease_holder = null, lease_expires_at = null
+       -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
+       update runs set status = 'Cancelled', finished_at = now(), last_updated_at = now(), lease_holder = null
         where id = any ($1::uuid[])
      )
      delete from outbox where run_id = any ($1::uuid[])`,

@@ -1,6 +1,9 @@
 import type { StoredDestination } from '../domain/batch-export.ts';
 import type { Sql } from './database.ts';
-import type { Lease } from './leases.ts';
+import type { ClaimedRun, Lease } from './leases.ts';
+
+/** Whoever begins an upload: where to is part of it. */
+type Uploader = Lease & Pick<ClaimedRun, 'destinationVersion'>;
 
 /** An upload that exists at a destination and is neither completed nor aborted. */
 export interface OpenUpload {
@@ -9,17 +12,58 @@ export interface OpenUpload {
   readonly parts: readonly { number: number; bytes: number; tag: string }[];
 }
 
-/** Durable before the first byte is sent. @returns false where the lease is lost */
+/**
+ * Stands for an upload id while a store is asked for one: a note. It goes once the answer is heard;
+ * one that stays says that there may be uploads of its key whose ids nobody knows.
+ */
+const unheard = '';
+
+/** Durable before the store is asked for an upload. @returns false where the lease is lost */
+export async function noteUpload(sql: Sql, lease: Uploader, key: string): Promise<boolean> {
+  const rows = await sql.query(
+    `with held as (
+       select id, fence from runs where id = $1 and fence = $2 and status = 'Running'
+     ), noted as (
+       insert into uploads (run_id, key, upload_id, fence, destination_version) select id, $3, $4, fence, $5 from held
+       -- The note of an earlier attempt stays its own: nobody has heard what came of it.
+       on conflict do nothing
+     )
+     select from held`,
+    [lease.runId, lease.fence, key, unheard, lease.destinationVersion],
+  );
+  return rows.length === 1;
+}
+
+/**
+ * Durable before the first byte is sent.
+ *
+ * @param alone whether the note of this attempt can go, as no upload but this can be meant by it
+ * @returns false where the lease is lost
+ */
 export async function recordUpload(
   sql: Sql,
-  lease: Lease,
+  lease: Uploader,
   upload: { readonly key: string; readonly uploadId: string },
+  alone: boolean,
 ): Promise<boolean> {
   const rows = await sql.query(
-    `insert into uploads (run_id, key, upload_id, fence)
-     select id, $3, $4, fence from runs where id = $1 and fence = $2 and status = 'Running'
-     on conflict (run_id, key, upload_id) do update set fence = excluded.fence returning key`,
-    [lease.runId, lease.fence, upload.key, upload.uploadId],
+    `with recorded as (
+       insert into uploads (run_id, key, upload_id, fence, destination_version)
+       select id, $3, $4, fence, $7 from runs where id = $1 and fence = $2 and status = 'Running'
+       on conflict (run_id, key, upload_id) do update set fence = excluded.fence returning run_id
+     ), heard as (
+       delete from uploads where $6 and run_id = (select run_id from recorded) and key = $3 and upload_id = $5 and fence = $2
+     )
+     select from recorded`,
+    [
+      lease.runId,
+      lease.fence,
+      upload.key,
+      upload.uploadId,
+      unheard,
+      alone,
+      lease.destinationVersion,
+    ],
   );
   return rows.length === 1;
 }
@@ -33,8 +77,8 @@ export async function recordUploadParts(sql: Sql, lease: Lease, upload: OpenUplo
     `with held as (
        update runs set crashes = 0 where id = $1 and fence = $2 and status = 'Running' returning id
      )
-     update uploads set parts = $5
-      where run_id = (select id from held) and fence = $2 and key = $3 and upload_id = $4`,
+     update uploads set parts = $5, fence = $2
+      where run_id = (select id from held) and key = $3 and upload_id = $4`,
     [lease.runId, lease.fence, upload.key, upload.uploadId, JSON.stringify(upload.parts)],
   );
 }
@@ -51,22 +95,69 @@ export async function forgetUpload(
   ]);
 }
 
-export async function listUploads(sql: Sql, runId: string): Promise<OpenUpload[]> {
+/** Uploads of a run, at one version of its export's destination, whose ids are known. */
+export async function listUploads(
+  sql: Sql,
+  { runId, destinationVersion }: UploadPlace,
+): Promise<OpenUpload[]> {
   return sql.query<OpenUpload>(
-    `select key, upload_id as "uploadId", parts from uploads where run_id = $1 order by started_at, key`,
-    [runId],
+    `select key, upload_id as "uploadId", parts from uploads
+      where run_id = $1 and destination_version = $2 and upload_id <> $3 order by started_at, key`,
+    [runId, destinationVersion, unheard],
   );
 }
 
-/** Finished runs whose worker left uploads behind: a killed worker, a run cancelled under one. */
-export async function findOrphanedUploadRuns(sql: Sql, limit: number): Promise<string[]> {
-  const rows = await sql.query<{ runId: string }>(
-    `select u.run_id as "runId" from uploads u join runs r on r.id = u.run_id
-      where r.finished_at < now() - interval '60 s'
-      group by u.run_id order by random() limit $1`,
+/** Keys at which attempts of a run may have begun uploads that nobody knows. */
+export async function listNotedKeys(
+  sql: Sql,
+  { runId, destinationVersion }: UploadPlace,
+): Promise<string[]> {
+  const rows = await sql.query<{ key: string }>(
+    `select key from uploads where run_id = $1 and destination_version = $2 and upload_id = $3`,
+    [runId, destinationVersion, unheard],
+  );
+  return rows.map((row) => row.key);
+}
+
+/**
+ * Upload ids at a key that live runs have, under whichever export; null where one of them is just
+ * being told an id, so that any upload there may be its.
+ */
+export async function findLiveUploadIds(sql: Sql, key: string): Promise<readonly string[] | null> {
+  const rows = await sql.query<{ id: string }>(
+    `select u.upload_id as id from uploads u join runs r on r.id = u.run_id
+      where u.key = $1 and r.finished_at is null`,
+    [key],
+  );
+  const ids = rows.map((row) => row.id);
+  return ids.includes(unheard) ? null : ids;
+}
+
+/** Takes the note of a key away. */
+export async function forgetNote(sql: Sql, runId: string, key: string): Promise<void> {
+  await forgetUpload(sql, runId, { key, uploadId: unheard });
+}
+
+/** A run, and one of the destinations that its export has had. */
+export interface UploadPlace {
+  readonly runId: string;
+  readonly destinationVersion: number;
+}
+
+/**
+ * Where uploads were left behind. Of a finished run: by a killed worker, or one that was cancelled;
+ * one that may still be at it has until the end of its lease to end them itself. Of a live run: at a
+ * destination that the export has left, by an earlier attempt.
+ */
+export async function findOrphanedUploads(sql: Sql, limit: number): Promise<UploadPlace[]> {
+  return sql.query<UploadPlace>(
+    `select u.run_id as "runId", u.destination_version as "destinationVersion"
+       from uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id
+      where case when r.finished_at is not null then r.lease_expires_at is null or r.lease_expires_at < now()
+                 else u.destination_version <> e.destination_version and (r.lease_expires_at is null or u.fence < r.fence) end
+      group by 1, 2 order by random() limit $1`,
     [limit],
   );
-  return rows.map((row) => row.runId);
 }
 
 /** Where the uploads of a run are. */
@@ -76,7 +167,10 @@ export interface UploadOwner {
   readonly destination: StoredDestination;
 }
 
-export async function findUploadOwner(sql: Sql, runId: string): Promise<UploadOwner | null> {
+export async function findUploadOwner(
+  sql: Sql,
+  { runId, destinationVersion }: UploadPlace,
+): Promise<UploadOwner | null> {
   const [row] = await sql.query<{
     exportId: string;
     externalId: string;
@@ -85,10 +179,12 @@ export async function findUploadOwner(sql: Sql, runId: string): Promise<UploadOw
     secrets: Buffer | null;
   }>(
     `select e.id as "exportId", p.external_id as "externalId", e.destination_type as type,
-            e.destination_config as config, e.destination_secrets as secrets
+            case when f.version is null then e.destination_config else f.destination_config end as config,
+            case when f.version is null then e.destination_secrets else f.destination_secrets end as secrets
        from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
+       left join former_destinations f on f.export_id = e.id and f.version = $2
       where r.id = $1`,
-    [runId],
+    [runId, destinationVersion],
   );
   if (!row) return null;
   const { exportId, externalId, type, config, secrets } = row;

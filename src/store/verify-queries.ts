@@ -12,6 +12,7 @@ export interface VerifiedExport {
   readonly destinationType: string;
   readonly destinationConfig: Record<string, unknown>;
   readonly destinationSecrets: Buffer | null;
+  readonly destinationVersion: number;
   readonly highWaterMark: Timestamp | null;
 }
 
@@ -19,7 +20,7 @@ export async function listVerifiedExports(sql: Sql, id: string | null): Promise<
   return sql.query<VerifiedExport>(
     `select e.id, e.team_id as "teamId", p.external_id as "externalId", e.model, e.dsl_query as "dslQuery",
             e.destination_type as "destinationType", e.destination_config as "destinationConfig",
-            e.destination_secrets as "destinationSecrets", e.high_water_mark as "highWaterMark"
+            e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.high_water_mark as "highWaterMark"
        from batch_exports e join projects p on p.id = e.team_id
       where e.deleted_at is null and ($1::uuid is null or e.id = $1) order by e.created_at, e.id`,
     [id],

@@ -1,3 +1,4 @@
+import { deleteSpentDestinations } from '../store/former-destinations.ts';
 import { deleteSpentIdempotencyKeys } from '../store/idempotency.ts';
 import {
   type DeleteOld,
@@ -25,4 +26,5 @@ export async function applyRetention({ db, policy }: Context): Promise<void> {
     while ((await deleteSome(db, days)) > 0);
   }
   await deleteSpentIdempotencyKeys(db);
+  await deleteSpentDestinations(db);
 }

@@ -7,13 +7,14 @@ import { appendLogEntries } from '../store/log-entries.ts';
 import { cancelRuns, findRun, insertRuns, type Run } from '../store/runs.ts';
 import type { Context } from './context.ts';
 
+/** `committing`: the run puts its files in force just now and completes. */
+export type Cancellation = 'cancelled' | 'committing' | 'ended';
+
 /**
  * Cancels a run. Its worker, wherever it is, stops at its next heartbeat and leaves nothing behind.
  * A run that has begun to commit is past cancelling and completes.
- *
- * @returns false where the run had ended before
  */
-export async function cancelRun(context: Context, run: Run): Promise<boolean> {
+export async function cancelRun(context: Context, run: Run): Promise<Cancellation> {
   const { exportId, id: runId, teamId } = run;
   return context.db.transaction(async (tx) => {
     const cancelled = await cancelRuns(tx, { exportId, runId });
@@ -21,10 +22,10 @@ export async function cancelRun(context: Context, run: Run): Promise<boolean> {
       await appendLogEntries(tx, [
         { teamId, exportId, runId, level: 'WARNING', message: 'The run was cancelled.' },
       ]);
-      return true;
+      return 'cancelled';
     }
     const now = await findRun(tx, exportId, runId);
-    return now !== null && !isTerminal(now.status);
+    return now !== null && !isTerminal(now.status) ? 'committing' : 'ended';
   });
 }
 

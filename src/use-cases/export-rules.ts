@@ -15,6 +15,8 @@ export interface ExportRules {
   readonly destinationTypes: readonly string[];
   /** Checks a whole config, its secrets included. `type` is one of `destinationTypes`. */
   checkDestination(type: string, config: Readonly<Record<string, unknown>>): CheckedConfig;
+  /** Names where the files of a checked config go; another name is another place. */
+  placeOf(type: string, config: Readonly<Record<string, unknown>>): string;
   /** Properties of the config that are sealed at rest and never answered. */
   secretProperties(type: string): readonly string[];
   /** The described form of a query, or what is wrong with it. */

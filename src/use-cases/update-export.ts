@@ -5,6 +5,7 @@ import { type Instant, type Timestamp, toTimestamp } from '../domain/time.ts';
 import { parseCadence } from '../scheduling/parse-cadence.ts';
 import { changeCadence, changeWindow, pause, unpause } from '../scheduling/schedule.ts';
 import { lockBatchExport, updateBatchExport } from '../store/batch-exports.ts';
+import { retireDestination } from '../store/former-destinations.ts';
 import { readNow } from '../store/ticks.ts';
 import type { Actor } from './actor.ts';
 import { checkEventFilters } from './check-event-filters.ts';
@@ -66,6 +67,7 @@ export async function updateExport(
     ];
     if (!parsed.ok || problems.length > 0) return { ok: false, problems };
 
+    if (hasMoved(rules, before, destination.value)) await retireDestination(tx, id);
     const paused = input.paused ?? before.paused;
     const after = await updateBatchExport(tx, id, {
       name: input.name ?? before.name,
@@ -84,6 +86,15 @@ export async function updateExport(
     await recordExportActivity(tx, actor, 'updated', after, changesBetween(before, after));
     return done(after);
   });
+}
+
+/** Uploads that are open at the former place are then to be ended there. */
+function hasMoved(
+  rules: ExportRules,
+  { destination }: BatchExport,
+  { type, config }: BatchExport['destination'],
+): boolean {
+  return rules.placeOf(type, destination.config) !== rules.placeOf(type, config);
 }
 
 /** Each pause writes the time of its change; else what the request says, else what was. */

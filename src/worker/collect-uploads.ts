@@ -1,28 +1,36 @@
+import type { Destination } from '../destinations/destination.ts';
+import { SluiceError } from '../domain/errors.ts';
+import type { Sql } from '../store/database.ts';
 import {
-  findOrphanedUploadRuns,
+  findLiveUploadIds,
+  findOrphanedUploads,
   findUploadOwner,
+  forgetNote,
   forgetUpload,
+  listNotedKeys,
   listUploads,
+  type UploadPlace,
 } from '../store/uploads.ts';
 import type { ExecutorOptions } from './execute-run.ts';
 
-/** Runs whose uploads are collected in one sweep. */
-const runsPerSweep = 20;
+/** Runs, by their destinations, whose uploads are collected in one sweep. */
+const placesPerSweep = 20;
 
 /**
- * Aborts uploads of ended runs that their worker could not abort any more: it was killed, or the
- * destination was away. What cannot be aborted now is tried again by the next sweep.
+ * Aborts uploads that their worker could not abort any more: it was killed, or the destination was
+ * away, or it is no longer the export's. What cannot be aborted now is tried again by the next sweep.
  */
 export async function collectUploads(options: ExecutorOptions): Promise<void> {
   const { db } = options.context;
-  for (const runId of await findOrphanedUploadRuns(db, runsPerSweep)) {
-    await collectRun(options, runId).catch(options.onSweepError);
+  for (const place of await findOrphanedUploads(db, placesPerSweep)) {
+    await collectAt(options, place).catch(options.onSweepError);
   }
 }
 
-async function collectRun(options: ExecutorOptions, runId: string): Promise<void> {
+async function collectAt(options: ExecutorOptions, place: UploadPlace): Promise<void> {
   const { db, secrets } = options.context;
-  const owner = await findUploadOwner(db, runId);
+  const { runId } = place;
+  const owner = await findUploadOwner(db, place);
   if (!owner) return;
   const { type, config, secrets: sealed } = owner.destination;
   const opened = sealed ? secrets.open(sealed, owner.exportId) : {};
@@ -32,11 +40,40 @@ async function collectRun(options: ExecutorOptions, runId: string): Promise<void
     { externalId: owner.externalId },
   );
   try {
-    for (const upload of await listUploads(db, runId)) {
+    for (const upload of await listUploads(db, place)) {
       await destination.abortUpload(upload);
       await forgetUpload(db, runId, upload);
+    }
+    for (const key of await listNotedKeys(db, place)) {
+      if (await abortUnknown(db, destination, key)) await forgetNote(db, runId, key);
     }
   } finally {
     await destination.close();
   }
+}
+
+/**
+ * Aborts uploads of a key that no live run has: their worker was killed, or cut off, before it heard
+ * their ids. A store or credentials that list no uploads leave them to the bucket's own lifecycle
+ * rule; they hold no byte.
+ *
+ * @returns false where it cannot be told yet whose they are
+ */
+async function abortUnknown(db: Sql, destination: Destination, key: string): Promise<boolean> {
+  const found: { readonly key: string; readonly uploadId: string }[] = [];
+  try {
+    for await (const upload of destination.listUploads(key)) {
+      if (upload.key === key) found.push(upload);
+    }
+  } catch (error) {
+    if (!(error instanceof SluiceError) || error.spec.retryable) throw error;
+    return true;
+  }
+  // Asked after the list: whoever began an upload before it has its note there, or its id.
+  const live = await findLiveUploadIds(db, key);
+  if (live === null) return false;
+  for (const upload of found) {
+    if (!live.some((id) => id.endsWith(upload.uploadId))) await destination.abortUpload(upload);
+  }
+  return true;
 }

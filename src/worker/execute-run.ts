@@ -16,7 +16,13 @@ import type { Source } from '../sources/source.ts';
 import { beginCommit, type ClaimedRun, claimRun } from '../store/leases.ts';
 import { findReceipt } from '../store/receipts.ts';
 import { recordProgress } from '../store/runs.ts';
-import { forgetUpload, listUploads, recordUpload, recordUploadParts } from '../store/uploads.ts';
+import {
+  forgetUpload,
+  listUploads,
+  noteUpload,
+  recordUpload,
+  recordUploadParts,
+} from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import {
   quarantineRun,
@@ -157,13 +163,17 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
     encoding: options.plugins.encodingOf(config),
     maxFileBytes: maxFileMib > 0 ? maxFileMib * 1024 * 1024 : null,
     writesManifest: config.manifest !== false,
-    inForce: receipt && {
-      manifestEtag: receipt.manifestEtag,
-      fileKeys: [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key),
-    },
+    // What is at a place that the export has left stays there.
+    inForce:
+      receipt?.destinationVersion === run.destinationVersion
+        ? {
+            manifestKey: receipt.manifestKey,
+            manifestEtag: receipt.manifestEtag,
+            fileKeys: [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key),
+          }
+        : null,
     intent: run.commitIntent as CommitIntent | null,
-    mayFollowLoss: run.attempt > 1 || run.generation > 0,
-    leftovers: await listUploads(db, run.runId),
+    leftovers: await listUploads(db, run),
   };
 }
 
@@ -173,8 +183,11 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
   let cursor: unknown = run.cursor;
   return {
     journal: {
-      async started(upload) {
-        if (!(await recordUpload(db, run, upload))) throw lost();
+      async starting(key) {
+        if (!(await noteUpload(db, run, key))) throw lost();
+      },
+      async started(upload, alone) {
+        if (!(await recordUpload(db, run, upload, alone))) throw lost();
       },
       async progressed(upload) {
         await recordUploadParts(db, run, upload);
@@ -221,6 +234,7 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       intervalStart: run.intervalStart,
       intervalEnd: run.intervalEnd,
       runId: run.runId,
+      destinationVersion: run.destinationVersion,
       manifestKey: result.manifestKey,
       manifestEtag: result.manifestEtag,
       files: result.files,

@@ -45,6 +45,7 @@ export function recordingJournal() {
     [];
   let latest: UploadProgress | null = null;
   const journal: UploadJournal = {
+    starting: async () => {},
     started: async (upload) => void heard.push({ what: 'started', upload }),
     progressed: async (upload) => {
       latest = upload;

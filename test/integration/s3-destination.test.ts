@@ -292,6 +292,30 @@ describe('an upload to S3', () => {
     expect(server.objects('exports')).toEqual([]);
   });
 
+  it('tells the journal before it asks for the upload, and whether there may be another', async () => {
+    const { server, destination } = await start();
+    const heard: [string, number, boolean?][] = [];
+    const begun = () => server.uploads('exports').length;
+    const journal: UploadJournal = {
+      ...recordingJournal().journal,
+      starting: async (key) => void heard.push([key, begun()]),
+      started: async ({ key }, alone) => void heard.push([key, begun(), alone]),
+    };
+    await destination.createFile(options('a'), journal);
+    server.faults.add({
+      match: { operation: 'CreateMultipartUpload' },
+      effect: { loseResponse: true },
+    });
+    await destination.createFile(options('b'), journal);
+    expect(heard).toEqual([
+      ['a', 0],
+      ['a', 1, true],
+      ['b', 1],
+      // One of the two for b is known to nobody.
+      ['b', 3, false],
+    ]);
+  });
+
   it('tells the journal only of an unbroken run of parts', async () => {
     const { server, destination } = await start({ context: { partsInFlight: 3 } });
     server.faults.add(part({ delayMs: 300 }));

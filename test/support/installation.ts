@@ -25,7 +25,12 @@ export interface InstallationOptions {
   /** What the processes are told, where that is another address of the same database (a proxy). */
   readonly reachedAt?: (databaseUrl: string) => string;
   /** The S3 server's limits. */
-  readonly s3?: { readonly minPartBytes?: number; readonly maxParts?: number };
+  readonly s3?: {
+    readonly minPartBytes?: number;
+    readonly maxParts?: number;
+    /** Default: `bucket` alone. */
+    readonly buckets?: readonly string[];
+  };
 }
 
 /** Sluice as it runs in production, each part a real process: API, workers, queue, database, S3. */

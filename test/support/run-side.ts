@@ -148,6 +148,7 @@ export function complete(context: Context, run: ClaimedRun): Promise<boolean> {
       intervalStart: run.intervalStart,
       intervalEnd: run.intervalEnd,
       runId: run.runId,
+      destinationVersion: run.destinationVersion,
       manifestKey: 'manifest.json',
       manifestEtag: `"${run.fence}"`,
       files: [],

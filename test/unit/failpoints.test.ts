@@ -22,6 +22,19 @@ test('an error strikes at its place, at the hit that was asked for', async () =>
   await hit('mid_part');
 });
 
+test('a hold lasts until SIGWINCH', async () => {
+  installFailpoints('claim=hold');
+  let held = true;
+  const holding = hit('claim')?.then(() => {
+    held = false;
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(held).toBe(true);
+  process.kill(process.pid, 'SIGWINCH');
+  await holding;
+  expect(held).toBe(false);
+});
+
 test.each(['nowhere=kill', 'claim=explode', 'claim=error(no.such_code)', 'claim'])(
   '%s is refused',
   (spec) => {

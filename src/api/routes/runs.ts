@@ -94,7 +94,8 @@ export function runRoutes(api: Api, { context }: Deps, family: Family): void {
     },
     async (request) => {
       const cancelled = await cancelRun(context, await runOf(request));
-      if (!cancelled) throw invalid(hasEnded);
+      if (cancelled === 'ended') throw invalid(hasEnded);
+      if (cancelled === 'committing') throw new ApiError(409, [isCommitting]);
       return { cancelled: true as const };
     },
   );
@@ -125,6 +126,12 @@ export function runRoutes(api: Api, { context }: Deps, family: Family): void {
 const hasEnded = {
   code: 'invalid_input',
   detail: 'The run has ended: only a run that is Starting or Running can be cancelled.',
+  attr: null,
+} as const;
+
+const isCommitting = {
+  code: 'conflict',
+  detail: 'The run is putting its files in force: it can no longer be cancelled, and completes.',
   attr: null,
 } as const;
 

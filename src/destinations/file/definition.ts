@@ -23,6 +23,7 @@ export const fileDefinition: DestinationDefinition = {
     ...checkDirectory(String(config.directory), context.fileDestinationRoot),
     ...validateFileConfig(config),
   ],
+  place: ({ directory }) => String(directory).split('/').filter(Boolean).join('/'),
   open: (config, context) =>
     new FileDestination(
       // `validate` has seen to it; an empty root is none and fails each operation.

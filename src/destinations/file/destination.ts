@@ -138,6 +138,7 @@ async function* read(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Arr
 
 /** The marker's upload ends within the check, so there is nothing to remember. */
 const unrecorded: UploadJournal = {
+  starting: async () => {},
   started: async () => {},
   progressed: async () => {},
   ended: async () => {},

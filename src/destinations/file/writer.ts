@@ -27,7 +27,7 @@ export async function createWriter(
   const folder = await findFolder(root, [...folders, ...splitKey(key).folders], true);
   const path = join(folder ?? root, hiddenName(upload));
   const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
-  await journal.started(upload);
+  await journal.started(upload, true);
   const handle = await withOurErrors(() => open(path, flags, 0o644));
   return new LocalFileWriter(upload, { folder: folder ?? root, path }, handle, syncBytes, journal);
 }

@@ -10,5 +10,6 @@ export const noOpDefinition: DestinationDefinition = {
     description: 'Reads, encodes and counts, and writes nothing.',
   }),
   validate: (config) => validateFileConfig(config),
+  place: () => 'nowhere',
   open: () => new NoOpDestination(),
 };

@@ -15,7 +15,7 @@ import type {
 export class NoOpDestination implements Destination {
   async createFile({ key }: FileOptions, journal: UploadJournal): Promise<FileWriter> {
     const upload = { key, uploadId: randomUUID() };
-    await journal.started(upload);
+    await journal.started(upload, true);
     return new NoOpWriter(upload, journal);
   }
 

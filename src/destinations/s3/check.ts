@@ -155,6 +155,7 @@ async function findEncryption(
 
 /** The marker's upload ends within the check, so there is nothing to remember. */
 const unrecorded: UploadJournal = {
+  starting: async () => {},
   started: async () => {},
   progressed: async () => {},
   ended: async () => {},

@@ -17,6 +17,8 @@ export const s3Definition: DestinationDefinition = {
       ...validateFileConfig(raw),
     ];
   },
+  // On AWS a bucket's name is its own in all regions.
+  place: ({ endpoint_url, bucket_name }) => `${endpoint_url ?? 'aws'} ${bucket_name}`,
   open: (raw, context, owner) => {
     const config = readS3Config(raw);
     return new S3Destination(connectS3(config, context, owner), config, context);

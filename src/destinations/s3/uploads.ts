@@ -22,31 +22,36 @@ import { headObject } from './objects.ts';
 const markName = 'sluice-upload';
 
 /**
- * @returns the upload, and whether its parts carry a CRC32. Not every store takes one, and some
- * that know of none drop the parts of a list that names any; so only where the store said it will.
+ * @returns the upload; whether its parts carry a CRC32 (not every store takes one, and some that know
+ * of none drop the parts of a list that names any; so only where the store said it will); and whether
+ * the store was asked just once, so that there can be no other
  */
 export async function createUpload(
   connection: S3Connection,
   options: FileOptions,
   signal?: AbortSignal,
-): Promise<{ readonly upload: UploadRef; readonly checksums: boolean }> {
+): Promise<{
+  readonly upload: UploadRef;
+  readonly checksums: boolean;
+  readonly alone: boolean;
+}> {
   const mark = randomUUID();
+  let asked = 0;
   const create = (checksum: { readonly ChecksumAlgorithm?: 'CRC32' }) =>
-    connection.request(
-      (client, send) =>
-        client.send(
-          new CreateMultipartUploadCommand({
-            Bucket: connection.bucket,
-            Key: options.key,
-            ContentType: options.contentType,
-            Metadata: { [markName]: mark },
-            ...checksum,
-            ...connection.encryption,
-          }),
-          send,
-        ),
-      signal,
-    );
+    connection.request((client, send) => {
+      asked += 1;
+      return client.send(
+        new CreateMultipartUploadCommand({
+          Bucket: connection.bucket,
+          Key: options.key,
+          ContentType: options.contentType,
+          Metadata: { [markName]: mark },
+          ...checksum,
+          ...connection.encryption,
+        }),
+        send,
+      );
+    }, signal);
   const created = await create({ ChecksumAlgorithm: 'CRC32' }).catch((error: unknown) => {
     if (!refusesChecksums(error)) throw error;
     return create({});
@@ -54,7 +59,7 @@ export async function createUpload(
   const { UploadId: id } = created;
   if (!id) throw new SluiceError('destination.unavailable', 'the store gave no upload id');
   const upload = { key: options.key, uploadId: `${mark}.${id}` };
-  return { upload, checksums: created.ChecksumAlgorithm === 'CRC32' };
+  return { upload, checksums: created.ChecksumAlgorithm === 'CRC32', alone: asked === 1 };
 }
 
 function refusesChecksums(error: unknown): boolean {

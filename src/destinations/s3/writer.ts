@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { SluiceError } from '../../domain/errors.ts';
+import { hit } from '../../domain/failpoints.ts';
 import type {
   DestinationContext,
   FileOptions,
@@ -25,7 +26,7 @@ import {
 
 type Limits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
 
-/** Begins a file. The journal knows of it before this resolves. */
+/** Begins a file. The journal knows of it before the store is asked, and its name before this resolves. */
 export async function createWriter(
   connection: S3Connection,
   options: FileOptions,
@@ -34,10 +35,12 @@ export async function createWriter(
   signal?: AbortSignal,
 ): Promise<FileWriter> {
   const patient = signal && delayAbort(signal, createPatienceMs);
-  const { upload, checksums } = await createUpload(connection, options, patient);
+  await journal.starting(options.key);
+  const { upload, checksums, alone } = await createUpload(connection, options, patient);
+  await hit('upload_begun');
   const writer = new S3Writer(connection, upload, limits, journal, checksums, [], signal);
   try {
-    await journal.started(upload);
+    await journal.started(upload, alone);
   } catch (error) {
     // Nobody would know of it.
     await abortUpload(connection, upload).catch(() => {});

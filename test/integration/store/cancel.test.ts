@@ -8,7 +8,7 @@ import {
   sweepExpiredLeases,
 } from '../../../src/store/leases.ts';
 import { findRun, insertRuns } from '../../../src/store/runs.ts';
-import { cancelRun, retryRun } from '../../../src/use-cases/cancel-work.ts';
+import { type Cancellation, cancelRun, retryRun } from '../../../src/use-cases/cancel-work.ts';
 import { deleteExport } from '../../../src/use-cases/delete-export.ts';
 import { recordFault } from '../../../src/use-cases/finish-run.ts';
 import {
@@ -39,7 +39,7 @@ async function waitingRun(): Promise<{ exportId: string; runId: string }> {
   return { exportId: id, runId: (await firstRun(side.db, id)).id };
 }
 
-async function cancel(exportId: string, runId: string): Promise<boolean> {
+async function cancel(exportId: string, runId: string): Promise<Cancellation> {
   const run = await findRun(side.db, exportId, runId);
   if (!run) throw new Error('the run is gone');
   return cancelRun(side.context, run);
@@ -50,7 +50,7 @@ const cancelled = { status: 'Cancelled', waits: false };
 describe('cancelling a run', () => {
   it('that has not begun ends it, and no ring begins it any more', async () => {
     const { exportId, runId } = await waitingRun();
-    expect(await cancel(exportId, runId)).toBe(true);
+    expect(await cancel(exportId, runId)).toBe('cancelled');
     expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
     expect(await side.db.transaction((tx) => claimRun(tx, runId, 'w', leaseMs))).toBeNull();
   });
@@ -59,14 +59,14 @@ describe('cancelling a run', () => {
     const { exportId, runId } = await waitingRun();
     const fault = new SluiceError('destination.unavailable');
     await recordFault(side.context, await claim(side, runId), fault, 0.5);
-    expect(await cancel(exportId, runId)).toBe(true);
+    expect(await cancel(exportId, runId)).toBe('cancelled');
     expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
   });
 
   it('that a worker holds takes the lease away: it can neither renew it nor commit', async () => {
     const { exportId, runId } = await waitingRun();
     const run = await claim(side, runId);
-    expect(await cancel(exportId, runId)).toBe(true);
+    expect(await cancel(exportId, runId)).toBe('cancelled');
     expect(await renewLeases(side.db, [run], leaseMs)).toEqual(new Set());
     expect(await beginCommit(side.db, run, leaseMs, {})).toBe(false);
     expect(await complete(side.context, run)).toBe(false);
@@ -77,7 +77,7 @@ describe('cancelling a run', () => {
     const { exportId, runId } = await waitingRun();
     const run = await claim(side, runId);
     expect(await beginCommit(side.db, run, leaseMs, {})).toBe(true);
-    expect(await cancel(exportId, runId)).toBe(true);
+    expect(await cancel(exportId, runId)).toBe('committing');
     expect(await firstRun(side.db, exportId)).toMatchObject({ status: 'Running' });
     await expireLease(side.db, runId);
     expect(await complete(side.context, await claim(side, runId))).toBe(true);
@@ -89,7 +89,7 @@ describe('cancelling a run', () => {
       await claim(side, runId);
       await expireLease(side.db, runId);
       if (swept) await sweepExpiredLeases(side.db);
-      expect(await cancel(exportId, runId)).toBe(true);
+      expect(await cancel(exportId, runId)).toBe('cancelled');
       await sweepExpiredLeases(side.db);
       expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
     }
@@ -98,7 +98,7 @@ describe('cancelling a run', () => {
   it('that has ended is refused and changes nothing', async () => {
     const { exportId, runId } = await waitingRun();
     await complete(side.context, await claim(side, runId));
-    expect(await cancel(exportId, runId)).toBe(false);
+    expect(await cancel(exportId, runId)).toBe('ended');
     expect(await firstRun(side.db, exportId)).toMatchObject({ status: 'Completed' });
   });
 

@@ -9,7 +9,14 @@ import {
   sweepExpiredLeases,
 } from '../../../src/store/leases.ts';
 import { handBackRun, recordProgress } from '../../../src/store/runs.ts';
-import { listUploads, recordUpload, recordUploadParts } from '../../../src/store/uploads.ts';
+import {
+  findLiveUploadIds,
+  listNotedKeys,
+  listUploads,
+  noteUpload,
+  recordUpload,
+  recordUploadParts,
+} from '../../../src/store/uploads.ts';
 import { quarantineRun, recordFault, releaseRun } from '../../../src/use-cases/finish-run.ts';
 import {
   claim,
@@ -103,7 +110,7 @@ describe('the fence', () => {
     const { exportId, runId } = await waitingRun();
     const late = await claim(side, runId);
     const upload = { key: 'late', uploadId: 'u1', parts: [{ number: 1, bytes: 5, tag: 'x' }] };
-    await recordUpload(side.db, late, { key: 'early', uploadId: 'u0' });
+    await recordUpload(side.db, late, { key: 'early', uploadId: 'u0' }, true);
     await expireLease(side.db, runId);
     const holder = await claim(side, runId);
     expect(holder.fence).toBeGreaterThan(late.fence);
@@ -117,7 +124,7 @@ describe('the fence', () => {
     };
     const before = await side.db.query(`select * from runs where id = $1`, [runId]);
     expect(await recordProgress(side.db, late, progress)).toBe(false);
-    expect(await recordUpload(side.db, late, upload)).toBe(false);
+    expect(await recordUpload(side.db, late, upload, true)).toBe(false);
     await recordUploadParts(side.db, late, { ...upload, key: 'early', uploadId: 'u0' });
     expect(await beginCommit(side.db, late, leaseMs, {})).toBe(false);
     expect(await renewLeases(side.db, [late], leaseMs)).toEqual(new Set());
@@ -137,7 +144,7 @@ describe('the fence', () => {
       [runId, exportId],
     );
     expect(tables).toEqual({ receipts: 0, logs: 0, streak: 0 });
-    expect(await listUploads(side.db, runId)).toEqual([
+    expect(await listUploads(side.db, holder)).toEqual([
       { key: 'early', uploadId: 'u0', parts: [] },
     ]);
     expect(await complete(side.context, holder)).toBe(true);
@@ -227,4 +234,53 @@ describe('handing back', () => {
     ]);
     expect(row).toEqual({ failure_streak: 0 });
   });
+});
+
+describe('the note of an upload that a store is asked for', () => {
+  const upload = { key: 'k', uploadId: 'u1' };
+
+  it('goes with the answer, and until then nobody can tell whose the uploads of its key are', async () => {
+    const { runId } = await waitingRun();
+    const run = await claim(side, runId);
+    expect(await noteUpload(side.db, run, 'note 1')).toBe(true);
+    expect(await listNotedKeys(side.db, run)).toEqual(['note 1']);
+    expect(await listUploads(side.db, run)).toEqual([]);
+    expect(await findLiveUploadIds(side.db, 'note 1')).toBeNull();
+    await recordUpload(side.db, run, { key: 'note 1', uploadId: 'u1' }, true);
+    expect(await listNotedKeys(side.db, run)).toEqual([]);
+    expect(await findLiveUploadIds(side.db, 'note 1')).toEqual(['u1']);
+    await complete(side.context, run);
+    expect(await findLiveUploadIds(side.db, 'note 1')).toEqual([]);
+  });
+
+  it('stays where the store may have begun another upload than the one it told of', async () => {
+    const { runId } = await waitingRun();
+    const run = await claim(side, runId);
+    await noteUpload(side.db, run, upload.key);
+    await recordUpload(side.db, run, upload, false);
+    expect(await listNotedKeys(side.db, run)).toEqual([upload.key]);
+    expect(await listUploads(side.db, run)).toMatchObject([upload]);
+  });
+
+  it('outlives the attempt that was killed under it, and the success of the next', async () => {
+    const { runId } = await waitingRun();
+    const killed = await claim(side, runId);
+    await noteUpload(side.db, killed, upload.key);
+    await expireLease(side.db, runId);
+    const next = await claim(side, runId);
+    expect(await noteUpload(side.db, next, upload.key)).toBe(true);
+    expect(await noteUpload(side.db, killed, upload.key)).toBe(false);
+    await recordUpload(side.db, next, upload, true);
+    expect(await listNotedKeys(side.db, next)).toEqual([upload.key]);
+  });
+});
+
+it('an attempt that goes on with an upload of the one before notes the parts that it adds', async () => {
+  const { runId } = await waitingRun();
+  const upload = { key: 'k', uploadId: 'u1', parts: [{ number: 1, bytes: 5, tag: 'x' }] };
+  await recordUpload(side.db, await claim(side, runId), upload, true);
+  await expireLease(side.db, runId);
+  const next = await claim(side, runId);
+  await recordUploadParts(side.db, next, upload);
+  expect(await listUploads(side.db, next)).toEqual([upload]);
 });

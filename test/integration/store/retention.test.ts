@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { keepResponse } from '../../../src/store/idempotency.ts';
-import { findRun } from '../../../src/store/runs.ts';
-import { findOrphanedUploadRuns, recordUpload } from '../../../src/store/uploads.ts';
+import { cancelRuns, findRun, handBackRun } from '../../../src/store/runs.ts';
+import { findOrphanedUploads, recordUpload } from '../../../src/store/uploads.ts';
 import { applyRetention } from '../../../src/use-cases/apply-retention.ts';
 import { retryRun } from '../../../src/use-cases/cancel-work.ts';
 import {
@@ -123,7 +123,7 @@ describe('retention', () => {
     const id = await exportWithHistory();
     const [live] = (await listRuns(side.db, id)).slice(-1);
     const run = await claim(side, live?.id ?? '');
-    await recordUpload(side.db, run, { key: 'k', uploadId: 'u' });
+    await recordUpload(side.db, run, { key: 'k', uploadId: 'u' }, true);
     await side.db.query(`update batch_exports set deleted_at = now() where id = $1`, [id]);
     await side.db.query(
       `update runs set status = 'Cancelled', finished_at = now() where export_id = $1 and finished_at is null`,
@@ -180,29 +180,38 @@ describe('idempotency keys', () => {
 });
 
 describe('uploads left behind', () => {
+  const orphaned = async () => (await findOrphanedUploads(side.db, 100)).map((one) => one.runId);
+  let exportId: string;
   let runId: string;
 
   beforeEach(async () => {
     const { id } = await createExportOfThePast(side);
+    exportId = id;
     await decide(side.context);
     const [run] = await listRuns(side.db, id);
     runId = run?.id ?? '';
-    await recordUpload(side.db, await claim(side, runId), { key: 'k', uploadId: 'u' });
+    await recordUpload(side.db, await claim(side, runId), { key: 'k', uploadId: 'u' }, true);
   });
 
   it('of a killed worker belong to the next attempt of the run while it is live', async () => {
     await expireLease(side.db, runId);
-    expect(await findOrphanedUploadRuns(side.db, 100)).not.toContain(runId);
+    expect(await orphaned()).not.toContain(runId);
   });
 
-  it('are collected a minute after the run has ended', async () => {
-    await side.db.query(`update runs set status = 'Cancelled', finished_at = now() where id = $1`, [
+  it('are collected once the lease has ended under which the run was cancelled', async () => {
+    await cancelRuns(side.db, { exportId, runId });
+    expect(await orphaned()).not.toContain(runId);
+    await expireLease(side.db, runId);
+    expect(await orphaned()).toContain(runId);
+  });
+
+  it('are collected at once where nobody held the run when it was cancelled', async () => {
+    const [run] = await side.db.query<{ fence: number }>('select fence from runs where id = $1', [
       runId,
     ]);
-    expect(await findOrphanedUploadRuns(side.db, 100)).not.toContain(runId);
-    await side.db.query(`update runs set finished_at = now() - interval '61 s' where id = $1`, [
-      runId,
-    ]);
-    expect(await findOrphanedUploadRuns(side.db, 100)).toContain(runId);
+    expect(await handBackRun(side.db, { runId, fence: run?.fence ?? 0 }, 60_000, null)).toBe(true);
+    expect(await orphaned()).not.toContain(runId);
+    await cancelRuns(side.db, { exportId, runId });
+    expect(await orphaned()).toContain(runId);
   });
 });

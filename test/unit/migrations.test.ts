@@ -1,0 +1,66 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+
+const folder = new URL('../../migrations/', import.meta.url);
+const files = readdirSync(folder).sort();
+
+/** What the build before a migration may still use, by what takes it away. */
+const contractions: readonly (readonly [what: string, pattern: RegExp])[] = [
+  ['drops', /^(drop\s|alter table .*\bdrop\s+(?!not null|default))/],
+  ['renames', /^alter\s.*\brename\b/],
+  ['changes a type', /^alter table .*\balter (column )?\S+ (set data )?type\b/],
+  ['demands a value', /^alter table .*\bset not null\b/],
+  [
+    'demands a value of a new column',
+    /^alter table .*\badd (column )?(if not exists )?(?!constraint)[^,]*\bnot null\b(?![^,]*\b(default|generated)\b)(?<!\b(default|generated)\b[^,]*)/,
+  ],
+];
+
+/** Says that the release before no longer uses what goes: `-- Contracts: 1.4.0 stopped using runs.cursor`. */
+const permission = /^-- Contracts: \d+\.\d+\.\d+ stopped using \S/m;
+
+function findContractions(sql: string): readonly string[] {
+  const [up = ''] = sql.split(/^-- Down Migration$/m);
+  if (permission.test(up)) return [];
+  const statements = up
+    .replace(/--.*$/gm, '')
+    .split(';')
+    .map((statement) => statement.replace(/\s+/g, ' ').trim().toLowerCase());
+  return statements.flatMap((statement) =>
+    contractions.filter(([, pattern]) => pattern.test(statement)).map(([what]) => what),
+  );
+}
+
+test('migrations are numbered without a gap', () => {
+  expect(files.map((file) => Number(/^(\d{4})_[a-z0-9_]+\.sql$/.exec(file)?.[1]))).toEqual(
+    files.map((_, index) => index + 1),
+  );
+});
+
+test.each(files)('%s takes nothing away that the build before it uses', (file) => {
+  // The first two made the schema, before there was any build.
+  if (file < '0003') return;
+  expect(findContractions(readFileSync(new URL(file, folder), 'utf8'))).toEqual([]);
+});
+
+test.each([
+  ['drop table runs', ['drops']],
+  ['alter table runs drop column cursor', ['drops']],
+  ['alter table runs\n  add column a int,\n  drop constraint c', ['drops']],
+  ['alter table runs rename column cursor to place', ['renames']],
+  ['alter table runs alter column files type bigint', ['changes a type']],
+  ['alter table runs alter files set not null', ['demands a value']],
+  ['alter table runs add column a int not null', ['demands a value of a new column']],
+  ['alter table runs add a int not null check (a > 0)', ['demands a value of a new column']],
+  ['alter table runs add column a int not null default 0', []],
+  ['alter table runs add column a int default 0 not null', []],
+  ['alter table runs add column a int', []],
+  ['alter table runs alter column files drop not null', []],
+  ['create table a (b int not null)', []],
+  ['create index a on b (c)', []],
+  ['-- drop table runs\nselect 1', []],
+  ['select 1;\n\n-- Down Migration\ndrop table runs', []],
+  ['-- Contracts: 1.4.0 stopped using runs.cursor\nalter table runs drop column cursor', []],
+])('%s is told for what it is', (sql, expected) => {
+  expect(findContractions(`-- Up Migration\n${sql};\n`)).toEqual(expected);
+});
