@@ -21,10 +21,6 @@ const server = createServer(async (request, response) => {
     response.end(xml('InitiateMultipartUploadResult', 'UploadId', randomUUID()));
   } else if (request.method === 'POST') {
     response.end(xml('CompleteMultipartUploadResult', 'ETag', `"${randomUUID()}"`));
-  } else if (request.method === 'GET' && url.searchParams.has('list-type')) {
-    response.end(xml('ListBucketResult', 'KeyCount', '0'));
-  } else if (request.method === 'GET' && url.searchParams.has('uploads')) {
-    response.end(xml('ListMultipartUploadsResult', 'MaxUploads', '1000'));
   } else {
     response.statusCode = 404;
     response.end(xml('Error', 'Code', 'NoSuchKey'));
