@@ -2,7 +2,8 @@ import { constants, crc32, deflateRaw } from 'node:zlib';
 import type { StreamCodec } from './codec.ts';
 import { BLOCK_BYTES, ParallelBlocks } from './parallel-blocks.ts';
 
-const LEVEL = 6;
+/** zlib's usual is 6: a sixth more time for 0.4% fewer bytes of events. */
+const LEVEL = 5;
 /** RFC 1952: magic, deflate, no flags, mtime 0 (the same bytes every time), no hint, OS unknown. */
 const HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
 /** An empty last block of deflate. */
