@@ -1,8 +1,11 @@
 import type { Command } from 'commander';
+import { readConfig } from '../config/config.ts';
 import type { Timestamp } from '../domain/time.ts';
+import { openSecretBox } from '../main/encryption-keys.ts';
 import { type ApiKey, listApiKeys } from '../store/api-keys.ts';
 import { type IssuedKey, issueKey } from '../use-cases/issue-key.ts';
 import { revokeKey, rotateKey } from '../use-cases/revoke-key.ts';
+import { rotateEncryption } from '../use-cases/rotate-encryption.ts';
 import { accept, printRecord, printRecords } from './answer.ts';
 import { collectProjectIds, readList, readSeconds, readTime, readUuid } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
@@ -73,6 +76,22 @@ export function register(program: Command, deps: CliDeps): void {
     .action(async (id: string, { overlap, json }: { overlap: number; json?: boolean }) => {
       const rotated = await deps.withDatabase((db) => rotateKey(db, id, overlap));
       printRecord(deps, json, issuedView(accept(rotated)));
+    });
+
+  keys
+    .command('rotate-encryption')
+    .description(
+      'seal the secrets of all destinations with the first of ENCRYPTION_KEYS; every process must have it first',
+    )
+    .option('--json', 'exact JSON')
+    .action(async ({ json }: { json?: boolean }) => {
+      const secrets = await openSecretBox(readConfig());
+      const rotated = await deps.withDatabase((db) => rotateEncryption(db, secrets));
+      printRecord(deps, json, {
+        key_id: rotated.keyId,
+        resealed: rotated.resealed,
+        retired_key_ids: rotated.retiredKeyIds,
+      });
     });
 }
 

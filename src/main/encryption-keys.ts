@@ -2,13 +2,18 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from '../config/config.ts';
-import { type EncryptionKey, parseEncryptionKeys } from '../security/secret-box.ts';
+import {
+  createSecretBox,
+  type EncryptionKey,
+  parseEncryptionKeys,
+  type SecretBox,
+} from '../security/secret-box.ts';
 
 /**
  * The keys that seal destination secrets: those of ENCRYPTION_KEYS, else one that is made at random
  * on the first start and kept in the data directory, readable by its owner only.
  */
-export async function loadEncryptionKeys(config: Config): Promise<readonly EncryptionKey[]> {
+async function loadEncryptionKeys(config: Config): Promise<readonly EncryptionKey[]> {
   if (config.ENCRYPTION_KEYS.length > 0) return parseEncryptionKeys(config.ENCRYPTION_KEYS);
   const path = join(config.SLUICE_DATA_DIR, 'encryption-key');
   await mkdir(config.SLUICE_DATA_DIR, { recursive: true });
@@ -18,4 +23,9 @@ export async function loadEncryptionKeys(config: Config): Promise<readonly Encry
     if (error.code !== 'EEXIST') throw error;
   });
   return parseEncryptionKeys([(await readFile(path, 'utf8')).trim()]);
+}
+
+/** Opens and seals what this installation keeps secret. */
+export async function openSecretBox(config: Config): Promise<SecretBox> {
+  return createSecretBox(await loadEncryptionKeys(config));
 }

@@ -3,7 +3,6 @@ import type { SourcedModel } from '../config/models-file.ts';
 import { hit } from '../domain/failpoints.ts';
 import { connectQueues, type QueueConnection } from '../queue/connection.ts';
 import { openProducer, type Producer } from '../queue/producer.ts';
-import { createSecretBox } from '../security/secret-box.ts';
 import { type Database, openDatabase, openQueuePool } from '../store/database.ts';
 import { registerEncryptionKeys } from '../store/encryption-keys.ts';
 import { checkSchema } from '../store/migrate.ts';
@@ -11,7 +10,7 @@ import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import type { Context, Doorbell } from '../use-cases/context.ts';
 import { type Databases, openDatabases } from './databases.ts';
-import { loadEncryptionKeys } from './encryption-keys.ts';
+import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels, type SourceOf } from './models.ts';
 import { policyOf } from './policy.ts';
 import { prepareSchemas } from './prepare-schemas.ts';
@@ -48,17 +47,14 @@ export async function openFoundation(config: Config, role: string): Promise<Foun
       if (done.length > 0) logger.info({ migrations: done }, 'migrated');
     }
     await checkSchema(databases.url);
-    const keys = await loadEncryptionKeys(config);
+    const secrets = await openSecretBox(config);
     const db = openDatabase({
       connectionString: databases.url,
       applicationName: `sluice-${role}`,
       maxConnections: config.DATABASE_POOL_SIZE,
       onError,
     });
-    await registerEncryptionKeys(
-      db,
-      keys.map((key) => key.id),
-    );
+    await registerEncryptionKeys(db, secrets.keyIds);
     const queuePool =
       config.REDIS_URL === null
         ? openQueuePool({
@@ -78,7 +74,7 @@ export async function openFoundation(config: Config, role: string): Promise<Foun
     const context: Context = {
       db,
       policy: policyOf(config),
-      secrets: createSecretBox(keys),
+      secrets,
       doorbell: createDoorbell(producer, logger),
     };
     return {

@@ -1,10 +1,9 @@
 import type { Config } from '../config/config.ts';
-import { createSecretBox } from '../security/secret-box.ts';
 import type { Database } from '../store/database.ts';
 import { listKnownKeys, listVerifiedExports } from '../store/verify-queries.ts';
 import type { Finding } from '../verify/finding.ts';
 import { type Verified, verifyExport } from '../verify/verify-export.ts';
-import { loadEncryptionKeys } from './encryption-keys.ts';
+import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels } from './models.ts';
 import { destinationContextOf, joinPlugins } from './plugins.ts';
 
@@ -23,7 +22,7 @@ export async function verifyExports(
   sourceUrl: string,
   exportId: string | null,
 ): Promise<VerifyReport> {
-  const secrets = createSecretBox(await loadEncryptionKeys(config));
+  const secrets = await openSecretBox(config);
   const context = destinationContextOf(config);
   const plugins = joinPlugins(joinSources(config, loadModels(config), sourceUrl), context);
   const knownKeys = await listKnownKeys(db);

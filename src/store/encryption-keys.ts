@@ -21,3 +21,12 @@ export async function registerEncryptionKeys(sql: Sql, ids: readonly string[]): 
       'Give every process the same ENCRYPTION_KEYS; keys that were made by themselves lie in SLUICE_DATA_DIR/encryption-key.',
   );
 }
+
+/** From now on nothing is sealed with any other key: processes may start without them. */
+export async function forgetOtherEncryptionKeys(sql: Sql, id: string): Promise<readonly string[]> {
+  const forgotten = await sql.query<{ id: string }>(
+    'delete from encryption_keys where id <> $1 returning id',
+    [id],
+  );
+  return forgotten.map((row) => row.id);
+}
