@@ -2,6 +2,7 @@ import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
 import { manifestKey } from '../domain/object-keys.ts';
+import type { Recipe } from '../domain/recipe.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
 import {
   type FoundManifest,
@@ -70,6 +71,7 @@ async function copyInterval(
       files: made,
       rejectedFiles,
       manifestKey: job.writesManifest ? manifestKey(job.prefix, job.interval) : null,
+      recipe: recipeOf(job),
       superseded: keysOfIntent(job.intent),
       snapshot: snapshot.snapshot,
       settled,
@@ -84,6 +86,12 @@ async function copyInterval(
   } finally {
     await snapshot.close();
   }
+}
+
+function recipeOf({ encoding, request }: IntervalJob): Recipe {
+  const { format, compression } = encoding;
+  const { dslQuery, includeEvents, excludeEvents } = request;
+  return { format, compression, dslQuery, includeEvents, excludeEvents };
 }
 
 async function copyRows(

@@ -1,4 +1,5 @@
 import type { UploadJournal, UploadProgress } from '../destinations/destination.ts';
+import type { Recipe } from '../domain/recipe.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
@@ -76,6 +77,7 @@ export interface CommitIntent {
   readonly rejectedFiles: readonly ManifestFile[];
   /** Null where the export writes no manifest. */
   readonly manifestKey: string | null;
+  readonly recipe: Recipe;
   /** Keys that earlier attempts made readable, or were about to, and this one does not have. */
   readonly superseded: readonly string[];
   readonly snapshot: string;

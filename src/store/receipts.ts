@@ -1,3 +1,4 @@
+import type { Recipe } from '../domain/recipe.ts';
 import type { DataInterval, Timestamp } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
@@ -24,12 +25,14 @@ export interface Receipt {
   readonly manifestEtag: string | null;
   readonly files: readonly ReceiptFile[];
   readonly rejectedFiles: readonly ReceiptFile[];
+  /** Null where it was not kept yet. */
+  readonly recipe: Recipe | null;
   readonly rows: number;
   readonly bytes: number;
 }
 
 const receiptColumns = `export_id as "exportId", data_interval_start as "intervalStart", data_interval_end as "intervalEnd",
-  run_id as "runId", destination_version as "destinationVersion", manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rejected_files as "rejectedFiles", rows, bytes`;
+  run_id as "runId", destination_version as "destinationVersion", manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rejected_files as "rejectedFiles", recipe, rows, bytes`;
 
 export async function findReceipt(
   sql: Sql,
@@ -62,12 +65,12 @@ export async function listReceipts(
 /** Replaces the receipt of the interval. */
 export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
   await tx.query(
-    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, files, rejected_files, rows, bytes, destination_version)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, files, rejected_files, rows, bytes, destination_version, recipe)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
      on conflict (export_id, data_interval_start, data_interval_end) do update
         set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
             files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
-            destination_version = excluded.destination_version, committed_at = clock_timestamp()`,
+            destination_version = excluded.destination_version, recipe = excluded.recipe, committed_at = clock_timestamp()`,
     [
       receipt.exportId,
       receipt.intervalStart,
@@ -80,6 +83,7 @@ export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
       receipt.rows,
       receipt.bytes,
       receipt.destinationVersion,
+      receipt.recipe,
     ],
   );
 }

@@ -1,5 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { literalFolder } from '../domain/key-template.ts';
+import type { Recipe } from '../domain/recipe.ts';
 import { floorInstant } from '../domain/time.ts';
 import type { Source } from '../sources/source.ts';
 import type { Sql } from '../store/database.ts';
@@ -105,12 +106,9 @@ async function verifyInterval(
   receipt: Receipt,
 ): Promise<readonly Finding[]> {
   const { batchExport, destination, source, signal } = options;
-  const { destinationConfig: config } = batchExport;
   if (batchExport.destinationType === 'NoOp') return [];
-  const files = await verifyFiles(destination, receipt, {
-    format: String(config.file_format ?? 'JSONLines'),
-    compression: (config.compression as string | undefined) ?? null,
-  });
+  const { format, compression, ...rows } = receipt.recipe ?? recipeOf(batchExport);
+  const files = await verifyFiles(destination, receipt, { format, compression });
   if (files.findings.length > 0) return files.findings;
   const keys = await readSourceKeys(
     source,
@@ -121,13 +119,22 @@ async function verifyInterval(
         start: floorInstant(receipt.intervalStart),
         end: floorInstant(receipt.intervalEnd),
       },
-      dslQuery: batchExport.dslQuery,
-      includeEvents: (config.include_events as string[] | undefined) ?? null,
-      excludeEvents: (config.exclude_events as string[] | undefined) ?? null,
+      ...rows,
     },
     signal,
   );
   return verifyRows(receipt, files, keys);
+}
+
+/** As the export is now. */
+function recipeOf({ destinationConfig: config, dslQuery }: VerifiedExport): Recipe {
+  return {
+    format: String(config.file_format ?? 'JSONLines'),
+    compression: (config.compression as string | undefined) ?? null,
+    dslQuery,
+    includeEvents: (config.include_events as string[] | undefined) ?? null,
+    excludeEvents: (config.exclude_events as string[] | undefined) ?? null,
+  };
 }
 
 /** `…/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z` and what follows: a key that we would make. */

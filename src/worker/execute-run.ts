@@ -237,6 +237,7 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       destinationVersion: run.destinationVersion,
       manifestKey: result.manifestKey,
       manifestEtag: result.manifestEtag,
+      recipe: result.recipe,
       files: result.files,
       rejectedFiles: result.rejectedFiles,
       rows: result.rows,

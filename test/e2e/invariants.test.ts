@@ -1,7 +1,15 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { canaryOf } from '../support/canaries.ts';
-import { backfill, createS3Export, insertEvents, untilEnded } from '../support/exported-events.ts';
+import {
+  backfill,
+  createS3Export,
+  hour,
+  insertEvents,
+  projectPath,
+  retireExports,
+  untilEnded,
+} from '../support/exported-events.ts';
 import { type Installation, startInstallation, testedQueues } from '../support/installation.ts';
 import { expectInvariants, findBreaches } from '../support/invariants.ts';
 
@@ -13,6 +21,34 @@ beforeAll(async () => {
   installation = await startInstallation({ workers: 1, ...(queue ? { queue } : {}) });
 });
 afterAll(() => installation?.close());
+
+test('files are held against what they were made by, not against what their export is now', async () => {
+  const { client, pool, tenant } = installation;
+  const next = { start: hour.end, end: '2024-03-01T02:00:00Z' };
+  await insertEvents(pool, { team: tenant.projectIds[0], rows: 100 });
+  await insertEvents(pool, { team: tenant.projectIds[0], rows: 50, ...next });
+  const exportId = await createS3Export(installation, {
+    dsl_query: `SELECT uuid, event, inserted_at FROM events WHERE event <> 'event 1'`,
+  });
+  await backfill(installation, exportId);
+  await untilEnded(installation, exportId);
+  const { status, text } = await client.patch(
+    `${projectPath(installation)}/batch_exports/${exportId}/`,
+    {
+      dsl_query: 'SELECT uuid, properties FROM events',
+      destination: {
+        config: { file_format: 'CSV', compression: 'gzip', exclude_events: ['event 0'] },
+      },
+    },
+  );
+  expect(status, text).toBe(200);
+  await backfill(installation, exportId, next);
+  const runs = await untilEnded(installation, exportId, { count: 2 });
+  expect(runs.map(({ rows }) => rows)).toEqual([80, 40]);
+  expect(await expectInvariants(installation)).toMatchObject({ intervals: 2, rows: 120 });
+  await retireExports(installation);
+  await pool.query('delete from events');
+});
 
 test('the invariants hold where nothing went wrong, and each breach of them is found', async () => {
   const { pool, s3, secrets, tenant, redis } = installation;

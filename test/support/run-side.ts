@@ -151,6 +151,7 @@ export function complete(context: Context, run: ClaimedRun): Promise<boolean> {
       destinationVersion: run.destinationVersion,
       manifestKey: 'manifest.json',
       manifestEtag: `"${run.fence}"`,
+      recipe: null,
       files: [],
       rejectedFiles: [],
       rows: 0,
