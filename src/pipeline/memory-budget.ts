@@ -29,7 +29,7 @@ const parquetBytes = 56 * mebibyte;
 /**
  * The memory that a run may need: source + encoder + codec + (parts in flight + the one being filled) × part
  * size. Not in it: values larger than a few MiB, which are held whole, and the doubled parts of files
- * past 7 GiB.
+ * past 15 GiB.
  */
 export function memoryBudget({ format, compression, partBytes, partsInFlight }: RunShape): number {
   const encoder = format === 'Parquet' ? parquetBytes : textBytes;

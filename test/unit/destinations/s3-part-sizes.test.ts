@@ -26,7 +26,8 @@ describe('part sizes', () => {
 
   it('stay small for files of ordinary size', () => {
     expect(partSize(1, 8 * mebibyte, 10_000)).toBe(8 * mebibyte);
-    expect(partSize(900, 8 * mebibyte, 10_000)).toBe(8 * mebibyte);
+    // 15 GiB.
+    expect(partSize(2_000, 8 * mebibyte, 10_000)).toBe(8 * mebibyte);
   });
 
   it('grow soon where few parts are allowed', () => {
