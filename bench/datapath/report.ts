@@ -32,7 +32,9 @@ function medianOf(taken: readonly Taken[] | undefined, key: keyof Taken): number
   const values = (taken ?? [])
     .flatMap((one) => one[key] ?? [])
     .toSorted((one, other) => one - other);
-  return values[values.length >> 1] ?? null;
+  const low = values[(values.length - 1) >> 1];
+  const high = values[values.length >> 1];
+  return low === undefined || high === undefined ? null : (low + high) / 2;
 }
 
 function shown(value: number | null, digits = 0): string {

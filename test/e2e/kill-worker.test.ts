@@ -58,7 +58,9 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
     await s3.faults.clear();
 
     const [run, ...others] = await untilEnded(installation, exportId);
-    expect(run).toMatchObject({ status: 'Completed', rows, attempt: 2 });
+    expect(run).toMatchObject({ status: 'Completed', rows });
+    // More where the machine is so busy that a worker cannot keep its short lease.
+    expect(run?.attempt).toBeGreaterThanOrEqual(2);
     expect(others).toEqual([]);
     // A tick's time more for the ring.
     expect(takenOverAfter).toBeLessThan(leaseSeconds + sweepSeconds + 2);
