@@ -107,7 +107,7 @@ async function write(about: string, table: string): Promise<void> {
   const text = `# Benchmarks
 
 The path from PostgreSQL to an S3 that keeps nothing, all on one machine, in one run of
-\`npm run bench:datapath -- --every --write\`: ${about}.
+\`npm run bench:datapath -- --write\`: ${about}.
 
 The ratio is wall time over that of the first line, the database alone. CPU and memory are those of
 the exporting process; the database and the S3 stand beside it on the same cores.
