@@ -17,12 +17,8 @@ alter table batch_exports add column destination_version integer not null defaul
 alter table uploads add column destination_version integer not null default 0;
 alter table receipts add column destination_version integer not null default 0;
 
--- What the files were made by; null where they were made before it was kept.
-alter table receipts add column recipe jsonb;
-
 -- Down Migration
 
-alter table receipts drop column recipe;
 alter table receipts drop column destination_version;
 alter table uploads drop column destination_version;
 alter table batch_exports drop column destination_version;

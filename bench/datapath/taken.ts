@@ -6,7 +6,7 @@ export interface Taken {
   readonly peakMib: number | null;
   /** Null where the way does not count them. */
   readonly rows: number | null;
-  /** Of the objects; null where nothing is sent. */
+  /** Of the objects; null where the way does not count them. */
   readonly bytes: number | null;
 }
 

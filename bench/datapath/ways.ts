@@ -7,7 +7,7 @@ import type { Taken } from './taken.ts';
 
 /** One way to get the rows out, with what it is to be held against. */
 export interface Way {
-  readonly kind: 'shell' | 'libraries' | 'ours';
+  readonly kind: 'limit' | 'shell' | 'libraries' | 'ours';
   readonly label: string;
   /** Of the limit's wall time; null where nothing is promised. */
   readonly bar: number | null;
@@ -46,16 +46,17 @@ export function hasShellTools(): boolean {
 export function waysToRun(url: string, sink: Sink, every: boolean): readonly Way[] {
   const copy = (options: string) =>
     `psql "$BENCH_DATABASE" -qc "COPY ($BENCH_SELECT) TO STDOUT (FORMAT ${options})"`;
-  const shell = (label: string, command: string): Way => ({
-    kind: 'shell',
+  const shell = (kind: 'limit' | 'shell', label: string, command: string): Way => ({
+    kind,
     label,
     bar: null,
     run: () => runShell(command, { BENCH_DATABASE: url, BENCH_SELECT: selectEvents }),
   });
   const object = `${sink.endpoint}/bench/shell.csv.gz`;
   const ways: readonly Way[] = [
-    shell('the limit: psql COPY binary > /dev/null', `${copy('binary')} > /dev/null`),
+    shell('limit', 'the limit: psql COPY binary > /dev/null', `${copy('binary')} > /dev/null`),
     shell(
+      'shell',
       'psql COPY csv | gzip -6 | curl',
       `${copy('csv, HEADER')} | gzip -6 | curl -fsST - '${object}'`,
     ),

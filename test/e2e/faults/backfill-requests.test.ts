@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ApiAnswer } from '../../support/api-client.ts';
+import { askOfExport, exportActions, otherBucket } from '../../support/export-requests.ts';
 import {
   backfill,
   createS3Export,
@@ -11,14 +12,13 @@ import { bucket, type Installation, startInstallation } from '../../support/inst
 import { expectInvariants } from '../../support/invariants.ts';
 import { until } from '../../support/until.ts';
 
-const actions = ['cancel', 'let finish', 'pause', 'delete', 'rename', 'cadence', 'bucket'] as const;
+const actions = ['cancel', 'let finish', ...exportActions] as const;
 type Action = (typeof actions)[number];
 const states = ['queued', 'running', 'ended'] as const;
 type State = (typeof states)[number];
 
 /** Three intervals, one at a time. */
 const range = { start: '2024-03-01T00:00:00Z', end: '2024-03-01T03:00:00Z' };
-const otherBucket = 'exports-2';
 
 /** The documented outcome: of the request, of the backfill, and of each of its runs. */
 function outcomeOf(state: State, action: Action) {
@@ -145,24 +145,11 @@ function untilDone(ids: readonly string[], meanwhile: () => void = () => {}): Pr
 }
 
 function ask(action: Action, id: string, backfillId: string): Promise<ApiAnswer> {
-  const { client } = installation;
-  const path = `${projectPath(installation)}/batch_exports/${id}/`;
-  const cancel = (running: string) =>
-    client.post(`${path}backfills/${backfillId}/cancel/`, { running });
-  switch (action) {
-    case 'cancel':
-      return cancel('cancel');
-    case 'let finish':
-      return cancel('finish');
-    case 'pause':
-      return client.post(`${path}pause/`);
-    case 'delete':
-      return client.delete(path);
-    case 'rename':
-      return client.patch(path, { name: 'renamed' });
-    case 'cadence':
-      return client.patch(path, { interval: 'day' });
-    case 'bucket':
-      return client.patch(path, { destination: { config: { bucket_name: otherBucket } } });
+  if (action !== 'cancel' && action !== 'let finish') {
+    return askOfExport(installation, action, id, 'day');
   }
+  return installation.client.post(
+    `${projectPath(installation)}/batch_exports/${id}/backfills/${backfillId}/cancel/`,
+    { running: action === 'cancel' ? 'cancel' : 'finish' },
+  );
 }

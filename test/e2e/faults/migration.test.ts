@@ -167,13 +167,13 @@ describe('a process', () => {
   test.each(['api', 'worker'])(
     'refuses an older schema, and says what to do: %s',
     async (entry) => {
-      await pool.query(`delete from sluice_migrations where name ~ '^(0003|9999)'`);
+      await pool.query(`delete from sluice_migrations where name ~ '^(0004|9999)'`);
       const started = startSluice(`main/${entry}.js`, [], {
         env: { ...env(), AUTO_MIGRATE: 'false' },
       });
       expect(await started.waitForExit()).toMatchObject({ code: 1 });
       expect(started.output()).toMatch(
-        /older than this build: it lacks 0003_\w+\.\n +Run `sluice migrate`/,
+        /older than this build: it lacks 0004_\w+\.\n +Run `sluice migrate`/,
       );
       expect(started.output()).not.toContain('    at ');
     },

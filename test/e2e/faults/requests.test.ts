@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { insertRuns } from '../../../src/store/runs.ts';
 import type { ApiAnswer } from '../../support/api-client.ts';
+import { askOfExport, exportActions, otherBucket } from '../../support/export-requests.ts';
 import {
   createS3Export,
   insertEvents,
@@ -21,7 +22,7 @@ import type { TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 
 /** What a user may ask for while a run is in any state. */
-const actions = ['cancel', 'pause', 'delete', 'rename', 'cadence', 'bucket', 'prefix'] as const;
+const actions = ['cancel', ...exportActions, 'prefix'] as const;
 type Action = (typeof actions)[number];
 
 /** Which part of its file the store is slow to take. */
@@ -51,7 +52,6 @@ const rowBytes = 4_000;
 const small = { start: '2024-03-01T00:00:00Z', end: '2024-03-02T00:00:00Z', rows: 50 };
 const medium = { start: '2024-03-02T00:00:00Z', end: '2024-03-03T00:00:00Z', rows: 1_400 };
 const large = { start: '2024-03-03T00:00:00Z', end: '2024-03-04T00:00:00Z', rows: 4_100 };
-const otherBucket = 'exports-2';
 
 /** A run is between its parts while one is on its way and another waits: then there are more than two. */
 function dayOf(state: State) {
@@ -294,18 +294,10 @@ async function ask(installation: Installation, action: Action, id: string): Prom
       const [run] = await readRuns(installation, id);
       return client.post(`${path}runs/${run?.id}/cancel/`);
     }
-    case 'pause':
-      return client.post(`${path}pause/`);
-    case 'delete':
-      return client.delete(path);
-    case 'rename':
-      return client.patch(path, { name: 'renamed' });
-    case 'cadence':
-      return client.patch(path, { interval: 'hour' });
-    case 'bucket':
-      return client.patch(path, { destination: { config: { bucket_name: otherBucket } } });
     case 'prefix':
       return client.patch(path, { destination: { config: { prefix: '{batch_export_id}/moved' } } });
+    default:
+      return askOfExport(installation, action, id, 'hour');
   }
 }
 

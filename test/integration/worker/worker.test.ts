@@ -179,10 +179,6 @@ for (const lane of queueBackends) {
           `select pg_terminate_backend(pid) from pg_stat_activity
             where datname = current_database() and application_name like 'sluice-%'`,
         );
-      const ended = async () => {
-        const runs = await listRuns(side.db, id);
-        return runs.length === 24 && runs.every((run) => run.status === 'Completed');
-      };
       for (let times = 0; times < 5; times += 1) {
         const before = (await listRuns(side.db, id)).filter((run) => run.status === 'Completed');
         await until(
@@ -195,7 +191,18 @@ for (const lane of queueBackends) {
         );
         await cut();
       }
-      await until(ended, { timeoutMs: 30_000, message: 'all runs are completed' });
+      let runs: Awaited<ReturnType<typeof listRuns>> = [];
+      await until(
+        async () => {
+          runs = await listRuns(side.db, id);
+          return runs.length === 24 && runs.every((run) => run.status === 'Completed');
+        },
+        {
+          timeoutMs: 30_000,
+          message: () =>
+            `all runs are completed: ${JSON.stringify(runs.filter((run) => run.status !== 'Completed'))}`,
+        },
+      );
       for (const run of await listRuns(side.db, id)) expect(run.crashes).toBe(0);
       const receipts = await side.db.query(`select 1 from receipts where export_id = $1`, [id]);
       expect(receipts).toHaveLength(24);
