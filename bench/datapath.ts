@@ -88,8 +88,9 @@ async function measure(url: string, sink: Sink): Promise<ReadonlyMap<Way, readon
       const taken = await way.run();
       const sunk = await sink.take();
       check(way, taken, sunk);
+      const bytes = way.kind === 'limit' ? null : sunk;
       // The first round warms the caches.
-      if (round > 0) results.set(way, [...(results.get(way) ?? []), { ...taken, bytes: sunk }]);
+      if (round > 0) results.set(way, [...(results.get(way) ?? []), { ...taken, bytes }]);
     }
   }
   return results;

@@ -110,7 +110,7 @@ create table runs (
   crashes integer not null default 0,
   -- Attempts that ended in a passing fault; the retry policy counts these.
   faults integer not null default 0,
-  -- Rises with every claim. A write that carries an older fence is refused.
+  -- Rises with every claim and when a run is handed back. A write that carries an older fence is refused.
   fence bigint not null default 0,
   lease_holder text,
   lease_expires_at timestamptz,

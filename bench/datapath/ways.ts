@@ -1,6 +1,7 @@
 import { fork, spawn, spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { encoders } from '../../src/encoders/index.ts';
+import { deployedMalloc } from '../../test/support/deployed-malloc.ts';
 import { selectEvents } from './events.ts';
 import type { Sink } from './start-sink.ts';
 import type { Taken } from './taken.ts';
@@ -27,9 +28,7 @@ const bars: Readonly<Record<string, number>> = {
 /** As a worker runs in production; and one word less about the SDK's next Node. */
 const processEnv = {
   ...process.env,
-  MALLOC_ARENA_MAX: '1',
-  MALLOC_MMAP_THRESHOLD_: '4194304',
-  MALLOC_TRIM_THRESHOLD_: '16777216',
+  ...deployedMalloc,
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
 };
 

@@ -155,6 +155,11 @@ export const errorCatalogue = {
     remedy:
       'Ask the operator to restore the key in ENCRYPTION_KEYS, or store the credentials again.',
   },
+  'internal.database_unavailable': passing(
+    'internal',
+    'The database of this installation was unavailable.',
+    'Nothing to do: the run is tried again.',
+  ),
   'internal.unexpected': passing(
     'internal',
     'An unexpected error happened.',

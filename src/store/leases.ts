@@ -5,7 +5,7 @@ import type { Sql } from './database.ts';
 /** Proof that a worker holds a run. Every write of the worker carries it. */
 export interface Lease {
   readonly runId: string;
-  /** Rises with each claim of the run. */
+  /** Rises with each claim of the run, and when it is handed back. */
   readonly fence: number;
 }
 

@@ -171,7 +171,8 @@ export async function failRun(
 
 /**
  * Gives the lease back so that another attempt follows after `delayMs`. A passing fault is counted
- * and shown; a shutdown (`error` null) is neither.
+ * and shown; a shutdown (`error` null) is neither. The fence rises here too: a heartbeat that was under
+ * way would take the lease back, for nobody.
  *
  * @returns false where the lease is lost
  */
@@ -183,7 +184,7 @@ export async function handBackRun(
 ): Promise<boolean> {
   const rows = await tx.query(
     `with handed_back as (
-       update runs set lease_holder = null, lease_expires_at = null, committing_at = null,
+       update runs set fence = fence + 1, lease_holder = null, lease_expires_at = null, committing_at = null,
               faults = faults + ($4::text is not null)::int,
               error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
         where id = $1 and fence = $2 and status = 'Running'

@@ -16,6 +16,7 @@ import type { Source } from '../sources/source.ts';
 import { beginCommit, type ClaimedRun, claimRun } from '../store/leases.ts';
 import { findReceipt } from '../store/receipts.ts';
 import { recordProgress } from '../store/runs.ts';
+import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import {
   forgetUpload,
   listUploads,
@@ -104,7 +105,7 @@ export async function executeRun(options: ExecutorOptions, runId: string): Promi
     return { ...nothing, end: 'completed', rows: result.rows, bytes: result.bytes };
   } catch (thrown) {
     // A signal that was aborted says more than what broke because of it.
-    const error = toSluiceError(signal.aborted ? signal.reason : thrown);
+    const error = nameFault(signal.aborted ? signal.reason : thrown);
     const end = await conclude(options, run, error, signal);
     return { ...nothing, end, fault: end === 'failed' ? error.code : null };
   } finally {
@@ -244,6 +245,13 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       bytes: result.bytes,
     },
   );
+}
+
+/** Sources and destinations name what went wrong with them: a bare database error is one of our own. */
+function nameFault(thrown: unknown): SluiceError {
+  return isDatabaseUnavailable(thrown)
+    ? new SluiceError('internal.database_unavailable', undefined, thrown)
+    : toSluiceError(thrown);
 }
 
 async function conclude(

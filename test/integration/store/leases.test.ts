@@ -195,6 +195,18 @@ describe('handing back', () => {
     expect(await claim(side, runId)).toMatchObject({ crashes: 0, faults: 0, attempt: 2 });
   });
 
+  it('ends the lease: a heartbeat or a commit under way does not take it back, nor does a repeat count', async () => {
+    const { exportId, runId } = await waitingRun();
+    const run = await claim(side, runId);
+    await recordFault(side.context, run, passing, 0);
+    expect(await renewLeases(side.db, [run], leaseMs)).toEqual(new Set());
+    expect(await beginCommit(side.db, run, leaseMs, {})).toBe(false);
+    await recordFault(side.context, run, passing, 0);
+    await releaseRun(side.context, run);
+    expect(await state(exportId)).toMatchObject({ status: 'Running', waits: true, faults: 1 });
+    expect(await tryClaim(runId)).toMatchObject({ attempt: 2, crashes: 0, faults: 1 });
+  });
+
   it('after a passing fault counts it, keeps its text and backs off longer each time', async () => {
     const { exportId, runId } = await waitingRun();
     const delays: number[] = [];

@@ -206,6 +206,13 @@ for (const lane of queueBackends) {
       for (const run of await listRuns(side.db, id)) expect(run.crashes).toBe(0);
       const receipts = await side.db.query(`select 1 from receipts where export_id = $1`, [id]);
       expect(receipts).toHaveLength(24);
+      const faults = await side.db.query<{ message: string }>(
+        `select message from log_entries where export_id = $1 and level = 'WARNING'`,
+        [id],
+      );
+      for (const { message } of faults) {
+        expect(message).toMatch(/(internal\.database_|source\.)unavailable/);
+      }
     }, 90_000);
 
     it('brings its duties back within seconds after the queue lost everything', async () => {

@@ -1,0 +1,8 @@
+import { readFileSync } from 'node:fs';
+
+/** The malloc settings that a deployed worker has, as the Dockerfile sets them. */
+export const deployedMalloc: Readonly<Record<string, string>> = Object.fromEntries(
+  [...readFileSync('Dockerfile', 'utf8').matchAll(/\b(MALLOC_\w+)=(\d+)/g)].map(
+    ([, name = '', value = '']) => [name, value],
+  ),
+);
