@@ -7,8 +7,6 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
     maxWorkers: 3,
-    // Where a machine is shared, a test of real processes gets a second try; the report says so.
-    retry: process.env.CI ? 1 : 0,
     testTimeout: 180_000,
     hookTimeout: 240_000,
     reporters: ['default', './test/support/count-reporter.ts'],
