@@ -223,6 +223,22 @@ describe('a first start', () => {
   });
 });
 
+it('clears what an initdb whose start was killed is still writing', async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-embedded-'));
+  // No process has this number: the highest that Linux gives is one less.
+  const unfinished = path.join(folder, 'postgres', 'init-4194304-0');
+  await mkdir(unfinished, { recursive: true });
+  const writes =
+    'echo writing; n=0; until test $SECONDS -ge 2; do : > "$0/$n" || exit; n=$((n+1)); done';
+  const initdb = startProcess('bash', ['-c', writes, unfinished]);
+  await initdb.waitForLine(/writing/);
+  const server = await startEmbeddedPostgres({ dataDir: folder, settings });
+  expect(await readdir(path.join(folder, 'postgres'))).not.toContain('init-4194304-0');
+  await server.stop();
+  await initdb.waitForExit();
+  await rm(folder, { recursive: true });
+});
+
 describe("PostgreSQL's programs", () => {
   it('are copied to where the server can run them, and a copy that others can write to is not run', async () => {
     const top = await mkdtemp(path.join(tmpdir(), 'sluice-embedded-'));

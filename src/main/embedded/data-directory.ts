@@ -166,6 +166,8 @@ async function clearUnfinished(layout: Layout): Promise<void> {
     if (status === null) continue;
     // A number may have been given to another process since: then age decides.
     const isOld = systemClock.now() - status.mtimeMs > staleInitMs;
-    if (isOld || !isProcessAlive(Number(pid))) await rm(folder, { recursive: true, force: true });
+    if (!isOld && isProcessAlive(Number(pid))) continue;
+    // The initdb of a killed start may still write into it for a moment.
+    await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
   }
 }
