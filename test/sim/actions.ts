@@ -60,6 +60,9 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('lose_job' as const), pick }) },
   { weight: 1, arbitrary: fc.constant({ kind: 'flush_queue' as const }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('kill' as const), worker }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('shut_down' as const), worker }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('beat' as const), worker }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('beat_arrives' as const), pick }) },
   { weight: 3, arbitrary: fc.constant({ kind: 'source_changes' as const }) },
   {
     weight: 2,

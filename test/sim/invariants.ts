@@ -41,6 +41,7 @@ export function checkAlways(world: World, witness: Witness): void {
   for (const run of world.store.runs) {
     must(run.token >= (witness.tokens.get(run.id) ?? 0), `I5: the fence of run ${run.id} fell`);
     witness.tokens.set(run.id, run.token);
+    must(!run.handedBack || run.leaseUntil === 0, `run ${run.id} is leased to nobody`);
     const ended = witness.ended.get(run.id);
     must(ended === undefined || ended === run.status, `I5: run ${run.id} left its end`);
     if (isOver(run)) witness.ended.set(run.id, run.status);

@@ -15,7 +15,12 @@ export const leaseMs = 60_000;
 const ringAgainMs = 30_000;
 
 /** Bugs that can be put in on purpose: the simulator must find each of them. */
-export type Defect = 'ring_once' | 'put_unconditionally' | 'plan_from_memory' | 'fence_never_rises';
+export type Defect =
+  | 'ring_once'
+  | 'put_unconditionally'
+  | 'plan_from_memory'
+  | 'fence_never_rises'
+  | 'hand_back_keeps_fence';
 
 export interface RunRow {
   readonly id: number;
@@ -25,7 +30,10 @@ export interface RunRow {
   status: RunStatus;
   /** The fence: what a worker must show to write. */
   token: number;
+  /** 0 where nobody holds it. */
   leaseUntil: Instant;
+  /** Since its last claim. */
+  handedBack: boolean;
   rungAt: Instant | null;
   /** Of the rows as the manifest tells them; null before the run is complete. */
   snapshot: number | null;
@@ -139,6 +147,7 @@ export function claimRun(store: ModelStore, runId: number): number | null {
   move(run, 'claimed');
   if (store.defect !== 'fence_never_rises' || run.token === 0) run.token += 1;
   run.leaseUntil = store.now + leaseMs;
+  run.handedBack = false;
   return run.token;
 }
 
@@ -184,7 +193,9 @@ export function handBackRun(store: ModelStore, runId: number, token: number): vo
   const run = rowOf(store.runs, runId);
   if (run.status !== 'Running' || run.token !== token) return;
   move(run, 'handed_back');
-  run.leaseUntil = store.now;
+  if (store.defect !== 'hand_back_keeps_fence') run.token += 1;
+  run.leaseUntil = 0;
+  run.handedBack = true;
 }
 
 export function rowOf<Row>(rows: readonly Row[], id: number): Row {
@@ -204,6 +215,7 @@ function insertRun(
     status: 'Starting',
     token: 0,
     leaseUntil: 0,
+    handedBack: false,
     rungAt: null,
     snapshot: null,
   } as const;

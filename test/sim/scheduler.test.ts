@@ -40,6 +40,7 @@ describe('the simulator finds what is put in on purpose:', () => {
     ['put_unconditionally', 'a commit without a condition', /I4: /],
     ['plan_from_memory', 'a planner that does not read the row it locks', /I1 I2: /],
     ['fence_never_rises', 'a claim that hands out the same fence', /I5: /],
+    ['hand_back_keeps_fence', 'a heartbeat that outlives a hand-back', /leased to nobody/],
   ])('%s, %s', (defect, _, message) => {
     // Stops at the first find: some hundred histories for the rarest of them.
     const details = simulate(seed, 20_000, defect);

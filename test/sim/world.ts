@@ -54,6 +54,8 @@ export interface World {
   readonly store: ModelStore;
   readonly queue: number[];
   readonly workers: readonly Worker[];
+  /** Heartbeats under way: they may arrive when their worker is long gone. */
+  readonly beats: { readonly runId: number; readonly token: number }[];
   readonly bucket: Map<string, Manifest>;
   sourceVersion: number;
   lastEtag: number;
@@ -80,7 +82,8 @@ export type Action =
       readonly count: number;
       readonly outcome: Outcome;
     }
-  | { readonly kind: 'kill'; readonly worker: number }
+  | { readonly kind: 'kill' | 'shut_down' | 'beat'; readonly worker: number }
+  | { readonly kind: 'beat_arrives'; readonly pick: number }
   | { readonly kind: 'source_changes' }
   | { readonly kind: 'pause' | 'unpause'; readonly export: number; readonly backfill: boolean }
   | { readonly kind: 'cadence'; readonly export: number; readonly cadence: Cadence }
@@ -118,6 +121,7 @@ export function createWorld(
     },
     queue: [],
     workers: [{ ...idle }, { ...idle }, { ...idle }],
+    beats: [],
     bucket: new Map(),
     sourceVersion: 1,
     lastEtag: 0,
@@ -155,6 +159,22 @@ export function act(world: World, action: Action): void {
     case 'kill':
       rowOf(world.workers, action.worker).runId = null;
       return;
+    case 'shut_down': {
+      const worker = rowOf(world.workers, action.worker);
+      if (worker.runId !== null) handBackRun(store, worker.runId, worker.token);
+      worker.runId = null;
+      return;
+    }
+    case 'beat': {
+      const { runId, token } = rowOf(world.workers, action.worker);
+      if (runId !== null) world.beats.push({ runId, token });
+      return;
+    }
+    case 'beat_arrives': {
+      const [beat] = world.beats.splice(action.pick % (world.beats.length || 1), 1);
+      if (beat) renewLease(store, beat.runId, beat.token);
+      return;
+    }
     case 'source_changes':
       world.sourceVersion += 1;
       return;
