@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { readConfig } from '../config/config.ts';
-import { generateEvents } from '../sources/index.ts';
 import { readInstant, readWholeNumber } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
 
@@ -24,6 +23,7 @@ export function register(program: Command, deps: CliDeps): void {
         to: number;
         json?: boolean;
       }) => {
+        const { generateEvents } = await import('../sources/index.ts');
         const config = readConfig();
         const url = config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
         const { project: teamId, rows, from, to } = options;

@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { readConfig } from '../config/config.ts';
-import { prepareSchemas } from '../main/prepare-schemas.ts';
 import type { CliDeps } from './deps.ts';
 
 /** `sluice migrate`: every schema up to date. */
@@ -9,6 +8,7 @@ export function register(program: Command, deps: CliDeps): void {
     .command('migrate')
     .description('bring the schema of DATABASE_URL up to date')
     .action(async () => {
+      const { prepareSchemas } = await import('../main/prepare-schemas.ts');
       const config = readConfig();
       const url = await deps.findDatabase();
       const done = await prepareSchemas(config, url, config.SOURCE_DATABASE_URL ?? url);

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { readConfig } from '../config/config.ts';
-import { type CheckedModel, checkModels, listModels } from '../main/check-models.ts';
+import type { CheckedModel } from '../main/check-models.ts';
 import { printRecords } from './answer.ts';
 import { readProjectId } from './arguments.ts';
 import { type CliDeps, CliError } from './deps.ts';
@@ -16,7 +16,8 @@ export function register(program: Command, deps: CliDeps): void {
     .command('list')
     .description('every model, the built-in one too')
     .option('--json', 'the answer as JSON')
-    .action(({ json }: { json?: boolean }) => {
+    .action(async ({ json }: { json?: boolean }) => {
+      const { listModels } = await import('../main/check-models.ts');
       printRecords(
         deps,
         json,
@@ -30,6 +31,7 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--project <id>', 'the project that plans are made for', readProjectId, anyProject)
     .option('--json', 'the report as JSON')
     .action(async ({ project, json }: { project: number; json?: boolean }) => {
+      const { checkModels } = await import('../main/check-models.ts');
       const config = readConfig();
       const findSource = async () => config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
       const checked = await checkModels(config, findSource, project);

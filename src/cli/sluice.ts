@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
 import { ConfigError, readConfig } from '../config/config.ts';
 import { findEmbeddedPostgres } from '../main/embedded/start.ts';
@@ -60,9 +61,13 @@ function explain(error: unknown): { code: number; message: string } {
   return { code: failed, message };
 }
 
+const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
+
 const program = new Command('sluice')
   .description('Ships rows out of PostgreSQL on a schedule: every row exactly once.')
+  .version(version)
   .exitOverride();
+// A verb loads what is large about it when it is called: all of it takes a second.
 for (const register of [
   registerMigrate,
   registerQuickstart,

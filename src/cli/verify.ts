@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { readConfig } from '../config/config.ts';
-import { verifyExports } from '../main/verify.ts';
 import { invariantTitles } from '../verify/finding.ts';
 import { type CliDeps, CliError } from './deps.ts';
 
@@ -14,6 +13,7 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--export <id>', 'one export instead of all')
     .option('--json', 'the report as JSON')
     .action(async (options: { export?: string; json?: boolean }) => {
+      const { verifyExports } = await import('../main/verify.ts');
       const config = readConfig();
       const report = await deps.withDatabase((db, url) =>
         verifyExports(config, db, config.SOURCE_DATABASE_URL ?? url, options.export ?? null),

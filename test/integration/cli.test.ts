@@ -1,10 +1,11 @@
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { buildApi } from '../../src/api/build-api.ts';
 import { isWellFormedApiKey } from '../../src/security/api-keys.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
-import { startSluice } from '../support/processes.ts';
+import { projectRoot, startSluice } from '../support/processes.ts';
 import { testApiOptions } from '../support/test-api-options.ts';
 
 let database: TestDatabase;
@@ -29,6 +30,11 @@ async function json<T = Record<string, unknown>>(...args: string[]): Promise<T> 
     .filter((line) => /^[[{]/.test(line));
   return JSON.parse(lines.at(-1) ?? 'null') as T;
 }
+
+test('tells its version', async () => {
+  const { version } = JSON.parse(readFileSync(`${projectRoot}/package.json`, 'utf8'));
+  expect(await sluice('--version')).toEqual({ code: 0, output: `${version}\n` });
+});
 
 describe('organizations, projects and keys', () => {
   test('are created, and the key opens the API until it is revoked', async () => {
