@@ -34,15 +34,16 @@ afterAll(() => installation?.close());
 
 /**
  * Workers that break at a step each, one run at a time, and as many exports with one run each. Their
- * lease is so long that each breaks at its own run, before it could take over another's.
+ * lease outlasts the breaking, also on a busy machine: none takes over another's run. It is over when
+ * this returns.
  */
-async function breakAtEach(steps: readonly FailpointName[], action: string, leaseSeconds: string) {
+async function breakAtEach(steps: readonly FailpointName[], action: 'kill' | 'stop') {
   const workers = await Promise.all(
     steps.map((step) =>
       installation.startWorker({
         FAILPOINTS: `${step}=${action}`,
         WORKER_CONCURRENCY: '1',
-        LEASE_SECONDS: leaseSeconds,
+        LEASE_SECONDS: '300',
       }),
     ),
   );
@@ -53,6 +54,10 @@ async function breakAtEach(steps: readonly FailpointName[], action: string, leas
     timeoutMs: 60_000,
     message: () => `each worker breaks: ${workers.map((worker) => worker.output().slice(-300))}`,
   });
+  if (action === 'kill') await Promise.all(workers.map((worker) => worker.waitForExit()));
+  await installation.pool.query(
+    'update runs set lease_expires_at = now() where lease_holder is not null',
+  );
   return { workers, exports };
 }
 
@@ -81,7 +86,7 @@ describe('kill -9 of a worker', () => {
   >();
 
   beforeAll(async () => {
-    const { workers } = await breakAtEach(steps, 'kill', '15');
+    const { workers } = await breakAtEach(steps, 'kill');
     for (const worker of workers) {
       expect(await worker.waitForExit()).toEqual({ code: null, signal: 'SIGKILL' });
     }
@@ -138,7 +143,7 @@ test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no do
     'before_manifest',
     'before_record',
   ];
-  const { workers, exports } = await breakAtEach(steps, 'stop', '6');
+  const { workers, exports } = await breakAtEach(steps, 'stop');
   await installation.startWorker();
   for (const id of exports) {
     expect(await untilEnded(installation, id)).toMatchObject([{ status: 'Completed', rows }]);
@@ -168,7 +173,7 @@ test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no do
 test('an upload begun in the instant of a kill is ended, also where its run is cancelled or set aside', async () => {
   await installation.stopWorkers();
   const { pool, s3 } = installation;
-  const dead = await breakAtEach(['upload_begun', 'upload_begun'], 'kill', '3');
+  const dead = await breakAtEach(['upload_begun', 'upload_begun'], 'kill');
   const left = await s3.uploads(bucket);
   expect(left).toHaveLength(2);
   const [cancelled = '', setAside = ''] = dead.exports;
