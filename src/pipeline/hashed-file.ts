@@ -1,6 +1,10 @@
 import { createHash } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import type { FileWriter } from '../destinations/destination.ts';
 import type { ManifestFile } from './manifest.ts';
+
+/** Hashed, copied and sent in one turn of the event loop: a row group comes as 16 MiB at once. */
+const turnBytes = 1 << 20;
 
 /** A file on its way, counted and hashed as it is written. */
 export class HashedFile {
@@ -22,10 +26,19 @@ export class HashedFile {
   /** @param rows how many rows the chunks are counted for */
   async write(chunks: readonly Uint8Array[], rows: number): Promise<void> {
     this.#rows += rows;
+    let taken = 0;
     for (const chunk of chunks) {
-      this.#hash.update(chunk);
-      this.#bytes += chunk.byteLength;
-      await this.#writer.write(chunk);
+      for (let start = 0; start < chunk.byteLength; start += turnBytes) {
+        const piece = chunk.subarray(start, start + turnBytes);
+        taken += piece.byteLength;
+        if (taken > turnBytes) {
+          await setImmediate();
+          taken = piece.byteLength;
+        }
+        this.#hash.update(piece);
+        this.#bytes += piece.byteLength;
+        await this.#writer.write(piece);
+      }
     }
   }
 

@@ -19,6 +19,10 @@ const batch = 250_000;
 const workerPort = 39_461;
 /** What is promised of any size; the heap alone may take 256 MiB. */
 const mostMib = 200;
+/** How long a heartbeat may wait for its turn; a machine that is busy otherwise adds to it. */
+const mostDelayMs = 50;
+/** Of the timer that the gauges look with: an idle loop shows it. */
+const resolutionMs = 10;
 
 let sink: SinkS3;
 let installation: Installation;
@@ -46,7 +50,7 @@ afterAll(async () => {
 
 interface Sample {
   readonly rssMib: number;
-  /** Of the event loop since the last sample. */
+  /** Delay of the event loop since the last sample. */
   readonly p99Ms: number;
   readonly maxMs: number;
 }
@@ -57,8 +61,8 @@ async function sample(): Promise<Sample> {
   const read = (name: string) => Number(new RegExp(`^${name} (.*)$`, 'm').exec(metrics)?.[1]);
   return {
     rssMib: Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024,
-    p99Ms: read('nodejs_eventloop_lag_p99_seconds') * 1000,
-    maxMs: read('nodejs_eventloop_lag_max_seconds') * 1000,
+    p99Ms: read('nodejs_eventloop_lag_p99_seconds') * 1000 - resolutionMs,
+    maxMs: read('nodejs_eventloop_lag_max_seconds') * 1000 - resolutionMs,
   };
 }
 
@@ -134,7 +138,7 @@ it(`${rows} rows in ${format} ${compression ?? ''} arrive all, in flat memory`, 
       secondHalf: Math.round(peak(samples.slice(half))),
       inTenths: tenths.map(Math.round).join(' '),
     },
-    eventLoopMs: {
+    eventLoopDelayMs: {
       medianOfP99: Math.round(p99s[p99s.length >> 1] ?? 0),
       worstP99: Math.round(p99s.at(-1) ?? 0),
       max: Math.round(Math.max(...samples.map(({ maxMs }) => maxMs))),
@@ -148,6 +152,8 @@ it(`${rows} rows in ${format} ${compression ?? ''} arrive all, in flat memory`, 
   const [manifest] = [...sink.objects.values()].map((body) => JSON.parse(body.toString()));
   expect(manifest).toMatchObject({ total_rows: rows, total_bytes: file?.bytes });
   expect(peak(samples)).toBeLessThan(mostMib);
+  // The worst single one is told only: it may be the machine's.
+  expect(report.eventLoopDelayMs.medianOfP99).toBeLessThan(mostDelayMs);
   // What the first half took the second may use again, not pass; a short run has not warmed up by then.
   if (samples.length >= 40)
     expect(report.rssMib.secondHalf).toBeLessThan(report.rssMib.firstHalf * 1.25);

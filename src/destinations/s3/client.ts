@@ -13,6 +13,8 @@ type SendOptions = { readonly abortSignal?: AbortSignal };
 /** A client for one bucket whose requests are repeated within bounds and fail as SluiceError. */
 export interface S3Connection {
   readonly bucket: string;
+  /** Whether it is reached over TLS. */
+  readonly secure: boolean;
   /** Headers that ask for encryption at rest; for each request that makes an object. */
   readonly encryption: { ServerSideEncryption?: 'AES256' | 'aws:kms'; SSEKMSKeyId?: string };
   /**
@@ -53,9 +55,9 @@ export function connectS3(
     useFipsEndpoint: false,
     useDualstackEndpoint: false,
   });
-  leavePartsUnsigned(client);
   return {
     bucket: config.bucket_name,
+    secure: config.endpoint_url === null || new URL(config.endpoint_url).protocol === 'https:',
     encryption: {
       ...(config.encryption === null ? {} : { ServerSideEncryption: config.encryption }),
       ...(config.kms_key_id === null ? {} : { SSEKMSKeyId: config.kms_key_id }),
@@ -133,21 +135,4 @@ function roleError(error: SluiceError): SluiceError {
   if (error.spec.retryable) return error;
   const detail = `the role cannot be assumed: ${error.detail ?? error.code}`;
   return new SluiceError('destination.invalid_credentials', detail, error);
-}
-
-/**
- * Over TLS a part is not hashed for its signature: the CRC32 guards it, and its header is signed.
- * Over plain HTTP the SDK goes on to sign a SHA-256 of the bytes, and so where no CRC32 is sent.
- */
-function leavePartsUnsigned(client: S3Client): void {
-  client.middlewareStack.add(
-    (next) => async (args) => {
-      const request = args.request as { protocol: string; headers: Record<string, string> };
-      if (request.protocol === 'https:' && 'ChecksumCRC32' in args.input && 'Body' in args.input) {
-        request.headers['x-amz-content-sha256'] = 'UNSIGNED-PAYLOAD';
-      }
-      return next(args);
-    },
-    { step: 'build', name: 'leavePartsUnsigned' },
-  );
 }

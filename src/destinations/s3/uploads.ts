@@ -12,6 +12,7 @@ import type { FileOptions, OpenUpload, UploadPart, UploadRef } from '../destinat
 import type { S3Connection } from './client.ts';
 import { isNotImplemented } from './errors.ts';
 import { headObject } from './objects.ts';
+import type { PartSums } from './part-digest.ts';
 
 /**
  * The requests of a multipart upload. Our upload id is `<mark>.<the store's id>`: the mark, random,
@@ -67,32 +68,47 @@ function refusesChecksums(error: unknown): boolean {
   return isNotImplemented(error) || /checksum/i.test(error.detail ?? '');
 }
 
-/** @param crc32 null where the store takes none */
 export async function uploadPart(
   connection: S3Connection,
   upload: UploadRef,
   number: number,
   body: Uint8Array,
-  crc32: number | null,
+  { crc32, sha256 }: PartSums,
   signal: AbortSignal,
 ): Promise<UploadPart> {
-  const checksum = crc32 === null ? null : encodeCrc32(crc32);
-  const { ETag: etag } = await connection.request(
-    (client, send) =>
-      client.send(
-        new UploadPartCommand({
-          ...target(connection, upload),
-          PartNumber: number,
-          Body: body,
-          ContentLength: body.length,
-          ...(checksum === null ? {} : { ChecksumCRC32: checksum }),
-        }),
-        send,
-      ),
-    signal,
-  );
+  const { ETag: etag } = await connection.request((client, send) => {
+    const command = new UploadPartCommand({
+      ...target(connection, upload),
+      PartNumber: number,
+      Body: body,
+      ContentLength: body.length,
+      ...(crc32 === null ? {} : { ChecksumCRC32: crc32 }),
+    });
+    signAs(command, sha256 ?? 'UNSIGNED-PAYLOAD');
+    return client.send(command, send);
+  }, signal);
   if (!etag) throw new SluiceError('destination.unavailable', 'the store gave no ETag of a part');
-  return { number, bytes: body.length, tag: checksum === null ? etag : `${etag} ${checksum}` };
+  return { number, bytes: body.length, tag: crc32 === null ? etag : `${etag} ${crc32}` };
+}
+
+/**
+ * Whether a part's bytes are hashed for its signature: not over TLS where a CRC32, whose header is
+ * signed, guards them.
+ */
+export function signsParts(connection: S3Connection, checksums: boolean): boolean {
+  return !(connection.secure && checksums);
+}
+
+/** The signer takes this header for the hash of the body, and does not make it again. */
+function signAs(command: UploadPartCommand, payloadHash: string): void {
+  command.middlewareStack.add(
+    (next) => async (args) => {
+      const request = args.request as { headers: Record<string, string> };
+      request.headers['x-amz-content-sha256'] = payloadHash;
+      return next(args);
+    },
+    { step: 'build', name: 'signAs' },
+  );
 }
 
 /**
@@ -269,10 +285,4 @@ function target(connection: S3Connection, upload: UploadRef) {
 function splitId({ uploadId }: UploadRef): readonly [mark: string, id: string] {
   const dot = uploadId.indexOf('.');
   return [uploadId.slice(0, Math.max(dot, 0)), uploadId.slice(dot + 1)];
-}
-
-function encodeCrc32(crc32: number): string {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32BE(crc32);
-  return bytes.toString('base64');
 }

@@ -1,5 +1,3 @@
-import { createHash } from 'node:crypto';
-import { crc32 } from 'node:zlib';
 import { SluiceError } from '../../domain/errors.ts';
 import { hit } from '../../domain/failpoints.ts';
 import type {
@@ -13,6 +11,7 @@ import type {
 } from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { toDestinationError } from './errors.ts';
+import { PartDigest, type PartSums } from './part-digest.ts';
 import { partSize } from './part-sizes.ts';
 import {
   abortUpload,
@@ -21,6 +20,7 @@ import {
   hasChecksum,
   listParts,
   partEtag,
+  signsParts,
   uploadPart,
 } from './uploads.ts';
 
@@ -102,7 +102,7 @@ class S3Writer implements FileWriter {
   readonly #spare: Buffer[] = [];
   #buffer: Buffer | null = null;
   #filled = 0;
-  #crc32 = 0;
+  #digest: PartDigest | null = null;
   #nextNumber = 1;
   #recorded: Promise<void> = Promise.resolve();
   #failure: SluiceError | null = null;
@@ -136,7 +136,8 @@ class S3Writer implements FileWriter {
       this.#buffer ??= this.#takeBuffer();
       const taken = rest.subarray(0, this.#buffer.length - this.#filled);
       this.#buffer.set(taken, this.#filled);
-      if (this.#checksums) this.#crc32 = crc32(taken, this.#crc32);
+      this.#digest ??= this.#openDigest();
+      this.#digest.update(taken);
       this.#filled += taken.length;
       rest = rest.subarray(taken.length);
       if (this.#filled === this.#buffer.length) await this.#sendPart();
@@ -178,22 +179,31 @@ class S3Writer implements FileWriter {
   async #sendPart(): Promise<void> {
     const number = this.#nextNumber;
     const buffer = this.#buffer ?? Buffer.alloc(0);
-    const sending = this.#upload(number, buffer, this.#filled, this.#crc32);
+    const sums = (this.#digest ?? this.#openDigest()).end();
+    const sending = this.#upload(number, buffer, this.#filled, sums);
     this.#nextNumber = number + 1;
     this.#buffer = null;
     this.#filled = 0;
-    this.#crc32 = 0;
+    this.#digest = null;
     this.#inFlight.add(sending);
     void sending.then(() => this.#inFlight.delete(sending));
     if (this.#inFlight.size >= this.#limits.partsInFlight) await Promise.race(this.#inFlight);
     this.#throwFailure();
   }
 
+  #openDigest(): PartDigest {
+    return new PartDigest({
+      crc32: this.#checksums,
+      sha256: signsParts(this.#connection, this.#checksums),
+      md5: this.#known.has(this.#nextNumber),
+    });
+  }
+
   /** Never rejects: a failure stops the others and is thrown by the next call. */
-  async #upload(number: number, buffer: Buffer, length: number, sum: number): Promise<void> {
+  async #upload(number: number, buffer: Buffer, length: number, sums: PartSums): Promise<void> {
     try {
       const body = buffer.subarray(0, length);
-      const part = this.#findKnown(number, body) ?? (await this.#send(number, body, sum));
+      const part = this.#findKnown(number, length, sums) ?? (await this.#send(number, body, sums));
       this.#spare.push(buffer);
       await this.#record(part);
     } catch (error) {
@@ -201,17 +211,15 @@ class S3Writer implements FileWriter {
     }
   }
 
-  #send(number: number, body: Buffer, sum: number): Promise<UploadPart> {
-    const checksum = this.#checksums ? sum : null;
-    return uploadPart(this.#connection, this.upload, number, body, checksum, this.#signal);
+  #send(number: number, body: Buffer, sums: PartSums): Promise<UploadPart> {
+    return uploadPart(this.#connection, this.upload, number, body, sums, this.#signal);
   }
 
   /** The part as an earlier attempt sent it, where it held these very bytes: its ETag is their MD5. */
-  #findKnown(number: number, body: Buffer): UploadPart | null {
+  #findKnown(number: number, length: number, { md5 }: PartSums): UploadPart | null {
     const known = this.#known.get(number);
-    if (known?.bytes !== body.length) return null;
-    const digest = createHash('md5').update(body).digest('hex');
-    return partEtag(known).replaceAll('"', '') === digest ? known : null;
+    if (known?.bytes !== length) return null;
+    return partEtag(known).replaceAll('"', '') === md5 ? known : null;
   }
 
   async #record(part: UploadPart): Promise<void> {

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 import type { Connection, Submittable } from 'pg';
 import type { RowBlock } from '../../domain/row-block.ts';
 import { CopyFormatError, type RowBlockBuilder } from './row-blocks.ts';
@@ -39,11 +40,16 @@ export class CopyReader implements Submittable {
 
   /**
    * The next block, or null after the last. The one before is not to be read any more: its memory is
-   * used again. Rejects with pg's error or a CopyFormatError.
+   * used again. Each comes in a turn of the event loop of its own: a socket that is never still is read
+   * 32 times in one turn (libuv, uv__read), and heartbeats would wait for all that is made of it.
+   * Rejects with pg's error or a CopyFormatError.
    */
   async next(): Promise<RowBlock | null> {
-    if (this.#hasGivenOne) this.#builder.release();
-    this.#hasGivenOne = false;
+    if (this.#hasGivenOne) {
+      this.#builder.release();
+      this.#hasGivenOne = false;
+      await setImmediate();
+    }
     for (;;) {
       const block = this.#blocks.shift();
       if (block) {

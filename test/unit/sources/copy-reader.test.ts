@@ -5,6 +5,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CopyReader } from '../../../src/sources/postgres/copy-reader.ts';
 import { RowBlockBuilder } from '../../../src/sources/postgres/row-blocks.ts';
+import { countLoopTurns } from '../../support/loop-turns.ts';
 import { columnsOf } from '../../support/row-blocks.ts';
 
 /**
@@ -14,11 +15,11 @@ import { columnsOf } from '../../support/row-blocks.ts';
 let server: Server;
 /** `null` ends the connection. */
 let answer: readonly (Buffer | null)[] = [];
-const open = new Set<Socket>();
+const sockets = new Set<Socket>();
 
 beforeAll(async () => {
   server = createServer((socket) => {
-    open.add(socket);
+    sockets.add(socket);
     let started = false;
     socket.on('error', () => {});
     socket.on('data', async (bytes) => {
@@ -40,7 +41,7 @@ beforeAll(async () => {
 });
 
 afterAll(() => {
-  for (const socket of open) socket.destroy();
+  for (const socket of sockets) socket.destroy();
   server?.close();
 });
 
@@ -57,7 +58,7 @@ const complete = (rows: number) => message('C', Buffer.from(`COPY ${rows}\0`));
 const notice = message('S', Buffer.from('TimeZone\0UTC\0'));
 const failure = message('E', Buffer.from('SERROR\0VERROR\0C22012\0Mdivision by zero\0\0'));
 
-async function read(parts: readonly (Buffer | null)[]): Promise<string[]> {
+async function open(parts: readonly (Buffer | null)[]) {
   answer = parts;
   const { port } = server.address() as AddressInfo;
   const client = new pg.Client({ host: '127.0.0.1', port, user: 'test', database: 'test' });
@@ -65,6 +66,11 @@ async function read(parts: readonly (Buffer | null)[]): Promise<string[]> {
   await client.connect();
   const reader = new CopyReader('COPY …', new RowBlockBuilder(columns, 64));
   client.query(reader);
+  return { client, reader };
+}
+
+async function read(parts: readonly (Buffer | null)[]): Promise<string[]> {
+  const { client, reader } = await open(parts);
   const rows: string[] = [];
   try {
     for (let block = await reader.next(); block !== null; block = await reader.next()) {
@@ -95,6 +101,22 @@ describe('CopyReader', () => {
       ),
       { numRuns: 40 },
     );
+  });
+
+  it('gives each block a turn of the event loop, also where many come at once', async () => {
+    const texts = Array.from({ length: 100 }, (_, index) => `${index}`.padStart(50));
+    const data = message('d', Buffer.concat([header, ...texts.map(copyRow), trailer]));
+    const { client, reader } = await open([
+      Buffer.concat([copyOut, data, copyDone, complete(100), ready]),
+    ]);
+    await reader.next();
+    const loop = countLoopTurns();
+    let blocks = 0;
+    while ((await reader.next()) !== null) blocks += 1;
+    loop.stop();
+    await client.end();
+    expect(blocks).toBeGreaterThan(90);
+    expect(loop.turns()).toBeGreaterThanOrEqual(blocks);
   });
 
   it('fails where fewer rows came than the server says it sent', async () => {

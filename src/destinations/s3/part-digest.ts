@@ -1,0 +1,49 @@
+import { createHash, type Hash } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+
+/** What a part is told and known by, each only where it is asked for. */
+export interface PartSums {
+  /** `x-amz-checksum-crc32`: base64 of the four bytes. */
+  readonly crc32: string | null;
+  /** `x-amz-content-sha256` of a signed body: hex. */
+  readonly sha256: string | null;
+  /** Of which the ETag of an unencrypted part is made: hex. */
+  readonly md5: string | null;
+}
+
+/**
+ * The sums of one part, made as it is filled. Over a whole part of 8 MiB each takes 5 to 40 ms at
+ * once, in which no heartbeat could be sent.
+ */
+export class PartDigest {
+  #crc32: number | null;
+  readonly #sha256: Hash | null;
+  readonly #md5: Hash | null;
+
+  constructor(wanted: { readonly [Sum in keyof PartSums]: boolean }) {
+    this.#crc32 = wanted.crc32 ? 0 : null;
+    this.#sha256 = wanted.sha256 ? createHash('sha256') : null;
+    this.#md5 = wanted.md5 ? createHash('md5') : null;
+  }
+
+  update(bytes: Uint8Array): void {
+    if (this.#crc32 !== null) this.#crc32 = crc32(bytes, this.#crc32);
+    this.#sha256?.update(bytes);
+    this.#md5?.update(bytes);
+  }
+
+  /** To be called once. */
+  end(): PartSums {
+    return {
+      crc32: this.#crc32 === null ? null : encodeCrc32(this.#crc32),
+      sha256: this.#sha256?.digest('hex') ?? null,
+      md5: this.#md5?.digest('hex') ?? null,
+    };
+  }
+}
+
+function encodeCrc32(sum: number): string {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(sum);
+  return bytes.toString('base64');
+}
