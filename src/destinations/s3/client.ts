@@ -1,5 +1,4 @@
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
-import { AssumeRoleCommand, STSClient } from '@aws-sdk/client-sts';
 import { SluiceError } from '../../domain/errors.ts';
 import type { RetryPolicy } from '../../domain/retry-policy.ts';
 import type { DestinationContext, DestinationOwner } from '../destination.ts';
@@ -105,6 +104,8 @@ function assumeRole(
 ): NonNullable<S3ClientConfig['credentials']> {
   const keys = staticKeys(config);
   return async () => {
+    // Few have a role; the others need not load what asks for one.
+    const { AssumeRoleCommand, STSClient } = await import('@aws-sdk/client-sts');
     const client = new STSClient({
       ...clientDefaults(config.region, createRequestHandler(context)),
       ...(keys ? { credentials: keys } : {}),

@@ -41,7 +41,8 @@ export const rooms: Readonly<Record<string, Room>> = {
     from: ['domain'],
     packages: ['@aws-sdk/client-s3', '@aws-sdk/client-sts', 'typebox', 'node:*'],
   },
-  pipeline: { from: ['domain', ...interfaces], packages: ['node:crypto'] },
+  // Of timers the turns of the event loop, no time.
+  pipeline: { from: ['domain', ...interfaces], packages: ['node:crypto', 'node:timers/promises'] },
   'use-cases': {
     from: ['domain', 'scheduling', 'store', 'security'],
     packages: ['node:crypto', 'node:util'],
