@@ -61,13 +61,15 @@ test(
       const live = await createS3Export(installation, {
         name: 'live',
         interval: 'every 1 minutes',
+        end_at: null,
       });
       const packed = await createS3Export(installation, {
         name: 'packed',
         interval: 'every 5 minutes',
+        end_at: null,
         config: { compression: 'gzip', max_file_size_mb: 1 },
       });
-      const plain = await createS3Export(installation, { name: 'plain', interval: 'hour' });
+      const plain = await createS3Export(installation, { name: 'plain', end_at: null });
       const exports = [live, packed, plain];
       const growth = keepGrowing(installation, growing.signal);
 

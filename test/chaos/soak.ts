@@ -36,6 +36,7 @@ test(
         exports.push(
           await createS3Export(installation, {
             interval: 'every 5 minutes',
+            end_at: null,
             config: { compression },
           }),
         );

@@ -36,7 +36,11 @@ export interface S3ExportChanges {
   readonly [field: string]: unknown;
 }
 
-/** Creates an export of the tenant's first project to the installation's bucket, by the API. */
+/**
+ * Creates an export of the tenant's first project to the installation's bucket, by the API. Its
+ * schedule is over, so that a test that runs across a full hour has no run more; `end_at: null` for
+ * one that is live.
+ */
 export async function createS3Export(
   installation: Installation,
   { config = {}, ...changes }: S3ExportChanges = {},
@@ -44,6 +48,7 @@ export async function createS3Export(
   const answer = await installation.client.post(`${projectPath(installation)}/batch_exports/`, {
     name: 'Events to S3',
     interval: 'hour',
+    end_at: '2024-12-31T00:00:00Z',
     ...changes,
     destination: {
       type: 'S3',
