@@ -1,7 +1,6 @@
-import { promisify } from 'node:util';
-import zlib from 'node:zlib';
 import type { ColumnType } from '../domain/row-block.ts';
 import type { Manifest } from '../pipeline/manifest.ts';
+import { readText, splitRecords } from './file-text.ts';
 import {
   canonicalKey,
   joinKeys,
@@ -13,66 +12,39 @@ import {
 import { rawProperty } from './raw-json.ts';
 
 /**
- * The keys of the rows of a file, in file order, read by other code than that which wrote them.
+ * The keys of the rows of a file on local disk, in file order, read by other code than that which
+ * wrote them. Of the file no more is in memory than a few MiB, a record or a row group's keys.
  */
 export function readFileKeys(
-  bytes: Buffer,
-  manifest: Pick<Manifest, 'format' | 'compression'>,
+  path: string,
+  { format, compression }: Pick<Manifest, 'format' | 'compression'>,
   columns: readonly KeyColumn[],
 ): AsyncIterable<string> {
-  if (manifest.format === 'Parquet') return parquetKeys(bytes, columns);
-  const text = decompress(bytes, manifest.compression);
-  return manifest.format === 'CSV' ? csvKeys(text, columns) : jsonLinesKeys(text, columns, null);
+  if (format === 'Parquet') return parquetKeys(path, columns);
+  const text = readText(path, compression);
+  return format === 'CSV' ? csvKeys(text, columns) : jsonLinesKeys(text, columns, null);
 }
 
 /** The keys of the rows of a rejected file: `{"column", "reason", "row"}` a line. */
 export function readRejectedKeys(
-  bytes: Buffer,
+  path: string,
   columns: readonly KeyColumn[],
 ): AsyncIterable<string> {
-  return jsonLinesKeys(Promise.resolve(bytes), columns, 'row');
-}
-
-async function decompress(bytes: Buffer, compression: string | null): Promise<Buffer> {
-  switch (compression) {
-    case null:
-      return bytes;
-    case 'gzip':
-      return promisify(zlib.gunzip)(bytes);
-    case 'brotli':
-      return promisify(zlib.brotliDecompress)(bytes);
-    case 'zstd':
-      return decompressZstd(bytes);
-    default:
-      throw new Error(`unknown compression ${compression}`);
-  }
-}
-
-async function decompressZstd(bytes: Buffer): Promise<Buffer> {
-  const { zstdDecompress } = zlib as {
-    zstdDecompress?: (input: Buffer, done: (error: Error | null, result: Buffer) => void) => void;
-  };
-  if (zstdDecompress) return promisify(zstdDecompress)(bytes);
-  const { decompress: native } = await import('@mongodb-js/zstd');
-  return native(bytes);
+  return jsonLinesKeys(readText(path, null), columns, 'row');
 }
 
 /** @param inside the property of a line that holds the row; null where the line is the row */
 async function* jsonLinesKeys(
-  text: Promise<Buffer>,
+  text: AsyncIterable<Buffer>,
   columns: readonly KeyColumn[],
   inside: string | null,
 ): AsyncGenerator<string> {
-  const bytes = await text;
-  for (let start = 0; start < bytes.length; ) {
-    const found = bytes.indexOf(10, start);
-    const end = found === -1 ? bytes.length : found;
-    const line = bytes.toString('utf8', start, end);
+  for await (const record of splitRecords(text, false)) {
+    const line = record.toString('utf8');
     const parsed: unknown = JSON.parse(line);
     const row = inside === null ? parsed : (parsed as Row)[inside];
     const json = inside === null ? line : (rawProperty(line, inside) ?? '');
     yield joinKeys(columns.map((column) => keyOfJsonRow(column, row as Row, json)));
-    start = end + 1;
   }
 }
 
@@ -86,11 +58,12 @@ function keyOfJsonRow({ name, type }: KeyColumn, row: Row, json: string): string
 }
 
 async function* csvKeys(
-  text: Promise<Buffer>,
+  text: AsyncIterable<Buffer>,
   columns: readonly KeyColumn[],
 ): AsyncGenerator<string> {
   let places: readonly number[] | null = null;
-  for (const fields of csvRecords((await text).toString('utf8'))) {
+  for await (const record of splitRecords(text, true)) {
+    const fields = csvFields(record.toString('utf8'));
     if (!places) {
       places = columns.map(({ name }) => fields.indexOf(name));
       continue;
@@ -107,56 +80,63 @@ async function* csvKeys(
 
 const cellEnd = /[,\r\n]/g;
 
-/** Records of RFC 4180; an empty cell without quotes is null. */
-function* csvRecords(text: string): Generator<(string | null)[]> {
-  let fields: (string | null)[] = [];
-  let position = 0;
-  while (position < text.length) {
+/** The fields of a record of RFC 4180; an empty one without quotes is null. */
+function csvFields(record: string): readonly (string | null)[] {
+  const fields: (string | null)[] = [];
+  for (let position = 0; ; position += 1) {
     let field: string | null = null;
-    if (text[position] === '"') {
+    if (record[position] === '"') {
       field = '';
       for (;;) {
-        const quote = text.indexOf('"', position + 1);
+        const quote = record.indexOf('"', position + 1);
         if (quote === -1) throw new Error('a quoted field does not end');
-        field += text.slice(position + 1, quote);
+        field += record.slice(position + 1, quote);
         position = quote + 1;
-        if (text[position] !== '"') break;
+        if (record[position] !== '"') break;
         field += '"';
       }
     } else {
       cellEnd.lastIndex = position;
-      const end = cellEnd.exec(text)?.index ?? text.length;
-      if (end > position) field = text.slice(position, end);
+      const end = cellEnd.exec(record)?.index ?? record.length;
+      if (end > position) field = record.slice(position, end);
       position = end;
     }
     fields.push(field);
-    if (text[position] === ',') {
-      position += 1;
-      continue;
-    }
-    position += text[position] === '\r' ? 2 : 1;
-    yield fields;
-    fields = [];
+    if (record[position] !== ',') return fields;
   }
 }
 
-async function* parquetKeys(bytes: Buffer, columns: readonly KeyColumn[]): AsyncGenerator<string> {
-  const [{ parquetReadObjects }, { compressors }] = await Promise.all([
-    import('hyparquet'),
-    import('hyparquet-compressors'),
-  ]);
-  const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length);
-  const rows = await parquetReadObjects({
-    file: file as ArrayBuffer,
-    columns: columns.map(({ name }) => name),
-    compressors,
-    // Only what is marked as text is text; its own times end at milliseconds.
-    utf8: false,
-    parsers: { timestampFromMicroseconds: keyOfMicroseconds, dateFromDays: keyOfDays },
-  });
-  for (const row of rows) {
-    yield joinKeys(columns.map(({ name, type }) => keyOfParquet(type, row[name])));
+async function* parquetKeys(path: string, columns: readonly KeyColumn[]): AsyncGenerator<string> {
+  const [{ asyncBufferFromFile, parquetMetadataAsync, parquetRead }, { compressors }] =
+    await Promise.all([import('hyparquet'), import('hyparquet-compressors')]);
+  const file = await asyncBufferFromFile(path);
+  const metadata = await parquetMetadataAsync(file);
+  let rowStart = 0;
+  for (const { num_rows } of metadata.row_groups) {
+    const rowEnd = rowStart + Number(num_rows);
+    const pieces = new Map(columns.map(({ name }) => [name, [] as Iterable<unknown>[]]));
+    await parquetRead({
+      file,
+      metadata,
+      rowStart,
+      rowEnd,
+      columns: [...pieces.keys()],
+      compressors,
+      // Only what is marked as text is text; its own times end at milliseconds.
+      utf8: false,
+      parsers: { timestampFromMicroseconds: keyOfMicroseconds, dateFromDays: keyOfDays },
+      // Columns as they are: an object a row would take several times their memory.
+      onChunk: ({ columnName, columnData }) => pieces.get(columnName)?.push(columnData),
+    });
+    const values = columns.map(({ name }) => each(pieces.get(name) ?? []));
+    for (; rowStart < rowEnd; rowStart += 1) {
+      yield joinKeys(columns.map(({ type }, at) => keyOfParquet(type, values[at]?.next().value)));
+    }
   }
+}
+
+function* each(pieces: readonly Iterable<unknown>[]): Generator<unknown, undefined> {
+  for (const piece of pieces) yield* piece;
 }
 
 function keyOfParquet(type: ColumnType, value: unknown): string | null {

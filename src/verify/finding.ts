@@ -1,4 +1,4 @@
-/** The promises of docs/guarantees, by their numbers. */
+/** The promises of the README, by their numbers. */
 export type Invariant = 'I1' | 'I2' | 'I3' | 'I4' | 'I5';
 
 export const invariantTitles: Readonly<Record<Invariant, string>> = {

@@ -1,23 +1,22 @@
 import type { Source, SourceRequest } from '../sources/source.ts';
 import { canonicalKey, joinKeys, type KeyColumn, keyOfJson } from './key-values.ts';
 
-export interface SourceKeys {
+export interface SourceRows {
   /** The key columns; none where the export does not hold them. */
   readonly columns: readonly KeyColumn[];
-  readonly keys: readonly string[];
   readonly rows: number;
 }
 
-/** The keys of an interval's rows as the source has them now. */
+/** Tells the keys of an interval's rows as the source has them now. */
 export async function readSourceKeys(
   source: Source,
   request: SourceRequest,
   signal: AbortSignal,
-): Promise<SourceKeys> {
+  tell: (key: string) => void,
+): Promise<SourceRows> {
   const snapshot = await source.open({ ...request, select: 'keys' }, signal);
   try {
     const { columns } = snapshot;
-    const keys: string[] = [];
     for (const slice of columns.length > 0 ? snapshot.slices : []) {
       for await (const { bytes, lengths, offsets, rowCount } of snapshot.read(slice, signal)) {
         for (let row = 0; row < rowCount; row += 1) {
@@ -29,11 +28,11 @@ export async function readSourceKeys(
             const text = bytes.toString('utf8', start, start + length);
             return type === 'as_json' ? keyOfJson(text) : canonicalKey(type, text);
           });
-          keys.push(joinKeys(fields));
+          tell(joinKeys(fields));
         }
       }
     }
-    return { columns, keys, rows: snapshot.totalCount };
+    return { columns, rows: snapshot.totalCount };
   } finally {
     await snapshot.close();
   }

@@ -1,31 +1,20 @@
-import type { Destination } from '../destinations/destination.ts';
 import { literalFolder } from '../domain/key-template.ts';
-import type { Recipe } from '../domain/recipe.ts';
-import { floorInstant } from '../domain/time.ts';
-import type { Source } from '../sources/source.ts';
 import type { Sql } from '../store/database.ts';
-import { listReceipts, type Receipt } from '../store/receipts.ts';
+import { listReceipts } from '../store/receipts.ts';
 import {
   findGaps,
   findInconsistentRuns,
   findOverlaps,
   findTornTicks,
   hasLiveRuns,
-  type VerifiedExport,
 } from '../store/verify-queries.ts';
 import type { Finding } from './finding.ts';
-import { readSourceKeys } from './source-keys.ts';
-import { verifyFiles } from './verify-files.ts';
-import { verifyRows } from './verify-rows.ts';
+import { type VerifiedInterval, verifyInterval } from './verify-interval.ts';
 
-export interface VerifyOptions {
+export interface VerifyOptions extends VerifiedInterval {
   readonly sql: Sql;
-  readonly batchExport: VerifiedExport;
-  readonly destination: Destination;
-  readonly source: Source;
   /** Every key that a receipt of any export names. */
   readonly knownKeys: ReadonlySet<string>;
-  readonly signal: AbortSignal;
 }
 
 export interface Verified {
@@ -62,7 +51,9 @@ export async function verifyExport(
         verified = { ...verified, elsewhere: verified.elsewhere + 1 };
         continue;
       }
-      for (const finding of await verifyInterval(options, receipt)) report(finding);
+      if (batchExport.destinationType !== 'NoOp') {
+        for (const finding of await verifyInterval(options, receipt)) report(finding);
+      }
       verified = {
         ...verified,
         intervals: verified.intervals + 1,
@@ -99,42 +90,6 @@ async function verifyTables(sql: Sql, exportId: string): Promise<readonly Findin
       breach('I5', `run ${id}: ${why}`),
     ),
   ];
-}
-
-async function verifyInterval(
-  options: VerifyOptions,
-  receipt: Receipt,
-): Promise<readonly Finding[]> {
-  const { batchExport, destination, source, signal } = options;
-  if (batchExport.destinationType === 'NoOp') return [];
-  const { format, compression, ...rows } = receipt.recipe ?? recipeOf(batchExport);
-  const files = await verifyFiles(destination, receipt, { format, compression });
-  if (files.findings.length > 0) return files.findings;
-  const keys = await readSourceKeys(
-    source,
-    {
-      model: batchExport.model,
-      teamId: batchExport.teamId,
-      interval: {
-        start: floorInstant(receipt.intervalStart),
-        end: floorInstant(receipt.intervalEnd),
-      },
-      ...rows,
-    },
-    signal,
-  );
-  return verifyRows(receipt, files, keys);
-}
-
-/** As the export is now. */
-function recipeOf({ destinationConfig: config, dslQuery }: VerifiedExport): Recipe {
-  return {
-    format: String(config.file_format ?? 'JSONLines'),
-    compression: (config.compression as string | undefined) ?? null,
-    dslQuery,
-    includeEvents: (config.include_events as string[] | undefined) ?? null,
-    excludeEvents: (config.exclude_events as string[] | undefined) ?? null,
-  };
 }
 
 /** `…/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z` and what follows: a key that we would make. */

@@ -1,74 +1,106 @@
 import { createHash } from 'node:crypto';
+import { mkdtemp, open, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Destination } from '../destinations/destination.ts';
 import { decodeManifest, type Manifest } from '../pipeline/manifest.ts';
 import type { Receipt } from '../store/receipts.ts';
-import type { Finding } from './finding.ts';
+import { readFileKeys, readRejectedKeys } from './file-keys.ts';
+import type { KeyColumn } from './key-values.ts';
 
-/** What is at the destination for one interval, read whole. */
-export interface FilesInForce {
-  readonly manifest: Pick<Manifest, 'format' | 'compression'>;
-  readonly files: readonly {
-    readonly key: string;
-    readonly bytes: Buffer;
-    /** Rows that the format could not hold, as JSON Lines with reasons. */
-    readonly rejected: boolean;
-  }[];
-  readonly findings: readonly Finding[];
-}
+type Format = Pick<Manifest, 'format' | 'compression'>;
 
 /**
- * I4: each entry of the receipt and of the manifest exists with its bytes and checksum.
+ * I4: each entry of the receipt and of the manifest exists with its bytes, checksum and rows. A file at
+ * a time is on local disk meanwhile, in the system's folder for temporary files.
  *
  * @param format what the files are taken for where no manifest says it
+ * @param columns the key columns; where there are none no row is read
+ * @param tell hears the keys of the rows of every file that is as its entry says
+ * @returns what is wrong
  */
 export async function verifyFiles(
   destination: Destination,
   receipt: Receipt,
-  format: Pick<Manifest, 'format' | 'compression'>,
-): Promise<FilesInForce> {
-  const findings: Finding[] = [];
-  const lie = (detail: string) =>
-    findings.push({ invariant: 'I4', exportId: receipt.exportId, detail });
-
-  const manifest = receipt.manifestKey && (await readAll(destination, receipt.manifestKey));
-  const read = manifest ? decodeManifest(manifest.bytes) : null;
+  format: Format,
+  columns: readonly KeyColumn[],
+  tell: (key: string) => void,
+): Promise<readonly string[]> {
+  const lies: string[] = [];
+  const manifest = receipt.manifestKey && (await readSmall(destination, receipt.manifestKey));
+  const read = manifest ? decodeManifest(manifest) : null;
   if (receipt.manifestKey !== null) {
-    if (!read) lie(`${receipt.manifestKey} is missing`);
+    if (!read) lies.push(`${receipt.manifestKey} is missing`);
     else if (JSON.stringify(read.files) !== JSON.stringify(receipt.files.map(entryOf))) {
-      lie(`${receipt.manifestKey} lists other files than the run recorded`);
+      lies.push(`${receipt.manifestKey} lists other files than the run recorded`);
     }
   }
-  const files: { key: string; bytes: Buffer; rejected: boolean }[] = [];
-  const entries = [
-    ...receipt.files.map((file) => ({ ...file, rejected: false })),
-    ...receipt.rejectedFiles.map((file) => ({ ...file, rejected: true })),
-  ];
-  for (const { key, bytes, sha256, rejected } of entries) {
-    const found = await readAll(destination, key);
-    if (!found) {
-      lie(`${key} is missing`);
-    } else if (found.bytes.length !== bytes) {
-      lie(`${key} has ${found.bytes.length} bytes, its manifest says ${bytes}`);
-    } else if (createHash('sha256').update(found.bytes).digest('hex') !== sha256) {
-      lie(`${key} does not have the checksum of its manifest`);
-    } else {
-      files.push({ key, bytes: found.bytes, rejected });
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-verify-'));
+  const path = join(folder, 'file');
+  try {
+    for (const [entries, isRejected] of [
+      [receipt.files, false],
+      [receipt.rejectedFiles, true],
+    ] as const) {
+      for (const entry of entries) {
+        const lie = await findLie(destination, entry, path);
+        if (lie !== null) {
+          lies.push(lie);
+          continue;
+        }
+        if (columns.length === 0) continue;
+        const keys = isRejected
+          ? readRejectedKeys(path, columns)
+          : readFileKeys(path, read ?? format, columns);
+        let rows = 0;
+        for await (const key of keys) {
+          rows += 1;
+          tell(key);
+        }
+        if (rows !== entry.rows) {
+          lies.push(`${entry.key} has ${rows} rows, its manifest says ${entry.rows}`);
+        }
+      }
     }
+  } finally {
+    await rm(folder, { recursive: true, force: true });
   }
-  return { manifest: read ?? format, files, findings };
+  return lies;
 }
 
-const entryOf = ({ key, rows, bytes, sha256 }: Receipt['files'][number]) => ({
-  key,
-  rows,
-  bytes,
-  sha256,
-});
+type Entry = Receipt['files'][number];
 
-async function readAll(destination: Destination, key: string): Promise<{ bytes: Buffer } | null> {
+const entryOf = ({ key, rows, bytes, sha256 }: Entry) => ({ key, rows, bytes, sha256 });
+
+/** Brings a file to `path`. @returns what is wrong with its bytes */
+async function findLie(
+  destination: Destination,
+  { key, bytes, sha256 }: Entry,
+  path: string,
+): Promise<string | null> {
+  const found = await destination.readFile(key);
+  if (!found) return `${key} is missing`;
+  const hash = createHash('sha256');
+  let size = 0;
+  const file = await open(path, 'w');
+  try {
+    for await (const chunk of found.body) {
+      hash.update(chunk);
+      size += chunk.byteLength;
+      await file.writeFile(chunk);
+    }
+  } finally {
+    await file.close();
+  }
+  if (size !== bytes) return `${key} has ${size} bytes, its manifest says ${bytes}`;
+  if (hash.digest('hex') === sha256) return null;
+  return `${key} does not have the checksum of its manifest`;
+}
+
+async function readSmall(destination: Destination, key: string): Promise<Buffer | null> {
   const found = await destination.readFile(key);
   if (!found) return null;
   const chunks: Uint8Array[] = [];
   for await (const chunk of found.body) chunks.push(chunk);
-  return { bytes: Buffer.concat(chunks) };
+  return Buffer.concat(chunks);
 }

@@ -59,8 +59,8 @@ export interface SettleTimes {
 
 /**
  * Waits until every transaction that was alive when it was called has ended, as CREATE INDEX
- * CONCURRENTLY does (guarantees.md, "Rows that commit late"). Rows that carry `now()` of an earlier
- * moment are visible to every snapshot taken afterwards.
+ * CONCURRENTLY does. Rows that carry `now()` of an earlier moment are visible to every snapshot taken
+ * afterwards.
  * @returns not settled where the bound was hit, or where the server is a standby: it does not see
  *   the transactions of its primary, so nothing is proven.
  */

@@ -1,5 +1,8 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { readFileKeys, readRejectedKeys } from '../../../src/verify/file-keys.ts';
 import { joinKeys, type KeyColumn, keyOfDays } from '../../../src/verify/key-values.ts';
 import { rawProperty } from '../../../src/verify/raw-json.ts';
@@ -15,10 +18,27 @@ async function collect(keys: AsyncIterable<string>): Promise<string[]> {
   return found;
 }
 
-const jsonLines = (text: string) =>
-  collect(readFileKeys(gzipSync(text), { format: 'JSONLines', compression: 'gzip' }, columns));
-const csv = (text: string) =>
-  collect(readFileKeys(Buffer.from(text), { format: 'CSV', compression: null }, columns));
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'file-keys-'));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+async function put(bytes: Buffer): Promise<string> {
+  const path = join(folder, 'file');
+  await writeFile(path, bytes);
+  return path;
+}
+
+async function jsonLines(text: string): Promise<string[]> {
+  const path = await put(gzipSync(text));
+  return collect(readFileKeys(path, { format: 'JSONLines', compression: 'gzip' }, columns));
+}
+
+async function csv(text: string): Promise<string[]> {
+  const path = await put(Buffer.from(text));
+  return collect(readFileKeys(path, { format: 'CSV', compression: null }, columns));
+}
 
 it('keeps neighbours past 2^53 apart in JSON, wherever they stand in the line', async () => {
   const found = await jsonLines(
@@ -49,7 +69,7 @@ it('tells null, empty text and the word null apart', async () => {
 
 it('finds the keys of a rejected row in its line', async () => {
   const line = '{"column":"id","reason":"x","row":{"id":9007199254740993,"Code":"c"}}\n';
-  const found = await collect(readRejectedKeys(Buffer.from(line), columns));
+  const found = await collect(readRejectedKeys(await put(Buffer.from(line)), columns));
   expect(found).toEqual([joinKeys(['9007199254740993', 'c'])]);
 });
 

@@ -1,0 +1,103 @@
+import { createHash } from 'node:crypto';
+
+/** A power of two; where something differs, rows are named from the buckets that differ. */
+export const bucketCount = 4096;
+/** Sums of 32 bits each, side by side. */
+const lanes = 4;
+
+/** Takes keys of the source and of the files. */
+export interface KeySink {
+  ofSource(key: string): void;
+  ofFile(key: string): void;
+}
+
+function digestOf(key: string): Buffer {
+  return createHash('sha256').update(key).digest();
+}
+
+/** By the digest's first two bytes; the sums take others. */
+export function bucketOf(digest: Buffer): number {
+  return digest.readUInt16LE(0) % bucketCount;
+}
+
+/**
+ * Tells in constant memory whether the files hold each key as often as the source. Each key's
+ * SHA-256 is added for the source and taken away for the files: 128 bits a bucket, and a count. Where
+ * all come to nothing the two are equal; that they do by chance is a matter of 1 in 2^128.
+ */
+export class KeyTally implements KeySink {
+  readonly #counts = new Float64Array(bucketCount);
+  readonly #sums = new Int32Array(bucketCount * lanes);
+
+  ofSource(key: string): void {
+    this.#add(key, 1);
+  }
+
+  ofFile(key: string): void {
+    this.#add(key, -1);
+  }
+
+  /** The buckets whose keys differ. */
+  differing(): readonly number[] {
+    const found: number[] = [];
+    for (let bucket = 0; bucket < bucketCount; bucket += 1) {
+      const sums = this.#sums.subarray(bucket * lanes, (bucket + 1) * lanes);
+      if (this.#counts[bucket] !== 0 || sums.some((sum) => sum !== 0)) found.push(bucket);
+    }
+    return found;
+  }
+
+  #add(key: string, times: 1 | -1): void {
+    const digest = digestOf(key);
+    const bucket = bucketOf(digest);
+    this.#counts[bucket] = (this.#counts[bucket] as number) + times;
+    for (let lane = 0; lane < lanes; lane += 1) {
+      const at = bucket * lanes + lane;
+      const word = digest.readInt32LE(4 + lane * 4);
+      this.#sums[at] = (this.#sums[at] as number) + times * word;
+    }
+  }
+}
+
+/** What the files hold otherwise than the source, by the keys of some buckets. */
+export class KeyDifference implements KeySink {
+  readonly #buckets: ReadonlySet<number>;
+  /** How often each key is still to come; below zero it came too often. */
+  readonly #due = new Map<string, { left: number; inSource: boolean }>();
+
+  constructor(buckets: readonly number[]) {
+    this.#buckets = new Set(buckets);
+  }
+
+  ofSource(key: string): void {
+    this.#count(key, 1, true);
+  }
+
+  ofFile(key: string): void {
+    this.#count(key, -1, false);
+  }
+
+  /** One entry a row; a row of a view may share its key with others. */
+  read(): {
+    readonly lost: readonly string[];
+    readonly doubled: readonly string[];
+    readonly foreign: readonly string[];
+  } {
+    const lost: string[] = [];
+    const doubled: string[] = [];
+    const foreign: string[] = [];
+    for (const [key, { left, inSource }] of this.#due) {
+      const place = left > 0 ? lost : inSource ? doubled : foreign;
+      for (let row = 0; row < Math.abs(left); row += 1) place.push(key);
+    }
+    return { lost, doubled, foreign };
+  }
+
+  #count(key: string, times: 1 | -1, isSource: boolean): void {
+    if (!this.#buckets.has(bucketOf(digestOf(key)))) return;
+    const due = this.#due.get(key) ?? { left: 0, inSource: false };
+    due.left += times;
+    due.inSource ||= isSource;
+    this.#due.set(key, due);
+  }
+}

@@ -1,0 +1,102 @@
+import type { Destination } from '../destinations/destination.ts';
+import type { Recipe } from '../domain/recipe.ts';
+import { floorInstant } from '../domain/time.ts';
+import type { Source } from '../sources/source.ts';
+import type { Receipt } from '../store/receipts.ts';
+import type { VerifiedExport } from '../store/verify-queries.ts';
+import type { Finding } from './finding.ts';
+import { bucketCount, KeyDifference, type KeySink, KeyTally } from './key-tally.ts';
+import { showKeys } from './key-values.ts';
+import { readSourceKeys, type SourceRows } from './source-keys.ts';
+import { verifyFiles } from './verify-files.ts';
+
+export interface VerifiedInterval {
+  readonly batchExport: VerifiedExport;
+  readonly destination: Destination;
+  readonly source: Source;
+  readonly signal: AbortSignal;
+}
+
+/** Rows that a finding names at most. */
+const named = 5;
+
+/** Keys that are held at most to name rows; past it a part of the buckets stands for all. */
+const heldKeys = 2_000_000;
+
+/**
+ * I4 and I3: the files of an interval are as its receipt says, and hold each row of the source once,
+ * and nothing else. Rows of a view may share a key: the files must hold it as often as the source. In
+ * memory of a fixed size for any interval; only where rows differ all is read again to name them.
+ */
+export async function verifyInterval(
+  interval: VerifiedInterval,
+  receipt: Receipt,
+): Promise<readonly Finding[]> {
+  const { exportId } = receipt;
+  const tally = new KeyTally();
+  const { source, lies } = await readBoth(interval, receipt, tally);
+  if (lies.length > 0) return lies.map((detail) => ({ invariant: 'I4', exportId, detail }));
+  const range = `${receipt.intervalStart} to ${receipt.intervalEnd}`;
+  const broken = (detail: string): Finding => ({
+    invariant: 'I3',
+    exportId,
+    detail: `${range}: ${detail}`,
+  });
+  if (source.columns.length === 0) {
+    if (receipt.rows === source.rows) return [];
+    return [broken(`${receipt.rows} rows in force, ${source.rows} in the source`)];
+  }
+  const differing = tally.differing();
+  if (differing.length === 0) return [];
+  const most = Math.ceil((heldKeys * bucketCount) / (receipt.rows + source.rows));
+  const difference = new KeyDifference(differing.slice(0, most));
+  await readBoth(interval, receipt, difference);
+  const atLeast = differing.length > most ? 'at least ' : '';
+  const { lost, doubled, foreign } = difference.read();
+  return [
+    { keys: lost, what: 'rows lost' },
+    { keys: doubled, what: 'rows doubled' },
+    { keys: foreign, what: 'rows are not in the source' },
+  ]
+    .filter(({ keys }) => keys.length > 0)
+    .map(({ keys, what }) => broken(`${atLeast}${keys.length} ${what}: ${list(keys)}`));
+}
+
+async function readBoth(
+  { batchExport, destination, source, signal }: VerifiedInterval,
+  receipt: Receipt,
+  sink: KeySink,
+): Promise<{ readonly source: SourceRows; readonly lies: readonly string[] }> {
+  const { format, compression, ...rows } = receipt.recipe ?? recipeOf(batchExport);
+  const { model, teamId } = batchExport;
+  const range = {
+    start: floorInstant(receipt.intervalStart),
+    end: floorInstant(receipt.intervalEnd),
+  };
+  const request = { model, teamId, interval: range, ...rows };
+  const found = await readSourceKeys(source, request, signal, (key) => sink.ofSource(key));
+  const lies = await verifyFiles(
+    destination,
+    receipt,
+    { format, compression },
+    found.columns,
+    (key) => sink.ofFile(key),
+  );
+  return { source: found, lies };
+}
+
+/** As the export is now. */
+function recipeOf({ destinationConfig: config, dslQuery }: VerifiedExport): Recipe {
+  return {
+    format: String(config.file_format ?? 'JSONLines'),
+    compression: (config.compression as string | undefined) ?? null,
+    dslQuery,
+    includeEvents: (config.include_events as string[] | undefined) ?? null,
+    excludeEvents: (config.exclude_events as string[] | undefined) ?? null,
+  };
+}
+
+function list(keys: readonly string[]): string {
+  const shown = keys.slice(0, named).map(showKeys);
+  return shown.join(', ') + (keys.length > named ? ' …' : '');
+}
