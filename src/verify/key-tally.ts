@@ -59,6 +59,15 @@ export class KeyTally implements KeySink {
   }
 }
 
+/** Of the buckets that differ as many as hold no more than `most` of `keys` keys, at least one. */
+export function bucketsToName(
+  differing: readonly number[],
+  keys: number,
+  most: number,
+): readonly number[] {
+  return differing.slice(0, Math.max(1, Math.floor((most * bucketCount) / Math.max(1, keys))));
+}
+
 /** What the files hold otherwise than the source, by the keys of some buckets. */
 export class KeyDifference implements KeySink {
   readonly #buckets: ReadonlySet<number>;

@@ -5,7 +5,7 @@ import type { Source } from '../sources/source.ts';
 import type { Receipt } from '../store/receipts.ts';
 import type { VerifiedExport } from '../store/verify-queries.ts';
 import type { Finding } from './finding.ts';
-import { bucketCount, KeyDifference, type KeySink, KeyTally } from './key-tally.ts';
+import { bucketsToName, KeyDifference, type KeySink, KeyTally } from './key-tally.ts';
 import { showKeys } from './key-values.ts';
 import { readSourceKeys, type SourceRows } from './source-keys.ts';
 import { verifyFiles } from './verify-files.ts';
@@ -18,7 +18,7 @@ export interface VerifiedInterval {
 }
 
 /** Rows that a finding names at most. */
-const named = 5;
+const mostNamed = 5;
 
 /** Keys that are held at most to name rows; past it a part of the buckets stands for all. */
 const heldKeys = 2_000_000;
@@ -48,10 +48,10 @@ export async function verifyInterval(
   }
   const differing = tally.differing();
   if (differing.length === 0) return [];
-  const most = Math.ceil((heldKeys * bucketCount) / (receipt.rows + source.rows));
-  const difference = new KeyDifference(differing.slice(0, most));
+  const named = bucketsToName(differing, receipt.rows + source.rows, heldKeys);
+  const difference = new KeyDifference(named);
   await readBoth(interval, receipt, difference);
-  const atLeast = differing.length > most ? 'at least ' : '';
+  const atLeast = differing.length > named.length ? 'at least ' : '';
   const { lost, doubled, foreign } = difference.read();
   return [
     { keys: lost, what: 'rows lost' },
@@ -97,6 +97,6 @@ function recipeOf({ destinationConfig: config, dslQuery }: VerifiedExport): Reci
 }
 
 function list(keys: readonly string[]): string {
-  const shown = keys.slice(0, named).map(showKeys);
-  return shown.join(', ') + (keys.length > named ? ' …' : '');
+  const shown = keys.slice(0, mostNamed).map(showKeys);
+  return shown.join(', ') + (keys.length > mostNamed ? ' …' : '');
 }

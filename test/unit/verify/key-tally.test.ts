@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import {
   bucketCount,
   bucketOf,
+  bucketsToName,
   KeyDifference,
   type KeySink,
   KeyTally,
@@ -72,6 +73,14 @@ describe('a tally of keys', () => {
       expect(tally.differing()).toEqual([bucket('one')]);
     }
   });
+});
+
+it.each([
+  ['all of few keys', 10, 100, 4096],
+  ['half of twice as many as are held', 200, 100, 2048],
+  ['one at least', 1_000_000_000, 100, 1],
+])('of buckets that differ it names %s', (_, keys, most, expected) => {
+  expect(bucketsToName(everyBucket, keys, most)).toEqual(everyBucket.slice(0, expected));
 });
 
 it('keys of other buckets are not kept', () => {
