@@ -41,12 +41,26 @@ export interface FileWriter {
   /** Names the upload in the journal. */
   readonly upload: UploadRef;
   write(bytes: Uint8Array): Promise<void>;
-  /** Makes the file readable, whole, at its key. May be called again with the same effect. */
-  complete(): Promise<{ readonly etag: string | null }>;
+  /**
+   * Makes the file readable, whole, at its key. May be called again with the same effect.
+   *
+   * @throws SluiceError `destination.conflict` if the key does not hold what `options.replaces` says
+   */
+  complete(options?: CompleteOptions): Promise<{ readonly etag: string | null }>;
   /** Stops what is in flight and removes the upload. No effect after `complete`, or again. */
   abort(): Promise<void>;
   /** Stops what is in flight and keeps the upload for another attempt. No effect after `complete`. */
   suspend(): Promise<void>;
+}
+
+export interface CompleteOptions {
+  /**
+   * The tag of what must be at the key: null for nothing. Left out, anything is replaced, as it is by a
+   * store that knows no conditional writes.
+   */
+  readonly replaces?: ManifestTag;
+  /** Of the whole file, lower-case hexadecimal: a file whose upload two attempts shared is held against it. */
+  readonly sha256?: string;
 }
 
 /** Told about uploads before and while they exist, so that none is ever forgotten. */
@@ -125,6 +139,8 @@ export interface Destination {
     key: string,
     signal?: AbortSignal,
   ): Promise<{ readonly body: AsyncIterable<Uint8Array>; readonly etag: string | null } | null>;
+  /** Size and tag of the object, or null if there is none. */
+  statFile(key: string): Promise<{ readonly bytes: number; readonly etag: string | null } | null>;
   /** Every readable object whose key starts with `prefix`, ascending by key. */
   listFiles(prefix: string): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
   /** Missing ones are no error. */

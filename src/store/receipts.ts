@@ -3,13 +3,15 @@ import type { DataInterval, Timestamp } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 
-/** One file of a manifest in force. */
+/** One file of a current manifest. */
 export interface ReceiptFile {
   readonly key: string;
   readonly rows: number;
   readonly bytes: number;
   /** Lower-case hexadecimal. */
   readonly sha256: string;
+  /** The tag that the store gave it; not kept by earlier builds. */
+  readonly etag?: string | null;
 }
 
 /** Our record of the manifest in force of one interval. */
@@ -20,6 +22,10 @@ export interface Receipt {
   readonly runId: string;
   /** Which of the destinations that the export has had it is at. */
   readonly destinationVersion: number;
+  /** Of the current files. */
+  readonly generation: number;
+  /** Of the database that committed them; null before it was kept. */
+  readonly era: string | null;
   /** Null where the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly manifestEtag: string | null;
@@ -32,7 +38,7 @@ export interface Receipt {
 }
 
 const receiptColumns = `export_id as "exportId", data_interval_start as "intervalStart", data_interval_end as "intervalEnd",
-  run_id as "runId", destination_version as "destinationVersion", manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rejected_files as "rejectedFiles", recipe, rows, bytes`;
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rejected_files as "rejectedFiles", recipe, rows, bytes`;
 
 export async function findReceipt(
   sql: Sql,
@@ -65,12 +71,13 @@ export async function listReceipts(
 /** Replaces the receipt of the interval. */
 export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
   await tx.query(
-    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, files, rejected_files, rows, bytes, destination_version, recipe)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, files, rejected_files, rows, bytes, destination_version, recipe, generation, era)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
      on conflict (export_id, data_interval_start, data_interval_end) do update
         set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
             files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
-            destination_version = excluded.destination_version, recipe = excluded.recipe, committed_at = clock_timestamp()`,
+            destination_version = excluded.destination_version, recipe = excluded.recipe,
+            generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp()`,
     [
       receipt.exportId,
       receipt.intervalStart,
@@ -84,6 +91,8 @@ export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
       receipt.bytes,
       receipt.destinationVersion,
       receipt.recipe,
+      receipt.generation,
+      receipt.era,
     ],
   );
 }

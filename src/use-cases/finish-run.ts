@@ -3,6 +3,11 @@ import { decideRetry } from '../domain/retry-policy.ts';
 import { pause } from '../scheduling/schedule.ts';
 import type { Sql } from '../store/database.ts';
 import type { ClaimedRun } from '../store/leases.ts';
+import {
+  forgetLeftoverFiles,
+  type LeftoverFile,
+  noteLeftoverFiles,
+} from '../store/leftover-files.ts';
 import { appendLogEntries, type LogLevel } from '../store/log-entries.ts';
 import { advanceHighWaterMark, putReceipt, type Receipt } from '../store/receipts.ts';
 import { lockExport, recordFailure, recordSuccess } from '../store/run-outcomes.ts';
@@ -11,21 +16,26 @@ import { lockSchedule, readNow, storeSchedules } from '../store/ticks.ts';
 import type { Context } from './context.ts';
 
 /**
- * Records that the manifest of a run is in force: run, receipt and high-water mark in one
- * transaction.
+ * Records that the manifest of a run is current: run, receipt, high-water mark and what the commit has
+ * replaced, in one transaction.
  *
- * @returns false where the lease is lost; nothing is recorded then
+ * @returns false if the lease is lost; nothing is recorded then
  */
 export async function recordCompletion(
   context: Context,
   run: ClaimedRun,
   result: RunResult,
   receipt: Receipt,
+  replaced: readonly LeftoverFile[],
 ): Promise<boolean> {
   return context.db.transaction(async (tx) => {
     await lockExport(tx, run.exportId);
     if (!(await completeRun(tx, run, result))) return false;
     await putReceipt(tx, receipt);
+    const files = [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key);
+    const named = receipt.manifestKey === null ? files : [...files, receipt.manifestKey];
+    await forgetLeftoverFiles(tx, receipt, named);
+    await noteLeftoverFiles(tx, receipt, replaced);
     await recordSuccess(tx, run.exportId);
     await advanceHighWaterMark(tx, run.exportId);
     await log(

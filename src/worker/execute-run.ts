@@ -10,10 +10,18 @@ import type {
   Encoding,
   IntervalJob,
   IntervalResult,
+  LeftoverFile,
   RunPorts,
 } from '../pipeline/interval-job.ts';
+import { namedBy } from '../pipeline/leftovers.ts';
 import type { Source } from '../sources/source.ts';
-import { beginCommit, type ClaimedRun, claimRun } from '../store/leases.ts';
+import {
+  beginCommit,
+  type ClaimedRun,
+  claimRun,
+  confirmLease,
+  raiseGeneration,
+} from '../store/leases.ts';
 import { findReceipt } from '../store/receipts.ts';
 import { recordProgress } from '../store/runs.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
@@ -33,6 +41,7 @@ import {
 } from '../use-cases/finish-run.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
 import { persist } from './persist.ts';
+import { removeFiles } from './remove-files.ts';
 import { RunLog } from './run-log.ts';
 import { sourceRequestOf } from './source-request.ts';
 
@@ -99,9 +108,7 @@ export async function executeRun(options: ExecutorOptions, runId: string): Promi
       `Attempt ${run.attempt} started for ${run.intervalStart} to ${run.intervalEnd}.`,
     );
     const result = await attempt(options, run, log, signal);
-    await hit('before_record');
-    const recorded = await persist(() => record(context, run, result), signal);
-    if (!recorded) return { ...nothing, end: 'lost' };
+    if (!result) return { ...nothing, end: 'lost' };
     return { ...nothing, end: 'completed', rows: result.rows, bytes: result.bytes };
   } catch (thrown) {
     // A signal that was aborted says more than what broke because of it.
@@ -124,12 +131,13 @@ function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<C
   );
 }
 
+/** @returns what is current now, or null if the lease was lost before that was recorded */
 async function attempt(
   options: ExecutorOptions,
   run: ClaimedRun,
   log: RunLog,
   signal: AbortSignal,
-): Promise<IntervalResult> {
+): Promise<IntervalResult | null> {
   const { context, plugins } = options;
   const { type, config, secrets } = run.destination;
   const opened = secrets ? context.secrets.open(secrets, run.exportId) : {};
@@ -138,7 +146,15 @@ async function attempt(
   try {
     const job = await makeJob(options, run);
     const source = plugins.sourceOf(run.model);
-    return await exportInterval(job, source, destination, portsOf(options, run, log), signal);
+    const ports = portsOf(options, run, log);
+    const { result, replaced } = await exportInterval(job, source, destination, ports, signal);
+    await hit('before_record');
+    if (!(await persist(() => record(context, run, result, replaced), signal))) return null;
+    await hit('before_removal');
+    await removeFiles(context, destination, { ...run, ...job, ...result }, (level, message) =>
+      log.add(level, message),
+    ).catch(options.onSweepError);
+    return result;
   } finally {
     await destination.close();
   }
@@ -164,17 +180,12 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
     encoding: options.plugins.encodingOf(config),
     maxFileBytes: maxFileMib > 0 ? maxFileMib * 1024 * 1024 : null,
     writesManifest: config.manifest !== false,
+    generation: run.fileGeneration,
+    era: '00000000-0000-4000-8000-000000000000',
     // What is at a place that the export has left stays there.
-    inForce:
-      receipt?.destinationVersion === run.destinationVersion
-        ? {
-            manifestKey: receipt.manifestKey,
-            manifestEtag: receipt.manifestEtag,
-            fileKeys: [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key),
-          }
-        : null,
+    current: receipt?.destinationVersion === run.destinationVersion ? receipt : null,
     intent: run.commitIntent as CommitIntent | null,
-    leftovers: await listUploads(db, run),
+    uploads: await listUploads(db, run),
   };
 }
 
@@ -208,13 +219,29 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
       if (!(await recordProgress(db, run, progress))) throw lost();
     },
     async confirmCommit(intent) {
-      if (!(await beginCommit(db, run, policy.leaseMs, intent))) throw lost();
+      const { generation, manifestKey } = intent;
+      const { destinationVersion } = run;
+      const commit = { generation, destinationVersion, manifestKey, keys: namedBy(intent) };
+      if (!(await beginCommit(db, run, policy.leaseMs, intent, commit))) throw lost();
+    },
+    async confirmLease() {
+      if (!(await confirmLease(db, run, policy.leaseMs))) throw lost();
+    },
+    async raiseGeneration(floor) {
+      const generation = await raiseGeneration(db, run, floor);
+      if (generation === null) throw lost();
+      return generation;
     },
     log: (level, message) => log.add(level, message),
   };
 }
 
-function record(context: Context, run: ClaimedRun, result: IntervalResult): Promise<boolean> {
+function record(
+  context: Context,
+  run: ClaimedRun,
+  result: IntervalResult,
+  replaced: readonly LeftoverFile[],
+): Promise<boolean> {
   return recordCompletion(
     context,
     run,
@@ -236,6 +263,8 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       intervalEnd: run.intervalEnd,
       runId: run.runId,
       destinationVersion: run.destinationVersion,
+      generation: result.generation,
+      era: '00000000-0000-4000-8000-000000000000',
       manifestKey: result.manifestKey,
       manifestEtag: result.manifestEtag,
       recipe: result.recipe,
@@ -244,6 +273,7 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       rows: result.rows,
       bytes: result.bytes,
     },
+    replaced,
   );
 }
 

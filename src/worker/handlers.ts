@@ -14,6 +14,7 @@ import { type AttemptReport, type ExecutorOptions, executeRun } from './execute-
 import { lookBack } from './look-back.ts';
 import type { MemoryGate } from './memory-gate.ts';
 import { persist } from './persist.ts';
+import { sweepFiles } from './remove-files.ts';
 
 export interface HandlerOptions {
   readonly context: Context;
@@ -39,7 +40,10 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     const onError = options.onScheduleError;
     options.onRunsMade('tick', await decideTicks(context, { onError }));
   });
-  const collect = skipWhileBusy(() => collectUploads(executor));
+  const collect = skipWhileBusy(async () => {
+    await collectUploads(executor);
+    await sweepFiles(executor);
+  });
   const look = skipWhileBusy(async () => {
     if ((await lookBack(executor)) > 0) await dispatch();
   });

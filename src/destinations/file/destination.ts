@@ -1,4 +1,4 @@
-import { unlink } from 'node:fs/promises';
+import { lstat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describeError, toSluiceError } from '../../domain/errors.ts';
 import type {
@@ -78,6 +78,17 @@ export class FileDestination implements Destination {
       const etag = await fileTag(path);
       const stream = handle.createReadStream(signal ? { signal } : {});
       return { body: read(stream), etag };
+    });
+  }
+
+  async statFile(key: string) {
+    const { folders, name } = splitKey(key);
+    return await withOurErrors(async () => {
+      const folder = await findFolder(this.#root, [...this.#folders, ...folders], false);
+      if (folder === null) return null;
+      const path = join(folder, name);
+      const found = await lstat(path).catch(ignore('ENOENT'));
+      return found?.isFile() ? { bytes: found.size, etag: await fileTag(path) } : null;
     });
   }
 

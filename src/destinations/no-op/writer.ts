@@ -39,6 +39,10 @@ export class NoOpDestination implements Destination {
     return null;
   }
 
+  async statFile(): Promise<null> {
+    return null;
+  }
+
   async *listFiles(): AsyncGenerator<{ readonly key: string; readonly bytes: number }> {}
 
   async deleteFiles(): Promise<void> {}

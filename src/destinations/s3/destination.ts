@@ -14,7 +14,7 @@ import { checkDestination } from './check.ts';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
 import { commitManifest } from './manifest.ts';
-import { deleteObjects, listObjects, readObject } from './objects.ts';
+import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
 import { abortUpload, listUploads } from './uploads.ts';
 import { createWriter, resumeWriter } from './writer.ts';
 
@@ -65,6 +65,11 @@ export class S3Destination implements Destination {
 
   readFile(key: string, signal?: AbortSignal) {
     return readObject(this.#connection, key, signal);
+  }
+
+  async statFile(key: string) {
+    const found = await headObject(this.#connection, key);
+    return found === null ? null : { bytes: found.ContentLength ?? 0, etag: found.ETag ?? null };
   }
 
   listFiles(prefix: string) {

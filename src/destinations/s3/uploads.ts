@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
@@ -8,10 +8,16 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { type ErrorCode, SluiceError } from '../../domain/errors.ts';
-import type { FileOptions, OpenUpload, UploadPart, UploadRef } from '../destination.ts';
+import type {
+  CompleteOptions,
+  FileOptions,
+  OpenUpload,
+  UploadPart,
+  UploadRef,
+} from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { isNotImplemented } from './errors.ts';
-import { headObject } from './objects.ts';
+import { headObject, readObject } from './objects.ts';
 import type { PartSums } from './part-digest.ts';
 
 /**
@@ -111,32 +117,46 @@ function signAs(command: UploadPartCommand, payloadHash: string): void {
   );
 }
 
+/** An upload as it is to be completed. */
+export interface WholeUpload extends CompleteOptions {
+  readonly parts: readonly UploadPart[];
+  /** Whether another attempt, which may not have ended, has the upload as well. */
+  readonly shared: boolean;
+}
+
 /**
  * Completes an upload and looks whether the object is whole. An answer that was lost is found out
- * about: an upload that is gone though its object is there was completed by us.
+ * about: an upload that is gone though its object is there was completed by us. If another attempt had
+ * the upload as well, the object's bytes decide, not its mark.
  *
  * @returns the object's ETag
+ * @throws SluiceError `destination.conflict` if the key does not hold what `whole.replaces` says
  */
 export async function completeUpload(
   connection: S3Connection,
   upload: UploadRef,
-  parts: readonly UploadPart[],
+  whole: WholeUpload,
   signal: AbortSignal,
 ): Promise<string> {
+  const { parts } = whole;
   try {
-    const etag = await sendCompletion(connection, upload, parts, signal);
+    const etag = await sendCompletion(connection, upload, whole, signal);
     const found = await headOrNothing(connection, upload.key);
     // Another ETag is another writer's object, or an old one that a store still shows.
     if (found !== null && found !== 'not allowed' && found.ETag === etag) {
       checkSize(found.ContentLength, parts);
     }
+    if (whole.shared && !isDigestOf(etag, parts)) await checkContent(connection, upload, whole);
     return etag;
   } catch (error) {
-    const found = meansLost(error) ? await headOrNothing(connection, upload.key) : null;
+    const code = codeOf(error);
+    const inDoubt = code === 'destination.upload_lost' || code === 'destination.conflict';
+    const found = inDoubt ? await headOrNothing(connection, upload.key) : null;
     if (found === null || found === 'not allowed') throw error;
     const [mark] = splitId(upload);
     if (mark === '' || found.Metadata?.[markName] !== mark || !found.ETag) throw error;
     checkSize(found.ContentLength, parts);
+    if (whole.shared) await checkContent(connection, upload, whole);
     return found.ETag;
   }
 }
@@ -144,21 +164,55 @@ export async function completeUpload(
 function sendCompletion(
   connection: S3Connection,
   upload: UploadRef,
-  parts: readonly UploadPart[],
+  { parts, replaces }: WholeUpload,
   signal: AbortSignal,
 ): Promise<string> {
-  return connection.request(async (client, send) => {
-    const { ETag: etag } = await client.send(
-      new CompleteMultipartUploadCommand({
-        ...target(connection, upload),
-        MultipartUpload: { Parts: parts.map(toCompletedPart) },
-      }),
-      send,
-    );
-    // A store that fails after it began to answer says 200 and no result.
-    if (!etag) throw new SluiceError('destination.unavailable', 'completing gave no result');
-    return etag;
-  }, signal);
+  const send = (condition: { readonly IfNoneMatch?: '*'; readonly IfMatch?: string }) =>
+    connection.request(async (client, options) => {
+      const { ETag: etag } = await client.send(
+        new CompleteMultipartUploadCommand({
+          ...target(connection, upload),
+          MultipartUpload: { Parts: parts.map(toCompletedPart) },
+          ...condition,
+        }),
+        options,
+      );
+      // A store that fails after it began to answer says 200 and no result.
+      if (!etag) throw new SluiceError('destination.unavailable', 'completing gave no result');
+      return etag;
+    }, signal);
+  if (replaces === undefined) return send({});
+  return send(replaces === null ? { IfNoneMatch: '*' } : { IfMatch: replaces }).catch(
+    (error: unknown) => {
+      if (!isNotImplemented(error)) throw error;
+      return send({});
+    },
+  );
+}
+
+/** Whether an object's ETag is the digest of the ETags of its parts, as S3 makes it without KMS. */
+function isDigestOf(etag: string, parts: readonly UploadPart[]): boolean {
+  const digest = createHash('md5');
+  for (const part of parts) digest.update(Buffer.from(partEtag(part).replaceAll('"', ''), 'hex'));
+  return etag.replaceAll('"', '') === `${digest.digest('hex')}-${parts.length}`;
+}
+
+/**
+ * Reads an object back whose upload another attempt had as well: it may have completed it with parts
+ * of its own.
+ *
+ * @throws SluiceError `destination.upload_lost` if the object does not hold the bytes of this attempt
+ */
+async function checkContent(
+  connection: S3Connection,
+  upload: UploadRef,
+  { sha256 }: WholeUpload,
+): Promise<void> {
+  const hash = createHash('sha256');
+  const found = await readObject(connection, upload.key).catch(() => null);
+  for await (const chunk of found?.body ?? []) hash.update(chunk);
+  if (found !== null && hash.digest('hex') === sha256) return;
+  throw new SluiceError('destination.upload_lost', 'another attempt has completed this upload');
 }
 
 /** A store that leaves out parts, or counts them otherwise, must not pass for a success. */

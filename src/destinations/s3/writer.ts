@@ -1,6 +1,7 @@
 import { SluiceError } from '../../domain/errors.ts';
 import { hit } from '../../domain/failpoints.ts';
 import type {
+  CompleteOptions,
   DestinationContext,
   FileOptions,
   FileWriter,
@@ -75,7 +76,16 @@ export async function resumeWriter(
     return found?.bytes === part.bytes && found.tag === partEtag(part);
   });
   const checksums = parts.length === 0 || parts.every(hasChecksum);
-  return new S3Writer(connection, { key, uploadId }, limits, journal, checksums, known, signal);
+  return new S3Writer(
+    connection,
+    { key, uploadId },
+    limits,
+    journal,
+    checksums,
+    known,
+    signal,
+    true,
+  );
 }
 
 /**
@@ -89,6 +99,8 @@ class S3Writer implements FileWriter {
   readonly #limits: Limits;
   readonly #journal: UploadJournal;
   readonly #checksums: boolean;
+  /** Whether another attempt, which may not have ended, has the upload as well. */
+  readonly #shared: boolean;
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
   readonly #inFlight = new Set<Promise<void>>();
@@ -118,7 +130,9 @@ class S3Writer implements FileWriter {
     checksums: boolean,
     known: readonly UploadPart[],
     signal?: AbortSignal,
+    shared = false,
   ) {
+    this.#shared = shared;
     this.#connection = connection;
     this.upload = upload;
     this.#limits = limits;
@@ -144,7 +158,7 @@ class S3Writer implements FileWriter {
     }
   }
 
-  async complete(): Promise<{ readonly etag: string }> {
+  async complete(options: CompleteOptions = {}): Promise<{ readonly etag: string }> {
     if (this.#result === null) {
       this.#throwFailure();
       // A file without a byte has one part without a byte: an upload has at least one.
@@ -153,7 +167,8 @@ class S3Writer implements FileWriter {
       this.#sealed = true;
       await Promise.all(this.#inFlight);
       this.#throwFailure();
-      const etag = await completeUpload(this.#connection, this.upload, this.#parts, this.#signal);
+      const whole = { parts: this.#parts, shared: this.#shared, ...options };
+      const etag = await completeUpload(this.#connection, this.upload, whole, this.#signal);
       this.#result = { etag };
     }
     await this.#journal.ended(this.upload);

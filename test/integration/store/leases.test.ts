@@ -23,6 +23,7 @@ import {
   complete,
   createExportOfThePast,
   decide,
+  emptyCommit,
   expireLease,
   failAttempt,
   firstRun,
@@ -126,7 +127,7 @@ describe('the fence', () => {
     expect(await recordProgress(side.db, late, progress)).toBe(false);
     expect(await recordUpload(side.db, late, upload, true)).toBe(false);
     await recordUploadParts(side.db, late, { ...upload, key: 'early', uploadId: 'u0' });
-    expect(await beginCommit(side.db, late, leaseMs, {})).toBe(false);
+    expect(await beginCommit(side.db, late, leaseMs, {}, emptyCommit)).toBe(false);
     expect(await renewLeases(side.db, [late], leaseMs)).toEqual(new Set());
     expect(await handBackRun(side.db, late, 0, null)).toBe(false);
     expect(await complete(side.context, late)).toBe(false);
@@ -200,7 +201,7 @@ describe('handing back', () => {
     const run = await claim(side, runId);
     await recordFault(side.context, run, passing, 0);
     expect(await renewLeases(side.db, [run], leaseMs)).toEqual(new Set());
-    expect(await beginCommit(side.db, run, leaseMs, {})).toBe(false);
+    expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(false);
     await recordFault(side.context, run, passing, 0);
     await releaseRun(side.context, run);
     expect(await state(exportId)).toMatchObject({ status: 'Running', waits: true, faults: 1 });

@@ -1,0 +1,92 @@
+import type { Destination } from '../destinations/destination.ts';
+import type { SluiceError } from '../domain/errors.ts';
+import { floorInstant, type Timestamp } from '../domain/time.ts';
+import { removeLeftovers } from '../pipeline/leftovers.ts';
+import {
+  forgetLeftoverFiles,
+  type IntervalPlace,
+  listLeftoverFiles,
+  takeRemovals,
+} from '../store/leftover-files.ts';
+import { appendLogEntries, type LogLevel } from '../store/log-entries.ts';
+import type { Context } from '../use-cases/context.ts';
+import type { ExecutorOptions } from './execute-run.ts';
+
+/** The current commit of an interval, as our tables have it. Its era is null in an earlier build's. */
+interface Current extends IntervalPlace {
+  readonly runId: string;
+  readonly era: string | null;
+  readonly intervalStart: Timestamp;
+  readonly intervalEnd: Timestamp;
+  readonly generation: number;
+  readonly manifestKey: string | null;
+}
+
+/**
+ * Removes the files of earlier generations of an interval once a later one is recorded as current.
+ * No worker can name them any more, so this may be late or repeated; what fails is left to the sweep.
+ *
+ * @param log takes what the export's owner should know
+ */
+export async function removeFiles(
+  { db }: Pick<Context, 'db'>,
+  destination: Destination,
+  current: Current,
+  log: (level: LogLevel, message: string) => void,
+): Promise<void> {
+  const leftovers = await listLeftoverFiles(db, current);
+  if (leftovers.length === 0) return;
+  const interval = {
+    start: floorInstant(current.intervalStart),
+    end: floorInstant(current.intervalEnd),
+  };
+  const { exportId, runId, era, generation, manifestKey } = current;
+  const commit = { exportId, runId, era, interval, generation, manifestKey };
+  const { removed, fault } = await removeLeftovers(destination, commit, leftovers, false);
+  await forgetLeftoverFiles(db, current, removed);
+  if (removed.length > 0) log('INFO', `Removed what was replaced: ${showKeys(removed)}.`);
+  if (fault) log('WARNING', describeLeft(fault, leftovers.length - removed.length));
+}
+
+/** Intervals whose files one sweep removes. */
+const perSweep = 20;
+
+/** Removes files that the workers of their runs could not remove. */
+export async function sweepFiles(options: ExecutorOptions): Promise<void> {
+  const { db, secrets } = options.context;
+  for (const work of await takeRemovals(db, perSweep)) {
+    const { teamId, exportId, runId } = work;
+    const { type, config, secrets: sealed } = work.destination;
+    try {
+      const opened = sealed ? secrets.open(sealed, exportId) : {};
+      const owner = { externalId: work.externalId };
+      const destination = options.plugins.openDestination(type, { ...config, ...opened }, owner);
+      try {
+        const log = (level: LogLevel, message: string) =>
+          appendLogEntries(db, [{ teamId, exportId, runId, level, message }]).catch(
+            options.onSweepError,
+          );
+        await removeFiles(options.context, destination, work, log);
+      } finally {
+        await destination.close();
+      }
+    } catch (error) {
+      options.onSweepError(error);
+    }
+  }
+}
+
+function describeLeft(fault: SluiceError, files: number): string {
+  const denied = fault.code === 'destination.access_denied';
+  const remedy = denied
+    ? 'Grant the credentials permission to delete (and to read manifests) below the prefix.'
+    : 'Sluice tries again later.';
+  return `${files} replaced files could not be removed (${fault.message}); who lists the prefix sees them beside the current ones. ${remedy}`;
+}
+
+const keysShown = 5;
+
+function showKeys(keys: readonly string[]): string {
+  const more = keys.length - keysShown;
+  return keys.slice(0, keysShown).join(', ') + (more > 0 ? ` and ${more} more` : '');
+}
