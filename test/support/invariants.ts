@@ -43,6 +43,7 @@ export async function findBreaches(
     ...(await installation.recording.findLostWrites()).map((text) => `I6: ${text}`),
     ...(await findSecrets(installation)),
     ...(await findForeignBytes(installation)),
+    ...(await findNamedKeyViolations(installation)),
   ];
   return { verified, breaches: found };
 }
@@ -76,6 +77,15 @@ const events: readonly RunEvent[] = [
 const legalMoves = new Set(
   runStatuses.flatMap((from) => events.map((event) => `${from} ${nextStatus(from, event)}`)),
 );
+
+/** I4 at every instant: what the S3 server saw happen to keys that a current manifest named. */
+export async function findNamedKeyViolations({
+  checksNamedKeys,
+  s3,
+}: Pick<Installation, 'checksNamedKeys' | 's3'>): Promise<readonly string[]> {
+  if (!checksNamedKeys) return [];
+  return (await s3.namedKeyViolations()).map((text) => `I4: ${text}`);
+}
 
 /** I5: every change of every run, as the trigger of `recordMoves` saw it. */
 async function findIllegalMoves({ pool }: Installation): Promise<readonly string[]> {
