@@ -35,7 +35,7 @@ async function readJson<T>(message: IncomingMessage): Promise<T> {
 
 /**
  * Serves a server's faults and state over plain HTTP on 127.0.0.1, for tests in another process:
- * POST and DELETE /faults; PUT /quirks; GET /requests, /objects?bucket=, /body?bucket=&key=,
+ * POST and DELETE /faults; PUT /quirks; DELETE /object?bucket=&key=; GET /requests, /objects?bucket=, /body?bucket=&key=,
  * /uploads?bucket=, /writes?bucket=, /violations.
  */
 export async function startControl(
@@ -54,6 +54,9 @@ export async function startControl(
         return {};
       case 'PUT /quirks':
         server.setQuirks(await readJson<S3Quirks>(message));
+        return {};
+      case 'DELETE /object':
+        server.removeObject(bucket, url.searchParams.get('key') ?? '');
         return {};
       case 'GET /writes':
         return server.writes(bucket);

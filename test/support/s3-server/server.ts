@@ -55,6 +55,8 @@ export interface S3Server {
   uploads(bucket: string): UploadSnapshot[];
   /** Writes and deletes of objects, oldest first. */
   writes(bucket: string): readonly ObjectWrite[];
+  /** Takes an object away, as its owner may do; it is not recorded. */
+  removeObject(bucket: string, key: string): void;
   /** What has touched a key that a current manifest named, and manifests that named what was not there. */
   namedKeyViolations(): readonly string[];
   /** From now on it differs from S3 so. */
@@ -146,6 +148,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     requests,
     objects: (name) => snapshotObjects(bucketNamed(name)),
     uploads: (name) => snapshotUploads(bucketNamed(name)),
+    removeObject: (name, key) => void state.buckets.get(name)?.objects.delete(key),
     writes: (name) => state.recorder.writes.filter((write) => write.bucket === name),
     namedKeyViolations: () => state.recorder.violations,
     setQuirks(quirks) {

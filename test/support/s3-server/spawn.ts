@@ -38,6 +38,8 @@ export interface SpawnedS3Server {
   writes(bucket: string): Promise<ObjectWrite[]>;
   namedKeyViolations(): Promise<string[]>;
   setQuirks(quirks: S3Quirks): Promise<void>;
+  /** Takes an object away, as its owner may do; it is not recorded. */
+  remove(bucket: string, key: string): Promise<void>;
   /** SIGTERM, and waits for the end; also after the process was killed otherwise. */
   close(): Promise<void>;
 }
@@ -132,6 +134,9 @@ export async function spawnS3Server(options: SpawnedS3ServerOptions): Promise<Sp
     namedKeyViolations: async () => (await ask('/violations')).json() as Promise<string[]>,
     async setQuirks(quirks) {
       await ask('/quirks', { method: 'PUT', body: JSON.stringify(quirks) });
+    },
+    async remove(bucket, key) {
+      await ask(`/object?${query({ bucket, key })}`, { method: 'DELETE' });
     },
     async close() {
       child.kill('SIGTERM');
