@@ -8,23 +8,33 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { type ErrorCode, SluiceError } from '../../domain/errors.ts';
-import type { FileOptions, OpenUpload, UploadPart, UploadRef } from '../destination.ts';
+import type {
+  FileOptions,
+  OpenUpload,
+  UploadPart,
+  UploadProgress,
+  UploadRef,
+} from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { isNotImplemented } from './errors.ts';
 import { headObject } from './objects.ts';
 import type { PartSums } from './part-digest.ts';
+import type { SendOptions } from './request-handler.ts';
 
 /**
- * The requests of a multipart upload. Our upload id is `<mark>.<the store's id>`: the mark, random,
- * is kept in the object's metadata and tells after a lost answer whether the object is this
- * upload's. (An ETag would not do: with KMS it is no digest, and equal bytes give an equal one.)
+ * The requests of a multipart upload. Our upload id is `<mark>+<checksums>.<the store's id>`: the
+ * mark, random, is kept in the object's metadata and says after a lost answer whether the object is
+ * this upload's. (An ETag would not do: with KMS it is no digest, and equal bytes give an equal one.)
+ * `crc32` or `plain` is what the store took the upload for; builds before had no such word.
  */
 
 const markName = 'sluice-upload';
 
 /**
+ * An answer that comes after the request was given up still names an upload: it is aborted then.
+ *
  * @returns the upload; whether its parts carry a CRC32 (not every store takes one, and some that know
- * of none drop the parts of a list that names any; so only where the store said it will); and whether
+ * of none drop the parts of a list that names any; so only if the store said it will); and whether
  * the store was asked just once, so that there can be no other
  */
 export async function createUpload(
@@ -38,9 +48,15 @@ export async function createUpload(
 }> {
   const mark = randomUUID();
   let asked = 0;
+  const onLateAnswer = (body: string) => {
+    const id = /<UploadId>([^<]+)<\/UploadId>/.exec(body)?.[1];
+    // What cannot be aborted now is found by its note.
+    if (id) abortUpload(connection, { key: options.key, uploadId: `.${id}` }).catch(() => {});
+  };
   const create = (checksum: { readonly ChecksumAlgorithm?: 'CRC32' }) =>
-    connection.request((client, send) => {
+    connection.request((client, { abortSignal }) => {
       asked += 1;
+      const send: SendOptions = { ...(abortSignal ? { abortSignal } : {}), onLateAnswer };
       return client.send(
         new CreateMultipartUploadCommand({
           Bucket: connection.bucket,
@@ -53,14 +69,39 @@ export async function createUpload(
         send,
       );
     }, signal);
-  const created = await create({ ChecksumAlgorithm: 'CRC32' }).catch((error: unknown) => {
-    if (!refusesChecksums(error)) throw error;
-    return create({});
-  });
+  const wanted = connection.traits?.checksums ?? true;
+  const created = await create(wanted ? { ChecksumAlgorithm: 'CRC32' } : {}).catch(
+    (error: unknown) => {
+      if (!wanted || !refusesChecksums(error)) throw error;
+      return create({});
+    },
+  );
   const { UploadId: id } = created;
   if (!id) throw new SluiceError('destination.unavailable', 'the store gave no upload id');
-  const upload = { key: options.key, uploadId: `${mark}.${id}` };
-  return { upload, checksums: created.ChecksumAlgorithm === 'CRC32', alone: asked === 1 };
+  const checksums = wanted && created.ChecksumAlgorithm === 'CRC32';
+  const uploadId = `${mark}+${checksums ? 'crc32' : 'plain'}.${id}`;
+  return { upload: { key: options.key, uploadId }, checksums, alone: asked === 1 };
+}
+
+/**
+ * Whether the parts of an upload must carry checksums: a store that took it with them refuses parts
+ * without, and one that took it without may drop parts that have them.
+ *
+ * @returns null if it cannot be known: an upload of an older build, before its first part
+ */
+export function takesChecksums({ uploadId, parts }: UploadProgress): boolean | null {
+  const word = /^[0-9a-f-]+\+(crc32|plain)\./.exec(uploadId)?.[1];
+  if (word !== undefined) return word === 'crc32';
+  return parts.length === 0 ? null : parts.every((part) => part.tag.includes(' '));
+}
+
+/** Whether an object with this metadata was made by this upload. */
+export function isOwnObject(
+  upload: UploadRef,
+  metadata: Readonly<Record<string, string>> | undefined,
+): boolean {
+  const [mark] = splitId(upload);
+  return mark !== '' && metadata?.[markName] === mark;
 }
 
 function refusesChecksums(error: unknown): boolean {
@@ -134,8 +175,7 @@ export async function completeUpload(
   } catch (error) {
     const found = meansLost(error) ? await headOrNothing(connection, upload.key) : null;
     if (found === null || found === 'not allowed') throw error;
-    const [mark] = splitId(upload);
-    if (mark === '' || found.Metadata?.[markName] !== mark || !found.ETag) throw error;
+    if (!isOwnObject(upload, found.Metadata) || !found.ETag) throw error;
     checkSize(found.ContentLength, parts);
     return found.ETag;
   }
@@ -256,11 +296,6 @@ export function partEtag(part: UploadPart): string {
   return part.tag.split(' ')[0] ?? '';
 }
 
-/** Whether the parts of an upload carry checksums, as seen from one of them. */
-export function hasChecksum(part: UploadPart): boolean {
-  return part.tag.includes(' ');
-}
-
 function meansLost(error: unknown): boolean {
   return codeOf(error) === 'destination.upload_lost';
 }
@@ -284,5 +319,6 @@ function target(connection: S3Connection, upload: UploadRef) {
 
 function splitId({ uploadId }: UploadRef): readonly [mark: string, id: string] {
   const dot = uploadId.indexOf('.');
-  return [uploadId.slice(0, Math.max(dot, 0)), uploadId.slice(dot + 1)];
+  const [mark = ''] = uploadId.slice(0, Math.max(dot, 0)).split('+');
+  return [mark, uploadId.slice(dot + 1)];
 }
