@@ -77,6 +77,7 @@ export async function putInForce(
   intent: CommitIntent,
   columns: readonly Column[],
   found: FoundManifest,
+  confirm: () => Promise<void>,
 ): Promise<IntervalResult> {
   await hit('before_complete');
   await files.complete();
@@ -86,7 +87,8 @@ export async function putInForce(
   const manifest = buildManifest({ ...job, ...job.encoding, ...intent, columns });
   await hit('before_manifest');
   // Whoever changes it between our look and our put is told, and so are we.
-  const { etag } = await destination.commitManifest(key, encodeManifest(manifest), found.etag);
+  const body = encodeManifest(manifest);
+  const { etag } = await destination.commitManifest(key, body, found.etag, confirm);
   await hit('after_manifest');
   return { ...intent, manifestEtag: etag };
 }

@@ -79,7 +79,8 @@ async function copyInterval(
     };
     signal.throwIfAborted();
     await ports.confirmCommit(intent);
-    return await putInForce(destination, job, files, intent, columns, found);
+    const confirm = () => ports.confirmCommit(intent);
+    return await putInForce(destination, job, files, intent, columns, found, confirm);
   } catch (error) {
     await (leavesUploads(error, signal) ? files.suspend() : files.abort());
     throw error;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Destination, DestinationOwner } from '../destinations/destination.ts';
+import type { Destination, DestinationOwner, StoreTraits } from '../destinations/destination.ts';
 import { type ErrorCode, SluiceError, toSluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
@@ -16,6 +16,7 @@ import type { Source } from '../sources/source.ts';
 import { beginCommit, type ClaimedRun, claimRun } from '../store/leases.ts';
 import { findReceipt } from '../store/receipts.ts';
 import { recordProgress } from '../store/runs.ts';
+import { findStoreTraits } from '../store/store-traits.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import {
   forgetUpload,
@@ -35,6 +36,7 @@ import type { LeaseKeeper } from './lease-keeper.ts';
 import { persist } from './persist.ts';
 import { RunLog } from './run-log.ts';
 import { sourceRequestOf } from './source-request.ts';
+import { keepNewTraits, tryStore } from './try-store.ts';
 
 /** The plug-ins, as the composition root joined them. */
 export interface Plugins {
@@ -42,6 +44,7 @@ export interface Plugins {
     type: string,
     config: Record<string, unknown>,
     owner: DestinationOwner,
+    traits?: StoreTraits | null,
   ): Destination;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
@@ -134,12 +137,20 @@ async function attempt(
   const { type, config, secrets } = run.destination;
   const opened = secrets ? context.secrets.open(secrets, run.exportId) : {};
   const owner = { externalId: run.externalId };
-  const destination = plugins.openDestination(type, { ...config, ...opened }, owner);
+  const known = await findStoreTraits(context.db, run);
+  const destination = plugins.openDestination(type, { ...config, ...opened }, owner, known);
+  let { traits } = destination;
   try {
     const job = await makeJob(options, run);
     const source = plugins.sourceOf(run.model);
-    return await exportInterval(job, source, destination, portsOf(options, run, log), signal);
+    const ports = portsOf(options, run, log);
+    await tryStore(context.db, run, destination, ports.journal, log, signal);
+    traits = destination.traits;
+    return await exportInterval(job, source, destination, ports, signal);
   } finally {
+    await keepNewTraits(context.db, run, traits, destination, log).catch((error: unknown) =>
+      options.onError(error, run),
+    );
     await destination.close();
   }
 }
