@@ -79,8 +79,8 @@ describe('conditions are tried, not believed', () => {
   ] as const)('a re-run at a store that %s is whole', async (name, quirks, traits) => {
     await installation.s3.setQuirks(quirks);
     const exportId = await workingExport(name);
-    expect(await traitsOf(exportId)).toMatchObject(traits);
     expect(await rerun(exportId)).toMatchObject({ status: 'Completed', rows, faults: 0 });
+    expect(await traitsOf(exportId)).toMatchObject(traits);
     await expectInvariants(installation);
     await retireExports(installation);
   });
@@ -102,6 +102,7 @@ describe('conditions are tried, not believed', () => {
 
   test('an export that moves forgets what it knew of the store', async () => {
     const exportId = await workingExport('moves');
+    expect(await traitsOf(exportId)).not.toBeNull();
     const path = `${projectPath(installation)}/batch_exports/${exportId}/`;
     const elsewhere = { destination: { config: { bucket_name: 'elsewhere' } } };
     expect((await installation.client.patch(path, elsewhere)).status).toBe(200);
