@@ -169,6 +169,11 @@ export const errorCatalogue = {
 
 export type ErrorCode = keyof typeof errorCatalogue;
 
+/** Whether this build knows the code. */
+export function isErrorCode(text: string): text is ErrorCode {
+  return Object.hasOwn(errorCatalogue, text);
+}
+
 /**
  * A failure whose meaning is known. `detail` is shown to the export's owner: it never holds a
  * secret, a stack trace or anything of another tenant. `cause` is for our own log only.

@@ -6,6 +6,8 @@ export interface Policy {
   readonly maxJitterSeconds: number;
   readonly leaseMs: number;
   readonly retry: RetryPolicy;
+  /** A destination that worked before must say twice, so far apart, that it is of no use. */
+  readonly secondOpinionMs: number;
   readonly maxRunsPerExport: number;
   readonly maxRunsPerTenant: number;
   readonly backfillConcurrency: number;

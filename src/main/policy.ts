@@ -13,6 +13,7 @@ export function policyOf(config: Config): Policy {
       maxAttempts: config.RETRY_MAX_ATTEMPTS,
       baseMs: config.RETRY_BASE_SECONDS * 1_000,
     },
+    secondOpinionMs: Math.min(10, config.RETRY_BASE_SECONDS) * 1_000,
     maxRunsPerExport: config.MAX_RUNS_PER_EXPORT,
     maxRunsPerTenant: config.MAX_RUNS_PER_TENANT,
     backfillConcurrency: config.BACKFILL_CONCURRENCY,

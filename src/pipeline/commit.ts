@@ -4,7 +4,6 @@ import { hit } from '../domain/failpoints.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { FileSet } from './file-set.ts';
-import type { FoundManifest } from './found-manifest.ts';
 import type {
   CommitIntent,
   CommittedFile,
@@ -15,6 +14,7 @@ import type {
 import {
   buildManifest,
   encodeManifest,
+  type FoundManifest,
   generationOf,
   isTombstone,
   type ManifestFile,
@@ -131,7 +131,9 @@ export async function commitFiles(
   const manifest = buildManifest({ ...job, ...job.encoding, ...intent, columns });
   await hit('before_manifest');
   // A change between our look and our put makes it fail.
-  const { etag } = await destination.commitManifest(key, encodeManifest(manifest), found.etag);
+  const body = encodeManifest(manifest);
+  const confirm = () => ports.confirmLease();
+  const { etag } = await destination.commitManifest(key, body, found.etag, confirm);
   await hit('after_manifest');
   return { ...committed, manifestEtag: etag };
 }
@@ -140,6 +142,9 @@ interface Completable {
   readonly key: string;
   complete(replaces: ManifestTag): Promise<{ readonly etag: string | null }>;
 }
+
+/** Of a store that was not tried: it is taken for one that does as S3 does. */
+const allTraits = { completeIfMatch: true, completeIfNoneMatch: true };
 
 /** How often a file is looked at again that another attempt has just replaced. */
 const inPlaceTries = 4;
@@ -155,6 +160,8 @@ async function completeInPlace(
   let expected = recorded.find(({ key }) => key === writer.key)?.etag ?? null;
   for (let tried = 1; ; tried += 1) {
     try {
+      const { completeIfMatch, completeIfNoneMatch } = destination.traits ?? allTraits;
+      if (!(completeIfMatch && completeIfNoneMatch)) await ports.confirmLease();
       return await writer.complete(expected);
     } catch (error) {
       const conflict = error instanceof SluiceError && error.code === 'destination.conflict';

@@ -6,7 +6,7 @@ import type { Recipe } from '../domain/recipe.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
 import { commitFiles, findAdoptable, findUnchanged } from './commit.ts';
 import { FileSet } from './file-set.ts';
-import { type FoundManifest, findManifest } from './found-manifest.ts';
+import { findManifest } from './found-manifest.ts';
 import type {
   CommitIntent,
   IntervalJob,
@@ -15,7 +15,7 @@ import type {
   RunPorts,
 } from './interval-job.ts';
 import { replacedBy } from './leftovers.ts';
-import { generationOf } from './manifest.ts';
+import { type FoundManifest, generationOf } from './manifest.ts';
 
 /** What came of an interval, and what its commit replaced. */
 export interface ExportedInterval {

@@ -1,9 +1,15 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import type { DataInterval } from '../domain/time.ts';
-import { type FoundManifest, readManifestAt } from './found-manifest.ts';
 import type { IntervalJob, IntervalResult, LeftoverFile } from './interval-job.ts';
-import { buildTombstone, encodeManifest, generationOf, isTombstone } from './manifest.ts';
+import {
+  buildTombstone,
+  encodeManifest,
+  type FoundManifest,
+  generationOf,
+  isTombstone,
+  readManifestAt,
+} from './manifest.ts';
 
 /** The current commit of an interval, for which files of other generations are removed. */
 export interface CurrentCommit {

@@ -1,3 +1,5 @@
+import type { Destination } from '../destinations/destination.ts';
+import { SluiceError } from '../domain/errors.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
@@ -116,6 +118,33 @@ export function decodeManifest(bytes: Buffer): Manifest | null {
   } catch {
     return null;
   }
+}
+
+/** What is at the key of an interval's manifest. */
+export interface FoundManifest {
+  /** Null if there is none, or if the credentials may not read it. */
+  readonly manifest: Manifest | null;
+  /** The tag that must still be there when the manifest is replaced; null for nothing. */
+  readonly etag: string | null;
+}
+
+/**
+ * The object at a manifest's key: null if there is none, `denied` if it may not be read. Its manifest
+ * is null if the bytes are not a manifest of ours.
+ */
+export async function readManifestAt(
+  destination: Destination,
+  key: string,
+): Promise<FoundManifest | null | 'denied'> {
+  const found = await destination.readFile(key).catch((error: unknown) => {
+    if (error instanceof SluiceError && error.code === 'destination.access_denied')
+      return 'denied' as const;
+    throw error;
+  });
+  if (found === null || found === 'denied') return found;
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of found.body) chunks.push(chunk);
+  return { manifest: decodeManifest(Buffer.concat(chunks)), etag: found.etag };
 }
 
 function sum<T>(items: readonly T[], value: (item: T) => number): number {

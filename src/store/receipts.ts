@@ -54,6 +54,19 @@ export async function findReceipt(
   return row ?? null;
 }
 
+/** Whether a destination of an export, by its version, has taken an interval. */
+export async function hasReceiptAt(
+  sql: Sql,
+  exportId: string,
+  destinationVersion: number,
+): Promise<boolean> {
+  const rows = await sql.query(
+    `select from receipts where export_id = $1 and destination_version = $2 limit 1`,
+    [exportId, destinationVersion],
+  );
+  return rows.length === 1;
+}
+
 /** Receipts of an export whose interval starts at or after `from`, oldest first. */
 export async function listReceipts(
   sql: Sql,

@@ -170,8 +170,8 @@ export async function failRun(
 }
 
 /**
- * Gives the lease back so that another attempt follows after `delayMs`. A passing fault is counted
- * and shown; a shutdown (`error` null) is neither. The fence rises here too: a heartbeat that was under
+ * Gives the lease back so that another attempt follows after `delayMs`. A transient fault is counted
+ * and shown, one that is doubted is shown; a shutdown (`error` null) is neither. The fence rises here too: a heartbeat that was under
  * way would take the lease back, for nobody.
  *
  * @returns false where the lease is lost
@@ -181,11 +181,12 @@ export async function handBackRun(
   lease: Lease,
   delayMs: number,
   error: { readonly code: string; readonly text: string } | null,
+  counts = error !== null,
 ): Promise<boolean> {
   const rows = await tx.query(
     `with handed_back as (
        update runs set fence = fence + 1, lease_holder = null, lease_expires_at = null, committing_at = null,
-              faults = faults + ($4::text is not null)::int,
+              faults = faults + $6::boolean::int,
               error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
         where id = $1 and fence = $2 and status = 'Running'
         returning id, team_id, export_id, backfill_id, data_interval_start
@@ -195,9 +196,18 @@ export async function handBackRun(
      on conflict (run_id) do update
         set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, told = 0
      returning run_id`,
-    [lease.runId, lease.fence, delayMs, error?.code ?? null, error?.text ?? null],
+    [lease.runId, lease.fence, delayMs, error?.code ?? null, error?.text ?? null, counts],
   );
   return rows.length === 1;
+}
+
+/** The code that the last attempt of a run ended with; null if none has. */
+export async function findErrorCode(sql: Sql, runId: string): Promise<string | null> {
+  const [row] = await sql.query<{ code: string | null }>(
+    `select error_code as code from runs where id = $1`,
+    [runId],
+  );
+  return row?.code ?? null;
 }
 
 /**

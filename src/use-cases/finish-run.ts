@@ -1,5 +1,5 @@
-import { describeError, SluiceError } from '../domain/errors.ts';
-import { decideRetry } from '../domain/retry-policy.ts';
+import { describeError, isErrorCode, SluiceError } from '../domain/errors.ts';
+import { decideAttempt, type FailureHistory } from '../domain/retry-policy.ts';
 import { pause } from '../scheduling/schedule.ts';
 import type { Sql } from '../store/database.ts';
 import type { ClaimedRun } from '../store/leases.ts';
@@ -9,9 +9,9 @@ import {
   noteLeftoverFiles,
 } from '../store/leftover-files.ts';
 import { appendLogEntries, type LogLevel } from '../store/log-entries.ts';
-import { advanceHighWaterMark, putReceipt, type Receipt } from '../store/receipts.ts';
+import { advanceHighWaterMark, hasReceiptAt, putReceipt, type Receipt } from '../store/receipts.ts';
 import { lockExport, recordFailure, recordSuccess } from '../store/run-outcomes.ts';
-import { completeRun, failRun, handBackRun, type RunResult } from '../store/runs.ts';
+import { completeRun, failRun, findErrorCode, handBackRun, type RunResult } from '../store/runs.ts';
 import { lockSchedule, readNow, storeSchedules } from '../store/ticks.ts';
 import type { Context } from './context.ts';
 
@@ -59,9 +59,19 @@ export async function recordFault(
   error: SluiceError,
   random: number,
 ): Promise<void> {
-  const decision = decideRetry(error, run.faults + 1, context.policy.retry, random);
+  const { retry, secondOpinionMs } = context.policy;
   const shown = { code: error.code, text: describeError(error) };
   await context.db.transaction(async (tx) => {
+    const history = await readHistory(tx, run, error);
+    const policy = { ...retry, secondOpinionMs };
+    const decision = decideAttempt(error, run.faults + 1, history, policy, random);
+    if (decision.outcome === 'doubted') {
+      if (!(await handBackRun(tx, run, decision.delayMs, shown, false))) return;
+      const seconds = Math.ceil(decision.delayMs / 1000);
+      const text = `Attempt ${run.attempt} failed, and trying again should not help. But this destination worked before, so Sluice asks it once more in ${seconds} s; the same error then ends the run. ${shown.text}`;
+      await log(tx, run, 'WARNING', text);
+      return;
+    }
     if (decision.outcome === 'retry') {
       if (!(await handBackRun(tx, run, decision.delayMs, shown))) return;
       const seconds = Math.ceil(decision.delayMs / 1000);
@@ -75,6 +85,16 @@ export async function recordFault(
     await log(tx, run, 'ERROR', shown.text);
     if (status === 'Failed') await countFailure(tx, context, run, shown.text);
   });
+}
+
+async function readHistory(tx: Sql, run: ClaimedRun, error: SluiceError): Promise<FailureHistory> {
+  // Only what ends a run is doubted.
+  if (error.spec.retryable) return { before: null, workedBefore: false };
+  const before = await findErrorCode(tx, run.runId);
+  return {
+    before: before !== null && isErrorCode(before) ? before : null,
+    workedBefore: await hasReceiptAt(tx, run.exportId, run.destinationVersion),
+  };
 }
 
 /** Sets a run aside whose attempts ended their process too often. */

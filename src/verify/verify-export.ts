@@ -1,8 +1,7 @@
 import type { Destination } from '../destinations/destination.ts';
 import { literalFolder } from '../domain/key-template.ts';
 import { isManifestKey } from '../domain/object-keys.ts';
-import { readManifestAt } from '../pipeline/found-manifest.ts';
-import { isTombstone } from '../pipeline/manifest.ts';
+import { isTombstone, readManifestAt } from '../pipeline/manifest.ts';
 import type { Sql } from '../store/database.ts';
 import { listReceipts } from '../store/receipts.ts';
 import {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Destination, DestinationOwner } from '../destinations/destination.ts';
+import type { Destination, DestinationOwner, StoreTraits } from '../destinations/destination.ts';
 import { type ErrorCode, SluiceError, toSluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
@@ -24,6 +24,7 @@ import {
 } from '../store/leases.ts';
 import { findReceipt } from '../store/receipts.ts';
 import { recordProgress } from '../store/runs.ts';
+import { findStoreTraits } from '../store/store-traits.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import {
   forgetUpload,
@@ -44,6 +45,7 @@ import { persist } from './persist.ts';
 import { removeFiles } from './remove-files.ts';
 import { RunLog } from './run-log.ts';
 import { sourceRequestOf } from './source-request.ts';
+import { keepNewTraits, tryStore } from './try-store.ts';
 
 /** The plug-ins, as the composition root joined them. */
 export interface Plugins {
@@ -51,6 +53,7 @@ export interface Plugins {
     type: string,
     config: Record<string, unknown>,
     owner: DestinationOwner,
+    traits?: StoreTraits | null,
   ): Destination;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
@@ -142,12 +145,24 @@ async function attempt(
   const { type, config, secrets } = run.destination;
   const opened = secrets ? context.secrets.open(secrets, run.exportId) : {};
   const owner = { externalId: run.externalId };
-  const destination = plugins.openDestination(type, { ...config, ...opened }, owner);
+  const known = await findStoreTraits(context.db, run);
+  const destination = plugins.openDestination(type, { ...config, ...opened }, owner, known);
+  let { traits } = destination;
+  const keepTraits = async () => {
+    const before = traits;
+    traits = destination.traits;
+    await keepNewTraits(context.db, run, before, destination, log).catch((error: unknown) =>
+      options.onError(error, run),
+    );
+  };
   try {
     const job = await makeJob(options, run);
     const source = plugins.sourceOf(run.model);
     const ports = portsOf(options, run, log);
+    await tryStore(context.db, run, destination, ports.journal, log, signal);
+    traits = destination.traits;
     const { result, replaced } = await exportInterval(job, source, destination, ports, signal);
+    await keepTraits();
     await hit('before_record');
     if (!(await persist(() => record(context, run, result, replaced), signal))) return null;
     await hit('before_removal');
@@ -156,6 +171,7 @@ async function attempt(
     ).catch(options.onSweepError);
     return result;
   } finally {
+    await keepTraits();
     await destination.close();
   }
 }

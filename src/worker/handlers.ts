@@ -9,12 +9,12 @@ import { applyRetention } from '../use-cases/apply-retention.ts';
 import type { Context } from '../use-cases/context.ts';
 import { decideTicks } from '../use-cases/decide-ticks.ts';
 import { dispatchRuns } from '../use-cases/dispatch-runs.ts';
+import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type AttemptReport, type ExecutorOptions, executeRun } from './execute-run.ts';
 import { lookBack } from './look-back.ts';
 import type { MemoryGate } from './memory-gate.ts';
 import { persist } from './persist.ts';
-import { sweepFiles } from './remove-files.ts';
 
 export interface HandlerOptions {
   readonly context: Context;
@@ -42,7 +42,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
   });
   const collect = skipWhileBusy(async () => {
     await collectUploads(executor);
-    await sweepFiles(executor);
+    await collectFiles(executor);
   });
   const look = skipWhileBusy(async () => {
     if ((await lookBack(executor)) > 0) await dispatch();

@@ -1,16 +1,15 @@
 import type { Destination } from '../destinations/destination.ts';
 import type { SluiceError } from '../domain/errors.ts';
+import { fencesManifests } from '../domain/store-traits.ts';
 import { floorInstant, type Timestamp } from '../domain/time.ts';
 import { removeLeftovers } from '../pipeline/leftovers.ts';
 import {
   forgetLeftoverFiles,
   type IntervalPlace,
   listLeftoverFiles,
-  takeRemovals,
 } from '../store/leftover-files.ts';
-import { appendLogEntries, type LogLevel } from '../store/log-entries.ts';
+import type { LogLevel } from '../store/log-entries.ts';
 import type { Context } from '../use-cases/context.ts';
-import type { ExecutorOptions } from './execute-run.ts';
 
 /** The current commit of an interval, as our tables have it. Its era is null in an earlier build's. */
 interface Current extends IntervalPlace {
@@ -42,38 +41,11 @@ export async function removeFiles(
   };
   const { exportId, runId, era, generation, manifestKey } = current;
   const commit = { exportId, runId, era, interval, generation, manifestKey };
-  const { removed, fault } = await removeLeftovers(destination, commit, leftovers, false);
+  const keepUncommitted = destination.traits !== null && !fencesManifests(destination.traits);
+  const { removed, fault } = await removeLeftovers(destination, commit, leftovers, keepUncommitted);
   await forgetLeftoverFiles(db, current, removed);
   if (removed.length > 0) log('INFO', `Removed what was replaced: ${showKeys(removed)}.`);
   if (fault) log('WARNING', describeLeft(fault, leftovers.length - removed.length));
-}
-
-/** Intervals whose files one sweep removes. */
-const perSweep = 20;
-
-/** Removes files that the workers of their runs could not remove. */
-export async function sweepFiles(options: ExecutorOptions): Promise<void> {
-  const { db, secrets } = options.context;
-  for (const work of await takeRemovals(db, perSweep)) {
-    const { teamId, exportId, runId } = work;
-    const { type, config, secrets: sealed } = work.destination;
-    try {
-      const opened = sealed ? secrets.open(sealed, exportId) : {};
-      const owner = { externalId: work.externalId };
-      const destination = options.plugins.openDestination(type, { ...config, ...opened }, owner);
-      try {
-        const log = (level: LogLevel, message: string) =>
-          appendLogEntries(db, [{ teamId, exportId, runId, level, message }]).catch(
-            options.onSweepError,
-          );
-        await removeFiles(options.context, destination, work, log);
-      } finally {
-        await destination.close();
-      }
-    } catch (error) {
-      options.onSweepError(error);
-    }
-  }
 }
 
 function describeLeft(fault: SluiceError, files: number): string {

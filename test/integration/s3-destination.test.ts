@@ -547,6 +547,7 @@ describe('the test of an S3 destination', () => {
       error: /access_denied/,
       fault: {
         match: { operation: 'DeleteObject' },
+        probability: 1,
         effect: { status: 403, code: 'AccessDenied' },
       },
     },

@@ -8,6 +8,7 @@ import type {
   FileWriter,
   ManifestTag,
   OpenUpload,
+  StoreTraits,
   UploadJournal,
   UploadProgress,
   UploadRef,
@@ -18,7 +19,17 @@ import { listFiles, listUploads } from './listing.ts';
 import { commitManifest, fileTag } from './manifest.ts';
 import { createWriter, removeHidden, resumeWriter } from './writer.ts';
 
+/** A rename under a lock, and files that nobody else names: nothing has to be tried. */
+const traits: StoreTraits = {
+  ifNoneMatch: true,
+  ifMatch: 'quoted',
+  completeIfNoneMatch: true,
+  completeIfMatch: true,
+  checksums: false,
+};
+
 export class FileDestination implements Destination {
+  readonly traits = traits;
   readonly #root: string;
   readonly #folders: readonly string[];
   readonly #syncBytes: number;
@@ -44,6 +55,10 @@ export class FileDestination implements Destination {
     return withOurErrors(() =>
       resumeWriter(this.#root, this.#folders, progress, this.#syncBytes, journal),
     );
+  }
+
+  async probe(): Promise<StoreTraits> {
+    return traits;
   }
 
   async abortUpload(upload: UploadRef): Promise<void> {

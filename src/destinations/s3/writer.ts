@@ -11,17 +11,17 @@ import type {
   UploadRef,
 } from '../destination.ts';
 import type { S3Connection } from './client.ts';
+import { completeUpload } from './complete-upload.ts';
 import { toDestinationError } from './errors.ts';
 import { PartDigest, type PartSums } from './part-digest.ts';
 import { partSize } from './part-sizes.ts';
 import {
   abortUpload,
-  completeUpload,
   createUpload,
-  hasChecksum,
   listParts,
   partEtag,
   signsParts,
+  takesChecksums,
   uploadPart,
 } from './uploads.ts';
 
@@ -70,12 +70,16 @@ export async function resumeWriter(
   signal?: AbortSignal,
 ): Promise<FileWriter> {
   const { key, uploadId, parts } = progress;
+  const checksums = takesChecksums(progress);
+  if (checksums === null) {
+    await abortUpload(connection, progress);
+    throw new SluiceError('destination.upload_lost', 'begun by an older release, without a part');
+  }
   const held = new Map((await listParts(connection, progress)).map((part) => [part.number, part]));
   const known = parts.filter((part) => {
     const found = held.get(part.number);
     return found?.bytes === part.bytes && found.tag === partEtag(part);
   });
-  const checksums = parts.length === 0 || parts.every(hasChecksum);
   return new S3Writer(
     connection,
     { key, uploadId },
