@@ -12,6 +12,7 @@ import {
   readManifest,
   removeStaleFiles,
 } from './commit.ts';
+import { describeUnsettled } from './describe-unsettled.ts';
 import { FileSet } from './file-set.ts';
 import type { CommitIntent, IntervalJob, IntervalResult, RunPorts } from './interval-job.ts';
 
@@ -45,15 +46,10 @@ async function copyInterval(
   found: FoundManifest,
   signal: AbortSignal,
 ): Promise<IntervalResult> {
-  const { settled, pending } = await source.settle(job.interval.end, signal);
-  if (!settled) {
-    ports.log(
-      'WARNING',
-      'Transactions that may still add rows to this interval did not end in time. The interval is looked at again once they have.',
-    );
-  }
+  const { settled, pending, reason, position } = await source.settle(job.interval, signal);
+  if (reason !== null) ports.log('WARNING', describeUnsettled(reason));
   await hit('before_open');
-  const snapshot = await source.open(job.request, signal);
+  const snapshot = await source.open(job.request, signal, position);
   const { columns, totalCount } = snapshot;
   const files = new FileSet({ ...job, destination, journal: ports.journal, columns, signal });
   try {
@@ -76,6 +72,7 @@ async function copyInterval(
       snapshot: snapshot.snapshot,
       settled,
       pending,
+      keyDigest: snapshot.keySet()?.digest ?? null,
     };
     signal.throwIfAborted();
     await ports.confirmCommit(intent);

@@ -4,7 +4,7 @@ import { pause } from '../scheduling/schedule.ts';
 import type { Sql } from '../store/database.ts';
 import type { ClaimedRun } from '../store/leases.ts';
 import { appendLogEntries, type LogLevel } from '../store/log-entries.ts';
-import { advanceHighWaterMark, putReceipt, type Receipt } from '../store/receipts.ts';
+import { advanceHighWaterMark, putProof, putReceipt, type Receipt } from '../store/receipts.ts';
 import { lockExport, recordFailure, recordSuccess } from '../store/run-outcomes.ts';
 import { completeRun, failRun, handBackRun, type RunResult } from '../store/runs.ts';
 import { lockSchedule, readNow, storeSchedules } from '../store/ticks.ts';
@@ -26,6 +26,7 @@ export async function recordCompletion(
     await lockExport(tx, run.exportId);
     if (!(await completeRun(tx, run, result))) return false;
     await putReceipt(tx, receipt);
+    await putProof(tx, receipt, result);
     await recordSuccess(tx, run.exportId);
     await advanceHighWaterMark(tx, run.exportId);
     await log(

@@ -14,6 +14,7 @@ import type {
 } from '../pipeline/interval-job.ts';
 import type { Source } from '../sources/source.ts';
 import { beginCommit, type ClaimedRun, claimRun } from '../store/leases.ts';
+import type { LookBack } from '../store/look-backs.ts';
 import { findReceipt } from '../store/receipts.ts';
 import { recordProgress } from '../store/runs.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
@@ -58,6 +59,7 @@ export interface ExecutorOptions {
   readonly workerId: string;
   readonly onError: (error: unknown, run: ClaimedRun) => void;
   readonly onSweepError: (error: unknown) => void;
+  readonly onLookBackError: (error: unknown, item: LookBack) => void;
 }
 
 /** How an attempt ended. `skipped`: there was nothing to claim. */
@@ -229,6 +231,8 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       snapshot: result.snapshot,
       settled: result.settled,
       pending: result.pending,
+      // An intent that an older build left has none.
+      keyDigest: result.keyDigest ?? null,
     },
     {
       exportId: run.exportId,

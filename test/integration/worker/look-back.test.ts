@@ -57,7 +57,8 @@ describe('rows that come late', () => {
   /** So that a test need not wait for the pauses between two looks. */
   const letTimePass = () =>
     side.db.query(
-      `update runs set finished_at = finished_at - interval '1 hour', looked_back_at = null`,
+      `update receipts set pending_checked_at = pending_checked_at - interval '3 hours',
+              looked_back_at = looked_back_at - interval '3 hours'`,
     );
 
   const untilRuns = (exportId: string, wanted: number) =>
