@@ -18,7 +18,9 @@ export function loadModels({ MODELS_FILE }: Config): readonly SourcedModel[] {
       ? []
       : readModelsFile(MODELS_FILE, { checkExpression: checkModelExpression });
   const hasEvents = listed.some(({ model }) => model.name === eventsModel.name);
-  return hasEvents ? listed : [{ model: eventsModel, sourceUrl: null, primaryUrl: null }, ...listed];
+  return hasEvents
+    ? listed
+    : [{ model: eventsModel, sourceUrl: null, primaryUrl: null }, ...listed];
 }
 
 /** Finds the source of a model; throws SluiceError `source.unknown_model`. */

@@ -93,10 +93,7 @@ export function copyKeySetSql(selection: Selection, keys: readonly SentColumn[])
 }
 
 /** Has the server say, as JSON, how it would find and sort the rows of `copySql`; none is read. */
-export function explainSql(
-  selection: Selection,
-  columns: readonly SentColumn[],
-): string {
+export function explainSql(selection: Selection, columns: readonly SentColumn[]): string {
   return `EXPLAIN (FORMAT JSON) ${rowsSql(selection, columns, 'by_key', [])}`;
 }
 
@@ -129,10 +126,7 @@ function rowsSql(
  * @param columns one for each key of the model, in its order; those of type `as_json` are sent as
  *   the text of their JSON
  */
-export function copyKeysSql(
-  selection: Selection,
-  columns: readonly SentColumn[],
-): string {
+export function copyKeysSql(selection: Selection, columns: readonly SentColumn[]): string {
   const { model, query, teamId } = selection;
   const targets = model.keyColumns.map((name, index): Target => {
     const key = serverDialect.column(query?.where ? orderName(index + 1) : name);
@@ -158,7 +152,8 @@ export function countLateSql(selection: Selection, xmin: string): string {
     'CAST(CAST(pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) AS pg_catalog.text) AS pg_catalog.int8)';
   const half = `CAST(CAST(${sourceName}.xmin AS pg_catalog.text) AS pg_catalog.int8)`;
   const full = `${newest} - ((${newest} & 4294967295) - ${half} + 4294967296) % 4294967296`;
-  const target = () => `pg_catalog.count(*) FILTER (WHERE ${full} >= ${xmin} OR ${newest} < ${xmin}) AS "late"`;
+  const target = () =>
+    `pg_catalog.count(*) FILTER (WHERE ${full} >= ${xmin} OR ${newest} < ${xmin}) AS "late"`;
   return checkWall(printSelect(model, null, [target], rowFilter(selection), false), model, teamId);
 }
 

@@ -17,6 +17,10 @@ beforeAll(async () => {
 
 beforeEach(async () => {
   await Promise.all(sessions.splice(0).map((session) => session.end()));
+  const { rows } = await database.pool.query<{ gid: string }>(
+    'SELECT gid FROM pg_prepared_xacts WHERE database = current_database()',
+  );
+  for (const { gid } of rows) await database.pool.query(`ROLLBACK PREPARED '${gid}'`);
   await database.pool.query('TRUNCATE events');
 });
 
@@ -36,6 +40,9 @@ async function openSession(url = database.url): Promise<pg.Client> {
 }
 
 const hourTo = (end: number) => ({ start: end - 3_600_000, end });
+
+/** Of the names of what is pending those of transactions by their virtual ids. */
+const isVirtual = (name: string) => /^\d+\/\d+/.test(name);
 
 const insert = (session: pg.Client, name: string) =>
   session.query(`INSERT INTO events (uuid, team_id, event) VALUES (gen_random_uuid(), 1, $1)`, [
@@ -236,7 +243,8 @@ describe('settling', () => {
     // Prepared before the interval began: its rows are of an earlier one.
     const interval = { start, end };
     const { pending } = await source.settle(interval, never);
-    expect(pending).toEqual([expect.stringMatching(/^\d+\/\d+:\d+$/)]);
+    expect(pending.filter(isVirtual)).toHaveLength(1);
+    expect(pending.filter((name) => name.startsWith('prepared'))).toEqual([]);
     await pendingOne.query(`PREPARE TRANSACTION 'pending ${tag}'`);
     await other.query('BEGIN');
     await insert(other, 'other');
@@ -289,7 +297,7 @@ describe('settling', () => {
 
     const { settled, pending } = await source.settle(interval, never);
     expect(settled).toBe(false);
-    expect(pending).toHaveLength(2);
+    expect(pending.filter(isVirtual)).toHaveLength(2);
     const earlier = await see(source, request);
     expect(earlier.count).toBe(1);
     const hasLateRows = () => source.hasLateRows(request, earlier, null, never);
@@ -298,7 +306,7 @@ describe('settling', () => {
 
     await savepoint.query('RELEASE before_row; COMMIT');
     const left = await source.recheck(interval, pending, never);
-    expect(left.pending).toHaveLength(1);
+    expect(left.pending.filter(isVirtual)).toHaveLength(1);
     expect(await hasLateRows()).toBe(true);
     // It has a virtual id only until now, so its transaction id is beyond the snapshot.
     await insert(late, 'began before, wrote after');

@@ -334,8 +334,8 @@ describe('a failure', () => {
       copySql: () => `COPY (${sql}) TO STDOUT (FORMAT binary)`,
       countSql: () => 'SELECT 1',
       countLateSql: () => 'SELECT 0',
-    hidden: [],
-    keys: null,
+      hidden: [],
+      keys: null,
     });
 
   it.each([

@@ -12,7 +12,8 @@ const Ready = Type.Object({
     queue: Type.String({ description: '`ok`, or what is wrong.' }),
     source: Type.Optional(
       Type.String({
-        description: '`ok`, or what keeps models from being exported or their intervals from settling.',
+        description:
+          '`ok`, or what keeps models from being exported or their intervals from settling.',
       }),
     ),
   }),

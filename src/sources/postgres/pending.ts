@@ -97,7 +97,10 @@ export function fullId(lower: string, nextId: bigint): bigint {
 }
 
 /** The value of the first mark of a kind, or null. */
-export function markValue(pending: readonly PendingName[], kind: 'replay' | 'unseen'): string | null {
+export function markValue(
+  pending: readonly PendingName[],
+  kind: 'replay' | 'unseen',
+): string | null {
   const mark = pending.find((name) => name.startsWith(`${kind}:`));
   return mark?.slice(kind.length + 1) ?? null;
 }

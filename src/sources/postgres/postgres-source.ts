@@ -78,8 +78,7 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       work({
         client,
         allowsStandby,
-        withPrimary:
-          primaryUrl === null ? null : (withIt) => connected(primaryUrl, signal, withIt),
+        withPrimary: primaryUrl === null ? null : (withIt) => connected(primaryUrl, signal, withIt),
       }),
     );
   return {

@@ -111,11 +111,7 @@ class PostgresSnapshot implements SourceSnapshot {
   async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
     const { options, select } = this.#opened;
     const client = await this.#acquire(signal);
-    const builder = new RowBlockBuilder(
-      select.columns,
-      options.blockBytes,
-      select.hidden.length,
-    );
+    const builder = new RowBlockBuilder(select.columns, options.blockBytes, select.hidden.length);
     const reader = new CopyReader(select.copySql(slice), builder);
     let whole = false;
     try {
