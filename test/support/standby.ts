@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { appendFile, chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -30,6 +30,9 @@ export async function startReplication(): Promise<Replication> {
   await chmod(dataDir, 0o755);
   const data = path.join(dataDir, 'postgres', 'data');
   const client = await connect(primary.url);
+  const hba = path.join(primary.dataDir, 'postgres', 'data', 'pg_hba.conf');
+  await appendFile(hba, 'host replication all 127.0.0.1/32 scram-sha-256\n');
+  await client.query('select pg_reload_conf()');
   await client.query(`select pg_backup_start('standby', true)`);
   // Files that change or go while they are copied are made whole by the replay.
   await run('cp', ['-a', path.join(primary.dataDir, 'postgres'), dataDir]).catch(() => {});
