@@ -8,17 +8,22 @@ import { until } from '../support/until.ts';
 
 let replication: Replication;
 let writer: Client;
+/** Within a transaction the writer would see the sessions of one moment only. */
+let observer: Client;
 const never = new AbortController().signal;
 
 beforeAll(async () => {
   replication = await startReplication();
   writer = new Client(replication.primary.url);
   await writer.connect();
+  observer = new Client(replication.primary.url);
+  await observer.connect();
   await writer.query(createEvents);
   await replication.untilReplayed();
 });
 afterAll(async () => {
   await writer?.end();
+  await observer?.end();
   await replication?.stop();
 });
 
@@ -122,7 +127,7 @@ it('a check of the model says what a standby lacks', async () => {
 /** Waits until the settling session on the primary has looked again. */
 async function untilLooked(): Promise<void> {
   const lastLook = async () => {
-    const { rows } = await writer.query<{ at: string }>(
+    const { rows } = await observer.query<{ at: string }>(
       `select max(query_start)::text as at from pg_stat_activity where application_name = 'sluice-export'`,
     );
     return rows[0]?.at;

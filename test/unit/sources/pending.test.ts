@@ -1,10 +1,5 @@
 import { expect, test } from 'vitest';
-import {
-  fullId,
-  type Live,
-  namesOf,
-  stillPending,
-} from '../../../src/sources/postgres/pending.ts';
+import { fullId, type Live, namesOf, stillPending } from '../../../src/sources/postgres/pending.ts';
 import { lastRecordEnd } from '../../../src/sources/postgres/replay.ts';
 
 const nothing: Live = {
