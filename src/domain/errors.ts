@@ -122,6 +122,11 @@ export const errorCatalogue = {
     means: 'The source database cannot be exported as it is.',
     remedy: 'Ask the operator to mend what is named here, then retry the run.',
   },
+  'source.standby': passing(
+    'source',
+    'The source database is a standby, which cannot show that an interval is complete.',
+    'Ask your operator to set settle_url of the model or SOURCE_PRIMARY_URL. Sluice retries automatically.',
+  ),
   'source.unknown_model': customer(
     'The model is not defined in this installation.',
     'Ask the operator to define the model, or delete the export.',

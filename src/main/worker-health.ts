@@ -9,6 +9,8 @@ export interface WorkerHealthOptions {
   readonly databaseFault: () => Promise<string | null>;
   /** What is wrong with the queue, without which work starts late. */
   readonly queueFault: () => Promise<string | null>;
+  /** What keeps models from being exported or settled. Absent: nothing looks. */
+  readonly sourceFault?: () => string | null;
 }
 
 export interface WorkerHealth {
@@ -58,8 +60,14 @@ async function answer(
   if (path === '/livez') return send(response, 200, { status: 'ok' });
   if (path !== '/readyz') return send(response, 404, { status: 'not found' });
   const [postgres, queue] = await Promise.all([options.databaseFault(), options.queueFault()]);
-  const status = postgres !== null ? 'unavailable' : queue !== null ? 'degraded' : 'ok';
-  const checks = { postgres: postgres ?? 'ok', queue: queue ?? 'ok' };
+  const source = options.sourceFault?.() ?? null;
+  const isWhole = queue === null && source === null;
+  const status = postgres !== null ? 'unavailable' : isWhole ? 'ok' : 'degraded';
+  const checks = {
+    postgres: postgres ?? 'ok',
+    queue: queue ?? 'ok',
+    ...(options.sourceFault ? { source: source ?? 'ok' } : {}),
+  };
   send(response, postgres === null ? 200 : 503, { status, checks });
 }
 

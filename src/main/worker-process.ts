@@ -40,6 +40,10 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
       logger.warn({ err: error, run: run.runId, export: run.exportId }, 'an attempt failed');
     },
     onSweepError: (error) => logger.warn({ err: error }, 'an upload could not be collected'),
+    onLookBackError: (error, { exportId, intervalStart, intervalEnd }) => {
+      const what = `look-back of interval ${intervalStart} to ${intervalEnd} failed`;
+      logger.warn({ err: error, export: exportId }, what);
+    },
   };
   const memory = new MemoryGate(config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes);
   Object.assign(metrics.reservedMemory, {

@@ -5,6 +5,7 @@ import { manifestKey } from '../domain/object-keys.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
 import { commitFiles, findAdoptable, findUnchanged } from './commit.ts';
+import { describeUnsettled } from './describe-unsettled.ts';
 import { FileSet } from './file-set.ts';
 import { findManifest } from './found-manifest.ts';
 import type {
@@ -68,15 +69,10 @@ async function copyInterval(
   found: FoundManifest,
   signal: AbortSignal,
 ): Promise<IntervalResult> {
-  const { settled, pending } = await source.settle(job.interval.end, signal);
-  if (!settled) {
-    ports.log(
-      'WARNING',
-      'Transactions that may still add rows to this interval did not end in time. The interval is looked at again once they have.',
-    );
-  }
+  const { settled, pending, reason, position } = await source.settle(job.interval, signal);
+  if (reason !== null) ports.log('WARNING', describeUnsettled(reason));
   await hit('before_open');
-  const snapshot = await source.open(job.request, signal);
+  const snapshot = await source.open(job.request, signal, position);
   const { columns, totalCount } = snapshot;
   const files = new FileSet({ ...job, destination, journal: ports.journal, columns, signal });
   try {
@@ -99,6 +95,7 @@ async function copyInterval(
       snapshot: snapshot.snapshot,
       settled,
       pending,
+      keyDigest: snapshot.keySet()?.digest ?? null,
     };
     signal.throwIfAborted();
     const unchanged = await findUnchanged(destination, job, intent, columns, found);

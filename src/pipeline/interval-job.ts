@@ -119,6 +119,8 @@ export interface CommitIntent {
   readonly settled: boolean;
   /** Transactions that may still add rows to the interval, where it is not settled. */
   readonly pending: readonly string[];
+  /** Of the keys of all rows read, as a set; null where there is none. */
+  readonly keyDigest: string | null;
 }
 
 /** What is current at the destination once the pipeline is done. */

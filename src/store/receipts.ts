@@ -110,6 +110,40 @@ export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
   );
 }
 
+/** What the run that last read an interval saw, and whether it saw all of it. */
+export interface Proof {
+  readonly snapshot: string;
+  readonly settled: boolean;
+  /** What may still add rows, by the source's own names. */
+  readonly pending: readonly string[];
+  /** Of the keys of all rows; null where there is none. */
+  readonly keyDigest: string | null;
+  readonly recordsTotalCount: number;
+}
+
+/** Renews the proof of an interval that has a receipt; files and manifest stay. */
+export async function putProof(
+  tx: Sql,
+  at: Pick<Receipt, 'exportId' | 'intervalStart' | 'intervalEnd'>,
+  proof: Proof,
+): Promise<void> {
+  await tx.query(
+    `update receipts set snapshot = $4, settled = $5, pending_transactions = $6, key_digest = $7, key_count = $8,
+            pending_checked_at = clock_timestamp(), looked_back_at = clock_timestamp()
+      where export_id = $1 and data_interval_start = $2 and data_interval_end = $3`,
+    [
+      at.exportId,
+      at.intervalStart,
+      at.intervalEnd,
+      proof.snapshot,
+      proof.settled,
+      proof.pending,
+      proof.keyDigest,
+      proof.recordsTotalCount,
+    ],
+  );
+}
+
 /** Intervals of an export that start in `range` and are completed, oldest first. */
 export async function listCompletedIntervals(
   sql: Sql,
@@ -127,8 +161,8 @@ export async function listCompletedIntervals(
 }
 
 /**
- * Moves the high-water mark to the end of the unbroken prefix of completed intervals, counted from
- * the first tick that ran. It never moves back.
+ * Moves the high-water mark to the end of the unbroken prefix of completed and settled intervals, counted
+ * from the first tick that ran. It never moves back.
  */
 export async function advanceHighWaterMark(tx: Sql, exportId: string): Promise<void> {
   await tx.query(
@@ -139,6 +173,7 @@ export async function advanceHighWaterMark(tx: Sql, exportId: string): Promise<v
        union all
        select r.data_interval_end from prefix p join receipts r
            on r.export_id = $1 and r.data_interval_start = p.mark
+              and coalesce(r.settled, (select run.settled from runs run where run.id = r.run_id), true)
      )
      update batch_exports set high_water_mark = m.mark
        from (select max(mark) as mark, min(mark) as first from prefix) m

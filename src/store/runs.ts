@@ -27,6 +27,8 @@ export interface Run {
   readonly recordsRejected: number;
   readonly bytesExported: number;
   readonly files: number;
+  /** Whether no transaction can add rows to the interval any more; null before it is completed. */
+  readonly settled: boolean | null;
   readonly cursor: unknown;
   readonly latestError: string | null;
   readonly createdAt: Timestamp;
@@ -40,7 +42,7 @@ export const runColumns = `r.id, r.export_id as "exportId", r.team_id as "teamId
   r.data_interval_start as "intervalStart", r.data_interval_end as "intervalEnd", r.attempt,
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.cursor, r.latest_error as "latestError",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.cursor, r.latest_error as "latestError",
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt"`;
 
@@ -125,6 +127,8 @@ export interface RunResult extends RunProgress {
   readonly snapshot: string;
   readonly settled: boolean;
   readonly pending: readonly string[];
+  /** Of the keys of all rows, for the receipt; null where there is none. */
+  readonly keyDigest: string | null;
 }
 
 /** Completed. @returns false where the lease is lost */

@@ -9,7 +9,13 @@ import {
   noteLeftoverFiles,
 } from '../store/leftover-files.ts';
 import { appendLogEntries, type LogLevel } from '../store/log-entries.ts';
-import { advanceHighWaterMark, hasReceiptAt, putReceipt, type Receipt } from '../store/receipts.ts';
+import {
+  advanceHighWaterMark,
+  hasReceiptAt,
+  putProof,
+  putReceipt,
+  type Receipt,
+} from '../store/receipts.ts';
 import { lockExport, recordFailure, recordSuccess } from '../store/run-outcomes.ts';
 import { completeRun, failRun, findErrorCode, handBackRun, type RunResult } from '../store/runs.ts';
 import { lockSchedule, readNow, storeSchedules } from '../store/ticks.ts';
@@ -36,6 +42,7 @@ export async function recordCompletion(
     const named = receipt.manifestKey === null ? files : [...files, receipt.manifestKey];
     await forgetLeftoverFiles(tx, receipt, named);
     await noteLeftoverFiles(tx, receipt, replaced);
+    await putProof(tx, receipt, result);
     await recordSuccess(tx, run.exportId);
     await advanceHighWaterMark(tx, run.exportId);
     await log(

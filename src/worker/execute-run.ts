@@ -22,6 +22,7 @@ import {
   confirmLease,
   raiseGeneration,
 } from '../store/leases.ts';
+import type { LookBack } from '../store/look-backs.ts';
 import { findReceipt } from '../store/receipts.ts';
 import { recordProgress } from '../store/runs.ts';
 import { findStoreTraits } from '../store/store-traits.ts';
@@ -70,6 +71,7 @@ export interface ExecutorOptions {
   readonly workerId: string;
   readonly onError: (error: unknown, run: ClaimedRun) => void;
   readonly onSweepError: (error: unknown) => void;
+  readonly onLookBackError: (error: unknown, item: LookBack) => void;
 }
 
 /** How an attempt ended. `skipped`: there was nothing to claim. */
@@ -272,6 +274,8 @@ function record(
       snapshot: result.snapshot,
       settled: result.settled,
       pending: result.pending,
+      // An intent that an older build left has none.
+      keyDigest: result.keyDigest ?? null,
     },
     {
       exportId: run.exportId,

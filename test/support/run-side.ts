@@ -142,6 +142,7 @@ export function complete(context: Context, run: ClaimedRun): Promise<boolean> {
       snapshot: '1:1:',
       settled: true,
       pending: [],
+      keyDigest: null,
     },
     {
       exportId: run.exportId,

@@ -10,6 +10,12 @@ const Ready = Type.Object({
   checks: Type.Object({
     postgres: Type.String({ description: '`ok`, or what is wrong.' }),
     queue: Type.String({ description: '`ok`, or what is wrong.' }),
+    source: Type.Optional(
+      Type.String({
+        description:
+          '`ok`, or what keeps models from being exported or their intervals from settling.',
+      }),
+    ),
   }),
 });
 
@@ -20,7 +26,7 @@ const malformedOnly = only(400);
 const patienceMs = 3_000;
 
 /** For probes and scrapers; open to all, so nothing of a tenant is told. */
-export function healthRoutes(api: Api, { context, queueFault, metrics }: Deps): void {
+export function healthRoutes(api: Api, { context, queueFault, sourceFault, metrics }: Deps): void {
   const tags = ['Operation'];
 
   api.get(
@@ -58,9 +64,15 @@ export function healthRoutes(api: Api, { context, queueFault, metrics }: Deps): 
         }),
         faultOf(queueFault),
       ]);
-      const checks = { postgres: postgres ?? 'ok', queue: queue ?? 'ok' };
+      const source = sourceFault?.() ?? null;
+      const checks = {
+        postgres: postgres ?? 'ok',
+        queue: queue ?? 'ok',
+        ...(sourceFault ? { source: source ?? 'ok' } : {}),
+      };
       if (postgres !== null) return reply.code(503).send({ status: 'unavailable', checks });
-      return { status: queue === null ? ('ok' as const) : ('degraded' as const), checks };
+      const isWhole = queue === null && source === null;
+      return { status: isWhole ? ('ok' as const) : ('degraded' as const), checks };
     },
   );
 
