@@ -52,6 +52,7 @@ async function copyInterval(
       'Transactions that may still add rows to this interval did not end in time. The interval is looked at again once they have.',
     );
   }
+  await ports.readingBegins();
   await hit('before_open');
   const snapshot = await source.open(job.request, signal);
   const { columns, totalCount } = snapshot;

@@ -55,6 +55,12 @@ export interface Progress {
 /** What the pipeline tells and asks while it works. */
 export interface RunPorts {
   readonly journal: UploadJournal;
+  /**
+   * The attempt has settled and opens its snapshot: from here on its death counts against the run.
+   *
+   * @throws SluiceError `run.lease_lost`
+   */
+  readingBegins(): Promise<void>;
   progressed(progress: Progress): Promise<void>;
   /**
    * The fence, asked once before anything becomes readable; the intent is durable then.

@@ -69,13 +69,13 @@ export async function recordUpload(
 }
 
 /**
- * Notes parts that no attempt had sent before. A run that comes further each time is none that ends
- * its process, however often its workers are killed: its count of crashes begins anew.
+ * Notes parts that no attempt had sent before. A run that makes progress is not what crashes the
+ * worker: its counts of deaths start again.
  */
 export async function recordUploadParts(sql: Sql, lease: Lease, upload: OpenUpload): Promise<void> {
   await sql.query(
     `with held as (
-       update runs set crashes = 0 where id = $1 and fence = $2 and status = 'Running' returning id
+       update runs set crashes = 0, deaths_alone = 0 where id = $1 and fence = $2 and status = 'Running' returning id
      )
      update uploads set parts = $5, fence = $2
       where run_id = (select id from held) and key = $3 and upload_id = $4`,

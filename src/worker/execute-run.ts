@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Destination, DestinationOwner } from '../destinations/destination.ts';
-import { type ErrorCode, SluiceError, toSluiceError } from '../domain/errors.ts';
+import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
 import { floorInstant } from '../domain/time.ts';
@@ -13,7 +13,7 @@ import type {
   RunPorts,
 } from '../pipeline/interval-job.ts';
 import type { Source } from '../sources/source.ts';
-import { beginCommit, type ClaimedRun, claimRun } from '../store/leases.ts';
+import { beginCommit, beginReading, type ClaimedRun, claimRun } from '../store/leases.ts';
 import { findReceipt } from '../store/receipts.ts';
 import { recordProgress } from '../store/runs.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
@@ -25,14 +25,11 @@ import {
   recordUploadParts,
 } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
-import {
-  quarantineRun,
-  recordCompletion,
-  recordFault,
-  releaseRun,
-} from '../use-cases/finish-run.ts';
+import { recordCompletion, recordFault, releaseRun } from '../use-cases/finish-run.ts';
+import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
 import { persist } from './persist.ts';
+import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
 import { sourceRequestOf } from './source-request.ts';
 
@@ -50,54 +47,67 @@ export interface Plugins {
   memoryOf(type: string, config: Readonly<Record<string, unknown>>): number;
 }
 
-export interface ExecutorOptions {
+/** What an attempt is made with, in the worker's process or in one of its own. */
+export interface AttemptOptions {
   readonly context: Context;
   readonly plugins: Plugins;
+  readonly onError: (error: unknown, run: ClaimedRun) => void;
+}
+
+export interface ExecutorOptions extends AttemptOptions {
   readonly leases: LeaseKeeper;
   /** Names this worker in the lease. */
   readonly workerId: string;
-  readonly onError: (error: unknown, run: ClaimedRun) => void;
+  /** For runs that get a process of their own. */
+  readonly program: ChildProgram;
   readonly onSweepError: (error: unknown) => void;
-}
-
-/** How an attempt ended. `skipped`: there was nothing to claim. */
-export type AttemptEnd = 'completed' | 'failed' | 'released' | 'lost' | 'skipped';
-
-/** What came of a job that asked for an attempt. */
-export interface AttemptReport {
-  readonly end: AttemptEnd;
-  /** The run that was claimed. */
-  readonly run: ClaimedRun | null;
-  /** Why it failed. */
-  readonly fault: ErrorCode | null;
-  /** What it put in force. */
-  readonly rows: number;
-  readonly bytes: number;
 }
 
 /**
  * Executes one attempt of a run: claim, export, record. A run that is done, held by another worker
- * or gone is passed over, so the same job may be delivered any number of times.
+ * or gone is passed over, so the same job may be delivered any number of times. A run under which
+ * workers have died gets a process of its own.
  */
 export async function executeRun(options: ExecutorOptions, runId: string): Promise<AttemptReport> {
-  const { context, leases } = options;
-  const { policy } = context;
+  const { context, leases, program } = options;
   const claimedAt = performance.now();
   const run = await claim(options, runId);
-  const nothing = { run, fault: null, rows: 0, bytes: 0 };
-  if (!run) return { ...nothing, end: 'skipped' };
+  if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0 };
   await hit('claim');
-  if (run.crashes >= policy.maxCrashes) {
-    await quarantineRun(context, run);
-    return { ...nothing, end: 'failed', fault: 'run.crashed' };
-  }
   const signal = leases.keep(run, claimedAt);
+  try {
+    return run.crashes >= context.policy.maxSharedCrashes
+      ? await runAlone(context, program, run, signal)
+      : await executeClaimed(options, run, signal);
+  } finally {
+    leases.release(run);
+  }
+}
+
+/**
+ * Executes a run that is claimed, in this process.
+ *
+ * @param signal aborted with the reason once the lease is gone
+ */
+export async function executeClaimed(
+  options: AttemptOptions,
+  run: ClaimedRun,
+  signal: AbortSignal,
+): Promise<AttemptReport> {
+  const { context } = options;
+  const nothing = { run, fault: null, rows: 0, bytes: 0 };
   const log = new RunLog(context.db, run, (error) => options.onError(error, run));
   try {
     log.add(
       'INFO',
       `Attempt ${run.attempt} started for ${run.intervalStart} to ${run.intervalEnd}.`,
     );
+    if (run.crashes >= context.policy.maxSharedCrashes) {
+      log.add(
+        'WARNING',
+        `Workers died ${run.crashes} times while they read for this run: it has a process of its own.`,
+      );
+    }
     const result = await attempt(options, run, log, signal);
     await hit('before_record');
     const recorded = await persist(() => record(context, run, result), signal);
@@ -109,7 +119,6 @@ export async function executeRun(options: ExecutorOptions, runId: string): Promi
     const end = await conclude(options, run, error, signal);
     return { ...nothing, end, fault: end === 'failed' ? error.code : null };
   } finally {
-    leases.release(run);
     await log.flush();
   }
 }
@@ -125,7 +134,7 @@ function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<C
 }
 
 async function attempt(
-  options: ExecutorOptions,
+  options: AttemptOptions,
   run: ClaimedRun,
   log: RunLog,
   signal: AbortSignal,
@@ -144,7 +153,7 @@ async function attempt(
   }
 }
 
-async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<IntervalJob> {
+async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<IntervalJob> {
   const { db } = options.context;
   const { config } = run.destination;
   const interval = { start: floorInstant(run.intervalStart), end: floorInstant(run.intervalEnd) };
@@ -178,7 +187,7 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
   };
 }
 
-function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPorts {
+function portsOf(options: AttemptOptions, run: ClaimedRun, log: RunLog): RunPorts {
   const { db, policy } = options.context;
   const lost = () => new SluiceError('run.lease_lost');
   let cursor: unknown = run.cursor;
@@ -196,6 +205,9 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
         await hit(upload.parts.length === 1 ? 'first_part' : 'mid_part');
       },
       ended: (upload) => forgetUpload(db, run.runId, upload),
+    },
+    async readingBegins() {
+      if (!(await beginReading(db, run))) throw lost();
     },
     async progressed({ totalRows, rows, bytes, files }) {
       const progress = {
@@ -255,7 +267,7 @@ function nameFault(thrown: unknown): SluiceError {
 }
 
 async function conclude(
-  options: ExecutorOptions,
+  options: AttemptOptions,
   run: ClaimedRun,
   error: SluiceError,
   signal: AbortSignal,

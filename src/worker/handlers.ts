@@ -1,16 +1,18 @@
+import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
 import type { JobHandlers } from '../queue/consumer.ts';
 import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
 import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
-import { findRunDestination } from '../store/runs.ts';
+import { findRunNeeds } from '../store/runs.ts';
 import { sweepWorkers } from '../store/workers.ts';
 import { advanceBackfill } from '../use-cases/advance-backfill.ts';
 import { applyRetention } from '../use-cases/apply-retention.ts';
 import type { Context } from '../use-cases/context.ts';
 import { decideTicks } from '../use-cases/decide-ticks.ts';
 import { dispatchRuns } from '../use-cases/dispatch-runs.ts';
+import type { AttemptReport } from './attempt-report.ts';
 import { collectUploads } from './collect-uploads.ts';
-import { type AttemptReport, type ExecutorOptions, executeRun } from './execute-run.ts';
+import { type ExecutorOptions, executeRun } from './execute-run.ts';
 import { lookBack } from './look-back.ts';
 import type { MemoryGate } from './memory-gate.ts';
 import { persist } from './persist.ts';
@@ -81,12 +83,14 @@ async function admitAndExecute(
   { context, executor, memory, onAttemptEnd }: HandlerOptions,
   runId: string,
 ): Promise<ClaimedRun | null> {
-  const destination = await persist(
-    () => findRunDestination(context.db, runId),
+  const needs = await persist(
+    () => findRunNeeds(context.db, runId),
     AbortSignal.timeout(context.policy.leaseMs / 2),
   );
-  if (!destination) return null;
-  const leave = await memory.enter(executor.plugins.memoryOf(destination.type, destination.config));
+  if (!needs) return null;
+  const bytes = executor.plugins.memoryOf(needs.type, needs.config);
+  const isAlone = needs.crashes >= context.policy.maxSharedCrashes;
+  const leave = await memory.enter(bytes + (isAlone ? idleWorkerBytes : 0));
   if (!leave) return null;
   try {
     const startedAt = performance.now();
