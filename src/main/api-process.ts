@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { buildApi } from '../api/build-api.ts';
 import { destinationDefinitions } from '../destinations/index.ts';
 import { createDashboard } from '../queue/dashboard.ts';
+import { findHold } from '../store/eras.ts';
 import { checkQueryOf } from './check-query.ts';
 import type { Foundation } from './foundation.ts';
 import { destinationContextOf } from './plugins.ts';
@@ -33,6 +34,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     trustProxy: config.TRUST_PROXY,
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
     queueFault: () => findQueueFault(queues),
+    holdReason: () => findHold(context.db),
     queueBoard: createDashboard(producer, '/admin/queues'),
     consoleDir: findConsole(),
   });

@@ -2,6 +2,7 @@ import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
 import type { JobHandlers } from '../queue/consumer.ts';
 import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
+import { currentEra } from '../store/eras.ts';
 import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
 import { findRunNeeds } from '../store/runs.ts';
 import { sweepWorkers } from '../store/workers.ts';
@@ -46,31 +47,37 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     if ((await lookBack(executor)) > 0) await dispatch();
   });
   const retain = skipWhileBusy(() => applyRetention(context));
+  // A restored or copied database does nothing until an operator accepts it: its original may be at work.
+  const unlessHeld =
+    <Data>(work: (data: Data) => Promise<void>) =>
+    async (data: Data) => {
+      if (!(await currentEra(context.db)).held) await work(data);
+    };
   return {
-    async tick() {
+    tick: unlessHeld(async () => {
       await decide();
       await dispatch();
-    },
-    'dispatch-runs': dispatch,
-    async 'execute-run'({ runId }) {
+    }),
+    'dispatch-runs': unlessHeld(dispatch),
+    'execute-run': unlessHeld(async ({ runId }) => {
       const run = await admitAndExecute(options, runId);
       if (!run) return;
       // A place is free: the next run need not wait for the next tick.
       if (run.backfillId !== null) await advance(run.backfillId);
       await dispatch();
-    },
-    async 'advance-backfill'({ backfillId }) {
+    }),
+    'advance-backfill': unlessHeld(async ({ backfillId }) => {
       await advance(backfillId);
       await dispatch();
-    },
-    async sweep() {
+    }),
+    sweep: unlessHeld(async () => {
       await sweepExpiredLeases(context.db);
       await sweepWorkers(context.db);
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);
       await dispatch();
       await look();
       await collect();
-    },
+    }),
     'apply-retention': retain,
   };
 }

@@ -106,7 +106,7 @@ test('workers that die while they read: the third attempt has its own process, a
   const [run] = await untilEnded(installation, exportId);
   expect(run).toMatchObject({ status: 'Completed', rows: 50, attempt: 3 });
   expect(await childOf(worker)).not.toBe(worker.pid);
-  expect(worker.output()).toContain('"end":"completed"');
+  await until(() => worker.output().includes('"end":"completed"'));
 });
 
 test.each([
