@@ -26,5 +26,6 @@ export async function watchEra(db: Database, logger: Logger): Promise<{ close():
     () => void look().catch((error) => logger.debug({ err: error }, 'the era is not known')),
     everyMs,
   );
+  timer.unref();
   return { close: () => clearInterval(timer) };
 }

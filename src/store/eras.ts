@@ -37,11 +37,14 @@ const placeColumns = (alias: string) =>
  * makes the next one. One indexed read otherwise; inside a transaction or not.
  */
 export async function currentEra(sql: Sql): Promise<Era> {
-  const [newest] = await sql.query<Era & Place>(
-    `select ${eraColumns}, ${placeColumns('e')} from eras e order by e.number desc limit 1`,
+  // In one statement: it is asked for by each job.
+  const [found] = await sql.query<{ newest: (Era & Place) | null; place: Place }>(
+    `select (select to_jsonb(n) from (select ${eraColumns}, ${placeColumns('e')}
+                                        from eras e order by e.number desc limit 1) n) as newest,
+            (select to_jsonb(n) from (select ${placeColumns('p')} from read_place() p) n) as place`,
   );
-  const [place] = await sql.query<Place>(`select ${placeColumns('p')} from read_place() p`);
-  if (!place) throw new Error('no row');
+  if (!found) throw new Error('no row');
+  const { newest, place } = found;
   const moves = newest ? findMoves(newest, place) : [];
   if (newest && moves.length === 0) {
     const { id, number, held } = newest;
