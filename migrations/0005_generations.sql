@@ -3,6 +3,11 @@
 -- The number of the lineage that a run writes its files under: an attempt and those that resume it.
 -- A number is given out once per interval. Null before the first claim.
 alter table runs add column file_generation integer;
+-- The lineage whose commit was begun last: a worker may still be about to go on with it, so no other
+-- attempt writes under its number.
+alter table runs add column committing_generation integer;
+-- The lineage that an upload belongs to; null if an older build began it.
+alter table uploads add column file_generation integer;
 
 -- The generation of the current files, and the era of the database that committed them.
 alter table receipts add column generation integer not null default 1;
@@ -34,4 +39,6 @@ create index leftover_files_by_interval on leftover_files (export_id, data_inter
 drop table leftover_files;
 alter table receipts drop column era;
 alter table receipts drop column generation;
+alter table uploads drop column file_generation;
+alter table runs drop column committing_generation;
 alter table runs drop column file_generation;

@@ -99,7 +99,7 @@ export const settings = {
   }),
   WORKER_MEMORY_MB: wholeNumber({
     about:
-      'Memory one worker may use, MiB. It starts a run only where 150 for itself and what its runs may need fit: each 8, 4 for text or 56 for Parquet, 12, 24 or 32 for text in gzip, zstd or brotli, and UPLOAD_PART_MIB × (UPLOAD_PARTS_IN_FLIGHT + 1). A larger run goes alone.',
+      'Memory one worker may use, MiB. It starts a run only where 150 for itself and what its runs may need fit: each 8, 4 for text or 56 for Parquet, 12, 24 or 32 for text in gzip, zstd or brotli, and UPLOAD_PART_MIB × (UPLOAD_PARTS_IN_FLIGHT + 1). A larger run goes alone. A run under which two workers crashed gets a process of its own, which may use as much again, and 512 at least.',
     default: 512,
     min: 192,
     max: 1_048_576,

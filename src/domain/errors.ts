@@ -134,8 +134,9 @@ export const errorCatalogue = {
   'run.crashed': {
     fault: 'internal',
     retryable: false,
-    means: 'The run ended its process several times and was set aside.',
-    remedy: 'Report this to the operator with the run id; retry the run once the cause is mended.',
+    means:
+      'The worker crashed repeatedly on this run, also in a process that the run had for itself, so Sluice stopped retrying it.',
+    remedy: 'Report this to your operator with the run id. Retry the run once the cause is fixed.',
   },
   'run.lease_lost': passing(
     'internal',

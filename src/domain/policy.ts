@@ -11,8 +11,10 @@ export interface Policy {
   readonly maxRunsPerExport: number;
   readonly maxRunsPerTenant: number;
   readonly backfillConcurrency: number;
-  /** Leases of one run that may run out before it is set aside as Failed. */
-  readonly maxCrashes: number;
+  /** Workers that may die while they read a run's rows before it gets a process of its own. */
+  readonly maxSharedCrashes: number;
+  /** Processes of its own that may be killed from outside before the run is set aside as Failed. */
+  readonly maxDeathsAlone: number;
   /** Consecutive Failed runs after which a warning is logged, and after which the export is paused. */
   readonly warnAfterFailures: number;
   readonly pauseAfterFailures: number;

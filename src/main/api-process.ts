@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { buildApi } from '../api/build-api.ts';
 import { destinationDefinitions } from '../destinations/index.ts';
 import { createDashboard } from '../queue/dashboard.ts';
+import { findHold } from '../store/eras.ts';
 import { checkQueryOf } from './check-query.ts';
 import type { Foundation } from './foundation.ts';
 import { destinationContextOf } from './plugins.ts';
@@ -36,6 +37,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
     queueFault: () => findQueueFault(queues),
     sourceFault: sources.fault,
+    holdReason: () => findHold(context.db),
     queueBoard: createDashboard(producer, '/admin/queues'),
     consoleDir: findConsole(),
   });

@@ -33,6 +33,7 @@ export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalR
   if (!haveSameBytes(manifest.rejected_files, intent.rejectedFiles)) return null;
   return {
     ...intent,
+    era: manifest.era ?? null,
     manifestKey: manifestKey(job.prefix, job.interval),
     manifestEtag: found.etag,
   };
@@ -68,8 +69,8 @@ export async function findUnchanged(
   for (const file of [...files, ...rejectedFiles]) {
     if (!(await isThere(destination, file))) return null;
   }
-  const { generation, manifestKey: key, manifestEtag } = current;
-  return { ...made, files, rejectedFiles, generation, manifestKey: key, manifestEtag };
+  const { generation, era, manifestKey: key, manifestEtag } = current;
+  return { ...made, files, rejectedFiles, generation, era, manifestKey: key, manifestEtag };
 }
 
 /** The bucket says what is current: our own record may be of a database that was restored. */
@@ -88,6 +89,7 @@ function currentByManifest(
   if (JSON.stringify(same) !== JSON.stringify({ ...manifest, ...facts })) return null;
   return {
     generation: generationOf(manifest),
+    era: era ?? null,
     manifestKey: made.manifestKey,
     manifestEtag: etag,
     files,

@@ -71,6 +71,7 @@ async function copyInterval(
 ): Promise<IntervalResult> {
   const { settled, pending, reason, position } = await source.settle(job.interval, signal);
   if (reason !== null) ports.log('WARNING', describeUnsettled(reason));
+  await ports.readingBegins();
   await hit('before_open');
   const snapshot = await source.open(job.request, signal, position);
   const { columns, totalCount } = snapshot;
@@ -84,6 +85,7 @@ async function copyInterval(
     }
     const intent: CommitIntent = {
       generation: job.generation,
+      era: job.era,
       totalRows: totalCount,
       rows: files.rows,
       rejectedRows: files.rejectedRows,

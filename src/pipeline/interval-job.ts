@@ -39,13 +39,16 @@ export interface IntervalJob {
   readonly current: CurrentReceipt | null;
   /** What an earlier attempt of this run was about to commit when it was last heard of. */
   readonly intent: CommitIntent | null;
-  /** Uploads that earlier attempts left open; parts that are still right are not sent again. */
+  /** Uploads of this lineage that earlier attempts left open: parts that are still right are not sent again. */
   readonly uploads: readonly UploadProgress[];
+  /** Uploads of other lineages of the run, which are only to be aborted. */
+  readonly spareUploads: readonly UploadProgress[];
 }
 
 /** What our record says of the interval's current files. */
 export interface CurrentReceipt {
   readonly generation: number;
+  readonly era: string | null;
   /** Null if the commit wrote none. */
   readonly manifestKey: string | null;
   readonly manifestEtag: string | null;
@@ -79,6 +82,12 @@ export interface Progress {
 /** What the pipeline tells and asks while it works. */
 export interface RunPorts {
   readonly journal: UploadJournal;
+  /**
+   * The attempt has settled and opens its snapshot: from here on its death counts against the run.
+   *
+   * @throws SluiceError `run.lease_lost`
+   */
+  readingBegins(): Promise<void>;
   progressed(progress: Progress): Promise<void>;
   /**
    * The fence, asked once before anything becomes readable; the intent is durable then.
@@ -104,6 +113,8 @@ export interface RunPorts {
 /** What a commit is about to make current. Plain JSON. */
 export interface CommitIntent {
   readonly generation: number;
+  /** Null if an earlier build committed it. */
+  readonly era: string | null;
   /** Rows of the interval in the snapshot. */
   readonly totalRows: number;
   /** Rows in the files. */

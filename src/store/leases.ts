@@ -17,6 +17,7 @@ export interface ClaimedRun extends Lease {
   readonly attempt: number;
   /** 0 for the first run of the interval. */
   readonly generation: number;
+  /** Attempts that died after they began to read, since the run last made progress. */
   readonly crashes: number;
   readonly faults: number;
   readonly intervalStart: Timestamp;
@@ -40,7 +41,7 @@ export interface ClaimedRun extends Lease {
  * lineage: its number is above all that were ever given out for the interval. An earlier build kept no
  * number and wrote under 1.
  */
-const nextGeneration = `case when commit_intent is null and file_generation is not null then file_generation else 1 + greatest(0,
+const nextGeneration = `case when file_generation is not null and committing_generation is distinct from file_generation then file_generation else 1 + greatest(0,
   (select max(coalesce(o.file_generation, (o.attempt > 0)::int)) from runs o where o.export_id = runs.export_id
       and o.data_interval_start = runs.data_interval_start and o.data_interval_end = runs.data_interval_end),
   (select c.generation from receipts c where c.export_id = runs.export_id
@@ -75,7 +76,7 @@ export async function claimRun(
        delete from outbox where run_id = $1 and available_at <= now()
      ), claimed as (
        update runs set status = 'Running', attempt = attempt + 1, fence = fence + 1,
-              crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from $2)::int,
+              crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from $2 and reading_since is not null)::int, reading_since = null,
               lease_holder = $2, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
               started_at = coalesce(started_at, now()), last_updated_at = now(), file_generation = ${nextGeneration}
         where id = $1 and (status = 'Starting'
@@ -118,6 +119,36 @@ export async function renewLeases(
   return new Set(rows.map((row) => row.id));
 }
 
+/**
+ * Notes that the attempt begins to read rows: from here on its death counts against the run.
+ *
+ * @returns false if the lease is lost
+ */
+export async function beginReading(sql: Sql, lease: Lease): Promise<boolean> {
+  const rows = await sql.query(
+    `update runs set reading_since = now() where id = $1 and fence = $2 and status = 'Running' returning id`,
+    [lease.runId, lease.fence],
+  );
+  return rows.length === 1;
+}
+
+/**
+ * Counts a process of the run's own that ended while it read. Each attempt counts once, however often
+ * this is repeated.
+ *
+ * @returns how many there were since the run last made progress; null if the attempt had not begun to
+ *   read, or the lease is lost
+ */
+export async function countDeathAlone(tx: Sql, lease: Lease): Promise<number | null> {
+  const [row] = await tx.query<{ deaths: number }>(
+    `update runs set deaths_alone = deaths_alone + 1, reading_since = null
+      where id = $1 and fence = $2 and status = 'Running' and reading_since is not null
+      returning deaths_alone as deaths`,
+    [lease.runId, lease.fence],
+  );
+  return row?.deaths ?? null;
+}
+
 /** Why a lease is no longer held. */
 export async function whyLost(sql: Sql, lease: Lease): Promise<'cancelled' | 'taken_over'> {
   const [row] = await sql.query<{ status: string; fence: number }>(
@@ -153,7 +184,7 @@ export async function beginCommit(
 ): Promise<boolean> {
   const rows = await sql.query(
     `with begun as (
-       update runs set committing_at = now(), commit_intent = $4, lease_expires_at = now() + $3 * interval '1 ms'
+       update runs set committing_at = now(), commit_intent = $4, committing_generation = file_generation, lease_expires_at = now() + $3 * interval '1 ms'
         where id = $1 and fence = $2 and status = 'Running'
        returning export_id, data_interval_start, data_interval_end
      ), noted as (

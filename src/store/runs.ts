@@ -245,13 +245,20 @@ export async function cancelRuns(
   return ids;
 }
 
-/** Where a run that is not done yet writes to, without secrets; null where there is nothing to do. */
-export async function findRunDestination(
-  sql: Sql,
-  runId: string,
-): Promise<{ readonly type: string; readonly config: Record<string, unknown> } | null> {
-  const [row] = await sql.query<{ type: string; config: Record<string, unknown> }>(
-    `select e.destination_type as type, e.destination_config as config
+/** What the memory of a run's next attempt depends on. */
+export interface RunNeeds {
+  readonly type: string;
+  /** Without secrets. */
+  readonly config: Record<string, unknown>;
+  /** As its next claim will count them. */
+  readonly crashes: number;
+}
+
+/** Where a run that is not done yet writes to; null if there is nothing to do. */
+export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | null> {
+  const [row] = await sql.query<RunNeeds>(
+    `select e.destination_type as type, e.destination_config as config,
+            r.crashes + (r.lease_expires_at is not null and r.reading_since is not null)::int as crashes
        from runs r join batch_exports e on e.id = r.export_id
       where r.id = $1 and r.status in ('Starting', 'Running')`,
     [runId],

@@ -104,9 +104,13 @@ async function readHistory(tx: Sql, run: ClaimedRun, error: SluiceError): Promis
   };
 }
 
-/** Sets a run aside whose attempts ended their process too often. */
-export async function quarantineRun(context: Context, run: ClaimedRun): Promise<void> {
-  const text = describeError(new SluiceError('run.crashed', `${run.crashes} times`));
+/**
+ * Sets a run aside that ended the process which it had for itself.
+ *
+ * @param how for its owner: `The process that the run had for itself ended: SIGSEGV.`
+ */
+export async function quarantineRun(context: Context, run: ClaimedRun, how: string): Promise<void> {
+  const text = describeError(new SluiceError('run.crashed', how));
   await context.db.transaction(async (tx) => {
     await lockExport(tx, run.exportId);
     if (!(await failRun(tx, run, 'Failed', { code: 'run.crashed', text }))) return;

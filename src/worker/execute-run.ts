@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Destination, DestinationOwner, StoreTraits } from '../destinations/destination.ts';
-import { type ErrorCode, SluiceError, toSluiceError } from '../domain/errors.ts';
+import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
 import { floorInstant } from '../domain/time.ts';
@@ -15,8 +15,10 @@ import type {
 } from '../pipeline/interval-job.ts';
 import { namedBy } from '../pipeline/leftovers.ts';
 import type { Source } from '../sources/source.ts';
+import { currentEra } from '../store/eras.ts';
 import {
   beginCommit,
+  beginReading,
   type ClaimedRun,
   claimRun,
   confirmLease,
@@ -29,21 +31,19 @@ import { findStoreTraits } from '../store/store-traits.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import {
   forgetUpload,
+  type LineageUpload,
   listUploads,
   noteUpload,
   recordUpload,
   recordUploadParts,
 } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
-import {
-  quarantineRun,
-  recordCompletion,
-  recordFault,
-  releaseRun,
-} from '../use-cases/finish-run.ts';
+import { recordCompletion, recordFault, releaseRun } from '../use-cases/finish-run.ts';
+import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
 import { persist } from './persist.ts';
 import { removeFiles } from './remove-files.ts';
+import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
 import { sourceRequestOf } from './source-request.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
@@ -63,55 +63,68 @@ export interface Plugins {
   memoryOf(type: string, config: Readonly<Record<string, unknown>>): number;
 }
 
-export interface ExecutorOptions {
+/** What an attempt is made with, in the worker's process or in one of its own. */
+export interface AttemptOptions {
   readonly context: Context;
   readonly plugins: Plugins;
+  readonly onError: (error: unknown, run: ClaimedRun) => void;
+}
+
+export interface ExecutorOptions extends AttemptOptions {
   readonly leases: LeaseKeeper;
   /** Names this worker in the lease. */
   readonly workerId: string;
-  readonly onError: (error: unknown, run: ClaimedRun) => void;
+  /** For runs that get a process of their own. */
+  readonly program: ChildProgram;
   readonly onSweepError: (error: unknown) => void;
   readonly onLookBackError: (error: unknown, item: LookBack) => void;
 }
 
-/** How an attempt ended. `skipped`: there was nothing to claim. */
-export type AttemptEnd = 'completed' | 'failed' | 'released' | 'lost' | 'skipped';
-
-/** What came of a job that asked for an attempt. */
-export interface AttemptReport {
-  readonly end: AttemptEnd;
-  /** The run that was claimed. */
-  readonly run: ClaimedRun | null;
-  /** Why it failed. */
-  readonly fault: ErrorCode | null;
-  /** What it put in force. */
-  readonly rows: number;
-  readonly bytes: number;
+/**
+ * Executes one attempt of a run: claim, export, record. A run that is done, held by another worker
+ * or gone is passed over, so the same job may be delivered any number of times. A run under which
+ * workers have died gets a process of its own.
+ */
+export async function executeRun(options: ExecutorOptions, runId: string): Promise<AttemptReport> {
+  const { context, leases, program } = options;
+  const claimedAt = performance.now();
+  const run = await claim(options, runId);
+  if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0 };
+  await hit('claim');
+  const signal = leases.keep(run, claimedAt);
+  try {
+    return run.crashes >= context.policy.maxSharedCrashes
+      ? await runAlone(context, program, run, signal)
+      : await executeClaimed(options, run, signal);
+  } finally {
+    leases.release(run);
+  }
 }
 
 /**
- * Executes one attempt of a run: claim, export, record. A run that is done, held by another worker
- * or gone is passed over, so the same job may be delivered any number of times.
+ * Executes a run that is claimed, in this process.
+ *
+ * @param signal aborted with the reason once the lease is gone
  */
-export async function executeRun(options: ExecutorOptions, runId: string): Promise<AttemptReport> {
-  const { context, leases } = options;
-  const { policy } = context;
-  const claimedAt = performance.now();
-  const run = await claim(options, runId);
+export async function executeClaimed(
+  options: AttemptOptions,
+  run: ClaimedRun,
+  signal: AbortSignal,
+): Promise<AttemptReport> {
+  const { context } = options;
   const nothing = { run, fault: null, rows: 0, bytes: 0 };
-  if (!run) return { ...nothing, end: 'skipped' };
-  await hit('claim');
-  if (run.crashes >= policy.maxCrashes) {
-    await quarantineRun(context, run);
-    return { ...nothing, end: 'failed', fault: 'run.crashed' };
-  }
-  const signal = leases.keep(run, claimedAt);
   const log = new RunLog(context.db, run, (error) => options.onError(error, run));
   try {
     log.add(
       'INFO',
       `Attempt ${run.attempt} started for ${run.intervalStart} to ${run.intervalEnd}.`,
     );
+    if (run.crashes >= context.policy.maxSharedCrashes) {
+      log.add(
+        'WARNING',
+        `Workers died ${run.crashes} times while they read for this run: it has a process of its own.`,
+      );
+    }
     const result = await attempt(options, run, log, signal);
     if (!result) return { ...nothing, end: 'lost' };
     return { ...nothing, end: 'completed', rows: result.rows, bytes: result.bytes };
@@ -121,7 +134,6 @@ export async function executeRun(options: ExecutorOptions, runId: string): Promi
     const end = await conclude(options, run, error, signal);
     return { ...nothing, end, fault: end === 'failed' ? error.code : null };
   } finally {
-    leases.release(run);
     await log.flush();
   }
 }
@@ -138,7 +150,7 @@ function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<C
 
 /** @returns what is current now, or null if the lease was lost before that was recorded */
 async function attempt(
-  options: ExecutorOptions,
+  options: AttemptOptions,
   run: ClaimedRun,
   log: RunLog,
   signal: AbortSignal,
@@ -170,7 +182,7 @@ async function attempt(
     await hit('before_removal');
     await removeFiles(context, destination, { ...run, ...job, ...result }, (level, message) =>
       log.add(level, message),
-    ).catch(options.onSweepError);
+    ).catch((error: unknown) => options.onError(error, run));
     return result;
   } finally {
     await keepTraits();
@@ -178,11 +190,13 @@ async function attempt(
   }
 }
 
-async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<IntervalJob> {
+async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<IntervalJob> {
   const { db } = options.context;
   const { config } = run.destination;
   const interval = { start: floorInstant(run.intervalStart), end: floorInstant(run.intervalEnd) };
   const receipt = await findReceipt(db, run.exportId, run.intervalStart, run.intervalEnd);
+  const uploads = await listUploads(db, run);
+  const isOwn = ({ generation }: LineageUpload) => generation === run.fileGeneration;
   const maxFileMib = numberOr(config.max_file_size_mb, 0);
   return {
     exportId: run.exportId,
@@ -199,15 +213,16 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
     maxFileBytes: maxFileMib > 0 ? maxFileMib * 1024 * 1024 : null,
     writesManifest: config.manifest !== false,
     generation: run.fileGeneration,
-    era: '00000000-0000-4000-8000-000000000000',
+    era: (await currentEra(db)).id,
     // What is at a place that the export has left stays there.
     current: receipt?.destinationVersion === run.destinationVersion ? receipt : null,
     intent: run.commitIntent as CommitIntent | null,
-    uploads: await listUploads(db, run),
+    uploads: uploads.filter(isOwn),
+    spareUploads: uploads.filter((upload) => !isOwn(upload)),
   };
 }
 
-function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPorts {
+function portsOf(options: AttemptOptions, run: ClaimedRun, log: RunLog): RunPorts {
   const { db, policy } = options.context;
   const lost = () => new SluiceError('run.lease_lost');
   let cursor: unknown = run.cursor;
@@ -225,6 +240,9 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
         await hit(upload.parts.length === 1 ? 'first_part' : 'mid_part');
       },
       ended: (upload) => forgetUpload(db, run.runId, upload),
+    },
+    async readingBegins() {
+      if (!(await beginReading(db, run))) throw lost();
     },
     async progressed({ totalRows, rows, bytes, files }) {
       const progress = {
@@ -284,7 +302,7 @@ function record(
       runId: run.runId,
       destinationVersion: run.destinationVersion,
       generation: result.generation,
-      era: '00000000-0000-4000-8000-000000000000',
+      era: result.era,
       manifestKey: result.manifestKey,
       manifestEtag: result.manifestEtag,
       recipe: result.recipe,
@@ -305,7 +323,7 @@ function nameFault(thrown: unknown): SluiceError {
 }
 
 async function conclude(
-  options: ExecutorOptions,
+  options: AttemptOptions,
   run: ClaimedRun,
   error: SluiceError,
   signal: AbortSignal,
