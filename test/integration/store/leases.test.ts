@@ -150,7 +150,7 @@ describe('the fence', () => {
     );
     expect(tables).toEqual({ receipts: 0, logs: 0, streak: 0 });
     expect(await listUploads(side.db, holder)).toEqual([
-      { key: 'early', uploadId: 'u0', parts: [] },
+      { key: 'early', uploadId: 'u0', parts: [], generation: 1 },
     ]);
     expect(await complete(side.context, holder)).toBe(true);
   });
@@ -350,5 +350,5 @@ it('an attempt that goes on with an upload of the one before notes the parts tha
   await expireLease(side.db, runId);
   const next = await claim(side, runId);
   await recordUploadParts(side.db, next, upload);
-  expect(await listUploads(side.db, next)).toEqual([upload]);
+  expect(await listUploads(side.db, next)).toEqual([{ ...upload, generation: 1 }]);
 });

@@ -30,7 +30,7 @@ function run(status: RunStatus): Run {
     bytes_exported: 0,
     files: 0,
     backfill_id: null,
-    settled: null,
+    settled: true,
   };
 }
 
