@@ -4,6 +4,7 @@ import { inject } from 'vitest';
 import { type Database, openDatabase } from '../../src/store/database.ts';
 import type { ApiClient } from './api-client.ts';
 import { createTestDatabase } from './database.ts';
+import { type ForeignS3, openForeignS3 } from './foreign-s3.ts';
 import { recordMoves } from './invariants.ts';
 import { type ProcessOptions, startSluice, type TestProcess } from './processes.ts';
 import { createRecordingClient, type Recording } from './recording-client.ts';
@@ -31,6 +32,8 @@ export interface InstallationOptions {
     /** Default: `bucket` alone. */
     readonly buckets?: readonly string[];
   };
+  /** A store of other make, of our `region`, instead of our S3 server; its `bucket` is emptied first. */
+  readonly foreignS3?: ForeignS3;
 }
 
 /** Sluice as it runs in production, each part a real process: API, workers, queue, database, S3. */
@@ -82,13 +85,16 @@ const shortTimes = {
 /** Starts all of it and a tenant with a key. */
 export async function startInstallation(options: InstallationOptions = {}): Promise<Installation> {
   const { queue = 'postgres', workers = 3 } = options;
-  const credentials = {
+  const { foreignS3 } = options;
+  const credentials = foreignS3?.credentials ?? {
     accessKeyId: `AKIACANARY${randomBytes(5).toString('hex').toUpperCase()}`,
     secretAccessKey: `canary-secret-${randomBytes(12).toString('hex')}`,
   };
   const own = options.databaseUrl === undefined ? await createTestDatabase() : null;
   const databaseUrl = own?.url ?? options.databaseUrl ?? '';
-  const s3 = await spawnS3Server({ buckets: [bucket], credentials, region, ...options.s3 });
+  const s3 = foreignS3
+    ? await openForeignS3(foreignS3, bucket)
+    : await spawnS3Server({ buckets: [bucket], credentials, region, ...options.s3 });
   const redis = queue === 'redis' ? await startOwnRedis() : null;
   const encryptionKey = randomBytes(32).toString('base64');
   const reachedAt = options.reachedAt?.(databaseUrl) ?? databaseUrl;
