@@ -12,6 +12,7 @@ import {
   put,
   said,
   sendPart,
+  succeeded,
   tagOf,
   uploadOne,
   wrongTag,
@@ -111,12 +112,15 @@ export const multipartFacts: readonly Fact[] = [
     },
   },
   {
-    question: 'Complete and abort at once',
+    question: 'Complete and abort at once, up to fifty times',
     ask: async (s) => {
-      const key = 'facts/complete or abort';
-      const { id, parts } = await uploadOne(s, key, 'bytes');
-      const answers = await Promise.all([complete(s, key, id, parts), abort(s, key, id)]);
-      return `${answers.map(said).join(' / ')}, then GET ${said(await s.raw({ key }))}`;
+      for (let round = 0; round < 50; round += 1) {
+        const key = `facts/complete or abort ${round}`;
+        const { id, parts } = await uploadOne(s, key, 'bytes');
+        const answers = await Promise.all([complete(s, key, id, parts), abort(s, key, id)]);
+        if (answers.every(succeeded)) return `both succeed, then GET ${said(await s.raw({ key }))}`;
+      }
+      return 'one succeeds';
     },
   },
   {

@@ -31,19 +31,32 @@ beforeAll(async () => {
 });
 afterAll(() => installation?.close());
 
-test.each(prefixes)('exports to the prefix %s, and again', async (prefix) => {
-  const exportId = await createS3Export(installation, {
-    config: { prefix: `{batch_export_id}/${prefix}/` },
-  });
-  for (const count of [1, 2]) {
-    await startBackfill(installation, exportId);
-    const runs = await untilEnded(installation, exportId, { count });
-    expect(runs.at(-1)).toMatchObject({ status: 'Completed', attempt: 1, rows: 20 });
-  }
+/** What came of an export's runs and files; `good` if all is right. */
+async function findOutcome(exportId: string, prefix: string, count: number): Promise<string> {
+  const run = (await untilEnded(installation, exportId, { count })).at(-1);
+  if (run?.status !== 'Completed' || run.attempt !== 1) return JSON.stringify(run);
   const { files, strays, uuids } = await readCurrent(installation, exportId);
-  expect(files.every((key) => key.startsWith(`${exportId}/${prefix}/2024-03-01T`))).toBe(true);
-  expect(strays).toEqual([]);
-  expect(uuids).toEqual(await readSource(installation));
+  const start = `${exportId}/${prefix}/2024-03-01T`;
+  if (strays.length > 0 || !files.every((key) => key.startsWith(start))) {
+    return JSON.stringify([files, strays]);
+  }
+  const source = await readSource(installation);
+  return uuids.join() === source.join() ? 'good' : `${uuids.length} rows of ${source.length}`;
+}
+
+test('exports to each prefix, and again', async () => {
+  const good = Object.fromEntries(prefixes.map((prefix) => [prefix, 'good']));
+  const exports = new Map<string, string>();
+  for (const prefix of prefixes) {
+    const config = { prefix: `{batch_export_id}/${prefix}/` };
+    exports.set(prefix, await createS3Export(installation, { config }));
+  }
+  for (const count of [1, 2]) {
+    for (const id of exports.values()) await startBackfill(installation, id);
+    const outcomes: Record<string, string> = {};
+    for (const [prefix, id] of exports) outcomes[prefix] = await findOutcome(id, prefix, count);
+    expect(outcomes).toEqual(good);
+  }
 });
 
 test("the destination's test passes, warns of what the store cannot do and leaves nothing", async () => {
