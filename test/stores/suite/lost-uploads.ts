@@ -10,6 +10,7 @@ import {
   recordingJournal,
 } from '../../conformance/destination-suite.ts';
 import { openForeignS3 } from '../../support/foreign-s3.ts';
+import { until } from '../../support/until.ts';
 import { readStore } from '../store.ts';
 
 const partBytes = 5 * 1024 ** 2;
@@ -34,7 +35,7 @@ test('an upload that is aborted after its last part was sent is lost, and not re
   const writer = await destination.createFile(options('aborted.jsonl'), journal);
   // Whole parts: nothing is left to send but the Complete.
   await writer.write(Buffer.alloc(partBytes, 'x'));
-  await expect.poll(() => progress()?.parts.length).toBe(1);
+  await until(() => progress()?.parts.length === 1, { message: 'the part has arrived' });
   await destination.abortUpload(writer.upload);
   expect(await codeOf(writer.complete())).toBe('destination.upload_lost');
   expect(await destination.readFile('aborted.jsonl')).toBeNull();
