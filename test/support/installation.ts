@@ -4,6 +4,7 @@ import { inject } from 'vitest';
 import { type Database, openDatabase } from '../../src/store/database.ts';
 import type { ApiClient } from './api-client.ts';
 import { createTestDatabase } from './database.ts';
+import { type ForeignS3, openForeignS3 } from './foreign-s3.ts';
 import { findNamedKeyViolations, recordMoves } from './invariants.ts';
 import { type ProcessOptions, startSluice, type TestProcess } from './processes.ts';
 import { createRecordingClient, type Recording } from './recording-client.ts';
@@ -38,6 +39,8 @@ export interface InstallationOptions {
    * False is for tests that break files by hand.
    */
   readonly checksNamedKeys?: boolean;
+  /** A store of other make, of our `region`, instead of our S3 server; its `bucket` is emptied first. */
+  readonly foreignS3?: ForeignS3;
 }
 
 /** Sluice as it runs in production, each part a real process: API, workers, queue, database, S3. */
@@ -89,14 +92,18 @@ const shortTimes = {
 
 /** Starts all of it and a tenant with a key. */
 export async function startInstallation(options: InstallationOptions = {}): Promise<Installation> {
-  const { queue = 'postgres', workers = 3, checksNamedKeys = true } = options;
-  const credentials = {
+  const { queue = 'postgres', workers = 3, foreignS3 } = options;
+  // Another make of store records nothing.
+  const checksNamedKeys = foreignS3 === undefined && (options.checksNamedKeys ?? true);
+  const credentials = foreignS3?.credentials ?? {
     accessKeyId: `AKIACANARY${randomBytes(5).toString('hex').toUpperCase()}`,
     secretAccessKey: `canary-secret-${randomBytes(12).toString('hex')}`,
   };
   const own = options.databaseUrl === undefined ? await createTestDatabase() : null;
   const databaseUrl = own?.url ?? options.databaseUrl ?? '';
-  const s3 = await spawnS3Server({ buckets: [bucket], credentials, region, ...options.s3 });
+  const s3 = foreignS3
+    ? await openForeignS3(foreignS3, bucket)
+    : await spawnS3Server({ buckets: [bucket], credentials, region, ...options.s3 });
   const redis = queue === 'redis' ? await startOwnRedis() : null;
   const encryptionKey = randomBytes(32).toString('base64');
   const reachedAt = options.reachedAt?.(databaseUrl) ?? databaseUrl;
