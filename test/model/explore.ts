@@ -19,11 +19,11 @@ export interface Model<State> {
 
 /** A broken invariant: its number in docs/guarantees.md, and what happened. */
 export class Violation extends Error {
-  constructor(
-    readonly invariant: string,
-    what: string,
-  ) {
+  readonly invariant: string;
+
+  constructor(invariant: string, what: string) {
     super(`${invariant}: ${what}`);
+    this.invariant = invariant;
   }
 }
 

@@ -30,6 +30,8 @@ export interface Store {
 export interface Rules {
   readonly store: Store;
   readonly mutant: Mutant | null;
+  /** The weaker promise: no request of a commit takes effect after its sender's lease has ended. */
+  readonly timely?: boolean;
 }
 
 /** Steps that are requests with an effect at the store: they can come late, or twice. */
@@ -58,11 +60,9 @@ export function take(state: State, attempt: Attempt, rules: Rules): Attempt | nu
   switch (attempt.step) {
     case 'read the manifest':
       return readManifest(state, attempt, rules);
-    case 'ask the fence':
-      return holds(db, attempt, rules) ? at(next(attempt)) : null;
     case 'raise the generation': {
       if (!holds(db, attempt, rules)) return null;
-      const generation = allocate(state, [attempt.found, ...attempt.elsewhere.map((e) => e.found)]);
+      const generation = allocate(state, [attempt.found]);
       const upload = noteUpload(db, { ...attempt, generation });
       return at('upload parts', { generation, upload });
     }
@@ -78,6 +78,7 @@ export function take(state: State, attempt: Attempt, rules: Rules): Attempt | nu
       const run = lastRun(db);
       if (run) run.intent = { ...config, generation };
       addLeftover(db, keyIn(attempt, rules));
+      db.uncommitted.push(keyIn(attempt, rules));
       if (found) addLeftover(db, keyNamedBy(found));
       return at('complete files');
     }
@@ -87,6 +88,8 @@ export function take(state: State, attempt: Attempt, rules: Rules): Attempt | nu
       return putManifest(state, attempt, rules);
     case 'look at the conflict':
       return lookAtConflict(state, attempt, rules);
+    case 'read a former manifest':
+      return readFormer(state, attempt, rules);
     case 'put a tombstone':
       return putTombstone(state, attempt, rules);
     case 'record':
@@ -102,6 +105,7 @@ export function take(state: State, attempt: Attempt, rules: Rules): Attempt | nu
       return at(rules.mutant === 'delete_before_abort' ? 'abort uploads' : 'forget leftovers');
     case 'forget leftovers':
       db.leftovers = db.leftovers.filter((key) => !attempt.remove.includes(key));
+      db.uncommitted = db.uncommitted.filter((key) => !attempt.remove.includes(key));
       db.uploads = db.uploads.filter((id) => !attempt.abort.includes(id));
       return null;
   }
@@ -149,45 +153,13 @@ export function noteUpload(
 }
 
 function readManifest({ db, bucket }: State, attempt: Attempt, rules: Rules): Attempt {
-  const { prefix } = attempt.config;
-  const found = bucket.manifests[prefix] ?? null;
-  const elsewhere = otherPlaces(db, prefix, rules)
-    .map((place) => ({ ...place, found: bucket.manifests[place.prefix] ?? null }))
-    // A tombstone that is newer than all that was ever begun there is the last word.
-    .filter(
-      ({ newest, found: there }) =>
-        !(there !== null && there.bytes === null && there.generation > newest),
-    )
-    .map(({ prefix: at, found: there }) => ({ prefix: at, found: there }));
-  const read = { ...attempt, found, elsewhere };
+  const found = bucket.manifests[attempt.config.prefix] ?? null;
+  const read = { ...attempt, found };
   const adopted = adopt(db, read, rules);
-  if (adopted) {
-    // A tombstone is put on a tag that was read before the fence was last asked.
-    const isAsked = elsewhere.length > 0 && rules.mutant !== 'adopt_without_fence';
-    return { ...read, committed: adopted, step: isAsked ? 'ask the fence' : next(read) };
-  }
-  const floor = [found, ...elsewhere.map((place) => place.found)];
-  const isTooLow =
-    rules.mutant !== 'no_floor_from_manifest' &&
-    floor.some((manifest) => manifest !== null && manifest.generation >= attempt.generation);
-  return { ...read, step: isTooLow ? 'raise the generation' : 'upload parts' };
-}
-
-/** Prefixes at which the interval has, or may yet get, a manifest that is not this attempt's. */
-function otherPlaces(
-  { receipt, leftovers }: Database,
-  prefix: string,
-  { mutant }: Rules,
-): { prefix: string; newest: number }[] {
-  const places = new Map<string, number>();
-  const add = (place: string, generation: number) => {
-    if (place !== prefix) places.set(place, Math.max(places.get(place) ?? 0, generation));
-  };
-  if (receipt) add(receipt.prefix, receipt.generation);
-  if (mutant !== 'tombstone_only_where_the_receipt_is') {
-    for (const key of leftovers) add(prefixOf(key), generationOf(key));
-  }
-  return [...places].map(([place, newest]) => ({ prefix: place, newest }));
+  if (adopted) return { ...read, committed: adopted, step: 'record' };
+  const isTooLow = found !== null && found.generation >= attempt.generation;
+  const raises = isTooLow && rules.mutant !== 'no_floor_from_manifest';
+  return { ...read, step: raises ? 'raise the generation' : 'upload parts' };
 }
 
 /** The manifest that an earlier attempt of this run put, exactly as its recorded intent says. */
@@ -196,10 +168,6 @@ function adopt(db: Database, { run, era, found }: Attempt, { mutant }: Rules): M
   if (!intent || !found || found.run !== run || found.era !== era) return null;
   if (mutant === 'adopt_without_digests') return { ...found, ...intent };
   return found.generation === intent.generation && found.bytes === intent.bytes ? found : null;
-}
-
-function next({ elsewhere }: Attempt): Attempt['step'] {
-  return elsewhere.length > 0 ? 'put a tombstone' : 'record';
 }
 
 /** An upload that is gone is begun anew, under the fence. Other bytes than the current need no compare. */
@@ -224,16 +192,22 @@ function isUnchanged({ bucket }: State, { found, config }: Attempt, { mutant }: 
   return bucket.objects[key] === found.bytes || mutant === 'skip_presence_check';
 }
 
-/** The current manifest stays. Not if a sleeper could still replace it, or another place has one. */
+/**
+ * The current manifest stays. Unless a sleeper may still replace it, or it is not the receipt's: then a
+ * new commit stops the sleeper.
+ */
 function recordUnchanged(state: State, attempt: Attempt, rules: Rules): Attempt | null {
   const { db } = state;
-  const { found, elsewhere } = attempt;
+  const { found } = attempt;
   if (!found || !holds(db, attempt, rules)) return null;
-  const mayHaveSleepers =
-    found.era !== db.era || db.leftovers.some((key) => generationOf(key) > found.generation);
-  if (elsewhere.length > 0 || (mayHaveSleepers && rules.mutant !== 'unchanged_beside_a_sleeper')) {
-    return { ...attempt, step: 'begin commit' };
-  }
+  const isNewest = !db.leftovers.some((key) => generationOf(key) > found.generation);
+  const mayHaveSleepers = found.era !== db.era || !isNewest;
+  // It may be about to get a tombstone.
+  const isFormer = db.receipt?.tag !== found.tag;
+  const isRefused =
+    (rules.mutant !== 'unchanged_beside_a_sleeper' && mayHaveSleepers) ||
+    (rules.mutant !== 'unchanged_at_a_former_prefix' && isFormer);
+  if (isRefused) return { ...attempt, step: 'begin commit' };
   return record(state, attempt, found, rules);
 }
 
@@ -262,7 +236,7 @@ function putManifest(state: State, attempt: Attempt, rules: Rules): Attempt {
   }
   const committed = manifestOf(attempt, prefix, bytes, rules);
   state.bucket.manifests[prefix] = committed;
-  return { ...attempt, committed, step: next(attempt) };
+  return { ...attempt, committed, step: 'record' };
 }
 
 /** If-Match for a manifest that was there, If-None-Match for the first one. */
@@ -291,52 +265,93 @@ function lookAtConflict(state: State, attempt: Attempt, rules: Rules): Attempt |
     return null;
   }
   const isOurs = state.bucket.manifests[prefix]?.tag === ours.tag;
-  return isOurs ? { ...attempt, committed: ours, step: next(attempt) } : null;
+  return isOurs ? { ...attempt, committed: ours, step: 'record' } : null;
 }
 
-function putTombstone(state: State, attempt: Attempt, rules: Rules): Attempt | null {
-  const [place, ...elsewhere] = attempt.elsewhere;
-  if (!place) return { ...attempt, step: 'record' };
-  const { manifests } = state.bucket;
-  const there = manifests[place.prefix] ?? null;
-  if (rules.mutant === 'delete_the_old_manifest') {
-    delete manifests[place.prefix];
-    return { ...attempt, elsewhere, step: next({ ...attempt, elsewhere }) };
+/** A manifest of a later generation is the current one, by a run that came after this one. */
+function readFormer(state: State, attempt: Attempt, rules: Rules): Attempt {
+  const [prefix = '', ...former] = attempt.former;
+  const there = state.bucket.manifests[prefix] ?? null;
+  const isLater = there !== null && there.generation > attempt.generation;
+  if (isLater && rules.mutant !== 'tombstone_without_generation') {
+    // Its files are not ours to remove.
+    const remove = attempt.remove.filter((key) => prefixOf(key) !== prefix);
+    return { ...attempt, former, there: null, remove, step: cleaning({ former, remove }, rules) };
   }
-  const expected = rules.mutant === 'tombstone_on_a_fresh_tag' ? there : place.found;
-  // Refused: the next attempt reads all again, adopts its manifest and comes here with a fresh tag.
-  if (!mayReplace(there, expected, rules.store)) return null;
-  manifests[place.prefix] = manifestOf(attempt, place.prefix, null, rules);
-  return { ...attempt, elsewhere, step: next({ ...attempt, elsewhere }) };
+  return { ...attempt, there, step: 'put a tombstone' };
+}
+
+/** On the tag that was just read. A refused one reads again: there is always an end to sleepers. */
+function putTombstone(state: State, attempt: Attempt, rules: Rules): Attempt {
+  const [prefix = '', ...former] = attempt.former;
+  const { manifests } = state.bucket;
+  if (!mayReplace(manifests[prefix] ?? null, attempt.there, rules.store)) {
+    return { ...attempt, there: null, step: 'read a former manifest' };
+  }
+  if (rules.mutant === 'delete_the_old_manifest') delete manifests[prefix];
+  else manifests[prefix] = manifestOf(attempt, prefix, null, rules);
+  return { ...attempt, former, there: null, step: cleaning({ ...attempt, former }, rules) };
 }
 
 /** Run, receipt and leftovers in one transaction. */
 function record(state: State, attempt: Attempt, committed: Manifest, rules: Rules): Attempt {
   const { db } = state;
-  const { run, found, elsewhere, generation } = attempt;
+  const { run, found, generation } = attempt;
   const row = db.runs[run];
   if (row) Object.assign(row, { status: 'Completed', bytes: committed.bytes });
-  const former = [db.receipt, found, ...elsewhere.map((place) => place.found)];
-  for (const manifest of former) if (manifest) addLeftover(db, keyNamedBy(manifest));
-  db.leftovers = db.leftovers.filter((key) => key !== keyNamedBy(committed));
+  const places = formerPlaces(db, committed.prefix, rules);
+  for (const manifest of [db.receipt, found]) if (manifest) addLeftover(db, keyNamedBy(manifest));
+  const named = keyNamedBy(committed);
+  db.leftovers = db.leftovers.filter((key) => key !== named);
+  db.uncommitted = db.uncommitted.filter((key) => key !== named);
   db.receipt = committed;
   state.seen.astray = false;
   const abort = db.uploads.filter((id) => generationOf(id) <= generation);
-  const remove = removable(db, rules);
-  const done = { found: null, elsewhere: [], committed: null };
-  return { ...attempt, ...done, abort, remove, step: cleaning(remove, rules) };
+  const work = { former: places, remove: removable(db, rules) };
+  const done = { found: null, committed: null, generation: committed.generation };
+  return { ...attempt, ...done, ...work, abort, step: cleaning(work, rules) };
 }
 
-/** Uploads first: one that is still open may become a file that is on no record. */
-export function cleaning(remove: readonly string[], { mutant }: Rules): Attempt['step'] {
+/** Prefixes at which the interval has, or may yet get, a manifest that is not the current one. */
+export function formerPlaces(
+  { receipt, leftovers }: Database,
+  prefix: string,
+  { mutant }: Rules,
+): string[] {
+  const isBlind = mutant === 'tombstone_only_where_the_receipt_is';
+  const places = [
+    ...(receipt ? [receipt.prefix] : []),
+    ...(isBlind ? [] : leftovers.map(prefixOf)),
+  ];
+  return [...new Set(places)].filter((place) => place !== prefix).sort();
+}
+
+/**
+ * Tombstones first: no manifest may name what is removed. Then uploads: one that is still open may
+ * become a file that is on no record.
+ */
+export function cleaning(
+  { former, remove }: Pick<Attempt, 'former' | 'remove'>,
+  { mutant }: Rules,
+): Attempt['step'] {
+  if (former.length > 0 && mutant !== 'delete_before_tombstone') return 'read a former manifest';
   return mutant === 'delete_before_abort' && remove.length > 0 ? 'delete files' : 'abort uploads';
 }
 
-/** Only generations below the current one: no manifest can name them again. */
-export function removable({ leftovers, receipt }: Database, { mutant }: Rules): string[] {
+/**
+ * Only generations below the current one: no manifest can name them again. Without If-Match a sleeper
+ * still can, so what was never confirmed stays.
+ */
+export function removable(
+  { leftovers, uncommitted, receipt }: Database,
+  { mutant, store, timely = false }: Rules,
+): string[] {
   if (!receipt) return [];
-  const all = mutant === 'reuse_keys';
-  return leftovers.filter((key) => all || generationOf(key) < receipt.generation);
+  const mayBeNamed = (key: string) => !store.ifMatch && !timely && uncommitted.includes(key);
+  return leftovers.filter(
+    (key) =>
+      mutant === 'reuse_keys' || (generationOf(key) < receipt.generation && !mayBeNamed(key)),
+  );
 }
 
 function keyIn({ config, generation }: Attempt, rules: Rules): string {

@@ -69,6 +69,13 @@ export const scenarios = {
     configs: [gzip, gzipOfOtherRows],
     budget: { runs: 2, claims: 3, failures: 1 },
   },
+  'a store without If-Match, requests at any time: true, but maybe of an earlier run': {
+    ...base,
+    store: noIfMatch,
+    promises: /^C[123]$/,
+    configs: [gzip, gzipOfOtherRows],
+    budget: { runs: 2, claims: 3, failures: 1 },
+  },
   'a store without conditions, requests within the lease': {
     ...base,
     store: none,
@@ -117,12 +124,11 @@ export const mutantScenarios: Record<Mutant, readonly [Scenario, RegExp]> = {
     { ...base, configs: [gzip, plain, gzip], budget: { runs: 3, claims: 3, failures: 1 } },
     /^C[45]$/,
   ],
-  tombstone_only_where_the_receipt_is: [scenarios['another prefix and back'], /^C[36]$/],
-  delete_the_old_manifest: [scenarios['another prefix and back'], /^C[36]$/],
-  tombstone_on_a_fresh_tag: [
-    { ...base, configs: [gzip, moved, plain], budget: { runs: 1, claims: 3 } },
-    /^C[456]$/,
-  ],
+  unchanged_at_a_former_prefix: [scenarios['another prefix and back'], /^C[46]$/],
+  tombstone_only_where_the_receipt_is: [scenarios['another prefix and back'], /^C[136]$/],
+  delete_the_old_manifest: [scenarios['another prefix and back'], /^C[136]$/],
+  tombstone_without_generation: [scenarios['another prefix and back'], /^C[46]$/],
+  delete_before_tombstone: [scenarios['another prefix and back'], /^C[13]$/],
   put_on_a_fresh_tag: [
     scenarios['two attempts, then a re-run with other bytes, with failures'],
     /^C[345]$/,
@@ -137,10 +143,6 @@ export const mutantScenarios: Record<Mutant, readonly [Scenario, RegExp]> = {
     /^C[13]$/,
   ],
   delete_before_abort: [scenarios['gzip, plain, gzip'], /^C7$/],
-  adopt_without_fence: [
-    { ...base, configs: [gzip, moved], budget: { runs: 2, claims: 4 } },
-    /^C[46]$/,
-  ],
   adopt_without_digests: [scenarios['gzip, plain, gzip'], /^C[45]$/],
   generation_from_receipt_only: [
     scenarios['two attempts, then a re-run with other bytes, with failures'],

@@ -36,6 +36,8 @@ export interface Database {
   receipt: Manifest | null;
   /** `leftover_files`: keys that are, or may come to be, and that the receipt does not name. */
   leftovers: string[];
+  /** Those of them whose commit was begun and never confirmed. */
+  uncommitted: string[];
   /** `uploads`: noted before the store is asked. */
   uploads: string[];
 }
@@ -55,7 +57,6 @@ export interface Bucket {
 /** The steps of docs/guarantees.md, in their order. */
 export type Step =
   | 'read the manifest'
-  | 'ask the fence'
   | 'raise the generation'
   | 'upload parts'
   | 'compare digests'
@@ -64,8 +65,9 @@ export type Step =
   | 'complete files'
   | 'put the manifest'
   | 'look at the conflict'
-  | 'put a tombstone'
   | 'record'
+  | 'read a former manifest'
+  | 'put a tombstone'
   | 'abort uploads'
   | 'delete files'
   | 'forget leftovers';
@@ -84,9 +86,11 @@ export interface Attempt {
   readonly upload: string;
   /** The current manifest as it was when the attempt began. */
   readonly found: Manifest | null;
-  /** Manifests at other prefixes, which need a tombstone; null for nothing there yet. */
-  readonly elsewhere: readonly { readonly prefix: string; readonly found: Manifest | null }[];
   readonly committed: Manifest | null;
+  /** Other prefixes, where the interval has a manifest or may yet get one: each needs a tombstone. */
+  readonly former: readonly string[];
+  /** What is at the first of them. */
+  readonly there: Manifest | null;
   readonly abort: readonly string[];
   readonly remove: readonly string[];
 }
@@ -171,6 +175,7 @@ export function copyOfDatabase(db: Database): Database {
     ...db,
     runs: db.runs.map((run) => ({ ...run })),
     leftovers: [...db.leftovers],
+    uncommitted: [...db.uncommitted],
     uploads: [...db.uploads],
   };
 }
@@ -207,12 +212,12 @@ export function keyOfState(state: State): string {
   ].join('|');
 }
 
-function textOfDatabase({ era, runs, receipt, leftovers, uploads }: Database): string {
+function textOfDatabase({ era, runs, receipt, leftovers, uncommitted, uploads }: Database): string {
   const rows = runs.map(
     ({ status, fence, generation, intent, bytes }) =>
       `${status} ${fence} ${generation} ${textOf(intent)} ${bytes}`,
   );
-  const sets = [[...leftovers].sort(), [...uploads].sort()];
+  const sets = [[...leftovers].sort(), [...uncommitted].sort(), [...uploads].sort()];
   return `${era}/${rows.join()}/${textOf(receipt)}/${sets.join('/')}`;
 }
 
