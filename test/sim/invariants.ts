@@ -43,7 +43,7 @@ const wholeRecord = `select
   ${all(`'exportId', export_id, 'id', id, 'start', ${ms('start_at')}, 'end', ${ms('end_at')}`, "backfills where status = 'Completed'")} as backfills`;
 
 async function readRecord({ lane }: World): Promise<Record> {
-  const { rows } = await lane.sim.pool.query<Record>(wholeRecord);
+  const { rows } = await lane.sim.pool.query<Record>({ name: 'record', text: wholeRecord });
   if (!rows[0]) throw new Error('no row');
   return rows[0];
 }

@@ -9,7 +9,7 @@ import { anyHistory, type History } from './actions.ts';
 import { type Defect, faultyDatabase } from './faulty-database.ts';
 import { checkAlways, checkSettled, createWitness, settle } from './invariants.ts';
 import { createSimDatabase } from './virtual-time.ts';
-import { act, createWorld, type Lane } from './world.ts';
+import { type Action, act, createWorld, type Lane } from './world.ts';
 
 /** What a batch of histories came to, so that an idle simulator is seen. */
 export interface Tally {
@@ -51,6 +51,16 @@ export async function openLane(defect: Defect | null): Promise<Lane & { close():
   };
 }
 
+/** What changes no row. */
+const outside: ReadonlySet<Action['kind']> = new Set([
+  'wait',
+  'lose_job',
+  'flush_queue',
+  'kill',
+  'beat',
+  'source_changes',
+]);
+
 /** Plays one history with all checks; throws at the first thing that does not hold. */
 export async function playHistory(
   lane: Lane,
@@ -63,7 +73,7 @@ export async function playHistory(
   const witness = createWitness();
   for (const action of history.actions) {
     await act(world, action);
-    await checkAlways(world, witness);
+    if (!outside.has(action.kind)) await checkAlways(world, witness);
   }
   await settle(world);
   await checkAlways(world, witness);
