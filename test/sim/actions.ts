@@ -3,7 +3,8 @@
 import fc from 'fast-check';
 import type { Cadence } from '../../src/domain/cadence.ts';
 import type { Settings } from '../../src/scheduling/schedule.ts';
-import type { Action, Outcome } from './world.ts';
+import type { Outcome } from './faulty-database.ts';
+import type { Action } from './world.ts';
 
 const minuteMs = 60_000;
 export const exportCount = 2;
@@ -34,19 +35,20 @@ const wait = fc
 
 const action: fc.Arbitrary<Action> = fc.oneof(
   { weight: 8, arbitrary: wait },
+  { weight: 8, arbitrary: fc.record({ kind: fc.constant('plan' as const), outcome }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('sweep' as const), outcome }) },
   {
     weight: 8,
-    arbitrary: fc.record({
-      kind: fc.constant('plan' as const),
-      export: whichExport,
-      limit: fc.integer({ min: 1, max: 4 }),
-      outcome,
-    }),
+    arbitrary: fc.record({ kind: fc.constant('ring' as const), slots: fc.nat(8), outcome }),
   },
-  { weight: 8, arbitrary: fc.record({ kind: fc.constant('ring' as const), slots: fc.nat(4) }) },
   {
     weight: 12,
-    arbitrary: fc.record({ kind: fc.constant('deliver' as const), pick, twice: fc.boolean() }),
+    arbitrary: fc.record({
+      kind: fc.constant('deliver' as const),
+      pick,
+      twice: fc.boolean(),
+      outcome,
+    }),
   },
   {
     weight: 30,
@@ -61,6 +63,17 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ kind: 'flush_queue' as const }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('kill' as const), worker }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('shut_down' as const), worker }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('fault' as const),
+      worker,
+      isLasting: fc.oneof(
+        { weight: 4, arbitrary: fc.constant(false) },
+        { weight: 1, arbitrary: fc.constant(true) },
+      ),
+    }),
+  },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('beat' as const), worker }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('beat_arrives' as const), pick }) },
   { weight: 3, arbitrary: fc.constant({ kind: 'source_changes' as const }) },

@@ -1,21 +1,62 @@
 /** What must hold after every action, and what must have come true once the faults are over. */
 
+import { isTerminal, type RunStatus } from '../../src/domain/run.ts';
 import type { Instant } from '../../src/domain/time.ts';
 import { intervalsIn } from '../../src/scheduling/backfill-range.ts';
 import { advanceHighWaterMark } from '../../src/scheduling/high-water-mark.ts';
-import { isOver, keyOf, leaseMs, planExport, rowOf } from './model-store.ts';
-import { act, type World } from './world.ts';
+import { listRunningBackfills } from '../../src/store/backfills.ts';
+import { readSchedule } from '../../src/store/ticks.ts';
+import { advanceBackfill } from '../../src/use-cases/advance-backfill.ts';
+import { keyOf } from './attempt.ts';
+import { act, passTime, type World } from './world.ts';
+
+interface Row {
+  readonly exportId: string;
+  readonly start: Instant;
+  readonly end: Instant;
+}
+
+interface Record {
+  readonly exports: readonly { readonly id: string; readonly mark: Instant | null }[];
+  readonly ticks: readonly (Row & { tickAt: Instant; fate: string; runId: string | null })[];
+  readonly runs: readonly (Row & {
+    id: string;
+    backfillId: string | null;
+    status: RunStatus;
+    fence: number;
+    rows: number | null;
+    isLeasedToNobody: boolean;
+  })[];
+  readonly receipts: readonly (Row & { runId: string; etag: string; rows: number })[];
+  readonly backfills: readonly (Row & { id: string })[];
+}
+
+const ms = (column: string) => `floor(extract(epoch from ${column}) * 1000)::bigint`;
+const row = `'exportId', export_id, 'start', ${ms('data_interval_start')}, 'end', ${ms('data_interval_end')}`;
+const all = (fields: string, from: string) =>
+  `(select coalesce(json_agg(json_build_object(${fields})), '[]') from ${from})`;
+const wholeRecord = `select
+  ${all(`'id', id, 'mark', ${ms('high_water_mark')}`, 'batch_exports')} as exports,
+  ${all(`${row}, 'tickAt', ${ms('tick_at')}, 'fate', fate, 'runId', run_id`, '(select * from ticks order by export_id, tick_at) t')} as ticks,
+  ${all(`${row}, 'id', id, 'backfillId', backfill_id, 'status', status, 'fence', fence, 'rows', records_completed, 'isLeasedToNobody', status = 'Running' and lease_holder is null and lease_expires_at is not null`, '(select * from runs order by id) r')} as runs,
+  ${all(`${row}, 'runId', run_id, 'etag', manifest_etag, 'rows', rows`, '(select * from receipts order by export_id, data_interval_start) c')} as receipts,
+  ${all(`'exportId', export_id, 'id', id, 'start', ${ms('start_at')}, 'end', ${ms('end_at')}`, "backfills where status = 'Completed'")} as backfills`;
+
+async function readRecord({ lane }: World): Promise<Record> {
+  const { rows } = await lane.sim.pool.query<Record>({ name: 'record', text: wholeRecord });
+  if (!rows[0]) throw new Error('no row');
+  return rows[0];
+}
 
 /** Remembers what may only rise. */
 export interface Witness {
-  readonly tokens: Map<number, number>;
-  readonly marks: Map<number, Instant>;
-  readonly holders: Map<string, string>;
-  readonly ended: Map<number, string>;
+  readonly fences: Map<string, number>;
+  readonly marks: Map<string, Instant>;
+  readonly ended: Map<string, RunStatus>;
 }
 
 export function createWitness(): Witness {
-  return { tokens: new Map(), marks: new Map(), holders: new Map(), ended: new Map() };
+  return { fences: new Map(), marks: new Map(), ended: new Map() };
 }
 
 function must(holds: boolean, what: string): void {
@@ -23,103 +64,109 @@ function must(holds: boolean, what: string): void {
 }
 
 /** I1, I2: ticks tile. I5: fences rise, no two attempts share one, what is over stays as it is. */
-export function checkAlways(world: World, witness: Witness): void {
-  world.store.exports.forEach((row, exportId) => {
-    let expected = row.firstTickStart;
-    for (const { interval, tickAt } of row.ticks) {
-      must(
-        interval.start === expected,
-        `I1 I2: export ${exportId} has a gap or overlap at ${tickAt}`,
-      );
-      must(interval.end === tickAt && tickAt > interval.start, `I1: bad interval at ${tickAt}`);
-      expected = interval.end;
+export async function checkAlways(world: World, witness: Witness): Promise<void> {
+  const { exports, ticks, runs } = await readRecord(world);
+  world.exportIds.forEach((id, index) => {
+    let expected = world.firstTickStarts[index];
+    for (const { start, end, tickAt } of ticks.filter((tick) => tick.exportId === id)) {
+      must(start === expected, `I1 I2: export ${index} has a gap or overlap at ${tickAt}`);
+      must(end === tickAt && tickAt > start, `I1: bad interval at ${tickAt}`);
+      expected = end;
     }
-    const mark = witness.marks.get(exportId) ?? row.firstTickStart;
-    must(row.highWaterMark >= mark, `the high-water mark of export ${exportId} went back`);
-    witness.marks.set(exportId, row.highWaterMark);
   });
-  for (const run of world.store.runs) {
-    must(run.token >= (witness.tokens.get(run.id) ?? 0), `I5: the fence of run ${run.id} fell`);
-    witness.tokens.set(run.id, run.token);
-    must(!run.handedBack || run.leaseUntil === 0, `run ${run.id} is leased to nobody`);
+  for (const { id, mark } of exports) {
+    const before = witness.marks.get(id) ?? Number.NEGATIVE_INFINITY;
+    must((mark ?? Number.NEGATIVE_INFINITY) >= before, 'the high-water mark went back');
+    if (mark !== null) witness.marks.set(id, mark);
+  }
+  for (const run of runs) {
+    must(run.fence >= (witness.fences.get(run.id) ?? 0), `I5: the fence of run ${run.id} fell`);
+    witness.fences.set(run.id, run.fence);
+    must(!run.isLeasedToNobody, `run ${run.id} is leased to nobody`);
     const ended = witness.ended.get(run.id);
     must(ended === undefined || ended === run.status, `I5: run ${run.id} left its end`);
-    if (isOver(run)) witness.ended.set(run.id, run.status);
+    if (isTerminal(run.status)) witness.ended.set(run.id, run.status);
   }
-  const held = world.workers
-    .filter(({ runId }) => runId !== null)
-    .map(({ runId, token }) => `${runId}#${token}`);
+  const held = world.workers.flatMap((one) => (one ? [`${one.run.runId}#${one.run.fence}`] : []));
   must(new Set(held).size === held.length, `I5: two workers hold one fence: ${held.join(' ')}`);
 }
 
-/** Ends all faults and lets everybody work, up to the time it is now. */
-export function settle(world: World): void {
-  const { store } = world;
-  const horizon = store.now;
-  store.exports.forEach((_, exportId) => {
-    while (planExport(store, exportId, horizon, 50));
-  });
-  store.backfills.forEach((backfill, pick) => {
-    while (!backfill.done) act(world, { kind: 'advance_backfill', pick });
-  });
-  // A clock that went back makes leases and rings last until it has caught up.
-  const latest = Math.max(
-    horizon,
-    ...store.runs.flatMap((run) => [run.leaseUntil, run.rungAt ?? 0]),
-  );
-  const rounds = 20 + store.runs.length * 4 + (latest - horizon) / leaseMs;
-  for (let round = 0; round < rounds && store.runs.some((run) => !isOver(run)); round += 1) {
-    act(world, { kind: 'ring', slots: 6 });
+/** Longer than any lease, backoff and jitter. */
+const roundMs = 15 * 60_000;
+
+/** Ends all faults and lets every process work, up to the time it is now. */
+export async function settle(world: World): Promise<void> {
+  const { db, context } = world.lane;
+  db.failNext('done');
+  await act(world, { kind: 'plan', outcome: 'done' });
+  for (let round = 0; round < 60; round += 1) {
+    for (const id of await listRunningBackfills(db)) await advanceBackfill(context, id);
+    const [left] = await db.query<{ n: number }>(
+      `select ((select count(*) from runs where finished_at is null)
+             + (select count(*) from backfills where status = 'Running'))::int as n`,
+    );
+    if (left?.n === 0) return;
+    await act(world, { kind: 'sweep', outcome: 'done' });
+    await act(world, { kind: 'ring', slots: 16, outcome: 'done' });
     while (world.queue.length > 0) {
-      act(world, { kind: 'deliver', pick: 0, twice: false });
-      world.workers.forEach((_, worker) => {
-        act(world, { kind: 'step', worker, count: 8, outcome: 'done' });
-      });
+      await act(world, { kind: 'deliver', pick: 0, twice: false, outcome: 'done' });
+      for (let worker = 0; worker < world.workers.length; worker += 1) {
+        await act(world, { kind: 'step', worker, count: 8, outcome: 'done' });
+      }
     }
-    store.now += leaseMs;
+    await passTime(world, roundMs);
   }
 }
 
-/** Once settled: every run is over, and bucket and record tell the same of every interval. */
-export function checkSettled(world: World): void {
-  const { store, bucket } = world;
-  for (const run of store.runs) must(isOver(run), `run ${run.id} never ends`);
-  store.exports.forEach((row, exportId) => {
-    const runs = store.runs.filter((run) => run.exportId === exportId);
-    const live = runs.filter(({ backfillId }) => backfillId === null);
-    const ran = row.ticks.filter(({ fate }) => fate === 'ran');
+/** Once settled: every run is over, and bucket and record say the same of every interval. */
+export async function checkSettled(world: World): Promise<{ runs: number; completed: number }> {
+  const record = await readRecord(world);
+  const { ticks, runs, receipts } = record;
+  for (const run of runs) must(isTerminal(run.status), `run ${run.id} never ends`);
+  const byId = new Map(runs.map((run) => [run.id, run]));
+  const intervalOf = (one: Row) => keyOf(one.exportId, one);
+  for (const tick of ticks) {
+    const run = byId.get(tick.runId ?? '');
+    const isRun = run !== undefined && intervalOf(run) === intervalOf(tick);
+    must(isRun === (tick.fate === 'ran'), `the tick at ${tick.tickAt} has no run, or a wrong one`);
+  }
+  const ran = new Set(ticks.filter(({ fate }) => fate === 'ran').map(intervalOf));
+  for (const run of runs.filter(({ backfillId }) => backfillId === null)) {
+    must(ran.has(intervalOf(run)), `run ${run.id} has no tick`);
+  }
+  for (const { id, mark } of record.exports) {
+    const first = ticks.find((tick) => tick.exportId === id && tick.fate === 'ran')?.start;
+    if (first === undefined) continue;
+    const completed = receipts.filter((receipt) => receipt.exportId === id);
     must(
-      JSON.stringify(live.map(({ interval }) => interval)) ===
-        JSON.stringify(ran.map(({ interval }) => interval)),
-      `export ${exportId} has other runs than ticks that ran`,
+      (mark ?? first) === advanceHighWaterMark(first, completed),
+      `the high-water mark of export ${id} is not the end of its completed prefix`,
     );
-    const completed = live.filter(({ status }) => status === 'Completed');
-    must(
-      row.highWaterMark ===
-        advanceHighWaterMark(
-          row.firstTickStart,
-          completed.map(({ interval }) => interval),
-        ),
-      `the high-water mark of export ${exportId} is not the end of its completed prefix`,
-    );
-  });
-  for (const run of store.runs.filter(({ status }) => status === 'Completed')) {
-    const key = keyOf(run.exportId, run.interval);
-    const manifest = bucket.get(key);
+  }
+  for (const receipt of receipts) {
+    const key = intervalOf(receipt);
+    const manifest = world.bucket.manifests.get(key);
     must(manifest !== undefined, `I4: ${key} is Completed and has no manifest`);
     if (manifest === undefined) continue;
-    const author = rowOf(store.runs, manifest.runId);
-    // A cancelled run may have put its manifest last; nobody recorded it, and a re-run replaces it.
-    if (author.status === 'Cancelled') continue;
-    must(store.etags.get(key) === manifest.etag, `I4: ${key} is on record with another manifest`);
-    must(author.snapshot === manifest.snapshot, `I4: ${key} tells of other rows than its run`);
+    const author = byId.get(manifest.runId);
+    // A run that did not complete may have put its manifest last; a re-run replaces it.
+    if (author?.status !== 'Completed') continue;
+    must(receipt.etag === String(manifest.etag), `I4: ${key} is on record with another manifest`);
+    must(author.rows === manifest.snapshot, `I4: ${key} tells of other rows than its run`);
   }
-  for (const { exportId, range } of store.backfills) {
-    const { cadences } = rowOf(store.exports, exportId).schedule;
-    for (const interval of intervalsIn(cadences, range, 'oldest_first')) {
-      const key = keyOf(exportId, interval);
-      const runs = store.runs.filter((run) => keyOf(run.exportId, run.interval) === key);
-      must(runs.length > 0, `a backfill left out ${key}`);
+  await checkBackfills(world, record);
+  const completed = runs.filter(({ status }) => status === 'Completed').length;
+  return { runs: runs.length, completed };
+}
+
+async function checkBackfills({ lane }: World, { runs, backfills }: Record): Promise<void> {
+  const keys = new Set(runs.map((run) => keyOf(run.exportId, run)));
+  for (const backfill of backfills) {
+    const schedule = await readSchedule(lane.db, backfill.exportId);
+    if (!schedule) continue;
+    for (const interval of intervalsIn(schedule.cadences, backfill, 'oldest_first')) {
+      const key = keyOf(backfill.exportId, interval);
+      must(keys.has(key), `a backfill left out ${key}`);
     }
   }
 }

@@ -1,10 +1,10 @@
-/** `npm run test:sim -- --seed S --runs N`: the simulator alone, without a database. */
+/** `npm run test:sim -- --seed S --runs N`: the simulator alone. */
 
 import { parseArgs } from 'node:util';
 import { startVitest } from 'vitest/node';
 
 const { values } = parseArgs({
-  options: { seed: { type: 'string' }, runs: { type: 'string', default: '20000' } },
+  options: { seed: { type: 'string' }, runs: { type: 'string', default: '10000' } },
 });
 const seed =
   values.seed === undefined ? Math.floor(Math.random() * 0x7fffffff) : Number(values.seed);
@@ -15,6 +15,7 @@ if (!Number.isSafeInteger(seed) || !Number.isSafeInteger(runs) || runs < 1) {
 
 const vitest = await startVitest('test', ['test/sim/'], {
   config: false,
+  globalSetup: ['test/support/global-setup.ts'],
   watch: false,
   testTimeout: 3_600_000,
   provide: { simulation: { seed, runs } },

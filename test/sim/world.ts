@@ -1,79 +1,66 @@
 /**
  * Everything around the store: a queue that loses, doubles and reorders, workers that stop at any
- * step, and a bucket with conditional puts. An action does one small thing; any order of actions is
- * a history that could happen.
+ * step, and a bucket with conditional puts. An action does one small thing by the real use cases; any
+ * order of actions is a history that could happen.
  */
 
 import type { Cadence } from '../../src/domain/cadence.ts';
-import type { Instant } from '../../src/domain/time.ts';
-import { widenRange } from '../../src/scheduling/backfill-range.ts';
-import { missedWhilePaused } from '../../src/scheduling/missed-while-paused.ts';
-import {
-  changeCadence,
-  changeWindow,
-  openSchedule,
-  pause,
-  type Settings,
-  unpause,
-} from '../../src/scheduling/schedule.ts';
-import {
-  advanceBackfill,
-  cancelRun,
-  claimRun,
-  completeRun,
-  type Defect,
-  handBackRun,
-  isOver,
-  keyOf,
-  type ModelStore,
-  planExport,
-  renewLease,
-  ringRuns,
-  rowOf,
-  startBackfill,
-} from './model-store.ts';
+import { SluiceError } from '../../src/domain/errors.ts';
+import { type Instant, toTimestamp } from '../../src/domain/time.ts';
+import { openSchedule, type Settings } from '../../src/scheduling/schedule.ts';
+import { listRunningBackfills } from '../../src/store/backfills.ts';
+import { findBatchExport, insertBatchExport } from '../../src/store/batch-exports.ts';
+import { claimRun, type Lease, renewLeases, sweepExpiredLeases } from '../../src/store/leases.ts';
+import { findRun } from '../../src/store/runs.ts';
+import { reportWorker } from '../../src/store/workers.ts';
+import { advanceBackfill } from '../../src/use-cases/advance-backfill.ts';
+import { cancelRun } from '../../src/use-cases/cancel-work.ts';
+import type { Context } from '../../src/use-cases/context.ts';
+import { decideTicks } from '../../src/use-cases/decide-ticks.ts';
+import { dispatchRuns } from '../../src/use-cases/dispatch-runs.ts';
+import type { ExportRules } from '../../src/use-cases/export-rules.ts';
+import { recordFault, releaseRun } from '../../src/use-cases/finish-run.ts';
+import { pauseExport } from '../../src/use-cases/pause-export.ts';
+import { startBackfill } from '../../src/use-cases/start-backfill.ts';
+import { unpauseExport } from '../../src/use-cases/unpause-export.ts';
+import { updateExport } from '../../src/use-cases/update-export.ts';
+import { type Attempt, type Bucket, begun, takeStep } from './attempt.ts';
+import { type FaultyDatabase, type Outcome, Unheard } from './faulty-database.ts';
+import type { SimDatabase } from './virtual-time.ts';
 
-export interface Manifest {
-  readonly etag: number;
-  readonly runId: number;
-  /** Which state of the source its rows are from. */
-  readonly snapshot: number;
-}
-
-interface Worker {
-  runId: number | null;
-  token: number;
-  step: 'read' | 'check' | 'put' | 'complete';
-  snapshot: number;
-  /** The ETag that the put expects to replace; null for none. */
-  expected: number | null;
-  put: Manifest | null;
+/** What all histories of a lane share. */
+export interface Lane {
+  readonly sim: SimDatabase;
+  readonly db: FaultyDatabase;
+  readonly context: Context;
+  readonly organizationId: string;
+  readonly teamIds: readonly [number, number];
 }
 
 export interface World {
-  readonly store: ModelStore;
-  readonly queue: number[];
-  readonly workers: readonly Worker[];
+  readonly lane: Lane;
+  now: Instant;
+  readonly exportIds: readonly string[];
+  readonly firstTickStarts: readonly Instant[];
+  readonly queue: string[];
+  readonly workers: (Attempt | null)[];
   /** Heartbeats under way: they may arrive when their worker is long gone. */
-  readonly beats: { readonly runId: number; readonly token: number }[];
-  readonly bucket: Map<string, Manifest>;
+  readonly beats: Lease[];
+  readonly bucket: Bucket;
   sourceVersion: number;
-  lastEtag: number;
+  claims: number;
 }
-
-/** What became of a request: `unheard` was done, but its answer was lost. */
-export type Outcome = 'done' | 'lost' | 'unheard';
 
 export type Action =
   | { readonly kind: 'wait'; readonly ms: number }
+  | { readonly kind: 'plan' | 'sweep'; readonly outcome: Outcome }
+  | { readonly kind: 'ring'; readonly slots: number; readonly outcome: Outcome }
   | {
-      readonly kind: 'plan';
-      readonly export: number;
-      readonly limit: number;
+      readonly kind: 'deliver';
+      readonly pick: number;
+      readonly twice: boolean;
       readonly outcome: Outcome;
     }
-  | { readonly kind: 'ring'; readonly slots: number }
-  | { readonly kind: 'deliver'; readonly pick: number; readonly twice: boolean }
   | { readonly kind: 'lose_job'; readonly pick: number }
   | { readonly kind: 'flush_queue' }
   | {
@@ -83,6 +70,7 @@ export type Action =
       readonly outcome: Outcome;
     }
   | { readonly kind: 'kill' | 'shut_down' | 'beat'; readonly worker: number }
+  | { readonly kind: 'fault'; readonly worker: number; readonly isLasting: boolean }
   | { readonly kind: 'beat_arrives'; readonly pick: number }
   | { readonly kind: 'source_changes' }
   | { readonly kind: 'pause' | 'unpause'; readonly export: number; readonly backfill: boolean }
@@ -92,58 +80,98 @@ export type Action =
   | { readonly kind: 'advance_backfill'; readonly pick: number }
   | { readonly kind: 'cancel'; readonly pick: number };
 
-export function createWorld(
+/** No history changes a destination or a query. */
+const rules: ExportRules = {
+  models: [],
+  destinationTypes: ['NoOp'],
+  checkDestination: (_type, config) => ({ config, problems: [] }),
+  placeOf: () => 'nowhere',
+  secretProperties: () => [],
+  checkQuery: () => ({ ok: true, schema: null }),
+};
+
+export async function createWorld(
+  lane: Lane,
   now: Instant,
   settings: readonly Settings[],
-  defect: Defect | null,
-): World {
-  const idle = {
-    runId: null,
-    token: 0,
-    step: 'read',
-    snapshot: 0,
-    expected: null,
-    put: null,
-  } as const;
+  isUnconditional: boolean,
+): Promise<World> {
+  await lane.sim.reset(now);
+  const schedules = settings.map((one) => openSchedule(one, now));
+  const exportIds = settings.map((_, index) => `00000000-0000-4000-8000-00000000000${index}`);
+  for (const [index, id] of exportIds.entries()) {
+    const one = settings[index];
+    const schedule = schedules[index];
+    const teamId = lane.teamIds[index % 2];
+    if (!one || !schedule || teamId === undefined) continue;
+    await insertBatchExport(lane.db, {
+      id,
+      teamId,
+      name: 'An export',
+      destination: { type: 'NoOp', config: {}, secrets: null },
+      cadence: one.cadence,
+      model: 'events',
+      dslQuery: null,
+      querySchema: null,
+      transformations: false,
+      paused: one.paused,
+      lastPausedAt: null,
+      pausedReason: null,
+      startAt: null,
+      endAt: null,
+      schedule,
+    });
+  }
   return {
-    store: {
-      now,
-      defect,
-      exports: settings.map((one) => {
-        const schedule = openSchedule(one, now);
-        const start = schedule.openIntervalStart;
-        return { schedule, firstTickStart: start, highWaterMark: start, ticks: [] };
-      }),
-      runs: [],
-      backfills: [],
-      etags: new Map(),
-      remembered: new Map(),
-    },
+    lane,
+    now,
+    exportIds,
+    firstTickStarts: schedules.map((schedule) => schedule.openIntervalStart),
     queue: [],
-    workers: [{ ...idle }, { ...idle }, { ...idle }],
+    workers: [null, null, null],
     beats: [],
-    bucket: new Map(),
+    bucket: { manifests: new Map(), lastEtag: 0, isUnconditional },
     sourceVersion: 1,
-    lastEtag: 0,
+    claims: 0,
   };
 }
 
-export function act(world: World, action: Action): void {
-  const { store, queue } = world;
+export async function act(world: World, action: Action): Promise<void> {
+  try {
+    await perform(world, action);
+  } catch (error) {
+    if (!(error instanceof Unheard)) throw error;
+  }
+}
+
+async function perform(world: World, action: Action): Promise<void> {
+  const { queue, lane, bucket, workers } = world;
+  const { context, db } = lane;
+  if ('outcome' in action && action.kind !== 'step') db.failNext(action.outcome);
   switch (action.kind) {
     case 'wait':
-      store.now += action.ms;
-      return;
+      return passTime(world, action.ms);
     case 'plan':
-      // An answer that was not heard is the same to a planner: the next tick reads the rows anew.
-      if (action.outcome !== 'lost') planExport(store, action.export, store.now, action.limit);
+      await decideTicks(context, {
+        onError: (error) => {
+          throw error;
+        },
+      });
+      return;
+    case 'sweep':
+      await sweepExpiredLeases(db);
       return;
     case 'ring':
-      queue.push(...ringRuns(store, action.slots));
+      // The failure is for the dispatch, or for the heartbeat before it.
+      if (action.slots % 2 === 0) db.failNext('done');
+      await reportWorker(db, 'worker', Math.ceil(action.slots / 2));
+      if (action.slots % 2 === 0) db.failNext(action.outcome);
+      await dispatchRuns(context, async (entries) => {
+        queue.push(...entries.map(({ runId }) => runId));
+      });
       return;
     case 'deliver':
-      deliver(world, action.pick, action.twice);
-      return;
+      return deliver(world, action.pick, action.twice, action.outcome);
     case 'lose_job':
       if (queue.length > 0) queue.splice(action.pick % queue.length, 1);
       return;
@@ -151,146 +179,128 @@ export function act(world: World, action: Action): void {
       queue.length = 0;
       return;
     case 'step':
-      for (let done = 1; done < action.count; done += 1) {
-        step(world, rowOf(world.workers, action.worker), 'done');
+      for (let done = 1; done <= action.count; done += 1) {
+        const attempt = workers[action.worker];
+        if (!attempt) return;
+        if (done === action.count && attempt.step !== 'read' && attempt.step !== 'put')
+          db.failNext(action.outcome);
+        // A worker that hears no answer gives up; its lease will run out.
+        workers[action.worker] = null;
+        workers[action.worker] = await takeStep(context, bucket, world.sourceVersion, attempt);
       }
-      step(world, rowOf(world.workers, action.worker), action.outcome);
       return;
     case 'kill':
-      rowOf(world.workers, action.worker).runId = null;
+      workers[action.worker] = null;
       return;
-    case 'shut_down': {
-      const worker = rowOf(world.workers, action.worker);
-      if (worker.runId !== null) handBackRun(store, worker.runId, worker.token);
-      worker.runId = null;
-      return;
+    case 'shut_down':
+    case 'fault': {
+      const attempt = workers[action.worker];
+      if (!attempt) return;
+      workers[action.worker] = null;
+      if (action.kind !== 'fault') return releaseRun(context, attempt.run);
+      const code = action.isLasting ? 'destination.access_denied' : 'destination.unavailable';
+      return recordFault(context, attempt.run, new SluiceError(code), 0.5);
     }
     case 'beat': {
-      const { runId, token } = rowOf(world.workers, action.worker);
-      if (runId !== null) world.beats.push({ runId, token });
+      const attempt = workers[action.worker];
+      if (attempt) world.beats.push(attempt.run);
       return;
     }
     case 'beat_arrives': {
-      const [beat] = world.beats.splice(action.pick % (world.beats.length || 1), 1);
-      if (beat) renewLease(store, beat.runId, beat.token);
+      const [lease] = world.beats.splice(action.pick % (world.beats.length || 1), 1);
+      if (lease) await renewLeases(db, [lease], context.policy.leaseMs);
       return;
     }
     case 'source_changes':
       world.sourceVersion += 1;
       return;
-    case 'advance_backfill':
-      if (store.backfills.length > 0) {
-        advanceBackfill(store, action.pick % store.backfills.length, 3);
-      }
+    case 'advance_backfill': {
+      const ids = (await listRunningBackfills(db)).sort();
+      const id = ids[action.pick % (ids.length || 1)];
+      if (id !== undefined) await advanceBackfill(context, id);
       return;
+    }
     case 'cancel':
-      if (store.runs.length > 0) cancelRun(store, action.pick % store.runs.length);
-      return;
+      return cancel(world, action.pick);
     default:
-      edit(store, action);
+      return edit(world, action);
   }
+}
+
+export async function passTime(world: World, ms: number): Promise<void> {
+  world.now += ms;
+  await world.lane.sim.setTime(world.now);
 }
 
 type Edit = Extract<Action, { kind: 'pause' | 'unpause' | 'cadence' | 'window' | 'backfill' }>;
 
-function edit(store: ModelStore, action: Edit): void {
-  const row = rowOf(store.exports, action.export);
-  const { now } = store;
+async function edit(world: World, action: Edit): Promise<void> {
+  const { context, db, organizationId } = world.lane;
+  const actor = { organizationId, keyId: null };
+  const id = world.exportIds[action.export];
+  if (id === undefined) return;
   switch (action.kind) {
     case 'pause':
-      row.schedule = pause(row.schedule, now);
+      await pauseExport(context, actor, id);
       return;
     case 'unpause':
-      if (action.backfill) {
-        for (const range of missedWhilePaused(row.schedule, now)) {
-          startBackfill(store, action.export, range);
-        }
-      }
-      row.schedule = unpause(row.schedule, now);
+      await unpauseExport(context, actor, id, { backfill: action.backfill });
       return;
     case 'cadence':
-      row.schedule = changeCadence(row.schedule, action.cadence, now);
+      await updateExport(context, rules, actor, id, action.cadence);
       return;
     case 'window': {
-      const endAt = action.endsInMs === null ? null : now + action.endsInMs;
-      row.schedule = changeWindow(row.schedule, { endAt }, now);
+      const endAt = action.endsInMs === null ? null : toTimestamp(world.now + action.endsInMs);
+      await updateExport(context, rules, actor, id, { endAt });
       return;
     }
     case 'backfill': {
-      const range = { start: now - action.backMs, end: now };
-      const widened = widenRange(row.schedule.cadences, range, now);
-      if (widened !== null) startBackfill(store, action.export, widened);
+      const batchExport = await findBatchExport(db, { organizationId, teamId: null }, id);
+      const range = { startAt: world.now - action.backMs, endAt: world.now };
+      const request = {
+        ...range,
+        order: 'oldest_first',
+        reprocess: 'all',
+        concurrency: 2,
+      } as const;
+      if (batchExport) await startBackfill(context, batchExport, request);
     }
   }
 }
 
-function deliver(world: World, pick: number, twice: boolean): void {
-  const { queue, store, workers } = world;
-  if (queue.length === 0) return;
-  const index = pick % queue.length;
+async function deliver(
+  world: World,
+  pick: number,
+  twice: boolean,
+  outcome: Outcome,
+): Promise<void> {
+  const { queue, lane, workers } = world;
+  const { db, context } = lane;
+  db.failNext('done');
+  const index = pick % (queue.length || 1);
   const runId = queue[index];
-  const idle = workers.find((worker) => worker.runId === null);
-  if (runId === undefined || idle === undefined) return;
+  const idle = workers.indexOf(null);
+  if (runId === undefined || idle < 0) return;
   if (!twice) queue.splice(index, 1);
-  const token = claimRun(store, runId);
-  if (token !== null)
-    Object.assign(idle, { runId, token, step: 'read', expected: null, put: null });
+  world.claims += 1;
+  const holder = `claim ${world.claims}`;
+  const claim = () => db.transaction((tx) => claimRun(tx, runId, holder, context.policy.leaseMs));
+  db.failNext(outcome);
+  // A claim whose answer was lost is asked again under the same name.
+  const run = await claim().catch((error: unknown) => {
+    if (error instanceof Unheard && outcome === 'unheard') return claim();
+    throw error;
+  });
+  if (run) workers[idle] = begun(run);
 }
 
-/** One step of an attempt. A worker that hears no answer gives up; its lease will run out. */
-function step(world: World, worker: Worker, outcome: Outcome): void {
-  const { runId, token } = worker;
-  if (runId === null) return;
-  const run = rowOf(world.store.runs, runId);
-  const key = keyOf(run.exportId, run.interval);
-  const isHeard = outcome === 'done';
-  let goesOn = isHeard;
-  switch (worker.step) {
-    case 'read':
-      worker.snapshot = world.sourceVersion;
-      worker.step = 'check';
-      break;
-    case 'check':
-      goesOn = isHeard && renewLease(world.store, runId, token);
-      worker.expected = world.store.etags.get(key) ?? null;
-      worker.step = 'put';
-      break;
-    case 'put':
-      if (outcome !== 'lost') goesOn = putManifest(world, worker, run.id, key) && isHeard;
-      break;
-    case 'complete':
-      if (outcome !== 'lost' && worker.put !== null) {
-        completeRun(world.store, runId, token, worker.put);
-      }
-      goesOn = false;
-  }
-  if (!goesOn) worker.runId = null;
-}
-
-/**
- * The commit: the manifest, put on the condition of what was on record when the fence was checked.
- * Refused, it looks at what is there: the run's own manifest is adopted (an attempt died after its
- * put), one of a run that is over is replaced, one of a run still going is left to that run.
- */
-function putManifest(world: World, worker: Worker, runId: number, key: string): boolean {
-  const there = world.bucket.get(key);
-  const isFree = (there?.etag ?? null) === worker.expected;
-  if (isFree || world.store.defect === 'put_unconditionally') {
-    world.lastEtag += 1;
-    worker.put = { etag: world.lastEtag, runId, snapshot: worker.snapshot };
-    world.bucket.set(key, worker.put);
-    worker.step = 'complete';
-    return true;
-  }
-  if (there?.runId === runId) {
-    worker.put = there;
-    worker.step = 'complete';
-    return true;
-  }
-  if (there !== undefined && isOver(rowOf(world.store.runs, there.runId))) {
-    worker.expected = there.etag;
-    return renewLease(world.store, runId, worker.token);
-  }
-  handBackRun(world.store, runId, worker.token);
-  return false;
+async function cancel({ lane, exportIds }: World, pick: number): Promise<void> {
+  const { db, context } = lane;
+  const runs = await db.query<{ id: string; exportId: string }>(
+    `select id, export_id as "exportId" from runs order by id`,
+  );
+  const chosen = runs[pick % (runs.length || 1)];
+  if (!chosen || !exportIds.includes(chosen.exportId)) return;
+  const run = await findRun(db, chosen.exportId, chosen.id);
+  if (run) await cancelRun(context, run);
 }

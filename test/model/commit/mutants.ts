@@ -1,0 +1,27 @@
+/** Changes to the protocol, each of which breaks an invariant: the model must find how. */
+
+export const mutants = {
+  reuse_keys: 'fault 1: keys are used again, and a cleanup that wakes late deletes at them',
+  overwrite_named_keys: 'fault 5: files are replaced at keys that the current manifest names',
+  unchanged_beside_a_sleeper: 'a re-run with equal bytes ends although an earlier put may yet land',
+  unchanged_at_a_former_prefix: 'a re-run ends on a manifest that is about to get a tombstone',
+  tombstone_only_where_the_receipt_is:
+    'a prefix where a commit began, but was not recorded, is left',
+  delete_the_old_manifest: 'a moved interval deletes its old manifest instead of a tombstone',
+  tombstone_without_generation: 'a tombstone is put also on a manifest of a later generation',
+  delete_before_tombstone: 'files at a former prefix are deleted while their manifest is current',
+  put_on_a_fresh_tag: 'the manifest is put on a tag read after the last fence',
+  resume_after_begin_commit: 'an attempt resumes a lineage that reached beginCommit',
+  remove_uncommitted_early: 'the sweep removes a generation that no later manifest has replaced',
+  delete_own_files_after_a_conflict: 'an attempt deletes its files after a refused put',
+  delete_before_abort:
+    'files are deleted before the uploads that may still become files are aborted',
+  adopt_without_digests: 'a manifest of the own run is recorded without a look at its digests',
+  generation_from_receipt_only: 'generations are counted from the receipt, not from all runs',
+  no_floor_from_manifest: 'after a restore, generations are counted from the database alone',
+  fence_without_era: 'after a restore, a fence of the lost history is taken for a new one',
+  skip_presence_check: 'equal digests are enough, also if the files are gone',
+  complete_without_part_tags: 'an upload is completed with whatever parts it has',
+} as const;
+
+export type Mutant = keyof typeof mutants;

@@ -1,0 +1,380 @@
+/**
+ * The commit protocol of docs/guarantees.md, step by step. Each step is one transaction of our
+ * database or one request to the store; anything may happen between two steps.
+ */
+
+import { Violation } from '../explore.ts';
+import type { Mutant } from './mutants.ts';
+import {
+  type Attempt,
+  type Database,
+  generationOf,
+  keyNamedBy,
+  keyOf,
+  lastRun,
+  type Manifest,
+  prefixOf,
+  type State,
+} from './state.ts';
+
+/** What the destination's test found out about the store. */
+export interface Store {
+  /** If-None-Match on a put. */
+  readonly ifNoneMatch: boolean;
+  /** If-Match on a put. */
+  readonly ifMatch: boolean;
+  /** If-None-Match on CompleteMultipartUpload. */
+  readonly onComplete: boolean;
+}
+
+export interface Rules {
+  readonly store: Store;
+  readonly mutant: Mutant | null;
+  /** The weaker promise: no request of a commit takes effect after its sender's lease has ended. */
+  readonly timely?: boolean;
+}
+
+/** Steps that are requests with an effect at the store: they can come late, or twice. */
+export const requests: ReadonlySet<string> = new Set([
+  'upload parts',
+  'complete files',
+  'put the manifest',
+  'put a tombstone',
+  'abort uploads',
+  'delete files',
+]);
+
+/**
+ * Takes the attempt's step in `state`.
+ *
+ * @returns the attempt at its next step, or null if it has ended (done, lost its lease, or failed:
+ *   then another attempt follows)
+ */
+export function take(state: State, attempt: Attempt, rules: Rules): Attempt | null {
+  const { db } = state;
+  const at = (step: Attempt['step'], more: Partial<Attempt> = {}): Attempt => ({
+    ...attempt,
+    ...more,
+    step,
+  });
+  switch (attempt.step) {
+    case 'read the manifest':
+      return readManifest(state, attempt, rules);
+    case 'raise the generation': {
+      if (!holds(db, attempt, rules)) return null;
+      const generation = allocate(state, [attempt.found]);
+      const upload = noteUpload(db, { ...attempt, generation });
+      return at('upload parts', { generation, upload });
+    }
+    case 'upload parts':
+      return uploadParts(state, attempt, rules);
+    case 'compare digests':
+      return at(isUnchanged(state, attempt, rules) ? 'record unchanged' : 'begin commit');
+    case 'record unchanged':
+      return recordUnchanged(state, attempt, rules);
+    case 'begin commit': {
+      if (!holds(db, attempt, rules)) return null;
+      const { config, generation, found } = attempt;
+      const run = lastRun(db);
+      if (run) run.intent = { ...config, generation };
+      addLeftover(db, keyIn(attempt, rules));
+      db.uncommitted.push(keyIn(attempt, rules));
+      if (found) addLeftover(db, keyNamedBy(found));
+      return at('complete files');
+    }
+    case 'complete files':
+      return completeFiles(state, attempt, rules) ? at('put the manifest') : null;
+    case 'put the manifest':
+      return putManifest(state, attempt, rules);
+    case 'look at the conflict':
+      return lookAtConflict(state, attempt, rules);
+    case 'read a former manifest':
+      return readFormer(state, attempt, rules);
+    case 'put a tombstone':
+      return putTombstone(state, attempt, rules);
+    case 'record':
+      return attempt.committed && holds(db, attempt, rules)
+        ? record(state, attempt, attempt.committed, rules)
+        : null;
+    case 'abort uploads':
+      for (const id of attempt.abort) delete state.bucket.uploads[id];
+      if (rules.mutant === 'delete_before_abort') return at('forget leftovers');
+      return at(attempt.remove.length > 0 ? 'delete files' : 'forget leftovers');
+    case 'delete files':
+      for (const key of attempt.remove) deleteObject(state, key);
+      return at(rules.mutant === 'delete_before_abort' ? 'abort uploads' : 'forget leftovers');
+    case 'forget leftovers':
+      db.leftovers = db.leftovers.filter((key) => !attempt.remove.includes(key));
+      db.uncommitted = db.uncommitted.filter((key) => !attempt.remove.includes(key));
+      db.uploads = db.uploads.filter((id) => !attempt.abort.includes(id));
+      return null;
+  }
+}
+
+/** The fence: no other attempt has claimed the run since, it is live, and the database is the same. */
+export function holds(db: Database, attempt: Attempt, { mutant }: Rules): boolean {
+  const run = db.runs[attempt.run];
+  return (
+    run?.status === 'Running' &&
+    run.fence === attempt.fence &&
+    (attempt.era === db.era || mutant === 'fence_without_era')
+  );
+}
+
+/** A number that no lineage had: above all runs, the receipt, and the manifests that were read. */
+export function allocate(state: State, floor: readonly (Manifest | null)[]): number {
+  const { runs, receipt } = state.db;
+  const highest = (all: readonly ({ generation: number } | null)[]) =>
+    all.reduce((max, one) => Math.max(max, one?.generation ?? 0), 0);
+  return give(state, 1 + highest([...runs, receipt, ...floor]));
+}
+
+export function give(state: State, generation: number): number {
+  const { given, restored } = state.seen;
+  if (given.includes(generation) && !restored)
+    throw new Violation('C2', `generation ${generation} is given out twice`);
+  if (!given.includes(generation)) given.push(generation);
+  const run = lastRun(state.db);
+  if (run) run.generation = generation;
+  return generation;
+}
+
+/** An upload of this lineage at this key is resumed; else a new one is noted. */
+export function noteUpload(
+  db: Database,
+  { config, generation, run, fence, era }: Omit<Attempt, 'upload'>,
+): string {
+  const lineage = `${keyOf(config, generation)} of run ${run + 1}`;
+  const open = db.uploads.find((id) => id.startsWith(lineage));
+  if (open !== undefined) return open;
+  const id = `${lineage} by ${era}.${fence}`;
+  db.uploads.push(id);
+  return id;
+}
+
+function readManifest({ db, bucket }: State, attempt: Attempt, rules: Rules): Attempt {
+  const found = bucket.manifests[attempt.config.prefix] ?? null;
+  const read = { ...attempt, found };
+  const adopted = adopt(db, read, rules);
+  if (adopted) return { ...read, committed: adopted, step: 'record' };
+  const isTooLow = found !== null && found.generation >= attempt.generation;
+  const raises = isTooLow && rules.mutant !== 'no_floor_from_manifest';
+  return { ...read, step: raises ? 'raise the generation' : 'upload parts' };
+}
+
+/** The manifest that an earlier attempt of this run put, exactly as its recorded intent says. */
+function adopt(db: Database, { run, era, found }: Attempt, { mutant }: Rules): Manifest | null {
+  const intent = db.runs[run]?.intent;
+  if (!intent || !found || found.run !== run || found.era !== era) return null;
+  if (mutant === 'adopt_without_digests') return { ...found, ...intent };
+  return found.generation === intent.generation && found.bytes === intent.bytes ? found : null;
+}
+
+/** An upload that is gone is begun anew, under the fence. Other bytes than the current need no compare. */
+function uploadParts({ db, bucket }: State, attempt: Attempt, rules: Rules): Attempt | null {
+  const { config, era, fence, found } = attempt;
+  let { upload } = attempt;
+  const isHolder = holds(db, attempt, rules);
+  if (bucket.uploads[upload] === undefined && !upload.endsWith(` by ${era}.${fence}`)) {
+    if (!isHolder) return null;
+    db.uploads = db.uploads.filter((id) => id !== upload);
+    upload = noteUpload(db, attempt);
+  }
+  const late = bucket.uploads[upload]?.late ?? !isHolder;
+  bucket.uploads[upload] = { parts: config.bytes, late };
+  const isEqual = found?.bytes === config.bytes;
+  return { ...attempt, upload, step: isEqual ? 'compare digests' : 'begin commit' };
+}
+
+function isUnchanged({ bucket }: State, { found, config }: Attempt, { mutant }: Rules): boolean {
+  const key = found && keyNamedBy(found);
+  if (!found || !key || found.bytes !== config.bytes) return false;
+  return bucket.objects[key] === found.bytes || mutant === 'skip_presence_check';
+}
+
+/**
+ * The current manifest stays. Unless a sleeper may still replace it, or it is not the receipt's: then a
+ * new commit stops the sleeper.
+ */
+function recordUnchanged(state: State, attempt: Attempt, rules: Rules): Attempt | null {
+  const { db } = state;
+  const { found } = attempt;
+  if (!found || !holds(db, attempt, rules)) return null;
+  const isNewest = !db.leftovers.some((key) => generationOf(key) > found.generation);
+  const mayHaveSleepers = found.era !== db.era || !isNewest;
+  // It may be about to get a tombstone.
+  const isFormer = db.receipt?.tag !== found.tag;
+  const isRefused =
+    (rules.mutant !== 'unchanged_beside_a_sleeper' && mayHaveSleepers) ||
+    (rules.mutant !== 'unchanged_at_a_former_prefix' && isFormer);
+  if (isRefused) return { ...attempt, step: 'begin commit' };
+  return record(state, attempt, found, rules);
+}
+
+/** CompleteMultipartUpload names the parts by their tags. */
+function completeFiles(state: State, attempt: Attempt, rules: Rules): boolean {
+  const { bucket } = state;
+  const upload = bucket.uploads[attempt.upload];
+  if (!upload) return false;
+  const key = keyIn(attempt, rules);
+  const namesParts = rules.mutant !== 'complete_without_part_tags';
+  if (namesParts && upload.parts !== attempt.config.bytes) return false;
+  const isConditional = rules.store.onComplete && !reusesKeys(rules);
+  if (isConditional && bucket.objects[key] !== undefined) return false;
+  mustNotBeNamed(state, key, 'written');
+  bucket.objects[key] = upload.parts;
+  delete bucket.uploads[attempt.upload];
+  return true;
+}
+
+function putManifest(state: State, attempt: Attempt, rules: Rules): Attempt {
+  const { prefix, bytes } = attempt.config;
+  const there = state.bucket.manifests[prefix] ?? null;
+  const expected = rules.mutant === 'put_on_a_fresh_tag' ? there : attempt.found;
+  if (!mayReplace(there, expected, rules.store)) {
+    return { ...attempt, step: 'look at the conflict' };
+  }
+  const committed = manifestOf(attempt, prefix, bytes, rules);
+  state.bucket.manifests[prefix] = committed;
+  return { ...attempt, committed, step: 'record' };
+}
+
+/** If-Match for a manifest that was there, If-None-Match for the first one. */
+function mayReplace(there: Manifest | null, expected: Manifest | null, store: Store): boolean {
+  if (expected === null) return there === null || !store.ifNoneMatch;
+  return there?.tag === expected.tag || !store.ifMatch;
+}
+
+function manifestOf(
+  { run, era, generation, fence }: Attempt,
+  prefix: string,
+  bytes: string | null,
+  rules: Rules,
+): Manifest {
+  const tag = `${era}.${run}.${generation}.${fence}.${bytes}`;
+  const named = reusesKeys(rules) ? 0 : generation;
+  return { prefix, tag, run, era, generation: named, bytes };
+}
+
+/** The refused put may be the second copy of one that took effect: then the manifest is ours. */
+function lookAtConflict(state: State, attempt: Attempt, rules: Rules): Attempt | null {
+  const { prefix, bytes } = attempt.config;
+  const ours = manifestOf(attempt, prefix, bytes, rules);
+  if (rules.mutant === 'delete_own_files_after_a_conflict') {
+    deleteObject(state, keyIn(attempt, rules));
+    return null;
+  }
+  const isOurs = state.bucket.manifests[prefix]?.tag === ours.tag;
+  return isOurs ? { ...attempt, committed: ours, step: 'record' } : null;
+}
+
+/** A manifest of a later generation is the current one, by a run that came after this one. */
+function readFormer(state: State, attempt: Attempt, rules: Rules): Attempt {
+  const [prefix = '', ...former] = attempt.former;
+  const there = state.bucket.manifests[prefix] ?? null;
+  const isLater = there !== null && there.generation > attempt.generation;
+  if (isLater && rules.mutant !== 'tombstone_without_generation') {
+    // Its files are not ours to remove.
+    const remove = attempt.remove.filter((key) => prefixOf(key) !== prefix);
+    return { ...attempt, former, there: null, remove, step: cleaning({ former, remove }, rules) };
+  }
+  return { ...attempt, there, step: 'put a tombstone' };
+}
+
+/** On the tag that was just read. A refused one reads again: there is always an end to sleepers. */
+function putTombstone(state: State, attempt: Attempt, rules: Rules): Attempt {
+  const [prefix = '', ...former] = attempt.former;
+  const { manifests } = state.bucket;
+  if (!mayReplace(manifests[prefix] ?? null, attempt.there, rules.store)) {
+    return { ...attempt, there: null, step: 'read a former manifest' };
+  }
+  if (rules.mutant === 'delete_the_old_manifest') delete manifests[prefix];
+  else manifests[prefix] = manifestOf(attempt, prefix, null, rules);
+  return { ...attempt, former, there: null, step: cleaning({ ...attempt, former }, rules) };
+}
+
+/** Run, receipt and leftovers in one transaction. */
+function record(state: State, attempt: Attempt, committed: Manifest, rules: Rules): Attempt {
+  const { db } = state;
+  const { run, found, generation } = attempt;
+  const row = db.runs[run];
+  if (row) Object.assign(row, { status: 'Completed', bytes: committed.bytes });
+  const places = formerPlaces(db, committed.prefix, rules);
+  for (const manifest of [db.receipt, found]) if (manifest) addLeftover(db, keyNamedBy(manifest));
+  const named = keyNamedBy(committed);
+  db.leftovers = db.leftovers.filter((key) => key !== named);
+  db.uncommitted = db.uncommitted.filter((key) => key !== named);
+  db.receipt = committed;
+  state.seen.astray = false;
+  const abort = db.uploads.filter((id) => generationOf(id) <= generation);
+  const work = { former: places, remove: removable(db, rules) };
+  const done = { found: null, committed: null, generation: committed.generation };
+  return { ...attempt, ...done, ...work, abort, step: cleaning(work, rules) };
+}
+
+/** Prefixes at which the interval has, or may yet get, a manifest that is not the current one. */
+export function formerPlaces(
+  { receipt, leftovers }: Database,
+  prefix: string,
+  { mutant }: Rules,
+): string[] {
+  const isBlind = mutant === 'tombstone_only_where_the_receipt_is';
+  const places = [
+    ...(receipt ? [receipt.prefix] : []),
+    ...(isBlind ? [] : leftovers.map(prefixOf)),
+  ];
+  return [...new Set(places)].filter((place) => place !== prefix).sort();
+}
+
+/**
+ * Tombstones first: no manifest may name what is removed. Then uploads: one that is still open may
+ * become a file that is on no record.
+ */
+export function cleaning(
+  { former, remove }: Pick<Attempt, 'former' | 'remove'>,
+  { mutant }: Rules,
+): Attempt['step'] {
+  if (former.length > 0 && mutant !== 'delete_before_tombstone') return 'read a former manifest';
+  return mutant === 'delete_before_abort' && remove.length > 0 ? 'delete files' : 'abort uploads';
+}
+
+/**
+ * Only generations below the current one: no manifest can name them again. Without If-Match a sleeper
+ * still can, so what was never confirmed stays.
+ */
+export function removable(
+  { leftovers, uncommitted, receipt }: Database,
+  { mutant, store, timely = false }: Rules,
+): string[] {
+  if (!receipt) return [];
+  const mayBeNamed = (key: string) => !store.ifMatch && !timely && uncommitted.includes(key);
+  return leftovers.filter(
+    (key) =>
+      mutant === 'reuse_keys' || (generationOf(key) < receipt.generation && !mayBeNamed(key)),
+  );
+}
+
+function keyIn({ config, generation }: Attempt, rules: Rules): string {
+  return keyOf(config, reusesKeys(rules) ? 0 : generation);
+}
+
+function reusesKeys({ mutant }: Rules): boolean {
+  return mutant === 'reuse_keys' || mutant === 'overwrite_named_keys';
+}
+
+function addLeftover(db: Database, key: string | null): void {
+  if (key !== null && !db.leftovers.includes(key)) db.leftovers.push(key);
+}
+
+function deleteObject(state: State, key: string): void {
+  if (state.bucket.objects[key] === undefined) return;
+  mustNotBeNamed(state, key, 'deleted');
+  delete state.bucket.objects[key];
+}
+
+function mustNotBeNamed({ bucket, seen }: State, key: string, what: string): void {
+  const isNamed = Object.values(bucket.manifests).some((one) => keyNamedBy(one) === key);
+  if (isNamed && !seen.damaged.includes(key)) {
+    throw new Violation('C1', `${key} is ${what} while the current manifest names it`);
+  }
+}

@@ -1,0 +1,227 @@
+/** One interval of one export: our database, its bucket, and who works on it. */
+
+/** What an attempt would write: where, and which bytes. The files' extension follows from the bytes. */
+export interface Config {
+  readonly prefix: string;
+  /** `gzip`, `plain`; a star stands for other rows under the same recipe. */
+  readonly bytes: string;
+}
+
+export interface Run {
+  status: 'Running' | 'Completed' | 'Failed';
+  fence: number;
+  /** `runs.file_generation`: the lineage that its attempts write under. */
+  generation: number;
+  /** `commit_intent`: what its newest lineage that reached beginCommit was about to commit. */
+  intent: (Config & { readonly generation: number }) | null;
+  /** What it committed. */
+  bytes: string | null;
+}
+
+/** A manifest; a tombstone has no bytes. */
+export interface Manifest {
+  readonly prefix: string;
+  /** The ETag: follows from the content, as an MD5 does. */
+  readonly tag: string;
+  readonly run: number;
+  readonly era: number;
+  readonly generation: number;
+  readonly bytes: string | null;
+}
+
+export interface Database {
+  era: number;
+  /** Newest last; only the newest can be live (`runs_live_interval`). */
+  runs: Run[];
+  receipt: Manifest | null;
+  /** `leftover_files`: keys that are, or may come to be, and that the receipt does not name. */
+  leftovers: string[];
+  /** Those of them whose commit was begun and never confirmed. */
+  uncommitted: string[];
+  /** `uploads`: noted before the store is asked. */
+  uploads: string[];
+}
+
+export interface Upload {
+  readonly parts: string;
+  /** It was begun when its sender had lost its lease: its note may be gone. */
+  readonly late: boolean;
+}
+
+export interface Bucket {
+  objects: Record<string, string>;
+  manifests: Record<string, Manifest>;
+  uploads: Record<string, Upload>;
+}
+
+/** The steps of docs/guarantees.md, in their order. */
+export type Step =
+  | 'read the manifest'
+  | 'raise the generation'
+  | 'upload parts'
+  | 'compare digests'
+  | 'record unchanged'
+  | 'begin commit'
+  | 'complete files'
+  | 'put the manifest'
+  | 'look at the conflict'
+  | 'record'
+  | 'read a former manifest'
+  | 'put a tombstone'
+  | 'abort uploads'
+  | 'delete files'
+  | 'forget leftovers';
+
+/** A worker at its next step. It knows what it read, not what is. */
+export interface Attempt {
+  readonly name: string;
+  /** -1 for the sweep. */
+  readonly run: number;
+  readonly fence: number;
+  readonly era: number;
+  readonly config: Config;
+  readonly step: Step;
+  readonly generation: number;
+  /** Of its upload. */
+  readonly upload: string;
+  /** The current manifest as it was when the attempt began. */
+  readonly found: Manifest | null;
+  readonly committed: Manifest | null;
+  /** Other prefixes, where the interval has a manifest or may yet get one: each needs a tombstone. */
+  readonly former: readonly string[];
+  /** What is at the first of them. */
+  readonly there: Manifest | null;
+  readonly abort: readonly string[];
+  readonly remove: readonly string[];
+}
+
+export interface State {
+  db: Database;
+  bucket: Bucket;
+  workers: (Attempt | null)[];
+  /** Requests that have not taken effect yet and whose sender is gone: each as its sender was. */
+  late: Attempt[];
+  /** Which of the scenario's configs the export has. */
+  config: number;
+  backup: Database | null;
+  budget: Budget;
+  /** What only the checker knows. */
+  seen: {
+    given: number[];
+    /** Keys that an outsider deleted. */
+    damaged: string[];
+    /** How many runs there were then: a later one repairs it. */
+    damagedAt: number;
+    restored: boolean;
+    /** Since the restore, no run has committed. */
+    astray: boolean;
+  };
+}
+
+/** What may still happen. A scenario is small where these are. */
+export interface Budget {
+  runs: number;
+  claims: number;
+  failures: number;
+  late: number;
+  echoes: number;
+  sweeps: number;
+  restores: number;
+  outsiders: number;
+}
+
+export function keyOf({ prefix, bytes }: Config, generation: number): string {
+  return `${prefix}/v${generation}.${bytes.replaceAll('*', '')}`;
+}
+
+export function keyNamedBy(manifest: Manifest): string | null {
+  const { prefix, bytes, generation } = manifest;
+  return bytes === null ? null : keyOf({ prefix, bytes }, generation);
+}
+
+/** Of a key, or of an upload's id. */
+export function generationOf(key: string): number {
+  return Number(/\/v(\d+)\./.exec(key)?.[1]);
+}
+
+export function prefixOf(key: string): string {
+  return key.slice(0, key.indexOf('/'));
+}
+
+export function lastRun(db: Database): Run | null {
+  return db.runs.at(-1) ?? null;
+}
+
+/** A copy whose parts can be changed. Attempts, manifests and uploads are never changed, only replaced. */
+export function copyOf(state: State): State {
+  const { db, bucket, workers, late, budget, seen } = state;
+  return {
+    ...state,
+    db: copyOfDatabase(db),
+    bucket: {
+      objects: { ...bucket.objects },
+      manifests: { ...bucket.manifests },
+      uploads: { ...bucket.uploads },
+    },
+    workers: [...workers],
+    late: [...late],
+    budget: { ...budget },
+    seen: { ...seen, given: [...seen.given], damaged: [...seen.damaged] },
+  };
+}
+
+export function copyOfDatabase(db: Database): Database {
+  return {
+    ...db,
+    runs: db.runs.map((run) => ({ ...run })),
+    leftovers: [...db.leftovers],
+    uncommitted: [...db.uncommitted],
+    uploads: [...db.uploads],
+  };
+}
+
+const texts = new WeakMap<object, string>();
+
+/** Of what never changes: an attempt has many states. */
+function textOf(value: object | null): string {
+  if (value === null) return '-';
+  let text = texts.get(value);
+  if (text === undefined) {
+    text = JSON.stringify(value);
+    texts.set(value, text);
+  }
+  return text;
+}
+
+/** Workers are alike, and what is a set has no order. */
+export function keyOfState(state: State): string {
+  const { workers, late, db, bucket, config, backup, budget, seen } = state;
+  return [
+    workers.map(textOf).sort().join(),
+    late.map(textOf).sort().join(),
+    textOfDatabase(db),
+    textOfEntries(bucket.objects, String),
+    textOfEntries(bucket.manifests, textOf),
+    textOfEntries(bucket.uploads, textOf),
+    config,
+    backup === null ? '' : textOfDatabase(backup),
+    Object.values(budget).join(),
+    seen.given.join(),
+    seen.damaged.join(),
+    `${seen.damagedAt}${seen.restored}${seen.astray}`,
+  ].join('|');
+}
+
+function textOfDatabase({ era, runs, receipt, leftovers, uncommitted, uploads }: Database): string {
+  const rows = runs.map(
+    ({ status, fence, generation, intent, bytes }) =>
+      `${status} ${fence} ${generation} ${textOf(intent)} ${bytes}`,
+  );
+  const sets = [[...leftovers].sort(), [...uncommitted].sort(), [...uploads].sort()];
+  return `${era}/${rows.join()}/${textOf(receipt)}/${sets.join('/')}`;
+}
+
+function textOfEntries<T>(entries: Record<string, T>, text: (value: T) => string): string {
+  const keys = Object.keys(entries).sort();
+  return keys.map((key) => `${key}=${text(entries[key] as T)}`).join();
+}

@@ -1,0 +1,357 @@
+/** What can happen around the protocol: claims, kills, late and doubled requests, sweeps, restores. */
+
+import { type Model, type Move, Violation } from '../explore.ts';
+import {
+  allocate,
+  cleaning,
+  formerPlaces,
+  give,
+  holds,
+  noteUpload,
+  type Rules,
+  removable,
+  requests,
+  take,
+} from './protocol.ts';
+import {
+  type Attempt,
+  type Budget,
+  type Config,
+  copyOf,
+  copyOfDatabase,
+  generationOf,
+  keyNamedBy,
+  keyOfState,
+  lastRun,
+  type State,
+} from './state.ts';
+
+export interface Scenario extends Rules {
+  /** The export's configs in the order of its edits; an edit shows at the next claim. */
+  readonly configs: readonly Config[];
+  readonly budget: Partial<Budget>;
+  /** Workers and sweeps that exist at once, the frozen ones included. */
+  readonly workers?: number;
+  /** Which invariants are checked; all if it is left out. */
+  readonly promises?: RegExp;
+}
+
+export function commitModel(scenario: Scenario): Model<State> {
+  return {
+    start: startOf(scenario),
+    keyOf: keyOfState,
+    movesOf: (state) => movesOf(state, scenario),
+    check: (state) => {
+      try {
+        check(state, scenario);
+      } catch (error) {
+        if (!(error instanceof Violation) || scenario.promises?.test(error.invariant) !== false)
+          throw error;
+      }
+    },
+  };
+}
+
+function startOf({ budget, workers = 2 }: Scenario): State {
+  const none = { failures: 0, late: 0, echoes: 0, sweeps: 0, restores: 0, outsiders: 0 };
+  return {
+    db: { era: 0, runs: [], receipt: null, leftovers: [], uncommitted: [], uploads: [] },
+    bucket: { objects: {}, manifests: {}, uploads: {} },
+    workers: Array.from({ length: workers }, () => null),
+    late: [],
+    config: 0,
+    backup: null,
+    budget: { runs: 2, claims: 3, ...none, ...budget },
+    seen: { given: [], damaged: [], damagedAt: 0, restored: false, astray: false },
+  };
+}
+
+function movesOf(state: State, scenario: Scenario): Move<State>[] {
+  const moves: Move<State>[] = [];
+  const add = (label: string, change: (next: State) => void) => {
+    const next = () => {
+      const copy = copyOf(state);
+      change(copy);
+      if (scenario.mutant !== 'fence_without_era') dropIdle(copy, scenario);
+      return copy;
+    };
+    moves.push({ label, next });
+  };
+  state.workers.forEach((attempt, slot) => {
+    if (attempt) addSteps(state, scenario, attempt, slot, add);
+  });
+  addLate(state, scenario, add);
+  const free = state.workers.indexOf(null);
+  if (free >= 0) addStarts(state, scenario, free, add);
+  addAccidents(state, add);
+  return moves;
+}
+
+/** Transactions that change our database. */
+const writes: ReadonlySet<string> = new Set([
+  'raise the generation',
+  'record unchanged',
+  'begin commit',
+  'record',
+  'forget leftovers',
+]);
+
+/** Steps that come to nothing once the lease is lost: such an attempt is over. */
+const idle: ReadonlySet<string> = new Set([
+  'raise the generation',
+  'compare digests',
+  'record unchanged',
+  'begin commit',
+  'record',
+]);
+
+/** Leaves out states that differ only in attempts that can do nothing any more. */
+function dropIdle(state: State, rules: Rules): void {
+  state.workers = state.workers.map((attempt) =>
+    attempt && idle.has(attempt.step) && !holds(state.db, attempt, rules) ? null : attempt,
+  );
+}
+
+type Add = (label: string, change: (next: State) => void) => void;
+
+/** A worker that takes no step is frozen; it may wake at any time. */
+function addSteps(state: State, scenario: Scenario, attempt: Attempt, slot: number, add: Add) {
+  const { step, name } = attempt;
+  const isRequest = requests.has(step);
+  if (!scenario.timely || mayStillAct(state, scenario, attempt)) {
+    add(`${name}: ${step}`, (next) => {
+      next.workers[slot] = take(next, attempt, scenario);
+    });
+    if (step === 'put the manifest') {
+      add(`${name}: ${step}; the answer is lost, the client sends it again`, (next) => {
+        const first = take(next, attempt, scenario);
+        const isPut = first !== null && first.step !== 'look at the conflict';
+        next.workers[slot] = isPut ? take(next, attempt, scenario) : first;
+      });
+    }
+    if (isRequest && state.budget.echoes > 0 && step !== 'upload parts') {
+      add(`${name}: ${step}, and a second copy of the request stays on its way`, (next) => {
+        next.workers[slot] = take(next, attempt, scenario);
+        next.late.push({ ...attempt, name: `late, ${name}` });
+        next.budget.echoes -= 1;
+      });
+    }
+  }
+  // A kill before a step that only reads is no other than one before the step that follows.
+  if (isRequest || writes.has(step)) {
+    add(`${name} is killed before it can ${step}`, (next) => {
+      next.workers[slot] = null;
+    });
+  }
+  if (isRequest && state.budget.late > 0 && !scenario.timely) {
+    add(`${name} is killed; its request to ${step} stays on its way`, (next) => {
+      next.workers[slot] = null;
+      next.late.push({ ...attempt, name: `late, ${name}` });
+      next.budget.late -= 1;
+    });
+  }
+}
+
+/** Reads and uploads hurt no one; what makes something readable must come within the lease. */
+function mayStillAct({ db }: State, rules: Rules, attempt: Attempt): boolean {
+  return !requests.has(attempt.step) || attempt.run < 0 || !isCommitting(attempt)
+    ? true
+    : holds(db, attempt, rules);
+}
+
+function isCommitting({ step }: Attempt): boolean {
+  return step === 'complete files' || step === 'put the manifest';
+}
+
+function addLate(state: State, scenario: Scenario, add: Add): void {
+  state.late.forEach((attempt, index) => {
+    if (scenario.timely && !mayStillAct(state, scenario, attempt)) return;
+    add(`${attempt.name}: ${attempt.step} takes effect`, (next) => {
+      next.late.splice(index, 1);
+      take(next, attempt, scenario);
+    });
+  });
+}
+
+function addStarts(state: State, scenario: Scenario, slot: number, add: Add): void {
+  const { db, budget } = state;
+  const isLive = lastRun(db)?.status === 'Running';
+  if (budget.claims > 0 && (isLive || budget.runs > 0)) {
+    for (let index = state.config; index < scenario.configs.length; index += 1) {
+      const config = scenario.configs[index];
+      if (config === undefined) continue;
+      const { prefix, bytes } = config;
+      const fence = isLive ? (lastRun(db)?.fence ?? 0) + 1 : 1;
+      const name = `run ${db.runs.length + (isLive ? 0 : 1)}, attempt ${fence}`;
+      add(`${name}: claim, for ${bytes} at ${prefix}`, (next) => {
+        next.config = index;
+        next.workers[slot] = claim(next, scenario, name, config);
+      });
+    }
+  }
+  if (budget.sweeps > 0 && db.receipt !== null) {
+    add('the sweep lists leftovers', (next) => {
+      next.budget.sweeps -= 1;
+      next.workers[slot] = sweep(next, scenario);
+    });
+  }
+}
+
+/** The lease has run out, or was given back: with no clock in the model, at any time. */
+function claim(state: State, rules: Rules, name: string, config: Config): Attempt {
+  const { db, budget } = state;
+  budget.claims -= 1;
+  let run = lastRun(db);
+  if (run?.status !== 'Running') {
+    run = { status: 'Running', fence: 0, generation: 0, intent: null, bytes: null };
+    db.runs.push(run);
+    budget.runs -= 1;
+  }
+  run.fence += 1;
+  const reached = run.intent?.generation === run.generation;
+  const resumes = run.generation > 0 && (!reached || rules.mutant === 'resume_after_begin_commit');
+  if (!resumes) {
+    if (rules.mutant === 'generation_from_receipt_only')
+      give(state, 1 + (db.receipt?.generation ?? 0));
+    else allocate(state, []);
+  }
+  const attempt = {
+    name,
+    run: db.runs.length - 1,
+    fence: run.fence,
+    era: db.era,
+    config,
+    step: 'read the manifest' as const,
+    generation: run.generation,
+    found: null,
+    committed: null,
+    former: [],
+    there: null,
+    abort: [],
+    remove: [],
+  };
+  return { ...attempt, upload: noteUpload(db, attempt) };
+}
+
+function sweep(state: State, rules: Rules): Attempt {
+  const { db } = state;
+  const live = lastRun(db)?.status === 'Running' ? db.runs.length : 0;
+  const isDone = (id: string) => !id.includes(` of run ${live} `);
+  const { generation, prefix } = db.receipt ?? { generation: 0, prefix: '' };
+  const isEarly = rules.mutant === 'remove_uncommitted_early';
+  const work = {
+    former: live === 0 ? formerPlaces(db, prefix, rules) : [],
+    remove: isEarly ? [...db.leftovers] : live === 0 ? removable(db, rules) : [],
+  };
+  return {
+    ...work,
+    name: 'the sweep',
+    run: -1,
+    fence: 0,
+    era: db.era,
+    config: { prefix: '', bytes: '' },
+    step: cleaning(work, rules),
+    generation,
+    upload: '',
+    found: null,
+    committed: null,
+    there: null,
+    abort: db.uploads.filter((id) => isDone(id) || generationOf(id) < generation),
+  };
+}
+
+function addAccidents(state: State, add: Add): void {
+  const { db, budget, bucket } = state;
+  if (budget.failures > 0 && lastRun(db)?.status === 'Running') {
+    add(`run ${db.runs.length} ends as Failed`, (next) => {
+      const run = lastRun(next.db);
+      if (run) run.status = 'Failed';
+      next.budget.failures -= 1;
+    });
+  }
+  if (budget.restores > 0) {
+    if (state.backup === null && db.runs.length > 0) {
+      add('a backup of the database is taken', (next) => {
+        next.backup = copyOfDatabase(next.db);
+      });
+    }
+    if (state.backup !== null) {
+      add('the database is restored from the backup, in a new era', (next) => {
+        const era = next.db.era + 1;
+        next.db = { ...(next.backup ?? next.db), era };
+        next.backup = null;
+        next.budget.restores -= 1;
+        next.seen.restored = true;
+        next.seen.astray = true;
+      });
+    }
+  }
+  if (budget.outsiders > 0) {
+    for (const manifest of Object.values(bucket.manifests)) {
+      const key = keyNamedBy(manifest);
+      if (key === null || bucket.objects[key] === undefined) continue;
+      add(`an outsider deletes ${key}`, (next) => {
+        delete next.bucket.objects[key];
+        next.seen.damaged.push(key);
+        next.seen.damagedAt = next.db.runs.length;
+        next.budget.outsiders -= 1;
+      });
+    }
+  }
+}
+
+function must(holdsTrue: boolean, invariant: string, what: string): void {
+  if (!holdsTrue) throw new Violation(invariant, what);
+}
+
+/** The invariants of docs/guarantees.md, after every move. */
+function check(state: State, rules: Rules): void {
+  const { db, bucket, seen } = state;
+  const current = Object.values(bucket.manifests).filter(({ bytes }) => bytes !== null);
+  for (const manifest of current) {
+    const key = keyNamedBy(manifest) ?? '';
+    const there = bucket.objects[key];
+    if (seen.damaged.includes(key)) continue;
+    must(there !== undefined, 'C3', `the manifest at ${manifest.prefix} names ${key}: not there`);
+    must(
+      there === manifest.bytes,
+      'C3',
+      `the manifest at ${manifest.prefix} names ${key}: ${there}`,
+    );
+  }
+  const run = lastRun(db);
+  if (run?.status !== 'Completed' || seen.astray) return;
+  const { receipt } = db;
+  const named = receipt && bucket.manifests[receipt.prefix];
+  must(named?.bytes === run.bytes, 'C4', `the manifest does not tell of the run that is Completed`);
+  must(named?.tag === receipt?.tag, 'C5', 'the receipt is of another manifest');
+  must(named?.generation === receipt?.generation, 'C5', 'the receipt has another generation');
+  if (state.workers.every((worker) => worker === null) && state.late.length === 0) {
+    checkQuiet(copyOf(state), rules);
+  }
+}
+
+/** All is quiet. One more sweep, and only documented leftovers are there. */
+function checkQuiet(state: State, rules: Rules): void {
+  for (let next: Attempt | null = sweep(state, rules); next; next = take(state, next, rules));
+  const { db, bucket, seen } = state;
+  const current = Object.values(bucket.manifests).filter(({ bytes }) => bytes !== null);
+  must(current.length === 1, 'C6', `${current.length} manifests are current`);
+  const key = db.receipt && keyNamedBy(db.receipt);
+  // A run that began after the damage has repaired it.
+  for (const damaged of seen.damaged) {
+    const isOld = db.runs.length > seen.damagedAt;
+    must(
+      !isOld || key !== damaged || bucket.objects[key] !== undefined,
+      'C4',
+      `${damaged} is still missing`,
+    );
+  }
+  // What the lost history had begun is on no record: `verify` finds it by listing the prefix.
+  if (seen.restored) return;
+  const open = Object.entries(bucket.uploads).filter(([, { late }]) => !late);
+  must(open.length === 0, 'C7', `the upload of ${open[0]?.[0]} stays`);
+  for (const file of Object.keys(bucket.objects)) {
+    must(file === key || db.leftovers.includes(file), 'C7', `${file} stays, and is not on record`);
+  }
+}

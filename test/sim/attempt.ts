@@ -1,0 +1,129 @@
+/** An attempt, step by step, between the real store and a bucket with conditional puts. */
+
+import { SluiceError } from '../../src/domain/errors.ts';
+import { ceilInstant, type DataInterval } from '../../src/domain/time.ts';
+import { beginCommit, type ClaimedRun } from '../../src/store/leases.ts';
+import type { Context } from '../../src/use-cases/context.ts';
+import { recordCompletion, recordFault } from '../../src/use-cases/finish-run.ts';
+
+export interface Manifest {
+  readonly etag: number;
+  readonly runId: string;
+  /** Which state of the source its rows are from. */
+  readonly snapshot: number;
+}
+
+export interface Bucket {
+  readonly manifests: Map<string, Manifest>;
+  lastEtag: number;
+  /** Puts heed no condition: a bug that the simulator must find. */
+  readonly isUnconditional: boolean;
+}
+
+export interface Attempt {
+  readonly run: ClaimedRun;
+  readonly step: 'read' | 'begin' | 'put' | 'record';
+  readonly snapshot: number;
+  /** What the put expects to replace. */
+  readonly found: Manifest | null;
+  readonly committed: Manifest | null;
+}
+
+export function begun(run: ClaimedRun): Attempt {
+  return { run, step: 'read', snapshot: 0, found: null, committed: null };
+}
+
+export function keyOf(exportId: string, { start, end }: DataInterval): string {
+  return `${exportId}/${start}-${end}`;
+}
+
+export function keyOfRun({ exportId, intervalStart, intervalEnd }: ClaimedRun): string {
+  const interval = { start: ceilInstant(intervalStart), end: ceilInstant(intervalEnd) };
+  return keyOf(exportId, interval);
+}
+
+/** @returns the attempt at its next step, or null once it is over */
+export async function takeStep(
+  context: Context,
+  bucket: Bucket,
+  sourceVersion: number,
+  attempt: Attempt,
+): Promise<Attempt | null> {
+  const { run } = attempt;
+  const key = keyOfRun(run);
+  switch (attempt.step) {
+    case 'read': {
+      const found = bucket.manifests.get(key) ?? null;
+      const intent = run.commitIntent as { readonly snapshot?: number } | null;
+      const isOwn = found?.runId === run.runId && found.snapshot === intent?.snapshot;
+      if (isOwn) return { ...attempt, step: 'record', snapshot: found.snapshot, committed: found };
+      return { ...attempt, step: 'begin', snapshot: sourceVersion, found };
+    }
+    case 'begin': {
+      const intent = { snapshot: attempt.snapshot };
+      const { leaseMs } = context.policy;
+      return (await beginCommit(context.db, run, leaseMs, intent))
+        ? { ...attempt, step: 'put' }
+        : null;
+    }
+    case 'put':
+      return put(context, bucket, attempt, key);
+    case 'record':
+      await record(context, attempt);
+      return null;
+  }
+}
+
+async function put(
+  context: Context,
+  bucket: Bucket,
+  attempt: Attempt,
+  key: string,
+): Promise<Attempt | null> {
+  const there = bucket.manifests.get(key)?.etag ?? null;
+  if (there !== (attempt.found?.etag ?? null) && !bucket.isUnconditional) {
+    await recordFault(context, attempt.run, new SluiceError('destination.conflict'), 0.5);
+    return null;
+  }
+  bucket.lastEtag += 1;
+  const { snapshot } = attempt;
+  const committed = { etag: bucket.lastEtag, runId: attempt.run.runId, snapshot };
+  bucket.manifests.set(key, committed);
+  return { ...attempt, step: 'record', committed };
+}
+
+/** The snapshot stands for the rows: their number is the version of the source. */
+async function record(context: Context, { run, committed, snapshot }: Attempt): Promise<void> {
+  if (committed === null) throw new Error('nothing was put');
+  const rows = snapshot;
+  await recordCompletion(
+    context,
+    run,
+    {
+      recordsTotalCount: rows,
+      recordsCompleted: rows,
+      bytesExported: 0,
+      files: 0,
+      cursor: null,
+      recordsDropped: 0,
+      recordsRejected: 0,
+      snapshot: '1:1:',
+      settled: true,
+      pending: [],
+    },
+    {
+      exportId: run.exportId,
+      intervalStart: run.intervalStart,
+      intervalEnd: run.intervalEnd,
+      runId: run.runId,
+      destinationVersion: run.destinationVersion,
+      manifestKey: keyOfRun(run),
+      manifestEtag: String(committed.etag),
+      files: [],
+      rejectedFiles: [],
+      recipe: null,
+      rows,
+      bytes: 0,
+    },
+  );
+}
