@@ -32,7 +32,7 @@ export interface FailureHistory {
 
 /**
  * As `decideRetry`, but a destination that worked before is believed only if two attempts in a row
- * end with the same code: a store, or what stands before it, may say such a thing for a moment. Each
+ * end with the same code: a store, or a proxy before it, may say such a thing for a moment. Each
  * change of its mind counts as a fault, so that there is an end.
  */
 export function decideAttempt(

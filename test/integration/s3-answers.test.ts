@@ -18,7 +18,7 @@ async function errorOf(promise: Promise<unknown>): Promise<SluiceError> {
   return caught;
 }
 
-/** What stands in the place of an answer to a GET of a missing object. */
+/** What comes in place of an answer to a GET of a missing object. */
 const unread: Record<string, { readonly effect: FaultEffect; readonly detail: RegExp }> = {
   'cut off in its body': {
     effect: { cutBodyAfterBytes: 60 },
@@ -88,6 +88,13 @@ describe.each(Object.entries(unread))('an answer that is %s', (_, { effect, deta
     expect(error).toMatchObject({ code: 'destination.unavailable' });
     expect(error.detail).toMatch(detail);
   });
+});
+
+it('does not take a proxy’s page for a manifest', async () => {
+  store = await openStore();
+  const effect = { foreignAnswer: { status: 200, body: page } };
+  store.server.faults.add({ match: { operation: 'GetObject' }, effect });
+  expect(await codeOf(store.destination.readFile('m.json'))).toBe('destination.unavailable');
 });
 
 describe('a store that gives a 404 no body', () => {

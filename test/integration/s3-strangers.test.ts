@@ -162,6 +162,14 @@ describe.each(strangers)('a store that %s', (_, quirks, differs) => {
   });
 });
 
+it('is found out though it forgets a completion whose answer was lost', async () => {
+  store = await openStore();
+  const match = { operation: 'CompleteMultipartUpload', nth: 1 } as const;
+  store.server.faults.add({ match, effect: { loseResponse: true } });
+  store.server.faults.add({ match, effect: { status: 404, code: 'NoSuchUpload' } });
+  expect(await store.destination.probe(later())).toEqual(all);
+});
+
 describe('a put without a condition', () => {
   const traits: StoreTraits = { ...all, ifNoneMatch: false, ifMatch: 'none' };
 

@@ -11,7 +11,7 @@ export const credentials = {
   accessKeyId: 'AKIACANARY0000000001',
   secretAccessKey: 'canary-secret',
 };
-/** Small, so that the tests are quick; the server is told. */
+/** Small, so that the tests are quick; the server has the same limit. */
 export const partBytes = 256 * 1024;
 export const bucket = 'exports';
 

@@ -19,7 +19,7 @@ import { listFiles, listUploads } from './listing.ts';
 import { commitManifest, fileTag } from './manifest.ts';
 import { createWriter, removeHidden, resumeWriter } from './writer.ts';
 
-/** A rename under a lock, and files that nobody else names: nothing has to be tried. */
+/** The file system of this machine is known: nothing has to be tried. */
 const traits: StoreTraits = {
   ifNoneMatch: true,
   ifMatch: 'quoted',

@@ -99,7 +99,7 @@ const tlsFaults = new Set([
 
 /**
  * What any failure of a request means. It is final only if the store said so in an answer that was
- * read whole: a status alone may be a proxy's, or half of an answer. A host name that does not resolve counts as passing, since
+ * read whole: a status alone may be a proxy's, or half of an answer. A host name that does not resolve counts as transient, since
  * a resolver's outage looks the same; the destination's test names it at once.
  *
  * @param secrets that no message may show, the access key id among them

@@ -24,7 +24,7 @@ const contradiction = Symbol('contradiction');
  * put, whose answer was lost, is a success: the current object has exactly these bytes.
  *
  * A store that refuses a condition which holds, or no longer knows it, is tried anew, once. If it
- * refuses again, only the fence is left: a conflict that nobody caused must not come back for ever.
+ * refuses again, only the fence is left: a conflict without another writer must not come back for ever.
  */
 export async function commitManifest(
   connection: S3Connection,

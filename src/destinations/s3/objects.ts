@@ -27,7 +27,12 @@ export async function readObject(
     .catch((error: unknown) => nullIfMissing(connection, key, error, signal));
   if (found === null) return null;
   const body = found.Body as AsyncIterable<Uint8Array> | undefined;
-  return { body: body ? withOurErrors(body) : emptyBody(), etag: found.ETag ?? null };
+  if (!found.ETag) {
+    // A store names the tag of each object. A page that a proxy puts in its place must not be read as one.
+    (found.Body as { destroy?: () => void } | undefined)?.destroy?.();
+    throw new SluiceError('destination.unavailable', `HTTP 200 without an ETag for ${key}`);
+  }
+  return { body: body ? withOurErrors(body) : emptyBody(), etag: found.ETag };
 }
 
 /** What a store says of an object besides its bytes. */
