@@ -8,6 +8,9 @@ alter table runs add column file_generation integer;
 alter table runs add column committing_generation integer;
 -- The lineage that an upload belongs to; null if an older build began it.
 alter table uploads add column file_generation integer;
+-- When a worker began the commit that the upload is part of, unless that attempt has ended in good order.
+-- It may be completing the upload, and an abort at the same time can destroy the object (Ceph, Swift).
+alter table uploads add column commit_begun_at timestamptz;
 
 -- The generation of the current files, and the era of the database that committed them.
 alter table receipts add column generation integer not null default 1;
@@ -39,6 +42,7 @@ create index leftover_files_by_interval on leftover_files (export_id, data_inter
 drop table leftover_files;
 alter table receipts drop column era;
 alter table receipts drop column generation;
+alter table uploads drop column commit_begun_at;
 alter table uploads drop column file_generation;
 alter table runs drop column committing_generation;
 alter table runs drop column file_generation;

@@ -41,7 +41,8 @@ export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalR
 
 /**
  * Whether the interval's current files are the very ones that this attempt has made: then nothing is
- * committed. They must be there, too: a run is how a user brings back a file that was deleted.
+ * committed. They must be there, too: a run is how a user brings back a file that was deleted. And no
+ * other commit may be under way, since only a new manifest keeps it from succeeding.
  *
  * @param made the files of this attempt, of which none is readable yet
  * @returns the current files under the new proof, or null
@@ -53,6 +54,7 @@ export async function findUnchanged(
   columns: readonly Column[],
   found: FoundManifest,
 ): Promise<IntervalResult | null> {
+  if (job.mayBeOvertaken) return null;
   const current = job.writesManifest ? currentByManifest(job, made, columns, found) : job.current;
   if (current === null || (current.manifestKey === null) === job.writesManifest) return null;
   if (!haveSameBytes(current.files, made.files)) return null;

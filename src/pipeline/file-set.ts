@@ -26,8 +26,6 @@ export interface FileSetOptions {
   readonly maxFileBytes: number | null;
   /** Of earlier attempts of this lineage. */
   readonly uploads: readonly UploadProgress[];
-  /** To be aborted. */
-  readonly spareUploads: readonly UploadProgress[];
   /** Ends what the writers wait for. */
   readonly signal: AbortSignal;
 }
@@ -137,7 +135,7 @@ export class FileSet {
   /** Uploads of earlier attempts for files that the interval no longer has. */
   async #abortSpareUploads(): Promise<void> {
     const { destination, journal } = this.#options;
-    for (const upload of [...this.#uploads.values(), ...this.#options.spareUploads]) {
+    for (const upload of this.#uploads.values()) {
       await destination.abortUpload(upload);
       await journal.ended(upload);
     }

@@ -41,8 +41,11 @@ export interface IntervalJob {
   readonly intent: CommitIntent | null;
   /** Uploads of this lineage that earlier attempts left open: parts that are still right are not sent again. */
   readonly uploads: readonly UploadProgress[];
-  /** Uploads of other lineages of the run, which are only to be aborted. */
-  readonly spareUploads: readonly UploadProgress[];
+  /**
+   * Whether a commit of the interval was begun and never confirmed: its worker may wake and put its
+   * manifest, unless another commit comes first.
+   */
+  readonly mayBeOvertaken: boolean;
 }
 
 /** What our record says of the interval's current files. */

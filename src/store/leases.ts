@@ -187,6 +187,9 @@ export async function beginCommit(
        update runs set committing_at = now(), commit_intent = $4, committing_generation = file_generation, lease_expires_at = now() + $3 * interval '1 ms'
         where id = $1 and fence = $2 and status = 'Running'
        returning export_id, data_interval_start, data_interval_end
+     ), uploaded as (
+       update uploads u set commit_begun_at = now() from runs r
+        where r.id = $1 and u.run_id = r.id and u.file_generation = r.file_generation and exists (select from begun)
      ), noted as (
        insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
        select export_id, data_interval_start, data_interval_end, $5, key, $6, $7, true from begun, unnest($8::text[]) as key

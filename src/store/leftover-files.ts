@@ -41,6 +41,15 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
   );
 }
 
+/** Whether a commit of the interval was begun and never confirmed. */
+export async function hasUncommittedFiles(sql: Sql, place: IntervalPlace): Promise<boolean> {
+  const rows = await sql.query(
+    `select from leftover_files l where ${ofInterval} and l.uncommitted limit 1`,
+    [place.exportId, place.intervalStart, place.intervalEnd, place.destinationVersion],
+  );
+  return rows.length > 0;
+}
+
 /** Notes files that a commit has replaced. */
 export async function noteLeftoverFiles(
   tx: Sql,

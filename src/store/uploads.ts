@@ -113,6 +113,26 @@ export async function listUploads(
   );
 }
 
+/**
+ * Whether an upload, aliased `u`, of a run aliased `r` may be aborted: not while the worker that began
+ * its commit may wake and complete it. Once a later generation is current, its manifest is refused.
+ */
+const isAbortable = `(u.commit_begun_at is null or u.commit_begun_at < now() - interval '1 day'
+  or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+                and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation))`;
+
+/** Those of `listUploads` that may be aborted. */
+export async function listAbortableUploads(
+  sql: Sql,
+  { runId, destinationVersion }: UploadPlace,
+): Promise<OpenUpload[]> {
+  return sql.query<OpenUpload>(
+    `select u.key, u.upload_id as "uploadId", u.parts from uploads u join runs r on r.id = u.run_id
+      where u.run_id = $1 and u.destination_version = $2 and u.upload_id <> $3 and ${isAbortable}`,
+    [runId, destinationVersion, unheard],
+  );
+}
+
 /** Keys at which attempts of a run may have begun uploads that nobody knows. */
 export async function listNotedKeys(
   sql: Sql,
@@ -159,7 +179,7 @@ export async function findOrphanedUploads(sql: Sql, limit: number): Promise<Uplo
   return sql.query<UploadPlace>(
     `select u.run_id as "runId", u.destination_version as "destinationVersion"
        from uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id
-      where case when r.finished_at is not null then r.lease_expires_at is null or r.lease_expires_at < now()
+      where ${isAbortable} and case when r.finished_at is not null then r.lease_expires_at is null or r.lease_expires_at < now()
                  else u.destination_version <> e.destination_version and (r.lease_expires_at is null or u.fence < r.fence) end
       group by 1, 2 order by random() limit $1`,
     [limit],

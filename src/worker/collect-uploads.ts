@@ -7,8 +7,8 @@ import {
   findUploadOwner,
   forgetNote,
   forgetUpload,
+  listAbortableUploads,
   listNotedKeys,
-  listUploads,
   type UploadPlace,
 } from '../store/uploads.ts';
 import type { ExecutorOptions } from './execute-run.ts';
@@ -40,7 +40,7 @@ async function collectAt(options: ExecutorOptions, place: UploadPlace): Promise<
     { externalId: owner.externalId },
   );
   try {
-    for (const upload of await listUploads(db, place)) {
+    for (const upload of await listAbortableUploads(db, place)) {
       await destination.abortUpload(upload);
       await forgetUpload(db, runId, upload);
     }

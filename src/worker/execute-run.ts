@@ -24,6 +24,7 @@ import {
   confirmLease,
   raiseGeneration,
 } from '../store/leases.ts';
+import { hasUncommittedFiles } from '../store/leftover-files.ts';
 import type { LookBack } from '../store/look-backs.ts';
 import { findReceipt } from '../store/receipts.ts';
 import { recordProgress } from '../store/runs.ts';
@@ -180,7 +181,8 @@ async function attempt(
     await hit('before_record');
     if (!(await persist(() => record(context, run, result, replaced), signal))) return null;
     await hit('before_removal');
-    await removeFiles(context, destination, { ...run, ...job, ...result }, (level, message) =>
+    const current = { ...run, ...job, ...result };
+    await removeFiles(context, destination, current, (level, message) =>
       log.add(level, message),
     ).catch((error: unknown) => options.onError(error, run));
     return result;
@@ -218,7 +220,7 @@ async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<Interv
     current: receipt?.destinationVersion === run.destinationVersion ? receipt : null,
     intent: run.commitIntent as CommitIntent | null,
     uploads: uploads.filter(isOwn),
-    spareUploads: uploads.filter((upload) => !isOwn(upload)),
+    mayBeOvertaken: await hasUncommittedFiles(db, run),
   };
 }
 

@@ -9,6 +9,7 @@ import {
   listLeftoverFiles,
 } from '../store/leftover-files.ts';
 import type { LogLevel } from '../store/log-entries.ts';
+import { forgetUpload, listAbortableUploads } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 
 /** The current commit of an interval, as our tables have it. Its era is null in an earlier build's. */
@@ -22,8 +23,9 @@ interface Current extends IntervalPlace {
 }
 
 /**
- * Removes the files of earlier generations of an interval once a later one is recorded as current.
- * No worker can name them any more, so this may be late or repeated; what fails is left to the sweep.
+ * Removes the files of earlier generations of an interval, and the uploads that the current run has
+ * left, once it is recorded. No worker can name them any more, so this may be late or repeated; what
+ * fails is left to the sweep.
  *
  * @param log takes what the export's owner should know
  */
@@ -33,6 +35,10 @@ export async function removeFiles(
   current: Current,
   log: (level: LogLevel, message: string) => void,
 ): Promise<void> {
+  for (const upload of await listAbortableUploads(db, current)) {
+    await destination.abortUpload(upload);
+    await forgetUpload(db, current.runId, upload);
+  }
   const leftovers = await listLeftoverFiles(db, current);
   if (leftovers.length === 0) return;
   const interval = {

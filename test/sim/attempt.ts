@@ -62,7 +62,12 @@ export async function takeStep(
     case 'begin': {
       const intent = { snapshot: attempt.snapshot };
       const { leaseMs } = context.policy;
-      return (await beginCommit(context.db, run, leaseMs, intent))
+      return (await beginCommit(context.db, run, leaseMs, intent, {
+        generation: run.fileGeneration,
+        destinationVersion: run.destinationVersion,
+        manifestKey: key,
+        keys: [key],
+      }))
         ? { ...attempt, step: 'put' }
         : null;
     }
@@ -110,6 +115,7 @@ async function record(context: Context, { run, committed, snapshot }: Attempt): 
       snapshot: '1:1:',
       settled: true,
       pending: [],
+      keyDigest: null,
     },
     {
       exportId: run.exportId,
@@ -117,6 +123,8 @@ async function record(context: Context, { run, committed, snapshot }: Attempt): 
       intervalEnd: run.intervalEnd,
       runId: run.runId,
       destinationVersion: run.destinationVersion,
+      generation: run.fileGeneration,
+      era: null,
       manifestKey: keyOfRun(run),
       manifestEtag: String(committed.etag),
       files: [],
@@ -125,5 +133,6 @@ async function record(context: Context, { run, committed, snapshot }: Attempt): 
       rows,
       bytes: 0,
     },
+    [],
   );
 }

@@ -286,11 +286,13 @@ describe('a bucket that denies DeleteObject', () => {
       `${stem}.v2.jsonl`,
       `${stem}_manifest.json`,
     ]);
-    const { rows: warnings } = await installation.pool.query(
-      `select message from log_entries where export_id = $1 and level = 'WARNING'`,
-      [exportId],
-    );
-    expect(String(warnings[0]?.message)).toMatch(/could not be removed.*permission to delete/);
+    await until(async () => {
+      const { rows: warnings } = await installation.pool.query(
+        `select message from log_entries where export_id = $1 and level = 'WARNING'`,
+        [exportId],
+      );
+      return /could not be removed.*permission to delete/.test(String(warnings[0]?.message));
+    });
     await installation.s3.faults.clear();
     await installation.pool.query('update leftover_files set tried_at = null');
     expect(await expectInvariants(installation)).toMatchObject({ rows });
