@@ -34,6 +34,10 @@ export interface ApiOptions {
   readonly rateLimit: { readonly perMinute: number; readonly perHour: number };
   /** What is wrong with the queue; null while it works. */
   readonly queueFault: () => Promise<string | null>;
+  /** What keeps models from being exported or settled; null if nothing does. Absent: nothing looks. */
+  readonly sourceFault?: () => string | null;
+  /** Why no run starts until an operator acts; null while work goes on. */
+  readonly holdReason: () => Promise<string | null>;
   /** The queue dashboard, to be mounted for operators. */
   readonly queueBoard: FastifyPluginCallback | null;
   /** The folder that the operators' page was built into; null where it was not. */

@@ -6,6 +6,7 @@ import { findEmbeddedPostgres } from '../main/embedded/start.ts';
 import { openDatabase } from '../store/database.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import { type CliDeps, CliError } from './deps.ts';
+import { register as registerEras } from './eras.ts';
 import { register as registerEvents } from './events.ts';
 import { register as registerKeys } from './keys.ts';
 import { register as registerMigrate } from './migrate.ts';
@@ -77,6 +78,7 @@ for (const register of [
   registerEvents,
   registerModels,
   registerVerify,
+  registerEras,
 ]) {
   register(program, deps);
 }

@@ -18,7 +18,7 @@ export function register(program: Command, deps: CliDeps): void {
       const report = await deps.withDatabase((db, url) =>
         verifyExports(config, db, config.SOURCE_DATABASE_URL ?? url, options.export ?? null),
       );
-      const { exports, intervals, files, rows, bytes, elsewhere, findings } = report;
+      const { exports, intervals, files, rows, bytes, elsewhere, leftovers, findings } = report;
       if (options.json) {
         deps.print(JSON.stringify(report));
       } else {
@@ -28,6 +28,11 @@ export function register(program: Command, deps: CliDeps): void {
         if (elsewhere > 0) {
           deps.print(
             `${elsewhere} intervals are at destinations that were left, and were not read`,
+          );
+        }
+        if (leftovers > 0) {
+          deps.print(
+            `${leftovers} files of uncommitted or replaced generations are still there; they are removed after a later commit`,
           );
         }
       }

@@ -12,6 +12,8 @@ export interface SourcedModel {
   readonly model: Model;
   /** Null for SOURCE_DATABASE_URL. */
   readonly sourceUrl: string | null;
+  /** The primary of a standby; null if it is not named, then SOURCE_PRIMARY_URL for SOURCE_DATABASE_URL. */
+  readonly primaryUrl: string | null;
 }
 
 export interface ModelsFileOptions {
@@ -117,10 +119,14 @@ function checkEntry(
       tell([...column, 'expression'], `${wrong}: write one SQL expression over the relation.`);
     }
   }
-  return { model: modelOf(entry), sourceUrl: readSource(entry.source, path, tell, env) };
+  return {
+    model: modelOf(entry),
+    sourceUrl: readAddress(entry.source, [...path, 'source'], tell, env),
+    primaryUrl: readAddress(entry.settle_url, [...path, 'settle_url'], tell, env),
+  };
 }
 
-function readSource(
+function readAddress(
   variable: string | undefined,
   path: Path,
   tell: Tell,
@@ -135,7 +141,7 @@ function readSource(
     // Its message is about a variable of ours.
   }
   const problem = missing ? 'is not set' : 'is no postgres:// address';
-  tell([...path, 'source'], `names ${variable}, which ${problem}: set it in the environment.`);
+  tell(path, `names ${variable}, which ${problem}: set it in the environment.`);
   return null;
 }
 

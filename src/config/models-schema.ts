@@ -48,6 +48,13 @@ export const ModelsFile = Type.Object(
                 'The name of an environment variable that holds the postgres:// address of the database; left out for SOURCE_DATABASE_URL.',
             }),
           ),
+          settle_url: Type.Optional(
+            Type.String({
+              pattern: '^[A-Z_][A-Z0-9_]*$',
+              description:
+                'If `source` is a standby: the name of an environment variable that holds the postgres:// address of its primary. Without `source`, SOURCE_PRIMARY_URL by default.',
+            }),
+          ),
           columns: Type.Array(
             Type.Object(
               {

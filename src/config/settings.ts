@@ -18,6 +18,14 @@ export const settings = {
     'embedded',
   ),
   SOURCE_DATABASE_URL: postgresUrl('PostgreSQL whose rows are exported.', 'DATABASE_URL'),
+  SOURCE_PRIMARY_URL: postgresUrl(
+    'If SOURCE_DATABASE_URL is a standby: its primary, on which runs wait for transactions to end. Nothing is read there.',
+  ),
+  ALLOW_UNSETTLED_STANDBY: flag({
+    about:
+      'Export a standby although its primary is not known. Its intervals stay unsettled: rows can be missing, and only LATE_LOOKBACK_HOURS finds them.',
+    default: false,
+  }),
   MODELS_FILE: optionalText({
     about:
       'Path of models.yaml, which says what can be exported beside the table events; see docs/models.md.',
@@ -91,7 +99,7 @@ export const settings = {
   }),
   WORKER_MEMORY_MB: wholeNumber({
     about:
-      'Memory one worker may use, MiB. It starts a run only where 150 for itself and what its runs may need fit: each 8, 4 for text or 56 for Parquet, 12, 24 or 32 for text in gzip, zstd or brotli, and UPLOAD_PART_MIB × (UPLOAD_PARTS_IN_FLIGHT + 1). A larger run goes alone.',
+      'Memory one worker may use, MiB. It starts a run only where 150 for itself and what its runs may need fit: each 8, 4 for text or 56 for Parquet, 12, 24 or 32 for text in gzip, zstd or brotli, and UPLOAD_PART_MIB × (UPLOAD_PARTS_IN_FLIGHT + 1). A larger run goes alone. A run under which two workers crashed gets a process of its own, which may use as much again, and 512 at least.',
     default: 512,
     min: 192,
     max: 1_048_576,
@@ -133,14 +141,15 @@ export const settings = {
     max: 100,
   }),
   SETTLE_TIMEOUT_SECONDS: wholeNumber({
-    about: 'How long a run waits for transactions that may still add rows to its interval.',
+    about:
+      "How long a run waits until the source's clock has passed its interval and no transaction may add rows to it. Then the interval is exported unsettled and looked at again.",
     default: 300,
     min: 0,
     max: 86_400,
   }),
   LATE_LOOKBACK_HOURS: wholeNumber({
     about:
-      'How far back completed intervals are looked at for rows that came late, where other hosts give rows their time; 0: only intervals that did not settle.',
+      'How far back to re-check completed intervals for late rows; needed if clients set the timestamps. 0 re-checks only intervals that are not settled.',
     default: 0,
     min: 0,
     max: 720,

@@ -35,6 +35,7 @@ export interface Run {
   readonly bytes_exported: number;
   readonly files: number;
   readonly backfill_id: string | null;
+  readonly settled: boolean | null;
 }
 
 export type Config = Readonly<Record<string, unknown>>;
@@ -61,6 +62,7 @@ export interface BatchExport {
   readonly transformations: boolean;
   readonly next_run_at: string | null;
   readonly high_water_mark: string | null;
+  readonly unsettled_from: string | null;
   readonly failure_streak: number;
   readonly last_success_at: string | null;
 }

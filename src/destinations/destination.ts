@@ -2,6 +2,9 @@ import type { Agent as HttpAgent } from 'node:http';
 import type { Agent as HttpsAgent } from 'node:https';
 import type { TObject } from 'typebox';
 import type { RetryPolicy } from '../domain/retry-policy.ts';
+import type { StoreTraits } from '../domain/store-traits.ts';
+
+export type { StoreTraits } from '../domain/store-traits.ts';
 
 /** What the destination needs to continue or abort an upload after a crash; JSON, no secret. */
 export interface UploadRef {
@@ -41,12 +44,26 @@ export interface FileWriter {
   /** Names the upload in the journal. */
   readonly upload: UploadRef;
   write(bytes: Uint8Array): Promise<void>;
-  /** Makes the file readable, whole, at its key. May be called again with the same effect. */
-  complete(): Promise<{ readonly etag: string | null }>;
+  /**
+   * Makes the file readable, whole, at its key. May be called again with the same effect.
+   *
+   * @throws SluiceError `destination.conflict` if the key does not hold what `options.replaces` says
+   */
+  complete(options?: CompleteOptions): Promise<{ readonly etag: string | null }>;
   /** Stops what is in flight and removes the upload. No effect after `complete`, or again. */
   abort(): Promise<void>;
   /** Stops what is in flight and keeps the upload for another attempt. No effect after `complete`. */
   suspend(): Promise<void>;
+}
+
+export interface CompleteOptions {
+  /**
+   * The tag of what must be at the key: null for nothing. Left out, anything is replaced, as it is by a
+   * store that knows no conditional writes.
+   */
+  readonly replaces?: ManifestTag;
+  /** Of the whole file, lower-case hexadecimal: a file whose upload two attempts shared is held against it. */
+  readonly sha256?: string;
 }
 
 /** Told about uploads before and while they exist, so that none is ever forgotten. */
@@ -84,6 +101,17 @@ export type ManifestTag = string | null;
 
 /** An open connection to one export's destination. Throws SluiceError `destination.*` only. */
 export interface Destination {
+  /**
+   * What the store is known to keep to; null if it was not tried yet. Each probe replaces it, also
+   * one that the destination makes by itself since the store acted against it.
+   */
+  readonly traits: StoreTraits | null;
+  /**
+   * Tries out what the store keeps to, with marker objects beside the files that it removes again.
+   *
+   * @param journal hears of the marker's uploads, so that they are ended if this process dies
+   */
+  probe(signal: AbortSignal, journal?: UploadJournal): Promise<StoreTraits>;
   /** @param signal ends what the writer waits for; `abort` is still due */
   createFile(
     options: FileOptions,
@@ -109,13 +137,17 @@ export interface Destination {
    */
   listUploads(prefix: string): AsyncIterable<OpenUpload>;
   /**
-   * The commit point: puts the manifest if the one in force is still `expected`, else throws
+   * The commit point: puts the manifest if the current one is still `expected`, else throws
    * `destination.conflict`. A store that knows no conditional writes puts it unconditionally.
+   *
+   * @param confirm asks the run's fence; called right before each unconditional put, which it
+   *   prevents by throwing
    */
   commitManifest(
     key: string,
     body: Uint8Array,
     expected: ManifestTag,
+    confirm?: () => Promise<void>,
   ): Promise<{ readonly etag: ManifestTag }>;
   /**
    * The object's bytes and tag, or null where there is none. The body must be read, to the end or
@@ -125,6 +157,8 @@ export interface Destination {
     key: string,
     signal?: AbortSignal,
   ): Promise<{ readonly body: AsyncIterable<Uint8Array>; readonly etag: string | null } | null>;
+  /** Size and tag of the object, or null if there is none. */
+  statFile(key: string): Promise<{ readonly bytes: number; readonly etag: string | null } | null>;
   /** Every readable object whose key starts with `prefix`, ascending by key. */
   listFiles(prefix: string): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
   /** Missing ones are no error. */
@@ -192,11 +226,16 @@ export interface DestinationDefinition {
    * reaches what the other has written; where they do not, the export moves to another place.
    */
   place(config: Readonly<Record<string, unknown>>): string;
-  /** `config` has passed the schema and `validate` and holds its secrets. Opens no connection. */
+  /**
+   * `config` has passed the schema and `validate` and holds its secrets. Opens no connection.
+   *
+   * @param traits what an earlier probe found; null if none is known
+   */
   open(
     config: Record<string, unknown>,
     context: DestinationContext,
     owner: DestinationOwner,
+    traits?: StoreTraits | null,
   ): Destination;
 }
 

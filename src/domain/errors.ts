@@ -122,6 +122,11 @@ export const errorCatalogue = {
     means: 'The source database cannot be exported as it is.',
     remedy: 'Ask the operator to mend what is named here, then retry the run.',
   },
+  'source.standby': passing(
+    'source',
+    'The source database is a standby, which cannot show that an interval is complete.',
+    'Ask your operator to set settle_url of the model or SOURCE_PRIMARY_URL. Sluice retries automatically.',
+  ),
   'source.unknown_model': customer(
     'The model is not defined in this installation.',
     'Ask the operator to define the model, or delete the export.',
@@ -129,8 +134,9 @@ export const errorCatalogue = {
   'run.crashed': {
     fault: 'internal',
     retryable: false,
-    means: 'The run ended its process several times and was set aside.',
-    remedy: 'Report this to the operator with the run id; retry the run once the cause is mended.',
+    means:
+      'The worker crashed repeatedly on this run, also in a process that the run had for itself, so Sluice stopped retrying it.',
+    remedy: 'Report this to your operator with the run id. Retry the run once the cause is fixed.',
   },
   'run.lease_lost': passing(
     'internal',
@@ -168,6 +174,11 @@ export const errorCatalogue = {
 } as const satisfies Record<string, ErrorSpec>;
 
 export type ErrorCode = keyof typeof errorCatalogue;
+
+/** Whether this build knows the code. */
+export function isErrorCode(text: string): text is ErrorCode {
+  return Object.hasOwn(errorCatalogue, text);
+}
 
 /**
  * A failure whose meaning is known. `detail` is shown to the export's owner: it never holds a

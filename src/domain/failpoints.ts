@@ -10,6 +10,7 @@ export const failpointNames = [
   'before_manifest',
   'after_manifest',
   'before_record',
+  'before_removal',
   'before_enqueue',
 ] as const;
 

@@ -2,26 +2,29 @@ import { isoSeconds } from './key-template.ts';
 import type { DataInterval } from './time.ts';
 
 /**
- * Names of an interval's objects. They depend on the interval alone, never on the attempt or the
- * clock: a re-run replaces what it wrote before and never adds to it.
+ * Names of an interval's objects. The manifest's key depends on the interval alone. The keys of its
+ * files also hold the generation, so that no key that a current manifest names is written again.
  */
 
 /**
- * `<prefix>/<start>-<end>[-<part>].<extension>`.
+ * `<prefix>/<start>-<end>[-<part>].<extension>`; from generation 2 on `<start>-<end>.v<generation>…`.
  *
  * @param prefix as `renderKeyTemplate` gives it; `''` for none
- * @param part from 1 where the interval's rows are split over files, null where they are not
+ * @param generation from 1
+ * @param part from 1 if the interval's rows are split over files, else null
  * @param extension with the compression's suffix, without the first dot
  */
 export function fileKey(
   prefix: string,
   interval: DataInterval,
+  generation: number,
   part: number | null,
   extension: string,
 ): string {
+  const version = generation === 1 ? '' : `.v${generation}`;
   // Padded, so that keys sort in the order of the rows.
   const suffix = part === null ? '' : `-${String(part).padStart(5, '0')}`;
-  return `${intervalStem(prefix, interval)}${suffix}.${extension}`;
+  return `${intervalStem(prefix, interval)}${version}${suffix}.${extension}`;
 }
 
 /** `<prefix>/<start>-<end>_manifest.json`: the object whose presence commits the interval. */

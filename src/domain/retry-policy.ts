@@ -1,4 +1,4 @@
-import type { SluiceError } from './errors.ts';
+import { type ErrorCode, errorCatalogue, type SluiceError } from './errors.ts';
 
 /** When a failed attempt is followed by another. */
 export interface RetryPolicy {
@@ -17,8 +17,45 @@ export const defaultRetryPolicy: RetryPolicy = {
 
 export type RetryDecision =
   | { readonly outcome: 'retry'; readonly delayMs: number }
+  /** The same once more before it is believed. */
+  | { readonly outcome: 'doubted'; readonly delayMs: number }
   | { readonly outcome: 'failed' }
   | { readonly outcome: 'exhausted' };
+
+/** What speaks against an error that says that trying again is of no use. */
+export interface FailureHistory {
+  /** The code that the attempt before ended with; null if there was none. */
+  readonly before: ErrorCode | null;
+  /** Whether this destination has taken an interval of the export. */
+  readonly workedBefore: boolean;
+}
+
+/**
+ * As `decideRetry`, but a destination that worked before is believed only if two attempts in a row
+ * end with the same code: a store, or a proxy before it, may say such a thing for a moment. Each
+ * change of its mind counts as a fault, so that there is an end.
+ */
+export function decideAttempt(
+  error: SluiceError,
+  attempt: number,
+  history: FailureHistory,
+  policy: RetryPolicy & { readonly secondOpinionMs: number },
+  random: number,
+): RetryDecision {
+  const decision = decideRetry(error, attempt, policy, random);
+  const isDoubtful =
+    decision.outcome === 'failed' &&
+    error.code.startsWith('destination.') &&
+    history.workedBefore &&
+    history.before !== error.code;
+  if (!isDoubtful) return decision;
+  const { before } = history;
+  const changedItsMind = before !== null && !errorCatalogue[before].retryable;
+  if (!changedItsMind) return { outcome: 'doubted', delayMs: policy.secondOpinionMs };
+  return attempt >= policy.maxAttempts
+    ? decision
+    : { outcome: 'retry', delayMs: policy.secondOpinionMs };
+}
 
 /**
  * Exponential backoff with full jitter (AWS Architecture Blog, "Exponential Backoff And Jitter").

@@ -3,12 +3,14 @@ import { fileURLToPath } from 'node:url';
 import { buildApi } from '../api/build-api.ts';
 import { destinationDefinitions } from '../destinations/index.ts';
 import { createDashboard } from '../queue/dashboard.ts';
+import { findHold } from '../store/eras.ts';
 import { checkQueryOf } from './check-query.ts';
 import type { Foundation } from './foundation.ts';
 import { destinationContextOf } from './plugins.ts';
 import { previewRowsOf } from './preview-rows.ts';
 import { findQueueFault } from './queue-fault.ts';
 import { watchService } from './service-metrics.ts';
+import { watchSources } from './watch-sources.ts';
 
 export interface ApiProcess {
   /** Where it serves: `http://127.0.0.1:8000`. */
@@ -21,6 +23,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   const { config, context, databases, logger, metrics, producer, queues } = foundation;
   const models = foundation.models.map(({ model }) => model);
   watchService(metrics, context.db);
+  const sources = watchSources(foundation);
   const api = await buildApi({
     context,
     destinations: destinationDefinitions,
@@ -33,11 +36,19 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     trustProxy: config.TRUST_PROXY,
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
     queueFault: () => findQueueFault(queues),
+    sourceFault: sources.fault,
+    holdReason: () => findHold(context.db),
     queueBoard: createDashboard(producer, '/admin/queues'),
     consoleDir: findConsole(),
   });
   const address = await api.listen({ port: config.PORT, host: config.HOST });
-  return { address, close: () => api.close() };
+  return {
+    address,
+    async close() {
+      await api.close();
+      await sources.close();
+    },
+  };
 }
 
 /** The built page, beside this file's folder in dist; null where it was not built. */

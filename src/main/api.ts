@@ -2,7 +2,8 @@ import { startApi } from './api-process.ts';
 import { readConfigOrExit } from './read-config.ts';
 import { runProcess } from './run-process.ts';
 
-await runProcess('api', readConfigOrExit('api'), async (foundation, keep) => {
+const config = readConfigOrExit('api');
+await runProcess('api', config, config.PORT, async (foundation, keep) => {
   const api = keep(await startApi(foundation));
   process.stdout.write(`ready ${api.address}\n`);
 });

@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts';
 import { checkModel, type ModelReport } from '../sources/index.ts';
-import { loadModels } from './models.ts';
+import { loadModels, primaryUrlOf } from './models.ts';
 
 export interface CheckedModel extends ModelReport {
   readonly model: string;
@@ -42,8 +42,12 @@ export async function checkModels(
   teamId: number,
 ): Promise<readonly CheckedModel[]> {
   const checked: CheckedModel[] = [];
-  for (const { model, sourceUrl } of loadModels(config)) {
-    const report = await checkModel(sourceUrl ?? (await findSource()), model, teamId);
+  for (const sourced of loadModels(config)) {
+    const { model, sourceUrl } = sourced;
+    const report = await checkModel(sourceUrl ?? (await findSource()), model, teamId, {
+      primaryUrl: primaryUrlOf(config, sourced),
+      allowUnsettledStandby: config.ALLOW_UNSETTLED_STANDBY,
+    });
     checked.push({ model: model.name, ...report });
   }
   return checked;

@@ -3,6 +3,9 @@ import { readFailpoints } from '../config/failpoints.ts';
 import { type ErrorCode, errorCatalogue, SluiceError } from '../domain/errors.ts';
 import { armFailpoints, type FailpointName, failpointNames } from '../domain/failpoints.ts';
 
+const mebibyte = 1024 ** 2;
+const childPrefix = 'child:';
+
 interface Failpoint {
   readonly text: string;
   /** Which of the hits it strikes at, from 1; null: each. */
@@ -13,15 +16,19 @@ interface Failpoint {
 
 /**
  * Arms what FAILPOINTS asks for, for example `mid_part=kill;before_record=delay(500)@2`:
- * kill and stop (SIGKILL and SIGSTOP to this very process), error(code of the catalogue), delay(ms),
- * hold (until SIGWINCH comes to the process);
- * `@n` strikes at the n-th hit only.
+ * kill and stop (SIGKILL and SIGSTOP to this very process), abort (a crash), exit(code), fill and
+ * grow (memory beside the heap or in it, without end), error(code of the catalogue), delay(ms), hold
+ * (until SIGWINCH comes to the process);
+ * `@n` strikes at the n-th hit only; `child:mid_part=kill` in processes of a single run only.
  *
  * @throws Error that says what is not understood
  */
-export function installFailpoints(spec = readFailpoints()): void {
+export function installFailpoints(spec = readFailpoints(), inChild = false): void {
   if (spec === '') return;
-  const failpoints = new Map(spec.split(';').map(parseFailpoint));
+  const meant = spec.split(';').filter((text) => inChild || !text.startsWith(childPrefix));
+  const failpoints = new Map(
+    meant.map((text) => parseFailpoint(text.replace(new RegExp(`^${childPrefix}`), ''))),
+  );
   armFailpoints(async (name) => {
     const failpoint = failpoints.get(name);
     if (!failpoint) return;
@@ -46,6 +53,15 @@ function actionOf(action: string, argument: string): Failpoint['act'] | null {
       return () => void process.kill(process.pid, 'SIGKILL');
     case 'stop':
       return () => void process.kill(process.pid, 'SIGSTOP');
+    case 'abort':
+      return () => process.abort();
+    case 'exit':
+      return () => process.exit(Number(argument));
+    case 'fill':
+      return () => takeMemory(() => Buffer.alloc(mebibyte, 1));
+    case 'grow':
+      return () =>
+        takeMemory(() => Array.from({ length: mebibyte / 8 }, (_, index) => index + 0.5));
     case 'hold':
       return () => new Promise((resolve) => void process.once('SIGWINCH', () => resolve()));
     case 'delay':
@@ -57,5 +73,14 @@ function actionOf(action: string, argument: string): Failpoint['act'] | null {
       };
     default:
       return null;
+  }
+}
+
+/** Never returns: what `take` makes, about a MiB each, stays. */
+async function takeMemory(take: () => object): Promise<void> {
+  const taken: object[] = [];
+  for (;;) {
+    for (let count = 0; count < 8; count += 1) taken.push(take());
+    await sleep(5);
   }
 }

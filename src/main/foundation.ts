@@ -14,6 +14,8 @@ import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels, type SourceOf } from './models.ts';
 import { policyOf } from './policy.ts';
 import { prepareSchemas } from './prepare-schemas.ts';
+import { type Start, waitForDatabase } from './wait-for-database.ts';
+import { watchEra } from './watch-era.ts';
 
 /** What the API and the worker both stand on. */
 export interface Foundation {
@@ -31,22 +33,35 @@ export interface Foundation {
   close(): Promise<void>;
 }
 
+const endless = new AbortController().signal;
+
 /**
- * Opens databases and queues, brings their schemas up to date and joins them.
+ * Opens databases and queues, brings their schemas up to date and joins them. While our database is
+ * unreachable it waits, also if the connection breaks in the middle of a migration. Source and Redis
+ * may be unreachable: what needs them tries again by itself.
  *
+ * @throws StartError if the database refuses its address
  * @throws SchemaError where they are not up to date and AUTO_MIGRATE is off
  */
-export async function openFoundation(config: Config, role: string): Promise<Foundation> {
-  const logger = createLogger(config.LOG_LEVEL, { role });
+export async function openFoundation(
+  config: Config,
+  role: string,
+  start: Partial<Start> = {},
+): Promise<Foundation> {
+  const { logger = createLogger(config.LOG_LEVEL, { role }), signal = endless } = start;
+  const waiting = { logger, signal, onWait: start.onWait ?? (() => {}) };
   const models = loadModels(config);
   const databases = await openDatabases(config, (message) => logger.info(message));
   const onError = (error: Error) => logger.warn({ err: error }, 'connection trouble');
   try {
     if (config.AUTO_MIGRATE) {
-      const done = await prepareSchemas(config, databases.url, databases.sourceUrl);
+      const done = await waitForDatabase(
+        () => prepareSchemas(config, databases.url, databases.sourceUrl),
+        waiting,
+      );
       if (done.length > 0) logger.info({ migrations: done }, 'migrated');
     }
-    await checkSchema(databases.url);
+    await waitForDatabase(() => checkSchema(databases.url), waiting);
     const secrets = await openSecretBox(config);
     const db = openDatabase({
       connectionString: databases.url,
@@ -54,7 +69,8 @@ export async function openFoundation(config: Config, role: string): Promise<Foun
       maxConnections: config.DATABASE_POOL_SIZE,
       onError,
     });
-    await registerEncryptionKeys(db, secrets.keyIds);
+    await waitForDatabase(() => registerEncryptionKeys(db, secrets.keyIds), waiting);
+    const era = await waitForDatabase(() => watchEra(db, logger), waiting);
     const queuePool =
       config.REDIS_URL === null
         ? openQueuePool({
@@ -89,6 +105,7 @@ export async function openFoundation(config: Config, role: string): Promise<Foun
       producer,
       context,
       async close() {
+        era.close();
         await producer.close();
         await queues.close();
         await queuePool?.close();

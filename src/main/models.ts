@@ -18,7 +18,9 @@ export function loadModels({ MODELS_FILE }: Config): readonly SourcedModel[] {
       ? []
       : readModelsFile(MODELS_FILE, { checkExpression: checkModelExpression });
   const hasEvents = listed.some(({ model }) => model.name === eventsModel.name);
-  return hasEvents ? listed : [{ model: eventsModel, sourceUrl: null }, ...listed];
+  return hasEvents
+    ? listed
+    : [{ model: eventsModel, sourceUrl: null, primaryUrl: null }, ...listed];
 }
 
 /** Finds the source of a model; throws SluiceError `source.unknown_model`. */
@@ -36,21 +38,35 @@ export function joinSources(
   sourceUrl: string,
   limits: Partial<PostgresSourceOptions> = {},
 ): SourceOf {
-  const urls = new Map(models.map(({ model, sourceUrl: own }) => [model.name, own ?? sourceUrl]));
+  const placeOf = (model: SourcedModel) =>
+    JSON.stringify([model.sourceUrl ?? sourceUrl, primaryUrlOf(config, model)]);
+  const places = new Map(models.map((model) => [model.model.name, placeOf(model)]));
   const sources = new Map<string, Source>();
-  for (const url of new Set(urls.values())) {
-    const inside = models.map(({ model }) => model).filter(({ name }) => urls.get(name) === url);
+  for (const first of models) {
+    const place = placeOf(first);
+    if (sources.has(place)) continue;
+    const inside = models.filter((model) => placeOf(model) === place).map(({ model }) => model);
     const source = createPostgresSource({
-      connectionString: url,
+      connectionString: first.sourceUrl ?? sourceUrl,
+      primaryUrl: primaryUrlOf(config, first),
+      allowUnsettledStandby: config.ALLOW_UNSETTLED_STANDBY,
       plan: planModels(inside),
       settleTimeoutMs: config.SETTLE_TIMEOUT_SECONDS * 1_000,
       ...limits,
     });
-    sources.set(url, source);
+    sources.set(place, source);
   }
   return (model) => {
-    const source = sources.get(urls.get(model) ?? '');
+    const source = sources.get(places.get(model) ?? '');
     if (!source) throw new SluiceError('source.unknown_model', model);
     return source;
   };
+}
+
+/** Where a model's transactions are settled if its database is a standby; null if that is not known. */
+export function primaryUrlOf(
+  { SOURCE_PRIMARY_URL }: Config,
+  { sourceUrl, primaryUrl }: SourcedModel,
+): string | null {
+  return primaryUrl ?? (sourceUrl === null ? SOURCE_PRIMARY_URL : null);
 }

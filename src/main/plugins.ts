@@ -29,12 +29,12 @@ export function destinationContextOf(config: Config): DestinationContext {
 /** Joins sources, encoders and destinations for the worker. */
 export function joinPlugins(sourceOf: SourceOf, context: DestinationContext): Plugins {
   return {
-    openDestination(type, destinationConfig, owner) {
+    openDestination(type, destinationConfig, owner, traits) {
       const definition = findDestination(type);
       if (!definition) {
         throw new SluiceError('destination.invalid_config', `there is no destination ${type}`);
       }
-      return definition.open(destinationConfig, context, owner);
+      return definition.open(destinationConfig, context, owner, traits);
     },
     sourceOf,
     memoryOf: (type, { file_format: format, compression }) =>

@@ -1,8 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import closeWithGrace from 'close-with-grace';
 import { type Config, ConfigError } from '../config/config.ts';
 import { SchemaError } from '../store/migrate.ts';
+import { createLogger } from '../telemetry/logger.ts';
 import { installFailpoints } from './failpoints.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
+import { StartError } from './wait-for-database.ts';
+import { serveWorkerHealth } from './worker-health.ts';
 
 /** A part of a process that can be closed. */
 export interface Part {
@@ -12,45 +16,66 @@ export interface Part {
 /** Notes a part to be closed at the end of the process; the last one noted is closed first. */
 export type Keep = <P extends Part>(part: P) => P;
 
+/** What is under way is given up after so long, if the process is ended while it starts. */
+const giveUpMs = 3_000;
+
 /**
  * The life of a process: open, start the parts, serve until SIGTERM or SIGINT, close the parts in
  * reverse order. A second SIGINT or the end of the grace ends it at once; a second SIGTERM is what
- * supervisors send, and changes nothing.
+ * supervisors send, and changes nothing. While it starts, it answers the probes at `port`.
  *
+ * @param port that the process will serve at; null for none
  * @param start starts the parts; may call `end` to end the process as a signal would
  */
 export async function runProcess(
   role: string,
   config: Config,
+  port: number | null,
   start: (foundation: Foundation, keep: Keep, end: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const parts: Part[] = [];
   const closeParts = async () => {
     for (const part of parts.splice(0).toReversed()) await part.close();
   };
+  const logger = createLogger(config.LOG_LEVEL, { role });
+  const giveUp = new AbortController();
+  let opening: Promise<Foundation> | null = null;
+  const closing = closeWithGrace(
+    { delay: config.SHUTDOWN_GRACE_SECONDS * 1_000, logger },
+    async ({ err, signal }) => {
+      process.removeAllListeners('SIGTERM').on('SIGTERM', () => {});
+      if (err) logger.fatal({ err }, 'ended by an error');
+      else if (signal) logger.info({ signal }, 'shutting down');
+      giveUp.abort();
+      const opened = opening?.catch(() => {});
+      // An embedded server that is starting must be stopped again; anything else ends by itself.
+      await (config.DATABASE_URL === null ? opened : Promise.race([opened, sleep(giveUpMs)]));
+      await closeParts();
+    },
+  );
+  const keep: Keep = (part) => {
+    parts.push(part);
+    return part;
+  };
   try {
     installFailpoints();
-    const foundation = await openFoundation(config, role);
-    parts.push(foundation);
-    const { logger } = foundation;
-    const closing = closeWithGrace(
-      { delay: config.SHUTDOWN_GRACE_SECONDS * 1_000, logger },
-      async ({ err, signal }) => {
-        process.removeAllListeners('SIGTERM').on('SIGTERM', () => {});
-        if (err) logger.fatal({ err }, 'ended by an error');
-        else if (signal) logger.info({ signal }, 'shutting down');
+    const probes = await answerProbes(config.HOST, port);
+    try {
+      const { onWait } = probes;
+      opening = openFoundation(config, role, { logger, signal: giveUp.signal, onWait }).then(keep);
+      const foundation = await opening;
+      await probes.close();
+      giveUp.signal.throwIfAborted();
+      await start(foundation, keep, async () => {
+        closing.uninstall();
         await closeParts();
-      },
-    );
-    const keep: Keep = (part) => {
-      parts.push(part);
-      return part;
-    };
-    await start(foundation, keep, async () => {
-      closing.uninstall();
-      await closeParts();
-    });
+      });
+    } finally {
+      await probes.close();
+    }
   } catch (error) {
+    // The signal that ended the start ends the process too.
+    if (giveUp.signal.aborted) return;
     process.stderr.write(`sluice ${role}: ${describeFault(error)}\n`);
     process.exitCode = 1;
     await closeParts();
@@ -58,8 +83,34 @@ export async function runProcess(
   }
 }
 
+/** Answers the probes while the process starts. */
+async function answerProbes(host: string, port: number | null) {
+  let reason: string | null = 'starting';
+  // A port that is taken is the business of the part that serves at it.
+  const health = port
+    ? await serveWorkerHealth({
+        host,
+        port,
+        metrics: null,
+        databaseFault: async () => reason,
+        queueFault: async () => null,
+        holdReason: async () => null,
+      }).catch(() => null)
+    : null;
+  return {
+    onWait: (waitsFor: string | null) => {
+      reason = waitsFor ?? 'starting';
+    },
+    close: async () => health?.close(),
+  };
+}
+
+function isSelfExplaining(error: unknown): error is Error {
+  return [ConfigError, SchemaError, StartError].some((kind) => error instanceof kind);
+}
+
 /** For standard error: a fault of the configuration says all by itself, others show where. */
 export function describeFault(error: unknown): string {
-  if (error instanceof ConfigError || error instanceof SchemaError) return error.message;
+  if (isSelfExplaining(error)) return error.message;
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

@@ -5,6 +5,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 /** Fills the gauges of the whole service from Postgres whenever they are scraped. */
 export function watchService(metrics: Metrics, db: Database): void {
   const { tickLagSeconds, waitingRuns, runningRuns, workerCapacity } = metrics.service;
+  const { unsettledIntervals, oldestUnsettledSeconds } = metrics.service;
   let reading: Promise<void> | null = null;
   const read = async () => {
     const state = await readServiceState(db).catch(() => null);
@@ -14,6 +15,8 @@ export function watchService(metrics: Metrics, db: Database): void {
     waitingRuns.set({ kind: 'backfill' }, state.waitingBackfill);
     runningRuns.set(state.running);
     workerCapacity.set(state.capacity);
+    unsettledIntervals.set(state.unsettled);
+    oldestUnsettledSeconds.set(state.oldestUnsettledSeconds);
   };
   // prom-client collects all gauges at once: each waits for the one reading of this scrape.
   const collect = () => {

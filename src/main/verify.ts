@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts';
 import type { Database } from '../store/database.ts';
-import { listKnownKeys, listVerifiedExports } from '../store/verify-queries.ts';
+import { listKnownKeys, listLeftoverKeys, listVerifiedExports } from '../store/verify-queries.ts';
 import type { Finding } from '../verify/finding.ts';
 import { type Verified, verifyExport } from '../verify/verify-export.ts';
 import { openSecretBox } from './encryption-keys.ts';
@@ -26,8 +26,17 @@ export async function verifyExports(
   const context = destinationContextOf(config);
   const plugins = joinPlugins(joinSources(config, loadModels(config), sourceUrl), context);
   const knownKeys = await listKnownKeys(db);
+  const leftoverKeys = await listLeftoverKeys(db);
   const findings: Finding[] = [];
-  const nothing = { exports: 0, intervals: 0, files: 0, rows: 0, bytes: 0, elsewhere: 0 };
+  const nothing = {
+    exports: 0,
+    intervals: 0,
+    files: 0,
+    rows: 0,
+    bytes: 0,
+    elsewhere: 0,
+    leftovers: 0,
+  };
   let report: VerifyReport = { ...nothing, findings };
   try {
     for (const batchExport of await listVerifiedExports(db, exportId)) {
@@ -44,6 +53,7 @@ export async function verifyExports(
             destination,
             source: plugins.sourceOf(batchExport.model),
             knownKeys,
+            leftoverKeys,
             signal: new AbortController().signal,
           },
           (finding) => findings.push(finding),
@@ -55,6 +65,7 @@ export async function verifyExports(
           rows: report.rows + verified.rows,
           bytes: report.bytes + verified.bytes,
           elsewhere: report.elsewhere + verified.elsewhere,
+          leftovers: report.leftovers + verified.leftovers,
           findings,
         };
       } finally {

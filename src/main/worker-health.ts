@@ -4,11 +4,16 @@ import type { Registry } from 'prom-client';
 export interface WorkerHealthOptions {
   readonly host: string;
   readonly port: number;
-  readonly metrics: Registry;
+  /** Null while the process starts: nothing but the two probes is answered then. */
+  readonly metrics: Registry | null;
   /** What is wrong with Postgres, without which nothing is done; null where nothing is. */
   readonly databaseFault: () => Promise<string | null>;
   /** What is wrong with the queue, without which work starts late. */
   readonly queueFault: () => Promise<string | null>;
+  /** What keeps models from being exported or settled. Absent: nothing looks. */
+  readonly sourceFault?: () => string | null;
+  /** Why no run starts until an operator acts; null while work goes on. */
+  readonly holdReason: () => Promise<string | null>;
 }
 
 export interface WorkerHealth {
@@ -18,8 +23,8 @@ export interface WorkerHealth {
 }
 
 /**
- * Answers /livez, /readyz and /metrics for a worker, as the API does for itself. Open to whoever
- * reaches the port, so nothing of a tenant is told.
+ * Answers /livez, /readyz and /metrics for a worker, as the API does for itself, and for every process
+ * that is still starting. Open to all who reach the port, so it shows nothing of a tenant.
  *
  * @throws where the port is taken
  */
@@ -50,16 +55,29 @@ async function answer(
   response: ServerResponse,
   options: WorkerHealthOptions,
 ): Promise<void> {
-  if (path === '/metrics') {
+  if (path === '/metrics' && options.metrics !== null) {
     const text = await options.metrics.metrics();
     response.setHeader('content-type', options.metrics.contentType).end(text);
     return;
   }
   if (path === '/livez') return send(response, 200, { status: 'ok' });
-  if (path !== '/readyz') return send(response, 404, { status: 'not found' });
+  if (path !== '/readyz') {
+    const isStarting = options.metrics === null;
+    return send(response, isStarting ? 503 : 404, {
+      status: isStarting ? 'starting' : 'not found',
+    });
+  }
   const [postgres, queue] = await Promise.all([options.databaseFault(), options.queueFault()]);
-  const status = postgres !== null ? 'unavailable' : queue !== null ? 'degraded' : 'ok';
-  const checks = { postgres: postgres ?? 'ok', queue: queue ?? 'ok' };
+  const era = postgres === null ? await options.holdReason() : null;
+  const source = options.sourceFault?.() ?? null;
+  const isWhole = queue === null && source === null && era === null;
+  const status = postgres !== null ? 'unavailable' : isWhole ? 'ok' : 'degraded';
+  const checks = {
+    postgres: postgres ?? 'ok',
+    queue: queue ?? 'ok',
+    era: era ?? 'ok',
+    ...(options.sourceFault ? { source: source ?? 'ok' } : {}),
+  };
   send(response, postgres === null ? 200 : 503, { status, checks });
 }
 

@@ -4,10 +4,12 @@ import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
 import { openConsumer } from '../queue/consumer.ts';
 import { removeWorker, reportWorker } from '../store/workers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { AttemptReport, ExecutorOptions } from '../worker/execute-run.ts';
+import type { AttemptReport } from '../worker/attempt-report.ts';
+import type { ExecutorOptions } from '../worker/execute-run.ts';
 import { createHandlers } from '../worker/handlers.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
 import { MemoryGate } from '../worker/memory-gate.ts';
+import { childProgramOf } from './child-program.ts';
 import type { Foundation } from './foundation.ts';
 import { destinationContextOf, joinPlugins } from './plugins.ts';
 import { findQueueFault } from './queue-fault.ts';
@@ -36,10 +38,15 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
     plugins: joinPlugins(foundation.sourceOf, destinationContextOf(config)),
     leases,
     workerId,
+    program: childProgramOf(foundation),
     onError: (error, run) => {
       logger.warn({ err: error, run: run.runId, export: run.exportId }, 'an attempt failed');
     },
     onSweepError: (error) => logger.warn({ err: error }, 'an upload could not be collected'),
+    onLookBackError: (error, { exportId, intervalStart, intervalEnd }) => {
+      const what = `look-back of interval ${intervalStart} to ${intervalEnd} failed`;
+      logger.warn({ err: error, export: exportId }, what);
+    },
   };
   const memory = new MemoryGate(config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes);
   Object.assign(metrics.reservedMemory, {

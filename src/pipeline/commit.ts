@@ -1,124 +1,182 @@
-import type { Destination } from '../destinations/destination.ts';
+import type { Destination, ManifestTag } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
-import { isManifestKey, manifestKey } from '../domain/object-keys.ts';
+import { manifestKey } from '../domain/object-keys.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { FileSet } from './file-set.ts';
-import type { CommitIntent, IntervalJob, IntervalResult } from './interval-job.ts';
+import type {
+  CommitIntent,
+  CommittedFile,
+  IntervalJob,
+  IntervalResult,
+  RunPorts,
+} from './interval-job.ts';
 import {
   buildManifest,
-  decodeManifest,
   encodeManifest,
-  type Manifest,
+  type FoundManifest,
+  generationOf,
+  isTombstone,
   type ManifestFile,
 } from './manifest.ts';
 
-/** What is at the key of an interval's manifest. */
-export interface FoundManifest {
-  /** Null where there is none, or none that may be read. */
-  readonly manifest: Manifest | null;
-  /** Of what must still be there when it is replaced; null for nothing. */
-  readonly etag: string | null;
-}
-
 /**
- * Reads the manifest at an interval's key. Credentials that may only write see none: then there is
- * what we recorded.
- *
- * @throws SluiceError `destination.key_taken` where the object there is another export's, or none
- *   of ours: this export must not replace it
- */
-export async function readManifest(
-  destination: Destination,
-  job: IntervalJob,
-): Promise<FoundManifest> {
-  if (!job.writesManifest) return { manifest: null, etag: null };
-  const key = manifestKey(job.prefix, job.interval);
-  const found = await destination.readFile(key).catch((error: unknown) => {
-    if (error instanceof SluiceError && error.code === 'destination.access_denied')
-      return 'denied' as const;
-    throw error;
-  });
-  if (found === null) return { manifest: null, etag: null };
-  if (found === 'denied') {
-    const recorded = job.inForce?.manifestKey === key ? job.inForce.manifestEtag : null;
-    return { manifest: null, etag: recorded };
-  }
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of found.body) chunks.push(chunk);
-  const manifest = decodeManifest(Buffer.concat(chunks));
-  if (manifest?.batch_export_id !== job.exportId) {
-    throw new SluiceError('destination.key_taken', key);
-  }
-  return { manifest, etag: found.etag };
-}
-
-/**
- * What an earlier attempt of this run has put in force without being able to record it; null where
- * it did not come so far.
+ * What an earlier attempt of this run has made current without being able to record it; null if it
+ * did not get that far.
  */
 export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalResult | null {
   const { intent } = job;
-  if (!intent || found.manifest?.run_id !== job.runId) return null;
-  const digest = (files: readonly ManifestFile[]) => files.map((file) => file.sha256).join();
-  if (digest(found.manifest.files) !== digest(intent.files)) return null;
+  const { manifest } = found;
+  if (!intent || manifest?.run_id !== job.runId || isTombstone(manifest)) return null;
+  if (generationOf(manifest) !== intent.generation) return null;
+  if (!haveSameBytes(manifest.files, intent.files)) return null;
+  if (!haveSameBytes(manifest.rejected_files, intent.rejectedFiles)) return null;
   return {
     ...intent,
+    era: manifest.era ?? null,
     manifestKey: manifestKey(job.prefix, job.interval),
     manifestEtag: found.etag,
   };
 }
 
-/** Makes the files readable, then puts the manifest that names them in force. */
-export async function putInForce(
+/**
+ * Whether the interval's current files are the very ones that this attempt has made: then nothing is
+ * committed. They must be there, too: a run is how a user brings back a file that was deleted.
+ *
+ * @param made the files of this attempt, of which none is readable yet
+ * @returns the current files under the new proof, or null
+ */
+export async function findUnchanged(
+  destination: Destination,
+  job: IntervalJob,
+  made: CommitIntent,
+  columns: readonly Column[],
+  found: FoundManifest,
+): Promise<IntervalResult | null> {
+  const current = job.writesManifest ? currentByManifest(job, made, columns, found) : job.current;
+  if (current === null || (current.manifestKey === null) === job.writesManifest) return null;
+  if (!haveSameBytes(current.files, made.files)) return null;
+  if (!haveSameBytes(current.rejectedFiles, made.rejectedFiles)) return null;
+  const tags = new Map(
+    [...(job.current?.files ?? []), ...(job.current?.rejectedFiles ?? [])].map((file) => [
+      file.key,
+      file.etag ?? null,
+    ]),
+  );
+  const withTag = (file: CommittedFile) => ({ ...file, etag: tags.get(file.key) ?? null });
+  const files = current.files.map(withTag);
+  const rejectedFiles = current.rejectedFiles.map(withTag);
+  for (const file of [...files, ...rejectedFiles]) {
+    if (!(await isThere(destination, file))) return null;
+  }
+  const { generation, era, manifestKey: key, manifestEtag } = current;
+  return { ...made, files, rejectedFiles, generation, era, manifestKey: key, manifestEtag };
+}
+
+/** The bucket says what is current: our own record may be of a database that was restored. */
+function currentByManifest(
+  job: IntervalJob,
+  made: CommitIntent,
+  columns: readonly Column[],
+  { manifest, etag }: FoundManifest,
+) {
+  if (manifest === null || isTombstone(manifest)) return null;
+  const { attempt, run_id: runId, generation, era } = manifest;
+  const again = buildManifest({ ...job, ...job.encoding, ...made, columns });
+  const facts = { attempt, run_id: runId, generation, era };
+  const { files, rejected_files: rejectedFiles } = manifest;
+  const same = { ...again, ...facts, files, rejected_files: rejectedFiles };
+  if (JSON.stringify(same) !== JSON.stringify({ ...manifest, ...facts })) return null;
+  return {
+    generation: generationOf(manifest),
+    era: era ?? null,
+    manifestKey: made.manifestKey,
+    manifestEtag: etag,
+    files,
+    rejectedFiles,
+  };
+}
+
+async function isThere(destination: Destination, file: CommittedFile): Promise<boolean> {
+  const found = await destination.statFile(file.key).catch((error: unknown) => {
+    if (error instanceof SluiceError && error.code === 'destination.access_denied') return null;
+    throw error;
+  });
+  if (found?.bytes !== file.bytes) return false;
+  return !file.etag || found.etag === file.etag;
+}
+
+/** Makes the files readable, then puts the manifest that names them. */
+export async function commitFiles(
   destination: Destination,
   job: IntervalJob,
   files: FileSet,
   intent: CommitIntent,
   columns: readonly Column[],
   found: FoundManifest,
+  ports: RunPorts,
 ): Promise<IntervalResult> {
   await hit('before_complete');
-  await files.complete();
-  await hit('after_complete');
   const { manifestKey: key } = intent;
-  if (key === null) return { ...intent, manifestEtag: null };
+  const tags = await files.complete((writer) =>
+    // Keys of a new generation are free. An export without a manifest replaces its files in place.
+    key === null ? completeInPlace(destination, job, writer, ports) : writer.complete(null),
+  );
+  await hit('after_complete');
+  const withTag = (file: ManifestFile) => ({ ...file, etag: tags.get(file.key) ?? null });
+  const committed = {
+    ...intent,
+    files: intent.files.map(withTag),
+    rejectedFiles: intent.rejectedFiles.map(withTag),
+  };
+  if (key === null) return { ...committed, manifestEtag: null };
   const manifest = buildManifest({ ...job, ...job.encoding, ...intent, columns });
   await hit('before_manifest');
-  // Whoever changes it between our look and our put is told, and so are we.
-  const { etag } = await destination.commitManifest(key, encodeManifest(manifest), found.etag);
+  // A change between our look and our put makes it fail.
+  const body = encodeManifest(manifest);
+  const confirm = () => ports.confirmLease();
+  const { etag } = await destination.commitManifest(key, body, found.etag, confirm);
   await hit('after_manifest');
-  return { ...intent, manifestEtag: etag };
+  return { ...committed, manifestEtag: etag };
 }
 
-/** Every key that an earlier attempt may have made readable without our record of it. */
-export function keysOfIntent(intent: CommitIntent | null): readonly string[] {
-  if (!intent) return [];
-  const files = [...intent.files, ...intent.rejectedFiles];
-  const manifest = intent.manifestKey === null ? [] : [intent.manifestKey];
-  return [...manifest, ...files.map((file) => file.key), ...intent.superseded];
+interface Completable {
+  readonly key: string;
+  complete(replaces: ManifestTag): Promise<{ readonly etag: string | null }>;
 }
 
-/** Removes what the interval had before and no longer has, also under a former prefix. */
-export async function removeStaleFiles(
+/** Of a store that was not tried: it is taken for one that does as S3 does. */
+const allTraits = { completeIfMatch: true, completeIfNoneMatch: true };
+
+/** How often a file is looked at again that another attempt has just replaced. */
+const inPlaceTries = 4;
+
+/** Replaces what is at the key, if it still is what the receipt, or our own look after that, says. */
+async function completeInPlace(
   destination: Destination,
   job: IntervalJob,
-  current: Pick<IntervalResult, 'files' | 'rejectedFiles' | 'manifestKey'>,
-  found: FoundManifest,
-): Promise<void> {
-  const files = [...current.files, ...current.rejectedFiles].map((file) => file.key);
-  const keys = new Set<string | null>([current.manifestKey, ...files]);
-  const listed = [...(found.manifest?.files ?? []), ...(found.manifest?.rejected_files ?? [])];
-  const former = new Set([
-    ...(job.inForce?.manifestKey ? [job.inForce.manifestKey] : []),
-    ...(job.inForce?.fileKeys ?? []),
-    ...listed.map((file) => file.key),
-    ...keysOfIntent(job.intent),
-  ]);
-  const stale = [...former].filter((key) => !keys.has(key));
-  // A manifest goes before the files that it names.
-  const manifests = stale.filter(isManifestKey);
-  if (manifests.length > 0) await destination.deleteFiles(manifests);
-  const rest = stale.filter((key) => !isManifestKey(key));
-  if (rest.length > 0) await destination.deleteFiles(rest);
+  writer: Completable,
+  ports: RunPorts,
+): Promise<{ readonly etag: string | null }> {
+  const recorded = [...(job.current?.files ?? []), ...(job.current?.rejectedFiles ?? [])];
+  let expected = recorded.find(({ key }) => key === writer.key)?.etag ?? null;
+  for (let tried = 1; ; tried += 1) {
+    try {
+      const { completeIfMatch, completeIfNoneMatch } = destination.traits ?? allTraits;
+      if (!(completeIfMatch && completeIfNoneMatch)) await ports.confirmLease();
+      return await writer.complete(expected);
+    } catch (error) {
+      const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
+      if (!conflict || tried === inPlaceTries) throw error;
+      await ports.confirmLease();
+      expected = (await destination.statFile(writer.key))?.etag ?? null;
+    }
+  }
+}
+
+/** Whether two lists of files hold the same bytes in the same order, whatever their keys. */
+function haveSameBytes(a: readonly ManifestFile[], b: readonly ManifestFile[]): boolean {
+  const digest = (files: readonly ManifestFile[]) =>
+    files.map(({ rows, bytes, sha256 }) => `${rows} ${bytes} ${sha256}`).join();
+  return digest(a) === digest(b);
 }

@@ -4,37 +4,61 @@ import { hit } from '../domain/failpoints.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
-import {
-  type FoundManifest,
-  findAdoptable,
-  keysOfIntent,
-  putInForce,
-  readManifest,
-  removeStaleFiles,
-} from './commit.ts';
+import { commitFiles, findAdoptable, findUnchanged } from './commit.ts';
+import { describeUnsettled } from './describe-unsettled.ts';
 import { FileSet } from './file-set.ts';
-import type { CommitIntent, IntervalJob, IntervalResult, RunPorts } from './interval-job.ts';
+import { findManifest } from './found-manifest.ts';
+import type {
+  CommitIntent,
+  IntervalJob,
+  IntervalResult,
+  LeftoverFile,
+  RunPorts,
+} from './interval-job.ts';
+import { replacedBy } from './leftovers.ts';
+import { type FoundManifest, generationOf } from './manifest.ts';
+
+/** What came of an interval, and what its commit replaced. */
+export interface ExportedInterval {
+  readonly result: IntervalResult;
+  readonly replaced: readonly LeftoverFile[];
+}
 
 /**
- * Exports one interval: rows of one snapshot into files, then the manifest that puts them in force.
+ * Exports one interval: rows of one snapshot into files, then the manifest that makes them current.
  * Until the commit nothing is readable; after a failure nothing is left behind but what the journal
- * knows. May be run again for the same interval to the same effect.
+ * and the intent name. May be run again for the same interval to the same effect.
  *
  * @throws SluiceError, and whatever `signal` is aborted with
  */
 export async function exportInterval(
-  job: IntervalJob,
+  given: IntervalJob,
   source: Source,
   destination: Destination,
   ports: RunPorts,
   signal: AbortSignal,
-): Promise<IntervalResult> {
-  const found = await readManifest(destination, job);
-  const result =
-    findAdoptable(job, found) ??
-    (await copyInterval(job, source, destination, ports, found, signal));
-  await removeStaleFiles(destination, job, result, found);
-  return result;
+): Promise<ExportedInterval> {
+  const found = await findManifest(destination, given);
+  const adopted = findAdoptable(given, found);
+  if (adopted) return { result: adopted, replaced: replacedBy(given, adopted, found) };
+  const generation = await chooseGeneration(given, found, ports);
+  const job = { ...given, generation };
+  const result = await copyInterval(job, source, destination, ports, found, signal);
+  return { result, replaced: replacedBy(job, result, found) };
+}
+
+/**
+ * The generation to write under. An export without a manifest replaces its files at the keys that they
+ * have. A bucket that is ahead of our database (which was restored from a backup) has used up more.
+ */
+async function chooseGeneration(
+  { writesManifest, current, generation }: IntervalJob,
+  { manifest }: FoundManifest,
+  ports: RunPorts,
+): Promise<number> {
+  if (!writesManifest && current?.manifestKey === null) return current.generation;
+  const floor = manifest === null ? 0 : generationOf(manifest);
+  return floor < generation ? generation : ports.raiseGeneration(floor);
 }
 
 async function copyInterval(
@@ -45,15 +69,11 @@ async function copyInterval(
   found: FoundManifest,
   signal: AbortSignal,
 ): Promise<IntervalResult> {
-  const { settled, pending } = await source.settle(job.interval.end, signal);
-  if (!settled) {
-    ports.log(
-      'WARNING',
-      'Transactions that may still add rows to this interval did not end in time. The interval is looked at again once they have.',
-    );
-  }
+  const { settled, pending, reason, position } = await source.settle(job.interval, signal);
+  if (reason !== null) ports.log('WARNING', describeUnsettled(reason));
+  await ports.readingBegins();
   await hit('before_open');
-  const snapshot = await source.open(job.request, signal);
+  const snapshot = await source.open(job.request, signal, position);
   const { columns, totalCount } = snapshot;
   const files = new FileSet({ ...job, destination, journal: ports.journal, columns, signal });
   try {
@@ -64,6 +84,8 @@ async function copyInterval(
       throw new SluiceError('source.count_mismatch', text);
     }
     const intent: CommitIntent = {
+      generation: job.generation,
+      era: job.era,
       totalRows: totalCount,
       rows: files.rows,
       rejectedRows: files.rejectedRows,
@@ -72,14 +94,20 @@ async function copyInterval(
       rejectedFiles,
       manifestKey: job.writesManifest ? manifestKey(job.prefix, job.interval) : null,
       recipe: recipeOf(job),
-      superseded: keysOfIntent(job.intent),
       snapshot: snapshot.snapshot,
       settled,
       pending,
+      keyDigest: snapshot.keySet()?.digest ?? null,
     };
     signal.throwIfAborted();
+    const unchanged = await findUnchanged(destination, job, intent, columns, found);
+    if (unchanged) {
+      await files.abort();
+      ports.log('INFO', 'The rows give the same files again: the current ones stay as they are.');
+      return unchanged;
+    }
     await ports.confirmCommit(intent);
-    return await putInForce(destination, job, files, intent, columns, found);
+    return await commitFiles(destination, job, files, intent, columns, found, ports);
   } catch (error) {
     await (leavesUploads(error, signal) ? files.suspend() : files.abort());
     throw error;

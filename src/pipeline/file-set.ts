@@ -22,8 +22,12 @@ export interface FileSetOptions {
   readonly columns: readonly Column[];
   readonly prefix: string;
   readonly interval: DataInterval;
+  readonly generation: number;
   readonly maxFileBytes: number | null;
-  readonly leftovers: readonly UploadProgress[];
+  /** Of earlier attempts of this lineage. */
+  readonly uploads: readonly UploadProgress[];
+  /** To be aborted. */
+  readonly spareUploads: readonly UploadProgress[];
   /** Ends what the writers wait for. */
   readonly signal: AbortSignal;
 }
@@ -44,14 +48,14 @@ export class FileSet {
   readonly #options: FileSetOptions;
   readonly #ended: HashedFile[] = [];
   readonly #endedRejected: HashedFile[] = [];
-  readonly #leftovers: Map<string, UploadProgress>;
+  readonly #uploads: Map<string, UploadProgress>;
   #open: OpenFile | null = null;
   #rows = 0;
   #rejectedRows = 0;
 
   constructor(options: FileSetOptions) {
     this.#options = options;
-    this.#leftovers = new Map(options.leftovers.map((upload) => [upload.key, upload]));
+    this.#uploads = new Map(options.uploads.map((upload) => [upload.key, upload]));
   }
 
   /** Rows taken so far. */
@@ -106,10 +110,18 @@ export class FileSet {
     };
   }
 
-  /** Makes every file readable at its key. */
-  async complete(): Promise<void> {
-    await this.#dropLeftovers();
-    for (const file of this.#all()) await file.complete();
+  /**
+   * Makes every file readable at its key.
+   *
+   * @returns the tag of each, by key
+   */
+  async complete(
+    completeOne: (file: HashedFile) => Promise<{ readonly etag: string | null }>,
+  ): Promise<ReadonlyMap<string, string | null>> {
+    await this.#abortSpareUploads();
+    const tags = new Map<string, string | null>();
+    for (const file of this.#all()) tags.set(file.key, (await completeOne(file)).etag);
+    return tags;
   }
 
   /** Leaves nothing behind of the files that are not complete. */
@@ -123,14 +135,13 @@ export class FileSet {
   }
 
   /** Uploads of earlier attempts for files that the interval no longer has. */
-  async #dropLeftovers(): Promise<void> {
-    for (const upload of this.#leftovers.values()) await this.#drop(upload);
-  }
-
-  async #drop(upload: UploadProgress): Promise<void> {
+  async #abortSpareUploads(): Promise<void> {
     const { destination, journal } = this.#options;
-    await destination.abortUpload(upload);
-    await journal.ended(upload);
+    for (const upload of [...this.#uploads.values(), ...this.#options.spareUploads]) {
+      await destination.abortUpload(upload);
+      await journal.ended(upload);
+    }
+    this.#uploads.clear();
   }
 
   #all(): readonly HashedFile[] {
@@ -139,9 +150,9 @@ export class FileSet {
   }
 
   async #begin(): Promise<OpenFile> {
-    const { encoding, columns, prefix, interval, maxFileBytes } = this.#options;
+    const { encoding, columns, prefix, interval, generation, maxFileBytes } = this.#options;
     const part = maxFileBytes === null ? null : this.#ended.length + 1;
-    const key = fileKey(prefix, interval, part, encoding.extension);
+    const key = fileKey(prefix, interval, generation, part, encoding.extension);
     const file = await this.#create(key, encoding.contentType);
     return { file, encoder: encoding.open(columns), rejected: null };
   }
@@ -161,8 +172,8 @@ export class FileSet {
 
   async #openWriter(options: FileOptions): Promise<FileWriter> {
     const { destination, journal, signal } = this.#options;
-    const left = this.#leftovers.get(options.key);
-    this.#leftovers.delete(options.key);
+    const left = this.#uploads.get(options.key);
+    this.#uploads.delete(options.key);
     if (left) {
       try {
         return await destination.resumeFile(options, left, journal, signal);

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import type { FileWriter } from '../destinations/destination.ts';
+import type { FileWriter, ManifestTag } from '../destinations/destination.ts';
 import type { ManifestFile } from './manifest.ts';
 
 /** Hashed, copied and sent in one turn of the event loop: a row group comes as 16 MiB at once. */
@@ -52,8 +52,9 @@ export class HashedFile {
     };
   }
 
-  async complete(): Promise<void> {
-    await this.#writer.complete();
+  /** @param replaces the tag of what must be at the key; null for nothing */
+  complete(replaces: ManifestTag): Promise<{ readonly etag: string | null }> {
+    return this.#writer.complete({ replaces, sha256: this.entry().sha256 });
   }
 
   abort(): Promise<void> {

@@ -31,17 +31,44 @@ export interface IntervalJob {
   /** A file is ended once it holds so many bytes; null: one file. */
   readonly maxFileBytes: number | null;
   readonly writesManifest: boolean;
-  /** The manifest in force as we recorded it, which this run replaces; null for an interval's first. */
-  readonly inForce: {
-    /** Null where it wrote none. */
-    readonly manifestKey: string | null;
-    readonly manifestEtag: string | null;
-    readonly fileKeys: readonly string[];
-  } | null;
-  /** What an earlier attempt was about to put in force when it was last heard of. */
+  /** The number of the lineage that this attempt writes under; no other lineage ever has it. */
+  readonly generation: number;
+  /** The history of our database that the commit belongs to. */
+  readonly era: string;
+  /** The interval's current receipt at this destination; null before the first commit. */
+  readonly current: CurrentReceipt | null;
+  /** What an earlier attempt of this run was about to commit when it was last heard of. */
   readonly intent: CommitIntent | null;
-  /** Uploads that earlier attempts left behind; what of them is still right is not sent again. */
-  readonly leftovers: readonly UploadProgress[];
+  /** Uploads of this lineage that earlier attempts left open: parts that are still right are not sent again. */
+  readonly uploads: readonly UploadProgress[];
+  /** Uploads of other lineages of the run, which are only to be aborted. */
+  readonly spareUploads: readonly UploadProgress[];
+}
+
+/** What our record says of the interval's current files. */
+export interface CurrentReceipt {
+  readonly generation: number;
+  readonly era: string | null;
+  /** Null if the commit wrote none. */
+  readonly manifestKey: string | null;
+  readonly manifestEtag: string | null;
+  readonly files: readonly CommittedFile[];
+  readonly rejectedFiles: readonly CommittedFile[];
+}
+
+/** A file that a commit made readable. */
+export interface CommittedFile extends ManifestFile {
+  /** Null if the store gave none, or if it was not kept. */
+  readonly etag?: string | null;
+}
+
+/** An object that may exist though the current receipt does not name it. */
+export interface LeftoverFile {
+  readonly key: string;
+  readonly generation: number;
+  readonly manifestKey: string | null;
+  /** Whether its commit was begun within a day and never confirmed: the worker may still go on. */
+  readonly uncommitted: boolean;
 }
 
 export interface Progress {
@@ -55,6 +82,12 @@ export interface Progress {
 /** What the pipeline tells and asks while it works. */
 export interface RunPorts {
   readonly journal: UploadJournal;
+  /**
+   * The attempt has settled and opens its snapshot: from here on its death counts against the run.
+   *
+   * @throws SluiceError `run.lease_lost`
+   */
+  readingBegins(): Promise<void>;
   progressed(progress: Progress): Promise<void>;
   /**
    * The fence, asked once before anything becomes readable; the intent is durable then.
@@ -62,11 +95,26 @@ export interface RunPorts {
    * @throws SluiceError `run.lease_lost` or `run.cancelled`
    */
   confirmCommit(intent: CommitIntent): Promise<void>;
+  /**
+   * The fence again, right before what a store does without a condition.
+   *
+   * @throws SluiceError `run.lease_lost`
+   */
+  confirmLease(): Promise<void>;
+  /**
+   * Gives the attempt a generation above `floor`: the bucket is ahead of our database.
+   *
+   * @throws SluiceError `run.lease_lost`
+   */
+  raiseGeneration(floor: number): Promise<number>;
   log(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
 }
 
-/** What a commit is about to put in force. Plain JSON. */
+/** What a commit is about to make current. Plain JSON. */
 export interface CommitIntent {
+  readonly generation: number;
+  /** Null if an earlier build committed it. */
+  readonly era: string | null;
   /** Rows of the interval in the snapshot. */
   readonly totalRows: number;
   /** Rows in the files. */
@@ -75,18 +123,20 @@ export interface CommitIntent {
   readonly bytes: number;
   readonly files: readonly ManifestFile[];
   readonly rejectedFiles: readonly ManifestFile[];
-  /** Null where the export writes no manifest. */
+  /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly recipe: Recipe;
-  /** Keys that earlier attempts made readable, or were about to, and this one does not have. */
-  readonly superseded: readonly string[];
   readonly snapshot: string;
   readonly settled: boolean;
   /** Transactions that may still add rows to the interval, where it is not settled. */
   readonly pending: readonly string[];
+  /** Of the keys of all rows read, as a set; null where there is none. */
+  readonly keyDigest: string | null;
 }
 
-/** What is in force at the destination once the pipeline is done. */
-export interface IntervalResult extends CommitIntent {
+/** What is current at the destination once the pipeline is done. */
+export interface IntervalResult extends Omit<CommitIntent, 'files' | 'rejectedFiles'> {
+  readonly files: readonly CommittedFile[];
+  readonly rejectedFiles: readonly CommittedFile[];
   readonly manifestEtag: string | null;
 }

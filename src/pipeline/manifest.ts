@@ -1,3 +1,5 @@
+import type { Destination } from '../destinations/destination.ts';
+import { SluiceError } from '../domain/errors.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
@@ -19,6 +21,10 @@ export interface Manifest {
   readonly batch_export_id: string;
   readonly run_id: string;
   readonly attempt: number;
+  /** Rises with each commit of the interval that has other bytes; 1 if it is not given. */
+  readonly generation?: number;
+  /** The history of the database that committed it. */
+  readonly era?: string | null;
   readonly data_interval_start: string;
   readonly data_interval_end: string;
   readonly format: string;
@@ -30,12 +36,19 @@ export interface Manifest {
   /** JSON Lines of the rows that the format could not hold, each with its reason. */
   readonly rejected_rows: number;
   readonly rejected_files: readonly ManifestFile[];
+  /**
+   * Set if this manifest names no file because the interval's files are elsewhere now: the key of the
+   * manifest that took its place, or null if the export writes no manifest any more.
+   */
+  readonly moved_to?: string | null;
 }
 
 export interface ManifestFacts {
   readonly exportId: string;
   readonly runId: string;
   readonly attempt: number;
+  readonly generation: number;
+  readonly era: string | null;
   readonly interval: DataInterval;
   readonly format: string;
   readonly compression: string | null;
@@ -49,6 +62,8 @@ export function buildManifest(facts: ManifestFacts): Manifest {
     batch_export_id: facts.exportId,
     run_id: facts.runId,
     attempt: facts.attempt,
+    generation: facts.generation,
+    era: facts.era,
     data_interval_start: toTimestamp(facts.interval.start),
     data_interval_end: toTimestamp(facts.interval.end),
     format: facts.format,
@@ -62,23 +77,74 @@ export function buildManifest(facts: ManifestFacts): Manifest {
   };
 }
 
+/**
+ * Takes the place of a manifest whose interval has moved to another key. It is never deleted: a worker
+ * that sleeps before its own first manifest at that key must not find the key free.
+ *
+ * @param movedTo the key of the manifest that took over; null if the export writes none any more
+ */
+export function buildTombstone(
+  facts: Omit<ManifestFacts, 'columns' | 'files' | 'rejectedFiles'>,
+  movedTo: string | null,
+): Manifest {
+  const empty = buildManifest({ ...facts, columns: [], files: [], rejectedFiles: [] });
+  return { ...empty, moved_to: movedTo };
+}
+
+export function isTombstone(manifest: Manifest): boolean {
+  return manifest.moved_to !== undefined;
+}
+
+/** A manifest from before generations were kept is of the first. */
+export function generationOf(manifest: Manifest): number {
+  return manifest.generation ?? 1;
+}
+
 /** The bytes of a manifest: equal manifests give equal bytes. */
 export function encodeManifest(manifest: Manifest): Buffer {
   return Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
 }
 
-/** Reads a manifest back; null where the bytes are none of ours. */
+/** Reads a manifest back; null if the bytes are not one of ours. */
 export function decodeManifest(bytes: Buffer): Manifest | null {
   try {
     const value = JSON.parse(bytes.toString()) as Partial<Manifest> | null;
     const known =
       typeof value?.batch_export_id === 'string' &&
       typeof value.run_id === 'string' &&
+      ['number', 'undefined'].includes(typeof value.generation) &&
       Array.isArray(value.files);
     return known ? (value as Manifest) : null;
   } catch {
     return null;
   }
+}
+
+/** What is at the key of an interval's manifest. */
+export interface FoundManifest {
+  /** Null if there is none, or if the credentials may not read it. */
+  readonly manifest: Manifest | null;
+  /** The tag that must still be there when the manifest is replaced; null for nothing. */
+  readonly etag: string | null;
+}
+
+/**
+ * The object at a manifest's key: null if there is none, `denied` if it may not be read. Its manifest
+ * is null if the bytes are not a manifest of ours.
+ */
+export async function readManifestAt(
+  destination: Destination,
+  key: string,
+): Promise<FoundManifest | null | 'denied'> {
+  const found = await destination.readFile(key).catch((error: unknown) => {
+    if (error instanceof SluiceError && error.code === 'destination.access_denied')
+      return 'denied' as const;
+    throw error;
+  });
+  if (found === null || found === 'denied') return found;
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of found.body) chunks.push(chunk);
+  return { manifest: decodeManifest(Buffer.concat(chunks)), etag: found.etag };
 }
 
 function sum<T>(items: readonly T[], value: (item: T) => number): number {

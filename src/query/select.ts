@@ -15,6 +15,9 @@ import {
 import { conjunction } from './translate.ts';
 import { checkWall } from './wall.ts';
 
+/** A column of a statement, by the type it is sent as. */
+type SentColumn = Pick<Column, 'name' | 'type'>;
+
 /** The rows that a statement reads. */
 export interface Selection {
   readonly model: Model;
@@ -42,10 +45,17 @@ export function outputsOf(model: Model, query: ParsedQuery | null): readonly Out
  *
  * Like every statement here it is meant for a session with `search_path = pg_catalog` and
  * `TimeZone = UTC`.
+ *
+ * @param keys key columns that follow the outputs
  */
-export function describeSql(model: Model, query: ParsedQuery | null): string {
-  const outputs = outputsOf(model, query);
-  return printSelect(model, query, outputs.map(plainTarget), never, false);
+export function describeSql(
+  model: Model,
+  query: ParsedQuery | null,
+  keys: readonly string[] = [],
+): string {
+  const shown = outputsOf(model, query).map(plainTarget);
+  const hidden = keys.map((name) => keyTarget(model, query, { name, type: 'text' }));
+  return printSelect(model, query, [...shown, ...hidden], never, false);
 }
 
 /** Counts the rows of a selection, as `count`. */
@@ -63,27 +73,35 @@ export function countSql(selection: Selection): string {
  *   type `as_json` are sent as the text of their JSON
  * @param order `by_key`: by the interval column, then the keys, the same on every attempt; `any`: as
  *   the plan gives them, without a sort
+ * @param keys key columns that follow the outputs, hidden from those who read the rows
  */
 export function copySql(
   selection: Selection,
-  columns: readonly Pick<Column, 'name' | 'type'>[],
+  columns: readonly SentColumn[],
   order: 'by_key' | 'any',
+  keys: readonly SentColumn[] = [],
 ): string {
-  return `COPY (${rowsSql(selection, columns, order)}) TO STDOUT (FORMAT binary)`;
+  return `COPY (${rowsSql(selection, columns, order, keys)}) TO STDOUT (FORMAT binary)`;
+}
+
+/** Sends the keys of the rows of a selection, in any order, each as `copySql` sends it. */
+export function copyKeySetSql(selection: Selection, keys: readonly SentColumn[]): string {
+  const { model, query, teamId } = selection;
+  const targets = keys.map((key) => keyTarget(model, query, key));
+  const select = printSelect(model, query, targets, rowFilter(selection), false);
+  return `COPY (${checkWall(select, model, teamId)}) TO STDOUT (FORMAT binary)`;
 }
 
 /** Has the server say, as JSON, how it would find and sort the rows of `copySql`; none is read. */
-export function explainSql(
-  selection: Selection,
-  columns: readonly Pick<Column, 'name' | 'type'>[],
-): string {
-  return `EXPLAIN (FORMAT JSON) ${rowsSql(selection, columns, 'by_key')}`;
+export function explainSql(selection: Selection, columns: readonly SentColumn[]): string {
+  return `EXPLAIN (FORMAT JSON) ${rowsSql(selection, columns, 'by_key', [])}`;
 }
 
 function rowsSql(
   selection: Selection,
-  columns: readonly Pick<Column, 'name' | 'type'>[],
+  columns: readonly SentColumn[],
   order: 'by_key' | 'any',
+  keys: readonly SentColumn[],
 ): string {
   const { model, query, teamId } = selection;
   const outputs = outputsOf(model, query);
@@ -96,6 +114,7 @@ function rowsSql(
   const targets = outputs.map((output, index) =>
     columns[index]?.type === 'as_json' ? jsonTarget(output) : plainTarget(output),
   );
+  targets.push(...keys.map((key) => keyTarget(model, query, key)));
   const select = printSelect(model, query, targets, rowFilter(selection), order === 'by_key');
   return checkWall(select, model, teamId);
 }
@@ -107,10 +126,7 @@ function rowsSql(
  * @param columns one for each key of the model, in its order; those of type `as_json` are sent as
  *   the text of their JSON
  */
-export function copyKeysSql(
-  selection: Selection,
-  columns: readonly Pick<Column, 'name' | 'type'>[],
-): string {
+export function copyKeysSql(selection: Selection, columns: readonly SentColumn[]): string {
   const { model, query, teamId } = selection;
   const targets = model.keyColumns.map((name, index): Target => {
     const key = serverDialect.column(query?.where ? orderName(index + 1) : name);
@@ -124,7 +140,8 @@ export function copyKeysSql(
 /**
  * Counts the rows of a selection's interval, whatever its query, that were written by transactions
  * at or after `xmin`, as `late`. Rows carry the lower half of a transaction id only: it is taken for
- * the newest id with that half.
+ * the newest id with that half. On a server whose ids have not come as far as `xmin` (its rows were
+ * restored from a dump) every row counts.
  *
  * @param xmin a full transaction id, decimal
  */
@@ -135,7 +152,8 @@ export function countLateSql(selection: Selection, xmin: string): string {
     'CAST(CAST(pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) AS pg_catalog.text) AS pg_catalog.int8)';
   const half = `CAST(CAST(${sourceName}.xmin AS pg_catalog.text) AS pg_catalog.int8)`;
   const full = `${newest} - ((${newest} & 4294967295) - ${half} + 4294967296) % 4294967296`;
-  const target = () => `pg_catalog.count(*) FILTER (WHERE ${full} >= ${xmin}) AS "late"`;
+  const target = () =>
+    `pg_catalog.count(*) FILTER (WHERE ${full} >= ${xmin} OR ${newest} < ${xmin}) AS "late"`;
   return checkWall(printSelect(model, null, [target], rowFilter(selection), false), model, teamId);
 }
 
@@ -155,6 +173,15 @@ const jsonTarget =
     const json = `pg_catalog.to_json(${printExpression(expression, dialect)})`;
     return `CAST(${json} AS pg_catalog.text) AS ${quoteName(name)}`;
   };
+
+/** A key column of the model, whether or not the query selects it. */
+function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {
+  const place = model.keyColumns.indexOf(key.name) + 1;
+  const value = serverDialect.column(query?.where ? orderName(place) : key.name);
+  const json = `CAST(pg_catalog.to_json(${value}) AS pg_catalog.text)`;
+  const sent = key.type === 'as_json' ? json : value;
+  return () => `${sent} AS ${quoteName(`sluice key ${place}`)}`;
+}
 
 /**
  * Without a condition of the tenant's: one plain SELECT. With one: the rows are filtered first, in

@@ -31,6 +31,8 @@ export interface SourceSnapshot {
   /** `pg_current_snapshot()` of the transaction, kept with the run for the look-back. */
   readonly snapshot: string;
   readonly slices: readonly Slice[];
+  /** The keys of the rows that were read so far; null for a request of keys. */
+  keySet(): KeySet | null;
   /** Rows of the slices in this snapshot that end at or before `end`. */
   countUntil(end: Instant): Promise<number>;
   /**
@@ -41,35 +43,77 @@ export interface SourceSnapshot {
   close(): Promise<void>;
 }
 
+/** Why an interval is not settled. */
+export type Unsettled = 'clock' | 'transactions' | 'unseen' | 'replay' | 'standby';
+
 /** Whether all rows of an interval can be seen. */
 export interface Settlement {
   readonly settled: boolean;
-  /** The transactions still alive at the bound; none where it settled. */
+  /** What may still add rows, by names that `recheck` knows; none if it settled. */
   readonly pending: readonly string[];
+  readonly reason: Unsettled | null;
+  /** What the server must have replayed before it shows all of it; null if it is no standby. */
+  readonly position: string | null;
+}
+
+/** The keys of an interval's rows in one snapshot, as a set. */
+export interface KeySet {
+  /** Equal for equal sets of keys, in whatever order; opaque. */
+  readonly digest: string;
+  readonly count: number;
+}
+
+/** What an export of an interval saw. */
+export interface EarlierExport {
+  readonly snapshot: string;
+  /** Null if only the count was kept. */
+  readonly digest: string | null;
+  readonly count: number;
+}
+
+/** The state of a source's server, for operators. */
+export interface SourceState {
+  /** What is wrong: with an error its runs fail, with a warning intervals stay unsettled for longer. */
+  readonly findings: readonly { readonly severity: 'error' | 'warning'; readonly detail: string }[];
+  /** The clock of the server that gives rows their time. */
+  readonly clockMs: number;
+  /** How far a standby is behind its primary; null on a primary. */
+  readonly replayLagSeconds: number | null;
 }
 
 export interface Source {
   /**
-   * Waits until every transaction that could still add rows to an interval that ended at `end` has
-   * ended, or until the bound.
-   */
-  settle(end: Instant, signal: AbortSignal): Promise<Settlement>;
-  /**
-   * Whether every transaction that an interval was not settled for has ended since. Never, where
-   * the server cannot tell.
-   */
-  hasEnded(pending: readonly string[], signal: AbortSignal): Promise<boolean>;
-  /**
-   * Whether rows came into the interval after `snapshot`, that a snapshot taken now would export.
+   * Waits until no transaction can add rows to the interval any more, or until the bound.
    *
-   * @param totalCount rows of the interval in `snapshot`
+   * @throws SluiceError `source.standby` if the server cannot prove it
+   */
+  settle(interval: DataInterval, signal: AbortSignal): Promise<Settlement>;
+  /** Looks again, without waiting, at what `settle` or `recheck` named as pending. */
+  recheck(
+    interval: DataInterval,
+    pending: readonly string[],
+    signal: AbortSignal,
+  ): Promise<Settlement>;
+  /**
+   * Whether the interval has rows that an earlier export did not see. Rows that were only removed
+   * since do not count.
+   *
+   * @param position of the settlement
    */
   hasLateRows(
     request: SourceRequest,
-    snapshot: string,
-    totalCount: number,
+    earlier: EarlierExport,
+    position: string | null,
     signal: AbortSignal,
   ): Promise<boolean>;
-  /** Throws SluiceError `source.*` or `query.*`. */
-  open(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot>;
+  /**
+   * @param position of the settlement: the snapshot shows all that was written before it
+   * @throws SluiceError `source.*` or `query.*`
+   */
+  open(
+    request: SourceRequest,
+    signal: AbortSignal,
+    position?: string | null,
+  ): Promise<SourceSnapshot>;
+  inspect(signal: AbortSignal): Promise<SourceState>;
 }

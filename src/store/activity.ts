@@ -10,9 +10,10 @@ export interface Change {
 }
 
 export interface NewActivity {
-  readonly organizationId: string;
+  /** Null: the whole installation. */
+  readonly organizationId: string | null;
   readonly teamId: number | null;
-  readonly subjectType: 'batch_export' | 'transformation_config' | 'plugin' | 'api_key';
+  readonly subjectType: 'batch_export' | 'transformation_config' | 'plugin' | 'api_key' | 'era';
   readonly subjectId: string;
   /** `created`, `updated`, `paused` …, past tense. */
   readonly action: string;

@@ -10,7 +10,8 @@ export async function retireDestination(tx: Sql, exportId: string): Promise<void
        insert into former_destinations (export_id, version, destination_config, destination_secrets)
        select id, destination_version, destination_config, destination_secrets from batch_exports where id = $1
      )
-     update batch_exports set destination_version = destination_version + 1 where id = $1`,
+     update batch_exports set destination_version = destination_version + 1,
+            store_traits = null, store_traits_version = null, store_traits_at = null where id = $1`,
     [exportId],
   );
 }

@@ -17,12 +17,15 @@ export interface ClaimedRun extends Lease {
   readonly attempt: number;
   /** 0 for the first run of the interval. */
   readonly generation: number;
+  /** Attempts that died after they began to read, since the run last made progress. */
   readonly crashes: number;
   readonly faults: number;
   readonly intervalStart: Timestamp;
   readonly intervalEnd: Timestamp;
   readonly cursor: unknown;
-  /** What an earlier attempt was about to put in force; null where none came so far. */
+  /** The number of the lineage that this attempt writes its files under. */
+  readonly fileGeneration: number;
+  /** What an earlier attempt was about to commit; null if none got that far. */
   readonly commitIntent: unknown;
   readonly destination: BatchExport['destination'];
   /** How often the export's destination had moved when the run was claimed. */
@@ -32,6 +35,19 @@ export interface ClaimedRun extends Lease {
   /** The external id that the customer's role trusts. */
   readonly externalId: string;
 }
+
+/**
+ * An attempt goes on with the files of an attempt that never reached its commit. Otherwise it begins a
+ * lineage: its number is above all that were ever given out for the interval. An earlier build kept no
+ * number and wrote under 1.
+ */
+const nextGeneration = `case when file_generation is not null and committing_generation is distinct from file_generation then file_generation else 1 + greatest(0,
+  (select max(coalesce(o.file_generation, (o.attempt > 0)::int)) from runs o where o.export_id = runs.export_id
+      and o.data_interval_start = runs.data_interval_start and o.data_interval_end = runs.data_interval_end),
+  (select c.generation from receipts c where c.export_id = runs.export_id
+      and c.data_interval_start = runs.data_interval_start and c.data_interval_end = runs.data_interval_end),
+  (select max(l.generation) from leftover_files l where l.export_id = runs.export_id
+      and l.data_interval_start = runs.data_interval_start and l.data_interval_end = runs.data_interval_end)) end`;
 
 /**
  * Takes the lease of a run that waits for an attempt, or whose last lease ran out, and removes it
@@ -60,9 +76,9 @@ export async function claimRun(
        delete from outbox where run_id = $1 and available_at <= now()
      ), claimed as (
        update runs set status = 'Running', attempt = attempt + 1, fence = fence + 1,
-              crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from $2)::int,
+              crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from $2 and reading_since is not null)::int, reading_since = null,
               lease_holder = $2, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
-              started_at = coalesce(started_at, now()), last_updated_at = now()
+              started_at = coalesce(started_at, now()), last_updated_at = now(), file_generation = ${nextGeneration}
         where id = $1 and (status = 'Starting'
            or status = 'Running' and (lease_expires_at is null or lease_expires_at < now() or lease_holder = $2))
           and not exists (select 1 from outbox where run_id = $1 and available_at > now())
@@ -70,7 +86,7 @@ export async function claimRun(
      )
      select c.id as "runId", c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
             c.attempt, c.generation, c.crashes, c.faults, c.data_interval_start as "intervalStart", c.data_interval_end as "intervalEnd",
-            c.cursor, c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
+            c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
             e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId"
        from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`,
     [runId, holder, leaseMs],
@@ -103,6 +119,36 @@ export async function renewLeases(
   return new Set(rows.map((row) => row.id));
 }
 
+/**
+ * Notes that the attempt begins to read rows: from here on its death counts against the run.
+ *
+ * @returns false if the lease is lost
+ */
+export async function beginReading(sql: Sql, lease: Lease): Promise<boolean> {
+  const rows = await sql.query(
+    `update runs set reading_since = now() where id = $1 and fence = $2 and status = 'Running' returning id`,
+    [lease.runId, lease.fence],
+  );
+  return rows.length === 1;
+}
+
+/**
+ * Counts a process of the run's own that ended while it read. Each attempt counts once, however often
+ * this is repeated.
+ *
+ * @returns how many there were since the run last made progress; null if the attempt had not begun to
+ *   read, or the lease is lost
+ */
+export async function countDeathAlone(tx: Sql, lease: Lease): Promise<number | null> {
+  const [row] = await tx.query<{ deaths: number }>(
+    `update runs set deaths_alone = deaths_alone + 1, reading_since = null
+      where id = $1 and fence = $2 and status = 'Running' and reading_since is not null
+      returning deaths_alone as deaths`,
+    [lease.runId, lease.fence],
+  );
+  return row?.deaths ?? null;
+}
+
 /** Why a lease is no longer held. */
 export async function whyLost(sql: Sql, lease: Lease): Promise<'cancelled' | 'taken_over'> {
   const [row] = await sql.query<{ status: string; fence: number }>(
@@ -112,25 +158,78 @@ export async function whyLost(sql: Sql, lease: Lease): Promise<'cancelled' | 'ta
   return row?.status === 'Cancelled' ? 'cancelled' : 'taken_over';
 }
 
+/** What a commit may make readable. */
+export interface CommitKeys {
+  readonly generation: number;
+  readonly destinationVersion: number;
+  /** Null if the export writes none. */
+  readonly manifestKey: string | null;
+  /** Of all its files, and its manifest's. */
+  readonly keys: readonly string[];
+}
+
 /**
  * The last check before anything becomes readable at the destination: from here on the run can no
- * longer be cancelled.
+ * longer be cancelled. Until the receipt names them, the keys are leftovers.
  *
- * @param intent kept for the next attempt, should this one not be heard of again
- * @returns false where the lease is lost
+ * @param intent kept for the next attempt, in case this worker is never heard of again
+ * @returns false if the lease is lost
  */
 export async function beginCommit(
   sql: Sql,
   lease: Lease,
   leaseMs: number,
   intent: unknown,
+  { generation, destinationVersion, manifestKey, keys }: CommitKeys,
 ): Promise<boolean> {
   const rows = await sql.query(
-    `update runs set committing_at = now(), commit_intent = $4, lease_expires_at = now() + $3 * interval '1 ms'
-      where id = $1 and fence = $2 and status = 'Running' returning id`,
-    [lease.runId, lease.fence, leaseMs, JSON.stringify(intent)],
+    `with begun as (
+       update runs set committing_at = now(), commit_intent = $4, committing_generation = file_generation, lease_expires_at = now() + $3 * interval '1 ms'
+        where id = $1 and fence = $2 and status = 'Running'
+       returning export_id, data_interval_start, data_interval_end
+     ), noted as (
+       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
+       select export_id, data_interval_start, data_interval_end, $5, key, $6, $7, true from begun, unnest($8::text[]) as key
+       on conflict (export_id, destination_version, key) do update
+          set generation = excluded.generation, manifest_key = excluded.manifest_key, uncommitted = true, noted_at = now()
+     )
+     select from begun`,
+    [
+      lease.runId,
+      lease.fence,
+      leaseMs,
+      JSON.stringify(intent),
+      destinationVersion,
+      generation,
+      manifestKey,
+      keys,
+    ],
   );
   return rows.length === 1;
+}
+
+/**
+ * The fence alone, for what a store does without a condition. The lease is extended, so that the
+ * request has its time.
+ *
+ * @returns false if the lease is lost
+ */
+export async function confirmLease(sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> {
+  return (await renewLeases(sql, [lease], leaseMs)).has(lease.runId);
+}
+
+/** Gives a run a generation above `floor`. @returns it, or null if the lease is lost */
+export async function raiseGeneration(
+  sql: Sql,
+  lease: Lease,
+  floor: number,
+): Promise<number | null> {
+  const [row] = await sql.query<{ generation: number }>(
+    `update runs set file_generation = greatest(file_generation, $3) + 1
+      where id = $1 and fence = $2 and status = 'Running' returning file_generation as generation`,
+    [lease.runId, lease.fence, floor],
+  );
+  return row?.generation ?? null;
 }
 
 /**

@@ -1,53 +1,137 @@
+import type { Recipe } from '../domain/recipe.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 
-/** A completed run whose interval may have got rows since. */
+/** A completed interval that may have got rows since. */
 export interface LookBack {
-  readonly runId: string;
   readonly exportId: string;
   readonly teamId: number;
   readonly intervalStart: Timestamp;
   readonly intervalEnd: Timestamp;
+  /** What the last run that read the interval saw. */
   readonly snapshot: string;
-  readonly recordsTotalCount: number;
+  readonly keyDigest: string | null;
+  readonly keyCount: number;
   readonly settled: boolean;
   readonly pending: readonly string[];
+  /** Whether it is to be compared with its source even if nothing it waited for has ended. */
+  readonly isDue: boolean;
   readonly model: string;
+  /** What its rows were chosen by; null where it was not kept, then as the export is now. */
+  readonly recipe: Recipe | null;
   readonly dslQuery: string | null;
   readonly config: Readonly<Record<string, unknown>>;
 }
 
+/** What says that a receipt is not settled; those of older builds leave it to their run. */
+const unsettledSql = 'not coalesce(c.settled, r.settled, true)';
+
 /**
- * Takes up to `limit` completed runs in hand whose manifest is in force: those that were not settled,
- * every ten seconds; and those of the last `hours`, every five minutes. Passes over what another
- * worker has in hand.
+ * Takes up to `limit` completed intervals in hand, those first that were not looked at for longest:
+ *
+ * - those that are not settled: every ten seconds at first, then the less often the longer they wait, at
+ *   least every hour. One that no transaction can settle (a standby without its primary) every hour.
+ * - those of the last `hours`: every five minutes.
+ *
+ * Passes over what another worker has in hand, and over an interval that has a live run, or one that
+ * ended without success in the last quarter of an hour.
  */
 export async function takeLookBacks(sql: Sql, hours: number, limit: number): Promise<LookBack[]> {
   return sql.query<LookBack>(
-    `with taken as (
-       select r.id from runs r
-         join receipts c on c.run_id = r.id
-         join batch_exports e on e.id = r.export_id and e.deleted_at is null
-        where r.status = 'Completed' and r.snapshot is not null and (
-              not r.settled and coalesce(r.looked_back_at, r.finished_at) < now() - interval '10 s'
-           or $1::int > 0 and r.data_interval_end > now() - $1 * interval '1 hour'
-              and coalesce(r.looked_back_at, r.finished_at) < now() - interval '5 minutes')
-        order by r.looked_back_at nulls first limit $2
-        for update of r skip locked
+    `with candidates as (
+       select export_id, data_interval_start, data_interval_end from receipts where settled = false
+       union
+       select c.export_id, c.data_interval_start, c.data_interval_end
+         from runs r join receipts c on c.run_id = r.id
+        where r.status = 'Completed' and not r.settled and c.settled is null
+       union
+       select export_id, data_interval_start, data_interval_end from receipts
+        where $1::int > 0 and data_interval_end > now() - $1 * interval '1 hour'
+     ), taken as (
+       select c.export_id, c.data_interval_start, c.data_interval_end, r.settled as run_settled,
+              $1::int > 0 and c.data_interval_end > now() - $1 * interval '1 hour'
+              and coalesce(c.looked_back_at, c.committed_at) < now() - interval '5 minutes' as due
+         from candidates join receipts c using (export_id, data_interval_start, data_interval_end)
+         join batch_exports e on e.id = c.export_id and e.deleted_at is null
+         join runs r on r.id = c.run_id
+        where coalesce(c.snapshot, r.snapshot) is not null
+          and coalesce(c.pending_checked_at, c.committed_at) < now() - interval '10 s'
+          and (${unsettledSql} and coalesce(c.pending_checked_at, c.committed_at) < now() -
+                 case when c.pending_transactions && '{standby}' then interval '1 hour'
+                      else least((now() - c.committed_at) / 20, interval '1 hour') end
+               or $1::int > 0 and c.data_interval_end > now() - $1 * interval '1 hour'
+                  and coalesce(c.looked_back_at, c.committed_at) < now() - interval '5 minutes')
+          and not exists (
+            select from runs later
+             where later.export_id = c.export_id and later.data_interval_start = c.data_interval_start
+               and later.data_interval_end = c.data_interval_end
+               and (later.status in ('Starting', 'Running')
+                    or later.status <> 'Completed' and later.created_at > c.committed_at
+                       and later.finished_at > now() - interval '15 minutes'))
+        order by c.pending_checked_at nulls first limit $2
+        for update of c skip locked
      )
-     update runs r set looked_back_at = now() from taken t, batch_exports e
-      where r.id = t.id and e.id = r.export_id
-     returning r.id as "runId", r.export_id as "exportId", r.team_id as "teamId",
-       r.data_interval_start as "intervalStart", r.data_interval_end as "intervalEnd", r.snapshot,
-       r.records_total_count as "recordsTotalCount", r.settled, r.pending_transactions as pending,
-       e.model, e.dsl_query as "dslQuery", e.destination_config as config`,
+     update receipts c set pending_checked_at = now() from taken t, batch_exports e, runs r
+      where (c.export_id, c.data_interval_start, c.data_interval_end)
+            = (t.export_id, t.data_interval_start, t.data_interval_end)
+        and e.id = c.export_id and r.id = c.run_id
+     returning c.export_id as "exportId", e.team_id as "teamId",
+       c.data_interval_start as "intervalStart", c.data_interval_end as "intervalEnd",
+       coalesce(c.snapshot, r.snapshot) as snapshot, c.key_digest as "keyDigest",
+       coalesce(c.key_count, r.records_total_count) as "keyCount", not (${unsettledSql}) as settled,
+       case when c.settled is null then r.pending_transactions else c.pending_transactions end as pending,
+       t.due as "isDue", e.model, c.recipe, e.dsl_query as "dslQuery", e.destination_config as config`,
     [hours, limit],
   );
 }
 
-/** The transactions that the run was not settled for have ended, and their rows are dealt with. */
-export async function markSettled(sql: Sql, runId: string): Promise<void> {
-  await sql.query(`update runs set settled = true, pending_transactions = '{}' where id = $1`, [
-    runId,
-  ]);
+/**
+ * Records what a look at an interval found. Nothing is recorded if another run has read the interval
+ * meanwhile.
+ *
+ * @param compared whether it was compared with its source, and had no late rows
+ * @returns whether it was recorded
+ */
+export async function recordLookBack(
+  tx: Sql,
+  item: LookBack,
+  found: {
+    readonly settled: boolean;
+    readonly pending: readonly string[];
+    readonly compared: boolean;
+  },
+): Promise<boolean> {
+  const at = [item.exportId, item.intervalStart, item.intervalEnd];
+  const rows = await tx.query(
+    `update receipts c set settled = $5, pending_transactions = $6,
+            looked_back_at = case when $7 then now() else c.looked_back_at end
+       from runs r
+      where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3
+        and r.id = c.run_id and coalesce(c.snapshot, r.snapshot) = $4
+      returning c.export_id`,
+    [...at, item.snapshot, found.settled, found.pending, found.compared],
+  );
+  if (rows.length === 0) return false;
+  if (found.settled && !item.settled) {
+    await tx.query(
+      `update runs set settled = true, pending_transactions = '{}'
+        where export_id = $1 and data_interval_start = $2 and data_interval_end = $3
+          and status = 'Completed' and not settled`,
+      at,
+    );
+  }
+  return true;
+}
+
+/** Of each of these exports that has unsettled intervals, the start of the oldest. */
+export async function findUnsettled(
+  sql: Sql,
+  exportIds: readonly string[],
+): Promise<ReadonlyMap<string, Timestamp>> {
+  const rows = await sql.query<{ exportId: string; start: Timestamp }>(
+    `select export_id as "exportId", min(data_interval_start) as start
+       from receipts where settled = false and export_id = any ($1::uuid[]) group by export_id`,
+    [exportIds],
+  );
+  return new Map(rows.map(({ exportId, start }) => [exportId, start]));
 }

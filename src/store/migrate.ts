@@ -14,6 +14,8 @@ const migrationsTable = 'sluice_migrations';
 const lockTimeoutMs = 1_000;
 const pauseMs = 1_000;
 const maxTries = 300;
+const connectTimeoutMs = 10_000;
+const abandonedMs = 60_000;
 
 /** The schema of our own tables is older than this build. */
 export class SchemaError extends Error {
@@ -35,6 +37,9 @@ export class SchemaError extends Error {
  */
 export async function migrate(connectionString: string): Promise<readonly string[]> {
   return withClient(connectionString, async (client) => {
+    // If this process is cut off from the server, its session must not keep the lock from others.
+    await client.query(`set idle_session_timeout = ${abandonedMs}`);
+    await client.query(`set idle_in_transaction_session_timeout = ${abandonedMs}`);
     await client.query('select pg_advisory_lock($1)', [lockId]);
     await client.query(`set lock_timeout = ${lockTimeoutMs}`);
     for (let tries = 1; ; tries += 1) {
@@ -91,7 +96,15 @@ async function withClient<T>(
   connectionString: string,
   work: (client: Client) => Promise<T>,
 ): Promise<T> {
-  const client = new Client({ connectionString, application_name: 'sluice-migrate' });
+  const client = new Client({
+    connectionString,
+    application_name: 'sluice-migrate',
+    connectionTimeoutMillis: connectTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: connectTimeoutMs,
+  });
+  // A connection that breaks between two statements fails the next one, not the process.
+  client.on('error', () => {});
   await client.connect();
   try {
     return await work(client);

@@ -3,13 +3,15 @@ import type { DataInterval, Timestamp } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 
-/** One file of a manifest in force. */
+/** One file of a current manifest. */
 export interface ReceiptFile {
   readonly key: string;
   readonly rows: number;
   readonly bytes: number;
   /** Lower-case hexadecimal. */
   readonly sha256: string;
+  /** The tag that the store gave it; not kept by earlier builds. */
+  readonly etag?: string | null;
 }
 
 /** Our record of the manifest in force of one interval. */
@@ -20,6 +22,10 @@ export interface Receipt {
   readonly runId: string;
   /** Which of the destinations that the export has had it is at. */
   readonly destinationVersion: number;
+  /** Of the current files. */
+  readonly generation: number;
+  /** Of the database that committed them; null before it was kept. */
+  readonly era: string | null;
   /** Null where the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly manifestEtag: string | null;
@@ -32,7 +38,7 @@ export interface Receipt {
 }
 
 const receiptColumns = `export_id as "exportId", data_interval_start as "intervalStart", data_interval_end as "intervalEnd",
-  run_id as "runId", destination_version as "destinationVersion", manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rejected_files as "rejectedFiles", recipe, rows, bytes`;
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rejected_files as "rejectedFiles", recipe, rows, bytes`;
 
 export async function findReceipt(
   sql: Sql,
@@ -46,6 +52,19 @@ export async function findReceipt(
     [exportId, intervalStart, intervalEnd],
   );
   return row ?? null;
+}
+
+/** Whether a destination of an export, by its version, has taken an interval. */
+export async function hasReceiptAt(
+  sql: Sql,
+  exportId: string,
+  destinationVersion: number,
+): Promise<boolean> {
+  const rows = await sql.query(
+    `select from receipts where export_id = $1 and destination_version = $2 limit 1`,
+    [exportId, destinationVersion],
+  );
+  return rows.length === 1;
 }
 
 /** Receipts of an export whose interval starts at or after `from`, oldest first. */
@@ -65,12 +84,13 @@ export async function listReceipts(
 /** Replaces the receipt of the interval. */
 export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
   await tx.query(
-    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, files, rejected_files, rows, bytes, destination_version, recipe)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, files, rejected_files, rows, bytes, destination_version, recipe, generation, era)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
      on conflict (export_id, data_interval_start, data_interval_end) do update
         set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
             files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
-            destination_version = excluded.destination_version, recipe = excluded.recipe, committed_at = clock_timestamp()`,
+            destination_version = excluded.destination_version, recipe = excluded.recipe,
+            generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp()`,
     [
       receipt.exportId,
       receipt.intervalStart,
@@ -84,6 +104,42 @@ export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
       receipt.bytes,
       receipt.destinationVersion,
       receipt.recipe,
+      receipt.generation,
+      receipt.era,
+    ],
+  );
+}
+
+/** What the run that last read an interval saw, and whether it saw all of it. */
+export interface Proof {
+  readonly snapshot: string;
+  readonly settled: boolean;
+  /** What may still add rows, by the source's own names. */
+  readonly pending: readonly string[];
+  /** Of the keys of all rows; null where there is none. */
+  readonly keyDigest: string | null;
+  readonly recordsTotalCount: number;
+}
+
+/** Renews the proof of an interval that has a receipt; files and manifest stay. */
+export async function putProof(
+  tx: Sql,
+  at: Pick<Receipt, 'exportId' | 'intervalStart' | 'intervalEnd'>,
+  proof: Proof,
+): Promise<void> {
+  await tx.query(
+    `update receipts set snapshot = $4, settled = $5, pending_transactions = $6, key_digest = $7, key_count = $8,
+            pending_checked_at = clock_timestamp(), looked_back_at = clock_timestamp()
+      where export_id = $1 and data_interval_start = $2 and data_interval_end = $3`,
+    [
+      at.exportId,
+      at.intervalStart,
+      at.intervalEnd,
+      proof.snapshot,
+      proof.settled,
+      proof.pending,
+      proof.keyDigest,
+      proof.recordsTotalCount,
     ],
   );
 }
@@ -105,8 +161,8 @@ export async function listCompletedIntervals(
 }
 
 /**
- * Moves the high-water mark to the end of the unbroken prefix of completed intervals, counted from
- * the first tick that ran. It never moves back.
+ * Moves the high-water mark to the end of the unbroken prefix of completed and settled intervals, counted
+ * from the first tick that ran. It never moves back.
  */
 export async function advanceHighWaterMark(tx: Sql, exportId: string): Promise<void> {
   await tx.query(
@@ -117,6 +173,7 @@ export async function advanceHighWaterMark(tx: Sql, exportId: string): Promise<v
        union all
        select r.data_interval_end from prefix p join receipts r
            on r.export_id = $1 and r.data_interval_start = p.mark
+              and coalesce(r.settled, (select run.settled from runs run where run.id = r.run_id), true)
      )
      update batch_exports set high_water_mark = m.mark
        from (select max(mark) as mark, min(mark) as first from prefix) m

@@ -27,6 +27,8 @@ export interface Run {
   readonly recordsRejected: number;
   readonly bytesExported: number;
   readonly files: number;
+  /** Whether no transaction can add rows to the interval any more; null before it is completed. */
+  readonly settled: boolean | null;
   readonly cursor: unknown;
   readonly latestError: string | null;
   readonly createdAt: Timestamp;
@@ -40,7 +42,7 @@ export const runColumns = `r.id, r.export_id as "exportId", r.team_id as "teamId
   r.data_interval_start as "intervalStart", r.data_interval_end as "intervalEnd", r.attempt,
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.cursor, r.latest_error as "latestError",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.cursor, r.latest_error as "latestError",
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt"`;
 
@@ -125,6 +127,8 @@ export interface RunResult extends RunProgress {
   readonly snapshot: string;
   readonly settled: boolean;
   readonly pending: readonly string[];
+  /** Of the keys of all rows, for the receipt; null where there is none. */
+  readonly keyDigest: string | null;
 }
 
 /** Completed. @returns false where the lease is lost */
@@ -170,8 +174,8 @@ export async function failRun(
 }
 
 /**
- * Gives the lease back so that another attempt follows after `delayMs`. A passing fault is counted
- * and shown; a shutdown (`error` null) is neither. The fence rises here too: a heartbeat that was under
+ * Gives the lease back so that another attempt follows after `delayMs`. A transient fault is counted
+ * and shown, one that is doubted is shown; a shutdown (`error` null) is neither. The fence rises here too: a heartbeat that was under
  * way would take the lease back, for nobody.
  *
  * @returns false where the lease is lost
@@ -181,11 +185,12 @@ export async function handBackRun(
   lease: Lease,
   delayMs: number,
   error: { readonly code: string; readonly text: string } | null,
+  counts = error !== null,
 ): Promise<boolean> {
   const rows = await tx.query(
     `with handed_back as (
        update runs set fence = fence + 1, lease_holder = null, lease_expires_at = null, committing_at = null,
-              faults = faults + ($4::text is not null)::int,
+              faults = faults + $6::boolean::int,
               error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
         where id = $1 and fence = $2 and status = 'Running'
         returning id, team_id, export_id, backfill_id, data_interval_start
@@ -195,9 +200,18 @@ export async function handBackRun(
      on conflict (run_id) do update
         set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, told = 0
      returning run_id`,
-    [lease.runId, lease.fence, delayMs, error?.code ?? null, error?.text ?? null],
+    [lease.runId, lease.fence, delayMs, error?.code ?? null, error?.text ?? null, counts],
   );
   return rows.length === 1;
+}
+
+/** The code that the last attempt of a run ended with; null if none has. */
+export async function findErrorCode(sql: Sql, runId: string): Promise<string | null> {
+  const [row] = await sql.query<{ code: string | null }>(
+    `select error_code as code from runs where id = $1`,
+    [runId],
+  );
+  return row?.code ?? null;
 }
 
 /**
@@ -231,13 +245,20 @@ export async function cancelRuns(
   return ids;
 }
 
-/** Where a run that is not done yet writes to, without secrets; null where there is nothing to do. */
-export async function findRunDestination(
-  sql: Sql,
-  runId: string,
-): Promise<{ readonly type: string; readonly config: Record<string, unknown> } | null> {
-  const [row] = await sql.query<{ type: string; config: Record<string, unknown> }>(
-    `select e.destination_type as type, e.destination_config as config
+/** What the memory of a run's next attempt depends on. */
+export interface RunNeeds {
+  readonly type: string;
+  /** Without secrets. */
+  readonly config: Record<string, unknown>;
+  /** As its next claim will count them. */
+  readonly crashes: number;
+}
+
+/** Where a run that is not done yet writes to; null if there is nothing to do. */
+export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | null> {
+  const [row] = await sql.query<RunNeeds>(
+    `select e.destination_type as type, e.destination_config as config,
+            r.crashes + (r.lease_expires_at is not null and r.reading_since is not null)::int as crashes
        from runs r join batch_exports e on e.id = r.export_id
       where r.id = $1 and r.status in ('Starting', 'Running')`,
     [runId],

@@ -7,6 +7,8 @@ export interface ServiceState {
   readonly waitingBackfill: number;
   readonly running: number;
   readonly capacity: number;
+  readonly unsettled: number;
+  readonly oldestUnsettledSeconds: number;
 }
 
 export async function readServiceState(sql: Sql): Promise<ServiceState> {
@@ -16,7 +18,11 @@ export async function readServiceState(sql: Sql): Promise<ServiceState> {
             (select count(*)::int from outbox where available_at <= now() and backfill_id is null) as "waitingLive",
             (select count(*)::int from outbox where available_at <= now() and backfill_id is not null) as "waitingBackfill",
             (select count(*)::int from runs where status = 'Running' and lease_expires_at > now()) as running,
-            (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as capacity`,
+            (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as capacity,
+            u.count::int as unsettled, coalesce(extract(epoch from now() - u.oldest), 0)::float8 as "oldestUnsettledSeconds"
+       from (select count(*), min(c.data_interval_end) as oldest
+               from receipts c join batch_exports e on e.id = c.export_id and e.deleted_at is null
+              where c.settled = false) u`,
   );
   if (!row) throw new Error('no row');
   return row;

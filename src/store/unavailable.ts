@@ -12,7 +12,7 @@ const brokenConnections = new Set([
 ]);
 /** pg gives these failures no code. */
 const brokenMessages =
-  /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Query read timeout/;
+  /Connection terminated|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error|Query read timeout/;
 
 /** Whether a failed query means that Postgres is away, and would do if Postgres were there. */
 export function isDatabaseUnavailable(error: unknown): boolean {
@@ -24,4 +24,19 @@ export function isDatabaseUnavailable(error: unknown): boolean {
     brokenConnections.has(code) ||
     brokenMessages.test(error.message)
   );
+}
+
+/**
+ * Why PostgreSQL will not let this address in, however often it is asked: a wrong user, password or
+ * database. Null if that is not what went wrong.
+ */
+export function findRefusal(error: unknown): string | null {
+  if (!(error instanceof Error)) return null;
+  const code = 'code' in error ? String(error.code) : '';
+  if (code === '28P01' || code === '28000') {
+    return `PostgreSQL refuses the user or the password (${code})`;
+  }
+  // What pg itself says if the address has no password and the server wants one.
+  if (error.message.startsWith('SASL')) return 'PostgreSQL wants a password';
+  return code === '3D000' ? `the database does not exist (${code})` : null;
 }

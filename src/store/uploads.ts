@@ -12,6 +12,12 @@ export interface OpenUpload {
   readonly parts: readonly { number: number; bytes: number; tag: string }[];
 }
 
+/** An upload, and the lineage of attempts that it belongs to. */
+export interface LineageUpload extends OpenUpload {
+  /** Null if an older build began it. */
+  readonly generation: number | null;
+}
+
 /**
  * Stands for an upload id while a store is asked for one: a note. It goes once the answer is heard;
  * one that stays says that there may be uploads of its key whose ids nobody knows.
@@ -48,8 +54,8 @@ export async function recordUpload(
 ): Promise<boolean> {
   const rows = await sql.query(
     `with recorded as (
-       insert into uploads (run_id, key, upload_id, fence, destination_version)
-       select id, $3, $4, fence, $7 from runs where id = $1 and fence = $2 and status = 'Running'
+       insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
+       select id, $3, $4, fence, $7, file_generation from runs where id = $1 and fence = $2 and status = 'Running'
        on conflict (run_id, key, upload_id) do update set fence = excluded.fence returning run_id
      ), heard as (
        delete from uploads where $6 and run_id = (select run_id from recorded) and key = $3 and upload_id = $5 and fence = $2
@@ -69,13 +75,13 @@ export async function recordUpload(
 }
 
 /**
- * Notes parts that no attempt had sent before. A run that comes further each time is none that ends
- * its process, however often its workers are killed: its count of crashes begins anew.
+ * Notes parts that no attempt had sent before. A run that makes progress is not what crashes the
+ * worker: its counts of deaths start again.
  */
 export async function recordUploadParts(sql: Sql, lease: Lease, upload: OpenUpload): Promise<void> {
   await sql.query(
     `with held as (
-       update runs set crashes = 0 where id = $1 and fence = $2 and status = 'Running' returning id
+       update runs set crashes = 0, deaths_alone = 0 where id = $1 and fence = $2 and status = 'Running' returning id
      )
      update uploads set parts = $5, fence = $2
       where run_id = (select id from held) and key = $3 and upload_id = $4`,
@@ -99,9 +105,9 @@ export async function forgetUpload(
 export async function listUploads(
   sql: Sql,
   { runId, destinationVersion }: UploadPlace,
-): Promise<OpenUpload[]> {
-  return sql.query<OpenUpload>(
-    `select key, upload_id as "uploadId", parts from uploads
+): Promise<LineageUpload[]> {
+  return sql.query<LineageUpload>(
+    `select key, upload_id as "uploadId", parts, file_generation as generation from uploads
       where run_id = $1 and destination_version = $2 and upload_id <> $3 order by started_at, key`,
     [runId, destinationVersion, unheard],
   );

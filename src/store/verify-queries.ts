@@ -99,6 +99,12 @@ export async function listKnownKeys(sql: Sql): Promise<ReadonlySet<string>> {
   return new Set(rows.map((row) => row.key));
 }
 
+/** Keys of files that a later commit allows to remove. */
+export async function listLeftoverKeys(sql: Sql): Promise<ReadonlySet<string>> {
+  const rows = await sql.query<{ key: string }>(`select key from leftover_files`);
+  return new Set(rows.map((row) => row.key));
+}
+
 /** Whether any run may be writing at this moment. */
 export async function hasLiveRuns(sql: Sql): Promise<boolean> {
   const rows = await sql.query(

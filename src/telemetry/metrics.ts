@@ -13,8 +13,15 @@ export interface Metrics {
   readonly faults: Counter<'code'>;
   /** Filled by the worker when scraped. */
   readonly reservedMemory: Gauge;
+  /** Of the database that each model is read from, as it was last looked at. */
+  readonly source: SourceGauges;
   /** Set from Postgres when scraped. */
   readonly service: ServiceGauges;
+}
+
+export interface SourceGauges {
+  readonly clockOffsetSeconds: Gauge<'model'>;
+  readonly replayLagSeconds: Gauge<'model'>;
 }
 
 /** The state of the whole service; the same in every process. */
@@ -23,6 +30,8 @@ export interface ServiceGauges {
   readonly waitingRuns: Gauge<'kind'>;
   readonly runningRuns: Gauge;
   readonly workerCapacity: Gauge;
+  readonly unsettledIntervals: Gauge;
+  readonly oldestUnsettledSeconds: Gauge;
 }
 
 export function createMetrics(): Metrics {
@@ -69,6 +78,20 @@ export function createMetrics(): Metrics {
       help: 'Memory that the runs of this worker may need; bounded by WORKER_MEMORY_MB.',
       registers,
     }),
+    source: {
+      clockOffsetSeconds: new Gauge({
+        name: 'sluice_source_clock_offset_seconds',
+        help: "How far the source's clock is ahead of ours; negative: behind.",
+        labelNames: ['model'],
+        registers,
+      }),
+      replayLagSeconds: new Gauge({
+        name: 'sluice_source_replay_lag_seconds',
+        help: 'How far a source that is a standby is behind its primary.',
+        labelNames: ['model'],
+        registers,
+      }),
+    },
     service: {
       tickLagSeconds: new Gauge({
         name: 'sluice_tick_lag_seconds',
@@ -89,6 +112,16 @@ export function createMetrics(): Metrics {
       workerCapacity: new Gauge({
         name: 'sluice_worker_capacity',
         help: 'Runs that all workers execute at a time.',
+        registers,
+      }),
+      unsettledIntervals: new Gauge({
+        name: 'sluice_unsettled_intervals',
+        help: 'Exported intervals that may still get rows.',
+        registers,
+      }),
+      oldestUnsettledSeconds: new Gauge({
+        name: 'sluice_oldest_unsettled_seconds',
+        help: 'How long ago the oldest unsettled interval ended.',
         registers,
       }),
     },

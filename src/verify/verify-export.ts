@@ -1,4 +1,7 @@
+import type { Destination } from '../destinations/destination.ts';
 import { literalFolder } from '../domain/key-template.ts';
+import { isManifestKey } from '../domain/object-keys.ts';
+import { isTombstone, readManifestAt } from '../pipeline/manifest.ts';
 import type { Sql } from '../store/database.ts';
 import { listReceipts } from '../store/receipts.ts';
 import {
@@ -15,6 +18,8 @@ export interface VerifyOptions extends VerifiedInterval {
   readonly sql: Sql;
   /** Every key that a receipt of any export names. */
   readonly knownKeys: ReadonlySet<string>;
+  /** Files that a later commit allows to remove, of any export. */
+  readonly leftoverKeys: ReadonlySet<string>;
 }
 
 export interface Verified {
@@ -22,8 +27,10 @@ export interface Verified {
   readonly files: number;
   readonly rows: number;
   readonly bytes: number;
-  /** Intervals in force at a place that the export has left; their files are not read. */
+  /** Current intervals at a place that the export has left; their files are not read. */
   readonly elsewhere: number;
+  /** Files of uncommitted or replaced generations that are still there. */
+  readonly leftovers: number;
 }
 
 /** Receipts that are read in one go. */
@@ -41,7 +48,14 @@ export async function verifyExport(
 ): Promise<Verified> {
   const { sql, batchExport } = options;
   for (const finding of await verifyTables(sql, batchExport.id)) report(finding);
-  let verified: Verified = { intervals: 0, files: 0, rows: 0, bytes: 0, elsewhere: 0 };
+  let verified: Verified = {
+    intervals: 0,
+    files: 0,
+    rows: 0,
+    bytes: 0,
+    elsewhere: 0,
+    leftovers: 0,
+  };
   let from = '-infinity';
   for (;;) {
     const receipts = await listReceipts(sql, batchExport.id, from, page);
@@ -66,8 +80,9 @@ export async function verifyExport(
     if (!last || receipts.length < page) break;
     from = last.intervalStart;
   }
-  for (const finding of await findOrphans(options)) report(finding);
-  return verified;
+  const { orphans, leftovers } = await findOrphans(options);
+  for (const finding of orphans) report(finding);
+  return { ...verified, leftovers };
 }
 
 async function verifyTables(sql: Sql, exportId: string): Promise<readonly Finding[]> {
@@ -95,16 +110,23 @@ async function verifyTables(sql: Sql, exportId: string): Promise<readonly Findin
 /** `…/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z` and what follows: a key that we would make. */
 const ourKey = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ[^/]*$/;
 
-/** I4: nothing of ours is there that no manifest in force names. Not told while a run writes. */
-async function findOrphans(options: VerifyOptions): Promise<readonly Finding[]> {
-  const { sql, batchExport, destination, knownKeys } = options;
+/** I4: nothing of ours is there that no current manifest names. Not looked for while a run writes. */
+async function findOrphans(
+  options: VerifyOptions,
+): Promise<{ readonly orphans: readonly Finding[]; readonly leftovers: number }> {
+  const { sql, batchExport, destination, knownKeys, leftoverKeys } = options;
   const exportId = batchExport.id;
-  if (batchExport.destinationType === 'NoOp' || (await hasLiveRuns(sql))) return [];
   const findings: Finding[] = [];
+  let leftovers = 0;
+  if (batchExport.destinationType === 'NoOp' || (await hasLiveRuns(sql))) {
+    return { orphans: findings, leftovers };
+  }
   const folder = literalFolder(String(batchExport.destinationConfig.prefix ?? ''));
   for await (const { key } of destination.listFiles(folder)) {
-    if (ourKey.test(key) && !knownKeys.has(key)) {
-      findings.push({ invariant: 'I4', exportId, detail: `${key} is in no manifest in force` });
+    if (!ourKey.test(key) || knownKeys.has(key)) continue;
+    if (leftoverKeys.has(key)) leftovers += 1;
+    else if (!(await isTombstoneAt(destination, key))) {
+      findings.push({ invariant: 'I4', exportId, detail: `${key} is in no current manifest` });
     }
   }
   for await (const { key, uploadId } of destination.listUploads(folder)) {
@@ -116,5 +138,12 @@ async function findOrphans(options: VerifyOptions): Promise<readonly Finding[]> 
       });
     }
   }
-  return findings;
+  return { orphans: findings, leftovers };
+}
+
+/** Where a manifest was whose interval has moved to another key. */
+async function isTombstoneAt(destination: Destination, key: string): Promise<boolean> {
+  if (!isManifestKey(key)) return false;
+  const found = await readManifestAt(destination, key);
+  return found !== null && found !== 'denied' && !!found.manifest && isTombstone(found.manifest);
 }

@@ -3,7 +3,7 @@ import { mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Destination } from '../destinations/destination.ts';
-import { decodeManifest, type Manifest } from '../pipeline/manifest.ts';
+import { decodeManifest, generationOf, type Manifest } from '../pipeline/manifest.ts';
 import type { Receipt } from '../store/receipts.ts';
 import { readFileKeys, readRejectedKeys } from './file-keys.ts';
 import type { KeyColumn } from './key-values.ts';
@@ -31,6 +31,7 @@ export async function verifyFiles(
   const read = manifest ? decodeManifest(manifest) : null;
   if (receipt.manifestKey !== null) {
     if (!read) lies.push(`${receipt.manifestKey} is missing`);
+    else if (isAhead(read, receipt)) return [describeAhead(read, receipt)];
     else if (JSON.stringify(read.files) !== JSON.stringify(receipt.files.map(entryOf))) {
       lies.push(`${receipt.manifestKey} lists other files than the run recorded`);
     }
@@ -66,6 +67,20 @@ export async function verifyFiles(
     await rm(folder, { recursive: true, force: true });
   }
   return lies;
+}
+
+/** Whether the bucket holds a commit that our database does not know: it was rolled back. */
+function isAhead(manifest: Manifest, { generation, era }: Receipt): boolean {
+  const otherEra = era !== null && manifest.era != null && manifest.era !== era;
+  return otherEra || generationOf(manifest) > generation;
+}
+
+function describeAhead(manifest: Manifest, { manifestKey, generation, era }: Receipt): string {
+  return (
+    `${manifestKey} is of generation ${generationOf(manifest)} (era ${manifest.era ?? 'unknown'}), our record of ` +
+    `generation ${generation} (era ${era ?? 'unknown'}): the bucket holds a commit that this database does not ` +
+    'know. It was probably restored from a backup, or a copy of it is running. Run the interval again.'
+  );
 }
 
 type Entry = Receipt['files'][number];

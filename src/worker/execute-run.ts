@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { Destination, DestinationOwner } from '../destinations/destination.ts';
-import { type ErrorCode, SluiceError, toSluiceError } from '../domain/errors.ts';
+import type { Destination, DestinationOwner, StoreTraits } from '../destinations/destination.ts';
+import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
 import { floorInstant } from '../domain/time.ts';
@@ -10,31 +10,43 @@ import type {
   Encoding,
   IntervalJob,
   IntervalResult,
+  LeftoverFile,
   RunPorts,
 } from '../pipeline/interval-job.ts';
+import { namedBy } from '../pipeline/leftovers.ts';
 import type { Source } from '../sources/source.ts';
-import { beginCommit, type ClaimedRun, claimRun } from '../store/leases.ts';
+import { currentEra } from '../store/eras.ts';
+import {
+  beginCommit,
+  beginReading,
+  type ClaimedRun,
+  claimRun,
+  confirmLease,
+  raiseGeneration,
+} from '../store/leases.ts';
+import type { LookBack } from '../store/look-backs.ts';
 import { findReceipt } from '../store/receipts.ts';
 import { recordProgress } from '../store/runs.ts';
+import { findStoreTraits } from '../store/store-traits.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import {
   forgetUpload,
+  type LineageUpload,
   listUploads,
   noteUpload,
   recordUpload,
   recordUploadParts,
 } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
-import {
-  quarantineRun,
-  recordCompletion,
-  recordFault,
-  releaseRun,
-} from '../use-cases/finish-run.ts';
+import { recordCompletion, recordFault, releaseRun } from '../use-cases/finish-run.ts';
+import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
 import { persist } from './persist.ts';
+import { removeFiles } from './remove-files.ts';
+import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
 import { sourceRequestOf } from './source-request.ts';
+import { keepNewTraits, tryStore } from './try-store.ts';
 
 /** The plug-ins, as the composition root joined them. */
 export interface Plugins {
@@ -42,6 +54,7 @@ export interface Plugins {
     type: string,
     config: Record<string, unknown>,
     owner: DestinationOwner,
+    traits?: StoreTraits | null,
   ): Destination;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
@@ -50,58 +63,70 @@ export interface Plugins {
   memoryOf(type: string, config: Readonly<Record<string, unknown>>): number;
 }
 
-export interface ExecutorOptions {
+/** What an attempt is made with, in the worker's process or in one of its own. */
+export interface AttemptOptions {
   readonly context: Context;
   readonly plugins: Plugins;
+  readonly onError: (error: unknown, run: ClaimedRun) => void;
+}
+
+export interface ExecutorOptions extends AttemptOptions {
   readonly leases: LeaseKeeper;
   /** Names this worker in the lease. */
   readonly workerId: string;
-  readonly onError: (error: unknown, run: ClaimedRun) => void;
+  /** For runs that get a process of their own. */
+  readonly program: ChildProgram;
   readonly onSweepError: (error: unknown) => void;
-}
-
-/** How an attempt ended. `skipped`: there was nothing to claim. */
-export type AttemptEnd = 'completed' | 'failed' | 'released' | 'lost' | 'skipped';
-
-/** What came of a job that asked for an attempt. */
-export interface AttemptReport {
-  readonly end: AttemptEnd;
-  /** The run that was claimed. */
-  readonly run: ClaimedRun | null;
-  /** Why it failed. */
-  readonly fault: ErrorCode | null;
-  /** What it put in force. */
-  readonly rows: number;
-  readonly bytes: number;
+  readonly onLookBackError: (error: unknown, item: LookBack) => void;
 }
 
 /**
  * Executes one attempt of a run: claim, export, record. A run that is done, held by another worker
- * or gone is passed over, so the same job may be delivered any number of times.
+ * or gone is passed over, so the same job may be delivered any number of times. A run under which
+ * workers have died gets a process of its own.
  */
 export async function executeRun(options: ExecutorOptions, runId: string): Promise<AttemptReport> {
-  const { context, leases } = options;
-  const { policy } = context;
+  const { context, leases, program } = options;
   const claimedAt = performance.now();
   const run = await claim(options, runId);
-  const nothing = { run, fault: null, rows: 0, bytes: 0 };
-  if (!run) return { ...nothing, end: 'skipped' };
+  if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0 };
   await hit('claim');
-  if (run.crashes >= policy.maxCrashes) {
-    await quarantineRun(context, run);
-    return { ...nothing, end: 'failed', fault: 'run.crashed' };
-  }
   const signal = leases.keep(run, claimedAt);
+  try {
+    return run.crashes >= context.policy.maxSharedCrashes
+      ? await runAlone(context, program, run, signal)
+      : await executeClaimed(options, run, signal);
+  } finally {
+    leases.release(run);
+  }
+}
+
+/**
+ * Executes a run that is claimed, in this process.
+ *
+ * @param signal aborted with the reason once the lease is gone
+ */
+export async function executeClaimed(
+  options: AttemptOptions,
+  run: ClaimedRun,
+  signal: AbortSignal,
+): Promise<AttemptReport> {
+  const { context } = options;
+  const nothing = { run, fault: null, rows: 0, bytes: 0 };
   const log = new RunLog(context.db, run, (error) => options.onError(error, run));
   try {
     log.add(
       'INFO',
       `Attempt ${run.attempt} started for ${run.intervalStart} to ${run.intervalEnd}.`,
     );
+    if (run.crashes >= context.policy.maxSharedCrashes) {
+      log.add(
+        'WARNING',
+        `Workers died ${run.crashes} times while they read for this run: it has a process of its own.`,
+      );
+    }
     const result = await attempt(options, run, log, signal);
-    await hit('before_record');
-    const recorded = await persist(() => record(context, run, result), signal);
-    if (!recorded) return { ...nothing, end: 'lost' };
+    if (!result) return { ...nothing, end: 'lost' };
     return { ...nothing, end: 'completed', rows: result.rows, bytes: result.bytes };
   } catch (thrown) {
     // A signal that was aborted says more than what broke because of it.
@@ -109,7 +134,6 @@ export async function executeRun(options: ExecutorOptions, runId: string): Promi
     const end = await conclude(options, run, error, signal);
     return { ...nothing, end, fault: end === 'failed' ? error.code : null };
   } finally {
-    leases.release(run);
     await log.flush();
   }
 }
@@ -124,31 +148,55 @@ function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<C
   );
 }
 
+/** @returns what is current now, or null if the lease was lost before that was recorded */
 async function attempt(
-  options: ExecutorOptions,
+  options: AttemptOptions,
   run: ClaimedRun,
   log: RunLog,
   signal: AbortSignal,
-): Promise<IntervalResult> {
+): Promise<IntervalResult | null> {
   const { context, plugins } = options;
   const { type, config, secrets } = run.destination;
   const opened = secrets ? context.secrets.open(secrets, run.exportId) : {};
   const owner = { externalId: run.externalId };
-  const destination = plugins.openDestination(type, { ...config, ...opened }, owner);
+  const known = await findStoreTraits(context.db, run);
+  const destination = plugins.openDestination(type, { ...config, ...opened }, owner, known);
+  let { traits } = destination;
+  const keepTraits = async () => {
+    const before = traits;
+    traits = destination.traits;
+    await keepNewTraits(context.db, run, before, destination, log).catch((error: unknown) =>
+      options.onError(error, run),
+    );
+  };
   try {
     const job = await makeJob(options, run);
     const source = plugins.sourceOf(run.model);
-    return await exportInterval(job, source, destination, portsOf(options, run, log), signal);
+    const ports = portsOf(options, run, log);
+    await tryStore(context.db, run, destination, ports.journal, log, signal);
+    traits = destination.traits;
+    const { result, replaced } = await exportInterval(job, source, destination, ports, signal);
+    await keepTraits();
+    await hit('before_record');
+    if (!(await persist(() => record(context, run, result, replaced), signal))) return null;
+    await hit('before_removal');
+    await removeFiles(context, destination, { ...run, ...job, ...result }, (level, message) =>
+      log.add(level, message),
+    ).catch((error: unknown) => options.onError(error, run));
+    return result;
   } finally {
+    await keepTraits();
     await destination.close();
   }
 }
 
-async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<IntervalJob> {
+async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<IntervalJob> {
   const { db } = options.context;
   const { config } = run.destination;
   const interval = { start: floorInstant(run.intervalStart), end: floorInstant(run.intervalEnd) };
   const receipt = await findReceipt(db, run.exportId, run.intervalStart, run.intervalEnd);
+  const uploads = await listUploads(db, run);
+  const isOwn = ({ generation }: LineageUpload) => generation === run.fileGeneration;
   const maxFileMib = numberOr(config.max_file_size_mb, 0);
   return {
     exportId: run.exportId,
@@ -164,21 +212,17 @@ async function makeJob(options: ExecutorOptions, run: ClaimedRun): Promise<Inter
     encoding: options.plugins.encodingOf(config),
     maxFileBytes: maxFileMib > 0 ? maxFileMib * 1024 * 1024 : null,
     writesManifest: config.manifest !== false,
+    generation: run.fileGeneration,
+    era: (await currentEra(db)).id,
     // What is at a place that the export has left stays there.
-    inForce:
-      receipt?.destinationVersion === run.destinationVersion
-        ? {
-            manifestKey: receipt.manifestKey,
-            manifestEtag: receipt.manifestEtag,
-            fileKeys: [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key),
-          }
-        : null,
+    current: receipt?.destinationVersion === run.destinationVersion ? receipt : null,
     intent: run.commitIntent as CommitIntent | null,
-    leftovers: await listUploads(db, run),
+    uploads: uploads.filter(isOwn),
+    spareUploads: uploads.filter((upload) => !isOwn(upload)),
   };
 }
 
-function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPorts {
+function portsOf(options: AttemptOptions, run: ClaimedRun, log: RunLog): RunPorts {
   const { db, policy } = options.context;
   const lost = () => new SluiceError('run.lease_lost');
   let cursor: unknown = run.cursor;
@@ -197,6 +241,9 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
       },
       ended: (upload) => forgetUpload(db, run.runId, upload),
     },
+    async readingBegins() {
+      if (!(await beginReading(db, run))) throw lost();
+    },
     async progressed({ totalRows, rows, bytes, files }) {
       const progress = {
         recordsTotalCount: totalRows,
@@ -208,13 +255,29 @@ function portsOf(options: ExecutorOptions, run: ClaimedRun, log: RunLog): RunPor
       if (!(await recordProgress(db, run, progress))) throw lost();
     },
     async confirmCommit(intent) {
-      if (!(await beginCommit(db, run, policy.leaseMs, intent))) throw lost();
+      const { generation, manifestKey } = intent;
+      const { destinationVersion } = run;
+      const commit = { generation, destinationVersion, manifestKey, keys: namedBy(intent) };
+      if (!(await beginCommit(db, run, policy.leaseMs, intent, commit))) throw lost();
+    },
+    async confirmLease() {
+      if (!(await confirmLease(db, run, policy.leaseMs))) throw lost();
+    },
+    async raiseGeneration(floor) {
+      const generation = await raiseGeneration(db, run, floor);
+      if (generation === null) throw lost();
+      return generation;
     },
     log: (level, message) => log.add(level, message),
   };
 }
 
-function record(context: Context, run: ClaimedRun, result: IntervalResult): Promise<boolean> {
+function record(
+  context: Context,
+  run: ClaimedRun,
+  result: IntervalResult,
+  replaced: readonly LeftoverFile[],
+): Promise<boolean> {
   return recordCompletion(
     context,
     run,
@@ -229,6 +292,8 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       snapshot: result.snapshot,
       settled: result.settled,
       pending: result.pending,
+      // An intent that an older build left has none.
+      keyDigest: result.keyDigest ?? null,
     },
     {
       exportId: run.exportId,
@@ -236,6 +301,8 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       intervalEnd: run.intervalEnd,
       runId: run.runId,
       destinationVersion: run.destinationVersion,
+      generation: result.generation,
+      era: result.era,
       manifestKey: result.manifestKey,
       manifestEtag: result.manifestEtag,
       recipe: result.recipe,
@@ -244,6 +311,7 @@ function record(context: Context, run: ClaimedRun, result: IntervalResult): Prom
       rows: result.rows,
       bytes: result.bytes,
     },
+    replaced,
   );
 }
 
@@ -255,7 +323,7 @@ function nameFault(thrown: unknown): SluiceError {
 }
 
 async function conclude(
-  options: ExecutorOptions,
+  options: AttemptOptions,
   run: ClaimedRun,
   error: SluiceError,
   signal: AbortSignal,

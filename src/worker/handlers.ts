@@ -1,16 +1,20 @@
+import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
 import type { JobHandlers } from '../queue/consumer.ts';
 import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
+import { currentEra } from '../store/eras.ts';
 import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
-import { findRunDestination } from '../store/runs.ts';
+import { findRunNeeds } from '../store/runs.ts';
 import { sweepWorkers } from '../store/workers.ts';
 import { advanceBackfill } from '../use-cases/advance-backfill.ts';
 import { applyRetention } from '../use-cases/apply-retention.ts';
 import type { Context } from '../use-cases/context.ts';
 import { decideTicks } from '../use-cases/decide-ticks.ts';
 import { dispatchRuns } from '../use-cases/dispatch-runs.ts';
+import type { AttemptReport } from './attempt-report.ts';
+import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
-import { type AttemptReport, type ExecutorOptions, executeRun } from './execute-run.ts';
+import { type ExecutorOptions, executeRun } from './execute-run.ts';
 import { lookBack } from './look-back.ts';
 import type { MemoryGate } from './memory-gate.ts';
 import { persist } from './persist.ts';
@@ -39,36 +43,45 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     const onError = options.onScheduleError;
     options.onRunsMade('tick', await decideTicks(context, { onError }));
   });
-  const collect = skipWhileBusy(() => collectUploads(executor));
+  const collect = skipWhileBusy(async () => {
+    await collectUploads(executor);
+    await collectFiles(executor);
+  });
   const look = skipWhileBusy(async () => {
     if ((await lookBack(executor)) > 0) await dispatch();
   });
   const retain = skipWhileBusy(() => applyRetention(context));
+  // A restored or copied database does nothing until an operator accepts it: its original may be at work.
+  const unlessHeld =
+    <Data>(work: (data: Data) => Promise<void>) =>
+    async (data: Data) => {
+      if (!(await currentEra(context.db)).held) await work(data);
+    };
   return {
-    async tick() {
+    tick: unlessHeld(async () => {
       await decide();
       await dispatch();
-    },
-    'dispatch-runs': dispatch,
-    async 'execute-run'({ runId }) {
+    }),
+    'dispatch-runs': unlessHeld(dispatch),
+    'execute-run': unlessHeld(async ({ runId }) => {
       const run = await admitAndExecute(options, runId);
       if (!run) return;
       // A place is free: the next run need not wait for the next tick.
       if (run.backfillId !== null) await advance(run.backfillId);
       await dispatch();
-    },
-    async 'advance-backfill'({ backfillId }) {
+    }),
+    'advance-backfill': unlessHeld(async ({ backfillId }) => {
       await advance(backfillId);
       await dispatch();
-    },
-    async sweep() {
+    }),
+    sweep: unlessHeld(async () => {
       await sweepExpiredLeases(context.db);
       await sweepWorkers(context.db);
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);
       await dispatch();
       await look();
       await collect();
-    },
+    }),
     'apply-retention': retain,
   };
 }
@@ -81,12 +94,14 @@ async function admitAndExecute(
   { context, executor, memory, onAttemptEnd }: HandlerOptions,
   runId: string,
 ): Promise<ClaimedRun | null> {
-  const destination = await persist(
-    () => findRunDestination(context.db, runId),
+  const needs = await persist(
+    () => findRunNeeds(context.db, runId),
     AbortSignal.timeout(context.policy.leaseMs / 2),
   );
-  if (!destination) return null;
-  const leave = await memory.enter(executor.plugins.memoryOf(destination.type, destination.config));
+  if (!needs) return null;
+  const bytes = executor.plugins.memoryOf(needs.type, needs.config);
+  const isAlone = needs.crashes >= context.policy.maxSharedCrashes;
+  const leave = await memory.enter(bytes + (isAlone ? idleWorkerBytes : 0));
   if (!leave) return null;
   try {
     const startedAt = performance.now();

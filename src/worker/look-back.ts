@@ -1,18 +1,23 @@
 import { floorInstant } from '../domain/time.ts';
+import type { Settlement } from '../sources/source.ts';
 import { appendLogEntries } from '../store/log-entries.ts';
-import { type LookBack, markSettled, takeLookBacks } from '../store/look-backs.ts';
+import { type LookBack, recordLookBack, takeLookBacks } from '../store/look-backs.ts';
+import { advanceHighWaterMark } from '../store/receipts.ts';
+import { lockExport } from '../store/run-outcomes.ts';
 import { insertRuns } from '../store/runs.ts';
 import type { ExecutorOptions } from './execute-run.ts';
 import { sourceRequestOf } from './source-request.ts';
 
 /** Intervals that one sweep looks at. */
 const perSweep = 20;
+/** Reading the keys of a large interval takes its time. */
+const longestMs = 900_000;
 
 /**
- * Looks at completed intervals for rows that came late: where a transaction that began before the
- * interval's end outlived the wait, and, with `LATE_LOOKBACK_HOURS`, where other hosts' clocks gave
- * the rows their time. Such an interval runs again and its files and manifest are replaced, so each
- * row is in exactly one manifest in force.
+ * Looks at completed intervals for rows that came late: after a transaction that outlived the wait has
+ * ended and, with `LATE_LOOKBACK_HOURS`, at any time, for rows that no wait can know of. Such an
+ * interval runs again, so each row is in exactly one current manifest. One that has nothing to wait for
+ * any more and no late rows is settled, and the high-water mark may pass it.
  *
  * @returns how many runs were made
  */
@@ -23,7 +28,7 @@ export async function lookBack(options: ExecutorOptions): Promise<number> {
     try {
       if (await lookAt(options, item)) made += 1;
     } catch (error) {
-      options.onSweepError(error);
+      options.onLookBackError(error, item);
     }
   }
   return made;
@@ -31,25 +36,39 @@ export async function lookBack(options: ExecutorOptions): Promise<number> {
 
 async function lookAt(options: ExecutorOptions, item: LookBack): Promise<boolean> {
   const { db } = options.context;
-  const signal = AbortSignal.timeout(60_000);
+  const signal = AbortSignal.timeout(longestMs);
   const source = options.plugins.sourceOf(item.model);
-  if (!item.settled && !(await source.hasEnded(item.pending, signal))) return false;
   const interval = {
     start: floorInstant(item.intervalStart),
     end: floorInstant(item.intervalEnd),
   };
-  const request = sourceRequestOf(item, interval);
-  const late = await source.hasLateRows(request, item.snapshot, item.recordsTotalCount, signal);
-  const { exportId, teamId, runId } = item;
+  const state: Pick<Settlement, 'settled' | 'pending' | 'position'> = item.settled
+    ? { settled: true, pending: [], position: null }
+    : await source.recheck(interval, item.pending, signal);
+  // What has ended may have left rows, whatever else is still waited for.
+  const hasEnded = item.pending.some((name) => !state.pending.includes(name));
+  const compared = item.isDue || hasEnded || state.settled;
+  const { snapshot, keyDigest: digest, keyCount: count } = item;
+  const late =
+    compared &&
+    (await source.hasLateRows(
+      sourceRequestOf(choiceOf(item), interval),
+      { snapshot, digest, count },
+      state.position,
+      signal,
+    ));
+  const { exportId, teamId } = item;
   return db.transaction(async (tx) => {
+    await lockExport(tx, exportId);
     if (!late) {
-      if (!item.settled) await markSettled(tx, runId);
+      const { settled, pending } = state;
+      const recorded = await recordLookBack(tx, item, { settled, pending, compared });
+      if (recorded && settled && !item.settled) await advanceHighWaterMark(tx, exportId);
       return false;
     }
     const runs = await insertRuns(tx, [{ exportId, teamId, interval, backfillId: null }]);
     // The interval has a live run, which settles for itself.
     if (runs.length === 0) return false;
-    if (!item.settled) await markSettled(tx, runId);
     await appendLogEntries(tx, [
       {
         teamId,
@@ -61,4 +80,12 @@ async function lookAt(options: ExecutorOptions, item: LookBack): Promise<boolean
     ]);
     return true;
   });
+}
+
+/** The rows as the interval's files have them; the export may have changed since. */
+function choiceOf(item: LookBack) {
+  if (item.recipe === null) return item;
+  const { dslQuery, includeEvents, excludeEvents } = item.recipe;
+  const config = { include_events: includeEvents, exclude_events: excludeEvents };
+  return { ...item, dslQuery, config };
 }

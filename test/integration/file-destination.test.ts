@@ -130,21 +130,54 @@ describe('a file destination', () => {
     expect((await readAll(destination, 'x'))?.equals(bytes)).toBe(true);
   });
 
+  it('is not harmed by an attempt that goes on after another has resumed its upload', async () => {
+    const { journal, progress } = recordingJournal();
+    const sleeper = await destination.createFile(options('x'), journal);
+    await sleeper.write(randomBytes(1500));
+    const recorded = progress();
+    if (recorded === null) throw new Error('no progress');
+    const bytes = randomBytes(3000);
+    const second = await destination.resumeFile(options('x'), recorded, journal);
+    await second.write(bytes);
+    await sleeper.write(randomBytes(1500));
+    await second.complete({ replaces: null });
+    await sleeper.write(randomBytes(1500));
+    expect(await codeOf(sleeper.complete({ replaces: null }))).toBe('destination.upload_lost');
+    expect((await readAll(destination, 'x'))?.equals(bytes)).toBe(true);
+  });
+
+  it('completes a file only if its key holds what is to be replaced', async () => {
+    const { journal } = recordingJournal();
+    const write = async (text: string) => {
+      const writer = await destination.createFile(options('x'), journal);
+      await writer.write(Buffer.from(text));
+      return writer;
+    };
+    const first = await (await write('first')).complete({ replaces: null });
+    const late = await write('late');
+    expect(await codeOf(late.complete({ replaces: null }))).toBe('destination.conflict');
+    const second = await (await write('second')).complete({ replaces: first.etag });
+    expect(second.etag).not.toBe(first.etag);
+    expect(await codeOf(late.complete({ replaces: first.etag }))).toBe('destination.conflict');
+    expect(String(await readAll(destination, 'x'))).toBe('second');
+    await late.abort();
+  });
+
   it('breaks the lock of a manifest that a crash left behind', async () => {
-    await mkdir(join(root, 'acme'));
+    const { etag } = await destination.commitManifest('m.json', Buffer.from('{}'), null);
     const lock = join(root, 'acme', '.sluice-m.json.lock');
     await writeFile(lock, '');
     await utimes(lock, 0, 0);
-    await destination.commitManifest('m.json', Buffer.from('{}'), null);
+    await destination.commitManifest('m.json', Buffer.from('{"a":1}'), etag);
     expect(await readdir(join(root, 'acme'))).toEqual(['m.json']);
   });
 
   it('waits for a lock that is held, and then says conflict', async () => {
-    await mkdir(join(root, 'acme'));
+    const { etag } = await destination.commitManifest('m.json', Buffer.from('{}'), null);
     await writeFile(join(root, 'acme', '.sluice-m.json.lock'), '');
-    const committed = destination.commitManifest('m.json', Buffer.from('{}'), null);
+    const committed = destination.commitManifest('m.json', Buffer.from('{"a":1}'), etag);
     expect(await codeOf(committed)).toBe('destination.conflict');
-    expect(await readdir(join(root, 'acme'))).toEqual(['.sluice-m.json.lock']);
+    expect((await readdir(join(root, 'acme'))).sort()).toEqual(['.sluice-m.json.lock', 'm.json']);
   });
 
   it('lets one of many writers replace a manifest', async () => {

@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createPostgresSource } from '../../src/sources/index.ts';
+import type { EarlierExport, Source, SourceRequest } from '../../src/sources/source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import { columnBytes, createEvents, readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
@@ -16,6 +17,10 @@ beforeAll(async () => {
 
 beforeEach(async () => {
   await Promise.all(sessions.splice(0).map((session) => session.end()));
+  const { rows } = await database.pool.query<{ gid: string }>(
+    'SELECT gid FROM pg_prepared_xacts WHERE database = current_database()',
+  );
+  for (const { gid } of rows) await database.pool.query(`ROLLBACK PREPARED '${gid}'`);
   await database.pool.query('TRUNCATE events');
 });
 
@@ -34,6 +39,11 @@ async function openSession(url = database.url): Promise<pg.Client> {
   return session;
 }
 
+const hourTo = (end: number) => ({ start: end - 3_600_000, end });
+
+/** Of the names of what is pending those of transactions by their virtual ids. */
+const isVirtual = (name: string) => /^\d+\/\d+/.test(name);
+
 const insert = (session: pg.Client, name: string) =>
   session.query(`INSERT INTO events (uuid, team_id, event) VALUES (gen_random_uuid(), 1, $1)`, [
     name,
@@ -47,6 +57,16 @@ async function now(): Promise<number> {
   return rows[0]?.ms ?? 0;
 }
 
+/** How many messages a session is at work on. */
+async function alive(session: pg.Client): Promise<number> {
+  const { processID } = session as unknown as { processID: number };
+  const { rowCount } = await database.pool.query(
+    `SELECT FROM pg_stat_activity WHERE pid = $1 AND state = 'active' AND wait_event = 'PgSleep'`,
+    [processID],
+  );
+  return rowCount ?? 0;
+}
+
 async function eventsBefore(end: number): Promise<string[]> {
   const source = sourceOf(1000);
   const interval = { start: end - 3_600_000, end };
@@ -55,6 +75,16 @@ async function eventsBefore(end: number): Promise<string[]> {
   const blocks = await readAll(snapshot, never);
   await snapshot.close();
   return columnBytes(blocks, 'event').map(String).sort();
+}
+
+/** Exports the interval. @returns what a later look-back is held against */
+async function see(source: Source, request: SourceRequest): Promise<EarlierExport> {
+  const snapshot = await source.open(request, never);
+  await readAll(snapshot, never);
+  const { digest, count } = snapshot.keySet() ?? { digest: null, count: -1 };
+  expect(count).toBe(snapshot.totalCount);
+  await snapshot.close();
+  return { snapshot: snapshot.snapshot, digest, count };
 }
 
 /** Whether a promise has been kept so far. */
@@ -101,7 +131,7 @@ describe('settling', () => {
     await inTime?.query('COMMIT');
     const end = await now();
 
-    const settled = sourceOf(30_000).settle(Date.now(), never);
+    const settled = sourceOf(30_000).settle(hourTo(Date.now()), never);
     const { isDone } = watch(settled);
     await looks(2);
     expect(isDone()).toBe(false);
@@ -117,7 +147,7 @@ describe('settling', () => {
     await savepoint?.query('RELEASE before_row');
     await savepoint?.query('COMMIT');
 
-    expect(await settled).toEqual({ settled: true, pending: [] });
+    expect(await settled).toMatchObject({ settled: true, pending: [] });
     expect(await eventsBefore(end)).toEqual([
       'began before, wrote after',
       'committed late',
@@ -132,14 +162,14 @@ describe('settling', () => {
     await session.query('BEGIN');
     await insert(session, 'prepared');
     const end = await now();
-    const settled = sourceOf(30_000).settle(Date.now(), never);
+    const settled = sourceOf(30_000).settle(hourTo(Date.now()), never);
     const { isDone } = watch(settled);
     await looks(1);
     await session.query(`PREPARE TRANSACTION '${name}'`);
     await looks(3);
     expect(isDone()).toBe(false);
     await session.query(`COMMIT PREPARED '${name}'`);
-    expect(await settled).toEqual({ settled: true, pending: [] });
+    expect(await settled).toMatchObject({ settled: true, pending: [] });
     expect(await eventsBefore(end)).toEqual(['prepared']);
   });
 
@@ -147,13 +177,84 @@ describe('settling', () => {
     const before = await openSession();
     await before.query('BEGIN');
     await insert(before, 'before');
-    const settled = sourceOf(30_000).settle(Date.now(), never);
+    const settled = sourceOf(30_000).settle(hourTo(Date.now()), never);
     await looks(2);
     const after = await openSession();
     await after.query('BEGIN');
     await insert(after, 'after');
     await before.query('COMMIT');
-    expect(await settled).toEqual({ settled: true, pending: [] });
+    expect(await settled).toMatchObject({ settled: true, pending: [] });
+  });
+
+  it('waits for a message that holds two transactions: the second has the time of the message', async () => {
+    const session = await openSession();
+    const message = session.query(
+      `BEGIN; SELECT pg_sleep(0.6); COMMIT; BEGIN; SELECT pg_sleep(0.6);
+       INSERT INTO events (uuid, team_id, event) VALUES (gen_random_uuid(), 1, 'second'); COMMIT`,
+    );
+    await until(async () => (await alive(session)) === 1, { message: 'it is at work' });
+    const end = await now();
+    const settled = sourceOf(30_000).settle(hourTo(end), never);
+    expect(await settled).toMatchObject({ settled: true, pending: [] });
+    expect(await eventsBefore(end)).toEqual(['second']);
+    await message;
+  });
+
+  it('waits until the clock of the source has passed the end', async () => {
+    const end = (await now()) + 700;
+    const settled = await sourceOf(30_000).settle(hourTo(end), never);
+    expect(await now()).toBeGreaterThanOrEqual(end);
+    expect(settled).toMatchObject({ settled: true });
+  });
+
+  it('says so if the clock of the source stays behind, and lists what is alive once it has passed', async () => {
+    const source = sourceOf(100);
+    const session = await openSession();
+    await session.query('BEGIN; SELECT 1');
+    const end = (await now()) + 800;
+    const { reason, pending } = await source.settle(hourTo(end), never);
+    expect([reason, pending]).toEqual(['clock', ['unlisted']]);
+    const named = await until(async () => {
+      const found = await source.recheck(hourTo(end), pending, never);
+      return found.reason === 'clock' ? null : found;
+    });
+    expect(named).toMatchObject({ settled: false, reason: 'transactions' });
+    await session.query('COMMIT');
+    expect(await source.recheck(hourTo(end), named.pending, never)).toMatchObject({
+      settled: true,
+    });
+  });
+
+  it('waits for the prepared transactions that were pending, and for no others', async () => {
+    const source = sourceOf(100);
+    const tag = database.url.slice(-12);
+    const [leaked, pendingOne, other] = await Promise.all([
+      openSession(),
+      openSession(),
+      openSession(),
+    ]);
+    await leaked.query('BEGIN');
+    await insert(leaked, 'leaked');
+    await leaked.query(`PREPARE TRANSACTION 'leaked ${tag}'`);
+    const start = await now();
+    await pendingOne.query('BEGIN');
+    await insert(pendingOne, 'pending');
+    const end = await now();
+    // Prepared before the interval began: its rows are of an earlier one.
+    const interval = { start, end };
+    const { pending } = await source.settle(interval, never);
+    expect(pending.filter(isVirtual)).toHaveLength(1);
+    expect(pending.filter((name) => name.startsWith('prepared'))).toEqual([]);
+    await pendingOne.query(`PREPARE TRANSACTION 'pending ${tag}'`);
+    await other.query('BEGIN');
+    await insert(other, 'other');
+    await other.query(`PREPARE TRANSACTION 'other ${tag}'`);
+    const left = await source.recheck(interval, pending, never);
+    expect(left.pending).toEqual([expect.stringMatching(/^prepared:\d+$/)]);
+    await other.query(`COMMIT PREPARED 'pending ${tag}'`);
+    expect(await source.recheck(interval, left.pending, never)).toMatchObject({ settled: true });
+    await other.query(`ROLLBACK PREPARED 'other ${tag}'`);
+    await other.query(`ROLLBACK PREPARED 'leaked ${tag}'`);
   });
 
   it('does not wait for our own exports, nor for other databases', async () => {
@@ -164,7 +265,7 @@ describe('settling', () => {
     const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
     const request = { model: 'events', teamId: 1, interval, ...filters };
     const running = await sourceOf(1000).open(request, never);
-    expect(await sourceOf(2000).settle(Date.now(), never)).toMatchObject({ settled: true });
+    expect(await sourceOf(2000).settle(hourTo(Date.now()), never)).toMatchObject({ settled: true });
     await running.close();
     await foreign.query('ROLLBACK');
     await foreign.end();
@@ -175,7 +276,7 @@ describe('settling', () => {
   it('says so when the bound is hit', async () => {
     const session = await openSession();
     await session.query('BEGIN; SELECT 1');
-    expect(await sourceOf(200).settle(Date.now(), never)).toMatchObject({ settled: false });
+    expect(await sourceOf(200).settle(hourTo(Date.now()), never)).toMatchObject({ settled: false });
   });
 
   it('tells a late row of each kind from those it has seen, once its transaction has ended', async () => {
@@ -194,29 +295,27 @@ describe('settling', () => {
     const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
     const request = { model: 'events', teamId: 1, interval, ...filters };
 
-    const { settled, pending } = await source.settle(end, never);
+    const { settled, pending } = await source.settle(interval, never);
     expect(settled).toBe(false);
-    expect(pending).toHaveLength(2);
-    const earlier = await source.open(request, never);
-    const { snapshot, totalCount } = earlier;
-    await earlier.close();
-    expect(totalCount).toBe(1);
-    const hasLateRows = () => source.hasLateRows(request, snapshot, totalCount, never);
-    expect(await source.hasEnded(pending, never)).toBe(false);
+    expect(pending.filter(isVirtual)).toHaveLength(2);
+    const earlier = await see(source, request);
+    expect(earlier.count).toBe(1);
+    const hasLateRows = () => source.hasLateRows(request, earlier, null, never);
+    expect(await source.recheck(interval, pending, never)).toMatchObject({ settled: false });
     expect(await hasLateRows()).toBe(false);
 
     await savepoint.query('RELEASE before_row; COMMIT');
-    expect(await source.hasEnded(pending, never)).toBe(false);
+    const left = await source.recheck(interval, pending, never);
+    expect(left.pending.filter(isVirtual)).toHaveLength(1);
     expect(await hasLateRows()).toBe(true);
     // It has a virtual id only until now, so its transaction id is beyond the snapshot.
     await insert(late, 'began before, wrote after');
     await late.query('COMMIT');
-    expect(await source.hasEnded(pending, never)).toBe(true);
+    expect(await source.recheck(interval, left.pending, never)).toMatchObject({ settled: true });
     expect(await hasLateRows()).toBe(true);
-    const again = await source.open(request, never);
-    expect(again.totalCount).toBe(3);
-    expect(await source.hasLateRows(request, again.snapshot, 3, never)).toBe(false);
-    await again.close();
+    const again = await see(source, request);
+    expect(again.count).toBe(3);
+    expect(await source.hasLateRows(request, again, null, never)).toBe(false);
   });
 
   it('takes rows that were removed since for no late ones', async () => {
@@ -233,15 +332,17 @@ describe('settling', () => {
     // Other tests' transactions of the same server may have begun before and hold the snapshot back:
     // then a row that was seen looks late, and the interval only runs once more.
     const earlier = await until(async () => {
-      const opened = await source.open(request, never);
-      await opened.close();
-      const [xmin = 0] = opened.snapshot.split(':');
-      return BigInt(xmin) >= BigInt(rows[0]?.xmax ?? 0) ? opened : null;
+      const seen = await see(source, request);
+      const [xmin = 0] = seen.snapshot.split(':');
+      return BigInt(xmin) >= BigInt(rows[0]?.xmax ?? 0) ? seen : null;
     });
     await session.query(`DELETE FROM events WHERE event = 'a'`);
-    expect(await source.hasLateRows(request, earlier.snapshot, earlier.totalCount, never)).toBe(
-      false,
-    );
+    expect(await source.hasLateRows(request, earlier, null, never)).toBe(false);
+    await insert(session, 'late');
+    await session.query(`UPDATE events SET inserted_at = $1 WHERE event = 'late'`, [
+      new Date(end - 1_000),
+    ]);
+    expect(await source.hasLateRows(request, earlier, null, never)).toBe(true);
   });
 
   it('sees every transaction also as a role without privileges', async () => {
@@ -252,13 +353,29 @@ describe('settling', () => {
     url.password = 'settler';
     const session = await openSession();
     await session.query('BEGIN; SELECT 1');
-    expect(await sourceOf(200, url.href).settle(Date.now(), never)).toMatchObject({
+    expect(await sourceOf(200, url.href).settle(hourTo(Date.now()), never)).toMatchObject({
       settled: false,
     });
     await session.query('ROLLBACK');
-    expect(await sourceOf(5000, url.href).settle(Date.now(), never)).toMatchObject({
-      settled: true,
+    const interval = hourTo(Date.now());
+    const source = createPostgresSource({
+      connectionString: url.href,
+      settleTimeoutMs: 5_000,
+      settlePollMs: 20,
+      unseenMs: 300,
     });
+    const { reason, pending } = await source.settle(interval, never);
+    expect(reason).toBe('unseen');
+    expect(await source.recheck(interval, pending, never)).toMatchObject({ pending });
+    await until(async () => (await source.recheck(interval, pending, never)).settled);
+    const { findings } = await source.inspect(never);
+    expect(findings).toMatchObject([
+      { severity: 'warning', detail: expect.stringContaining('pg_read_all_stats') },
+    ]);
+
+    await database.pool.query(`GRANT pg_read_all_stats TO ${role}`);
+    expect(await source.settle(hourTo(Date.now()), never)).toMatchObject({ settled: true });
+    expect((await source.inspect(never)).findings).toEqual([]);
     await database.pool.query(`DROP ROLE ${role}`);
   });
 
@@ -266,7 +383,7 @@ describe('settling', () => {
     const session = await openSession();
     await session.query('BEGIN; SELECT 1');
     const controller = new AbortController();
-    const settled = sourceOf(60_000).settle(Date.now(), controller.signal);
+    const settled = sourceOf(60_000).settle(hourTo(Date.now()), controller.signal);
     await looks(1);
     controller.abort(new Error('the worker stops'));
     await expect(settled).rejects.toThrow('the worker stops');

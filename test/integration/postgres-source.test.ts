@@ -271,6 +271,8 @@ describe('an abort', () => {
     copySql: () => 'COPY (SELECT pg_sleep(600)::text) TO STDOUT (FORMAT binary)',
     countSql: () => 'SELECT 1',
     countLateSql: () => 'SELECT 0',
+    hidden: [],
+    keys: null,
   });
 
   it('rejects the read at once, and the server stops though it had nothing to send', async () => {
@@ -332,6 +334,8 @@ describe('a failure', () => {
       copySql: () => `COPY (${sql}) TO STDOUT (FORMAT binary)`,
       countSql: () => 'SELECT 1',
       countLateSql: () => 'SELECT 0',
+      hidden: [],
+      keys: null,
     });
 
   it.each([

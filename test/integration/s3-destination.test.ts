@@ -547,6 +547,7 @@ describe('the test of an S3 destination', () => {
       error: /access_denied/,
       fault: {
         match: { operation: 'DeleteObject' },
+        probability: 1,
         effect: { status: 403, code: 'AccessDenied' },
       },
     },
@@ -694,6 +695,13 @@ describe('a role', () => {
       RoleArn: role.role_arn,
       ExternalId: owner.externalId,
     });
+  });
+
+  it('is asked for again if a proxy answers in place of STS', async () => {
+    const sts = await startSts(() => ({ status: 403, xml: '<html><body>Forbidden</body></html>' }));
+    const { destination } = await start({ config: role, context: { stsEndpoint: sts.endpoint } });
+    expect(await codeOf(destination.readFile('a'))).toBe('destination.unavailable');
+    expect(sts.calls).toHaveLength(5);
   });
 
   it('that may not be assumed is a fault of the credentials', async () => {

@@ -4,10 +4,12 @@ import { inject } from 'vitest';
 import { type Database, openDatabase } from '../../src/store/database.ts';
 import type { ApiClient } from './api-client.ts';
 import { createTestDatabase } from './database.ts';
-import { recordMoves } from './invariants.ts';
+import { type ForeignS3, openForeignS3 } from './foreign-s3.ts';
+import { findNamedKeyViolations, recordMoves } from './invariants.ts';
 import { type ProcessOptions, startSluice, type TestProcess } from './processes.ts';
 import { createRecordingClient, type Recording } from './recording-client.ts';
 import { type OwnRedisServer, startOwnRedis } from './redis.ts';
+import type { S3Quirks } from './s3-server/quirks.ts';
 import { type SpawnedS3Server, spawnS3Server } from './s3-server/spawn.ts';
 import { createTenant, type Tenant } from './tenants.ts';
 import { until } from './until.ts';
@@ -30,7 +32,15 @@ export interface InstallationOptions {
     readonly maxParts?: number;
     /** Default: `bucket` alone. */
     readonly buckets?: readonly string[];
+    readonly quirks?: S3Quirks;
   };
+  /**
+   * Whether the test fails if a key that a current manifest names is written or deleted; default true.
+   * False is for tests that break files by hand.
+   */
+  readonly checksNamedKeys?: boolean;
+  /** A store of other make, of our `region`, instead of our S3 server; its `bucket` is emptied first. */
+  readonly foreignS3?: ForeignS3;
 }
 
 /** Sluice as it runs in production, each part a real process: API, workers, queue, database, S3. */
@@ -40,6 +50,7 @@ export interface Installation {
   readonly pool: Pool;
   readonly db: Database;
   readonly s3: SpawnedS3Server;
+  readonly checksNamedKeys: boolean;
   /** Null where the queue lives in Postgres. */
   readonly redis: OwnRedisServer | null;
   readonly tenant: Tenant;
@@ -81,14 +92,18 @@ const shortTimes = {
 
 /** Starts all of it and a tenant with a key. */
 export async function startInstallation(options: InstallationOptions = {}): Promise<Installation> {
-  const { queue = 'postgres', workers = 3 } = options;
-  const credentials = {
+  const { queue = 'postgres', workers = 3, foreignS3 } = options;
+  // Another make of store records nothing.
+  const checksNamedKeys = foreignS3 === undefined && (options.checksNamedKeys ?? true);
+  const credentials = foreignS3?.credentials ?? {
     accessKeyId: `AKIACANARY${randomBytes(5).toString('hex').toUpperCase()}`,
     secretAccessKey: `canary-secret-${randomBytes(12).toString('hex')}`,
   };
   const own = options.databaseUrl === undefined ? await createTestDatabase() : null;
   const databaseUrl = own?.url ?? options.databaseUrl ?? '';
-  const s3 = await spawnS3Server({ buckets: [bucket], credentials, region, ...options.s3 });
+  const s3 = foreignS3
+    ? await openForeignS3(foreignS3, bucket)
+    : await spawnS3Server({ buckets: [bucket], credentials, region, ...options.s3 });
   const redis = queue === 'redis' ? await startOwnRedis() : null;
   const encryptionKey = randomBytes(32).toString('base64');
   const reachedAt = options.reachedAt?.(databaseUrl) ?? databaseUrl;
@@ -164,6 +179,7 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
     pool,
     db,
     s3,
+    checksNamedKeys,
     redis,
     tenant,
     client,
@@ -178,11 +194,15 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
     stopWorkers: () => stop(workersStarted),
     async close() {
       await stop(processes).finally(async () => {
+        const violations = await findNamedKeyViolations({ checksNamedKeys, s3 }).catch(
+          (error: unknown) => [String(error)],
+        );
         await db.close();
         await pool.end();
         await own?.drop();
         await redis?.stop();
         await s3.close();
+        if (violations.length > 0) throw new Error(violations.join('\n'));
       });
     },
   };

@@ -27,10 +27,20 @@ export async function expectInvariants(installation: Installation): Promise<Veri
     async () => (await installation.pool.query('select from uploads limit 1')).rowCount === 0,
     { timeoutMs: 90_000, everyMs: 250, message: 'every upload is completed or aborted' },
   );
+  await until(async () => (await installation.pool.query(removable)).rowCount === 0, {
+    timeoutMs: 90_000,
+    everyMs: 250,
+    message: 'every file of an earlier generation is removed',
+  });
   const { verified, breaches } = await findBreaches(installation);
   expect(breaches).toEqual([]);
   return verified;
 }
+
+/** Files of earlier generations that the sweep removes sooner or later. */
+const removable = `select from leftover_files l join receipts c using (export_id, data_interval_start, data_interval_end, destination_version)
+    join batch_exports e on e.id = l.export_id and e.deleted_at is null
+  where l.generation < c.generation and c.manifest_key is not null`;
 
 /** The same, without failing. */
 export async function findBreaches(
@@ -43,6 +53,7 @@ export async function findBreaches(
     ...(await installation.recording.findLostWrites()).map((text) => `I6: ${text}`),
     ...(await findSecrets(installation)),
     ...(await findForeignBytes(installation)),
+    ...(await findNamedKeyViolations(installation)),
   ];
   return { verified, breaches: found };
 }
@@ -76,6 +87,15 @@ const events: readonly RunEvent[] = [
 const legalMoves = new Set(
   runStatuses.flatMap((from) => events.map((event) => `${from} ${nextStatus(from, event)}`)),
 );
+
+/** I4 at every instant: what the S3 server saw happen to keys that a current manifest named. */
+export async function findNamedKeyViolations({
+  checksNamedKeys,
+  s3,
+}: Pick<Installation, 'checksNamedKeys' | 's3'>): Promise<readonly string[]> {
+  if (!checksNamedKeys) return [];
+  return (await s3.namedKeyViolations()).map((text) => `I4: ${text}`);
+}
 
 /** I5: every change of every run, as the trigger of `recordMoves` saw it. */
 async function findIllegalMoves({ pool }: Installation): Promise<readonly string[]> {

@@ -8,6 +8,8 @@ import { until } from './until.ts';
 export interface OwnPostgres {
   readonly url: string;
   readonly port: number;
+  /** Of the service; the server's files are in its subfolder `postgres`. */
+  readonly dataDir: string;
   /**
    * Stops it, as `pg_ctl stop -m` does, and starts it again at the same port: `fast` ends the
    * sessions, `immediate` is a crash with a recovery.
@@ -16,9 +18,12 @@ export interface OwnPostgres {
   stop(): Promise<void>;
 }
 
-export async function startOwnPostgres(): Promise<OwnPostgres> {
+/** @param more settings beside ours */
+export async function startOwnPostgres(
+  more: Readonly<Record<string, string>> = {},
+): Promise<OwnPostgres> {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-own-postgres-'));
-  const settings = { max_prepared_transactions: '5', shared_buffers: '32MB' };
+  const settings = { max_prepared_transactions: '5', shared_buffers: '32MB', ...more };
   const start = () => startEmbeddedPostgres({ dataDir, settings });
   let server = await start();
   const { url, port } = server;
@@ -29,6 +34,7 @@ export async function startOwnPostgres(): Promise<OwnPostgres> {
   return {
     url,
     port,
+    dataDir,
     async restart(mode) {
       const pid = await readPid();
       process.kill(pid, mode === 'fast' ? 'SIGINT' : 'SIGQUIT');

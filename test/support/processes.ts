@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll } from 'vitest';
@@ -30,6 +30,17 @@ export interface TestProcess {
   hasExited(): boolean;
   /** Fails, with the output, where the process does not end in time (default 30 s). */
   waitForExit(timeoutMs?: number): Promise<ProcessExit>;
+}
+
+/** Whether a process still works; one that no parent has collected yet does not. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch (error) {
+    // There is no /proc on macOS.
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' && !existsSync('/proc');
+  }
 }
 
 const running = new Set<ChildProcess>();

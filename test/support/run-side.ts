@@ -142,6 +142,7 @@ export function complete(context: Context, run: ClaimedRun): Promise<boolean> {
       snapshot: '1:1:',
       settled: true,
       pending: [],
+      keyDigest: null,
     },
     {
       exportId: run.exportId,
@@ -149,6 +150,8 @@ export function complete(context: Context, run: ClaimedRun): Promise<boolean> {
       intervalEnd: run.intervalEnd,
       runId: run.runId,
       destinationVersion: run.destinationVersion,
+      generation: run.fileGeneration,
+      era: null,
       manifestKey: 'manifest.json',
       manifestEtag: `"${run.fence}"`,
       recipe: null,
@@ -157,6 +160,7 @@ export function complete(context: Context, run: ClaimedRun): Promise<boolean> {
       rows: 0,
       bytes: 0,
     },
+    [],
   );
 }
 
@@ -208,3 +212,6 @@ export async function firstRun(db: Database, exportId: string): Promise<RunRow> 
   if (!run) throw new Error('the export has no run');
   return run;
 }
+
+/** A commit that makes nothing readable. */
+export const emptyCommit = { generation: 1, destinationVersion: 0, manifestKey: null, keys: [] };

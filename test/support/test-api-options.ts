@@ -40,6 +40,7 @@ export function testApiOptions(
     trustProxy: false,
     rateLimit: plenty,
     queueFault: async () => null,
+    holdReason: async () => null,
     queueBoard: null,
     consoleDir: null,
     ...changes,

@@ -10,6 +10,15 @@ const Ready = Type.Object({
   checks: Type.Object({
     postgres: Type.String({ description: '`ok`, or what is wrong.' }),
     queue: Type.String({ description: '`ok`, or what is wrong.' }),
+    source: Type.Optional(
+      Type.String({
+        description:
+          '`ok`, or what keeps models from being exported or their intervals from settling.',
+      }),
+    ),
+    era: Type.String({
+      description: '`ok`, or why no run starts until an operator accepts the database.',
+    }),
   }),
 });
 
@@ -20,7 +29,10 @@ const malformedOnly = only(400);
 const patienceMs = 3_000;
 
 /** For probes and scrapers; open to all, so nothing of a tenant is told. */
-export function healthRoutes(api: Api, { context, queueFault, metrics }: Deps): void {
+export function healthRoutes(
+  api: Api,
+  { context, queueFault, sourceFault, holdReason, metrics }: Deps,
+): void {
   const tags = ['Operation'];
 
   api.get(
@@ -45,22 +57,30 @@ export function healthRoutes(api: Api, { context, queueFault, metrics }: Deps): 
         operationId: 'ready',
         summary: 'Whether requests can be served',
         description:
-          'Without the database nothing can (503). Without the queue all can: what is asked is recorded and starts later (200, degraded).',
+          '503 if the database is down. If only the queue is down, or the database was restored and not yet accepted, requests are still accepted and runs start later (200, degraded).',
         security: [],
         response: { 200: Ready, 503: Ready, ...malformedOnly },
       },
     },
     async (_request, reply) => {
-      const [postgres, queue] = await Promise.all([
+      const [postgres, queue, era] = await Promise.all([
         faultOf(async () => {
           await context.db.query('select 1');
           return null;
         }),
         faultOf(queueFault),
+        faultOf(holdReason),
       ]);
-      const checks = { postgres: postgres ?? 'ok', queue: queue ?? 'ok' };
+      const source = sourceFault?.() ?? null;
+      const checks = {
+        postgres: postgres ?? 'ok',
+        queue: queue ?? 'ok',
+        era: era ?? 'ok',
+        ...(sourceFault ? { source: source ?? 'ok' } : {}),
+      };
       if (postgres !== null) return reply.code(503).send({ status: 'unavailable', checks });
-      return { status: queue === null ? ('ok' as const) : ('degraded' as const), checks };
+      const isWhole = queue === null && source === null && era === null;
+      return { status: isWhole ? ('ok' as const) : ('degraded' as const), checks };
     },
   );
 

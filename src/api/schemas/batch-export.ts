@@ -39,6 +39,11 @@ export const BatchExport = named(
       paused_reason: Nullable(Type.String({ description: 'Why the service paused it.' })),
       next_run_at: Nullable(Time),
       high_water_mark: Nullable(Time),
+      unsettled_from: Nullable({
+        ...Time,
+        description:
+          'Start of the oldest exported interval that may still get rows; null if there is none.',
+      }),
       failure_streak: Type.Integer({ description: 'Failed runs since the last success.' }),
       last_success_at: Nullable(Time),
       backfill_id: Type.Optional(
@@ -76,6 +81,7 @@ export const BatchExport = named(
           paused_reason: null,
           next_run_at: '2024-03-01T01:00:00.000000Z',
           high_water_mark: null,
+          unsettled_from: null,
           failure_streak: 0,
           last_success_at: null,
         },

@@ -35,6 +35,12 @@ export const BatchExportRun = named(
       records_dropped: Type.Integer({ description: 'Rows that a transformation dropped.' }),
       records_rejected: Type.Integer({ description: 'Rows kept in the rejected file.' }),
       backfill_id: Nullable(Type.String({ format: 'uuid' })),
+      settled: Nullable(
+        Type.Boolean({
+          description:
+            'Whether no transaction can add rows to the interval any more; null before the run is completed.',
+        }),
+      ),
     },
     {
       description: 'The work for one data interval.',
@@ -59,6 +65,7 @@ export const BatchExportRun = named(
           records_dropped: 0,
           records_rejected: 0,
           backfill_id: null,
+          settled: true,
         },
       ],
     },

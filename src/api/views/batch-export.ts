@@ -1,6 +1,8 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
+import type { Timestamp } from '../../domain/time.ts';
 import type { Sql } from '../../store/database.ts';
 import { findLatestRuns } from '../../store/latest-runs.ts';
+import { findUnsettled } from '../../store/look-backs.ts';
 import type { Run } from '../../store/runs.ts';
 import { nextRunOf } from '../../use-cases/export-schedule.ts';
 import type { BatchExport as BatchExportView } from '../schemas/batch-export.ts';
@@ -15,7 +17,8 @@ export async function batchExportViews(
 ): Promise<BatchExportView[]> {
   const ids = batchExports.map(({ id }) => id);
   const latest = await findLatestRuns(sql, ids, latestRuns);
-  return batchExports.map((batchExport) => view(batchExport, latest.get(batchExport.id) ?? []));
+  const unsettled = await findUnsettled(sql, ids);
+  return batchExports.map((batchExport) => view(batchExport, latest, unsettled));
 }
 
 export async function batchExportView(
@@ -24,14 +27,18 @@ export async function batchExportView(
   backfillId: string | null | undefined = null,
 ): Promise<BatchExportView> {
   const latest = await findLatestRuns(sql, [batchExport.id], latestRuns);
-  const shown = view(batchExport, latest.get(batchExport.id) ?? []);
+  const shown = view(batchExport, latest, await findUnsettled(sql, [batchExport.id]));
   return typeof backfillId === 'string' ? { ...shown, backfill_id: backfillId } : shown;
 }
 
-function view(batchExport: BatchExport, runs: readonly Run[]): BatchExportView {
-  const { destination, cadence } = batchExport;
+function view(
+  batchExport: BatchExport,
+  latest: ReadonlyMap<string, readonly Run[]>,
+  unsettled: ReadonlyMap<string, Timestamp>,
+): BatchExportView {
+  const { id, destination, cadence } = batchExport;
   return {
-    id: batchExport.id,
+    id,
     team_id: batchExport.teamId,
     name: batchExport.name,
     destination: { type: destination.type, config: destination.config },
@@ -42,7 +49,7 @@ function view(batchExport: BatchExport, runs: readonly Run[]): BatchExportView {
     last_paused_at: batchExport.lastPausedAt,
     start_at: batchExport.startAt,
     end_at: batchExport.endAt,
-    latest_runs: runs.map(runView),
+    latest_runs: (latest.get(id) ?? []).map(runView),
     dsl_query: batchExport.dslQuery,
     schema: batchExport.querySchema,
     model: batchExport.model,
@@ -53,6 +60,7 @@ function view(batchExport: BatchExport, runs: readonly Run[]): BatchExportView {
     paused_reason: batchExport.pausedReason,
     next_run_at: nextRunOf(batchExport),
     high_water_mark: batchExport.highWaterMark,
+    unsettled_from: unsettled.get(id) ?? null,
     failure_streak: batchExport.failureStreak,
     last_success_at: batchExport.lastSuccessAt,
   };

@@ -22,6 +22,7 @@ export function runView(run: Run): BatchExportRun {
     records_dropped: run.recordsDropped,
     records_rejected: run.recordsRejected,
     backfill_id: run.backfillId,
+    settled: run.settled,
   };
 }
 

@@ -70,6 +70,13 @@ function RunFacts({ run }: { run: Run }) {
         <Fact name="Dropped by transformations">{formatCount(run.records_dropped)}</Fact>
       )}
       {run.records_rejected > 0 && <Fact name="Rejected">{formatCount(run.records_rejected)}</Fact>}
+      {run.settled === false && (
+        <Fact name="Settled">
+          <span className="warn-text">
+            no: rows may still come, and the interval is checked again
+          </span>
+        </Fact>
+      )}
       <Fact name="Size">
         {formatBytes(run.bytes_exported)}{' '}
         <small className="muted">in {formatCount(run.files)} files</small>

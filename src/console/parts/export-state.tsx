@@ -41,7 +41,7 @@ export function NextRun({ batchExport: { next_run_at: at, paused } }: Props) {
 /** The high-water mark, and how far it is behind the present. */
 export function Lag({ batchExport }: Props) {
   const now = useNow();
-  const { high_water_mark: mark } = batchExport;
+  const { high_water_mark: mark, unsettled_from: unsettled } = batchExport;
   if (mark === null) return <span className="muted">no interval yet</span>;
   const behind = intervalsBehind(batchExport, now) ?? 0;
   return (
@@ -50,6 +50,12 @@ export function Lag({ batchExport }: Props) {
       <small className={behind > 0 ? 'warn-text' : 'good-text'}>
         {describeLag(batchExport, now)}
       </small>
+      {unsettled !== null && (
+        <small className="warn-text">
+          {' '}
+          unsettled from <TimeText at={unsettled} />
+        </small>
+      )}
     </span>
   );
 }

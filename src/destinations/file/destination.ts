@@ -1,4 +1,4 @@
-import { unlink } from 'node:fs/promises';
+import { lstat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describeError, toSluiceError } from '../../domain/errors.ts';
 import type {
@@ -8,6 +8,7 @@ import type {
   FileWriter,
   ManifestTag,
   OpenUpload,
+  StoreTraits,
   UploadJournal,
   UploadProgress,
   UploadRef,
@@ -18,7 +19,17 @@ import { listFiles, listUploads } from './listing.ts';
 import { commitManifest, fileTag } from './manifest.ts';
 import { createWriter, removeHidden, resumeWriter } from './writer.ts';
 
+/** The file system of this machine is known: nothing has to be tried. */
+const traits: StoreTraits = {
+  ifNoneMatch: true,
+  ifMatch: 'quoted',
+  completeIfNoneMatch: true,
+  completeIfMatch: true,
+  checksums: false,
+};
+
 export class FileDestination implements Destination {
+  readonly traits = traits;
   readonly #root: string;
   readonly #folders: readonly string[];
   readonly #syncBytes: number;
@@ -44,6 +55,10 @@ export class FileDestination implements Destination {
     return withOurErrors(() =>
       resumeWriter(this.#root, this.#folders, progress, this.#syncBytes, journal),
     );
+  }
+
+  async probe(): Promise<StoreTraits> {
+    return traits;
   }
 
   async abortUpload(upload: UploadRef): Promise<void> {
@@ -78,6 +93,17 @@ export class FileDestination implements Destination {
       const etag = await fileTag(path);
       const stream = handle.createReadStream(signal ? { signal } : {});
       return { body: read(stream), etag };
+    });
+  }
+
+  async statFile(key: string) {
+    const { folders, name } = splitKey(key);
+    return await withOurErrors(async () => {
+      const folder = await findFolder(this.#root, [...this.#folders, ...folders], false);
+      if (folder === null) return null;
+      const path = join(folder, name);
+      const found = await lstat(path).catch(ignore('ENOENT'));
+      return found?.isFile() ? { bytes: found.size, etag: await fileTag(path) } : null;
     });
   }
 

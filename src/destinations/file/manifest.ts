@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { lstat, open, readFile, rename, unlink } from 'node:fs/promises';
+import { link, lstat, open, readFile, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { SluiceError } from '../../domain/errors.ts';
 import type { ManifestTag } from '../destination.ts';
+import { systemCode } from './errors.ts';
 import { hiddenPrefix, ignore, syncFolder } from './folders.ts';
 
 /** A lock is held for a few milliseconds; one this old was left behind by a crash. */
@@ -19,10 +20,39 @@ export async function fileTag(path: string): Promise<ManifestTag> {
 }
 
 /**
- * Compare and rename under a lock file, since file systems have no conditional rename. Breaking a
- * stale lock is the one gap: a process stopped for a minute between the two would not see it. The
- * fence of the run stands before that.
+ * Renames a file to `name` if that still has the tag `expected`. A name that must be free is taken by a
+ * link, which the file system refuses if it is not. File systems have no conditional rename, so a
+ * replacement compares and renames under a lock file. Breaking a stale lock is the one gap: a process
+ * that is stopped for a minute between the two does not see it. The run's fence is asked before that.
+ *
+ * @returns the tag of the file under its name
+ * @throws SluiceError `destination.conflict`
  */
+export async function replaceFile(
+  folder: string,
+  name: string,
+  path: string,
+  expected: ManifestTag,
+): Promise<ManifestTag> {
+  const target = join(folder, name);
+  if (expected === null) {
+    try {
+      await link(path, target);
+    } catch (error) {
+      if (systemCode(error) !== 'EEXIST') throw error;
+      throw new SluiceError('destination.conflict', undefined, error);
+    }
+    await unlink(path).catch(ignore('ENOENT'));
+    return await fileTag(target);
+  }
+  return await withLock(join(folder, `${hiddenPrefix}${name}.lock`), path, async () => {
+    if ((await fileTag(target)) !== expected) throw new SluiceError('destination.conflict');
+    await rename(path, target);
+    return await fileTag(target);
+  });
+}
+
+/** Puts a manifest if the one that is there has the tag `expected`. */
 export async function commitManifest(
   folder: string,
   name: string,
@@ -40,23 +70,20 @@ export async function commitManifest(
     } finally {
       await handle.close();
     }
-    return await withLock(join(folder, `${hiddenPrefix}${name}.lock`), draft, async () => {
-      const inForce = await fileTag(target);
-      if (inForce !== expected) {
-        const same = inForce !== null && Buffer.compare(await readFile(target), body) === 0;
-        if (same) return { etag: inForce };
-        throw new SluiceError('destination.conflict');
-      }
-      await rename(draft, target);
-      await syncFolder(folder);
-      return { etag: await fileTag(target) };
+    const etag = await replaceFile(folder, name, draft, expected).catch(async (error: unknown) => {
+      const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
+      const found = conflict ? await fileTag(target) : null;
+      if (found === null || Buffer.compare(await readFile(target), body) !== 0) throw error;
+      return found;
     });
+    await syncFolder(folder);
+    return { etag };
   } finally {
     await unlink(draft).catch(ignore('ENOENT'));
   }
 }
 
-/** @param draft a file that was just written: its time is the file system's now */
+/** @param draft a file that was just written: its time is about the file system's now */
 async function withLock<T>(path: string, draft: string, run: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     const lock = await open(path, 'wx').catch(ignore('EEXIST'));

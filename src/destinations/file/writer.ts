@@ -3,9 +3,17 @@ import { constants } from 'node:fs';
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SluiceError } from '../../domain/errors.ts';
-import type { FileWriter, UploadJournal, UploadProgress, UploadRef } from '../destination.ts';
+import type {
+  CompleteOptions,
+  FileWriter,
+  ManifestTag,
+  UploadJournal,
+  UploadProgress,
+  UploadRef,
+} from '../destination.ts';
 import { systemCode, toDestinationError, withOurErrors } from './errors.ts';
 import { findFolder, hiddenPrefix, ignore, splitKey, syncFolder } from './folders.ts';
+import { fileTag, replaceFile } from './manifest.ts';
 
 /** The hidden file that holds an upload, beside its key: `.sluice-<upload id>-<name>`. */
 export function hiddenName(upload: UploadRef): string {
@@ -32,7 +40,10 @@ export async function createWriter(
   return new LocalFileWriter(upload, { folder: folder ?? root, path }, handle, syncBytes, journal);
 }
 
-/** Begins the hidden file of an earlier attempt anew. */
+/**
+ * Begins the file of an earlier attempt anew. That attempt may still have its hidden file open, so this
+ * one is another.
+ */
 export async function resumeWriter(
   root: string,
   folders: readonly string[],
@@ -40,32 +51,24 @@ export async function resumeWriter(
   syncBytes: number,
   journal: UploadJournal,
 ): Promise<FileWriter> {
-  const { key, uploadId } = progress;
-  const folder = await findFolder(root, [...folders, ...splitKey(key).folders], false);
-  if (folder === null) throw new SluiceError('destination.upload_lost');
-  const path = join(folder, hiddenName(progress));
-  const handle = await withOurErrors(() =>
-    open(path, constants.O_RDWR | constants.O_NOFOLLOW).catch(ignore('ENOENT')),
-  );
-  if (handle === undefined) throw new SluiceError('destination.upload_lost');
-  try {
-    await withOurErrors(() => handle.truncate(0));
-  } catch (error) {
-    await handle.close();
-    throw error;
+  if (!(await removeHidden(root, folders, progress))) {
+    throw new SluiceError('destination.upload_lost');
   }
-  return new LocalFileWriter({ key, uploadId }, { folder, path }, handle, syncBytes, journal);
+  const writer = await createWriter(root, folders, progress.key, syncBytes, journal);
+  await journal.ended(progress);
+  return writer;
 }
 
-/** Removes the hidden file of an upload; none is no error. */
+/** Removes the hidden file of an upload. @returns whether there was one */
 export async function removeHidden(
   root: string,
   folders: readonly string[],
   upload: UploadRef,
-): Promise<void> {
+): Promise<boolean> {
   const folder = await findFolder(root, [...folders, ...splitKey(upload.key).folders], false);
-  if (folder === null) return;
-  await withOurErrors(() => unlink(join(folder, hiddenName(upload))).catch(ignore('ENOENT')));
+  if (folder === null) return false;
+  const removal = unlink(join(folder, hiddenName(upload))).then(() => true);
+  return (await withOurErrors(() => removal.catch(ignore('ENOENT')))) ?? false;
 }
 
 /**
@@ -81,6 +84,7 @@ class LocalFileWriter implements FileWriter {
   #bytes = 0;
   #syncedBytes = 0;
   #failure: SluiceError | null = null;
+  #etag: ManifestTag = null;
   #state: 'open' | 'completed' | 'aborted' = 'open';
 
   constructor(
@@ -125,25 +129,35 @@ class LocalFileWriter implements FileWriter {
     await this.#journal.progressed({ ...this.upload, parts });
   }
 
-  async complete(): Promise<{ readonly etag: null }> {
+  async complete({ replaces }: CompleteOptions = {}): Promise<{ readonly etag: ManifestTag }> {
     if (this.#failure !== null) throw this.#failure;
     if (this.#state === 'aborted') throw new SluiceError('destination.unavailable', 'aborted');
     if (this.#state === 'open') {
       await withOurErrors(() => this.#handle.sync());
-      const target = join(this.#place.folder, splitKey(this.upload.key).name);
       try {
-        await rename(this.#place.path, target);
+        this.#etag = await this.#publish(replaces);
       } catch (error) {
         const lost = systemCode(error) === 'ENOENT';
         if (lost) throw new SluiceError('destination.upload_lost', undefined, error);
-        await withOurErrors(() => Promise.reject(error));
+        throw toDestinationError(error);
       }
       this.#state = 'completed';
       await this.#handle.close();
     }
     await withOurErrors(() => syncFolder(this.#place.folder));
     await this.#journal.ended(this.upload);
-    return { etag: null };
+    return { etag: this.#etag };
+  }
+
+  /** Gives the hidden file its name. @returns its tag */
+  async #publish(replaces: ManifestTag | undefined): Promise<ManifestTag> {
+    const { folder, path } = this.#place;
+    const { name } = splitKey(this.upload.key);
+    if (replaces === undefined) {
+      await rename(path, join(folder, name));
+      return await fileTag(join(folder, name));
+    }
+    return await replaceFile(folder, name, path, replaces);
   }
 
   async suspend(): Promise<void> {

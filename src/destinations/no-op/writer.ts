@@ -6,13 +6,29 @@ import type {
   FileWriter,
   ManifestTag,
   OpenUpload,
+  StoreTraits,
   UploadJournal,
   UploadProgress,
   UploadRef,
 } from '../destination.ts';
 
 /** Takes every byte and keeps none, so that a run can be tried and measured. */
+/** Nothing is written, so nothing can be overwritten. */
+const traits: StoreTraits = {
+  ifNoneMatch: true,
+  ifMatch: 'quoted',
+  completeIfNoneMatch: true,
+  completeIfMatch: true,
+  checksums: true,
+};
+
 export class NoOpDestination implements Destination {
+  readonly traits = traits;
+
+  async probe(): Promise<StoreTraits> {
+    return traits;
+  }
+
   async createFile({ key }: FileOptions, journal: UploadJournal): Promise<FileWriter> {
     const upload = { key, uploadId: randomUUID() };
     await journal.started(upload, true);
@@ -36,6 +52,10 @@ export class NoOpDestination implements Destination {
   }
 
   async readFile(): Promise<null> {
+    return null;
+  }
+
+  async statFile(): Promise<null> {
     return null;
   }
 

@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { describeError, type ErrorCode, SluiceError, toSluiceError } from '../../domain/errors.ts';
 import { literalFolder } from '../../domain/key-template.ts';
-import type { CheckStep, DestinationContext, UploadJournal } from '../destination.ts';
+import { describeMissingTraits } from '../../domain/store-traits.ts';
+import type { CheckStep, DestinationContext, StoreTraits, UploadJournal } from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
-import { isNotImplemented } from './errors.ts';
-import { putSmallObject } from './manifest.ts';
 import { deleteObjects, headObject } from './objects.ts';
+import { markerPrefix, probeStore } from './probe.ts';
 import { createWriter } from './writer.ts';
 
 /** The part of the config that an error speaks about; others belong to what was being done. */
@@ -40,7 +40,7 @@ export async function checkDestination(
       ),
   };
   const folder = literalFolder(config.prefix);
-  const key = `${folder === '' ? '' : `${folder}/`}.sluice-test-${randomUUID()}`;
+  const key = `${folder === '' ? '' : `${folder}/`}${markerPrefix}${randomUUID()}`;
   const steps: CheckStep[] = [];
   let current = 'address';
   const check = async (step: string, run: () => Promise<string | null>): Promise<void> => {
@@ -51,7 +51,8 @@ export async function checkDestination(
     const warning = await tryListing(hurried, folder);
     steps.push(passedStep('address'), passedStep('credentials'), passedStep('bucket', warning));
     await check('write', () => writeMarker(hurried, key, context));
-    await check('conditional_write', () => tryConditions(hurried, key));
+    current = 'conditional_write';
+    steps.push(...traitSteps(await probeStore(hurried, folder, signal)));
     if (config.encryption !== null) {
       await check('encryption', () => findEncryption(hurried, key, config));
     }
@@ -125,19 +126,18 @@ async function writeMarker(
   return null;
 }
 
-/** Whether the store refuses to replace the marker, as it must refuse to replace a manifest. */
-async function tryConditions(connection: S3Connection, key: string): Promise<string | null> {
-  const unguarded =
-    'The store does not know conditional writes: two workers on one run are kept apart by their ' +
-    'lease alone.';
-  try {
-    await putSmallObject(connection, key, Buffer.from('{}'), { IfNoneMatch: '*' });
-    return unguarded;
-  } catch (error) {
-    if (isNotImplemented(error)) return unguarded;
-    if (error instanceof SluiceError && error.code === 'destination.conflict') return null;
-    throw error;
-  }
+/** One step for each kind of trait: what the store does not do is weaker, and no failure. */
+function traitSteps(traits: StoreTraits): readonly CheckStep[] {
+  const missing = describeMissingTraits(traits);
+  const warn = (step: string, ...names: readonly (keyof StoreTraits)[]) => {
+    const texts = missing.filter(({ trait }) => names.includes(trait)).map(({ text }) => text);
+    return passedStep(step, texts.length === 0 ? null : texts.join(' '));
+  };
+  return [
+    warn('conditional_write', 'ifNoneMatch', 'ifMatch'),
+    warn('conditional_complete', 'completeIfNoneMatch', 'completeIfMatch'),
+    warn('checksums', 'checksums'),
+  ];
 }
 
 async function findEncryption(

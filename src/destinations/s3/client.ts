@@ -1,19 +1,19 @@
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
 import type { RetryPolicy } from '../../domain/retry-policy.ts';
-import type { DestinationContext, DestinationOwner } from '../destination.ts';
+import type { DestinationContext, DestinationOwner, StoreTraits } from '../destination.ts';
 import type { S3Config } from './config.ts';
 import { toDestinationError } from './errors.ts';
-import { createRequestHandler } from './request-handler.ts';
+import { createRequestHandler, type SendOptions } from './request-handler.ts';
 import { retryRequest } from './retry-request.ts';
-
-type SendOptions = { readonly abortSignal?: AbortSignal };
 
 /** A client for one bucket whose requests are repeated within bounds and fail as SluiceError. */
 export interface S3Connection {
   readonly bucket: string;
   /** Whether it is reached over TLS. */
   readonly secure: boolean;
+  /** What the store was found to know; null if it was not tried. A probe sets it anew. */
+  traits: StoreTraits | null;
   /** Headers that ask for encryption at rest; for each request that makes an object. */
   readonly encryption: { ServerSideEncryption?: 'AES256' | 'aws:kms'; SSEKMSKeyId?: string };
   /**
@@ -32,6 +32,7 @@ export function connectS3(
   config: S3Config,
   context: DestinationContext,
   owner: DestinationOwner,
+  traits: StoreTraits | null = null,
 ): S3Connection {
   const handler = createRequestHandler(context);
   const keys = staticKeys(config);
@@ -55,6 +56,7 @@ export function connectS3(
     useDualstackEndpoint: false,
   });
   return {
+    traits,
     bucket: config.bucket_name,
     secure: config.endpoint_url === null || new URL(config.endpoint_url).protocol === 'https:',
     encryption: {

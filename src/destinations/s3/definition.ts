@@ -19,9 +19,9 @@ export const s3Definition: DestinationDefinition = {
   },
   // On AWS a bucket's name is its own in all regions.
   place: ({ endpoint_url, bucket_name }) => `${endpoint_url ?? 'aws'} ${bucket_name}`,
-  open: (raw, context, owner) => {
+  open: (raw, context, owner, traits) => {
     const config = readS3Config(raw);
-    return new S3Destination(connectS3(config, context, owner), config, context);
+    return new S3Destination(connectS3(config, context, owner, traits), config, context);
   },
 };
 

@@ -1,3 +1,4 @@
+import { literalFolder } from '../../domain/key-template.ts';
 import type {
   CheckStep,
   Destination,
@@ -6,6 +7,7 @@ import type {
   FileWriter,
   ManifestTag,
   OpenUpload,
+  StoreTraits,
   UploadJournal,
   UploadProgress,
   UploadRef,
@@ -14,9 +16,13 @@ import { checkDestination } from './check.ts';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
 import { commitManifest } from './manifest.ts';
-import { deleteObjects, listObjects, readObject } from './objects.ts';
+import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
+import { probeStore } from './probe.ts';
 import { abortUpload, listUploads } from './uploads.ts';
 import { createWriter, resumeWriter } from './writer.ts';
+
+/** A probe amid a commit holds up a run that holds a lease. */
+const probePatienceMs = 60_000;
 
 export class S3Destination implements Destination {
   readonly #connection: S3Connection;
@@ -55,16 +61,34 @@ export class S3Destination implements Destination {
     return listUploads(this.#connection, prefix);
   }
 
+  get traits(): StoreTraits | null {
+    return this.#connection.traits;
+  }
+
+  async probe(signal: AbortSignal, journal?: UploadJournal): Promise<StoreTraits> {
+    const folder = literalFolder(this.#config.prefix);
+    const traits = await probeStore(this.#connection, folder, signal, journal);
+    this.#connection.traits = traits;
+    return traits;
+  }
+
   commitManifest(
     key: string,
     body: Uint8Array,
     expected: ManifestTag,
+    confirm: () => Promise<void> = async () => {},
   ): Promise<{ readonly etag: ManifestTag }> {
-    return commitManifest(this.#connection, key, body, expected);
+    const probe = () => this.probe(AbortSignal.timeout(probePatienceMs));
+    return commitManifest(this.#connection, key, body, expected, { confirm, probe });
   }
 
   readFile(key: string, signal?: AbortSignal) {
     return readObject(this.#connection, key, signal);
+  }
+
+  async statFile(key: string) {
+    const found = await headObject(this.#connection, key);
+    return found === null ? null : { bytes: found.ContentLength ?? 0, etag: found.ETag ?? null };
   }
 
   listFiles(prefix: string) {

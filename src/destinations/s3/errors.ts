@@ -1,4 +1,5 @@
 import { type ErrorCode, SluiceError } from '../../domain/errors.ts';
+import { UnreadAnswer } from './error-answer.ts';
 import { StalledError } from './stall-watch.ts';
 
 /** Codes of S3, of stores that speak it, of STS and KMS. Prefixes and statuses follow below. */
@@ -22,7 +23,7 @@ const codes: Record<string, ErrorCode> = {
   ExpiredTokenException: 'destination.expired_credentials',
   TokenRefreshRequired: 'destination.expired_credentials',
   NoSuchBucket: 'destination.bucket_not_found',
-  // A 404 without a body: the callers that ask for an object have handled theirs.
+  // The callers that ask for an object have handled theirs.
   NotFound: 'destination.bucket_not_found',
   AuthorizationHeaderMalformed: 'destination.wrong_region',
   BucketRegionError: 'destination.wrong_region',
@@ -61,7 +62,10 @@ const codes: Record<string, ErrorCode> = {
   NoSuchUpload: 'destination.upload_lost',
 };
 
-/** Where the code says nothing. Other 4xx: the request itself is refused, so it is the config. */
+/**
+ * For a code that is not listed, in an error document that was read whole. Other 4xx: the request
+ * itself is refused, so it is the config.
+ */
 const statuses: Record<number, ErrorCode> = {
   301: 'destination.wrong_region',
   302: 'destination.wrong_region',
@@ -94,7 +98,8 @@ const tlsFaults = new Set([
 ]);
 
 /**
- * What any failure of a request means. A host name that does not resolve counts as passing, since
+ * What any failure of a request means. It is final only if the store said so in an answer that was
+ * read whole: a status alone may be a proxy's, or half of an answer. A host name that does not resolve counts as transient, since
  * a resolver's outage looks the same; the destination's test names it at once.
  *
  * @param secrets that no message may show, the access key id among them
@@ -103,11 +108,27 @@ export function toDestinationError(error: unknown, secrets: readonly string[]): 
   if (error instanceof SluiceError) return error;
   if (error instanceof StalledError)
     return new SluiceError('destination.stalled', undefined, error);
+  if (error instanceof UnreadAnswer) return unreadError(error);
   const facts = readFacts(error);
   if (facts === null) return new SluiceError('internal.unexpected', undefined, error);
   const code = findCode(facts);
   const detail = describe(code, facts, secrets);
   return new SluiceError(code, detail, new StoreError(facts, clean(facts.message, secrets)));
+}
+
+/** A refused condition is not final, so a whole answer without a document will do for it. */
+function unreadError({ status, whole, message }: UnreadAnswer): SluiceError {
+  const code =
+    status === 429
+      ? 'destination.throttled'
+      : status === 412 && whole
+        ? 'destination.conflict'
+        : 'destination.unavailable';
+  const facts = {
+    ...{ name: 'UnreadAnswer', status, message },
+    ...{ systemCode: undefined, region: undefined, requestId: undefined },
+  };
+  return new SluiceError(code, message, new StoreError(facts, message));
 }
 
 /**
@@ -134,7 +155,7 @@ export class StoreError extends Error {
 export function isNotImplemented(error: unknown): boolean {
   const cause = error instanceof SluiceError ? error.cause : undefined;
   if (!(cause instanceof StoreError)) return false;
-  return cause.name === 'NotImplemented' || cause.status === 501;
+  return cause.status === 501 && cause.name !== 'UnreadAnswer';
 }
 
 interface Facts {
@@ -179,7 +200,8 @@ function findCode({ name, systemCode, status, message, region }: Facts): ErrorCo
   const listed = aboutKey ? undefined : codes[name];
   if (listed) return listed;
   if (aboutKey || name.startsWith('KMS.')) return 'destination.kms_denied';
-  if (status !== undefined) {
+  // A connection that broke within an answer: the status is not the whole of it.
+  if (status !== undefined && systemCode === undefined) {
     const byStatus = statuses[status];
     if (byStatus) return byStatus;
     // A success that could not be read was cut or garbled on the way.
@@ -196,7 +218,7 @@ function describe(code: ErrorCode, facts: Facts, secrets: readonly string[]): st
     return clean(`the bucket is in ${region}`, secrets);
   }
   // A failed connection: the code says it, and the message may name addresses.
-  if (status === undefined && systemCode !== undefined) return clean(systemCode, secrets);
+  if (systemCode !== undefined) return clean(systemCode, secrets);
   const answered = status === undefined ? '' : `, HTTP ${status}`;
   const said = /unknown/i.test(message) || message === name ? '' : `: ${message}`;
   return clean(`${name}${answered}${said}`, secrets);

@@ -1,33 +1,100 @@
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
-import type { ManifestTag } from '../destination.ts';
+import type { ManifestTag, StoreTraits } from '../destination.ts';
 import type { S3Connection } from './client.ts';
+import { conditionFor, isSameTag, type PutCondition } from './conditions.ts';
 import { isNotImplemented } from './errors.ts';
 import { readObject } from './objects.ts';
 
-/** What must hold for a put to take place. */
-export type PutCondition = { readonly IfNoneMatch: '*' } | { readonly IfMatch: string } | null;
+type Put = { readonly etag: ManifestTag };
+
+/** What a commit needs besides the connection. */
+export interface CommitOptions {
+  /** Asks the run's fence; throws if it is lost. */
+  readonly confirm: () => Promise<void>;
+  /** Tries the store anew and sets the connection's traits. */
+  readonly probe: () => Promise<StoreTraits>;
+}
+
+/** Says that the store does not keep to the condition that it was asked for. */
+const contradiction = Symbol('contradiction');
 
 /**
- * Puts the manifest where the one in force is still `expected`. A refusal whose cause is our own
- * earlier put, whose answer was lost, is a success: the object in force has exactly these bytes.
+ * Puts the manifest if the current one is still `expected`. A refusal whose cause is our own earlier
+ * put, whose answer was lost, is a success: the current object has exactly these bytes.
+ *
+ * A store that refuses a condition which holds, or no longer knows it, is tried anew, once. If it
+ * refuses again, only the fence is left: a conflict without another writer must not come back for ever.
  */
 export async function commitManifest(
   connection: S3Connection,
   key: string,
   body: Uint8Array,
   expected: ManifestTag,
-): Promise<{ readonly etag: ManifestTag }> {
-  const condition: PutCondition = expected === null ? { IfNoneMatch: '*' } : { IfMatch: expected };
+  { confirm, probe }: CommitOptions,
+): Promise<Put> {
+  const attempt = () => {
+    const condition = conditionFor(expected, connection.traits);
+    return condition === null
+      ? putUnguarded(connection, key, body, expected, confirm)
+      : putGuarded(connection, key, body, expected, condition);
+  };
+  const first = await attempt();
+  if (first !== contradiction) return first;
+  await probe();
+  const second = await attempt();
+  if (second !== contradiction) return second;
+  connection.traits = withoutCondition(connection.traits ?? (await probe()), expected);
+  return await putUnguarded(connection, key, body, expected, confirm);
+}
+
+async function putGuarded(
+  connection: S3Connection,
+  key: string,
+  body: Uint8Array,
+  expected: ManifestTag,
+  condition: PutCondition,
+): Promise<Put | typeof contradiction> {
   try {
     return await putSmallObject(connection, key, body, condition);
   } catch (error) {
-    if (isNotImplemented(error)) return await putSmallObject(connection, key, body, null);
+    if (isNotImplemented(error)) return contradiction;
     if (!(error instanceof SluiceError) || error.code !== 'destination.conflict') throw error;
-    const inForce = await readObject(connection, key);
-    if (inForce === null || !(await hasBytes(inForce.body, body))) throw error;
-    return { etag: inForce.etag };
+    const current = await readObject(connection, key);
+    const tag = current?.etag ?? null;
+    if (current !== null && (await hasBytes(current.body, body))) return { etag: tag };
+    // The very state that the condition asks for.
+    if (isSameTag(tag, expected) && (current === null) === (expected === null)) {
+      return contradiction;
+    }
+    throw error;
   }
+}
+
+/** Without a condition: a look, the fence, and then the put at once. */
+async function putUnguarded(
+  connection: S3Connection,
+  key: string,
+  body: Uint8Array,
+  expected: ManifestTag,
+  confirm: () => Promise<void>,
+): Promise<Put> {
+  const current = await readObject(connection, key).catch((error: unknown) => {
+    const { code } = error as Partial<SluiceError>;
+    if (code === 'destination.access_denied') return 'unseen' as const;
+    throw error;
+  });
+  if (current !== 'unseen') {
+    const tag = current?.etag ?? null;
+    if (current !== null && (await hasBytes(current.body, body))) return { etag: tag };
+    if (!isSameTag(tag, expected)) throw new SluiceError('destination.conflict', key);
+  }
+  await confirm();
+  return await putSmallObject(connection, key, body, null);
+}
+
+function withoutCondition(traits: StoreTraits, expected: ManifestTag): StoreTraits {
+  return expected === null ? { ...traits, ifNoneMatch: false } : { ...traits, ifMatch: 'none' };
 }
 
 export async function putSmallObject(
@@ -35,7 +102,7 @@ export async function putSmallObject(
   key: string,
   body: Uint8Array,
   condition: PutCondition,
-): Promise<{ readonly etag: ManifestTag }> {
+): Promise<Put> {
   const { ETag: etag } = await connection.request((client, send) =>
     client.send(
       new PutObjectCommand({
@@ -53,7 +120,11 @@ export async function putSmallObject(
   return { etag: etag ?? null };
 }
 
-async function hasBytes(stream: AsyncIterable<Uint8Array>, bytes: Uint8Array): Promise<boolean> {
+/** Whether a body is exactly these bytes. Reads no further than the first that differs. */
+export async function hasBytes(
+  stream: AsyncIterable<Uint8Array>,
+  bytes: Uint8Array,
+): Promise<boolean> {
   let at = 0;
   for await (const chunk of stream) {
     const same = Buffer.compare(chunk, bytes.subarray(at, at + chunk.length)) === 0;

@@ -6,6 +6,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
 import type { S3Connection } from './client.ts';
+import { UnreadAnswer } from './error-answer.ts';
 import { StoreError, toDestinationError } from './errors.ts';
 
 /** Deletions sent at once. One request a key: not every store knows DeleteObjects. */
@@ -23,20 +24,50 @@ export async function readObject(
         client.send(new GetObjectCommand({ Bucket: connection.bucket, Key: key }), send),
       signal,
     )
-    .catch(nullWhereMissing);
+    .catch((error: unknown) => nullIfMissing(connection, key, error, signal));
   if (found === null) return null;
   const body = found.Body as AsyncIterable<Uint8Array> | undefined;
-  return { body: body ? withOurErrors(body) : emptyBody(), etag: found.ETag ?? null };
+  if (!found.ETag) {
+    // A store names the tag of each object. A page that a proxy puts in its place must not be read as one.
+    (found.Body as { destroy?: () => void } | undefined)?.destroy?.();
+    throw new SluiceError('destination.unavailable', `HTTP 200 without an ETag for ${key}`);
+  }
+  return { body: body ? withOurErrors(body) : emptyBody(), etag: found.ETag };
 }
 
-/** Metadata and size of an object without its bytes, or null. */
-export async function headObject(connection: S3Connection, key: string) {
-  return await connection
-    .request((client, send) =>
-      client.send(new HeadObjectCommand({ Bucket: connection.bucket, Key: key }), send),
-    )
-    .catch(nullWhereMissing);
+/** What a store says of an object besides its bytes. */
+export interface ObjectHead {
+  readonly ETag?: string | undefined;
+  readonly ContentLength?: number | undefined;
+  readonly Metadata?: Record<string, string> | undefined;
+  readonly ServerSideEncryption?: string | undefined;
 }
+
+/**
+ * Metadata and size of an object without its bytes, or null. The refusal of a HEAD has no body that
+ * could say why, so a GET of one byte is asked instead.
+ */
+export async function headObject(
+  connection: S3Connection,
+  key: string,
+): Promise<ObjectHead | null> {
+  const target = { Bucket: connection.bucket, Key: key };
+  return await connection
+    .request<ObjectHead>(async (client, send) => {
+      try {
+        return await client.send(new HeadObjectCommand(target), send);
+      } catch (error) {
+        if (!(error instanceof UnreadAnswer) || error.status >= 500) throw error;
+      }
+      const found = await client.send(new GetObjectCommand({ ...target, Range: oneByte }), send);
+      await found.Body?.transformToByteArray();
+      const total = /\/(\d+)$/.exec(found.ContentRange ?? '')?.[1];
+      return { ...found, ContentLength: total === undefined ? found.ContentLength : Number(total) };
+    })
+    .catch((error: unknown) => nullIfMissing(connection, key, error));
+}
+
+const oneByte = 'bytes=0-0';
 
 export async function* listObjects(
   connection: S3Connection,
@@ -70,18 +101,46 @@ export async function deleteObjects(
         .request((client, send) =>
           client.send(new DeleteObjectCommand({ Bucket: connection.bucket, Key: key }), send),
         )
-        .catch(nullWhereMissing);
+        .catch((error: unknown) => nullIfMissing(connection, key, error));
     }
   };
   await Promise.all(Array.from({ length: deletionsInFlight }, work));
 }
 
-/** A missing key says NoSuchKey, or 404 without a body to HEAD; a missing bucket stays an error. */
-function nullWhereMissing(error: unknown): null {
+/**
+ * A missing key says NoSuchKey; a missing bucket stays an error. A 404 that could not be read, not
+ * even when it was asked again, counts if the store lists no such key: some stores give it no body.
+ */
+async function nullIfMissing(
+  connection: S3Connection,
+  key: string,
+  error: unknown,
+  signal?: AbortSignal,
+): Promise<null> {
   const cause = error instanceof SluiceError ? error.cause : undefined;
-  const name = cause instanceof StoreError ? cause.name : '';
-  if (name === 'NoSuchKey' || name === 'NotFound') return null;
-  throw error;
+  if (!(cause instanceof StoreError)) throw error;
+  if (cause.name === 'NoSuchKey' || cause.name === 'NotFound') return null;
+  if (cause.name !== 'UnreadAnswer' || cause.status !== 404) throw error;
+  const listed = await isListed(connection, key, signal).catch(() => true);
+  if (listed) throw error;
+  return null;
+}
+
+async function isListed(
+  connection: S3Connection,
+  key: string,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  const page = await connection.request(
+    (client, send) =>
+      client.send(
+        new ListObjectsV2Command({ Bucket: connection.bucket, Prefix: key, MaxKeys: 1 }),
+        send,
+      ),
+    signal,
+  );
+  // A proxy's page would be read as an empty list. A list names its prefix.
+  return page.Prefix !== key || page.Contents?.[0]?.Key === key;
 }
 
 /** A body can fail while it is read, too. */

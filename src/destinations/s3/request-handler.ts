@@ -2,6 +2,8 @@ import { type Agent, type ClientRequest, request as httpRequest } from 'node:htt
 import { request as httpsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import type { DestinationContext } from '../destination.ts';
+import { collectBody, readErrorAnswer } from './error-answer.ts';
+import { lateRequests } from './late-requests.ts';
 import { type StallLimits, watchForStall } from './stall-watch.ts';
 
 /** The SDK's request, as far as it is used here. */
@@ -38,35 +40,58 @@ export function createRequestHandler(limits: Limits) {
     destroy: () => {},
     updateHttpClientConfig: () => {},
     httpHandlerConfigs: () => ({}),
-    handle: (request: SdkRequest, options: { readonly abortSignal?: AbortSignal } = {}) =>
-      send(request, limits, options.abortSignal),
+    handle: (request: SdkRequest, options: SendOptions = {}) => send(request, limits, options),
   };
 }
 
-function send(request: SdkRequest, limits: Limits, signal: AbortSignal | undefined) {
+/** What the handler takes of the options of a command. */
+export interface SendOptions {
+  readonly abortSignal?: AbortSignal;
+  /**
+   * For a request that makes something which its answer names. It is not cut off if it is given up:
+   * an answer that still comes is handed over here, if it is a success.
+   */
+  readonly onLateAnswer?: (body: string) => void;
+}
+
+function send(request: SdkRequest, limits: Limits, options: SendOptions) {
+  const { abortSignal: signal, onLateAnswer } = options;
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(abortError());
     const outgoing = open(request, limits);
-    const onAbort = () => outgoing.destroy(abortError());
+    let givenUp = false;
+    const giveUp = (error: Error): void => {
+      if (givenUp) return;
+      if (onLateAnswer && lateRequests.keep(outgoing)) {
+        givenUp = true;
+        reject(error);
+      } else outgoing.destroy(error);
+    };
+    const onAbort = () => giveUp(abortError());
     signal?.addEventListener('abort', onAbort, { once: true });
     outgoing.once('close', () => signal?.removeEventListener('abort', onAbort));
     // Stays on: after the response an error reaches its reader, and here it must not end the process.
     outgoing.on('error', reject);
     outgoing.once('response', (response) => {
-      resolve({
-        response: {
-          statusCode: response.statusCode ?? 0,
-          reason: response.statusMessage ?? '',
-          headers: Object.fromEntries(
-            Object.entries(response.headers).map(([name, value]) => [name, String(value)]),
-          ),
-          body: response,
-        },
-      });
+      const statusCode = response.statusCode ?? 0;
+      const headers = Object.fromEntries(
+        Object.entries(response.headers).map(([name, value]) => [name, String(value)]),
+      );
+      const answer = (body: unknown) =>
+        resolve({
+          response: { statusCode, reason: response.statusMessage ?? '', headers, body },
+        });
+      const isSuccess = statusCode >= 200 && statusCode < 300;
+      if (givenUp) {
+        if (!isSuccess) return void response.resume();
+        const hear = (body: Buffer) => onLateAnswer?.(body.toString('utf8'));
+        collectBody(response, statusCode).then(hear, () => {});
+      } else if (isSuccess) answer(response);
+      else readErrorAnswer(response, request.method).then(answer, reject);
     });
     limitConnect(outgoing, limits.connectTimeoutMs);
     const sentBytes = writeBody(outgoing, request.body);
-    watchForStall(outgoing, sentBytes, stallLimits(request, limits));
+    watchForStall(outgoing, sentBytes, stallLimits(request, limits), giveUp);
   });
 }
 

@@ -29,11 +29,13 @@ const checksPerTimeout = 4;
  * count. Ends it with StalledError. A response whose bytes wait for our own reader is not stalled.
  *
  * @param sentBytes of the request's body, handed to the system so far
+ * @param giveUp ends a request that has no response yet
  */
 export function watchForStall(
   request: ClientRequest,
   sentBytes: () => number,
   limits: StallLimits,
+  giveUp: (error: Error) => void,
 ): void {
   let response: IncomingMessage | undefined;
   request.once('response', (message) => {
@@ -61,8 +63,9 @@ export function watchForStall(
     const stop = () => clearInterval(timer);
     const end = (error: Error) => {
       stop();
-      // Its reader must see the error where there is a response already.
-      (response ?? request).destroy(error);
+      // Its reader must see the error if there is a response already.
+      if (response) response.destroy(error);
+      else giveUp(error);
     };
     request.once('close', stop);
   });

@@ -1,30 +1,38 @@
 import { randomUUID } from 'node:crypto';
 import {
   AbortMultipartUploadCommand,
-  CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
   ListMultipartUploadsCommand,
   ListPartsCommand,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { type ErrorCode, SluiceError } from '../../domain/errors.ts';
-import type { FileOptions, OpenUpload, UploadPart, UploadRef } from '../destination.ts';
+import type {
+  FileOptions,
+  OpenUpload,
+  UploadPart,
+  UploadProgress,
+  UploadRef,
+} from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { isNotImplemented } from './errors.ts';
-import { headObject } from './objects.ts';
 import type { PartSums } from './part-digest.ts';
+import type { SendOptions } from './request-handler.ts';
 
 /**
- * The requests of a multipart upload. Our upload id is `<mark>.<the store's id>`: the mark, random,
- * is kept in the object's metadata and tells after a lost answer whether the object is this
- * upload's. (An ETag would not do: with KMS it is no digest, and equal bytes give an equal one.)
+ * The requests of a multipart upload. Our upload id is `<mark>+<checksums>.<the store's id>`: the
+ * mark, random, is kept in the object's metadata and says after a lost answer whether the object is
+ * this upload's. (An ETag would not do: with KMS it is no digest, and equal bytes give an equal one.)
+ * `crc32` or `plain` is what the store took the upload for; builds before had no such word.
  */
 
 const markName = 'sluice-upload';
 
 /**
+ * An answer that comes after the request was given up still names an upload: it is aborted then.
+ *
  * @returns the upload; whether its parts carry a CRC32 (not every store takes one, and some that know
- * of none drop the parts of a list that names any; so only where the store said it will); and whether
+ * of none drop the parts of a list that names any; so only if the store said it will); and whether
  * the store was asked just once, so that there can be no other
  */
 export async function createUpload(
@@ -38,9 +46,15 @@ export async function createUpload(
 }> {
   const mark = randomUUID();
   let asked = 0;
+  const onLateAnswer = (body: string) => {
+    const id = /<UploadId>([^<]+)<\/UploadId>/.exec(body)?.[1];
+    // What cannot be aborted now is found by its note.
+    if (id) abortUpload(connection, { key: options.key, uploadId: `.${id}` }).catch(() => {});
+  };
   const create = (checksum: { readonly ChecksumAlgorithm?: 'CRC32' }) =>
-    connection.request((client, send) => {
+    connection.request((client, { abortSignal }) => {
       asked += 1;
+      const send: SendOptions = { ...(abortSignal ? { abortSignal } : {}), onLateAnswer };
       return client.send(
         new CreateMultipartUploadCommand({
           Bucket: connection.bucket,
@@ -53,14 +67,39 @@ export async function createUpload(
         send,
       );
     }, signal);
-  const created = await create({ ChecksumAlgorithm: 'CRC32' }).catch((error: unknown) => {
-    if (!refusesChecksums(error)) throw error;
-    return create({});
-  });
+  const wanted = connection.traits?.checksums ?? true;
+  const created = await create(wanted ? { ChecksumAlgorithm: 'CRC32' } : {}).catch(
+    (error: unknown) => {
+      if (!wanted || !refusesChecksums(error)) throw error;
+      return create({});
+    },
+  );
   const { UploadId: id } = created;
   if (!id) throw new SluiceError('destination.unavailable', 'the store gave no upload id');
-  const upload = { key: options.key, uploadId: `${mark}.${id}` };
-  return { upload, checksums: created.ChecksumAlgorithm === 'CRC32', alone: asked === 1 };
+  const checksums = wanted && created.ChecksumAlgorithm === 'CRC32';
+  const uploadId = `${mark}+${checksums ? 'crc32' : 'plain'}.${id}`;
+  return { upload: { key: options.key, uploadId }, checksums, alone: asked === 1 };
+}
+
+/**
+ * Whether the parts of an upload must carry checksums: a store that took it with them refuses parts
+ * without, and one that took it without may drop parts that have them.
+ *
+ * @returns null if it cannot be known: an upload of an older build, before its first part
+ */
+export function takesChecksums({ uploadId, parts }: UploadProgress): boolean | null {
+  const word = /^[0-9a-f-]+\+(crc32|plain)\./.exec(uploadId)?.[1];
+  if (word !== undefined) return word === 'crc32';
+  return parts.length === 0 ? null : parts.every((part) => part.tag.includes(' '));
+}
+
+/** Whether an object with this metadata was made by this upload. */
+export function isOwnObject(
+  upload: UploadRef,
+  metadata: Readonly<Record<string, string>> | undefined,
+): boolean {
+  const [mark] = splitId(upload);
+  return mark !== '' && metadata?.[markName] === mark;
 }
 
 function refusesChecksums(error: unknown): boolean {
@@ -78,7 +117,7 @@ export async function uploadPart(
 ): Promise<UploadPart> {
   const { ETag: etag } = await connection.request((client, send) => {
     const command = new UploadPartCommand({
-      ...target(connection, upload),
+      ...uploadTarget(connection, upload),
       PartNumber: number,
       Body: body,
       ContentLength: body.length,
@@ -111,80 +150,12 @@ function signAs(command: UploadPartCommand, payloadHash: string): void {
   );
 }
 
-/**
- * Completes an upload and looks whether the object is whole. An answer that was lost is found out
- * about: an upload that is gone though its object is there was completed by us.
- *
- * @returns the object's ETag
- */
-export async function completeUpload(
-  connection: S3Connection,
-  upload: UploadRef,
-  parts: readonly UploadPart[],
-  signal: AbortSignal,
-): Promise<string> {
-  try {
-    const etag = await sendCompletion(connection, upload, parts, signal);
-    const found = await headOrNothing(connection, upload.key);
-    // Another ETag is another writer's object, or an old one that a store still shows.
-    if (found !== null && found !== 'not allowed' && found.ETag === etag) {
-      checkSize(found.ContentLength, parts);
-    }
-    return etag;
-  } catch (error) {
-    const found = meansLost(error) ? await headOrNothing(connection, upload.key) : null;
-    if (found === null || found === 'not allowed') throw error;
-    const [mark] = splitId(upload);
-    if (mark === '' || found.Metadata?.[markName] !== mark || !found.ETag) throw error;
-    checkSize(found.ContentLength, parts);
-    return found.ETag;
-  }
-}
-
-function sendCompletion(
-  connection: S3Connection,
-  upload: UploadRef,
-  parts: readonly UploadPart[],
-  signal: AbortSignal,
-): Promise<string> {
-  return connection.request(async (client, send) => {
-    const { ETag: etag } = await client.send(
-      new CompleteMultipartUploadCommand({
-        ...target(connection, upload),
-        MultipartUpload: { Parts: parts.map(toCompletedPart) },
-      }),
-      send,
-    );
-    // A store that fails after it began to answer says 200 and no result.
-    if (!etag) throw new SluiceError('destination.unavailable', 'completing gave no result');
-    return etag;
-  }, signal);
-}
-
-/** A store that leaves out parts, or counts them otherwise, must not pass for a success. */
-function checkSize(found: number | undefined, parts: readonly UploadPart[]): void {
-  const sent = parts.reduce((sum, part) => sum + part.bytes, 0);
-  if (found === sent) return;
-  const detail = `the store shows an object of ${found ?? 'no'} bytes where ${sent} were sent`;
-  throw new SluiceError('destination.unavailable', detail);
-}
-
-/** Credentials may be good for writing only: then there is nothing to look at. */
-async function headOrNothing(connection: S3Connection, key: string) {
-  try {
-    return await headObject(connection, key);
-  } catch (error) {
-    if (codeOf(error) === 'destination.access_denied') return 'not allowed';
-    throw error;
-  }
-}
-
 /** Also of an upload that is unknown, and until parts that were on their way are gone too. */
 export async function abortUpload(connection: S3Connection, upload: UploadRef): Promise<void> {
   for (let round = 0; round < 3; round += 1) {
     try {
       await connection.request((client, send) =>
-        client.send(new AbortMultipartUploadCommand(target(connection, upload)), send),
+        client.send(new AbortMultipartUploadCommand(uploadTarget(connection, upload)), send),
       );
     } catch (error) {
       if (meansLost(error)) return;
@@ -207,7 +178,7 @@ export async function listParts(
     const from = marker === undefined ? {} : { PartNumberMarker: marker };
     const page = await connection
       .request((client, send) =>
-        client.send(new ListPartsCommand({ ...target(connection, upload), ...from }), send),
+        client.send(new ListPartsCommand({ ...uploadTarget(connection, upload), ...from }), send),
       )
       .catch((error: unknown) => {
         // A store that does not list parts takes the request for a GET of the object.
@@ -256,33 +227,22 @@ export function partEtag(part: UploadPart): string {
   return part.tag.split(' ')[0] ?? '';
 }
 
-/** Whether the parts of an upload carry checksums, as seen from one of them. */
-export function hasChecksum(part: UploadPart): boolean {
-  return part.tag.includes(' ');
-}
-
 function meansLost(error: unknown): boolean {
   return codeOf(error) === 'destination.upload_lost';
 }
 
-function codeOf(error: unknown): ErrorCode | null {
+/** The code of an error of ours, or null. */
+export function codeOf(error: unknown): ErrorCode | null {
   return error instanceof SluiceError ? error.code : null;
 }
 
-function toCompletedPart(part: UploadPart) {
-  const [etag, checksum] = part.tag.split(' ');
-  return {
-    PartNumber: part.number,
-    ETag: etag,
-    ...(checksum === undefined ? {} : { ChecksumCRC32: checksum }),
-  };
-}
-
-function target(connection: S3Connection, upload: UploadRef) {
+/** Bucket, key and the store's own id of an upload. */
+export function uploadTarget(connection: S3Connection, upload: UploadRef) {
   return { Bucket: connection.bucket, Key: upload.key, UploadId: splitId(upload)[1] };
 }
 
 function splitId({ uploadId }: UploadRef): readonly [mark: string, id: string] {
   const dot = uploadId.indexOf('.');
-  return [uploadId.slice(0, Math.max(dot, 0)), uploadId.slice(dot + 1)];
+  const [mark = ''] = uploadId.slice(0, Math.max(dot, 0)).split('+');
+  return [mark, uploadId.slice(dot + 1)];
 }

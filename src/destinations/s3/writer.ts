@@ -1,6 +1,7 @@
 import { SluiceError } from '../../domain/errors.ts';
 import { hit } from '../../domain/failpoints.ts';
 import type {
+  CompleteOptions,
   DestinationContext,
   FileOptions,
   FileWriter,
@@ -10,17 +11,17 @@ import type {
   UploadRef,
 } from '../destination.ts';
 import type { S3Connection } from './client.ts';
+import { completeUpload } from './complete-upload.ts';
 import { toDestinationError } from './errors.ts';
 import { PartDigest, type PartSums } from './part-digest.ts';
 import { partSize } from './part-sizes.ts';
 import {
   abortUpload,
-  completeUpload,
   createUpload,
-  hasChecksum,
   listParts,
   partEtag,
   signsParts,
+  takesChecksums,
   uploadPart,
 } from './uploads.ts';
 
@@ -69,13 +70,26 @@ export async function resumeWriter(
   signal?: AbortSignal,
 ): Promise<FileWriter> {
   const { key, uploadId, parts } = progress;
+  const checksums = takesChecksums(progress);
+  if (checksums === null) {
+    await abortUpload(connection, progress);
+    throw new SluiceError('destination.upload_lost', 'begun by an older release, without a part');
+  }
   const held = new Map((await listParts(connection, progress)).map((part) => [part.number, part]));
   const known = parts.filter((part) => {
     const found = held.get(part.number);
     return found?.bytes === part.bytes && found.tag === partEtag(part);
   });
-  const checksums = parts.length === 0 || parts.every(hasChecksum);
-  return new S3Writer(connection, { key, uploadId }, limits, journal, checksums, known, signal);
+  return new S3Writer(
+    connection,
+    { key, uploadId },
+    limits,
+    journal,
+    checksums,
+    known,
+    signal,
+    true,
+  );
 }
 
 /**
@@ -89,6 +103,8 @@ class S3Writer implements FileWriter {
   readonly #limits: Limits;
   readonly #journal: UploadJournal;
   readonly #checksums: boolean;
+  /** Whether another attempt, which may not have ended, has the upload as well. */
+  readonly #shared: boolean;
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
   readonly #inFlight = new Set<Promise<void>>();
@@ -118,7 +134,9 @@ class S3Writer implements FileWriter {
     checksums: boolean,
     known: readonly UploadPart[],
     signal?: AbortSignal,
+    shared = false,
   ) {
+    this.#shared = shared;
     this.#connection = connection;
     this.upload = upload;
     this.#limits = limits;
@@ -144,7 +162,7 @@ class S3Writer implements FileWriter {
     }
   }
 
-  async complete(): Promise<{ readonly etag: string }> {
+  async complete(options: CompleteOptions = {}): Promise<{ readonly etag: string }> {
     if (this.#result === null) {
       this.#throwFailure();
       // A file without a byte has one part without a byte: an upload has at least one.
@@ -153,7 +171,8 @@ class S3Writer implements FileWriter {
       this.#sealed = true;
       await Promise.all(this.#inFlight);
       this.#throwFailure();
-      const etag = await completeUpload(this.#connection, this.upload, this.#parts, this.#signal);
+      const whole = { parts: this.#parts, shared: this.#shared, ...options };
+      const etag = await completeUpload(this.#connection, this.upload, whole, this.#signal);
       this.#result = { etag };
     }
     await this.#journal.ended(this.upload);

@@ -21,7 +21,7 @@ export async function runQuickstart(exit: boolean, print: (line: string) => void
     LOG_LEVEL: process.stdout.isTTY || exit ? ('warn' as const) : given.LOG_LEVEL,
     ALLOWED_PRIVATE_ENDPOINTS: [...given.ALLOWED_PRIVATE_ENDPOINTS, new URL(s3.endpoint).host],
   };
-  await runProcess('quickstart', config, async (foundation, keep, end) => {
+  await runProcess('quickstart', config, config.PORT, async (foundation, keep, end) => {
     keep({ close: () => s3.stop() });
     keep(await startWorker(foundation));
     const { address } = keep(await startApi(foundation));

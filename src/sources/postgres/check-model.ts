@@ -6,6 +6,7 @@ import { describeSql, explainSql } from '../../query/select.ts';
 import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.ts';
 import { columnTypeOf } from './column-types.ts';
 import { closeConnection, connect, describeColumns, query } from './connection.ts';
+import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
 import { type PlanNode, readPlan } from './read-plan.ts';
 import { beginSnapshot } from './snapshot.ts';
 
@@ -41,11 +42,13 @@ type Tell = (severity: ModelFinding['severity'], detail: string) => void;
  * Reads the catalog and plans; no row is read.
  *
  * @param teamId the project whose last hour the plan is for
+ * @param settling how transactions are waited for if the database is a standby
  */
 export async function checkModel(
   connectionString: string,
   model: Model,
   teamId: number,
+  settling: Pick<PostgresSourceOptions, 'primaryUrl' | 'allowUnsettledStandby'> = {},
 ): Promise<ModelReport> {
   const findings: ModelFinding[] = [];
   const tell: Tell = (severity, detail) => findings.push({ severity, detail });
@@ -66,7 +69,12 @@ export async function checkModel(
     } finally {
       await closeConnection(client);
     }
-    if (findings.every(({ severity }) => severity !== 'error')) {
+    const isReadable = findings.every(({ severity }) => severity !== 'error');
+    const source = createPostgresSource({ ...options, ...settling, connectionString });
+    for (const { severity, detail } of (await source.inspect(signal)).findings) {
+      tell(severity, detail);
+    }
+    if (isReadable) {
       plan = await checkStatement(connectionString, model, teamId, tell);
     }
   } catch (error) {

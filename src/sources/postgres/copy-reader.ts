@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import type { Connection, Submittable } from 'pg';
-import type { RowBlock } from '../../domain/row-block.ts';
-import { CopyFormatError, type RowBlockBuilder } from './row-blocks.ts';
+import { CopyFormatError, type RowBlockBuilder, type SourceBlock } from './row-blocks.ts';
 
 const COPY_DATA = 0x64;
 const COPY_DONE = 0x63;
@@ -21,7 +20,7 @@ type DataHandler = (chunk: Buffer) => void;
 export class CopyReader implements Submittable {
   readonly #sql: string;
   readonly #builder: RowBlockBuilder;
-  readonly #blocks: RowBlock[] = [];
+  readonly #blocks: SourceBlock[] = [];
   #hasGivenOne = false;
   readonly #header = Buffer.alloc(HEADER_BYTES);
   #headerBytes = 0;
@@ -44,7 +43,7 @@ export class CopyReader implements Submittable {
    * 32 times in one turn (libuv, uv__read), and heartbeats would wait for all that is made of it.
    * Rejects with pg's error or a CopyFormatError.
    */
-  async next(): Promise<RowBlock | null> {
+  async next(): Promise<SourceBlock | null> {
     if (this.#hasGivenOne) {
       this.#builder.release();
       this.#hasGivenOne = false;

@@ -24,7 +24,13 @@ export const eventsTableSql = `
  * processes at once.
  */
 export async function ensureEventsTable(connectionString: string): Promise<void> {
-  const client = new Client({ connectionString, application_name: 'sluice-migrate' });
+  const client = new Client({
+    connectionString,
+    application_name: 'sluice-migrate',
+    connectionTimeoutMillis: 10_000,
+  });
+  // A connection that breaks between two statements fails the next one, not the process.
+  client.on('error', () => {});
   await client.connect();
   try {
     const { rows } = await client.query<{ there: boolean }>(

@@ -1,59 +1,82 @@
 import type pg from 'pg';
-import type { SourceRequest } from '../source.ts';
-import { destroyConnection, query } from './connection.ts';
+import type { DataInterval } from '../../domain/time.ts';
+import type { EarlierExport, KeySet, SourceRequest } from '../source.ts';
+import { describeColumns, destroyConnection, query, withAbort } from './connection.ts';
+import { CopyReader } from './copy-reader.ts';
 import { toSourceError } from './errors.ts';
-import type { PlanSelect } from './plan.ts';
+import { KeyDigest } from './key-digest.ts';
+import type { PlanSelect, SelectPlan } from './plan.ts';
+import { RowBlockBuilder } from './row-blocks.ts';
 import { beginSnapshot, type SnapshotOptions } from './snapshot.ts';
 
-/** What an earlier export of the interval saw. */
-export interface EarlierExport {
-  /** `pg_current_snapshot()` of it. */
-  readonly snapshot: string;
-  readonly totalCount: number;
-}
-
 /**
- * Whether the interval holds rows now that came after an earlier export's snapshot. A row counts
- * that was written by a transaction at or after the snapshot's xmin: those below had all ended and
- * were seen, subtransactions too. As some of the others were seen as well, the count must differ. Of a
- * view the count is all that there is.
+ * Whether the interval holds rows now that an earlier export did not see. Its keys are read and compared
+ * as a set. If the set has changed and did not shrink, rows came. If it shrank, rows were removed, and
+ * some may have come as well: they did if a transaction at or after the snapshot's xmin wrote any row of
+ * the interval (those below had all ended, subtransactions too). Rows of a view do not say
+ * who wrote them: there every change counts.
+ *
+ * @param position what a standby must have replayed before
  */
 export async function findLateRows(
   options: SnapshotOptions,
   plan: PlanSelect,
   request: SourceRequest,
   earlier: EarlierExport,
+  position: string | null,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const client = await beginSnapshot(options, signal);
+  const client = await beginSnapshot(options, signal, position);
   try {
-    const select = await plan({ ...request, select: 'keys' }, async () => []);
+    const select = await plan(request, (sql) => describeColumns(client, sql, signal));
+    const { interval } = request;
+    const now = await readKeySet(client, select, interval, options.blockBytes, signal);
+    const isSame =
+      now.count === earlier.count && (earlier.digest === null || now.digest === earlier.digest);
+    if (isSame) return false;
+    if (now.count >= earlier.count) return true;
     const [xmin = ''] = earlier.snapshot.split(':');
-    const late = await countLate(client, select.countLateSql(request.interval, xmin), signal);
-    if (late === '0') return false;
-    const countSql = select.countSql(request.interval);
-    const [now] = await query<{ count: string }>(client, countSql, signal);
-    return now !== undefined && Number(now.count) !== earlier.totalCount;
+    return (await countLate(client, select.countLateSql(interval, xmin), signal)) !== '0';
   } catch (error) {
+    signal.throwIfAborted();
     throw toSourceError(error);
   } finally {
     destroyConnection(client);
   }
 }
 
-/** Null where the relation's rows do not say who wrote them: it is a view. */
+async function readKeySet(
+  client: pg.Client,
+  { keys }: SelectPlan,
+  interval: DataInterval,
+  blockBytes: number,
+  signal: AbortSignal,
+): Promise<KeySet> {
+  const { columns, copySql } = keys ?? { columns: [], copySql: () => '' };
+  const digest = new KeyDigest();
+  const reader = new CopyReader(copySql(interval), new RowBlockBuilder(columns, blockBytes));
+  client.query(reader);
+  for (;;) {
+    const block = await withAbort(client, signal, () => reader.next());
+    if (!block) return { digest: digest.read(), count: digest.count };
+    const { offsets, lengths } = block;
+    const fields = columns.map((_, field) => ({ offsets, lengths, width: columns.length, field }));
+    digest.add(block.bytes, block.rowCount, fields);
+  }
+}
+
+/** Null if the relation's rows do not say who wrote them: it is a view or a foreign table. */
 async function countLate(
   client: pg.Client,
   lateSql: string,
   signal: AbortSignal,
 ): Promise<string | null> {
-  await query(client, 'SAVEPOINT late', signal);
   try {
     const [found] = await query<{ late: string }>(client, lateSql, signal);
     return found?.late ?? null;
   } catch (error) {
-    if (toSourceError(error).code !== 'source.relation_missing') throw error;
-    await query(client, 'ROLLBACK TO late', signal);
+    const { code } = toSourceError(error);
+    if (code !== 'source.relation_missing' && code !== 'query.invalid') throw error;
     return null;
   }
 }

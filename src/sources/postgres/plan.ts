@@ -4,6 +4,7 @@ import type { Column } from '../../domain/row-block.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
 import { type ParsedQuery, parseQuery } from '../../query/parse-query.ts';
 import {
+  copyKeySetSql,
   copyKeysSql,
   copySql,
   countLateSql,
@@ -27,6 +28,16 @@ export interface SelectPlan {
   countSql(range: DataInterval): string;
   /** One row, one column: rows of the range written by transactions at or after `xmin`. */
   countLateSql(range: DataInterval, xmin: string): string;
+  /** The columns that `copySql` sends behind `columns`. */
+  readonly hidden: readonly Column[];
+  /** The model's keys; null for a request of keys. */
+  readonly keys: {
+    /** Of each key column its place in a row of `copySql`, `hidden` counted from the end of `columns`. */
+    readonly places: readonly number[];
+    readonly columns: readonly Column[];
+    /** Sends `columns` alone, in any order. */
+    copySql(range: DataInterval): string;
+  } | null;
 }
 
 /** Asks the server for the columns of a SELECT without running it. */
@@ -50,21 +61,42 @@ export function planModels(models: readonly Model[]): PlanSelect {
       countSql: (range: DataInterval) => countSql(selectionOf(range)),
       countLateSql: (range: DataInterval, xmin: string) => countLateSql(selectionOf(range), xmin),
     };
-    const described = await describe(describeSql(model, query));
-    const columns = described.map(({ name, typeOid, sourceType }) => {
+    const isShown = (key: string) => placeOf(key, model, query) >= 0;
+    const hiddenKeys =
+      request.select === 'keys' ? [] : model.keyColumns.filter((key) => !isShown(key));
+    const described = await describe(describeSql(model, query, hiddenKeys));
+    const all = described.map(({ name, typeOid, sourceType }) => {
       return { name, type: columnTypeOf(typeOid), sourceType };
+    });
+    const columns = all.slice(0, all.length - hiddenKeys.length);
+    const hidden = hiddenKeys.map((name, index) => {
+      return { ...(all[columns.length + index] as Column), name };
     });
     if (request.select === 'keys') {
       const keys = keyColumnsOf(model, query, columns);
       return {
         columns: keys,
+        hidden: [],
+        keys: null,
         copySql: (range) => copyKeysSql(selectionOf(range), keys),
         ...counts,
       };
     }
+    const places = model.keyColumns.map((key) =>
+      isShown(key) ? placeOf(key, model, query) : columns.length + hiddenKeys.indexOf(key),
+    );
+    const keyColumns = model.keyColumns.map((name, index) => {
+      return { ...(all[places[index] as number] as Column), name };
+    });
     return {
       columns,
-      copySql: (range) => copySql(selectionOf(range), columns, 'by_key'),
+      hidden,
+      keys: {
+        places,
+        columns: keyColumns,
+        copySql: (range) => copyKeySetSql(selectionOf(range), keyColumns),
+      },
+      copySql: (range) => copySql(selectionOf(range), columns, 'by_key', hidden),
       ...counts,
     };
   };
@@ -78,7 +110,16 @@ function readQuery(text: string, model: Model): ParsedQuery {
   throw new SluiceError('query.invalid', `at character ${position}: ${message}`);
 }
 
-/** The keys, where each stands in the file as it is, under its own name; else none. */
+/** Where a key is in the file as it is, under whatever name; -1 if it is not. */
+function placeOf(key: string, model: Model, query: ParsedQuery | null): number {
+  const isPlain = model.columns.some((column) => column.name === key && !column.expression);
+  if (!isPlain) return -1;
+  return outputsOf(model, query).findIndex(
+    ({ expression }) => expression.kind === 'column' && expression.name === key,
+  );
+}
+
+/** The keys, if each is in the file as it is, under its own name; else none. */
 function keyColumnsOf(
   model: Model,
   query: ParsedQuery | null,

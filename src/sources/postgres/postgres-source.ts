@@ -1,13 +1,19 @@
+import type pg from 'pg';
 import { eventsModel } from '../../domain/events-model.ts';
 import type { Source } from '../source.ts';
 import { closeConnection, connect } from './connection.ts';
+import { inspectSource } from './inspect.ts';
 import { findLateRows } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
-import { haveEnded, settleTransactions } from './settle.ts';
+import { recheckInterval, type SettledServers, settleInterval } from './settle.ts';
 import { openSnapshot } from './snapshot.ts';
 
 export interface PostgresSourceOptions {
   readonly connectionString: string;
+  /** The primary, if the database above is a standby: settling happens there. */
+  readonly primaryUrl?: string | null;
+  /** Whether a standby without its primary may be exported, unsettled; default false. */
+  readonly allowUnsettledStandby?: boolean;
   /** Shown in `pg_stat_activity`. */
   readonly applicationName?: string;
   /** Makes the SQL of a request: `planModels` of what can be exported; by default of `events`. */
@@ -15,6 +21,11 @@ export interface PostgresSourceOptions {
   /** Bound of `settle`; 5 minutes. */
   readonly settleTimeoutMs?: number;
   readonly settlePollMs?: number;
+  /**
+   * If the role cannot see other roles' times: how long after the wait an interval is looked at again;
+   * default as long as `settleTimeoutMs`.
+   */
+  readonly unseenMs?: number;
   /** How much of the interval column one read covers; 10 minutes. */
   readonly sliceMs?: number;
   /** Size of a row block; 256 KiB, which are encoded in about 2 ms: the event loop waits for each. */
@@ -40,31 +51,45 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     plan: planModels([eventsModel]),
     ...given,
   };
+  const times = {
+    timeoutMs: options.settleTimeoutMs,
+    pollMs: options.settlePollMs,
+    unseenMs: given.unseenMs ?? options.settleTimeoutMs,
+  };
+  const { primaryUrl = null, allowUnsettledStandby: allowsStandby = false } = given;
+  /** Connects for one piece of work; an abort says more than what broke because of it. */
+  const connected = async <T>(
+    connectionString: string,
+    signal: AbortSignal,
+    work: (client: pg.Client) => Promise<T>,
+  ): Promise<T> => {
+    const client = await connect({ ...options, connectionString }, signal);
+    try {
+      return await work(client);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error;
+    } finally {
+      await closeConnection(client);
+    }
+  };
+  const withServers = <T>(signal: AbortSignal, work: (servers: SettledServers) => Promise<T>) =>
+    connected(options.connectionString, signal, (client) =>
+      work({
+        client,
+        allowsStandby,
+        withPrimary: primaryUrl === null ? null : (withIt) => connected(primaryUrl, signal, withIt),
+      }),
+    );
   return {
-    async settle(end, signal) {
-      const client = await connect(options, signal);
-      try {
-        const times = { timeoutMs: options.settleTimeoutMs, pollMs: options.settlePollMs };
-        return await settleTransactions(client, end, times, signal);
-      } catch (error) {
-        signal.throwIfAborted();
-        throw error;
-      } finally {
-        await closeConnection(client);
-      }
-    },
-    async hasEnded(pending, signal) {
-      const client = await connect(options, signal);
-      try {
-        return await haveEnded(client, pending, signal);
-      } finally {
-        await closeConnection(client);
-      }
-    },
-    hasLateRows: (request, snapshot, totalCount, signal) =>
-      findLateRows(options, options.plan, request, { snapshot, totalCount }, signal),
-    async open(request, signal) {
-      return openSnapshot(options, options.plan, request, signal);
-    },
+    settle: (interval, signal) =>
+      withServers(signal, (servers) => settleInterval(servers, interval, times, signal)),
+    recheck: (interval, pending, signal) =>
+      withServers(signal, (servers) => recheckInterval(servers, interval, pending, times, signal)),
+    hasLateRows: (request, earlier, position, signal) =>
+      findLateRows(options, options.plan, request, earlier, position, signal),
+    open: (request, signal, position = null) =>
+      openSnapshot(options, options.plan, request, position, signal),
+    inspect: (signal) => withServers(signal, (servers) => inspectSource(servers, signal)),
   };
 }

@@ -16,6 +16,16 @@ interface BlockMemory {
   bytes: Buffer;
   offsets: Int32Array;
   lengths: Int32Array;
+  /** The same of the hidden fields. */
+  hiddenOffsets: Int32Array;
+  hiddenLengths: Int32Array;
+}
+
+/** A row block with the fields that those who encode it do not see. */
+export interface SourceBlock extends RowBlock {
+  /** As `offsets` and `lengths`, of the columns behind `columns`. */
+  readonly hiddenOffsets: Int32Array;
+  readonly hiddenLengths: Int32Array;
 }
 
 /** The COPY stream breaks PostgreSQL's binary format. */
@@ -33,8 +43,9 @@ export class CopyFormatError extends Error {
  */
 export class RowBlockBuilder {
   readonly #columns: readonly Column[];
+  readonly #hidden: number;
   readonly #blockBytes: number;
-  #ready: RowBlock[] = [];
+  #ready: SourceBlock[] = [];
   /** What is being filled, what was given out in order, and what came back. */
   #memory: BlockMemory;
   readonly #lent: BlockMemory[] = [];
@@ -49,8 +60,10 @@ export class RowBlockBuilder {
   #trailerSeen = false;
   #totalRows = 0;
 
-  constructor(columns: readonly Column[], blockBytes: number) {
+  /** @param hidden how many fields follow those of `columns` in each row */
+  constructor(columns: readonly Column[], blockBytes: number, hidden = 0) {
     this.#columns = columns;
+    this.#hidden = hidden;
     this.#blockBytes = Math.max(blockBytes, 64);
     this.#memory = this.#allocate(this.#blockBytes);
   }
@@ -78,7 +91,7 @@ export class RowBlockBuilder {
   }
 
   /** Takes the blocks that are complete. */
-  take(): RowBlock[] {
+  take(): SourceBlock[] {
     const ready = this.#ready;
     if (ready.length > 0) this.#ready = [];
     return ready;
@@ -92,7 +105,7 @@ export class RowBlockBuilder {
   }
 
   /** Ends the stream. @returns the last blocks. @throws CopyFormatError where bytes are missing. */
-  finish(): RowBlock[] {
+  finish(): SourceBlock[] {
     this.#parse();
     if (!this.#trailerSeen) throw new CopyFormatError('the row stream ended before its trailer');
     if (this.#rows > 0) this.#emit();
@@ -114,7 +127,7 @@ export class RowBlockBuilder {
 
   #emit(): void {
     const { length } = this.#columns;
-    const { bytes, offsets, lengths } = this.#memory;
+    const { bytes, offsets, lengths, hiddenOffsets, hiddenLengths } = this.#memory;
     const tail = bytes.subarray(this.#rowStart, this.#end);
     if (this.#rows > 0) {
       this.#ready.push({
@@ -123,6 +136,8 @@ export class RowBlockBuilder {
         bytes: bytes.subarray(0, this.#rowStart),
         offsets: offsets.subarray(0, this.#rows * length),
         lengths: lengths.subarray(0, this.#rows * length),
+        hiddenOffsets: hiddenOffsets.subarray(0, this.#rows * this.#hidden),
+        hiddenLengths: hiddenLengths.subarray(0, this.#rows * this.#hidden),
       });
       this.#lent.push(this.#memory);
     }
@@ -141,6 +156,8 @@ export class RowBlockBuilder {
       bytes: Buffer.allocUnsafeSlow(size),
       offsets: new Int32Array(fields),
       lengths: new Int32Array(fields),
+      hiddenOffsets: new Int32Array(this.#hidden * 256),
+      hiddenLengths: new Int32Array(this.#hidden * 256),
     };
   }
 
@@ -188,16 +205,37 @@ export class RowBlockBuilder {
       this.#rowStart = at;
       return false;
     }
-    if (fields !== width) {
-      throw new CopyFormatError(`a row has ${fields} fields, ${width} were described`);
+    const hidden = this.#hidden;
+    if (fields !== width + hidden) {
+      throw new CopyFormatError(`a row has ${fields} fields, ${width + hidden} were described`);
     }
-    let index = this.#rows * width;
-    if (index + width > this.#memory.offsets.length) this.#growPositions();
-    const { offsets, lengths } = this.#memory;
-    for (let column = 0; column < width; column += 1) {
+    const rows = this.#rows;
+    if (rows * width + width > this.#memory.offsets.length) this.#growPositions();
+    const { offsets, lengths, hiddenOffsets, hiddenLengths } = this.#memory;
+    at = this.#parseFields(at, offsets, lengths, rows * width, width);
+    if (at >= 0 && hidden > 0) {
+      at = this.#parseFields(at, hiddenOffsets, hiddenLengths, rows * hidden, hidden);
+    }
+    if (at < 0) return false;
+    this.#rowStart = at;
+    return true;
+  }
+
+  /** @returns where the fields end, or -1 if they are not whole */
+  #parseFields(
+    start: number,
+    offsets: Int32Array,
+    lengths: Int32Array,
+    first: number,
+    count: number,
+  ): number {
+    const { bytes } = this.#memory;
+    const end = this.#end;
+    let at = start;
+    for (let index = first; index < first + count; index += 1) {
       if (at + 4 > end) {
         this.#rowReach = at + 4;
-        return false;
+        return -1;
       }
       const length =
         ((bytes[at] as number) << 24) |
@@ -207,18 +245,16 @@ export class RowBlockBuilder {
       at += 4;
       offsets[index] = at;
       lengths[index] = length;
-      index += 1;
       if (length < -1 || length > MAX_FIELD_BYTES) {
         throw new CopyFormatError(`a field has the impossible length ${length}`);
       }
       if (length > 0) at += length;
       if (at > end) {
         this.#rowReach = at;
-        return false;
+        return -1;
       }
     }
-    this.#rowStart = at;
-    return true;
+    return at;
   }
 
   #growPositions(): void {
@@ -228,5 +264,12 @@ export class RowBlockBuilder {
     this.#memory.lengths = new Int32Array(size);
     this.#memory.offsets.set(offsets);
     this.#memory.lengths.set(lengths);
+    if (this.#hidden === 0) return;
+    const { hiddenOffsets, hiddenLengths } = this.#memory;
+    const rows = Math.ceil(size / this.#columns.length);
+    this.#memory.hiddenOffsets = new Int32Array(rows * this.#hidden);
+    this.#memory.hiddenLengths = new Int32Array(rows * this.#hidden);
+    this.#memory.hiddenOffsets.set(hiddenOffsets);
+    this.#memory.hiddenLengths.set(hiddenLengths);
   }
 }

@@ -1,131 +1,217 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
-import type { Instant } from '../../domain/time.ts';
-import type { Settlement } from '../source.ts';
-import { query } from './connection.ts';
-
-/**
- * The advisory lock that each of our own transactions holds, shared, so that settling tells them
- * from those of writers: they only read, and may last long. The two keys spell `slce` `xprt`.
- */
-const MARKER = [0x736c6365, 0x78707274] as const;
-
-export const markOwnTransaction = `SELECT pg_advisory_xact_lock_shared(${MARKER.join(', ')})`;
-
-/**
- * Transactions that may yet write rows into this database. Every transaction holds a lock on its
- * virtual id from its start, also before it has written anything. `pg_locks` names neither database
- * nor kind of process; `pg_stat_activity` shows both to any role. Left out: other databases, and
- * processes without a user (autovacuum), which write no rows. A process that is not in the view yet counts.
- */
-const LIVE_TRANSACTIONS = `
-  WITH held AS MATERIALIZED (
-    SELECT locktype, virtualtransaction, pid, classid, objid, objsubid
-      FROM pg_locks
-     WHERE granted AND locktype IN ('virtualxid', 'advisory')
-  )
-  SELECT held.virtualtransaction AS id
-    FROM held LEFT JOIN pg_stat_activity AS activity USING (pid)
-   WHERE held.locktype = 'virtualxid'
-     AND held.pid <> pg_backend_pid()
-     AND (activity.pid IS NULL
-          OR (activity.usesysid IS NOT NULL
-              AND coalesce(activity.datid, 0) IN
-                  (0, (SELECT oid FROM pg_database WHERE datname = current_database()))))
-     AND NOT EXISTS (
-       SELECT FROM held AS marker
-        WHERE marker.locktype = 'advisory' AND marker.pid = held.pid
-          AND (marker.classid, marker.objid, marker.objsubid) = (${MARKER[0]}, ${MARKER[1]}, 2))`;
-
-const PREPARED_TRANSACTIONS =
-  'SELECT transaction::text AS id FROM pg_prepared_xacts WHERE database = current_database()';
-
-/** An interval that ended so long ago has no transaction any more that is only about to begin. */
-const longAgoMs = 60_000;
-
-/** The first pause between two looks; it doubles up to `pollMs`. */
-const firstPollMs = 5;
-
-const COUNT_PREPARED =
-  'SELECT count(*)::int AS n FROM pg_prepared_xacts WHERE database = current_database()';
-
-/** Stands for the transactions of a primary, which its standby does not show. */
-const standbyMark = 'standby';
+import { SluiceError } from '../../domain/errors.ts';
+import type { DataInterval, Instant } from '../../domain/time.ts';
+import type { Settlement, Unsettled } from '../source.ts';
+import { readLive, readServer } from './live-transactions.ts';
+import {
+  isTransaction,
+  type Live,
+  markValue,
+  namesOf,
+  type PendingName,
+  replayOf,
+  standby,
+  stillPending,
+  unlisted,
+  unseenUntil,
+} from './pending.ts';
+import { findPrimaryFault, hasReplayed, isSameTimeline, readPosition } from './replay.ts';
 
 export interface SettleTimes {
+  /** Bound of the whole wait. */
   readonly timeoutMs: number;
   readonly pollMs: number;
+  /** How long an interval is unsettled for if other roles' times cannot be seen. */
+  readonly unseenMs: number;
 }
 
+/** The database that is read, and the one that is written if that is another. */
+export interface SettledServers {
+  readonly client: pg.Client;
+  /** Opens the primary of a standby; null if it is not known. The connection is closed here. */
+  readonly withPrimary: (<T>(work: (primary: pg.Client) => Promise<T>) => Promise<T>) | null;
+  /** Whether a standby without its primary may be read all the same. */
+  readonly allowsStandby: boolean;
+}
+
+/** Around its end, an interval may have transactions that are only about to show. */
+const longAgoMs = 60_000;
+/** The first pause between two looks; it doubles up to `pollMs`. */
+const firstPollMs = 5;
+/** Looks in a row that must find nothing: one look reads several views one after the other. */
+const cleanLooks = 2;
+
+const settledNow: Settlement = { settled: true, pending: [], reason: null, position: null };
+
+const unsettled = (reason: Unsettled, pending: readonly PendingName[]): Settlement => {
+  return { settled: false, pending, reason, position: null };
+};
+
 /**
- * Waits until every transaction that was alive when it was called has ended, as CREATE INDEX
- * CONCURRENTLY does. Rows that carry `now()` of an earlier moment are visible to every snapshot taken
- * afterwards.
- * @returns not settled where the bound was hit, or where the server is a standby: it does not see
- *   the transactions of its primary, so nothing is proven.
+ * Waits until no transaction can add rows to the interval any more: rows whose `now()` is in it are
+ * visible to every snapshot taken afterwards (of a standby: that has passed `position`).
+ *
+ * First the clock of the server that writes must have passed the end. Then every transaction that is
+ * alive must end, as for CREATE INDEX CONCURRENTLY, and no session may be at work on anything that
+ * began before the end. On a standby both happen on its primary, and the standby must then replay
+ * what the primary has written.
+ *
+ * @throws SluiceError `source.standby` if nothing can be proven here and the operator has not allowed it
  */
-export async function settleTransactions(
-  client: pg.Client,
-  end: Instant,
+export async function settleInterval(
+  { client, withPrimary, allowsStandby }: SettledServers,
+  interval: DataInterval,
   times: SettleTimes,
   signal: AbortSignal,
 ): Promise<Settlement> {
   const deadline = performance.now() + times.timeoutMs;
-  const [server] = await query<{ standby: boolean; nowMs: number }>(
-    client,
-    'SELECT pg_is_in_recovery() AS standby, extract(epoch FROM clock_timestamp())::float8 * 1000 AS "nowMs"',
-    signal,
-  );
-  if (server?.standby !== false) return { settled: false, pending: [standbyMark] };
-  // `now()` is taken a moment before the virtual id is locked. One poll's time covers a transaction
-  // that stood between the two when the interval ended; long after the end there is none.
-  if (server.nowMs - end < longAgoMs) await delay(times.pollMs, undefined, { signal });
-  const ended = (sql: string) => waitForEnd(client, sql, deadline, times.pollMs, signal);
-  // In this order: a transaction becomes a prepared one before its virtual id goes.
-  const live = await ended(LIVE_TRANSACTIONS);
-  const prepared = live.length > 0 ? [] : await ended(PREPARED_TRANSACTIONS);
-  const pending = [...live, ...prepared];
-  return { settled: pending.length === 0, pending };
+  if (!(await readServer(client, signal)).isStandby) {
+    return settleWriter(client, interval, times, deadline, signal);
+  }
+  if (withPrimary === null) {
+    if (!allowsStandby) throw new SluiceError('source.standby');
+    return unsettled('standby', [standby]);
+  }
+  return withPrimary(async (primary) => {
+    const fault = await findPrimaryFault(client, primary, signal);
+    if (fault !== null) throw new SluiceError('source.standby', fault);
+    const settlement = await settleWriter(primary, interval, times, deadline, signal);
+    if (settlement.pending.some((name) => name === unlisted || isTransaction(name))) {
+      return settlement;
+    }
+    const position = await readPosition(primary, signal);
+    const ready = () => canSee(client, primary, position, signal);
+    for (let pauseMs = firstPollMs; !(await ready()); pauseMs *= 2) {
+      const leftMs = deadline - performance.now();
+      if (leftMs <= 0) return unsettled('replay', [...settlement.pending, replayOf(position)]);
+      await delay(Math.min(pauseMs, times.pollMs, leftMs), undefined, { signal });
+    }
+    return { ...settlement, position };
+  });
 }
 
-/** Whether none of these transactions is alive any more, nor prepared by one of them. */
-export async function haveEnded(
+/** Looks again, without waiting, at what an interval was not settled for. */
+export async function recheckInterval(
+  servers: SettledServers,
+  interval: DataInterval,
+  pending: readonly PendingName[],
+  times: SettleTimes,
+  signal: AbortSignal,
+): Promise<Settlement> {
+  const { client, withPrimary } = servers;
+  if (pending.some((name) => name === unlisted || name === standby)) {
+    return settleInterval(
+      { ...servers, allowsStandby: true },
+      interval,
+      { ...times, timeoutMs: 0 },
+      signal,
+    );
+  }
+  if (!(await readServer(client, signal)).isStandby) {
+    const left = await recheckWriter(client, interval, pending, signal);
+    return conclude(left.filter((name) => markValue([name], 'replay') === null));
+  }
+  if (withPrimary === null) return unsettled('standby', pending);
+  return withPrimary(async (primary) => {
+    const left = await recheckWriter(primary, interval, pending, signal);
+    if (left.some(isTransaction)) return conclude(left);
+    const position = markValue(left, 'replay') ?? (await readPosition(primary, signal));
+    const others = left.filter((name) => markValue([name], 'replay') === null);
+    if (!(await canSee(client, primary, position, signal))) {
+      return unsettled('replay', [...others, replayOf(position)]);
+    }
+    return { ...conclude(others), position };
+  });
+}
+
+function conclude(pending: readonly PendingName[]): Settlement {
+  if (pending.length === 0) return settledNow;
+  return unsettled(pending.some(isTransaction) ? 'transactions' : 'unseen', pending);
+}
+
+async function recheckWriter(
   client: pg.Client,
-  pending: readonly string[],
+  interval: DataInterval,
+  pending: readonly PendingName[],
+  signal: AbortSignal,
+): Promise<readonly PendingName[]> {
+  const live = await readLive(client, interval.end, signal);
+  const until = markValue(pending, 'unseen');
+  return stillPending(pending, live).filter(
+    (name) => markValue([name], 'unseen') === null || Number(until) > live.nowMs,
+  );
+}
+
+/** Whether the standby shows all that the primary had written up to `position`. */
+async function canSee(
+  client: pg.Client,
+  primary: pg.Client,
+  position: string,
   signal: AbortSignal,
 ): Promise<boolean> {
-  if (pending.includes(standbyMark)) return false;
-  const live = new Set<string>();
-  for (const sql of [LIVE_TRANSACTIONS, PREPARED_TRANSACTIONS]) {
-    for (const { id } of await query<{ id: string }>(client, sql, signal)) live.add(id);
-  }
-  // One that was alive may have become a prepared one under another id: none may be left then.
-  const [prepared] = await query<{ n: number }>(client, COUNT_PREPARED, signal);
-  return prepared?.n === 0 && !pending.some((id) => live.has(id));
+  // In this order: a position means something only on the timeline that has been replayed.
+  return (
+    (await hasReplayed(client, position, signal)) && (await isSameTimeline(client, primary, signal))
+  );
 }
 
-/**
- * Waits until none of the ids that `sql` lists at first is listed any more.
- *
- * @returns those that are still listed at the deadline
- */
-async function waitForEnd(
+async function settleWriter(
   client: pg.Client,
-  sql: string,
+  interval: DataInterval,
+  times: SettleTimes,
   deadline: number,
-  pollMs: number,
   signal: AbortSignal,
-): Promise<readonly string[]> {
-  const list = async () => (await query<{ id: string }>(client, sql, signal)).map(({ id }) => id);
-  let pending = await list();
-  let pauseMs = firstPollMs;
-  while (pending.length > 0) {
+): Promise<Settlement> {
+  const clockMs = await waitForClock(client, interval.end, times.pollMs, deadline, signal);
+  if (clockMs === null) return unsettled('clock', [unlisted]);
+  // `now()` is taken a moment before anything shows. One poll's time covers what stood between the
+  // two when the interval ended; long after the end there is none.
+  if (clockMs - interval.end < longAgoMs) await delay(times.pollMs, undefined, { signal });
+  const { left, live } = await waitForTransactions(client, interval, times, deadline, signal);
+  const pending = live.hasUnseen ? [...left, unseenUntil(live.nowMs + times.unseenMs)] : left;
+  return conclude(pending);
+}
+
+/** @returns the server's clock once it has passed `end`; null if it has not at the deadline */
+async function waitForClock(
+  client: pg.Client,
+  end: Instant,
+  pollMs: number,
+  deadline: number,
+  signal: AbortSignal,
+): Promise<number | null> {
+  for (;;) {
+    const { nowMs } = await readServer(client, signal);
+    if (nowMs >= end) return nowMs;
     const leftMs = deadline - performance.now();
-    if (leftMs <= 0) return pending;
-    await delay(Math.min(pauseMs, pollMs, leftMs), undefined, { signal });
-    pauseMs *= 2;
-    const live = new Set(await list());
-    pending = pending.filter((id) => live.has(id));
+    if (leftMs <= 0) return null;
+    // The clock may be stepped meanwhile: it is asked again, soon near the end.
+    const pauseMs = Math.min(Math.max(end - nowMs, firstPollMs), 20 * pollMs, leftMs);
+    await delay(pauseMs, undefined, { signal });
   }
-  return [];
+}
+
+/** Waits for what was alive at the first look, and until no session is at work on older things. */
+async function waitForTransactions(
+  client: pg.Client,
+  interval: DataInterval,
+  { pollMs }: SettleTimes,
+  deadline: number,
+  signal: AbortSignal,
+): Promise<{ readonly left: readonly PendingName[]; readonly live: Live }> {
+  let live = await readLive(client, interval.end, signal);
+  let names = namesOf(live, interval.start);
+  let clean = 0;
+  for (let pauseMs = firstPollMs; ; pauseMs *= 2) {
+    const left = [...names, ...live.sessions];
+    clean = left.length === 0 ? clean + 1 : 0;
+    if (clean === cleanLooks) return { left, live };
+    const leftMs = deadline - performance.now();
+    if (clean === 0 && leftMs <= 0) return { left, live };
+    const longest = clean > 0 ? firstPollMs : Math.min(pauseMs, pollMs, leftMs);
+    await delay(longest, undefined, { signal });
+    live = await readLive(client, interval.end, signal);
+    names = stillPending(names, live);
+  }
 }

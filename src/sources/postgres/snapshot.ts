@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import type { RowBlock } from '../../domain/row-block.ts';
 import type { DataInterval, Instant } from '../../domain/time.ts';
-import type { Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import {
   type ConnectionOptions,
   closeConnection,
@@ -13,9 +13,11 @@ import {
   withAbort,
 } from './connection.ts';
 import { CopyReader } from './copy-reader.ts';
+import { KeyDigest, type KeyFields } from './key-digest.ts';
+import { markOwnTransaction } from './live-transactions.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
-import { RowBlockBuilder } from './row-blocks.ts';
-import { markOwnTransaction } from './settle.ts';
+import { hasReplayed } from './replay.ts';
+import { RowBlockBuilder, type SourceBlock } from './row-blocks.ts';
 
 export interface SnapshotOptions extends ConnectionOptions {
   readonly statementTimeoutMs: number;
@@ -24,14 +26,19 @@ export interface SnapshotOptions extends ConnectionOptions {
   readonly blockBytes: number;
 }
 
-/** Opens the transaction, describes and counts. Throws SluiceError. */
+/**
+ * Opens the transaction, describes and counts. Throws SluiceError.
+ *
+ * @param position what a standby must have replayed before; one address may lead to several standbys
+ */
 export async function openSnapshot(
   options: SnapshotOptions,
   plan: PlanSelect,
   request: SourceRequest,
+  position: string | null,
   signal: AbortSignal,
 ): Promise<SourceSnapshot> {
-  const client = await begin(options, null, signal);
+  const client = await begin(options, null, signal, position);
   try {
     const [id] = await query<{ exported: string; snapshot: string; encoding: string }>(
       client,
@@ -71,6 +78,7 @@ class PostgresSnapshot implements SourceSnapshot {
   readonly #interval: DataInterval;
   readonly #idle: pg.Client[];
   readonly #clients: Set<pg.Client>;
+  readonly #keys = new KeyDigest();
 
   constructor(opened: Opened, interval: DataInterval) {
     this.columns = opened.select.columns;
@@ -81,6 +89,11 @@ class PostgresSnapshot implements SourceSnapshot {
     this.#interval = interval;
     this.#idle = [opened.client];
     this.#clients = new Set(this.#idle);
+  }
+
+  keySet(): KeySet | null {
+    if (this.#opened.select.keys === null) return null;
+    return { digest: this.#keys.read(), count: this.#keys.count };
   }
 
   async countUntil(end: Instant): Promise<number> {
@@ -98,7 +111,7 @@ class PostgresSnapshot implements SourceSnapshot {
   async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
     const { options, select } = this.#opened;
     const client = await this.#acquire(signal);
-    const builder = new RowBlockBuilder(select.columns, options.blockBytes);
+    const builder = new RowBlockBuilder(select.columns, options.blockBytes, select.hidden.length);
     const reader = new CopyReader(select.copySql(slice), builder);
     let whole = false;
     try {
@@ -106,6 +119,7 @@ class PostgresSnapshot implements SourceSnapshot {
       for (;;) {
         const block = await withAbort(client, signal, () => reader.next());
         if (!block) break;
+        if (select.keys) this.#keys.add(block.bytes, block.rowCount, keyFields(select, block));
         yield block;
       }
       whole = true;
@@ -137,9 +151,29 @@ class PostgresSnapshot implements SourceSnapshot {
   }
 }
 
-/** A connection inside a transaction with a snapshot of its own. */
-export function beginSnapshot(options: SnapshotOptions, signal: AbortSignal): Promise<pg.Client> {
-  return begin(options, null, signal);
+/** Where the keys are in a block of the plan's rows. */
+function keyFields({ columns, hidden, keys }: SelectPlan, block: SourceBlock): KeyFields[] {
+  const { offsets, lengths, hiddenOffsets, hiddenLengths } = block;
+  const width = columns.length;
+  return (keys?.places ?? []).map((field) =>
+    field < width
+      ? { offsets, lengths, width, field }
+      : {
+          offsets: hiddenOffsets,
+          lengths: hiddenLengths,
+          width: hidden.length,
+          field: field - width,
+        },
+  );
+}
+
+/** A connection inside a transaction with a snapshot of its own; `position` as for `openSnapshot`. */
+export function beginSnapshot(
+  options: SnapshotOptions,
+  signal: AbortSignal,
+  position: string | null = null,
+): Promise<pg.Client> {
+  return begin(options, null, signal, position);
 }
 
 /** A connection inside a transaction with a snapshot of its own, or with an exported one. */
@@ -147,6 +181,7 @@ async function begin(
   options: SnapshotOptions,
   exported: string | null,
   signal: AbortSignal,
+  position: string | null = null,
 ): Promise<pg.Client> {
   const client = await connect(options, signal);
   const statements = [
@@ -156,6 +191,9 @@ async function begin(
     ...sessionSettings(options).map(([name, value]) => `SET LOCAL ${name} = '${value}'`),
   ];
   try {
+    if (position !== null && !(await hasReplayed(client, position, signal))) {
+      throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
+    }
     await query(client, statements.join('; '), signal);
     return client;
   } catch (error) {

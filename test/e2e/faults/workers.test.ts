@@ -181,33 +181,12 @@ test('an upload begun in the instant of a kill is ended, also where its run is c
   const path = `${projectPath(installation)}/batch_exports/${cancelled}/runs/${run?.id}/cancel/`;
   expect((await installation.client.post(path)).status).toBe(200);
   await pool.query(`update runs set crashes = 9 where export_id = $1`, [setAside]);
-  await installation.startWorker();
+  await installation.startWorker({ FAILPOINTS: 'before_open=abort' });
   expect(await untilEnded(installation, setAside)).toMatchObject([{ errorCode: 'run.crashed' }]);
   await until(async () => (await s3.uploads(bucket)).length === 0, {
     timeoutMs: 20_000,
     message: 'no upload is left',
   });
-  await expectInvariants(installation);
-  await retireExports(installation);
-});
-
-test('a job that crashes its process is set aside as Failed after 3 crashes, and the queue moves on', async () => {
-  await installation.stopWorkers();
-  const exportId = await createS3Export(installation, { name: 'poison' });
-  await backfill(installation, exportId);
-  for (let crash = 1; crash <= 3; crash += 1) {
-    const worker = await installation.startWorker({ FAILPOINTS: 'before_open=kill' });
-    expect(await worker.waitForExit(60_000)).toMatchObject({ signal: 'SIGKILL' });
-  }
-  await installation.startWorker();
-  const [run] = await untilEnded(installation, exportId);
-  expect(run).toMatchObject({ status: 'Failed', crashes: 3, errorCode: 'run.crashed' });
-  expect(run?.latestError).toContain('set aside');
-  await until(async () => (await readRuns(installation, exportId)).length === 1);
-
-  await backfill(installation, exportId, quiet);
-  const [, next] = await untilEnded(installation, exportId, { count: 2 });
-  expect(next).toMatchObject({ status: 'Completed', rows: 50 });
   await expectInvariants(installation);
   await retireExports(installation);
 });

@@ -67,6 +67,7 @@ describe('create', () => {
       paused_reason: null,
       next_run_at: expect.stringMatching(/:00:00\.000000Z$/),
       high_water_mark: null,
+      unsettled_from: null,
       failure_streak: 0,
       last_success_at: null,
     });

@@ -30,7 +30,10 @@ describe('probes', () => {
     expect((await nobody.get('/livez')).body).toEqual({ status: 'ok' });
     const ready = await nobody.get('/readyz');
     expect(ready.status).toBe(200);
-    expect(ready.body).toEqual({ status: 'ok', checks: { postgres: 'ok', queue: 'ok' } });
+    expect(ready.body).toEqual({
+      status: 'ok',
+      checks: { postgres: 'ok', queue: 'ok', era: 'ok' },
+    });
   });
 
   test('with the queue away it is ready, but degraded, and writes are taken', async () => {

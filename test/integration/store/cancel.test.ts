@@ -16,6 +16,7 @@ import {
   complete,
   createExportOfThePast,
   decide,
+  emptyCommit,
   expireLease,
   firstRun,
   hourMs,
@@ -68,7 +69,7 @@ describe('cancelling a run', () => {
     const run = await claim(side, runId);
     expect(await cancel(exportId, runId)).toBe('cancelled');
     expect(await renewLeases(side.db, [run], leaseMs)).toEqual(new Set());
-    expect(await beginCommit(side.db, run, leaseMs, {})).toBe(false);
+    expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(false);
     expect(await complete(side.context, run)).toBe(false);
     expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
   });
@@ -76,7 +77,7 @@ describe('cancelling a run', () => {
   it('comes too late once it commits: it completes, also where its worker is lost meanwhile', async () => {
     const { exportId, runId } = await waitingRun();
     const run = await claim(side, runId);
-    expect(await beginCommit(side.db, run, leaseMs, {})).toBe(true);
+    expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(true);
     expect(await cancel(exportId, runId)).toBe('committing');
     expect(await firstRun(side.db, exportId)).toMatchObject({ status: 'Running' });
     await expireLease(side.db, runId);

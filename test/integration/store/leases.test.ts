@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import {
   beginCommit,
+  beginReading,
   type ClaimedRun,
   claimRun,
   renewLeases,
@@ -18,11 +19,13 @@ import {
   recordUploadParts,
 } from '../../../src/store/uploads.ts';
 import { quarantineRun, recordFault, releaseRun } from '../../../src/use-cases/finish-run.ts';
+import { recordDeathAlone } from '../../../src/use-cases/record-death.ts';
 import {
   claim,
   complete,
   createExportOfThePast,
   decide,
+  emptyCommit,
   expireLease,
   failAttempt,
   firstRun,
@@ -126,14 +129,16 @@ describe('the fence', () => {
     expect(await recordProgress(side.db, late, progress)).toBe(false);
     expect(await recordUpload(side.db, late, upload, true)).toBe(false);
     await recordUploadParts(side.db, late, { ...upload, key: 'early', uploadId: 'u0' });
-    expect(await beginCommit(side.db, late, leaseMs, {})).toBe(false);
+    expect(await beginCommit(side.db, late, leaseMs, {}, emptyCommit)).toBe(false);
     expect(await renewLeases(side.db, [late], leaseMs)).toEqual(new Set());
     expect(await handBackRun(side.db, late, 0, null)).toBe(false);
     expect(await complete(side.context, late)).toBe(false);
     await recordFault(side.context, late, passing, 0);
     await recordFault(side.context, late, new SluiceError('destination.access_denied'), 0);
     await releaseRun(side.context, late);
-    await quarantineRun(side.context, late);
+    await quarantineRun(side.context, late, 'SIGSEGV');
+    await recordDeathAlone(side.context, late, { certain: true, how: 'SIGSEGV' });
+    expect(await beginReading(side.db, late)).toBe(false);
 
     expect(await side.db.query(`select * from runs where id = $1`, [runId])).toEqual(before);
     expect(await state(exportId)).toMatchObject({ waits: false });
@@ -145,16 +150,63 @@ describe('the fence', () => {
     );
     expect(tables).toEqual({ receipts: 0, logs: 0, streak: 0 });
     expect(await listUploads(side.db, holder)).toEqual([
-      { key: 'early', uploadId: 'u0', parts: [] },
+      { key: 'early', uploadId: 'u0', parts: [], generation: 1 },
     ]);
     expect(await complete(side.context, holder)).toBe(true);
+  });
+});
+
+describe('a process that a run had for itself and that ended', () => {
+  const killed = { certain: false, how: 'SIGKILL' };
+  const crashed = { certain: true, how: 'SIGSEGV' };
+
+  async function readingRun() {
+    const { exportId, runId } = await waitingRun();
+    const claimAndRead = async () => {
+      await side.db.query(`update outbox set available_at = now() where run_id = $1`, [runId]);
+      const run = await claim(side, runId);
+      await beginReading(side.db, run);
+      return run;
+    };
+    return { exportId, runId, claimAndRead };
+  }
+
+  it('sets the run aside at once if it crashed, while others go on', async () => {
+    const { exportId, claimAndRead } = await readingRun();
+    const other = await waitingRun();
+    await recordDeathAlone(side.context, await claimAndRead(), crashed);
+    expect(await state(exportId)).toMatchObject({ status: 'Failed', errorCode: 'run.crashed' });
+    expect(await complete(side.context, await claim(side, other.runId))).toBe(true);
+  });
+
+  it('sets the run aside the second time if it may have been killed from outside', async () => {
+    const { exportId, claimAndRead } = await readingRun();
+    await recordDeathAlone(side.context, await claimAndRead(), killed);
+    expect(await state(exportId)).toMatchObject({ status: 'Running', waits: true, faults: 1 });
+    await recordDeathAlone(side.context, await claimAndRead(), killed);
+    expect(await state(exportId)).toMatchObject({ status: 'Failed', errorCode: 'run.crashed' });
+  });
+
+  it('is no proof twice if the run made progress between', async () => {
+    const { exportId, claimAndRead } = await readingRun();
+    await recordDeathAlone(side.context, await claimAndRead(), killed);
+    const run = await claimAndRead();
+    await recordUploadParts(side.db, run, { key: 'k', uploadId: 'u', parts: [] });
+    await recordDeathAlone(side.context, run, killed);
+    expect(await state(exportId)).toMatchObject({ status: 'Running', faults: 2 });
+  });
+
+  it('is a fault like any other if the run had not begun to read', async () => {
+    const { exportId, runId } = await waitingRun();
+    await recordDeathAlone(side.context, await claim(side, runId), crashed);
+    expect(await state(exportId)).toMatchObject({ status: 'Running', waits: true, faults: 1 });
   });
 });
 
 describe('a lease that ran out', () => {
   it('is swept into the outbox once, and its next claim counts a crash', async () => {
     const { exportId, runId } = await waitingRun();
-    await claim(side, runId);
+    await beginReading(side.db, await claim(side, runId));
     expect(await sweepExpiredLeases(side.db)).toBe(0);
     await expireLease(side.db, runId);
     const sweeps = await Promise.all([1, 2, 3].map(() => sweepExpiredLeases(side.db)));
@@ -172,18 +224,22 @@ describe('a lease that ran out', () => {
     expect(await complete(side.context, run)).toBe(true);
   });
 
-  it('lets a run that crashed three times be set aside, while the others go on', async () => {
-    const { exportId, runId } = await waitingRun();
-    const other = await waitingRun();
-    for (let crash = 0; crash < 3; crash += 1) {
+  it('counts no crash if it had not begun to read', async () => {
+    const { runId } = await waitingRun();
+    for (let death = 0; death < 4; death += 1) {
       await claim(side, runId);
       await expireLease(side.db, runId);
     }
-    const run = await claim(side, runId);
-    expect(run.crashes).toBe(3);
-    await quarantineRun(side.context, run);
-    expect(await state(exportId)).toMatchObject({ status: 'Failed', errorCode: 'run.crashed' });
-    expect(await complete(side.context, await claim(side, other.runId))).toBe(true);
+    expect(await claim(side, runId)).toMatchObject({ attempt: 5, crashes: 0 });
+  });
+
+  it('counts a crash once: the attempt after it begins anew', async () => {
+    const { runId } = await waitingRun();
+    await beginReading(side.db, await claim(side, runId));
+    for (let death = 0; death < 3; death += 1) {
+      await expireLease(side.db, runId);
+      expect(await claim(side, runId)).toMatchObject({ crashes: 1 });
+    }
   });
 });
 
@@ -200,7 +256,7 @@ describe('handing back', () => {
     const run = await claim(side, runId);
     await recordFault(side.context, run, passing, 0);
     expect(await renewLeases(side.db, [run], leaseMs)).toEqual(new Set());
-    expect(await beginCommit(side.db, run, leaseMs, {})).toBe(false);
+    expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(false);
     await recordFault(side.context, run, passing, 0);
     await releaseRun(side.context, run);
     expect(await state(exportId)).toMatchObject({ status: 'Running', waits: true, faults: 1 });
@@ -294,5 +350,5 @@ it('an attempt that goes on with an upload of the one before notes the parts tha
   await expireLease(side.db, runId);
   const next = await claim(side, runId);
   await recordUploadParts(side.db, next, upload);
-  expect(await listUploads(side.db, next)).toEqual([upload]);
+  expect(await listUploads(side.db, next)).toEqual([{ ...upload, generation: 1 }]);
 });

@@ -129,7 +129,10 @@ describe('the high-water mark', () => {
     const { id, runIds } = await exportWithRuns(3);
     const runs = await listRuns(side.db, id);
     await completeRun(runIds[0]);
-    await failAttempt(side, side.context, runIds[1] ?? '', denied);
+    const context = side.withPolicy({ secondOpinionMs: 0 });
+    // A destination that worked before is asked twice.
+    for (const _ of [1, 2]) await failAttempt(side, context, runIds[1] ?? '', denied);
+    expect((await listRuns(side.db, id))[1]?.status).toBe('Failed');
     await completeRun(runIds[2]);
     const first = await findRun(side.db, id, runIds[0] ?? '');
     if (!first) throw new Error('the run is gone');

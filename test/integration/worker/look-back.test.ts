@@ -5,6 +5,8 @@ import { readConfig } from '../../../src/config/config.ts';
 import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
 import { startWorker, type WorkerProcess } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/sources/index.ts';
+import { takeLookBacks } from '../../../src/store/look-backs.ts';
+import { insertRuns } from '../../../src/store/runs.ts';
 import {
   createExportOfThePast,
   listRuns,
@@ -57,7 +59,8 @@ describe('rows that come late', () => {
   /** So that a test need not wait for the pauses between two looks. */
   const letTimePass = () =>
     side.db.query(
-      `update runs set finished_at = finished_at - interval '1 hour', looked_back_at = null`,
+      `update receipts set pending_checked_at = pending_checked_at - interval '3 hours',
+              looked_back_at = looked_back_at - interval '3 hours'`,
     );
 
   const untilRuns = (exportId: string, wanted: number) =>
@@ -93,6 +96,65 @@ describe('rows that come late', () => {
     expect(receipt?.rows).toBe(2);
     expect(receipt?.runId).not.toBe(first?.id);
     expect(runs.map((run) => run.id)).toContain(receipt?.runId);
+  });
+
+  it('keep the high-water mark back until a look-back has shown that none came', async () => {
+    const { id, schedule } = await createExportOfThePast(side);
+    await writer.query('begin; select 1');
+    await insert(side.db, 'in time', schedule.openIntervalStart + 2_000);
+    await start({ SETTLE_TIMEOUT_SECONDS: '0' });
+    await untilRuns(id, 1);
+    const read = async () => {
+      const [row] = await side.db.query<{ mark: string | null; settled: boolean }>(
+        `select e.high_water_mark as mark, c.settled from batch_exports e join receipts c on c.export_id = e.id
+          where e.id = $1`,
+        [id],
+      );
+      return row;
+    };
+    expect(await read()).toEqual({ mark: null, settled: false });
+
+    await writer.query('commit');
+    const settled = await until(
+      async () => {
+        await letTimePass();
+        const row = await read();
+        return row?.settled ? row : null;
+      },
+      { timeoutMs: 40_000, message: 'the interval is settled' },
+    );
+    expect(settled.mark).not.toBeNull();
+    const [run, ...more] = await side.db.query<{ settled: boolean; pending: string[] }>(
+      'select settled, pending_transactions as pending from runs where export_id = $1',
+      [id],
+    );
+    expect([run, more]).toEqual([{ settled: true, pending: [] }, []]);
+  });
+
+  it('are not looked for again at once if the run that should fetch them failed', async () => {
+    const { id, schedule } = await createExportOfThePast(side);
+    await insert(side.db, 'in time', schedule.openIntervalStart + 1_000);
+    await start({ LATE_LOOKBACK_HOURS: '3' });
+    await untilRuns(id, 1);
+    await worker?.close();
+    await insert(side.db, 'late', schedule.openIntervalStart + 2_000);
+    await letTimePass();
+    const take = () => takeLookBacks(side.db, 3, 10);
+    const taken = await take();
+    expect(taken).toMatchObject([{ exportId: id, settled: true, isDue: true }]);
+    const { start: first, end } = (await listRuns(side.db, id))[0] ?? { start: '', end: '' };
+    const interval = { start: Date.parse(first), end: Date.parse(end) };
+    await insertRuns(side.db, [{ exportId: id, teamId: side.teamId, interval, backfillId: null }]);
+    await letTimePass();
+    expect(await take(), 'a live run').toEqual([]);
+    await side.db.query(
+      `update runs set status = 'Failed', finished_at = now() where status = 'Starting'`,
+    );
+    expect(await take(), 'one that just failed').toEqual([]);
+    await side.db.query(
+      `update runs set finished_at = now() - interval '16 minutes' where status = 'Failed'`,
+    );
+    expect(await take()).toHaveLength(1);
   });
 
   it('by another clock are fetched within the look-back', async () => {

@@ -64,7 +64,7 @@ for (const lane of queueBackends) {
     }
 
     /** Nobody can read the table's rows until the lock is taken away. */
-    async function lock(table: 'events' | 'receipts'): Promise<() => Promise<void>> {
+    async function lock(table: 'events' | 'uploads'): Promise<() => Promise<void>> {
       const client = new Client({ connectionString: side.url });
       locks.push(client);
       await client.connect();
@@ -176,10 +176,10 @@ for (const lane of queueBackends) {
     });
 
     it('says of an attempt whose own database went away that it was this', async () => {
-      const unlock = await lock('receipts');
+      const unlock = await lock('uploads');
       await openWorker();
       const { id } = await createExportOfThePast(side);
-      // Others read receipts too: whoever waits for them is cut off, until the run was.
+      // Others read uploads too: each that waits for them is cut off, until the run was.
       await until(async () => {
         await side.db.query(
           `select pg_terminate_backend(pid) from pg_stat_activity

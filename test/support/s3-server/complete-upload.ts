@@ -43,6 +43,14 @@ function readPartList(text: string, maxParts: number): ListedPart[] {
   });
 }
 
+/** A store that reads no checksums may take a part that names one for none of its own. */
+function keepKnownParts({ quirks }: Context, listed: ListedPart[]): ListedPart[] {
+  if (quirks.checksums !== 'drop-parts') return listed;
+  const known = listed.filter(({ checksums }) => checksums.size === 0);
+  if (known.length === 0) throw new S3Error('InvalidRequest', { message: 'There are no parts.' });
+  return known;
+}
+
 function checkPartChecksums(upload: StoredUpload, listed: ListedPart, part: StoredPart): boolean {
   const { checksumName, checksumType } = upload;
   if (checksumName && checksumType === 'COMPOSITE' && !listed.checksums.has(checksumName)) {
@@ -160,9 +168,9 @@ export const completeMultipartUpload: Handler = async (context) => {
   const { request, limits } = context;
   const bucket = requireBucket(context);
   const key = requireKey(context);
-  const checkCondition = beginConditionalWrite(request, bucket, key);
+  const checkCondition = beginConditionalWrite(request, bucket, key, context.quirks);
   const body = await context.readXmlBody();
-  const listed = readPartList(body, limits.maxParts);
+  const listed = keepKnownParts(context, readPartList(body, limits.maxParts));
   const manifest = listed.map(({ partNumber, etag }) => `${partNumber}:${etag}`).join(',');
   const repeated = repeatedAnswer(context, bucket, manifest);
   if (repeated) return repeated;
@@ -188,6 +196,7 @@ export const completeMultipartUpload: Handler = async (context) => {
   requireUpload(context, bucket, key);
   checkCondition();
   bucket.objects.set(key, object);
+  context.recorder.wrote(bucket, object, 'complete');
   bucket.uploads.delete(upload.uploadId);
   bucket.completed.set(upload.uploadId, { key, manifest, object: { ...object, chunks: [] } });
   return answer(context, bucket, object);

@@ -1,4 +1,5 @@
 import { S3Error } from './errors.ts';
+import type { S3Quirks } from './quirks.ts';
 import type { S3Request } from './request.ts';
 import type { Bucket, StoredObject } from './storage.ts';
 
@@ -19,9 +20,13 @@ function matches(header: string, object: StoredObject): boolean {
  * the object was deleted in between.
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
  */
-export function beginConditionalWrite(request: S3Request, bucket: Bucket, key: string): () => void {
-  const ifNoneMatch = request.headers['if-none-match'];
-  const ifMatch = request.headers['if-match'];
+export function beginConditionalWrite(
+  request: S3Request,
+  bucket: Bucket,
+  key: string,
+  quirks: S3Quirks = {},
+): () => void {
+  const { ifNoneMatch, ifMatch } = conditionsOf(request, quirks);
   if (ifNoneMatch !== undefined && (ifNoneMatch !== '*' || ifMatch !== undefined)) {
     throw new S3Error('NotImplemented', { details: { Header: 'If-None-Match' } });
   }
@@ -38,8 +43,32 @@ export function beginConditionalWrite(request: S3Request, bucket: Bucket, key: s
     if (ifNoneMatch !== undefined && object) throw failed('If-None-Match');
     if (ifMatch !== undefined) {
       if (!object) throw new S3Error('NoSuchKey', { details: { Key: key } });
-      if (!matches(ifMatch, object)) throw failed('If-Match');
+      const misread = quirks.quotedIfMatch === 'refuse' && ifMatch.includes('"');
+      if (misread || !matches(ifMatch, object)) throw failed('If-Match');
     }
+  };
+}
+
+/** The conditions of a write as far as the store knows them. */
+function conditionsOf({ operation, headers }: S3Request, quirks: S3Quirks) {
+  const ifNoneMatch = headers['if-none-match'];
+  const ifMatch = headers['if-match'];
+  if (operation === 'CompleteMultipartUpload') {
+    const { completeConditions } = quirks;
+    if (completeConditions === 'ignore') return { ifNoneMatch: undefined, ifMatch: undefined };
+    if (completeConditions === 'refuse' && (ifNoneMatch ?? ifMatch) !== undefined) {
+      throw new S3Error('NotImplemented');
+    }
+  }
+  for (const [value, quirk] of [
+    [ifNoneMatch, quirks.ifNoneMatch],
+    [ifMatch, quirks.ifMatch],
+  ]) {
+    if (value !== undefined && quirk === 'refuse') throw new S3Error('NotImplemented');
+  }
+  return {
+    ifNoneMatch: quirks.ifNoneMatch === 'ignore' ? undefined : ifNoneMatch,
+    ifMatch: quirks.ifMatch === 'ignore' ? undefined : ifMatch,
   };
 }
 

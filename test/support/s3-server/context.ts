@@ -1,5 +1,7 @@
 import type { VerifiedBody } from './body.ts';
 import { S3Error } from './errors.ts';
+import type { S3Quirks } from './quirks.ts';
+import type { Recorder } from './recorder.ts';
 import type { S3Request } from './request.ts';
 import type { Bucket } from './storage.ts';
 
@@ -21,6 +23,8 @@ export interface Context {
   /** Ids of KMS keys that exist; undefined: any id is taken. */
   kmsKeys: readonly string[] | undefined;
   buckets: Map<string, Bucket>;
+  quirks: S3Quirks;
+  recorder: Recorder;
   now: () => number;
   readBody: () => Promise<VerifiedBody>;
   /** The body as text. Its x-amz-checksum-* headers speak about the object, not about the document. */

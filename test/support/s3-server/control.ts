@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Fault } from './faults.ts';
+import type { S3Quirks } from './quirks.ts';
 import type { S3Server } from './server.ts';
 
 /** A fault as JSON: the key as the source of a regular expression, endless `times` as null. */
@@ -34,7 +35,8 @@ async function readJson<T>(message: IncomingMessage): Promise<T> {
 
 /**
  * Serves a server's faults and state over plain HTTP on 127.0.0.1, for tests in another process:
- * POST and DELETE /faults; GET /requests, /objects?bucket=, /body?bucket=&key=, /uploads?bucket=.
+ * POST and DELETE /faults; PUT /quirks; DELETE /object?bucket=&key=; GET /requests, /objects?bucket=, /body?bucket=&key=,
+ * /uploads?bucket=, /writes?bucket=, /violations.
  */
 export async function startControl(
   server: S3Server,
@@ -50,6 +52,16 @@ export async function startControl(
       case 'DELETE /faults':
         server.faults.clear();
         return {};
+      case 'PUT /quirks':
+        server.setQuirks(await readJson<S3Quirks>(message));
+        return {};
+      case 'DELETE /object':
+        server.removeObject(bucket, url.searchParams.get('key') ?? '');
+        return {};
+      case 'GET /writes':
+        return server.writes(bucket);
+      case 'GET /violations':
+        return server.namedKeyViolations();
       case 'GET /requests':
         return server.requests;
       case 'GET /objects':

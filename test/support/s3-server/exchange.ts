@@ -6,7 +6,7 @@ import { authenticate } from './authentication.ts';
 import { readBody } from './body.ts';
 import type { Context, S3Response } from './context.ts';
 import { errorDocument, messageOf, S3Error } from './errors.ts';
-import type { FaultEffect } from './faults.ts';
+import type { FaultEffect, ForeignAnswer } from './faults.ts';
 import { handlers } from './handlers.ts';
 import type { OperationName } from './operations.ts';
 import { parseRequest, type S3Request } from './request.ts';
@@ -38,6 +38,8 @@ const effectNames = {
   trickleBytesPerSecond: true,
   okWithError: true,
   loseResponse: true,
+  cutBodyAfterBytes: true,
+  foreignAnswer: true,
 };
 
 function nameOf(effect: FaultEffect): keyof typeof effectNames {
@@ -104,6 +106,38 @@ async function* requestBody(wire: Wire): AsyncGenerator<Buffer> {
   }
 }
 
+/** The whole body, kept: what the rules then read does not depend on the client any more. */
+async function keptBody(wire: Wire): Promise<readonly Buffer[]> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of requestBody(wire)) chunks.push(chunk);
+  return chunks;
+}
+
+async function* replay(chunks: readonly Buffer[]): AsyncGenerator<Buffer> {
+  yield* chunks;
+}
+
+/** Ends the connection in good order, which a reader sees as the end of the body. */
+function endEarly({ message }: Wire): never {
+  message.socket.end();
+  throw new ConnectionLost();
+}
+
+async function writeForeign(wire: Wire, answer: ForeignAnswer): Promise<never> {
+  const { message, response, entry } = wire;
+  entry.status = answer.status;
+  const type = answer.contentType ?? 'text/html';
+  const length = answer.unended ? {} : { 'content-length': Buffer.byteLength(answer.body) };
+  response.writeHead(answer.status, { 'content-type': type, ...length });
+  if (!answer.unended) {
+    await new Promise<void>((resolve) => response.end(answer.body, resolve));
+    throw new ConnectionLost();
+  }
+  await new Promise<void>((resolve) => response.write(answer.body, () => resolve()));
+  message.socket.end();
+  throw new ConnectionLost();
+}
+
 async function writeAnswer(wire: Wire, answer: S3Response): Promise<void> {
   const { message, response, entry, signal } = wire;
   const chunks = typeof answer.body === 'string' ? [Buffer.from(answer.body)] : (answer.body ?? []);
@@ -123,6 +157,15 @@ async function writeAnswer(wire: Wire, answer: S3Response): Promise<void> {
   if (wire.awaitsContinue) headers.connection = 'close';
   response.writeHead(answer.status, headers);
   entry.status = answer.status;
+  const cut = wire.effect && 'cutBodyAfterBytes' in wire.effect ? wire.effect : null;
+  if (cut && message.method !== 'HEAD') {
+    const piece = Buffer.concat(chunks).subarray(0, cut.cutBodyAfterBytes);
+    response.flushHeaders();
+    if (piece.length > 0) {
+      await new Promise<void>((resolve) => response.write(piece, () => resolve()));
+    }
+    endEarly(wire);
+  }
   if (message.method !== 'HEAD') {
     for await (const piece of hasRequestBody(message) ? chunks : underFault(wire, chunks)) {
       entry.responseBytes += piece.length;
@@ -177,7 +220,13 @@ async function work(wire: Wire, request: S3Request, state: ServerState): Promise
       const message = effect.message ?? messageOf(effect.code);
       return errorAnswer(wire.entry, request.path, { ...effect, message });
     }
-    if ('delayMs' in effect) await sleep(effect.delayMs, undefined, { signal: wire.signal });
+    if ('delayMs' in effect && !effect.outlivesClient) {
+      await sleep(effect.delayMs, undefined, { signal: wire.signal });
+    }
+    if ('foreignAnswer' in effect) {
+      for await (const _ of requestBody(wire));
+      await writeForeign(wire, effect.foreignAnswer);
+    }
     if ('halfOpen' in effect) await closed(wire);
     if ('okWithError' in effect) {
       for await (const _ of requestBody(wire));
@@ -189,12 +238,17 @@ async function work(wire: Wire, request: S3Request, state: ServerState): Promise
       });
     }
   }
+  const kept = effect && 'delayMs' in effect && effect.outlivesClient ? await keptBody(wire) : null;
+  if (kept && effect && 'delayMs' in effect) {
+    await sleep(effect.delayMs, undefined, { ref: false });
+  }
+  const source = () => (kept ? replay(kept) : requestBody(wire));
   const context: Context = {
     ...state,
     request,
-    readBody: () => readBody(request, authenticated, requestBody(wire)),
+    readBody: () => readBody(request, authenticated, source()),
     readXmlBody: async () => {
-      const body = await readBody(request, authenticated, requestBody(wire), {
+      const body = await readBody(request, authenticated, source(), {
         ignoreChecksums: true,
       });
       return Buffer.concat(body.chunks).toString('utf8');
@@ -256,7 +310,10 @@ export async function serveRequest(
       answer = await work(wire, request, state);
     } catch (error) {
       if (gone.signal.aborted || error instanceof ConnectionLost) throw error;
-      answer = errorAnswer(entry, request?.path ?? '', asS3Error(error));
+      const refusal = asS3Error(error);
+      answer = errorAnswer(entry, request?.path ?? '', refusal);
+      const isMissing = refusal.code === 'NoSuchKey';
+      if (isMissing && state.quirks.missingObject === 'empty') answer = { status: 404, body: [] };
     }
     await writeAnswer(wire, answer);
   } catch (error) {

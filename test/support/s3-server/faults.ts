@@ -4,8 +4,11 @@ import type { S3Request } from './request.ts';
 export type FaultEffect =
   /** An error answer before any work; the code also where the catalogue does not know it. */
   | { status: number; code: string; message?: string }
-  /** Waits, then goes on as usual. */
-  | { delayMs: number }
+  /**
+   * Waits, then goes on as usual. The work is dropped if the client goes away meanwhile, unless
+   * `outlivesClient` says that the request takes effect all the same.
+   */
+  | { delayMs: number; outlivesClient?: boolean }
   /** Resets the connection after so many bytes of the body: the request's for an upload, else the answer's. */
   | { resetAfterBytes: number }
   /** Reads nothing, answers nothing, keeps the connection open. */
@@ -15,7 +18,19 @@ export type FaultEffect =
   /** Status 200 with an error document, no work done: what CompleteMultipartUpload and copies may do. */
   | { okWithError: string }
   /** Does the work, then resets the connection instead of answering. */
-  | { loseResponse: true };
+  | { loseResponse: true }
+  /** Does the work, announces the answer's whole length, and ends the connection after so many bytes of its body. */
+  | { cutBodyAfterBytes: number }
+  /** Answers in the store's place, as a proxy does: no work, no error document. */
+  | { foreignAnswer: ForeignAnswer };
+
+export interface ForeignAnswer {
+  readonly status: number;
+  readonly body: string;
+  readonly contentType?: string;
+  /** Chunked, and the connection ends without the last chunk. */
+  readonly unended?: boolean;
+}
 
 export interface Fault {
   match: {

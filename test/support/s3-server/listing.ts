@@ -136,6 +136,7 @@ export const listObjects: Handler = (context) => {
 export const listMultipartUploads: Handler = (context) => {
   const { request } = context;
   const bucket = requireBucket(context);
+  if (context.quirks.listUploads === 'refuse') throw new S3Error('NotImplemented');
   const write = keyWriter(request);
   const prefix = parameter(request, 'prefix') ?? '';
   const delimiter = parameter(request, 'delimiter') ?? '';

@@ -17,6 +17,7 @@ const { values } = parseArgs({
     'min-part-bytes': { type: 'string' },
     'max-parts': { type: 'string' },
     seed: { type: 'string', default: '1' },
+    quirks: { type: 'string', default: '{}' },
   },
 });
 
@@ -32,6 +33,7 @@ const server = await startS3Server({
   region: values.region,
   port: Number(values.port),
   seed: Number(values.seed),
+  quirks: JSON.parse(values.quirks),
   ...(minPartBytes === undefined ? {} : { minPartBytes: Number(minPartBytes) }),
   ...(maxParts === undefined ? {} : { maxParts: Number(maxParts) }),
 });

@@ -15,10 +15,11 @@ export function requireUpload({ request }: Context, bucket: Bucket, key: string)
   return upload;
 }
 
-function readChecksumPlan({ request }: Context): {
+function readChecksumPlan({ request, quirks }: Context): {
   checksumName: ChecksumName | undefined;
   checksumType: 'FULL_OBJECT' | 'COMPOSITE';
 } {
+  if (quirks.checksums) return { checksumName: undefined, checksumType: 'COMPOSITE' };
   const name = request.headers['x-amz-checksum-algorithm']?.toLowerCase();
   const type = request.headers['x-amz-checksum-type']?.toUpperCase();
   if (name === undefined) return { checksumName: undefined, checksumType: 'COMPOSITE' };

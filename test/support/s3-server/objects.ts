@@ -12,7 +12,7 @@ export const putObject: Handler = async (context) => {
   const bucket = requireBucket(context);
   const key = requireKey(context);
   const attributes = readAttributes(context);
-  const checkCondition = beginConditionalWrite(request, bucket, key);
+  const checkCondition = beginConditionalWrite(request, bucket, key, context.quirks);
   const body = await context.readBody();
   if (body.bytes > limits.maxPutBytes) throw new S3Error('EntityTooLarge');
   checkCondition();
@@ -27,6 +27,7 @@ export const putObject: Handler = async (context) => {
     modifiedAt: context.now(),
   };
   bucket.objects.set(key, object);
+  context.recorder.wrote(bucket, object, 'put');
   return {
     status: 200,
     headers: {
@@ -113,6 +114,7 @@ export const deleteObject: Handler = (context) => {
   const key = requireKey(context);
   checkDeleteCondition(context.request, bucket.objects.get(key));
   bucket.delete(key);
+  context.recorder.deleted(bucket, key);
   return { status: 204 };
 };
 
@@ -141,7 +143,10 @@ export const deleteObjects: Handler = async (context) => {
     throw new S3Error('MalformedXML');
   }
   const deleted = keys.filter((key) => key !== undefined);
-  for (const key of deleted) bucket.delete(key);
+  for (const key of deleted) {
+    bucket.delete(key);
+    context.recorder.deleted(bucket, key);
+  }
   const quiet = childText(root, 'Quiet') === 'true';
   const answer = quiet ? [] : deleted.map((key) => element('Deleted', [element('Key', key)]));
   return { status: 200, body: resultDocument('DeleteResult', answer) };

@@ -6,6 +6,8 @@ import type { S3Credentials } from './authentication.ts';
 import type { S3Limits } from './context.ts';
 import { type RequestLogEntry, serveRequest } from './exchange.ts';
 import { createFaultPlan, type FaultPlan } from './faults.ts';
+import type { S3Quirks } from './quirks.ts';
+import { createRecorder, type ObjectWrite, type Recorder } from './recorder.ts';
 import {
   type ObjectSnapshot,
   snapshotObjects,
@@ -35,6 +37,8 @@ export interface S3ServerOptions {
   /** Seed of the faults' chances; default 1. */
   seed?: number;
   clock?: Clock;
+  /** How it differs from S3. */
+  quirks?: S3Quirks;
 }
 
 export interface S3Server {
@@ -49,6 +53,14 @@ export interface S3Server {
   objects(bucket: string): ObjectSnapshot[];
   /** Open multipart uploads, in the order of their keys. */
   uploads(bucket: string): UploadSnapshot[];
+  /** Writes and deletes of objects, oldest first. */
+  writes(bucket: string): readonly ObjectWrite[];
+  /** Takes an object away, as its owner may do; it is not recorded. */
+  removeObject(bucket: string, key: string): void;
+  /** What has touched a key that a current manifest named, and manifests that named what was not there. */
+  namedKeyViolations(): readonly string[];
+  /** From now on it differs from S3 so. */
+  setQuirks(quirks: S3Quirks): void;
   /** From now on only these are known. */
   setCredentials(credentials: readonly S3Credentials[]): void;
   /** Cuts every connection and ends. */
@@ -64,6 +76,8 @@ export interface ServerState {
   kmsKeys: readonly string[] | undefined;
   hostSuffixes: string[];
   buckets: Map<string, Bucket>;
+  quirks: S3Quirks;
+  recorder: Recorder;
   faults: ReturnType<typeof createFaultPlan>;
   now: () => number;
   nextRequestId: () => string;
@@ -91,6 +105,8 @@ function createState(options: S3ServerOptions, requests: RequestLogEntry[]): Ser
     kmsKeys: options.kmsKeys,
     hostSuffixes: [...(options.hostSuffixes ?? ['s3.localhost', 'localhost'])],
     buckets: new Map(buckets.map((bucket) => [bucket.name, bucket])),
+    quirks: options.quirks ?? {},
+    recorder: createRecorder(() => clock.now()),
     faults: createFaultPlan(options.seed ?? 1),
     now: () => clock.now(),
     nextRequestId: () => {
@@ -132,6 +148,12 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     requests,
     objects: (name) => snapshotObjects(bucketNamed(name)),
     uploads: (name) => snapshotUploads(bucketNamed(name)),
+    removeObject: (name, key) => void state.buckets.get(name)?.objects.delete(key),
+    writes: (name) => state.recorder.writes.filter((write) => write.bucket === name),
+    namedKeyViolations: () => state.recorder.violations,
+    setQuirks(quirks) {
+      state.quirks = quirks;
+    },
     setCredentials(credentials) {
       state.credentials = credentials;
     },

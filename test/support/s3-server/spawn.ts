@@ -10,6 +10,8 @@ import type { S3Credentials } from './authentication.ts';
 import { faultToJson } from './control.ts';
 import type { RequestLogEntry } from './exchange.ts';
 import type { Fault } from './faults.ts';
+import type { S3Quirks } from './quirks.ts';
+import type { ObjectWrite } from './recorder.ts';
 import type { ObjectSnapshot, UploadSnapshot } from './snapshots.ts';
 
 export interface SpawnedS3ServerOptions {
@@ -21,6 +23,7 @@ export interface SpawnedS3ServerOptions {
   minPartBytes?: number;
   maxParts?: number;
   seed?: number;
+  quirks?: S3Quirks;
 }
 
 /** The same questions as to a server in this process, asked over the control port. */
@@ -32,6 +35,11 @@ export interface SpawnedS3Server {
   objects(bucket: string): Promise<Omit<ObjectSnapshot, 'body'>[]>;
   body(bucket: string, key: string): Promise<Buffer>;
   uploads(bucket: string): Promise<UploadSnapshot[]>;
+  writes(bucket: string): Promise<ObjectWrite[]>;
+  namedKeyViolations(): Promise<string[]>;
+  setQuirks(quirks: S3Quirks): Promise<void>;
+  /** Takes an object away, as its owner may do; it is not recorded. */
+  remove(bucket: string, key: string): Promise<void>;
   /** SIGTERM, and waits for the end; also after the process was killed otherwise. */
   close(): Promise<void>;
 }
@@ -78,6 +86,7 @@ function argumentsOf(options: SpawnedS3ServerOptions): string[] {
     'min-part-bytes': options.minPartBytes,
     'max-parts': options.maxParts,
     seed: options.seed,
+    quirks: options.quirks && JSON.stringify(options.quirks),
   };
   return [
     ...options.buckets.map((bucket) => `--bucket=${bucket}`),
@@ -120,6 +129,15 @@ export async function spawnS3Server(options: SpawnedS3ServerOptions): Promise<Sp
       Buffer.from(await (await ask(`/body?${query({ bucket, key })}`)).arrayBuffer()),
     uploads: async (bucket) =>
       (await ask(`/uploads?${query({ bucket })}`)).json() as Promise<UploadSnapshot[]>,
+    writes: async (bucket) =>
+      (await ask(`/writes?${query({ bucket })}`)).json() as Promise<ObjectWrite[]>,
+    namedKeyViolations: async () => (await ask('/violations')).json() as Promise<string[]>,
+    async setQuirks(quirks) {
+      await ask('/quirks', { method: 'PUT', body: JSON.stringify(quirks) });
+    },
+    async remove(bucket, key) {
+      await ask(`/object?${query({ bucket, key })}`, { method: 'DELETE' });
+    },
     async close() {
       child.kill('SIGTERM');
       await exited;

@@ -41,6 +41,7 @@ describe('a models file', () => {
     expect(parse(orders())).toEqual([
       {
         sourceUrl: 'postgres://reader@shop/shop',
+        primaryUrl: null,
         model: {
           name: 'orders',
           relation: { schema: 'shop', name: 'orders' },

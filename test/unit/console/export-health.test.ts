@@ -30,6 +30,7 @@ function run(status: RunStatus): Run {
     bytes_exported: 0,
     files: 0,
     backfill_id: null,
+    settled: true,
   };
 }
 
@@ -56,6 +57,7 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     transformations: false,
     next_run_at: null,
     high_water_mark: '2024-03-12T17:00:00Z',
+    unsettled_from: null,
     failure_streak: 0,
     last_success_at: null,
     ...over,

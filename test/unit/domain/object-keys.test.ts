@@ -6,15 +6,17 @@ const interval = { start: Date.UTC(2024, 2, 1), end: Date.UTC(2024, 2, 1, 1) };
 const stem = '2024-03-01T00:00:00Z-2024-03-01T01:00:00Z';
 
 describe('the keys of an interval', () => {
-  it('name both bounds, the part only where there is one', () => {
-    expect(fileKey('a/b', interval, null, 'jsonl')).toBe(`a/b/${stem}.jsonl`);
-    expect(fileKey('a/b', interval, 7, 'csv.gz')).toBe(`a/b/${stem}-00007.csv.gz`);
+  it('name both bounds, the generation from the second on, and the part if there is one', () => {
+    expect(fileKey('a/b', interval, 1, null, 'jsonl')).toBe(`a/b/${stem}.jsonl`);
+    expect(fileKey('a/b', interval, 2, null, 'jsonl')).toBe(`a/b/${stem}.v2.jsonl`);
+    expect(fileKey('a/b', interval, 12, 3, 'jsonl')).toBe(`a/b/${stem}.v12-00003.jsonl`);
+    expect(fileKey('a/b', interval, 1, 7, 'csv.gz')).toBe(`a/b/${stem}-00007.csv.gz`);
     expect(manifestKey('a/b', interval)).toBe(`a/b/${stem}_manifest.json`);
     expect(rejectedKey(`a/${stem}.csv`)).toBe(`a/${stem}.csv_rejected.jsonl`);
   });
 
   it('have no leading slash without a prefix', () => {
-    expect(fileKey('', interval, null, 'parquet')).toBe(`${stem}.parquet`);
+    expect(fileKey('', interval, 1, null, 'parquet')).toBe(`${stem}.parquet`);
     expect(manifestKey('', interval)).toBe(`${stem}_manifest.json`);
   });
 
@@ -24,10 +26,10 @@ describe('the keys of an interval', () => {
     fc.assert(
       fc.property(bounds, bounds, (a, b) => {
         const same = a.start === b.start && a.end === b.end;
-        expect(fileKey('', a, null, 'csv') === fileKey('', b, null, 'csv')).toBe(same);
+        expect(fileKey('', a, 1, null, 'csv') === fileKey('', b, 1, null, 'csv')).toBe(same);
       }),
     );
-    const keys = [1, 2, 9, 10, 11, 100].map((part) => fileKey('p', interval, part, 'csv'));
+    const keys = [1, 2, 9, 10, 11, 100].map((part) => fileKey('p', interval, 1, part, 'csv'));
     expect([...keys].sort()).toEqual(keys);
   });
 });

@@ -10,7 +10,7 @@ afterEach(async () => {
 
 async function ask(
   path: string,
-  faults: { postgres?: string; queue?: string } = {},
+  faults: { postgres?: string; queue?: string; era?: string } = {},
 ): Promise<{ status: number; text: string }> {
   const metrics = createMetrics();
   metrics.attempts.inc({ end: 'completed' }, 3);
@@ -20,6 +20,7 @@ async function ask(
     metrics: metrics.registry,
     databaseFault: async () => faults.postgres ?? null,
     queueFault: async () => faults.queue ?? null,
+    holdReason: async () => faults.era ?? null,
   });
   const response = await fetch(health.address + path);
   return { status: response.status, text: await response.text() };
@@ -30,19 +31,26 @@ test('a worker that runs is live, whatever stands behind it', async () => {
 });
 
 test('a worker is ready with Postgres and the queue, degraded without the queue, unavailable without Postgres', async () => {
-  const told = async (faults: { postgres?: string; queue?: string }) => {
+  const told = async (faults: { postgres?: string; queue?: string; era?: string }) => {
     const { status, text } = await ask('/readyz', faults);
     await health?.close();
     return [status, JSON.parse(text)];
   };
-  expect(await told({})).toEqual([200, { status: 'ok', checks: { postgres: 'ok', queue: 'ok' } }]);
+  expect(await told({})).toEqual([
+    200,
+    { status: 'ok', checks: { postgres: 'ok', queue: 'ok', era: 'ok' } },
+  ]);
   expect(await told({ queue: 'away' })).toEqual([
     200,
-    { status: 'degraded', checks: { postgres: 'ok', queue: 'away' } },
+    { status: 'degraded', checks: { postgres: 'ok', queue: 'away', era: 'ok' } },
+  ]);
+  expect(await told({ era: 'a copy' })).toEqual([
+    200,
+    { status: 'degraded', checks: { postgres: 'ok', queue: 'ok', era: 'a copy' } },
   ]);
   expect(await told({ postgres: 'unreachable' })).toEqual([
     503,
-    { status: 'unavailable', checks: { postgres: 'unreachable', queue: 'ok' } },
+    { status: 'unavailable', checks: { postgres: 'unreachable', queue: 'ok', era: 'ok' } },
   ]);
 });
 

@@ -1,0 +1,49 @@
+import type { Command } from 'commander';
+import { currentEra, type ListedEra, listEras } from '../store/eras.ts';
+import { acceptCurrentEra } from '../use-cases/accept-era.ts';
+import { accept, printRecord, printRecords } from './answer.ts';
+import type { CliDeps } from './deps.ts';
+
+/** `sluice eras …` */
+export function register(program: Command, deps: CliDeps): void {
+  const eras = program
+    .command('eras')
+    .description('the history of the database: a restore, a copy or a failover begins a new era');
+
+  eras
+    .command('list')
+    .description('list the eras, oldest first')
+    .option('--json', 'print JSON')
+    .action(async ({ json }: { json?: boolean }) => {
+      const listed = await deps.withDatabase(async (db) => {
+        await currentEra(db);
+        return listEras(db);
+      });
+      printRecords(deps, json, listed.map(view));
+    });
+
+  eras
+    .command('accept')
+    .description(
+      'start work on a restored or copied database; first make sure that the original is stopped for good',
+    )
+    .option('--json', 'print JSON')
+    .action(async ({ json }: { json?: boolean }) => {
+      printRecord(deps, json, view(accept(await deps.withDatabase(acceptCurrentEra))));
+    });
+}
+
+function view(era: ListedEra) {
+  return {
+    number: era.number,
+    id: era.id,
+    held: era.held,
+    began_at: era.beganAt,
+    accepted_at: era.acceptedAt,
+    reason: era.reason,
+    system_identifier: era.systemIdentifier,
+    timeline: era.timeline,
+    database_oid: era.databaseOid,
+    eras_oid: era.erasOid,
+  };
+}

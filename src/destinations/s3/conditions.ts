@@ -1,0 +1,37 @@
+import type { ManifestTag, StoreTraits } from '../destination.ts';
+
+/** What must hold for a put to take place; null for an unconditional one. */
+export type PutCondition = { readonly IfNoneMatch: '*' } | { readonly IfMatch: string } | null;
+
+/** How an ETag is written in If-Match. Ceph RGW 16 answers 412 to the right tag in its quotes. */
+export type TagForm = 'quoted' | 'unquoted';
+
+export function tagInForm(tag: string, form: TagForm): string {
+  const bare = tag.replaceAll('"', '');
+  return form === 'quoted' ? `"${bare}"` : bare;
+}
+
+/** Whether two tags are the same, however they are quoted. */
+export function isSameTag(one: ManifestTag, other: ManifestTag): boolean {
+  return one?.replaceAll('"', '') === other?.replaceAll('"', '');
+}
+
+/** The condition of a completion; null for none. @param expected left out: anything is replaced */
+export function completionCondition(
+  expected: ManifestTag | undefined,
+  traits: StoreTraits | null,
+): PutCondition {
+  if (expected === undefined) return null;
+  if (expected === null) return (traits?.completeIfNoneMatch ?? true) ? { IfNoneMatch: '*' } : null;
+  return (traits?.completeIfMatch ?? true) ? conditionFor(expected, traits) : null;
+}
+
+/**
+ * The condition for replacing what has the tag `expected`, or for making what must not be there
+ * (null). A store that was not tried is taken for one that does as S3 does.
+ */
+export function conditionFor(expected: ManifestTag, traits: StoreTraits | null): PutCondition {
+  if (expected === null) return (traits?.ifNoneMatch ?? true) ? { IfNoneMatch: '*' } : null;
+  const form = traits?.ifMatch ?? 'quoted';
+  return form === 'none' ? null : { IfMatch: tagInForm(expected, form) };
+}

@@ -1,0 +1,105 @@
+import type { IncomingMessage } from 'node:http';
+import { StalledError } from './stall-watch.ts';
+
+/** Longer than any error document of a store. */
+const maxBodyBytes = 1024 * 1024;
+
+/**
+ * An answer that is no success and does not say why: cut off, empty, too long, or not a store's error
+ * document. Its status alone may be a proxy's, or half of an answer.
+ */
+export class UnreadAnswer extends Error {
+  readonly status: number;
+  /** Whether the body came to its end: then it is at least an answer. */
+  readonly whole: boolean;
+  /** Whether there could be no body, since the request was a HEAD. */
+  readonly toHead: boolean;
+
+  constructor(status: number, what: string, whole: boolean, toHead = false) {
+    super(`HTTP ${status} ${what}`);
+    this.name = 'UnreadAnswer';
+    this.status = status;
+    this.whole = whole;
+    this.toHead = toHead;
+  }
+}
+
+/**
+ * Reads the body of an answer that is no success. The SDK invents an error name from the status if
+ * it cannot read the body, so the body is judged here.
+ *
+ * @returns the whole body: an error document of S3 or STS that names its code
+ * @throws UnreadAnswer if it is anything else; StalledError
+ */
+export async function readErrorAnswer(
+  response: IncomingMessage,
+  method: string,
+): Promise<Uint8Array> {
+  const status = response.statusCode ?? 0;
+  if (method === 'HEAD') {
+    response.resume();
+    throw new UnreadAnswer(status, 'to a HEAD, which has no body', true, true);
+  }
+  const body = await collectBody(response, status);
+  if (body.length === 0) throw new UnreadAnswer(status, 'without a body', true);
+  if (findErrorCode(body.toString('utf8')) === null) {
+    const type = response.headers['content-type']?.split(';')[0] ?? 'no content type';
+    throw new UnreadAnswer(status, `with a body (${type}) that is no error document of S3`, true);
+  }
+  return body;
+}
+
+/** The bytes of an answer, to its end. */
+export async function collectBody(response: IncomingMessage, status: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of response) {
+      chunks.push(chunk as Buffer);
+      bytes += (chunk as Buffer).length;
+      if (bytes > maxBodyBytes) {
+        throw new UnreadAnswer(status, `with a body of more than ${maxBodyBytes} bytes`, false);
+      }
+    }
+  } catch (error) {
+    if (error instanceof StalledError || error instanceof UnreadAnswer) throw error;
+    throw new UnreadAnswer(status, `with a body that was cut off after ${bytes} bytes`, false);
+  }
+  return Buffer.concat(chunks);
+}
+
+const token =
+  /<\?[^>]*\?>|<!--[\s\S]*?-->|<(\/?)([A-Za-z_][\w.:-]*)((?:\s[^<>]*?)?)(\/?)>|([^<]+)/gy;
+
+/** Where S3 and STS put the code of an error. */
+const codePaths = new Set(['Error/Code', 'ErrorResponse/Error/Code']);
+
+/**
+ * The code that an error document names.
+ *
+ * @returns null unless `text` is a whole, well-formed document of S3's or STS's form
+ */
+export function findErrorCode(text: string): string | null {
+  const open: string[] = [];
+  let code = '';
+  let roots = 0;
+  let end = 0;
+  token.lastIndex = 0;
+  for (let match = token.exec(text); match; match = token.exec(text)) {
+    end = token.lastIndex;
+    const [, closing, name, , selfClosing, words] = match;
+    if (words !== undefined) {
+      if (open.length === 0 && words.replace('\ufeff', '').trim() !== '') return null;
+      if (codePaths.has(open.join('/'))) code += words;
+    }
+    if (name === undefined) continue;
+    if (closing) {
+      if (open.pop() !== name) return null;
+      continue;
+    }
+    if (open.length === 0) roots += 1;
+    if (!selfClosing) open.push(name);
+  }
+  const isWhole = end === text.length && open.length === 0 && roots === 1;
+  return isWhole && code.trim() !== '' ? code.trim() : null;
+}

@@ -1,0 +1,233 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { CompleteMultipartUploadCommand } from '@aws-sdk/client-s3';
+import { SluiceError } from '../../domain/errors.ts';
+import type { StoreTraits, UploadJournal, UploadRef } from '../destination.ts';
+import type { S3Connection } from './client.ts';
+import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
+import { isNotImplemented, StoreError } from './errors.ts';
+import { hasBytes, putSmallObject } from './manifest.ts';
+import { deleteObjects, headObject, readObject } from './objects.ts';
+import { PartDigest } from './part-digest.ts';
+import { abortUpload, createUpload, isOwnObject, signsParts, uploadPart } from './uploads.ts';
+
+/** Begins the name of each object that a test or a probe writes. */
+export const markerPrefix = '.sluice-test-';
+
+/**
+ * Tries out what the store keeps to, in place of believing it: each condition must let through a
+ * write that it fits, and stop one that it does not fit. Whatever is no answer to that question
+ * (denied access, an outage) is thrown.
+ *
+ * @param folder of the marker objects; '' for the top of the bucket
+ */
+export async function probeStore(
+  connection: S3Connection,
+  folder: string,
+  signal: AbortSignal,
+  journal?: UploadJournal,
+): Promise<StoreTraits> {
+  const base = `${folder === '' ? '' : `${folder}/`}${markerPrefix}${randomUUID()}`;
+  const keys = [`${base}-put`, `${base}-upload`] as const;
+  const trial: S3Connection = {
+    ...connection,
+    // What is known of the store must not bend the trial.
+    traits: null,
+    request: (call, own, policy) =>
+      connection.request(call, own ? AbortSignal.any([own, signal]) : signal, policy),
+  };
+  try {
+    const puts = await probePuts(trial, keys[0]);
+    const form = puts.ifMatch === 'none' ? 'quoted' : puts.ifMatch;
+    const uploads = new UploadTrial(trial, keys[1], signal, journal);
+    return { ...puts, ...(await uploads.run(form)) };
+  } finally {
+    // The right to delete may be missing, and what comes of this is not the result.
+    await deleteObjects(connection, keys).catch(() => {});
+  }
+}
+
+async function probePuts(
+  connection: S3Connection,
+  key: string,
+): Promise<Pick<StoreTraits, 'ifNoneMatch' | 'ifMatch'>> {
+  let version = 0;
+  const put = async (condition: PutCondition): Promise<void> => {
+    version += 1;
+    const body = Buffer.from(`{"sluice":"tests this store","version":${version}}\n`);
+    try {
+      await putSmallObject(connection, key, body, condition);
+    } catch (error) {
+      // An earlier try of this very put took effect, and its answer was lost.
+      const found = isRefusal(error) ? await readObject(connection, key) : null;
+      if (found === null || !(await hasBytes(found.body, body))) throw error;
+    }
+  };
+  const created = await outcomeOf(() => put({ IfNoneMatch: '*' }));
+  if (created !== 'done') await put(null);
+  const again = await outcomeOf(() => put({ IfNoneMatch: '*' }));
+  const ifNoneMatch = created === 'done' && again === 'refused';
+  for (const form of ['quoted', 'unquoted'] as const) {
+    const tag = (await headObject(connection, key))?.ETag;
+    if (!tag) break;
+    const right = await outcomeOf(() => put({ IfMatch: tagInForm(tag, form) }));
+    if (right !== 'done') continue;
+    const wrong = await outcomeOf(() => put({ IfMatch: tagInForm(randomTag(), form) }));
+    if (wrong === 'refused') return { ifNoneMatch, ifMatch: form };
+  }
+  return { ifNoneMatch, ifMatch: 'none' };
+}
+
+/** What a store does with uploads. Each trial has one of its own: a refusal may end it. */
+class UploadTrial {
+  readonly #connection: S3Connection;
+  readonly #key: string;
+  readonly #signal: AbortSignal;
+  readonly #journal: UploadJournal | undefined;
+  #checksums = true;
+
+  constructor(
+    connection: S3Connection,
+    key: string,
+    signal: AbortSignal,
+    journal: UploadJournal | undefined,
+  ) {
+    this.#connection = connection;
+    this.#key = key;
+    this.#signal = signal;
+    this.#journal = journal;
+  }
+
+  async run(
+    form: TagForm,
+  ): Promise<Pick<StoreTraits, 'completeIfNoneMatch' | 'completeIfMatch' | 'checksums'>> {
+    const created = await this.#create();
+    const again =
+      created === 'done' ? await this.#outcome({ IfNoneMatch: '*' }) : ('unknown' as const);
+    const tag = (await headObject(this.#connection, this.#key))?.ETag;
+    const wrong = await this.#outcome({ IfMatch: tagInForm(randomTag(), form) });
+    const right =
+      tag && wrong === 'refused'
+        ? await this.#outcome({ IfMatch: tagInForm(tag, form) })
+        : ('unknown' as const);
+    return {
+      completeIfNoneMatch: again === 'refused',
+      completeIfMatch: right === 'done',
+      checksums: this.#checksums,
+    };
+  }
+
+  /** Makes the object, if possible on the condition that there is none. */
+  async #create(): Promise<Outcome> {
+    const created = await this.#outcome({ IfNoneMatch: '*' });
+    if (created === 'done') return created;
+    if (this.#checksums && (await this.#outcome(null)) === 'done') return created;
+    // Then it may be the checksums that the store does not take.
+    this.#checksums = false;
+    const plain = await this.#outcome({ IfNoneMatch: '*' });
+    if (plain !== 'done') await this.#complete(null);
+    return plain;
+  }
+
+  #outcome(condition: PutCondition): Promise<Outcome> {
+    return outcomeOf(() => this.#complete(condition));
+  }
+
+  async #complete(condition: PutCondition): Promise<void> {
+    const key = this.#key;
+    const connection = {
+      ...this.#connection,
+      ...(this.#checksums ? {} : { traits: withoutTraits }),
+    };
+    await this.#journal?.starting(key);
+    const options = { key, contentType: 'text/plain' };
+    const { upload, checksums, alone } = await createUpload(connection, options, this.#signal);
+    await this.#journal?.started(upload, alone);
+    this.#checksums &&= checksums;
+    try {
+      await this.#sendAndComplete(upload, checksums, condition);
+    } catch (error) {
+      await abortUpload(connection, upload);
+      await this.#journal?.ended(upload);
+      throw error;
+    }
+    await this.#journal?.ended(upload);
+  }
+
+  async #sendAndComplete(
+    upload: UploadRef,
+    checksums: boolean,
+    condition: PutCondition,
+  ): Promise<void> {
+    const connection = this.#connection;
+    const body = Buffer.from(`Sluice tests this store: ${upload.uploadId}\n`);
+    const sha256 = signsParts(connection, checksums);
+    const digest = new PartDigest({ crc32: checksums, sha256, md5: false });
+    digest.update(body);
+    const part = await uploadPart(connection, upload, 1, body, digest.end(), this.#signal);
+    const [ETag, ChecksumCRC32] = part.tag.split(' ');
+    const listed = { PartNumber: 1, ETag, ...(ChecksumCRC32 ? { ChecksumCRC32 } : {}) };
+    const input = {
+      ...{ Bucket: connection.bucket, Key: upload.key, MultipartUpload: { Parts: [listed] } },
+      ...{ UploadId: upload.uploadId.slice(upload.uploadId.indexOf('.') + 1), ...condition },
+    };
+    try {
+      await connection.request((client, send) =>
+        client.send(new CompleteMultipartUploadCommand(input), send),
+      );
+    } catch (error) {
+      // The answer of an earlier try may have been lost.
+      const found = isRefusal(error) ? await headObject(connection, upload.key) : null;
+      if (found === null || !isOwnObject(upload, found.Metadata)) throw error;
+    }
+    const bytes = (await headObject(connection, upload.key))?.ContentLength;
+    if (bytes === body.length) return;
+    throw new SluiceError(
+      'destination.invalid_config',
+      `${bytes} bytes of ${body.length} are kept`,
+    );
+  }
+}
+
+const withoutTraits: StoreTraits = {
+  ifNoneMatch: false,
+  ifMatch: 'none',
+  completeIfNoneMatch: false,
+  completeIfMatch: false,
+  checksums: false,
+};
+
+function randomTag(): string {
+  return randomBytes(16).toString('hex');
+}
+
+/** `unknown`: the store does not know what was asked of it. */
+type Outcome = 'done' | 'refused' | 'unknown';
+
+/** A collision (409) says nothing of the condition, and passes. */
+const maxCollisions = 3;
+
+async function outcomeOf(write: () => Promise<unknown>): Promise<Outcome> {
+  for (let collisions = 0; ; collisions += 1) {
+    try {
+      await write();
+      return 'done';
+    } catch (error) {
+      if (!(error instanceof SluiceError)) throw error;
+      if (isNotImplemented(error)) return 'unknown';
+      const status = error.cause instanceof StoreError ? error.cause.status : undefined;
+      if (error.code === 'destination.conflict') {
+        if (status === 412) return 'refused';
+        if (status !== 409) return 'unknown';
+        if (collisions < maxCollisions) continue;
+      }
+      const { code } = error;
+      if (code !== 'destination.invalid_config' && code !== 'destination.upload_lost') throw error;
+      return 'unknown';
+    }
+  }
+}
+
+function isRefusal(error: unknown): boolean {
+  if (!(error instanceof SluiceError)) return false;
+  return error.code === 'destination.conflict' || error.code === 'destination.upload_lost';
+}

@@ -1,0 +1,4 @@
+import { tuneGarbageCollection } from './tune-garbage-collection.ts';
+
+tuneGarbageCollection();
+await import('./run-child.ts');

@@ -1,0 +1,54 @@
+import { openDatabase } from '../store/database.ts';
+import type { ClaimedRun } from '../store/leases.ts';
+import { createLogger } from '../telemetry/logger.ts';
+import type { AttemptReport } from '../worker/attempt-report.ts';
+import { serveRun } from '../worker/child-run.ts';
+import { executeClaimed } from '../worker/execute-run.ts';
+import type { ChildSetup } from './child-program.ts';
+import { openSecretBox } from './encryption-keys.ts';
+import { installFailpoints } from './failpoints.ts';
+import { joinSources, loadModels } from './models.ts';
+import { destinationContextOf, joinPlugins } from './plugins.ts';
+import { policyOf } from './policy.ts';
+
+/** One run needs few: its writes, its log, its heartbeat is the worker's. */
+const maxConnections = 4;
+
+installFailpoints(undefined, true);
+serveRun(
+  // The parent is the same build.
+  (setup, run, signal) => execute(setup as ChildSetup, run, signal),
+);
+
+async function execute(
+  { config, url, sourceUrl }: ChildSetup,
+  run: ClaimedRun,
+  signal: AbortSignal,
+): Promise<AttemptReport> {
+  const logger = createLogger(config.LOG_LEVEL, { role: 'run' });
+  logger.info({ run: run.runId, export: run.exportId }, 'a run has this process for itself');
+  const db = openDatabase({
+    connectionString: url,
+    applicationName: 'sluice-run',
+    maxConnections,
+    onError: (error) => logger.warn({ err: error }, 'connection trouble'),
+  });
+  const sourceOf = joinSources(config, loadModels(config), sourceUrl);
+  const options = {
+    context: {
+      db,
+      policy: policyOf(config),
+      secrets: await openSecretBox(config),
+      // The worker rings once this process has ended.
+      doorbell: { runsWaiting() {}, backfillWaiting() {} },
+    },
+    plugins: joinPlugins(sourceOf, destinationContextOf(config)),
+    onError: (error: unknown) =>
+      logger.warn({ err: error, run: run.runId, export: run.exportId }, 'an attempt failed'),
+  };
+  try {
+    return await executeClaimed(options, run, signal);
+  } finally {
+    await db.close();
+  }
+}

@@ -1,0 +1,76 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { findRefusal, isDatabaseUnavailable } from '../store/unavailable.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+/** How a process follows its start. */
+export interface Start {
+  readonly logger: Logger;
+  /** Aborted: the start is given up. */
+  readonly signal: AbortSignal;
+  /** Hears what the start waits for; null once it goes on. */
+  readonly onWait: (reason: string | null) => void;
+}
+
+/** The start can't succeed until the operator changes something; the message says what. */
+export class StartError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'StartError';
+  }
+}
+
+const tryEveryMs = 1_000;
+const sayEveryMs = 30_000;
+
+/**
+ * Repeats a step of the start while our database is unreachable. The step must be one that may be
+ * repeated from any point at which it broke.
+ *
+ * @throws StartError if the database refuses its address; the signal's reason; what else the step throws
+ */
+export async function waitForDatabase<T>(
+  step: () => Promise<T>,
+  { logger, signal, onWait }: Start,
+): Promise<T> {
+  let saidAt: number | null = null;
+  for (;;) {
+    signal.throwIfAborted();
+    try {
+      const done = await step();
+      if (saidAt !== null) logger.info('the database answers again; the start goes on');
+      onWait(null);
+      return done;
+    } catch (error) {
+      signal.throwIfAborted();
+      const refusal = findRefusal(error);
+      if (refusal !== null) throw new StartError(`DATABASE_URL: ${refusal}.`);
+      if (!isAway(error)) throw error;
+      const reason = reasonOf(error);
+      onWait(reason);
+      if (saidAt === null || performance.now() - saidAt >= sayEveryMs) {
+        logger.warn(`The database at DATABASE_URL is ${reason}. The start waits for it.`);
+        saidAt = performance.now();
+      }
+    }
+    await sleep(tryEveryMs, undefined, { signal });
+  }
+}
+
+/** `read_only_sql_transaction`: after a failover the address may name the standby for a while. */
+const readOnly = '25006';
+
+function isAway(error: unknown): boolean {
+  return isDatabaseUnavailable(error) || codeOf(error) === readOnly;
+}
+
+/** Without addresses and names of the inside: the probes show it too. */
+function reasonOf(error: unknown): string {
+  const code = codeOf(error);
+  if (code === readOnly) return `read-only (${code})`;
+  return code === '' ? 'unreachable' : `unreachable (${code})`;
+}
+
+function codeOf(error: unknown): string {
+  const [first] = error instanceof AggregateError ? error.errors : [error];
+  return first instanceof Error && 'code' in first ? String(first.code) : '';
+}

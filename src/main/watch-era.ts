@@ -1,0 +1,31 @@
+import type { Database } from '../store/database.ts';
+import { currentEra, findHold, listEras } from '../store/eras.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+const everyMs = 60_000;
+
+/**
+ * Compares the database with its newest era now and every minute: says once that a new one began,
+ * and every minute that it is held.
+ */
+export async function watchEra(db: Database, logger: Logger): Promise<{ close(): void }> {
+  let known = (await listEras(db)).at(-1)?.number ?? null;
+  const look = async () => {
+    const { number } = await currentEra(db);
+    if (known !== null && number !== known) {
+      const begun = (await listEras(db)).filter((era) => era.number > (known ?? 0));
+      for (const { number: era, reason } of begun)
+        logger.warn({ era }, `A new era began. ${reason}`);
+    }
+    known = number;
+    const hold = await findHold(db);
+    if (hold !== null) logger.warn({ era: number }, `The service is held. ${hold}`);
+  };
+  await look();
+  const timer = setInterval(
+    () => void look().catch((error) => logger.debug({ err: error }, 'the era is not known')),
+    everyMs,
+  );
+  timer.unref();
+  return { close: () => clearInterval(timer) };
+}

@@ -1,0 +1,78 @@
+import { SluiceError } from '../domain/errors.ts';
+import type { SourceState } from '../sources/source.ts';
+import { readNow } from '../store/ticks.ts';
+import type { Foundation } from './foundation.ts';
+
+/** How often each source is looked at. */
+const everyMs = 30_000;
+/** A look that takes longer has failed. */
+const patienceMs = 10_000;
+
+export interface SourceWatch {
+  /** What keeps models from being exported or settled, in a sentence; null if nothing does. */
+  fault(): string | null;
+  close(): Promise<void>;
+}
+
+/** Looks at the database of every model now and then, for the metrics and for readiness. */
+export function watchSources({
+  db,
+  logger,
+  metrics,
+  models,
+  sourceOf,
+}: Pick<Foundation, 'db' | 'logger' | 'metrics' | 'models' | 'sourceOf'>): SourceWatch {
+  const faults = new Map<string, string>();
+  const stopped = new AbortController();
+
+  const look = async (model: string): Promise<SourceState['findings']> => {
+    const signal = AbortSignal.any([stopped.signal, AbortSignal.timeout(patienceMs)]);
+    const { findings, clockMs, replayLagSeconds } = await sourceOf(model).inspect(signal);
+    const offsetSeconds = (clockMs - (await readNow(db))) / 1_000;
+    metrics.source.clockOffsetSeconds.set({ model }, offsetSeconds);
+    if (replayLagSeconds !== null) metrics.source.replayLagSeconds.set({ model }, replayLagSeconds);
+    return findings;
+  };
+  const lookAtAll = async () => {
+    for (const { name } of models.map(({ model }) => model)) {
+      const found = await look(name).then(
+        (findings) => findings.map(({ detail }) => detail).join(' '),
+        (error: unknown) => `The source cannot be reached${codeOf(error)}.`,
+      );
+      if (stopped.signal.aborted) return;
+      if (found !== '' && found !== faults.get(name)) logger.warn({ model: name }, found);
+      if (found === '') faults.delete(name);
+      else faults.set(name, found);
+    }
+  };
+
+  let looking: Promise<void> = lookAtAll();
+  let busy = true;
+  const watch = () => {
+    if (busy) return;
+    busy = true;
+    looking = lookAtAll().finally(free);
+  };
+  const free = () => {
+    busy = false;
+  };
+  looking = looking.finally(free);
+  const timer = setInterval(watch, everyMs);
+  timer.unref();
+  return {
+    fault: () => {
+      const all = [...faults].map(([model, fault]) => `${model}: ${fault}`);
+      return all.length === 0 ? null : all.join(' ');
+    },
+    async close() {
+      clearInterval(timer);
+      stopped.abort();
+      await looking;
+    },
+  };
+}
+
+/** Addresses and names of the inside stay inside. */
+function codeOf(error: unknown): string {
+  return error instanceof SluiceError ? ` (${error.code})` : '';
+}

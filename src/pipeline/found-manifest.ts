@@ -1,0 +1,30 @@
+import type { Destination } from '../destinations/destination.ts';
+import { SluiceError } from '../domain/errors.ts';
+import { manifestKey } from '../domain/object-keys.ts';
+import type { IntervalJob } from './interval-job.ts';
+import { type FoundManifest, readManifestAt } from './manifest.ts';
+
+/**
+ * Reads the manifest at an interval's key. Credentials that may only write see none: then our own
+ * record says what is there.
+ *
+ * @throws SluiceError `destination.key_taken` if the object is another export's, or not a manifest of
+ *   ours: this export must not replace it
+ */
+export async function findManifest(
+  destination: Destination,
+  job: IntervalJob,
+): Promise<FoundManifest> {
+  if (!job.writesManifest) return { manifest: null, etag: null };
+  const key = manifestKey(job.prefix, job.interval);
+  const found = await readManifestAt(destination, key);
+  if (found === null) return { manifest: null, etag: null };
+  if (found === 'denied') {
+    const recorded = job.current?.manifestKey === key ? job.current.manifestEtag : null;
+    return { manifest: null, etag: recorded };
+  }
+  if (found.manifest?.batch_export_id !== job.exportId) {
+    throw new SluiceError('destination.key_taken', key);
+  }
+  return found;
+}

@@ -1,0 +1,152 @@
+import type { Destination } from '../destinations/destination.ts';
+import { SluiceError, toSluiceError } from '../domain/errors.ts';
+import type { DataInterval } from '../domain/time.ts';
+import type { IntervalJob, IntervalResult, LeftoverFile } from './interval-job.ts';
+import {
+  buildTombstone,
+  encodeManifest,
+  type FoundManifest,
+  generationOf,
+  isTombstone,
+  readManifestAt,
+} from './manifest.ts';
+
+/** The current commit of an interval, for which files of other generations are removed. */
+export interface CurrentCommit {
+  readonly exportId: string;
+  readonly runId: string;
+  /** Null if an earlier build made it. */
+  readonly era: string | null;
+  readonly interval: DataInterval;
+  readonly generation: number;
+  readonly manifestKey: string | null;
+}
+
+export interface Removal {
+  /** Gone, or named by a tombstone: nothing is left to do for these keys. */
+  readonly removed: readonly string[];
+  /** Why others are still there; null if none is. */
+  readonly fault: SluiceError | null;
+}
+
+/** What a commit replaces: files of the current receipt and of the manifest that was in the bucket. */
+export function replacedBy(
+  job: IntervalJob,
+  result: IntervalResult,
+  found: FoundManifest,
+): readonly LeftoverFile[] {
+  const { current } = job;
+  const { manifest } = found;
+  const named = new Set(namedBy(result));
+  const replaced: LeftoverFile[] = [];
+  const add = (key: string, generation: number, manifestKey: string | null) => {
+    if (!named.has(key)) replaced.push({ key, generation, manifestKey, uncommitted: false });
+    named.add(key);
+  };
+  if (current) {
+    const { generation, manifestKey } = current;
+    for (const { key } of [...current.files, ...current.rejectedFiles]) {
+      add(key, generation, manifestKey);
+    }
+    if (manifestKey !== null) add(manifestKey, generation, manifestKey);
+  }
+  if (manifest && result.manifestKey !== null) {
+    // The bucket may know commits that our database does not. Only keys of this interval are ours.
+    const stem = stemOf(result.manifestKey);
+    for (const { key } of [...manifest.files, ...(manifest.rejected_files ?? [])]) {
+      if (key.startsWith(stem)) add(key, generationOf(manifest), result.manifestKey);
+    }
+  }
+  return replaced;
+}
+
+/** Every key that a commit names, its manifest's included. */
+export function namedBy(commit: {
+  readonly files: readonly { readonly key: string }[];
+  readonly rejectedFiles: readonly { readonly key: string }[];
+  readonly manifestKey: string | null;
+}): readonly string[] {
+  const files = [...commit.files, ...commit.rejectedFiles].map(({ key }) => key);
+  return commit.manifestKey === null ? files : [...files, commit.manifestKey];
+}
+
+/**
+ * Removes files that no current manifest names and that no worker can commit any more: their
+ * generation is older than the current one, whose manifest no earlier condition fits. Where a former
+ * manifest is at another key, a tombstone takes its place first.
+ *
+ * @param keepUncommitted whether files stay whose commit was never confirmed: a store without
+ *   conditional writes would still let a sleeping worker put the manifest that names them
+ */
+export async function removeLeftovers(
+  destination: Destination,
+  commit: CurrentCommit,
+  leftovers: readonly LeftoverFile[],
+  keepUncommitted: boolean,
+): Promise<Removal> {
+  const removed: string[] = [];
+  try {
+    const fenced = new Set<string | null>([null, commit.manifestKey]);
+    for (const key of new Set(leftovers.map(({ manifestKey }) => manifestKey))) {
+      if (key === null || fenced.has(key)) continue;
+      if (!(await entomb(destination, commit, key))) continue;
+      fenced.add(key);
+      removed.push(key);
+    }
+    const files = leftovers.filter(
+      ({ key, generation, manifestKey, uncommitted }) =>
+        key !== manifestKey &&
+        fenced.has(manifestKey) &&
+        (generation < commit.generation || commit.manifestKey === null) &&
+        !(uncommitted && keepUncommitted),
+    );
+    for (let at = 0; at < files.length; at += deletedAtOnce) {
+      const keys = files.slice(at, at + deletedAtOnce).map(({ key }) => key);
+      await destination.deleteFiles(keys);
+      removed.push(...keys);
+    }
+    return { removed, fault: null };
+  } catch (error) {
+    return { removed, fault: toSluiceError(error) };
+  }
+}
+
+const deletedAtOnce = 50;
+
+/** How often a manifest is looked at again that somebody else has just replaced. */
+const entombTries = 3;
+
+/** @returns whether no manifest at the key can name files of an older generation any more */
+async function entomb(
+  destination: Destination,
+  commit: CurrentCommit,
+  key: string,
+): Promise<boolean> {
+  const facts = { ...commit, attempt: 0, format: 'none', compression: null };
+  const tombstone = encodeManifest(buildTombstone(facts, commit.manifestKey));
+  for (let tried = 1; ; tried += 1) {
+    const found = await readManifestAt(destination, key);
+    if (found === 'denied') {
+      throw new SluiceError('destination.access_denied', `${key} may not be read`);
+    }
+    if (found?.manifest) {
+      const { manifest } = found;
+      const isOurs = manifest.batch_export_id === commit.exportId;
+      if (!isOurs || generationOf(manifest) > commit.generation) return false;
+      if (isTombstone(manifest) && generationOf(manifest) === commit.generation) return true;
+    } else if (found !== null) {
+      return false;
+    }
+    try {
+      await destination.commitManifest(key, tombstone, found?.etag ?? null);
+      return true;
+    } catch (error) {
+      const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
+      if (!conflict || tried === entombTries) throw error;
+    }
+  }
+}
+
+function stemOf(manifestKey: string): string {
+  return manifestKey.slice(0, -'_manifest.json'.length);
+}

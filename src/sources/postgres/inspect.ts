@@ -1,0 +1,81 @@
+import type pg from 'pg';
+import type { SourceState } from '../source.ts';
+import { query } from './connection.ts';
+import { readServer } from './live-transactions.ts';
+import { findPrimaryFault } from './replay.ts';
+import type { SettledServers } from './settle.ts';
+
+type Finding = SourceState['findings'][number];
+
+const error = (detail: string): Finding => ({ severity: 'error', detail });
+const warning = (detail: string): Finding => ({ severity: 'warning', detail });
+
+/** What keeps intervals of this source from being settled, and what its clock and its lag are. */
+export async function inspectSource(
+  { client, withPrimary, allowsStandby }: SettledServers,
+  signal: AbortSignal,
+): Promise<SourceState> {
+  const server = await readServer(client, signal);
+  if (!server.isStandby) {
+    const findings = await findHiddenTimes(client, signal);
+    return { findings, clockMs: server.nowMs, replayLagSeconds: null };
+  }
+  const replayLagSeconds = await readLag(client, signal);
+  if (withPrimary === null) {
+    const found = allowsStandby
+      ? warning(
+          'The source is a standby without its primary: its intervals never settle. Only LATE_LOOKBACK_HOURS looks for late rows.',
+        )
+      : error(
+          'The source is a standby, which does not see the transactions of its primary: set settle_url of the model, or SOURCE_PRIMARY_URL, or ALLOW_UNSETTLED_STANDBY=true.',
+        );
+    return { findings: [found], clockMs: server.nowMs, replayLagSeconds };
+  }
+  return withPrimary(async (primary) => {
+    const fault = await findPrimaryFault(client, primary, signal);
+    const findings =
+      fault === null
+        ? await findHiddenTimes(primary, signal)
+        : [error(`The source is a standby, and ${fault}: correct settle_url.`)];
+    const { nowMs } = await readServer(primary, signal);
+    return { findings, clockMs: nowMs, replayLagSeconds };
+  });
+}
+
+/** Whether sessions of other roles show when they began what they do. */
+async function findHiddenTimes(
+  client: pg.Client,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const [row] = await query<{ maySee: boolean; tracks: boolean }>(
+    client,
+    `SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS "maySee",
+            current_setting('track_activities')::boolean AS tracks`,
+    signal,
+  );
+  const again = 'an interval then counts as unsettled until it was looked at a second time';
+  return [
+    ...(row?.maySee
+      ? []
+      : [
+          warning(
+            `The role does not see when transactions of other roles began; ${again}: grant it pg_read_all_stats.`,
+          ),
+        ]),
+    ...(row?.tracks
+      ? []
+      : [warning(`track_activities is off, so sessions do not show what they do; ${again}.`)]),
+  ];
+}
+
+/** 0 if all that came has been replayed: an idle primary writes nothing that could be late. */
+async function readLag(client: pg.Client, signal: AbortSignal): Promise<number> {
+  const [row] = await query<{ seconds: number | null }>(
+    client,
+    `SELECT CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0
+                 ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())
+            END::float8 AS seconds`,
+    signal,
+  );
+  return Math.max(row?.seconds ?? 0, 0);
+}

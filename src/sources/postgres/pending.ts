@@ -1,0 +1,111 @@
+/**
+ * What an interval still waits for, by name. The names are kept with the interval's receipt, so that a
+ * later look-back waits for these transactions and for no others:
+ *
+ * - `3/45:1234`: virtual id 3/45, whose transaction id is 1234
+ * - `3/45>1230`: virtual id 3/45, which had no transaction id when 1230 was the next to be given out
+ * - `prepared:1234`: a prepared transaction
+ * - `session:17:1700000000000000`: process 17, started then, has a transaction or message from before
+ *   the end
+ * - `replay:0/1B9B6D8`: the standby must replay up to here; all transactions on the primary have ended
+ * - `unseen:1700000000000`: other roles' times are hidden; the source's clock must pass this time
+ * - `unlisted`: nothing is known yet (the source's clock was behind the end)
+ * - `standby`: the source is a standby without its primary
+ */
+export type PendingName = string;
+
+export const unlisted: PendingName = 'unlisted';
+export const standby: PendingName = 'standby';
+export const replayOf = (lsn: string): PendingName => `replay:${lsn}`;
+export const unseenUntil = (instant: number): PendingName => `unseen:${Math.ceil(instant)}`;
+
+/** What one look at a server found. Transaction ids are full ids, with the epoch. */
+export interface Live {
+  /** The server's own clock. */
+  readonly nowMs: number;
+  /** The next transaction id to be given out before everything else here was read. */
+  readonly nextId: bigint;
+  /** Virtual ids alive, with their transaction id, or null before they write. */
+  readonly virtual: ReadonlyMap<string, bigint | null>;
+  /** Names of sessions with a transaction or message from before the end. */
+  readonly sessions: readonly PendingName[];
+  /** Whether there are sessions whose times this role cannot see. */
+  readonly hasUnseen: boolean;
+  /** Read after `virtual`: a transaction becomes a prepared one before its virtual id goes. */
+  readonly prepared: ReadonlyMap<bigint, { readonly preparedAtMs: number }>;
+}
+
+const ofPrepared = (id: bigint): PendingName => `prepared:${id}`;
+
+function ofVirtual(virtualId: string, id: bigint | null, nextId: bigint): PendingName {
+  return id === null ? `${virtualId}>${nextId}` : `${virtualId}:${id}`;
+}
+
+/**
+ * All that is alive and may still add rows to an interval that starts at `startMs`. A transaction that was
+ * prepared before the interval's start has no later `now()`, so it cannot.
+ */
+export function namesOf(live: Live, startMs: number): readonly PendingName[] {
+  return [
+    ...[...live.virtual].map(([virtualId, id]) => ofVirtual(virtualId, id, live.nextId)),
+    ...[...live.prepared]
+      .filter(([, { preparedAtMs }]) => preparedAtMs >= startMs)
+      .map(([id]) => ofPrepared(id)),
+  ];
+}
+
+/**
+ * What is left of `pending`. A virtual id that is gone may have become a prepared transaction: the one
+ * with its transaction id or, if it had none, any that got its id since. Marks (`replay:` and the
+ * like) stay.
+ */
+export function stillPending(pending: readonly PendingName[], live: Live): readonly PendingName[] {
+  const left = pending.flatMap((name): readonly PendingName[] => {
+    const virtual = /^(\d+\/\d+)(?:([:>])(\d+))?$/.exec(name);
+    if (virtual) {
+      const [, virtualId = '', kind, number = '0'] = virtual;
+      const id = live.virtual.get(virtualId);
+      if (id !== undefined) return [ofVirtual(virtualId, id, live.nextId)];
+      const isHeir = (candidate: bigint) =>
+        kind === ':' ? sameId(candidate, BigInt(number)) : candidate >= BigInt(number);
+      return [...live.prepared.keys()].filter(isHeir).map(ofPrepared);
+    }
+    // Builds before this one wrote the bare id.
+    const prepared = /^(?:prepared:)?(\d+)$/.exec(name);
+    if (prepared) {
+      const id = BigInt(prepared[1] ?? '0');
+      return [...live.prepared.keys()].some((other) => sameId(other, id)) ? [name] : [];
+    }
+    if (name.startsWith('session:')) return live.sessions.includes(name) ? [name] : [];
+    return [name];
+  });
+  return [...new Set(left)];
+}
+
+const half = 0xffff_ffffn;
+
+/** Some views show the lower half of an id only. */
+function sameId(one: bigint, other: bigint): boolean {
+  return (one & half) === (other & half);
+}
+
+/** The full id of a lower half that is not newer than `nextId`. */
+export function fullId(lower: string, nextId: bigint): bigint {
+  const newest = nextId - 1n;
+  const age = (newest - BigInt(lower)) & half;
+  return newest - age;
+}
+
+/** The value of the first mark of a kind, or null. */
+export function markValue(
+  pending: readonly PendingName[],
+  kind: 'replay' | 'unseen',
+): string | null {
+  const mark = pending.find((name) => name.startsWith(`${kind}:`));
+  return mark?.slice(kind.length + 1) ?? null;
+}
+
+/** Everything but marks: names of transactions and sessions. */
+export function isTransaction(name: PendingName): boolean {
+  return /^(\d|prepared:|session:)/.test(name);
+}

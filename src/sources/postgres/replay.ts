@@ -1,0 +1,101 @@
+import type pg from 'pg';
+import { SluiceError } from '../../domain/errors.ts';
+import { query } from './connection.ts';
+
+/** Where a server's history is: which cluster, and which of its timelines. */
+interface History {
+  readonly isStandby: boolean;
+  readonly systemId: string;
+  readonly timeline: number;
+}
+
+/**
+ * A standby knows the timeline that it streams; if this role may not see it, or nothing is streamed,
+ * the one of its last restart point, which can be behind.
+ */
+const HISTORY = `
+  SELECT pg_is_in_recovery() AS "isStandby",
+         (SELECT system_identifier::text FROM pg_control_system()) AS "systemId",
+         CASE WHEN pg_is_in_recovery()
+              THEN coalesce((SELECT received_tli FROM pg_stat_wal_receiver),
+                            (SELECT greatest(c.timeline_id, r.min_recovery_end_timeline)
+                               FROM pg_control_checkpoint() c, pg_control_recovery() r))
+              ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int
+         END AS timeline`;
+
+async function readHistory(client: pg.Client, signal: AbortSignal): Promise<History> {
+  const [history] = await query<History>(client, HISTORY, signal);
+  if (!history) throw new SluiceError('source.unavailable', 'the server told no history');
+  return history;
+}
+
+/** What is wrong with `primary` as the primary of `standby`; null if nothing is. */
+export async function findPrimaryFault(
+  standby: pg.Client,
+  primary: pg.Client,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const [of, behind] = [await readHistory(primary, signal), await readHistory(standby, signal)];
+  if (of.isStandby) return 'settle_url names a standby, not the primary';
+  if (of.systemId !== behind.systemId) return 'settle_url names the primary of another cluster';
+  return null;
+}
+
+/**
+ * Whether the standby follows the timeline that the primary writes. After a failover it may not for some
+ * minutes.
+ */
+export async function isSameTimeline(
+  standby: pg.Client,
+  primary: pg.Client,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const [of, behind] = [await readHistory(primary, signal), await readHistory(standby, signal)];
+  return of.timeline === behind.timeline;
+}
+
+/** Where the primary will write next: every transaction that has ended is before it. */
+export async function readPosition(primary: pg.Client, signal: AbortSignal): Promise<string> {
+  const [row] = await query<{ lsn: string; pageBytes: number; segmentBytes: number }>(
+    primary,
+    `SELECT pg_current_wal_insert_lsn()::text AS lsn, wal_block_size AS "pageBytes",
+            bytes_per_wal_segment AS "segmentBytes" FROM pg_control_init()`,
+    signal,
+  );
+  if (!row) throw new SluiceError('source.unavailable', 'the primary told no position');
+  return lastRecordEnd(row.lsn, row.pageBytes, row.segmentBytes);
+}
+
+/** Bytes of a WAL page's header, and of the first page's of a segment. */
+const pageHeader = 24n;
+const segmentHeader = 40n;
+
+/**
+ * The end of the last record before an insert position. At the start of a page the insert position is
+ * behind the page's header, and replay ends before it: an idle primary would be waited for in vain.
+ */
+export function lastRecordEnd(lsn: string, pageBytes: number, segmentBytes: number): string {
+  const [high = '0', low = '0'] = lsn.split('/');
+  const position = (BigInt(`0x${high}`) << 32n) | BigInt(`0x${low}`);
+  const inSegment = position % BigInt(segmentBytes);
+  const inPage = position % BigInt(pageBytes);
+  const header =
+    inSegment === segmentHeader ? segmentHeader : inPage === pageHeader ? pageHeader : 0n;
+  const end = position - header;
+  return `${(end >> 32n).toString(16)}/${(end & 0xffff_ffffn).toString(16)}`.toUpperCase();
+}
+
+/** Whether everything before `position` can be seen here. True on a server that is no standby. */
+export async function hasReplayed(
+  client: pg.Client,
+  position: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const [row] = await query<{ done: boolean }>(
+    client,
+    `SELECT NOT pg_is_in_recovery() OR coalesce(pg_last_wal_replay_lsn() >= $1::pg_lsn, false) AS done`,
+    signal,
+    [position],
+  );
+  return row?.done ?? false;
+}

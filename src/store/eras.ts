@@ -1,0 +1,136 @@
+import type { Timestamp } from '../domain/time.ts';
+import type { Sql } from './database.ts';
+
+/** A stretch of our database's history that no restore or failover interrupts. */
+export interface Era {
+  readonly id: string;
+  /** 1 for the first. */
+  readonly number: number;
+  /** No work is done: these tables are a restored dump or a copy, and no operator has accepted it yet. */
+  readonly held: boolean;
+}
+
+/** An era as an operator sees it. */
+export interface ListedEra extends Era {
+  readonly reason: string;
+  readonly beganAt: Timestamp;
+  readonly acceptedAt: Timestamp | null;
+  readonly systemIdentifier: string | null;
+  readonly timeline: number | null;
+  readonly databaseOid: number | null;
+  readonly erasOid: number | null;
+}
+
+interface Place {
+  readonly systemIdentifier: string | null;
+  readonly timeline: number | null;
+  readonly databaseOid: number | null;
+  readonly erasOid: number | null;
+}
+
+const eraColumns = `e.id, e.number, e.needs_acceptance and e.accepted_at is null as held`;
+const placeColumns = (alias: string) =>
+  `${alias}.system_identifier as "systemIdentifier", ${alias}.timeline, ${alias}.database_oid as "databaseOid", ${alias}.eras_oid as "erasOid"`;
+
+/**
+ * The current era. The first call makes the first one; a call after a restore, a copy or a failover
+ * makes the next one. One indexed read otherwise; inside a transaction or not.
+ */
+export async function currentEra(sql: Sql): Promise<Era> {
+  // In one statement: it is asked for by each job.
+  const [found] = await sql.query<{ newest: (Era & Place) | null; place: Place }>(
+    `select (select to_jsonb(n) from (select ${eraColumns}, ${placeColumns('e')}
+                                        from eras e order by e.number desc limit 1) n) as newest,
+            (select to_jsonb(n) from (select ${placeColumns('p')} from read_place() p) n) as place`,
+  );
+  if (!found) throw new Error('no row');
+  const { newest, place } = found;
+  const moves = newest ? findMoves(newest, place) : [];
+  if (newest && moves.length === 0) {
+    const { id, number, held } = newest;
+    return { id, number, held };
+  }
+  await insertEra(sql, newest ?? null, moves, place);
+  const [current] = await sql.query<Era>(
+    `select ${eraColumns} from eras e order by e.number desc limit 1`,
+  );
+  if (!current) throw new Error('no row');
+  return current;
+}
+
+interface Move {
+  /** `the timeline (1 → 2)` */
+  readonly text: string;
+  /** These tables may exist a second time: the original may be at work. */
+  readonly isCopy: boolean;
+}
+
+/** What the server does not say is not compared. */
+function findMoves(before: Place, now: Place): Move[] {
+  const facts = [
+    ['the system identifier', before.systemIdentifier, now.systemIdentifier, true],
+    ['the database', before.databaseOid, now.databaseOid, true],
+    ['the tables', before.erasOid, now.erasOid, true],
+    ['the timeline', before.timeline, now.timeline, false],
+  ] as const;
+  return facts.flatMap(([what, was, is, isCopy]) =>
+    was === null || is === null || was === is ? [] : [{ text: `${what} (${was} → ${is})`, isCopy }],
+  );
+}
+
+/** Of processes that notice at once, one makes the era. */
+async function insertEra(
+  sql: Sql,
+  before: Era | null,
+  moves: readonly Move[],
+  place: Place,
+): Promise<void> {
+  const isCopy = moves.some((move) => move.isCopy);
+  const changed = moves.map(({ text }) => text).join(', ');
+  const what = isCopy
+    ? 'This database was restored from a dump, or copied'
+    : 'The server failed over, or was recovered to a point in time';
+  await sql.query(
+    `insert into eras (number, reason, system_identifier, timeline, database_oid, eras_oid, needs_acceptance)
+     values ($1, $2, $3, $4, $5, $6, $7) on conflict (number) do nothing`,
+    [
+      (before?.number ?? 0) + 1,
+      before === null ? 'The first start.' : `${what}: changed ${changed}.`,
+      place.systemIdentifier,
+      place.timeline,
+      place.databaseOid,
+      place.erasOid,
+      // A failover does not make a copy any less of one.
+      isCopy || (before?.held ?? false),
+    ],
+  );
+}
+
+/** Oldest first. */
+export async function listEras(sql: Sql): Promise<ListedEra[]> {
+  return sql.query<ListedEra>(
+    `select ${eraColumns}, e.reason, e.began_at as "beganAt", e.accepted_at as "acceptedAt", ${placeColumns('e')}
+       from eras e order by e.number`,
+  );
+}
+
+/** Why no work is done until an operator accepts the current era; null if work goes on. */
+export async function findHold(sql: Sql): Promise<string | null> {
+  const { held, number } = await currentEra(sql);
+  if (!held) return null;
+  const [era] = await sql.query<{ reason: string }>(`select reason from eras where number = $1`, [
+    number,
+  ]);
+  return `${era?.reason ?? ''} No run starts until an operator runs \`sluice eras accept\`.`;
+}
+
+/** Lets work begin in the newest era. @returns null if it is not held */
+export async function acceptEra(tx: Sql): Promise<ListedEra | null> {
+  const { number } = await currentEra(tx);
+  const [era] = await tx.query<ListedEra>(
+    `update eras e set accepted_at = now() where number = $1 and needs_acceptance and accepted_at is null
+     returning ${eraColumns}, e.reason, e.began_at as "beganAt", e.accepted_at as "acceptedAt", ${placeColumns('e')}`,
+    [number],
+  );
+  return era ?? null;
+}

@@ -1,0 +1,137 @@
+import type { StoredDestination } from '../domain/batch-export.ts';
+import type { Timestamp } from '../domain/time.ts';
+import type { Sql } from './database.ts';
+
+/** One interval of an export, at one version of its destination. */
+export interface IntervalPlace {
+  readonly exportId: string;
+  readonly intervalStart: Timestamp;
+  readonly intervalEnd: Timestamp;
+  readonly destinationVersion: number;
+}
+
+/** An object that may exist and that the current receipt of its interval does not name. */
+export interface LeftoverFile {
+  readonly key: string;
+  readonly generation: number;
+  /** Of the commit that it belongs to; null if the export wrote none. */
+  readonly manifestKey: string | null;
+  /** Whether its commit was begun within a day and never confirmed: the worker may still go on. */
+  readonly uncommitted: boolean;
+}
+
+const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4`;
+
+/**
+ * Leftover files of an interval at this version of the destination; none while a run of the interval
+ * is live, which removes them at its end. One whose upload is still open is left out: it could be
+ * completed after its removal.
+ */
+export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise<LeftoverFile[]> {
+  return sql.query<LeftoverFile>(
+    `select l.key, l.generation, l.manifest_key as "manifestKey",
+            l.uncommitted and l.noted_at > now() - interval '1 day' as uncommitted
+       from leftover_files l
+      where ${ofInterval}
+        and not exists (select from uploads u where u.key = l.key and u.destination_version = l.destination_version)
+        and not exists (select from runs r where r.export_id = l.export_id and r.status in ('Starting', 'Running')
+                           and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
+      order by l.generation, l.key`,
+    [place.exportId, place.intervalStart, place.intervalEnd, place.destinationVersion],
+  );
+}
+
+/** Notes files that a commit has replaced. */
+export async function noteLeftoverFiles(
+  tx: Sql,
+  place: IntervalPlace,
+  files: readonly LeftoverFile[],
+): Promise<void> {
+  if (files.length === 0) return;
+  await tx.query(
+    `insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
+     select $1, $2, $3, $4, f.* from unnest($5::text[], $6::int[], $7::text[], $8::bool[]) as f
+     on conflict do nothing`,
+    [
+      place.exportId,
+      place.intervalStart,
+      place.intervalEnd,
+      place.destinationVersion,
+      files.map((file) => file.key),
+      files.map((file) => file.generation),
+      files.map((file) => file.manifestKey),
+      files.map((file) => file.uncommitted),
+    ],
+  );
+}
+
+/** Forgets leftover files: they are removed, or the current receipt names them. */
+export async function forgetLeftoverFiles(
+  sql: Sql,
+  place: IntervalPlace,
+  keys: readonly string[],
+): Promise<void> {
+  if (keys.length === 0) return;
+  await sql.query(`delete from leftover_files l where ${ofInterval} and l.key = any ($5::text[])`, [
+    place.exportId,
+    place.intervalStart,
+    place.intervalEnd,
+    place.destinationVersion,
+    keys,
+  ]);
+}
+
+/** An interval with files to remove, and what its current receipt says. */
+export interface RemovalWork extends IntervalPlace {
+  readonly teamId: number;
+  readonly externalId: string;
+  readonly destination: StoredDestination;
+  readonly generation: number;
+  readonly manifestKey: string;
+  readonly era: string | null;
+  readonly runId: string;
+}
+
+/**
+ * Intervals whose leftover files can be removed, because a later generation is current. Exports
+ * without a manifest are left to their next run: their keys are used again. What could not be removed
+ * is tried again after an hour.
+ *
+ * @param limit intervals
+ */
+export async function takeRemovals(sql: Sql, limit: number): Promise<RemovalWork[]> {
+  const rows = await sql.query<
+    Omit<RemovalWork, 'destination'> & {
+      type: string;
+      config: Record<string, unknown>;
+      secrets: Buffer | null;
+    }
+  >(
+    `with due as (
+       select distinct l.export_id, l.data_interval_start, l.data_interval_end, l.destination_version
+         from leftover_files l
+         join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+          and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+         join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
+        where c.manifest_key is not null and l.generation < c.generation
+          and (l.tried_at is null or l.tried_at < now() - interval '1 hour')
+        limit $1
+     ), taken as (
+       update leftover_files l set tried_at = now() from due d
+        where l.export_id = d.export_id and l.data_interval_start = d.data_interval_start
+          and l.data_interval_end = d.data_interval_end and l.destination_version = d.destination_version
+     )
+     select d.export_id as "exportId", d.data_interval_start as "intervalStart", d.data_interval_end as "intervalEnd",
+            d.destination_version as "destinationVersion", e.team_id as "teamId", p.external_id as "externalId",
+            e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets,
+            c.generation, c.manifest_key as "manifestKey", c.era, c.run_id as "runId"
+       from due d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
+       join receipts c on c.export_id = d.export_id and c.data_interval_start = d.data_interval_start
+        and c.data_interval_end = d.data_interval_end`,
+    [limit],
+  );
+  return rows.map(({ type, config, secrets, ...rest }) => ({
+    ...rest,
+    destination: { type, config, secrets },
+  }));
+}

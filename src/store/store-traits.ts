@@ -1,0 +1,34 @@
+import { type StoreTraits, traitsValidDays } from '../domain/store-traits.ts';
+import type { Sql } from './database.ts';
+
+/** An export's destination as it was at one of its versions. */
+export interface TriedPlace {
+  readonly exportId: string;
+  readonly destinationVersion: number;
+}
+
+/** What the store was found to keep to; null if it was not tried, or too long ago. */
+export async function findStoreTraits(
+  sql: Sql,
+  { exportId, destinationVersion }: TriedPlace,
+): Promise<StoreTraits | null> {
+  const [row] = await sql.query<{ traits: StoreTraits | null }>(
+    `select store_traits as traits from batch_exports
+      where id = $1 and store_traits_version = $2 and store_traits_at > now() - $3 * interval '1 day'`,
+    [exportId, destinationVersion, traitsValidDays],
+  );
+  return row?.traits ?? null;
+}
+
+/** Keeps what a probe found, unless the destination has moved meanwhile. */
+export async function keepStoreTraits(
+  sql: Sql,
+  { exportId, destinationVersion }: TriedPlace,
+  traits: StoreTraits,
+): Promise<void> {
+  await sql.query(
+    `update batch_exports set store_traits = $3, store_traits_version = $2, store_traits_at = now()
+      where id = $1 and destination_version = $2`,
+    [exportId, destinationVersion, JSON.stringify(traits)],
+  );
+}

@@ -1,0 +1,17 @@
+import type { ErrorCode } from '../domain/errors.ts';
+import type { ClaimedRun } from '../store/leases.ts';
+
+/** How an attempt ended. `skipped`: there was nothing to claim. */
+export type AttemptEnd = 'completed' | 'failed' | 'released' | 'lost' | 'skipped';
+
+/** What came of a job that asked for an attempt. */
+export interface AttemptReport {
+  readonly end: AttemptEnd;
+  /** The run that was claimed. */
+  readonly run: ClaimedRun | null;
+  /** Why it failed. */
+  readonly fault: ErrorCode | null;
+  /** What it put in force. */
+  readonly rows: number;
+  readonly bytes: number;
+}

@@ -1,0 +1,45 @@
+import { writeFile } from 'node:fs/promises';
+import { SluiceError } from '../domain/errors.ts';
+import type { ClaimedRun } from '../store/leases.ts';
+import type { AttemptReport } from './attempt-report.ts';
+import { aliveEveryMs, type FromChild, type ToChild } from './child-messages.ts';
+
+/** A child without its worker has this long to stop; every write of it is fenced anyway. */
+const orphanMs = 5_000;
+
+/**
+ * The life of a run's own process: waits for the run, executes it, reports and exits. Ends by itself
+ * when its worker ends, however that happened: the worker keeps the lease.
+ */
+export function serveRun(
+  execute: (setup: unknown, run: ClaimedRun, signal: AbortSignal) => Promise<AttemptReport>,
+): void {
+  const stopping = new AbortController();
+  const stop = (error: SluiceError) => stopping.abort(error);
+  // If the machine runs out of memory, this process is ended before any other.
+  writeFile('/proc/self/oom_score_adj', '1000').catch(() => {});
+  // Ctrl-C reaches every process of the terminal. The run is handed back, as its worker would.
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+    process.on(name, () => stop(new SluiceError('run.released')));
+  }
+  process.on('disconnect', () => {
+    stop(new SluiceError('run.lease_lost'));
+    setTimeout(() => process.exit(), orphanMs).unref();
+  });
+  process.on('message', (message: ToChild) => {
+    if (message.kind === 'stop') stop(new SluiceError(message.code));
+    else void work(() => execute(message.setup, message.run, stopping.signal));
+  });
+  setInterval(() => send({ kind: 'alive' }), aliveEveryMs);
+}
+
+async function work(execute: () => Promise<AttemptReport>): Promise<void> {
+  const { run: _, ...report } = await execute();
+  send({ kind: 'ended', report }, () => process.exit());
+}
+
+function send(message: FromChild, sent: () => void = () => {}): void {
+  // Without its worker there is no one to report to; `disconnect` is under way.
+  if (process.connected) process.send?.(message, sent);
+  else sent();
+}

@@ -1,0 +1,64 @@
+import type { Destination } from '../destinations/destination.ts';
+import type { SluiceError } from '../domain/errors.ts';
+import { fencesManifests } from '../domain/store-traits.ts';
+import { floorInstant, type Timestamp } from '../domain/time.ts';
+import { removeLeftovers } from '../pipeline/leftovers.ts';
+import {
+  forgetLeftoverFiles,
+  type IntervalPlace,
+  listLeftoverFiles,
+} from '../store/leftover-files.ts';
+import type { LogLevel } from '../store/log-entries.ts';
+import type { Context } from '../use-cases/context.ts';
+
+/** The current commit of an interval, as our tables have it. Its era is null in an earlier build's. */
+interface Current extends IntervalPlace {
+  readonly runId: string;
+  readonly era: string | null;
+  readonly intervalStart: Timestamp;
+  readonly intervalEnd: Timestamp;
+  readonly generation: number;
+  readonly manifestKey: string | null;
+}
+
+/**
+ * Removes the files of earlier generations of an interval once a later one is recorded as current.
+ * No worker can name them any more, so this may be late or repeated; what fails is left to the sweep.
+ *
+ * @param log takes what the export's owner should know
+ */
+export async function removeFiles(
+  { db }: Pick<Context, 'db'>,
+  destination: Destination,
+  current: Current,
+  log: (level: LogLevel, message: string) => void,
+): Promise<void> {
+  const leftovers = await listLeftoverFiles(db, current);
+  if (leftovers.length === 0) return;
+  const interval = {
+    start: floorInstant(current.intervalStart),
+    end: floorInstant(current.intervalEnd),
+  };
+  const { exportId, runId, era, generation, manifestKey } = current;
+  const commit = { exportId, runId, era, interval, generation, manifestKey };
+  const keepUncommitted = destination.traits !== null && !fencesManifests(destination.traits);
+  const { removed, fault } = await removeLeftovers(destination, commit, leftovers, keepUncommitted);
+  await forgetLeftoverFiles(db, current, removed);
+  if (removed.length > 0) log('INFO', `Removed what was replaced: ${showKeys(removed)}.`);
+  if (fault) log('WARNING', describeLeft(fault, leftovers.length - removed.length));
+}
+
+function describeLeft(fault: SluiceError, files: number): string {
+  const denied = fault.code === 'destination.access_denied';
+  const remedy = denied
+    ? 'Grant the credentials permission to delete (and to read manifests) below the prefix.'
+    : 'Sluice tries again later.';
+  return `${files} replaced files could not be removed (${fault.message}); who lists the prefix sees them beside the current ones. ${remedy}`;
+}
+
+const keysShown = 5;
+
+function showKeys(keys: readonly string[]): string {
+  const more = keys.length - keysShown;
+  return keys.slice(0, keysShown).join(', ') + (more > 0 ? ` and ${more} more` : '');
+}

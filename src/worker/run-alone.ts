@@ -1,0 +1,79 @@
+import { fork } from 'node:child_process';
+import { SluiceError, toSluiceError } from '../domain/errors.ts';
+import type { ClaimedRun } from '../store/leases.ts';
+import type { Context } from '../use-cases/context.ts';
+import { recordFault, releaseRun } from '../use-cases/finish-run.ts';
+import { recordDeathAlone } from '../use-cases/record-death.ts';
+import type { AttemptReport } from './attempt-report.ts';
+import type { ToChild } from './child-messages.ts';
+import { persist } from './persist.ts';
+import { type ChildEnd, watchChild } from './watch-child.ts';
+
+/** What the composition root gives for runs that get a process of their own. */
+export interface ChildProgram {
+  /** The file of the program, which calls `serveRun`. */
+  readonly entry: string;
+  /** What the program opens its connections and plug-ins by. Passed as it is. */
+  readonly setup: unknown;
+  /** Of the whole process. */
+  readonly memoryMib: number;
+}
+
+/** Of the process's memory; a run's data is beside the heap. */
+const heapShare = 0.5;
+
+/** A loop that stands still for so long is no busy machine. */
+const minSilentMs = 30_000;
+
+/**
+ * Executes a claimed run in a process of its own: what it does to that process is proof for or
+ * against it, and harms no other run. The worker keeps the lease, and records the death.
+ *
+ * @param signal as for an attempt in this process
+ */
+export async function runAlone(
+  context: Context,
+  program: ChildProgram,
+  run: ClaimedRun,
+  signal: AbortSignal,
+): Promise<AttemptReport> {
+  const end = signal.aborted ? null : await execute(context, program, run, signal);
+  if (end && 'report' in end) return { ...end.report, run };
+  const nothing = { run, fault: null, rows: 0, bytes: 0 };
+  if (signal.aborted) {
+    const { code } = toSluiceError(signal.reason);
+    if (code !== 'run.released') return { ...nothing, end: 'lost' };
+    await persist(() => releaseRun(context, run), AbortSignal.timeout(5_000));
+    return { ...nothing, end: 'released' };
+  }
+  if (!end || 'notStarted' in end) {
+    const error = toSluiceError(end?.notStarted);
+    await persist(() => recordFault(context, run, error, Math.random()), signal);
+    return { ...nothing, end: 'failed', fault: error.code };
+  }
+  await persist(() => recordDeathAlone(context, run, end.death), signal);
+  return { ...nothing, end: 'failed', fault: new SluiceError('run.crashed').code };
+}
+
+function execute(
+  { policy }: Context,
+  { entry, setup, memoryMib }: ChildProgram,
+  run: ClaimedRun,
+  signal: AbortSignal,
+): Promise<ChildEnd> {
+  // A debugger's port is taken by this process.
+  const inherited = process.execArgv.filter((argument) => !argument.startsWith('--inspect'));
+  const child = fork(entry, {
+    execArgv: [...inherited, `--max-old-space-size=${Math.floor(memoryMib * heapShare)}`],
+    // Secrets of a run are bytes.
+    serialization: 'advanced',
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  const message: ToChild = { kind: 'execute', setup, run };
+  child.send(message, () => {});
+  const limits = {
+    memoryBytes: memoryMib * 1024 ** 2,
+    silentMs: Math.max(policy.leaseMs, minSilentMs),
+  };
+  return watchChild(child, limits, signal);
+}

@@ -1,0 +1,177 @@
+import { Client } from 'pg';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import {
+  backfill,
+  createS3Export,
+  insertEvents,
+  readRuns,
+  retireExports,
+  untilEnded,
+} from '../../support/exported-events.ts';
+import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { expectInvariants } from '../../support/invariants.ts';
+import { isAlive, type TestProcess } from '../../support/processes.ts';
+import { until } from '../../support/until.ts';
+
+/** Three parts of 5 MiB, the last one shorter. */
+const rows = 3_000;
+const rowBytes = 4_000;
+/** An hour with few rows. */
+const quiet = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T01:00:00Z' };
+
+let installation: Installation;
+beforeAll(async () => {
+  installation = await startInstallation({ workers: 0 });
+  const team = installation.tenant.projectIds[0];
+  await insertEvents(installation.pool, { team, rows, rowBytes });
+  await insertEvents(installation.pool, { team, rows: 50, ...quiet });
+});
+afterEach(async () => {
+  await installation.stopWorkers();
+  await expectInvariants(installation);
+  await retireExports(installation);
+});
+afterAll(() => installation?.close());
+
+/** A transaction that may still add rows to every interval of the past: each run waits for it. */
+async function holdSettling(): Promise<() => Promise<void>> {
+  const client = new Client({ connectionString: installation.databaseUrl });
+  client.on('error', () => {});
+  await client.connect();
+  await client.query('begin; select 1');
+  return () => client.end();
+}
+
+/** Waits until a worker has claimed a run of each export and settles. */
+async function untilSettling(worker: TestProcess, exports: readonly string[]): Promise<void> {
+  await until(
+    async () => {
+      const runs = (await Promise.all(exports.map((id) => readRuns(installation, id)))).flat();
+      const held = runs.filter(({ holderPid }) => holderPid === worker.pid);
+      return held.length === exports.length;
+    },
+    { timeoutMs: 30_000, message: 'the worker has claimed every run' },
+  );
+}
+
+test('four kills while exports wait to settle: each of them completes', async () => {
+  const exports = [await createS3Export(installation), await createS3Export(installation)];
+  const release = await holdSettling();
+  for (const id of exports) await backfill(installation, id, quiet);
+  for (let kill = 1; kill <= 4; kill += 1) {
+    const worker = await installation.startWorker();
+    await untilSettling(worker, exports);
+    worker.kill('SIGKILL');
+    await worker.waitForExit();
+  }
+  const last = await installation.startWorker();
+  await untilSettling(last, exports);
+  await release();
+  for (const id of exports) {
+    expect(await untilEnded(installation, id)).toMatchObject([
+      { status: 'Completed', rows: 50, attempt: 5, crashes: 0 },
+    ]);
+  }
+});
+
+/** A run under which two workers died while they read, as its row says, and no worker. */
+async function deadlyRun(range = quiet): Promise<string> {
+  const exportId = await createS3Export(installation, { name: 'deadly' });
+  await backfill(installation, exportId, range);
+  const worker = await installation.startWorker({ FAILPOINTS: 'claim=kill' });
+  await worker.waitForExit(60_000);
+  await installation.pool.query(
+    `update runs set crashes = 2, lease_expires_at = now() where export_id = $1`,
+    [exportId],
+  );
+  return exportId;
+}
+
+/** The process that a run of the worker has for itself. */
+function childOf(worker: TestProcess): Promise<number> {
+  return until(
+    () => /"pid":(\d+)[^\n]*a run has this process for itself/.exec(worker.output())?.[1],
+    { timeoutMs: 30_000, message: () => `a run has its process:\n${worker.output()}` },
+  ).then(Number);
+}
+
+test('workers that die while they read: the third attempt has its own process, and completes', async () => {
+  const exportId = await createS3Export(installation);
+  await backfill(installation, exportId, quiet);
+  for (let death = 1; death <= 2; death += 1) {
+    const doomed = await installation.startWorker({ FAILPOINTS: 'before_open=kill' });
+    expect(await doomed.waitForExit(60_000)).toMatchObject({ signal: 'SIGKILL' });
+  }
+  const worker = await installation.startWorker();
+  const [run] = await untilEnded(installation, exportId);
+  expect(run).toMatchObject({ status: 'Completed', rows: 50, attempt: 3 });
+  expect(await childOf(worker)).not.toBe(worker.pid);
+  await until(() => worker.output().includes('"end":"completed"'));
+});
+
+test.each([
+  ['crashes', 'before_open=abort', 'SIGABRT', 2],
+  ['exits, twice', 'before_open=exit(7)', 'exit code 7', 3],
+  ['is killed, twice', 'before_open=kill', 'SIGKILL', 3],
+  ['needs more memory than it may', 'before_open=fill', 'more than 512 MiB', 2],
+  ['needs more heap than it may', 'before_open=grow', 'SIGABRT', 2],
+] as const)(
+  'a run whose own process %s is set aside, while the others of its worker complete',
+  async (_, failpoint, how, attempt) => {
+    const exportId = await deadlyRun();
+    const others = [await createS3Export(installation), await createS3Export(installation)];
+    const worker = await installation.startWorker({ FAILPOINTS: `child:${failpoint}` });
+    for (const id of others) await backfill(installation, id);
+    const [run] = await untilEnded(installation, exportId);
+    expect(run).toMatchObject({ status: 'Failed', errorCode: 'run.crashed', attempt });
+    expect(run?.latestError).toContain(how);
+    for (const id of others) {
+      expect(await untilEnded(installation, id)).toMatchObject([
+        { status: 'Completed', rows, attempt: 1, crashes: 0 },
+      ]);
+    }
+    expect(worker.hasExited()).toBe(false);
+  },
+);
+
+test('a worker that is killed while the process of a run works: the process ends, nothing is counted', async () => {
+  const exportId = await deadlyRun();
+  for (let kill = 1; kill <= 2; kill += 1) {
+    const worker = await installation.startWorker({ FAILPOINTS: 'before_complete=hold' });
+    const child = await childOf(worker);
+    await until(() => worker.output().includes('failpoint before_complete'), {
+      timeoutMs: 30_000,
+    });
+    worker.kill('SIGKILL');
+    await worker.waitForExit();
+    await until(() => !isAlive(child), { timeoutMs: 10_000, message: 'the process ends too' });
+  }
+  await installation.startWorker();
+  expect(await untilEnded(installation, exportId)).toMatchObject([
+    { status: 'Completed', rows: 50, faults: 0 },
+  ]);
+});
+
+test('SIGTERM while the process of a run works: the run is handed back, exit 0', async () => {
+  const exportId = await deadlyRun({ start: '2024-03-01T00:00:00Z', end: '2024-03-01T01:00:00Z' });
+  await installation.s3.faults.add({
+    match: { operation: 'UploadPart' },
+    times: Number.POSITIVE_INFINITY,
+    effect: { delayMs: 2_000 },
+  });
+  const worker = await installation.startWorker();
+  const child = await childOf(worker);
+  await until(async () => (await installation.s3.uploads(bucket)).length > 0, {
+    timeoutMs: 30_000,
+    message: 'the process uploads',
+  });
+  worker.kill('SIGTERM');
+  expect(await worker.waitForExit()).toEqual({ code: 0, signal: null });
+  expect(isAlive(child)).toBe(false);
+  expect(worker.output()).toContain('"end":"released"');
+  await installation.s3.faults.clear();
+  await installation.startWorker();
+  expect(await untilEnded(installation, exportId)).toMatchObject([
+    { status: 'Completed', rows, faults: 0 },
+  ]);
+});

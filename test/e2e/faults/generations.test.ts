@@ -1,0 +1,325 @@
+import { gunzipSync } from 'node:zlib';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { FailpointName } from '../../../src/domain/failpoints.ts';
+import {
+  backfill,
+  createS3Export,
+  insertEvents,
+  projectPath,
+  readRuns,
+  retireExports,
+  untilEnded,
+} from '../../support/exported-events.ts';
+import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { expectInvariants } from '../../support/invariants.ts';
+import type { TestProcess } from '../../support/processes.ts';
+import { until } from '../../support/until.ts';
+
+/** What must hold whatever freezes, dies or comes late: a key that a current manifest names is sacred. */
+
+const rows = 50;
+const stem = '2024-03-01T00:00:00Z-2024-03-01T01:00:00Z';
+
+let installation: Installation;
+beforeAll(async () => {
+  installation = await startInstallation({ workers: 0 });
+  await insertEvents(installation.pool, { team: team(), rows });
+});
+afterEach(async () => {
+  await installation.s3.faults.clear();
+  await installation.stopWorkers();
+  await retireExports(installation);
+});
+afterAll(() => installation?.close());
+
+const team = () => installation.tenant.projectIds[0];
+
+/** Runs the hour once more. @returns the newest run, ended */
+async function runAgain(exportId: string, runsBefore: number) {
+  await order(exportId);
+  const runs = await untilEnded(installation, exportId, { count: runsBefore + 1 });
+  return runs.at(-1);
+}
+
+/** Asks for a run of the hour: the first by a backfill, the next by a retry of the last. */
+async function order(exportId: string) {
+  const last = (await readRuns(installation, exportId)).at(-1);
+  if (!last) return backfill(installation, exportId);
+  const path = `${projectPath(installation)}/batch_exports/${exportId}/runs/${last.id}/retry/`;
+  const answer = await installation.client.post(path);
+  expect(answer.status, answer.text).toBe(201);
+}
+
+async function change(exportId: string, config: Readonly<Record<string, unknown>>) {
+  const path = `${projectPath(installation)}/batch_exports/${exportId}/`;
+  const answer = await installation.client.patch(path, { destination: { type: 'S3', config } });
+  expect(answer.status, answer.text).toBe(200);
+}
+
+/** Keys of an export in the bucket, without the folder that is its id. */
+async function keysOf(exportId: string): Promise<string[]> {
+  const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
+  return keys
+    .filter((key) => key.includes(exportId))
+    .map((key) => key.split(`${exportId}/`)[1] ?? '');
+}
+
+async function readManifest(exportId: string, folder = '') {
+  const key = `${exportId}${folder}/${stem}_manifest.json`;
+  return JSON.parse((await installation.s3.body(bucket, key)).toString());
+}
+
+/** Begins a run in a worker of its own that stops, or dies, at a step. */
+async function breakAt(exportId: string, step: FailpointName, action: 'kill' | 'stop') {
+  const worker = await installation.startWorker({ FAILPOINTS: `${step}=${action}` });
+  await order(exportId);
+  await until(() => worker.output().includes(`=${action}`), {
+    timeoutMs: 30_000,
+    message: () => `the worker breaks at ${step}:\n${worker.output().slice(-1_000)}`,
+  });
+  if (action === 'kill') await worker.waitForExit();
+  await installation.pool.query(
+    'update runs set lease_expires_at = now() where lease_holder is not null',
+  );
+  return worker;
+}
+
+/** Lets a worker go on that was stopped, until it has noticed that its run is no longer its own. */
+async function wake(worker: TestProcess) {
+  const noticed = () => {
+    worker.kill('SIGCONT');
+    return /"end":"(lost|failed|completed)"/.test(worker.output());
+  };
+  await until(noticed, {
+    timeoutMs: 30_000,
+    message: () => `it notices:\n${worker.output().slice(-2_000)}`,
+  });
+}
+
+describe('a worker that freezes', () => {
+  const steps = [
+    'before_complete',
+    'after_complete',
+    'before_manifest',
+    'after_manifest',
+    'before_removal',
+  ] as const;
+  test.each(steps)(
+    'at %s of a re-run wakes after gzip, plain and gzip again and harms nothing',
+    async (step) => {
+      const exportId = await createS3Export(installation, {
+        name: step,
+        config: { compression: 'gzip' },
+      });
+      const first = await installation.startWorker();
+      await runAgain(exportId, 0);
+      await installation.pool.query(`update events set event = event || '!' where team_id = $1`, [
+        team(),
+      ]);
+      await change(exportId, { compression: null });
+      first.kill('SIGTERM');
+      await first.waitForExit();
+      const sleeper = await breakAt(exportId, step, 'stop');
+      await installation.startWorker();
+      let count = (await untilEnded(installation, exportId, { count: 2 })).length;
+      for (const compression of ['gzip', null, 'gzip']) {
+        await change(exportId, { compression });
+        expect(await runAgain(exportId, count)).toMatchObject({ status: 'Completed', rows });
+        count += 1;
+      }
+      const before = await readManifest(exportId);
+      await wake(sleeper);
+      expect(await readManifest(exportId)).toEqual(before);
+      expect(await expectInvariants(installation)).toMatchObject({ rows });
+    },
+  );
+});
+
+describe('a re-run that ends for good', () => {
+  test('between its files and its manifest leaves the delivered ones whole, and a later run removes its own', async () => {
+    const exportId = await createS3Export(installation, {
+      name: 'torn',
+      config: { max_file_size_mb: 1 },
+    });
+    await insertEvents(installation.pool, { team: team(), rows: 600, rowBytes: 4_000 });
+    await installation.startWorker();
+    await runAgain(exportId, 0);
+    const delivered = await readManifest(exportId);
+    expect(delivered.files.length).toBeGreaterThan(1);
+    await installation.pool.query(`update events set event = event || '?' where team_id = $1`, [
+      team(),
+    ]);
+    await installation.s3.faults.add({
+      match: { operation: 'PutObject', key: /_manifest/ },
+      times: 10,
+      effect: { status: 403, code: 'AccessDenied' },
+    });
+    const failed = await runAgain(exportId, 1);
+    expect(failed).toMatchObject({ status: 'Failed', errorCode: 'destination.access_denied' });
+    await installation.s3.faults.clear();
+    expect(await readManifest(exportId)).toEqual(delivered);
+    for (const { key, bytes } of delivered.files) {
+      expect((await installation.s3.body(bucket, key)).length, key).toBe(bytes);
+    }
+    expect((await keysOf(exportId)).some((key) => key.includes('.v2'))).toBe(true);
+
+    expect(await runAgain(exportId, 2)).toMatchObject({ status: 'Completed' });
+    await expectInvariants(installation);
+    const { files, generation } = await readManifest(exportId);
+    expect(generation).toBeGreaterThan(2);
+    expect((await keysOf(exportId)).sort()).toEqual(
+      [
+        ...files.map(({ key }: { key: string }) => key.split('/')[1]),
+        `${stem}_manifest.json`,
+      ].sort(),
+    );
+    await installation.pool.query(
+      `delete from events where team_id = $1 and properties->>'n' >= '0' and length(properties->>'pad') > 2000`,
+      [team()],
+    );
+  });
+});
+
+describe('a re-run with the same rows', () => {
+  test('changes nothing, and brings back a file that was deleted', async () => {
+    const exportId = await createS3Export(installation, {
+      name: 'same',
+      config: { compression: 'gzip' },
+    });
+    await installation.startWorker();
+    await runAgain(exportId, 0);
+    const before = await readManifest(exportId);
+    const writes = (await installation.s3.requests()).filter(({ operation }) =>
+      /^(Put|Complete|Delete)/.test(operation ?? ''),
+    ).length;
+    expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed', rows });
+    expect(await readManifest(exportId)).toEqual(before);
+    const after = (await installation.s3.requests()).filter(({ operation }) =>
+      /^(Put|Complete|Delete)/.test(operation ?? ''),
+    ).length;
+    expect(after).toBe(writes);
+    expect(await expectInvariants(installation)).toMatchObject({ rows });
+
+    await installation.s3.remove(bucket, before.files[0].key);
+    expect(await runAgain(exportId, 2)).toMatchObject({ status: 'Completed', rows });
+    const restored = await readManifest(exportId);
+    expect(restored.generation).toBeGreaterThan(before.generation);
+    const text = gunzipSync(await installation.s3.body(bucket, restored.files[0].key)).toString();
+    expect(text.trim().split('\n')).toHaveLength(rows);
+  });
+});
+
+describe('an export that moves to another prefix', () => {
+  test.each(['before_manifest', 'after_complete'] as const)(
+    'is not torn by a first commit that sleeps at %s',
+    async (step) => {
+      const exportId = await createS3Export(installation, {
+        name: 'moves',
+        config: { prefix: '{batch_export_id}/old' },
+      });
+      const sleeper = await breakAt(exportId, step, 'stop');
+      await change(exportId, { prefix: '{batch_export_id}/new' });
+      await installation.startWorker();
+      expect(await untilEnded(installation, exportId)).toMatchObject([
+        { status: 'Completed', rows },
+      ]);
+      await wake(sleeper);
+      expect(await readManifest(exportId, '/new')).toMatchObject({ total_rows: rows });
+      // The sleeper's manifest may come before the tombstone does; it is replaced then.
+      await until(async () => (await readManifest(exportId, '/old')).files.length === 0);
+      expect(await readManifest(exportId, '/old')).toMatchObject({
+        moved_to: `${exportId}/new/${stem}_manifest.json`,
+      });
+      expect(await expectInvariants(installation)).toMatchObject({ rows });
+      // Back again: the tombstone is replaced.
+      await change(exportId, { prefix: '{batch_export_id}/old' });
+      expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed', rows });
+      expect(await readManifest(exportId, '/old')).toMatchObject({ total_rows: rows });
+      await until(async () => (await readManifest(exportId, '/new')).files.length === 0);
+      expect(await expectInvariants(installation)).toMatchObject({ rows });
+    },
+  );
+});
+
+describe('an export without a manifest', () => {
+  test('replaces its files in place, and turns to manifests and back without a file lost', async () => {
+    const exportId = await createS3Export(installation, {
+      name: 'bare',
+      config: { manifest: false },
+    });
+    await installation.startWorker();
+    await runAgain(exportId, 0);
+    expect(await keysOf(exportId)).toEqual([`${stem}.jsonl`]);
+    await installation.pool.query(`update events set event = event || '.' where team_id = $1`, [
+      team(),
+    ]);
+    expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed', rows });
+    expect(await keysOf(exportId)).toEqual([`${stem}.jsonl`]);
+    await change(exportId, { manifest: true });
+    expect(await runAgain(exportId, 2)).toMatchObject({ status: 'Completed', rows });
+    expect(await expectInvariants(installation)).toMatchObject({ rows });
+    const { files } = await readManifest(exportId);
+    expect(files).toHaveLength(1);
+    await change(exportId, { manifest: false });
+    expect(await runAgain(exportId, 3)).toMatchObject({ status: 'Completed', rows });
+    await until(async () => (await readManifest(exportId)).moved_to === null);
+    expect(await expectInvariants(installation)).toMatchObject({ rows });
+  });
+});
+
+describe('a bucket that denies DeleteObject', () => {
+  test('completes the re-run with a warning, and the sweep removes the files once it may', async () => {
+    const exportId = await createS3Export(installation, { name: 'undeleted' });
+    await installation.startWorker();
+    await runAgain(exportId, 0);
+    await installation.s3.faults.add({
+      match: { operation: 'DeleteObject' },
+      times: 1_000,
+      effect: { status: 403, code: 'AccessDenied' },
+    });
+    await installation.pool.query(`update events set event = event || ',' where team_id = $1`, [
+      team(),
+    ]);
+    expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed', rows });
+    expect((await keysOf(exportId)).sort()).toEqual([
+      `${stem}.jsonl`,
+      `${stem}.v2.jsonl`,
+      `${stem}_manifest.json`,
+    ]);
+    const { rows: warnings } = await installation.pool.query(
+      `select message from log_entries where export_id = $1 and level = 'WARNING'`,
+      [exportId],
+    );
+    expect(String(warnings[0]?.message)).toMatch(/could not be removed.*permission to delete/);
+    await installation.s3.faults.clear();
+    await installation.pool.query('update leftover_files set tried_at = null');
+    expect(await expectInvariants(installation)).toMatchObject({ rows });
+    expect((await keysOf(exportId)).sort()).toEqual([`${stem}.v2.jsonl`, `${stem}_manifest.json`]);
+  });
+});
+
+test('a database that was restored finds its bucket ahead, says so, and goes on above it', async () => {
+  const { pool } = installation;
+  const exportId = await createS3Export(installation, { name: 'restored' });
+  await installation.startWorker();
+  await runAgain(exportId, 0);
+  await pool.query('create table saved_receipt as select * from receipts where export_id = $1', [
+    exportId,
+  ]);
+  await pool.query(`update events set event = event || ';' where team_id = $1`, [team()]);
+  await runAgain(exportId, 1);
+  expect(await readManifest(exportId)).toMatchObject({ generation: 2 });
+  // As a backup has it that was made after the first run.
+  await installation.stopWorkers();
+  await pool.query('delete from receipts where export_id = $1', [exportId]);
+  await pool.query('delete from leftover_files where export_id = $1', [exportId]);
+  await pool.query('insert into receipts select * from saved_receipt');
+  await pool.query('drop table saved_receipt');
+  await pool.query('delete from runs where export_id = $1 and generation = 1', [exportId]);
+  await pool.query(`update events set event = event || ':' where team_id = $1`, [team()]);
+  await installation.startWorker();
+  expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed', rows });
+  expect(await readManifest(exportId)).toMatchObject({ generation: 3 });
+  expect(await readRuns(installation, exportId)).toHaveLength(2);
+  expect(await expectInvariants(installation)).toMatchObject({ rows });
+});

@@ -1,0 +1,135 @@
+import { Client } from 'pg';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import type { Database } from '../../../src/store/database.ts';
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
+import { startSluice } from '../../support/processes.ts';
+import { createExportOfThePast, hourMs, listRuns, openTestPool } from '../../support/run-side.ts';
+import { createTenant } from '../../support/tenants.ts';
+import { until } from '../../support/until.ts';
+
+let original: TestDatabase;
+let copyName: string;
+let copyUrl: string;
+const encryptionKey = `test:${Buffer.alloc(32, 7).toString('base64')}`;
+
+beforeAll(async () => {
+  original = await createTestDatabase();
+  copyName = `${new URL(original.url).pathname.slice(1)}_copy`;
+  const url = new URL(original.url);
+  url.pathname = `/${copyName}`;
+  copyUrl = url.href;
+});
+afterAll(async () => {
+  await asAdmin(`drop database if exists ${copyName} with (force)`);
+  await original.drop();
+});
+
+async function asAdmin(statement: string): Promise<void> {
+  const client = new Client({ connectionString: inject('postgres').adminUrl });
+  await client.connect();
+  await client.query(statement).finally(() => client.end());
+}
+
+const envOf = (url: string) => ({
+  DATABASE_URL: url,
+  REDIS_URL: '',
+  ENCRYPTION_KEYS: encryptionKey,
+  MAX_JITTER_SECONDS: '0',
+  PORT: '0',
+});
+
+async function withDatabase<T>(url: string, work: (db: Database) => Promise<T>): Promise<T> {
+  const db = openTestPool(url);
+  return work(db).finally(() => db.close());
+}
+
+/** An hourly export of three hours, none of whose ticks is decided yet. */
+async function makeExport(db: Database): Promise<string> {
+  const { projectIds } = await createTenant(db);
+  const made = await createExportOfThePast(
+    { db, teamId: projectIds[0] },
+    { createdMsAgo: 3 * hourMs },
+  );
+  return made.id;
+}
+
+const untilCompleted = (db: Database, exportId: string) =>
+  until(
+    async () => {
+      const runs = await listRuns(db, exportId);
+      return runs.length === 3 && runs.every(({ status }) => status === 'Completed');
+    },
+    { timeoutMs: 60_000, message: 'every interval is exported' },
+  );
+
+async function sluice(
+  url: string,
+  ...args: string[]
+): Promise<{ code: number | null; text: string }> {
+  const called = startSluice('cli/sluice.js', args, { env: envOf(url) });
+  const { code } = await called.waitForExit();
+  return { code, text: called.output() };
+}
+
+test('a copy of the database is held until an operator accepts it; then its ticks are caught up', async () => {
+  const first = startSluice('main/worker.js', [], { env: envOf(original.url) });
+  await first.waitForLine(/^ready/);
+  await withDatabase(original.url, async (db) => untilCompleted(db, await makeExport(db)));
+  first.kill('SIGTERM');
+  expect(await first.waitForExit()).toMatchObject({ code: 0 });
+  expect(first.output()).not.toContain('A new era began');
+
+  // Whoever copies a database ends its sessions first; so does a dump of a quiet moment.
+  await asAdmin(
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${copyName.replace(/_copy$/, '')}'`,
+  );
+  await asAdmin(`create database ${copyName} template ${copyName.replace(/_copy$/, '')}`);
+  await withDatabase(copyUrl, async (db) => {
+    const exportId = await makeExport(db);
+    const api = startSluice('main/api.js', [], { env: envOf(copyUrl) });
+    const worker = startSluice('main/worker.js', [], { env: envOf(copyUrl) });
+    const address = (await api.waitForLine(/^ready http/)).replace(/^ready /, '');
+    await worker.waitForLine(/^ready/);
+    await until(() => /A new era began.*the database \(/.test(`${api.output()}${worker.output()}`));
+    expect(worker.output()).toMatch(/"level":"warn".*The service is held/);
+    const ready = await fetch(`${address}/readyz`);
+    expect(ready.status).toBe(200);
+    expect(await ready.json()).toMatchObject({
+      status: 'degraded',
+      checks: { postgres: 'ok', era: expect.stringContaining('sluice eras accept') },
+    });
+
+    // While it reports twice, several ticks and a sweep come.
+    const reports = async () => {
+      const rows = await db.query<{ at: string }>('select max(heartbeat_at) as at from workers');
+      return rows[0]?.at ?? '';
+    };
+    for (let report = 0, last = await reports(); report < 2; report += 1) {
+      last = await until(
+        async () => {
+          const now = await reports();
+          return now > last ? now : null;
+        },
+        { timeoutMs: 20_000, message: 'the worker reports' },
+      );
+    }
+    expect(await listRuns(db, exportId)).toEqual([]);
+
+    const listed = await sluice(copyUrl, 'eras', 'list', '--json');
+    expect(JSON.parse(listed.text)).toMatchObject([
+      { number: 1, held: false },
+      { number: 2, held: true },
+    ]);
+    const accepted = await sluice(copyUrl, 'eras', 'accept', '--json');
+    expect(JSON.parse(accepted.text)).toMatchObject({ number: 2, held: false });
+    await untilCompleted(db, exportId);
+    const accept = await fetch(`${address}/readyz`);
+    expect(await accept.json()).toMatchObject({ status: 'ok', checks: { era: 'ok' } });
+    expect(await sluice(copyUrl, 'eras', 'accept')).toMatchObject({ code: 1 });
+
+    for (const started of [api, worker]) {
+      started.kill('SIGTERM');
+      expect(await started.waitForExit()).toMatchObject({ code: 0 });
+    }
+  });
+});

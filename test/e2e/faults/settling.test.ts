@@ -1,0 +1,165 @@
+import { Client } from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { insertRuns } from '../../../src/store/runs.ts';
+import { readNow } from '../../../src/store/ticks.ts';
+import { canaryOf } from '../../support/canaries.ts';
+import {
+  backfill,
+  createS3Export,
+  insertEvents,
+  readRuns,
+  retireExports,
+  untilEnded,
+} from '../../support/exported-events.ts';
+import { type Installation, startInstallation } from '../../support/installation.ts';
+import { expectInvariants } from '../../support/invariants.ts';
+import { until } from '../../support/until.ts';
+
+const hour = (n: number) => ({
+  start: `2024-04-01T${String(n).padStart(2, '0')}:00:00Z`,
+  end: `2024-04-01T${String(n + 1).padStart(2, '0')}:00:00Z`,
+});
+
+let installation: Installation;
+let team: number;
+const sessions: Client[] = [];
+
+beforeAll(async () => {
+  installation = await startInstallation({ workers: 1, env: { SETTLE_TIMEOUT_SECONDS: '20' } });
+  team = installation.tenant.projectIds[0];
+});
+afterAll(async () => {
+  await Promise.all(sessions.map((session) => session.end()));
+  await installation?.close();
+});
+
+async function openSession(): Promise<Client> {
+  const session = new Client({ connectionString: installation.databaseUrl });
+  sessions.push(session);
+  await session.connect();
+  return session;
+}
+
+/** An event with the database's own `now()`, or at a time. */
+const insertSql = (at = 'now()') =>
+  `insert into events (uuid, team_id, event, properties, inserted_at)
+   values (gen_random_uuid(), ${team}, 'late', '{"canary": "${canaryOf(team)}"}', ${at})`;
+
+/** A run of an interval that ends `aheadMs` from now: to it, the clock of the source is behind. */
+async function runAhead(exportId: string, aheadMs: number) {
+  const end = Math.ceil(((await readNow(installation.db)) + aheadMs) / 1_000) * 1_000;
+  const interval = { start: end - 3_600_000, end };
+  await insertRuns(installation.db, [{ exportId, teamId: team, interval, backfillId: null }]);
+  return { interval, isOver: async () => (await readNow(installation.db)) > end + 200 };
+}
+
+/** Of the interval's rows, those in the source. */
+async function countRows({ start, end }: { start: number; end: number }): Promise<number> {
+  const { rows } = await installation.pool.query<{ n: number }>(
+    `select count(*)::int as n from events where team_id = $1
+        and inserted_at >= to_timestamp($2 / 1000.0) and inserted_at < to_timestamp($3 / 1000.0)`,
+    [team, start, end],
+  );
+  return rows[0]?.n ?? 0;
+}
+
+/** The newest completed run has so many rows. */
+const untilRows = (exportId: string, rows: number) =>
+  until(
+    async () => {
+      const runs = await readRuns(installation, exportId);
+      const completed = runs.filter(({ status }) => status === 'Completed');
+      return completed.at(-1)?.rows === rows && completed.length === runs.length;
+    },
+    { timeoutMs: 90_000, everyMs: 200, message: `a run of ${rows} rows` },
+  );
+
+test('a source whose clock is behind: the run waits until it has passed the end, and no row is missed', async () => {
+  const exportId = await createS3Export(installation, { name: 'a slow clock' });
+  const { interval, isOver } = await runAhead(exportId, 3_000);
+  await until(
+    async () => {
+      await installation.pool.query(insertSql());
+      return isOver();
+    },
+    { timeoutMs: 30_000, everyMs: 20, message: 'the clock has passed the end' },
+  );
+  await untilEnded(installation, exportId);
+  const rows = await countRows(interval);
+  expect(rows).toBeGreaterThan(20);
+  expect(await readRuns(installation, exportId)).toMatchObject([{ status: 'Completed', rows }]);
+  expect(await expectInvariants(installation)).toMatchObject({ rows });
+  await retireExports(installation);
+});
+
+test('two transactions in one message: the second has the time of the message, and its row is exported', async () => {
+  const session = await openSession();
+  const exportId = await createS3Export(installation, { name: 'two in one' });
+  const { interval, isOver } = await runAhead(exportId, 1_000);
+  const message = session.query(
+    `begin; select pg_sleep(3); commit; begin; select pg_sleep(3); ${insertSql()}; commit`,
+  );
+  await until(isOver, { timeoutMs: 30_000 });
+  await message;
+  await untilEnded(installation, exportId);
+  const rows = await countRows(interval);
+  expect(await readRuns(installation, exportId)).toMatchObject([{ status: 'Completed', rows }]);
+  expect(await expectInvariants(installation)).toMatchObject({ rows });
+  await retireExports(installation);
+});
+
+test('one late row and one deleted row: the look-back finds the late one', async () => {
+  const range = hour(1);
+  await insertEvents(installation.pool, { team, rows: 10, ...range });
+  await installation.stopWorkers();
+  await installation.startWorker({ SETTLE_TIMEOUT_SECONDS: '0' });
+  const writer = await openSession();
+  await writer.query('begin');
+  await writer.query(insertSql(`'${range.start}'`));
+  const exportId = await createS3Export(installation, { name: 'one for one' });
+  await backfill(installation, exportId, range);
+  expect(await untilEnded(installation, exportId)).toMatchObject([{ rows: 10 }]);
+  await installation.pool.query(
+    `delete from events where uuid = (select min(uuid::text)::uuid from events
+      where inserted_at >= '${range.start}' and inserted_at < '${range.end}')`,
+  );
+  await writer.query('commit');
+  await until(async () => (await readRuns(installation, exportId)).length === 2, {
+    timeoutMs: 60_000,
+    message: 'the interval runs again',
+  });
+  await untilRows(exportId, 10);
+  expect(await expectInvariants(installation)).toMatchObject({ rows: 10 });
+  await retireExports(installation);
+});
+
+test('a prepared transaction that leaked does not keep the late rows of others away', async () => {
+  const range = hour(3);
+  await insertEvents(installation.pool, { team, rows: 10, ...range });
+  const [leaked, writer] = [await openSession(), await openSession()];
+  await leaked.query(`begin; ${insertSql(`'${range.start}'`)}; prepare transaction 'leaked'`);
+  await writer.query('begin');
+  await writer.query(insertSql(`'${range.start}'`));
+  const exportId = await createS3Export(installation, { name: 'a leak' });
+  await backfill(installation, exportId, range);
+  expect(await untilEnded(installation, exportId)).toMatchObject([{ rows: 10 }]);
+  await writer.query('commit');
+  await untilRows(exportId, 11);
+  const { body } = await installation.client.get(
+    `/api/projects/${team}/batch_exports/${exportId}/runs/`,
+  );
+  expect(body.results[0]).toMatchObject({ status: 'Completed', settled: false });
+  await leaked.query(`commit prepared 'leaked'`);
+  await untilRows(exportId, 12);
+  await until(
+    async () => {
+      const found = await installation.client.get(
+        `/api/projects/${team}/batch_exports/${exportId}/`,
+      );
+      return found.body.unsettled_from === null;
+    },
+    { timeoutMs: 60_000, everyMs: 200, message: 'the interval is settled' },
+  );
+  expect(await expectInvariants(installation)).toMatchObject({ rows: 12 });
+  await retireExports(installation);
+});

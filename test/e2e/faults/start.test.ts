@@ -1,0 +1,160 @@
+import { createServer } from 'node:net';
+import { Client } from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
+import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
+import { startSluice, type TestProcess } from '../../support/processes.ts';
+import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
+import { until } from '../../support/until.ts';
+
+let database: TestDatabase;
+let proxy: TcpProxy;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  proxy = await startTcpProxy({ target: { port: Number(new URL(database.url).port) } });
+});
+afterAll(async () => {
+  await proxy?.close();
+  await database?.drop();
+});
+
+/** The database, by way of the proxy. */
+function through(): string {
+  const url = new URL(database.url);
+  url.hostname = '127.0.0.1';
+  url.port = String(proxy.port);
+  return url.href;
+}
+
+async function freePort(): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return String(typeof address === 'object' ? address?.port : '');
+}
+
+function start(entry: string, env: Readonly<Record<string, string>>): TestProcess {
+  return startSluice(`main/${entry}.js`, [], {
+    env: {
+      REDIS_URL: '',
+      PORT: '0',
+      ENCRYPTION_KEYS: `test:${Buffer.alloc(32, 7).toString('base64')}`,
+      ...env,
+    },
+  });
+}
+
+const waits = /"level":"warn"[^\n]*The database at DATABASE_URL is unreachable[^\n]*waits/g;
+
+const untilItWaits = (started: TestProcess) =>
+  until(() => started.output().match(waits) !== null, {
+    timeoutMs: 30_000,
+    message: () => `it waits:\n${started.output()}`,
+  });
+
+async function end(started: TestProcess): Promise<void> {
+  started.kill('SIGTERM');
+  expect(await started.waitForExit()).toEqual({ code: 0, signal: null });
+}
+
+describe.each([
+  ['api', 'PORT'],
+  ['worker', 'WORKER_PORT'],
+  ['all-in-one', 'PORT'],
+])('%s, started while Postgres is unreachable', (entry, portName) => {
+  test('waits, says so once, answers the probes, and goes on', async () => {
+    await proxy.refuse();
+    const port = await freePort();
+    const started = start(entry, { DATABASE_URL: through(), [portName]: port });
+    const ask = (path: string) => fetch(`http://127.0.0.1:${port}${path}`);
+    await untilItWaits(started);
+    expect((await ask('/livez')).status).toBe(200);
+    const ready = await ask('/readyz');
+    expect(ready.status).toBe(503);
+    expect(await ready.json()).toMatchObject({
+      status: 'unavailable',
+      checks: { postgres: 'unreachable (ECONNREFUSED)' },
+    });
+    expect((await ask('/api/')).status).toBe(503);
+    await proxy.accept();
+    await started.waitForLine(/^ready/);
+    expect(started.output().match(waits)).toHaveLength(1);
+    expect((await ask('/readyz')).status).toBe(200);
+    await end(started);
+  });
+
+  test('ends with 0 on SIGTERM', async () => {
+    await proxy.refuse();
+    const started = start(entry, { DATABASE_URL: through() });
+    await untilItWaits(started);
+    await end(started);
+    await proxy.accept();
+  });
+});
+
+test.each([
+  ['password', '28P01', { password: 'wrong-canary' }],
+  ['database', '3D000', { pathname: '/no_such_database' }],
+])('a wrong %s ends the start with one line that names DATABASE_URL', async (_, code, change) => {
+  const url = Object.assign(new URL(database.url), change);
+  const started = start('api', { DATABASE_URL: url.href });
+  expect(await started.waitForExit()).toMatchObject({ code: 1 });
+  expect(started.output()).toMatch(new RegExp(`^sluice api: DATABASE_URL: .*\\(${code}\\)\\.\\n$`));
+  expect(started.output()).not.toContain('canary');
+});
+
+test('a worker starts while Redis and the source are unreachable', async () => {
+  const [redis, source] = [await freePort(), await freePort()];
+  const worker = start('worker', {
+    DATABASE_URL: database.url,
+    REDIS_URL: `redis://127.0.0.1:${redis}`,
+    SOURCE_DATABASE_URL: `postgres://nobody@127.0.0.1:${source}/none`,
+  });
+  await worker.waitForLine(/^ready worker/);
+  await end(worker);
+});
+
+describe('Postgres is restarted during a migration', () => {
+  let postgres: OwnPostgres;
+  beforeAll(async () => {
+    postgres = await startOwnPostgres();
+  });
+  afterAll(() => postgres?.stop());
+
+  test.each(['fast', 'immediate'] as const)(
+    '%s: the start goes on, with the whole schema',
+    async (mode) => {
+      const blocker = new Client({ connectionString: postgres.url });
+      blocker.on('error', () => {});
+      await blocker.connect();
+      await blocker.query('drop schema public cascade; create schema public');
+      // The first migration is in the middle of its transaction when it comes to this name.
+      await blocker.query('begin; create table runs (id int)');
+      const started = start('api', { DATABASE_URL: postgres.url });
+      const watcher = new Client({ connectionString: postgres.url });
+      watcher.on('error', () => {});
+      await watcher.connect();
+      await until(
+        async () => {
+          const { rows } = await watcher.query(
+            `select from pg_stat_activity where application_name = 'sluice-migrate' and wait_event_type = 'Lock'`,
+          );
+          return rows.length > 0;
+        },
+        { timeoutMs: 30_000, message: 'the migration is under way' },
+      );
+      await postgres.restart(mode);
+      await started.waitForLine(/^ready http/);
+      expect(started.output()).toContain('The start waits for it');
+      const after = new Client({ connectionString: postgres.url });
+      await after.connect();
+      const { rows } = await after.query(
+        `select count(*)::int as tables from pg_tables where schemaname = 'public' and tablename in ('runs', 'eras', 'activity')`,
+      );
+      expect(rows).toEqual([{ tables: 3 }]);
+      await after.end();
+      await end(started);
+    },
+  );
+});

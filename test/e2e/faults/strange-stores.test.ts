@@ -1,0 +1,232 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import {
+  backfill,
+  createS3Export,
+  hour,
+  insertEvents,
+  projectPath,
+  type RunRow,
+  readRuns,
+  retireExports,
+  untilEnded,
+} from '../../support/exported-events.ts';
+import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { expectInvariants } from '../../support/invariants.ts';
+import type { FaultEffect } from '../../support/s3-server/faults.ts';
+import { until } from '../../support/until.ts';
+
+const rows = 40;
+/** A part of 5 MiB and a short one. */
+const large = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T01:00:00Z', rows: 1_600 };
+const forever = Number.POSITIVE_INFINITY;
+
+let installation: Installation;
+beforeAll(async () => {
+  installation = await startInstallation({
+    workers: 1,
+    // Until re-runs write keys of their own.
+    env: { UPLOAD_STALL_SECONDS: '1', RETRY_MAX_ATTEMPTS: '4' },
+  });
+  const team = installation.tenant.projectIds[0];
+  await insertEvents(installation.pool, { team, rows });
+  await insertEvents(installation.pool, { team, rowBytes: 4_000, ...large });
+});
+afterEach(async () => {
+  await installation?.s3.faults.clear();
+  await installation?.s3.setQuirks({});
+});
+afterAll(() => installation?.close());
+
+async function logOf(run: RunRow | undefined): Promise<string> {
+  const { rows: entries } = await installation.pool.query<{ line: string }>(
+    `select level || ' ' || message as line from log_entries where run_id = $1 order by id`,
+    [run?.id],
+  );
+  return entries.map(({ line }) => line).join('\n');
+}
+
+async function traitsOf(exportId: string): Promise<unknown> {
+  const { rows: found } = await installation.pool.query<{ traits: unknown }>(
+    'select store_traits as traits from batch_exports where id = $1',
+    [exportId],
+  );
+  return found[0]?.traits;
+}
+
+/** An export whose first interval has arrived. */
+async function workingExport(name: string): Promise<string> {
+  const exportId = await createS3Export(installation, { name });
+  await backfill(installation, exportId);
+  expect(await untilEnded(installation, exportId)).toMatchObject([{ status: 'Completed', rows }]);
+  return exportId;
+}
+
+describe('conditions are tried, not believed', () => {
+  const rerun = async (exportId: string) => {
+    const query = { dsl_query: 'SELECT uuid, event, inserted_at FROM events' };
+    const path = `${projectPath(installation)}/batch_exports/${exportId}/`;
+    expect((await installation.client.patch(path, query)).status).toBe(200);
+    await backfill(installation, exportId);
+    return (await untilEnded(installation, exportId, { count: 2 })).at(-1);
+  };
+
+  test.each([
+    ['refuses quotes in If-Match', { quotedIfMatch: 'refuse' }, { ifMatch: 'unquoted' }],
+    ['ignores If-Match', { ifMatch: 'ignore' }, { ifMatch: 'none' }],
+    ['does not know If-Match', { ifMatch: 'refuse' }, { ifMatch: 'none' }],
+    ['ignores If-None-Match', { ifNoneMatch: 'ignore' }, { ifNoneMatch: false }],
+  ] as const)('a re-run at a store that %s is whole', async (name, quirks, traits) => {
+    await installation.s3.setQuirks(quirks);
+    const exportId = await workingExport(name);
+    expect(await rerun(exportId)).toMatchObject({ status: 'Completed', rows, faults: 0 });
+    expect(await traitsOf(exportId)).toMatchObject(traits);
+    await expectInvariants(installation);
+    await retireExports(installation);
+  });
+
+  test('a store that begins to refuse quotes is tried again, and the run says so', async () => {
+    const exportId = await workingExport('changes');
+    expect(await traitsOf(exportId)).toMatchObject({ ifMatch: 'quoted' });
+    await installation.s3.setQuirks({ quotedIfMatch: 'refuse', completeConditions: 'refuse' });
+    const run = await rerun(exportId);
+    expect(run).toMatchObject({ status: 'Completed', rows, faults: 0 });
+    expect(await traitsOf(exportId)).toMatchObject({
+      ifMatch: 'unquoted',
+      completeIfMatch: false,
+    });
+    expect(await logOf(run)).toMatch(/WARNING The store did not act as it did before/);
+    await expectInvariants(installation);
+    await retireExports(installation);
+  });
+
+  test('an export that moves forgets what it knew of the store', async () => {
+    const exportId = await workingExport('moves');
+    expect(await traitsOf(exportId)).not.toBeNull();
+    const path = `${projectPath(installation)}/batch_exports/${exportId}/`;
+    const elsewhere = { destination: { config: { bucket_name: 'elsewhere' } } };
+    expect((await installation.client.patch(path, elsewhere)).status).toBe(200);
+    expect(await traitsOf(exportId)).toBeNull();
+    await retireExports(installation);
+  });
+});
+
+describe('transient is transient', () => {
+  // A 404 that cannot be read is confirmed by a list; there is no such way out of a proxy's page.
+  const unread: readonly (readonly [string, FaultEffect, RegExp])[] = [
+    ['cut off in its body', { cutBodyAfterBytes: 50 }, /Completed/],
+    ['without a body', { foreignAnswer: { status: 404, body: '', unended: true } }, /Completed/],
+    [
+      'a page of a proxy',
+      { foreignAnswer: { status: 403, body: '<html>Forbidden</html>' } },
+      /WARNING Attempt 1 failed; .* \(HTTP 403 with/,
+    ],
+  ];
+
+  test.each(unread)(
+    'the first read of a manifest is %s for a while',
+    async (name, effect, says) => {
+      const exportId = await createS3Export(installation, { name });
+      const match = { operation: 'GetObject', key: new RegExp(exportId) } as const;
+      await installation.s3.faults.add({ match, times: 9, effect });
+      await backfill(installation, exportId);
+      const [run] = await untilEnded(installation, exportId);
+      expect(run).toMatchObject({ status: 'Completed', rows });
+      expect(await logOf(run)).toMatch(says);
+      // What is left of the fault would cut the files that the checker reads.
+      await installation.s3.faults.clear();
+      await expectInvariants(installation);
+      await retireExports(installation);
+    },
+  );
+
+  const denied = { status: 403, code: 'AccessDenied' };
+  const deny = (exportId: string, times: number) =>
+    installation.s3.faults.add({
+      match: { operation: 'CreateMultipartUpload', key: new RegExp(exportId) },
+      times,
+      effect: denied,
+    });
+
+  test('a destination that worked before and denies access once is asked again', async () => {
+    const exportId = await workingExport('denied once');
+    await deny(exportId, 1);
+    await backfill(installation, exportId, large);
+    const run = (await untilEnded(installation, exportId, { count: 2 })).at(-1);
+    expect(run).toMatchObject({ status: 'Completed', rows: large.rows, attempt: 2, faults: 0 });
+    expect(await logOf(run)).toMatch(/WARNING Attempt 1 failed.*asks it once more in 1 s/);
+    await expectInvariants(installation);
+    await retireExports(installation);
+  });
+
+  test('it ends the run if it says so twice; one that never worked ends it at once', async () => {
+    const worked = await workingExport('denied for good');
+    const fresh = await createS3Export(installation, { name: 'never worked' });
+    for (const exportId of [worked, fresh]) {
+      await deny(exportId, forever);
+      await backfill(installation, exportId, large);
+    }
+    const ended = { status: 'Failed', errorCode: 'destination.access_denied', faults: 0 };
+    const [, second] = await untilEnded(installation, worked, { count: 2 });
+    expect(second).toMatchObject({ ...ended, attempt: 2 });
+    expect(await untilEnded(installation, fresh)).toMatchObject([{ ...ended, attempt: 1 }]);
+    await installation.s3.faults.clear();
+    await expectInvariants(installation);
+    await retireExports(installation);
+  });
+});
+
+describe('uploads', () => {
+  test('one without a part goes on without checksums at a store that knows none', async () => {
+    await installation.s3.setQuirks({ checksums: 'drop-parts' });
+    const exportId = await createS3Export(installation, { name: 'no CRC32' });
+    await installation.s3.faults.add({
+      match: { operation: 'UploadPart', key: new RegExp(exportId) },
+      times: forever,
+      effect: { halfOpen: true },
+    });
+    await backfill(installation, exportId, large);
+    const held = await until(
+      async () => {
+        const { rowCount } = await installation.pool.query(
+          `select from uploads where key like $1 and upload_id <> ''`,
+          [`${exportId}/%`],
+        );
+        const [run] = await readRuns(installation, exportId);
+        return rowCount === 1 ? run : null;
+      },
+      { timeoutMs: 30_000, message: 'the upload is begun' },
+    );
+    process.kill(held.holderPid ?? 0, 'SIGKILL');
+    await installation.s3.faults.clear();
+    await installation.startWorker();
+    const [run] = await untilEnded(installation, exportId);
+    expect(run).toMatchObject({ status: 'Completed', rows: large.rows, attempt: 2, faults: 0 });
+    await expectInvariants(installation);
+    await retireExports(installation);
+  });
+
+  test('one whose answer comes too late is aborted, though the store lists none', async () => {
+    await installation.s3.setQuirks({ listUploads: 'refuse' });
+    const exportId = await createS3Export(installation, { name: 'late answer' });
+    await installation.s3.faults.add({
+      match: { operation: 'CreateMultipartUpload', key: new RegExp(exportId) },
+      times: 1,
+      effect: { delayMs: 4_000, outlivesClient: true },
+    });
+    await backfill(installation, exportId, hour);
+    expect(await untilEnded(installation, exportId)).toMatchObject([{ status: 'Completed', rows }]);
+    await until(
+      async () => {
+        const aborts = (await installation.s3.requests()).filter(
+          ({ operation, key }) =>
+            operation === 'AbortMultipartUpload' && key?.startsWith(exportId) === true,
+        );
+        return aborts.length === 1 && (await installation.s3.uploads(bucket)).length === 0;
+      },
+      { timeoutMs: 15_000, message: 'the late upload is aborted' },
+    );
+    await installation.s3.setQuirks({});
+    await expectInvariants(installation);
+    await retireExports(installation);
+  });
+});

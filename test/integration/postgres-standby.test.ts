@@ -1,0 +1,137 @@
+import { Client } from 'pg';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { eventsModel } from '../../src/domain/events-model.ts';
+import { checkModel, createPostgresSource } from '../../src/sources/index.ts';
+import { createEvents, eventsRequest, readAll } from '../support/source-tables.ts';
+import { type Replication, startReplication } from '../support/standby.ts';
+import { until } from '../support/until.ts';
+
+let replication: Replication;
+let writer: Client;
+/** Within a transaction the writer would see the sessions of one moment only. */
+let observer: Client;
+const never = new AbortController().signal;
+
+beforeAll(async () => {
+  replication = await startReplication();
+  writer = new Client(replication.primary.url);
+  await writer.connect();
+  observer = new Client(replication.primary.url);
+  await observer.connect();
+  await writer.query(createEvents);
+  await replication.untilReplayed();
+});
+afterAll(async () => {
+  await writer?.end();
+  await observer?.end();
+  await replication?.stop();
+});
+
+const sourceOf = (changes: Parameters<typeof createPostgresSource>[0] | object = {}) =>
+  createPostgresSource({
+    connectionString: replication.standbyUrl,
+    primaryUrl: replication.primary.url,
+    settleTimeoutMs: 30_000,
+    settlePollMs: 20,
+    ...changes,
+  });
+const insert = () =>
+  writer.query('insert into events (uuid, team_id) values (gen_random_uuid(), 1)');
+const sourceNow = async () => {
+  const { rows } = await writer.query<{ ms: number }>(
+    'select ceil(extract(epoch from clock_timestamp()) * 1000)::float8 as ms',
+  );
+  return rows[0]?.ms ?? 0;
+};
+
+it('a standby is settled once it shows what its primary had written when the last transaction ended', async () => {
+  await replication.pauseReplay();
+  await writer.query('begin');
+  await insert();
+  const end = await sourceNow();
+  const interval = { start: end - 3_600_000, end };
+  const source = sourceOf();
+  let isDone = false;
+  const settled = source.settle(interval, never).finally(() => {
+    isDone = true;
+  });
+  await untilLooked();
+  await writer.query('commit');
+  await untilLooked();
+  expect(isDone).toBe(false);
+  await replication.resumeReplay();
+  const { settled: isSettled, position } = await settled;
+  expect(isSettled).toBe(true);
+  expect(position).toMatch(/^[0-9A-F]+\/[0-9A-F]+$/);
+  const request = { ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'), interval };
+  const snapshot = await source.open(request, never, position);
+  await readAll(snapshot, never);
+  expect(snapshot.keySet()?.count).toBe(1);
+  await snapshot.close();
+});
+
+it('a standby that stays behind is named with the position, and settles once it has passed it', async () => {
+  await replication.pauseReplay();
+  await insert();
+  const end = await sourceNow();
+  const interval = { start: end - 3_600_000, end };
+  const source = sourceOf({ settleTimeoutMs: 500 });
+  const { reason, pending } = await source.settle(interval, never);
+  expect([reason, pending]).toEqual(['replay', [expect.stringMatching(/^replay:/)]]);
+  expect(await source.recheck(interval, pending, never)).toMatchObject({ settled: false, pending });
+  const request = { ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'), interval };
+  const position = pending[0]?.replace('replay:', '') ?? '';
+  await expect(source.open(request, never, position)).rejects.toMatchObject({
+    code: 'source.unavailable',
+  });
+  await replication.resumeReplay();
+  await until(async () => (await source.recheck(interval, pending, never)).settled);
+});
+
+it('a standby without its primary is refused, or allowed and never settled', async () => {
+  const end = await sourceNow();
+  const interval = { start: end - 3_600_000, end };
+  const refused = sourceOf({ primaryUrl: null });
+  await expect(refused.settle(interval, never)).rejects.toMatchObject({ code: 'source.standby' });
+  const allowed = sourceOf({ primaryUrl: null, allowUnsettledStandby: true });
+  const settlement = { settled: false, reason: 'standby', pending: ['standby'] };
+  expect(await allowed.settle(interval, never)).toMatchObject(settlement);
+  expect(await allowed.recheck(interval, ['standby'], never)).toMatchObject(settlement);
+  // Its primary was named since.
+  expect(await sourceOf().recheck(interval, ['standby'], never)).toMatchObject({ settled: true });
+});
+
+it('a primary that is none, or of another cluster, is refused', async () => {
+  const end = await sourceNow();
+  const interval = { start: end - 3_600_000, end };
+  const itself = sourceOf({ primaryUrl: replication.standbyUrl });
+  await expect(itself.settle(interval, never)).rejects.toMatchObject({
+    code: 'source.standby',
+    detail: expect.stringContaining('names a standby'),
+  });
+});
+
+it('a check of the model says what a standby lacks', async () => {
+  const check = (settling: object) =>
+    checkModel(replication.standbyUrl, eventsModel, 1, settling).then(({ findings }) =>
+      findings.map(({ severity, detail }) => `${severity}: ${detail}`).join(),
+    );
+  expect(await check({})).toMatch(/error: The source is a standby, .*settle_url/);
+  expect(await check({ allowUnsettledStandby: true })).toMatch(/warning: .*never settle/);
+  expect(await check({ primaryUrl: replication.standbyUrl })).toMatch(
+    /error: .*correct settle_url/,
+  );
+  expect(await check({ primaryUrl: replication.primary.url })).not.toMatch(/standby/);
+});
+
+/** Waits until the settling session on the primary has looked again. */
+async function untilLooked(): Promise<void> {
+  const lastLook = async () => {
+    const { rows } = await observer.query<{ at: string }>(
+      `select max(query_start)::text as at from pg_stat_activity where application_name = 'sluice-export'`,
+    );
+    return rows[0]?.at;
+  };
+  const last = await lastLook();
+  await until(async () => (await lastLook()) !== last, { message: 'another look' });
+}

@@ -1,0 +1,204 @@
+import { randomBytes } from 'node:crypto';
+import { afterEach, describe, expect, it } from 'vitest';
+import { SluiceError } from '../../src/domain/errors.ts';
+import { codeOf, options, readAll, recordingJournal } from '../conformance/destination-suite.ts';
+import { type OpenedStore, openStore } from '../support/s3-destination.ts';
+import type { FaultEffect } from '../support/s3-server/faults.ts';
+import { until } from '../support/until.ts';
+
+let store: OpenedStore;
+afterEach(() => store?.close());
+
+const forever = { probability: 1 } as const;
+const page = '<html><body>Forbidden</body></html>';
+
+async function errorOf(promise: Promise<unknown>): Promise<SluiceError> {
+  const caught: unknown = await promise.catch((error: unknown) => error);
+  if (!(caught instanceof SluiceError)) throw new Error(`no SluiceError: ${String(caught)}`);
+  return caught;
+}
+
+/** What comes in place of an answer to a GET of a missing object. */
+const unread: Record<string, { readonly effect: FaultEffect; readonly detail: RegExp }> = {
+  'cut off in its body': {
+    effect: { cutBodyAfterBytes: 60 },
+    detail: /^HTTP 404 with a body that was cut off after 60 bytes$/,
+  },
+  'cut off after its headers': {
+    effect: { cutBodyAfterBytes: 0 },
+    detail: /^HTTP 404 with a body that was cut off after 0 bytes$/,
+  },
+  'a chunked 404 without its end': {
+    effect: { foreignAnswer: { status: 404, body: '<Error><Code>NoSuchBucket', unended: true } },
+    detail: /^HTTP 404 with a body that was cut off after 25 bytes$/,
+  },
+  'a whole document, chunked, without its end': {
+    effect: {
+      foreignAnswer: { status: 403, body: '<Error><Code>A</Code></Error>', unended: true },
+    },
+    detail: /^HTTP 403 with a body that was cut off/,
+  },
+  'a page of a proxy': {
+    effect: { foreignAnswer: { status: 403, body: page } },
+    detail: /^HTTP 403 with a body \(text\/html\) that is no error document of S3$/,
+  },
+  'a 401 without a body': {
+    effect: { foreignAnswer: { status: 401, body: '' } },
+    detail: /^HTTP 401 without a body$/,
+  },
+  'a 501 of a proxy': {
+    effect: { foreignAnswer: { status: 501, body: page } },
+    detail: /^HTTP 501 with a body/,
+  },
+  'a page of endless length': {
+    effect: { foreignAnswer: { status: 400, body: 'x'.repeat(1024 ** 2 + 1) } },
+    detail: /^HTTP 400 with a body of more than 1048576 bytes$/,
+  },
+};
+
+describe.each(Object.entries(unread))('an answer that is %s', (_, { effect, detail }) => {
+  it('is asked for again', async () => {
+    store = await openStore();
+    store.server.faults.add({ match: { operation: 'GetObject' }, times: 2, effect });
+    expect(await store.destination.readFile('missing_manifest.json')).toBeNull();
+    expect(store.sent('GetObject')).toBe(3);
+  });
+
+  it('says what came, and ends nothing for good, if it comes again and again', async () => {
+    store = await openStore();
+    store.server.faults.add({ match: { operation: 'CreateMultipartUpload' }, ...forever, effect });
+    const { journal } = recordingJournal();
+    const error = await errorOf(store.destination.createFile(options('a'), journal));
+    expect(error.code).toBe('destination.unavailable');
+    expect(error.spec.retryable).toBe(true);
+    // Creating does not fail by itself, so there is no body to cut but the answer's own.
+    if (!('cutBodyAfterBytes' in effect)) expect(error.detail).toMatch(detail);
+    expect(store.sent('CreateMultipartUpload')).toBe(5);
+  });
+
+  it('is named in the error of a read', async () => {
+    store = await openStore();
+    store.server.faults.add({ match: { operation: 'GetObject' }, ...forever, effect });
+    store.server.faults.add({
+      match: { operation: 'ListObjectsV2' },
+      ...forever,
+      effect: { status: 503, code: 'SlowDown' },
+    });
+    const error = await errorOf(store.destination.readFile('missing_manifest.json'));
+    expect(error).toMatchObject({ code: 'destination.unavailable' });
+    expect(error.detail).toMatch(detail);
+  });
+});
+
+it('does not take a proxy’s page for a manifest', async () => {
+  store = await openStore();
+  const effect = { foreignAnswer: { status: 200, body: page } };
+  store.server.faults.add({ match: { operation: 'GetObject' }, effect });
+  expect(await codeOf(store.destination.readFile('m.json'))).toBe('destination.unavailable');
+});
+
+describe('a store that gives a 404 no body', () => {
+  const quirks = { missingObject: 'empty' } as const;
+
+  it('is believed if it lists no such key', async () => {
+    store = await openStore({ quirks });
+    expect(await store.destination.readFile('missing_manifest.json')).toBeNull();
+    await store.destination.deleteFiles(['missing']);
+    expect((await store.destination.probe(AbortSignal.timeout(30_000))).ifNoneMatch).toBe(true);
+  });
+
+  it('is not believed if it lists the key', async () => {
+    store = await openStore();
+    await store.destination.commitManifest('m.json', Buffer.from('{}'), null);
+    const effect = { foreignAnswer: { status: 404, body: '' } };
+    store.server.faults.add({ match: { operation: 'GetObject' }, ...forever, effect });
+    expect(await codeOf(store.destination.readFile('m.json'))).toBe('destination.unavailable');
+  });
+
+  it('is not believed if the list is a page of a proxy', async () => {
+    store = await openStore({ quirks });
+    const effect = { foreignAnswer: { status: 200, body: '<html><body>ok</body></html>' } };
+    store.server.faults.add({ match: { operation: 'ListObjectsV2' }, ...forever, effect });
+    expect(await codeOf(store.destination.readFile('m.json'))).toBe('destination.unavailable');
+  });
+});
+
+describe('a refusal of a HEAD, which has no body', () => {
+  const head = { operation: 'HeadObject' } as const;
+  const refusal = { status: 404, code: 'NoSuchKey' };
+
+  async function complete(key: string) {
+    const writer = await store.destination.createFile(options(key), recordingJournal().journal);
+    await writer.write(randomBytes(1000));
+    return writer.complete();
+  }
+
+  it('is confirmed by a GET, whose answer is the one that counts', async () => {
+    store = await openStore();
+    store.server.faults.add({ match: head, ...forever, effect: refusal });
+    // After completing the object is looked at: the GET finds it, and its size in the range.
+    await complete('a');
+    expect(store.sent('GetObject')).toBe(1);
+    expect(store.server.objects('exports')).toHaveLength(1);
+  });
+
+  it('ends nothing for good if the GET is cut off', async () => {
+    store = await openStore();
+    store.server.faults.add({ match: head, ...forever, effect: { status: 403, code: 'x' } });
+    store.server.faults.add({
+      match: { operation: 'GetObject' },
+      times: 2,
+      effect: { foreignAnswer: { status: 403, body: page } },
+    });
+    await complete('a');
+    expect(store.sent('GetObject')).toBe(3);
+  });
+});
+
+describe('an upload whose answer comes after it was given up', () => {
+  const create = { operation: 'CreateMultipartUpload' } as const;
+  const late = { match: create, effect: { delayMs: 700, outlivesClient: true } } as const;
+  const gone = (seen: number) => () =>
+    store.sent('AbortMultipartUpload') === seen && store.server.uploads('exports').length === 0;
+
+  it('is aborted, also at a store that does not list uploads', async () => {
+    store = await openStore(
+      { quirks: { listUploads: 'refuse' } },
+      { stallTimeoutMs: 300, requestRetry: { maxAttempts: 1, baseMs: 1, capMs: 1 } },
+    );
+    store.server.faults.add(late);
+    const created = store.destination.createFile(options('a'), recordingJournal().journal);
+    expect(await codeOf(created)).toBe('destination.stalled');
+    await until(gone(1), { message: 'the late upload is aborted' });
+  });
+
+  it('leaves the one that was made in its place', async () => {
+    store = await openStore({}, { stallTimeoutMs: 300 });
+    store.server.faults.add(late);
+    const heard: boolean[] = [];
+    const journal = {
+      ...recordingJournal().journal,
+      started: async (_: unknown, alone: boolean) => void heard.push(alone),
+    };
+    const writer = await store.destination.createFile(options('a'), journal);
+    expect(heard).toEqual([false]);
+    await until(() => store.sent('AbortMultipartUpload') === 1);
+    await until(() => store.server.uploads('exports').length === 1);
+    await writer.write(Buffer.from('a'));
+    await writer.complete();
+    expect(String(await readAll(store.destination, 'a'))).toBe('a');
+  });
+
+  it('is aborted after the run was cancelled and the destination closed', async () => {
+    store = await openStore();
+    store.server.faults.add({ match: create, effect: { delayMs: 6_000, outlivesClient: true } });
+    const cancel = new AbortController();
+    const { journal } = recordingJournal();
+    const created = store.destination.createFile(options('a'), journal, cancel.signal);
+    await until(() => store.sent('CreateMultipartUpload') === 1);
+    cancel.abort();
+    expect(await codeOf(created)).toBe('destination.unavailable');
+    await store.destination.close();
+    await until(gone(1), { timeoutMs: 10_000, message: 'the late upload is aborted' });
+  });
+});

@@ -1,0 +1,253 @@
+import { randomBytes } from 'node:crypto';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { StoreTraits, UploadProgress } from '../../src/destinations/destination.ts';
+import { SluiceError } from '../../src/domain/errors.ts';
+import {
+  codeOf,
+  keysUnder,
+  options,
+  readAll,
+  recordingJournal,
+} from '../conformance/destination-suite.ts';
+import { type OpenedStore, openStore, partBytes } from '../support/s3-destination.ts';
+import type { S3Quirks } from '../support/s3-server/quirks.ts';
+
+let store: OpenedStore;
+afterEach(() => store?.close());
+
+const all: StoreTraits = {
+  ifNoneMatch: true,
+  ifMatch: 'quoted',
+  completeIfNoneMatch: true,
+  completeIfMatch: true,
+  checksums: true,
+};
+const later = () => AbortSignal.timeout(30_000);
+const key = 'a_manifest.json';
+const body = (text: string) => Buffer.from(`{"run":"${text}"}`);
+const current = async () => String(await readAll(store.destination, key));
+
+const strangers: readonly (readonly [string, S3Quirks, Partial<StoreTraits>])[] = [
+  ['S3', {}, {}],
+  ['refuses quotes in If-Match', { quotedIfMatch: 'refuse' }, { ifMatch: 'unquoted' }],
+  [
+    'ignores If-None-Match',
+    { ifNoneMatch: 'ignore' },
+    { ifNoneMatch: false, completeIfNoneMatch: false },
+  ],
+  [
+    'does not know If-None-Match',
+    { ifNoneMatch: 'refuse' },
+    { ifNoneMatch: false, completeIfNoneMatch: false },
+  ],
+  ['ignores If-Match', { ifMatch: 'ignore' }, { ifMatch: 'none', completeIfMatch: false }],
+  ['does not know If-Match', { ifMatch: 'refuse' }, { ifMatch: 'none', completeIfMatch: false }],
+  [
+    'ignores conditions of completions',
+    { completeConditions: 'ignore' },
+    { completeIfNoneMatch: false, completeIfMatch: false },
+  ],
+  [
+    'does not know conditions of completions',
+    { completeConditions: 'refuse' },
+    { completeIfNoneMatch: false, completeIfMatch: false },
+  ],
+  ['knows no CRC32', { checksums: 'ignore' }, { checksums: false }],
+  ['drops parts with a CRC32', { checksums: 'drop-parts' }, { checksums: false }],
+  [
+    'knows nothing',
+    {
+      ifNoneMatch: 'ignore',
+      ifMatch: 'ignore',
+      completeConditions: 'ignore',
+      checksums: 'drop-parts',
+      listUploads: 'refuse',
+      missingObject: 'empty',
+    },
+    {
+      ifNoneMatch: false,
+      ifMatch: 'none',
+      completeIfNoneMatch: false,
+      completeIfMatch: false,
+      checksums: false,
+    },
+  ],
+];
+
+describe.each(strangers)('a store that %s', (_, quirks, differs) => {
+  const traits = { ...all, ...differs };
+
+  it('is found out by a probe, which leaves nothing behind', async () => {
+    store = await openStore({ quirks }, {}, { prefix: 'a/{year}' });
+    const { journal, heard } = recordingJournal();
+    expect(await store.destination.probe(later(), journal)).toEqual(traits);
+    expect(store.destination.traits).toEqual(traits);
+    expect(store.server.objects('exports')).toEqual([]);
+    expect(store.server.uploads('exports')).toEqual([]);
+    const ends = heard.filter(({ what }) => what === 'ended').length;
+    expect(ends).toBe(heard.length / 2);
+    const keys = store.server.requests.flatMap((entry) => entry.key ?? []);
+    for (const marker of keys) expect(marker).toMatch(/^a\/\.sluice-test-/);
+  });
+
+  it('is found out while one request in five fails or loses its answer', async () => {
+    store = await openStore(
+      { quirks, seed: 3 },
+      { requestRetry: { maxAttempts: 10, baseMs: 1, capMs: 5 } },
+    );
+    const { faults } = store.server;
+    faults.add({ match: {}, probability: 0.15, effect: { status: 503, code: 'SlowDown' } });
+    faults.add({ match: {}, probability: 0.15, effect: { loseResponse: true } });
+    faults.add({
+      match: { operation: 'PutObject', nth: 2 },
+      effect: { status: 409, code: 'ConditionalRequestConflict' },
+    });
+    expect(await store.destination.probe(later())).toEqual(traits);
+  });
+
+  it.each(['known', 'not known'])(
+    'takes each next manifest, if its traits are %s',
+    async (known) => {
+      store = await openStore({ quirks });
+      const destination = store.open(known === 'known' ? traits : null);
+      let tag: string | null = null;
+      for (const text of ['1', '2', '3']) {
+        tag = (await destination.commitManifest(key, body(text), tag)).etag;
+        expect(await current()).toBe(String(body(text)));
+      }
+      const others = await keysUnder(destination, '');
+      expect(others).toEqual([key]);
+    },
+  );
+
+  it('does not replace a manifest that is not the expected one', async () => {
+    store = await openStore({ quirks });
+    const destination = store.open(traits);
+    const { etag } = await destination.commitManifest(key, body('1'), null);
+    await destination.commitManifest(key, body('2'), etag);
+    const late = (expected: string | null) =>
+      codeOf(destination.commitManifest(key, body('late'), expected));
+    expect(await late(etag)).toBe('destination.conflict');
+    expect(await late(null)).toBe('destination.conflict');
+    expect(await current()).toBe(String(body('2')));
+  });
+
+  it('resumes an upload that a killed worker left before its first part', async () => {
+    store = await openStore({ quirks });
+    const bytes = randomBytes(Math.round(1.4 * partBytes));
+    const { journal } = recordingJournal();
+    const first = await store.open(traits).createFile(options('a'), journal);
+    const left: UploadProgress = { ...first.upload, parts: [] };
+    const second = await store.open(traits).resumeFile(options('a'), left, journal);
+    await second.write(bytes);
+    await second.complete();
+    expect((await readAll(store.destination, 'a'))?.equals(bytes)).toBe(true);
+    expect(store.sent('CreateMultipartUpload')).toBe(1);
+    const found = store.server.objects('exports')[0]?.checksum?.name;
+    expect(found).toBe(traits.checksums ? 'crc32' : undefined);
+  });
+
+  it('warns of each thing that it does not do, in the test of the destination', async () => {
+    store = await openStore({ quirks });
+    const steps = await store.destination.test(later());
+    expect(steps.filter((step) => !step.passed)).toEqual([]);
+    const warned = (step: string) => steps.find((each) => each.step === step)?.warning ?? '';
+    expect({
+      ifNoneMatch: !warned('conditional_write').includes('If-None-Match'),
+      ifMatch: !warned('conditional_write').includes('If-Match'),
+      completeIfNoneMatch: !warned('conditional_complete').includes('If-None-Match'),
+      completeIfMatch: !warned('conditional_complete').includes('If-Match'),
+      checksums: !warned('checksums').includes('CRC32'),
+    }).toEqual({ ...traits, ifMatch: traits.ifMatch !== 'none' });
+  });
+});
+
+it('is found out though it forgets a completion whose answer was lost', async () => {
+  store = await openStore();
+  const match = { operation: 'CompleteMultipartUpload', nth: 1 } as const;
+  store.server.faults.add({ match, effect: { loseResponse: true } });
+  store.server.faults.add({ match, effect: { status: 404, code: 'NoSuchUpload' } });
+  expect(await store.destination.probe(later())).toEqual(all);
+});
+
+describe('a put without a condition', () => {
+  const traits: StoreTraits = { ...all, ifNoneMatch: false, ifMatch: 'none' };
+
+  it('asks the fence right before it', async () => {
+    store = await openStore({ quirks: { ifNoneMatch: 'ignore', ifMatch: 'ignore' } });
+    const seen: number[] = [];
+    const confirm = async () => void seen.push(store.sent('PutObject'));
+    await store.open(traits).commitManifest(key, body('1'), null, confirm);
+    expect(seen).toEqual([0]);
+    expect(store.server.requests.at(-1)).toMatchObject({ operation: 'PutObject' });
+  });
+
+  it('does not take place if the fence is lost', async () => {
+    store = await openStore();
+    const lost = async () => {
+      throw new SluiceError('run.lease_lost');
+    };
+    const committed = store.open(traits).commitManifest(key, body('1'), null, lost);
+    expect(await codeOf(committed)).toBe('run.lease_lost');
+    expect(store.server.objects('exports')).toEqual([]);
+  });
+
+  it('is not made, and the fence not asked, at a store that keeps to conditions', async () => {
+    store = await openStore();
+    const confirm = async () => {
+      throw new SluiceError('run.lease_lost');
+    };
+    await store.open(all).commitManifest(key, body('1'), null, confirm);
+    expect(await current()).toBe(String(body('1')));
+  });
+});
+
+describe('a store that changes', () => {
+  const change = async (quirks: S3Quirks, then: Partial<StoreTraits>) => {
+    store = await openStore();
+    const destination = store.open(all);
+    const { etag } = await destination.commitManifest(key, body('1'), null);
+    store.server.setQuirks(quirks);
+    await destination.commitManifest(key, body('2'), etag);
+    expect(await current()).toBe(String(body('2')));
+    expect(destination.traits).toEqual({ ...all, ...then });
+  };
+
+  it('refuses a tag that it shows: is tried again, and the new form is kept', () =>
+    change({ quotedIfMatch: 'refuse' }, { ifMatch: 'unquoted' }));
+
+  it('answers 501: is tried again, and the fence is left', () =>
+    change({ ifMatch: 'refuse' }, { ifMatch: 'none', completeIfMatch: false }));
+
+  it('is tried again once only, if its answers do not agree with its trial', async () => {
+    store = await openStore();
+    const destination = store.open(all);
+    const { etag } = await destination.commitManifest(key, body('1'), null);
+    const refusal = { status: 412, code: 'PreconditionFailed' };
+    const match = { operation: 'PutObject', key: /manifest/ } as const;
+    store.server.faults.add({ match, times: 2, effect: refusal });
+    let asked = 0;
+    await destination.commitManifest(key, body('2'), etag, async () => {
+      asked += 1;
+    });
+    expect(await current()).toBe(String(body('2')));
+    expect(asked).toBe(1);
+    expect(destination.traits).toEqual({ ...all, ifMatch: 'none' });
+  });
+});
+
+describe('an upload of an older release', () => {
+  it('is ended and begun anew if nothing says whether it took checksums', async () => {
+    store = await openStore();
+    const { journal } = recordingJournal();
+    const { upload } = await store.destination.createFile(options('a'), journal);
+    const uploadId = upload.uploadId.replace('+crc32', '');
+    const resumed = store.destination.resumeFile(
+      options('a'),
+      { key: 'a', uploadId, parts: [] },
+      journal,
+    );
+    expect(await codeOf(resumed)).toBe('destination.upload_lost');
+    expect(store.server.uploads('exports')).toEqual([]);
+  });
+});

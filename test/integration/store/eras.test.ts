@@ -1,0 +1,122 @@
+import { randomBytes } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Database } from '../../../src/store/database.ts';
+import { currentEra, findHold, listEras } from '../../../src/store/eras.ts';
+import { acceptCurrentEra } from '../../../src/use-cases/accept-era.ts';
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
+import { openTestPool } from '../../support/run-side.ts';
+
+let database: TestDatabase;
+let db: Database;
+beforeEach(async () => {
+  database = await createTestDatabase();
+  db = openTestPool(database.url);
+});
+afterEach(async () => {
+  await db.close();
+  await database.drop();
+});
+
+/** What `pg_restore --clean` does to a table. */
+const restoreInPlace = () =>
+  db.query(`do $$ begin
+    alter table eras rename to before_restore;
+    create table eras (like before_restore including all);
+    insert into eras select * from before_restore;
+    drop table before_restore;
+  end $$`);
+
+describe('the current era', () => {
+  it('is made once by the first of many who ask, and stays', async () => {
+    expect(await listEras(db)).toEqual([]);
+    const asked = await Promise.all(Array.from({ length: 20 }, () => currentEra(db)));
+    expect(new Set(asked.map(({ id }) => id)).size).toBe(1);
+    expect(await currentEra(db)).toEqual(asked[0]);
+    expect(asked[0]).toMatchObject({ number: 1, held: false });
+    expect(await findHold(db)).toBeNull();
+  });
+
+  it('knows where its tables are', async () => {
+    await currentEra(db);
+    expect(await listEras(db)).toMatchObject([
+      {
+        systemIdentifier: expect.stringMatching(/^\d+$/),
+        timeline: expect.any(Number),
+        databaseOid: expect.any(Number),
+        erasOid: expect.any(Number),
+        acceptedAt: null,
+      },
+    ]);
+  });
+
+  it('can be asked for inside a transaction', async () => {
+    const inside = await db.transaction((tx) => currentEra(tx));
+    expect(await currentEra(db)).toEqual(inside);
+  });
+
+  it('is a new one after a failover, and work goes on', async () => {
+    const before = await currentEra(db);
+    await db.query('update eras set timeline = timeline + 7');
+    const after = await currentEra(db);
+    expect(after).toMatchObject({ number: 2, held: false });
+    expect(after.id).not.toBe(before.id);
+    expect((await listEras(db))[1]?.reason).toMatch(/failed over.*the timeline \(8 → 1\)/);
+  });
+
+  it.each([
+    ['system_identifier', `update eras set system_identifier = '1'`],
+    ['database_oid', 'update eras set database_oid = 1'],
+    ['timeline and database_oid', 'update eras set database_oid = 1, timeline = 9'],
+  ])('is held if the %s differs', async (_, change) => {
+    await currentEra(db);
+    await db.query(change);
+    const asked = await Promise.all(Array.from({ length: 5 }, () => currentEra(db)));
+    for (const era of asked) expect(era).toMatchObject({ number: 2, held: true });
+    expect(await findHold(db)).toMatch(/restored from a dump, or copied.*sluice eras accept/);
+  });
+
+  it('is held after a restore into the same database', async () => {
+    await currentEra(db);
+    await restoreInPlace();
+    expect(await currentEra(db)).toMatchObject({ number: 2, held: true });
+  });
+
+  it('stays held over a failover, until an operator accepts it', async () => {
+    await currentEra(db);
+    await restoreInPlace();
+    await currentEra(db);
+    await db.query('update eras set timeline = 5 where number = 2');
+    expect(await currentEra(db)).toMatchObject({ number: 3, held: true });
+    expect(await acceptCurrentEra(db)).toMatchObject({ ok: true, value: { number: 3 } });
+    expect(await currentEra(db)).toMatchObject({ number: 3, held: false });
+    expect(await acceptCurrentEra(db)).toMatchObject({ ok: false });
+    expect(await db.query(`select action, subject_type, changes from activity`)).toEqual([
+      {
+        action: 'accepted',
+        subject_type: 'era',
+        changes: [{ field: 'held', before: true, after: false }],
+      },
+    ]);
+  });
+
+  it('compares nothing that this role may not ask', async () => {
+    const role = `limited_${randomBytes(4).toString('hex')}`;
+    await currentEra(db);
+    await db.query(`revoke execute on function pg_control_system() from public`);
+    await db.query(`create role ${role}`);
+    await db.query(`grant select, insert on eras to ${role}`);
+    try {
+      const era = await db.transaction(async (tx) => {
+        await tx.query(`set local role ${role}`);
+        expect(await tx.query('select system_identifier from read_place()')).toEqual([
+          { system_identifier: null },
+        ]);
+        return currentEra(tx);
+      });
+      expect(era).toMatchObject({ number: 1, held: false });
+    } finally {
+      await db.query(`drop owned by ${role}`);
+      await db.query(`drop role ${role}`);
+    }
+  });
+});

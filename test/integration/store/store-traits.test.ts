@@ -1,0 +1,157 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import type { StoreTraits } from '../../../src/domain/store-traits.ts';
+import { retireDestination } from '../../../src/store/former-destinations.ts';
+import { findStoreTraits, keepStoreTraits } from '../../../src/store/store-traits.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  failAttempt,
+  hourMs,
+  listRuns,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+
+let side: RunSide;
+beforeAll(async () => {
+  side = await openRunSide({ secondOpinionMs: 0 });
+});
+afterAll(() => side.stop());
+
+const traits: StoreTraits = {
+  ifNoneMatch: true,
+  ifMatch: 'unquoted',
+  completeIfNoneMatch: false,
+  completeIfMatch: false,
+  checksums: false,
+};
+
+async function exportWithRuns(count: number): Promise<{ id: string; runIds: string[] }> {
+  const { id } = await createExportOfThePast(side, { createdMsAgo: count * hourMs });
+  await decide(side.context);
+  return { id, runIds: (await listRuns(side.db, id)).map((run) => run.id) };
+}
+
+describe('what a probe found', () => {
+  const place = (exportId: string, destinationVersion = 0) => ({ exportId, destinationVersion });
+
+  it('is kept for the destination that was tried', async () => {
+    const { id } = await exportWithRuns(1);
+    expect(await findStoreTraits(side.db, place(id))).toBeNull();
+    await keepStoreTraits(side.db, place(id), traits);
+    expect(await findStoreTraits(side.db, place(id))).toEqual(traits);
+    expect(await findStoreTraits(side.db, place(id, 1))).toBeNull();
+  });
+
+  it('is forgotten when the destination moves, and not kept for one that was left', async () => {
+    const { id } = await exportWithRuns(1);
+    await keepStoreTraits(side.db, place(id), traits);
+    await side.db.transaction((tx) => retireDestination(tx, id));
+    expect(await findStoreTraits(side.db, place(id))).toBeNull();
+    await keepStoreTraits(side.db, place(id), traits);
+    expect(await findStoreTraits(side.db, place(id))).toBeNull();
+    expect(await findStoreTraits(side.db, place(id, 1))).toBeNull();
+  });
+
+  it('is believed for seven days', async () => {
+    const { id } = await exportWithRuns(1);
+    await keepStoreTraits(side.db, place(id), traits);
+    const age = (text: string) =>
+      side.db.query(
+        `update batch_exports set store_traits_at = now() - $2::interval where id = $1`,
+        [id, text],
+      );
+    await age('6 days 23 hours');
+    expect(await findStoreTraits(side.db, place(id))).toEqual(traits);
+    await age('7 days 1 second');
+    expect(await findStoreTraits(side.db, place(id))).toBeNull();
+  });
+});
+
+describe('an error that trying again does not help', () => {
+  const denied = new SluiceError('destination.access_denied');
+  const noBucket = new SluiceError('destination.bucket_not_found');
+  const away = new SluiceError('destination.unavailable');
+  const fail = async (runId: string | undefined, ...errors: readonly SluiceError[]) => {
+    for (const error of errors) {
+      // Backoff is not what is tested.
+      await side.db.query(`update outbox set available_at = now() where run_id = $1`, [runId]);
+      await failAttempt(side, side.context, runId ?? '', error);
+    }
+  };
+  const runOf = async (id: string, at: number) => (await listRuns(side.db, id))[at];
+  const streakOf = async (id: string) => {
+    const [row] = await side.db.query<{ streak: number }>(
+      `select failure_streak as streak from batch_exports where id = $1`,
+      [id],
+    );
+    return row?.streak;
+  };
+
+  async function workingExport(): Promise<{ id: string; runId: string | undefined }> {
+    const { id, runIds } = await exportWithRuns(2);
+    expect(await complete(side.context, await claim(side, runIds[0] ?? ''))).toBe(true);
+    return { id, runId: runIds[1] };
+  }
+
+  it('ends the run at once at a destination that never took an interval', async () => {
+    const { id, runIds } = await exportWithRuns(1);
+    await fail(runIds[0], denied);
+    expect(await runOf(id, 0)).toMatchObject({ status: 'Failed', attempt: 1 });
+  });
+
+  it('ends it at one that did when the next attempt says the same, and counts no fault', async () => {
+    const { id, runId } = await workingExport();
+    await fail(runId, denied);
+    const waiting = { status: 'Running', waits: true, faults: 0, errorCode: denied.code };
+    expect(await runOf(id, 1)).toMatchObject(waiting);
+    expect(await streakOf(id)).toBe(0);
+    await fail(runId, denied);
+    expect(await runOf(id, 1)).toMatchObject({ status: 'Failed', attempt: 2, faults: 0 });
+    expect(await streakOf(id)).toBe(1);
+    const entries = await side.db.query<{ level: string; message: string }>(
+      `select level, message from log_entries where run_id = $1 order by id`,
+      [runId],
+    );
+    expect(entries.map(({ level }) => level)).toEqual(['WARNING', 'ERROR']);
+    expect(entries[0]?.message).toMatch(/worked before.*destination\.access_denied/);
+  });
+
+  it('waits for the second opinion as long as the policy says', async () => {
+    const { runId } = await workingExport();
+    const context = side.withPolicy({ secondOpinionMs: 10_000 });
+    await failAttempt(side, context, runId ?? '', denied);
+    const [row] = await side.db.query<{ seconds: number }>(
+      `select extract(epoch from available_at - last_updated_at)::float8 as seconds
+         from outbox o join runs r on r.id = o.run_id where o.run_id = $1`,
+      [runId],
+    );
+    expect(row?.seconds).toBeCloseTo(10, 3);
+  });
+
+  it('must be said twice in a row, and is counted if it changes', async () => {
+    const { id, runId } = await workingExport();
+    await fail(runId, denied, away, denied);
+    expect(await runOf(id, 1)).toMatchObject({ status: 'Running', faults: 1 });
+    await fail(runId, noBucket, denied);
+    expect(await runOf(id, 1)).toMatchObject({ status: 'Running', faults: 3 });
+    await fail(runId, denied);
+    expect(await runOf(id, 1)).toMatchObject({ status: 'Failed', attempt: 6 });
+  });
+
+  it('ends it at once at another destination than the one that worked', async () => {
+    const { id, runId } = await workingExport();
+    await side.db.transaction((tx) => retireDestination(tx, id));
+    await fail(runId, denied);
+    expect(await runOf(id, 1)).toMatchObject({ status: 'Failed', attempt: 1 });
+  });
+
+  it('is believed at once if it is not the destination’s', async () => {
+    const { id, runId } = await workingExport();
+    await fail(runId, new SluiceError('query.invalid'));
+    expect(await runOf(id, 1)).toMatchObject({ status: 'Failed', attempt: 1 });
+  });
+});

@@ -1,0 +1,22 @@
+import { findDestination } from '../../../src/destinations/index.ts';
+import { testkit } from '../../../src/destinations/s3/testkit.ts';
+import { describeDestination } from '../../conformance/destination-suite.ts';
+import { openForeignS3 } from '../../support/foreign-s3.ts';
+import { readStore } from '../store.ts';
+
+const store = readStore();
+const definition = findDestination('S3');
+if (!definition) throw new Error('There is no destination S3.');
+
+/** Swift refuses each conditional PUT. */
+const lacks = store.name === 'swift' ? (['conditions'] as const) : [];
+
+const stores = {
+  s3: async () => {
+    const bucket = 'conformance';
+    const { close } = await openForeignS3(store, bucket);
+    const { endpoint, region, credentials } = store;
+    return { endpoint, region, bucket, ...credentials, stop: close };
+  },
+};
+describeDestination(`S3 at ${store.title}`, definition, testkit, stores, lacks);

@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { FailpointName } from '../../../src/domain/failpoints.ts';
+import { createS3Export, insertEvents, untilEnded } from '../../support/exported-events.ts';
+import { type Installation, startInstallation } from '../../support/installation.ts';
+import { expectInvariants } from '../../support/invariants.ts';
+import { until } from '../../support/until.ts';
+import { readCurrent, readSource, setCompression, startBackfill } from '../current-files.ts';
+import { readStore } from '../store.ts';
+
+/** Three parts of 5 MiB, the last one shorter. */
+const rows = 3_000;
+const rowBytes = 4_000;
+const steps: readonly FailpointName[] = [
+  'upload_begun',
+  'first_part',
+  'mid_part',
+  'before_complete',
+  'after_complete',
+  'before_manifest',
+  'after_manifest',
+  'before_record',
+];
+/** A re-run that is compressed has one part. */
+const rerunSteps = steps.filter((step) => step !== 'first_part' && step !== 'mid_part');
+
+let installation: Installation;
+const exports = new Map<FailpointName, string>();
+beforeAll(async () => {
+  installation = await startInstallation({ workers: 0, foreignS3: readStore() });
+  const team = installation.tenant.projectIds[0];
+  await insertEvents(installation.pool, { team, rows, rowBytes });
+  for (const step of steps) {
+    exports.set(step, await createS3Export(installation, { name: step }));
+  }
+});
+afterAll(() => installation?.close());
+
+/** A worker dies at the step, in a run of the step's export. Its lease outlasts this. */
+async function killAt(step: FailpointName): Promise<void> {
+  const worker = await installation.startWorker({
+    FAILPOINTS: `${step}=kill`,
+    WORKER_CONCURRENCY: '1',
+    LEASE_SECONDS: '300',
+  });
+  await startBackfill(installation, exports.get(step) ?? '');
+  expect(await worker.waitForExit(60_000), step).toEqual({ code: null, signal: 'SIGKILL' });
+}
+
+/** Other workers take over what the dead ones held. */
+async function expectTakenOver(killed: readonly FailpointName[], runsOfEach: number) {
+  await installation.pool.query(
+    'update runs set lease_expires_at = now() where lease_holder is not null',
+  );
+  await installation.startWorker();
+  await installation.startWorker();
+  const source = await readSource(installation);
+  const outcomes: Record<string, unknown> = {};
+  for (const step of killed) {
+    const exportId = exports.get(step) ?? '';
+    const run = (await untilEnded(installation, exportId, { count: runsOfEach })).at(-1);
+    // What a commit replaced may be deleted after the run has ended.
+    const current = await until(
+      async () => {
+        const found = await readCurrent(installation, exportId);
+        return found.strays.length === 0 ? found : null;
+      },
+      { timeoutMs: 30_000, message: `no stray file is left of ${step}` },
+    );
+    outcomes[step] = {
+      ...{ status: run?.status, attempt: run?.attempt, error: run?.latestError },
+      whole: current.uuids.join() === source.join(),
+    };
+  }
+  await installation.stopWorkers();
+  const good = { status: 'Completed', attempt: 2, error: null, whole: true };
+  expect(outcomes).toEqual(Object.fromEntries(killed.map((step) => [step, good])));
+}
+
+describe('kill -9 of a worker at each step', () => {
+  test('of a first run: another worker finishes it', async () => {
+    for (const step of steps) await killAt(step);
+    await expectTakenOver(steps, 1);
+  });
+
+  test('of a re-run with other bytes: another worker finishes it', async () => {
+    for (const step of rerunSteps) {
+      await setCompression(installation, exports.get(step) ?? '', 'gzip');
+      await killAt(step);
+    }
+    await expectTakenOver(rerunSteps, 2);
+  });
+
+  test('all invariants hold after all of them', async () => {
+    expect(await expectInvariants(installation)).toMatchObject({
+      intervals: steps.length,
+      rows: steps.length * rows,
+    });
+    expect(await installation.s3.uploads('exports')).toEqual([]);
+  });
+});

@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Destination } from '../../../src/destinations/destination.ts';
+import { s3Definition } from '../../../src/destinations/s3/definition.ts';
+import {
+  codeOf,
+  contextWith,
+  options,
+  owner,
+  readAll,
+  recordingJournal,
+} from '../../conformance/destination-suite.ts';
+import { openForeignS3 } from '../../support/foreign-s3.ts';
+import { until } from '../../support/until.ts';
+import { readStore } from '../store.ts';
+
+const partBytes = 5 * 1024 ** 2;
+
+let destination: Destination;
+beforeAll(async () => {
+  const store = readStore();
+  await (await openForeignS3(store, 'lost')).close();
+  const config = {
+    bucket_name: 'lost',
+    region: store.region,
+    aws_access_key_id: store.credentials.accessKeyId,
+    aws_secret_access_key: store.credentials.secretAccessKey,
+    endpoint_url: store.endpoint,
+  };
+  destination = s3Definition.open(config, contextWith({ partBytes }), owner);
+});
+afterAll(() => destination?.close());
+
+test('an upload that is aborted after its last part was sent is lost, and not retried for ever', async () => {
+  const { journal, progress } = recordingJournal();
+  const writer = await destination.createFile(options('aborted.jsonl'), journal);
+  // Whole parts: nothing is left to send but the Complete.
+  await writer.write(Buffer.alloc(partBytes, 'x'));
+  await until(() => progress()?.parts.length === 1, { message: 'the part has arrived' });
+  await destination.abortUpload(writer.upload);
+  expect(await codeOf(writer.complete())).toBe('destination.upload_lost');
+  expect(await destination.readFile('aborted.jsonl')).toBeNull();
+});
+
+test('an abort of an upload that is complete does no harm and says nothing', async () => {
+  const { journal } = recordingJournal();
+  const writer = await destination.createFile(options('complete.jsonl'), journal);
+  await writer.write(Buffer.from('bytes'));
+  await writer.complete();
+  await destination.abortUpload(writer.upload);
+  expect(String(await readAll(destination, 'complete.jsonl'))).toBe('bytes');
+});
+
+test('an upload of which no part was recorded is resumed', async () => {
+  const { journal } = recordingJournal();
+  const first = await destination.createFile(options('resumed.jsonl'), journal);
+  const progress = { ...first.upload, parts: [] };
+  const second = await destination.resumeFile(options('resumed.jsonl'), progress, journal);
+  await second.write(Buffer.from('bytes'));
+  await second.complete();
+  expect(String(await readAll(destination, 'resumed.jsonl'))).toBe('bytes');
+});

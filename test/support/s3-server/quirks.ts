@@ -1,0 +1,19 @@
+/** How stores that speak S3's protocol differ from S3. What is left out is as S3 does it. */
+export interface S3Quirks {
+  /** An If-Match with its quotes never fits: Ceph RGW 16. */
+  quotedIfMatch?: 'refuse';
+  /** On PutObject and CompleteMultipartUpload: the condition is passed over, or answered 501. */
+  ifNoneMatch?: 'ignore' | 'refuse';
+  ifMatch?: 'ignore' | 'refuse';
+  /**
+   * CreateMultipartUpload does not know checksums and does not echo them; `drop-parts`: and the list
+   * of a completion loses the parts that name one, as OpenStack Swift does it.
+   */
+  checksums?: 'ignore' | 'drop-parts';
+  /** Conditions of CompleteMultipartUpload alone. */
+  completeConditions?: 'ignore' | 'refuse';
+  /** A missing object is answered 404 without a body. */
+  missingObject?: 'empty';
+  /** ListMultipartUploads is answered 501. */
+  listUploads?: 'refuse';
+}

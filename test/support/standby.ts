@@ -1,0 +1,101 @@
+import { execFile } from 'node:child_process';
+import { appendFile, chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { Client } from 'pg';
+import { startEmbeddedPostgres } from '../../src/main/embedded/start.ts';
+import { type OwnPostgres, startOwnPostgres } from './postgres-server.ts';
+import { until } from './until.ts';
+
+/** A primary and a standby that streams from it. */
+export interface Replication {
+  readonly primary: OwnPostgres;
+  readonly standbyUrl: string;
+  /** Stops what the standby shows where it is, until `resumeReplay`; it goes on receiving. */
+  pauseReplay(): Promise<void>;
+  resumeReplay(): Promise<void>;
+  /** Waits until the standby shows all that the primary has written. */
+  untilReplayed(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const run = promisify(execFile);
+
+/** The embedded binaries have no pg_basebackup: the data directory is copied during a base backup. */
+export async function startReplication(): Promise<Replication> {
+  const replicating = { wal_level: 'replica', max_wal_senders: '4', fsync: 'off' };
+  const primary = await startOwnPostgres(replicating);
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-own-standby-'));
+  await chmod(dataDir, 0o755);
+  const data = path.join(dataDir, 'postgres', 'data');
+  const client = await connect(primary.url);
+  const hba = path.join(primary.dataDir, 'postgres', 'data', 'pg_hba.conf');
+  await appendFile(hba, 'host replication all 127.0.0.1/32 scram-sha-256\n');
+  await client.query('select pg_reload_conf()');
+  await client.query(`select pg_backup_start('standby', true)`);
+  // Files that change or go while they are copied are made whole by the replay.
+  await run('cp', ['-a', path.join(primary.dataDir, 'postgres'), dataDir]).catch(() => {});
+  const { rows } = await client.query<{ labelfile: string }>(
+    'select labelfile from pg_backup_stop(false)',
+  );
+  await client.end();
+  await rm(path.join(data, 'postmaster.pid'), { force: true });
+  await rm(path.join(data, 'postmaster.opts'), { force: true });
+  await writeFile(path.join(data, 'backup_label'), rows[0]?.labelfile ?? '');
+  await writeFile(path.join(data, 'standby.signal'), '');
+  await run('chown', ['--reference', data, '-R', data]);
+  const { hostname, port, username, password } = new URL(primary.url);
+  const standby = await startEmbeddedPostgres({
+    dataDir,
+    settings: {
+      ...replicating,
+      max_prepared_transactions: '5',
+      shared_buffers: '32MB',
+      hot_standby: 'on',
+      primary_conninfo: `host=${hostname} port=${port} user=${username} password=${password}`,
+      wal_retrieve_retry_interval: '100ms',
+    },
+  });
+  const ask = async (sql: string, url = standby.url) => {
+    const session = await connect(url);
+    try {
+      const result = await session.query<{ value: unknown }>(sql);
+      return result.rows[0]?.value;
+    } finally {
+      await session.end();
+    }
+  };
+  return {
+    primary,
+    standbyUrl: standby.url,
+    async pauseReplay() {
+      await ask('select pg_wal_replay_pause()');
+      await until(
+        async () => (await ask('select pg_get_wal_replay_pause_state() as value')) === 'paused',
+      );
+    },
+    async resumeReplay() {
+      await ask('select pg_wal_replay_resume()');
+    },
+    async untilReplayed() {
+      const position = await ask('select pg_current_wal_lsn()::text as value', primary.url);
+      await until(
+        async () => ask(`select pg_last_wal_replay_lsn() >= '${position}'::pg_lsn as value`),
+        { timeoutMs: 30_000, message: 'the standby has replayed' },
+      );
+    },
+    async stop() {
+      await standby.stop();
+      await rm(dataDir, { recursive: true, force: true });
+      await primary.stop();
+    },
+  };
+}
+
+async function connect(url: string): Promise<Client> {
+  const client = new Client({ connectionString: url });
+  client.on('error', () => {});
+  await client.connect();
+  return client;
+}

@@ -1,0 +1,80 @@
+import { describe, expect, it } from 'vitest';
+import { findErrorCode, UnreadAnswer } from '../../../src/destinations/s3/error-answer.ts';
+import { isNotImplemented, toDestinationError } from '../../../src/destinations/s3/errors.ts';
+
+const document =
+  '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>NoSuchKey</Code><Message>No &lt;such&gt; key.</Message><Key>a/b</Key></Error>';
+
+describe('the code of an error document', () => {
+  it.each([
+    ['S3’s', document, 'NoSuchKey'],
+    ['one with a namespace', '<Error xmlns="http://s3/"><Code>SlowDown</Code></Error>', 'SlowDown'],
+    ['one with line feeds', '\ufeff<Error>\n  <Code>\n A\n</Code>\n</Error>\n', 'A'],
+    ['one with empty elements', '<Error><Key/><Code>A</Code><x y="1"/></Error>', 'A'],
+    [
+      'STS’s',
+      '<ErrorResponse xmlns="https://sts/"><Error><Type>Sender</Type><Code>AccessDenied</Code></Error><RequestId>1</RequestId></ErrorResponse>',
+      'AccessDenied',
+    ],
+  ])('is found in %s', (_, text, code) => {
+    expect(findErrorCode(text)).toBe(code);
+  });
+
+  it('is not found in any beginning of a document', () => {
+    for (let length = 0; length < document.length; length += 1) {
+      expect(findErrorCode(document.slice(0, length)), `${length} characters`).toBeNull();
+    }
+  });
+
+  it.each([
+    ['a page of a proxy', '<html><head><title>403</title></head><body>Forbidden</body></html>'],
+    ['a page that is not XML', '<!doctype html><p>Bad gateway<br>'],
+    ['plain text', 'upstream connect error'],
+    ['JSON', '{"Error":{"Code":"AccessDenied"}}'],
+    ['no code', '<Error><Message>m</Message></Error>'],
+    ['an empty code', '<Error><Code> </Code></Error>'],
+    ['a code elsewhere', '<Error><Detail><Code>AccessDenied</Code></Detail></Error>'],
+    ['two documents', `${document}<Error><Code>A</Code></Error>`],
+    ['elements that cross', '<Error><Code>A</Error></Code>'],
+    ['text behind it', `${document} cut`],
+    ['a bare angle bracket', '<Error><Code>A</Code><Message>a < b</Message></Error>'],
+  ])('is not found in %s', (_, text) => {
+    expect(findErrorCode(text)).toBeNull();
+  });
+
+  it('is looked for in time that grows with the length alone', () => {
+    for (const piece of ['<a ', '<!--', '<a>', '<Error>', '<?', '<a b="', '&lt;']) {
+      expect(findErrorCode(piece.repeat(1_000_000 / piece.length))).toBeNull();
+    }
+  });
+});
+
+describe('an answer that says nothing', () => {
+  it.each([
+    [301, true, 'unavailable'],
+    [400, true, 'unavailable'],
+    [401, true, 'unavailable'],
+    [403, true, 'unavailable'],
+    [404, true, 'unavailable'],
+    [404, false, 'unavailable'],
+    [412, true, 'conflict'],
+    [412, false, 'unavailable'],
+    [429, true, 'throttled'],
+    [501, true, 'unavailable'],
+    [502, true, 'unavailable'],
+  ])('with status %i (whole: %s) is %s, which is tried again', (status, whole, code) => {
+    const error = toDestinationError(new UnreadAnswer(status, 'without a body', whole), []);
+    expect(error.code).toBe(`destination.${code}`);
+    expect(error.spec.retryable).toBe(true);
+    expect(error.detail).toBe(`HTTP ${status} without a body`);
+    expect(isNotImplemented(error)).toBe(false);
+  });
+
+  it('is no more than a broken connection if that broke within it', () => {
+    const broken = Object.assign(new Error('aborted'), {
+      code: 'ECONNRESET',
+      $response: { statusCode: 404 },
+    });
+    expect(toDestinationError(broken, []).code).toBe('destination.unavailable');
+  });
+});

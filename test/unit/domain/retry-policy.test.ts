@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest';
+import { type ErrorCode, SluiceError } from '../../../src/domain/errors.ts';
+import { decideAttempt, defaultRetryPolicy } from '../../../src/domain/retry-policy.ts';
+
+const policy = { ...defaultRetryPolicy, maxAttempts: 3, secondOpinionMs: 10_000 };
+
+function decide(code: ErrorCode, before: ErrorCode | null, workedBefore = true, attempt = 1) {
+  return decideAttempt(new SluiceError(code), attempt, { before, workedBefore }, policy, 0.5);
+}
+
+describe('an attempt that ended with what trying again does not help', () => {
+  it('ends the run at once at a destination that never worked', () => {
+    expect(decide('destination.access_denied', null, false)).toEqual({ outcome: 'failed' });
+  });
+
+  it('is doubted at a destination that worked before, and believed the second time', () => {
+    const doubted = { outcome: 'doubted', delayMs: 10_000 };
+    expect(decide('destination.access_denied', null)).toEqual(doubted);
+    expect(decide('destination.access_denied', 'destination.access_denied').outcome).toBe('failed');
+  });
+
+  it('is doubted anew after something transient came between', () => {
+    expect(decide('destination.access_denied', 'destination.unavailable').outcome).toBe('doubted');
+  });
+
+  it('counts as a fault if the destination says another such thing, so that there is an end', () => {
+    const next = (attempt: number) =>
+      decide('destination.access_denied', 'destination.bucket_not_found', true, attempt);
+    expect(next(1)).toEqual({ outcome: 'retry', delayMs: 10_000 });
+    expect(next(3)).toEqual({ outcome: 'failed' });
+  });
+
+  it('is believed if it is not the destination that says so', () => {
+    expect(decide('query.invalid', null)).toEqual({ outcome: 'failed' });
+  });
+
+  it('leaves transient faults to their backoff', () => {
+    expect(decide('destination.unavailable', null)).toEqual({ outcome: 'retry', delayMs: 15_000 });
+  });
+});
