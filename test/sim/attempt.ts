@@ -42,6 +42,10 @@ export function keyOfRun({ exportId, intervalStart, intervalEnd }: ClaimedRun): 
   return keyOf(exportId, interval);
 }
 
+function fileKeyOf(run: ClaimedRun): string {
+  return `${keyOfRun(run)}.v${run.fileGeneration}`;
+}
+
 /** @returns the attempt at its next step, or null once it is over */
 export async function takeStep(
   context: Context,
@@ -62,7 +66,14 @@ export async function takeStep(
     case 'begin': {
       const intent = { snapshot: attempt.snapshot };
       const { leaseMs } = context.policy;
-      return (await beginCommit(context.db, run, leaseMs, intent))
+      const { fileGeneration: generation, destinationVersion } = run;
+      const keys = {
+        generation,
+        destinationVersion,
+        manifestKey: key,
+        keys: [fileKeyOf(run), key],
+      };
+      return (await beginCommit(context.db, run, leaseMs, intent, keys))
         ? { ...attempt, step: 'put' }
         : null;
     }
@@ -110,6 +121,7 @@ async function record(context: Context, { run, committed, snapshot }: Attempt): 
       snapshot: '1:1:',
       settled: true,
       pending: [],
+      keyDigest: null,
     },
     {
       exportId: run.exportId,
@@ -117,6 +129,8 @@ async function record(context: Context, { run, committed, snapshot }: Attempt): 
       intervalEnd: run.intervalEnd,
       runId: run.runId,
       destinationVersion: run.destinationVersion,
+      generation: run.fileGeneration,
+      era: null,
       manifestKey: keyOfRun(run),
       manifestEtag: String(committed.etag),
       files: [],
@@ -125,5 +139,6 @@ async function record(context: Context, { run, committed, snapshot }: Attempt): 
       rows,
       bytes: 0,
     },
+    [],
   );
 }
