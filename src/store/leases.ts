@@ -188,7 +188,7 @@ export async function beginCommit(
         where id = $1 and fence = $2 and status = 'Running'
        returning export_id, data_interval_start, data_interval_end
      ), uploaded as (
-       update uploads u set commit_begun_at = now() from runs r
+       update uploads u set commit_begun_at = now(), fence = $2 from runs r
         where r.id = $1 and u.run_id = r.id and u.file_generation = r.file_generation and exists (select from begun)
      ), noted as (
        insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)

@@ -165,15 +165,9 @@ export async function failRun(
   error: { readonly code: string; readonly text: string },
 ): Promise<boolean> {
   const rows = await tx.query(
-    `with failed as (
-       update runs set status = $3, error_code = $4, latest_error = $5, lease_holder = null, lease_expires_at = null,
-              finished_at = now(), last_updated_at = now()
-        where id = $1 and fence = $2 and status = 'Running' returning id
-     ), released as (
-       update uploads u set commit_begun_at = null from runs r
-        where r.id = (select id from failed) and u.run_id = r.id and u.file_generation = r.file_generation
-     )
-     select from failed`,
+    `update runs set status = $3, error_code = $4, latest_error = $5, lease_holder = null, lease_expires_at = null,
+            finished_at = now(), last_updated_at = now()
+      where id = $1 and fence = $2 and status = 'Running' returning id`,
     [lease.runId, lease.fence, status, error.code, error.text],
   );
   return rows.length === 1;
@@ -200,9 +194,6 @@ export async function handBackRun(
               error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
         where id = $1 and fence = $2 and status = 'Running'
         returning id, team_id, export_id, backfill_id, data_interval_start
-     ), released as (
-       update uploads u set commit_begun_at = null from runs r
-        where r.id = (select id from handed_back) and u.run_id = r.id and u.file_generation = r.file_generation
      )
      insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready)
      select id, team_id, export_id, backfill_id, data_interval_start, now() + $3 * interval '1 ms', $3 <= 0 from handed_back

@@ -121,6 +121,14 @@ const isAbortable = `(u.commit_begun_at is null or u.commit_begun_at < now() - i
   or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
                 and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation))`;
 
+/** The attempt that began a commit has ended in good order: it completes none of its uploads any more. */
+export async function releaseUploads(sql: Sql, { runId, fence }: Lease): Promise<void> {
+  await sql.query(
+    `update uploads set commit_begun_at = null where run_id = $1 and fence = $2 and commit_begun_at is not null`,
+    [runId, fence],
+  );
+}
+
 /** Those of `listUploads` that may be aborted. */
 export async function listAbortableUploads(
   sql: Sql,

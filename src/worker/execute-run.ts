@@ -37,6 +37,7 @@ import {
   noteUpload,
   recordUpload,
   recordUploadParts,
+  releaseUploads,
 } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { recordCompletion, recordFault, releaseRun } from '../use-cases/finish-run.ts';
@@ -133,6 +134,7 @@ export async function executeClaimed(
     // A signal that was aborted says more than what broke because of it.
     const error = nameFault(signal.aborted ? signal.reason : thrown);
     const end = await conclude(options, run, error, signal);
+    await releaseUploads(context.db, run).catch((caught: unknown) => options.onError(caught, run));
     return { ...nothing, end, fault: end === 'failed' ? error.code : null };
   } finally {
     await log.flush();

@@ -109,6 +109,43 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), pick }) },
 );
 
+/** What is rare by chance and dangerous: several actions in a row, on which others follow. */
+const motif: fc.Arbitrary<readonly Action[]> = fc.oneof(
+  // A worker freezes before some step of its commit, and wakes when others have gone on.
+  fc
+    .record({ worker, count: fc.integer({ min: 1, max: 3 }), minutes: fc.nat(25) })
+    .map(({ worker: frozen, count, minutes }): readonly Action[] => [
+      { kind: 'plan', outcome: 'done' },
+      { kind: 'ring', slots: 8, outcome: 'done' },
+      { kind: 'deliver', pick: 0, twice: false, outcome: 'done' },
+      { kind: 'step', worker: frozen, count, outcome: 'done' },
+      { kind: 'source_changes' },
+      { kind: 'wait', ms: minutes * minuteMs },
+      { kind: 'sweep', outcome: 'done' },
+      { kind: 'ring', slots: 8, outcome: 'done' },
+      { kind: 'deliver', pick: 0, twice: false, outcome: 'done' },
+      { kind: 'step', worker: (frozen + 1) % 3, count: 5, outcome: 'done' },
+      { kind: 'step', worker: (frozen + 2) % 3, count: 5, outcome: 'done' },
+      { kind: 'step', worker: frozen, count: 2, outcome: 'done' },
+    ]),
+  // A heartbeat is slower than the hand-back after it.
+  worker.map((one): readonly Action[] => [
+    { kind: 'beat', worker: one },
+    { kind: 'shut_down', worker: one },
+    { kind: 'beat_arrives', pick: 0 },
+  ]),
+);
+
+const actions: fc.Arbitrary<readonly Action[]> = fc
+  .array(
+    fc.oneof(
+      { weight: 30, arbitrary: action.map((one): readonly Action[] => [one]) },
+      { weight: 1, arbitrary: motif },
+    ),
+    { maxLength: 100, size: 'max' },
+  )
+  .map((parts) => parts.flat());
+
 export interface History {
   readonly createdAt: number;
   readonly settings: readonly Settings[];
@@ -135,5 +172,5 @@ export const anyHistory: fc.Arbitrary<History> = fc.record({
     }),
     { minLength: exportCount, maxLength: exportCount },
   ),
-  actions: fc.array(action, { maxLength: 120, size: 'max' }),
+  actions,
 });

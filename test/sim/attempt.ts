@@ -42,6 +42,10 @@ export function keyOfRun({ exportId, intervalStart, intervalEnd }: ClaimedRun): 
   return keyOf(exportId, interval);
 }
 
+function fileKeyOf(run: ClaimedRun): string {
+  return `${keyOfRun(run)}.v${run.fileGeneration}`;
+}
+
 /** @returns the attempt at its next step, or null once it is over */
 export async function takeStep(
   context: Context,
@@ -62,12 +66,14 @@ export async function takeStep(
     case 'begin': {
       const intent = { snapshot: attempt.snapshot };
       const { leaseMs } = context.policy;
-      return (await beginCommit(context.db, run, leaseMs, intent, {
-        generation: run.fileGeneration,
-        destinationVersion: run.destinationVersion,
+      const { fileGeneration: generation, destinationVersion } = run;
+      const keys = {
+        generation,
+        destinationVersion,
         manifestKey: key,
-        keys: [key],
-      }))
+        keys: [fileKeyOf(run), key],
+      };
+      return (await beginCommit(context.db, run, leaseMs, intent, keys))
         ? { ...attempt, step: 'put' }
         : null;
     }

@@ -14,15 +14,17 @@ export type Defect =
   | 'put_unconditionally'
   | 'plan_from_memory'
   | 'fence_never_rises'
-  | 'hand_back_keeps_fence';
+  | 'hand_back_keeps_fence'
+  | 'generation_again';
 
 /** Those that are a change of the store's SQL: what is there, and what it becomes. */
 const edits: Partial<Record<Defect, readonly [RegExp, string]>> = {
-  ring_once: [/where dispatched_at < clock_timestamp\(\)[\s\S]*$/, 'where false'],
+  ring_once: [/where dispatched_at < clock_timestamp\(\)[\s\S]*$/, 'where false and $1::int > 0'],
   fence_never_rises: [
     /(attempt = attempt \+ 1, )fence = fence \+ 1/,
     '$1fence = greatest(fence, 1)',
   ],
+  generation_again: [/and committing_generation is distinct from file_generation/, ''],
   hand_back_keeps_fence: [
     /update runs set fence = fence \+ 1, (lease_holder = null)/,
     'update runs set $1',

@@ -24,6 +24,9 @@ interface Record {
     backfillId: string | null;
     status: RunStatus;
     fence: number;
+    attempt: number;
+    fileGeneration: number | null;
+    begunGeneration: number | null;
     rows: number | null;
     isLeasedToNobody: boolean;
   })[];
@@ -38,7 +41,7 @@ const all = (fields: string, from: string) =>
 const wholeRecord = `select
   ${all(`'id', id, 'mark', ${ms('high_water_mark')}`, 'batch_exports')} as exports,
   ${all(`${row}, 'tickAt', ${ms('tick_at')}, 'fate', fate, 'runId', run_id`, '(select * from ticks order by export_id, tick_at) t')} as ticks,
-  ${all(`${row}, 'id', id, 'backfillId', backfill_id, 'status', status, 'fence', fence, 'rows', records_completed, 'isLeasedToNobody', status = 'Running' and lease_holder is null and lease_expires_at is not null`, '(select * from runs order by id) r')} as runs,
+  ${all(`${row}, 'id', id, 'backfillId', backfill_id, 'status', status, 'fence', fence, 'attempt', attempt, 'fileGeneration', file_generation, 'begunGeneration', committing_generation, 'rows', records_completed, 'isLeasedToNobody', status = 'Running' and lease_holder is null and lease_expires_at is not null`, '(select * from runs order by id) r')} as runs,
   ${all(`${row}, 'runId', run_id, 'etag', manifest_etag, 'rows', rows`, '(select * from receipts order by export_id, data_interval_start) c')} as receipts,
   ${all(`'exportId', export_id, 'id', id, 'start', ${ms('start_at')}, 'end', ${ms('end_at')}`, "backfills where status = 'Completed'")} as backfills`;
 
@@ -53,10 +56,19 @@ export interface Witness {
   readonly fences: Map<string, number>;
   readonly marks: Map<string, Instant>;
   readonly ended: Map<string, RunStatus>;
+  readonly attempts: Map<string, number>;
+  /** By interval: generations that a commit has begun with. */
+  readonly begun: Map<string, Set<number>>;
 }
 
 export function createWitness(): Witness {
-  return { fences: new Map(), marks: new Map(), ended: new Map() };
+  return {
+    fences: new Map(),
+    marks: new Map(),
+    ended: new Map(),
+    attempts: new Map(),
+    begun: new Map(),
+  };
 }
 
 function must(holds: boolean, what: string): void {
@@ -82,6 +94,7 @@ export async function checkAlways(world: World, witness: Witness): Promise<void>
   for (const run of runs) {
     must(run.fence >= (witness.fences.get(run.id) ?? 0), `I5: the fence of run ${run.id} fell`);
     witness.fences.set(run.id, run.fence);
+    checkGeneration(run, witness);
     must(!run.isLeasedToNobody, `run ${run.id} is leased to nobody`);
     const ended = witness.ended.get(run.id);
     must(ended === undefined || ended === run.status, `I5: run ${run.id} left its end`);
@@ -89,6 +102,20 @@ export async function checkAlways(world: World, witness: Witness): Promise<void>
   }
   const held = world.workers.flatMap((one) => (one ? [`${one.run.runId}#${one.run.fence}`] : []));
   must(new Set(held).size === held.length, `I5: two workers hold one fence: ${held.join(' ')}`);
+}
+
+/** C2: an attempt writes under a number that no commit of the interval has begun with. */
+function checkGeneration(run: Record['runs'][number], { attempts, begun }: Witness): void {
+  const key = keyOf(run.exportId, run);
+  const ofInterval = begun.get(key) ?? new Set();
+  const isClaimed = run.attempt > (attempts.get(run.id) ?? 0);
+  const { fileGeneration, begunGeneration } = run;
+  must(
+    !isClaimed || fileGeneration === null || !ofInterval.has(fileGeneration),
+    `C2: run ${run.id} writes under generation ${fileGeneration} again`,
+  );
+  attempts.set(run.id, run.attempt);
+  if (begunGeneration !== null) begun.set(key, ofInterval.add(begunGeneration));
 }
 
 /** Longer than any lease, backoff and jitter. */

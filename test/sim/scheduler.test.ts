@@ -47,6 +47,7 @@ describe('the simulator finds what is put in on purpose:', () => {
     ['plan_from_memory', 'a planner that does not read the row it locks', /I1 I2: /],
     ['fence_never_rises', 'a claim that hands out the same fence', /I5: /],
     ['hand_back_keeps_fence', 'a heartbeat that outlives a hand-back', /leased to nobody/],
+    ['generation_again', 'a claim that resumes what began to commit', /C2: /],
   ])(
     '%s, %s',
     async (defect, _, message) => {

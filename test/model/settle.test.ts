@@ -1,0 +1,58 @@
+/** Settling as docs/guarantees.md has it, explored over all orders of its reads and of the writers. */
+
+import { describe, expect, test } from 'vitest';
+import { explore } from './explore.ts';
+import { type Mutant, mutants } from './settle/protocol.ts';
+import { type Scenario, settleModel } from './settle/world.ts';
+
+const base = {
+  mutant: null,
+  sessions: [2],
+  isStandby: false,
+  isBounded: false,
+};
+
+const scenarios: Record<string, Scenario> = {
+  'a message of two transactions': { ...base, sessions: [2] },
+  'two messages side by side': { ...base, sessions: [1, 1] },
+  'a message of two transactions, a wait that hits its bound, look-backs': {
+    ...base,
+    sessions: [2],
+    isBounded: true,
+  },
+  'a standby with its primary': { ...base, sessions: [2], isStandby: true, isBounded: true },
+};
+
+const mutantScenarios: Partial<Record<Mutant, Partial<Scenario>>> = {
+  any_prepared: { sessions: [1, 1], isBounded: true },
+  standby_alone: { isStandby: true },
+  no_wait_for_replay: { isStandby: true },
+  position_first: { isStandby: true },
+  prepared_first: { sessions: [1] },
+};
+
+// A minute by itself.
+if (process.env.MODEL === 'deep') {
+  scenarios['two messages, a wait that hits its bound, look-backs'] = {
+    ...base,
+    sessions: [1, 1],
+    isBounded: true,
+  };
+}
+
+describe('no state breaks an invariant:', () => {
+  test.each(Object.entries(scenarios))('%s', (name, scenario) => {
+    const { states, depth, violation } = explore(settleModel(scenario));
+    expect(violation?.text).toBeUndefined();
+    console.log(`${name}: ${states} states, depth ${depth}`);
+  });
+});
+
+describe('the model finds what is put in on purpose:', () => {
+  test.each(Object.keys(mutants) as Mutant[])('%s', (mutant) => {
+    const scenario = { ...base, ...mutantScenarios[mutant], mutant };
+    const { states, violation } = explore(settleModel(scenario));
+    console.log(`${mutant} (${mutants[mutant]}), ${states} states\n${violation?.text}`);
+    expect(violation?.invariant).toBe(mutant === 'any_prepared' ? 'S2' : 'S1');
+  });
+});

@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest';
+import { toTimestamp } from '../../src/domain/time.ts';
+import { readNow } from '../../src/store/ticks.ts';
+import { reportWorker } from '../../src/store/workers.ts';
+import { openLane } from './simulate.ts';
+
+test("the store's SQL and the columns' defaults have the time that is set", async () => {
+  const lane = await openLane(null);
+  try {
+    const then = Date.UTC(2001, 1, 3);
+    await lane.sim.setTime(then);
+    expect(await readNow(lane.db)).toBe(then);
+    await reportWorker(lane.db, 'a worker', 1);
+    const sql = 'select started_at as "startedAt", now() from workers';
+    const now = toTimestamp(then);
+    expect(await lane.db.query(sql)).toEqual([{ startedAt: now, now }]);
+  } finally {
+    await lane.close();
+  }
+});
+
+test('no default of a column calls the real clock', async () => {
+  const lane = await openLane(null);
+  try {
+    // `sim` is searched first: what it shadows is printed with its schema.
+    const sql = `select adrelid::regclass, pg_get_expr(adbin, adrelid) from pg_attrdef
+      where pg_get_expr(adbin, adrelid) ~* 'current_(time|date)|pg_catalog\\.(now|clock_timestamp|gen_random_uuid)\\('`;
+    expect(await lane.db.query(sql)).toEqual([]);
+  } finally {
+    await lane.close();
+  }
+});
