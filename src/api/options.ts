@@ -1,6 +1,10 @@
 import type { FastifyBaseLogger, FastifyPluginCallback } from 'fastify';
 import type { Registry } from 'prom-client';
-import type { DestinationContext, DestinationDefinition } from '../destinations/destination.ts';
+import type {
+  CheckStep,
+  DestinationContext,
+  DestinationDefinition,
+} from '../destinations/destination.ts';
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { Model } from '../domain/model.ts';
 import type { Context } from '../use-cases/context.ts';
@@ -34,6 +38,8 @@ export interface ApiOptions {
   readonly rateLimit: { readonly perMinute: number; readonly perHour: number };
   /** What is wrong with the queue; null while it works. */
   readonly queueFault: () => Promise<string | null>;
+  /** Whether the source of a model can be read and settled; the last step of a destination's test. */
+  readonly checkSource?: (model: string) => Promise<CheckStep>;
   /** What keeps models from being exported or settled; null if nothing does. Absent: nothing looks. */
   readonly sourceFault?: () => string | null;
   /** Why no run starts until an operator acts; null while work goes on. */

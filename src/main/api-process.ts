@@ -5,6 +5,7 @@ import { destinationDefinitions } from '../destinations/index.ts';
 import { createDashboard } from '../queue/dashboard.ts';
 import { findHold } from '../store/eras.ts';
 import { checkQueryOf } from './check-query.ts';
+import { checkSourceOf } from './check-source.ts';
 import type { Foundation } from './foundation.ts';
 import { destinationContextOf } from './plugins.ts';
 import { previewRowsOf } from './preview-rows.ts';
@@ -36,6 +37,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     trustProxy: config.TRUST_PROXY,
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
     queueFault: () => findQueueFault(queues),
+    checkSource: checkSourceOf(foundation.sourceOf),
     sourceFault: sources.fault,
     holdReason: () => findHold(context.db),
     queueBoard: createDashboard(producer, '/admin/queues'),

@@ -62,7 +62,10 @@ export function insightRoutes(api: Api, deps: Deps, family: Family): void {
       },
     },
     async (request) => {
-      const steps = await testDestination(deps, batchExportOf(request));
+      const batchExport = batchExportOf(request);
+      const source = await deps.checkSource?.(batchExport.model);
+      const checks = await testDestination(deps, batchExport);
+      const steps = source ? [...checks, source] : checks;
       return { passed: steps.every(({ passed }) => passed), steps: [...steps] };
     },
   );

@@ -1,0 +1,32 @@
+import type { CheckStep } from '../destinations/destination.ts';
+import { describeError, SluiceError, toSluiceError } from '../domain/errors.ts';
+import type { SourceOf } from './models.ts';
+
+/** A source that answers later than this has failed its check. */
+const patienceMs = 10_000;
+
+/**
+ * Checks the source of a model as a step of a destination's test. It speaks to the export's owner: what
+ * the operator has to fix is in readiness and in `sluice models check`.
+ */
+export function checkSourceOf(sourceOf: SourceOf): (model: string) => Promise<CheckStep> {
+  return async (model) => {
+    try {
+      const { findings } = await sourceOf(model).inspect(AbortSignal.timeout(patienceMs));
+      const isRefused = findings.some(({ severity }) => severity === 'error');
+      if (isRefused) return failed(new SluiceError('source.standby'));
+      const warning = findings.length > 0 ? unsettledForLonger : null;
+      return { step: 'source', passed: true, error: null, warning };
+    } catch (error) {
+      const { code } = toSluiceError(error);
+      return failed(new SluiceError(code.startsWith('source.') ? code : 'source.unavailable'));
+    }
+  };
+}
+
+const unsettledForLonger =
+  'Intervals stay unsettled for longer than they need to. Ask your operator to look at /readyz.';
+
+function failed(error: SluiceError): CheckStep {
+  return { step: 'source', passed: false, error: describeError(error), warning: null };
+}
