@@ -76,6 +76,13 @@ export const scenarios = {
     configs: [gzip, gzipOfOtherRows],
     budget: { runs: 2, claims: 3, failures: 1 },
   },
+  'a store without conditions, requests at any time: true, but maybe of an earlier run': {
+    ...base,
+    store: none,
+    promises: /^C[123]$/,
+    configs: [gzip, gzipOfOtherRows],
+    budget: { runs: 2, claims: 3 },
+  },
   'a store without conditions, requests within the lease': {
     ...base,
     store: none,
@@ -99,6 +106,14 @@ export const weaker = {
     store: noIfMatch,
     configs: [gzip, gzipOfOtherRows],
     budget: { runs: 2, claims: 3, failures: 1 },
+  },
+  'without If-Match, a second copy of a put names files that are removed since': {
+    ...base,
+    store: noIfMatch,
+    workers: 1,
+    promises: /^C[123]$/,
+    configs: [gzip, gzipOfOtherRows, gzip],
+    budget: { runs: 3, claims: 3, echoes: 1 },
   },
   'without conditions, so does the first put of an interval': {
     ...base,
