@@ -41,8 +41,9 @@ export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalR
 
 /**
  * Whether the interval's current files are the very ones that this attempt has made: then nothing is
- * committed. They must be there, too: a run is how a user brings back a file that was deleted. And no
- * other commit may be under way, since only a new manifest keeps it from succeeding.
+ * committed. They must be there, too: a run is how a user brings back a file that was deleted. And the
+ * manifest must be the receipt's, of this era, with no other commit under way: only a new manifest
+ * keeps another commit from succeeding (docs/guarantees.md, C8).
  *
  * @param made the files of this attempt, of which none is readable yet
  * @returns the current files under the new proof, or null
@@ -54,7 +55,7 @@ export async function findUnchanged(
   columns: readonly Column[],
   found: FoundManifest,
 ): Promise<IntervalResult | null> {
-  if (job.mayBeOvertaken) return null;
+  if (job.mayBeOvertaken || job.current === null) return null;
   const current = job.writesManifest ? currentByManifest(job, made, columns, found) : job.current;
   if (current === null || (current.manifestKey === null) === job.writesManifest) return null;
   if (!haveSameBytes(current.files, made.files)) return null;
@@ -75,7 +76,7 @@ export async function findUnchanged(
   return { ...made, files, rejectedFiles, generation, era, manifestKey: key, manifestEtag };
 }
 
-/** The bucket says what is current: our own record may be of a database that was restored. */
+/** The current files as the bucket has them; null if they may be other than our record says. */
 function currentByManifest(
   job: IntervalJob,
   made: CommitIntent,
@@ -83,6 +84,9 @@ function currentByManifest(
   { manifest, etag }: FoundManifest,
 ) {
   if (manifest === null || isTombstone(manifest)) return null;
+  const { current } = job;
+  if (current?.manifestKey !== made.manifestKey || current?.manifestEtag !== etag) return null;
+  if (current.era !== job.era) return null;
   const { attempt, run_id: runId, generation, era } = manifest;
   const again = buildManifest({ ...job, ...job.encoding, ...made, columns });
   const facts = { attempt, run_id: runId, generation, era };
@@ -170,8 +174,9 @@ async function completeInPlace(
     } catch (error) {
       const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
       if (!conflict || tried === inPlaceTries) throw error;
-      await ports.confirmLease();
+      // In this order: a tag that is read after the fence may be of an attempt that took over.
       expected = (await destination.statFile(writer.key))?.etag ?? null;
+      await ports.confirmLease();
     }
   }
 }

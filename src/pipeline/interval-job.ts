@@ -70,8 +70,8 @@ export interface LeftoverFile {
   readonly key: string;
   readonly generation: number;
   readonly manifestKey: string | null;
-  /** Whether its commit was begun within a day and never confirmed: the worker may still go on. */
-  readonly uncommitted: boolean;
+  /** Whether it was made, or replaced, within a day. */
+  readonly isRecent: boolean;
 }
 
 export interface Progress {

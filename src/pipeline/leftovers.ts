@@ -40,7 +40,7 @@ export function replacedBy(
   const named = new Set(namedBy(result));
   const replaced: LeftoverFile[] = [];
   const add = (key: string, generation: number, manifestKey: string | null) => {
-    if (!named.has(key)) replaced.push({ key, generation, manifestKey, uncommitted: false });
+    if (!named.has(key)) replaced.push({ key, generation, manifestKey, isRecent: true });
     named.add(key);
   };
   if (current) {
@@ -75,14 +75,14 @@ export function namedBy(commit: {
  * generation is older than the current one, whose manifest no earlier condition fits. Where a former
  * manifest is at another key, a tombstone takes its place first.
  *
- * @param keepUncommitted whether files stay whose commit was never confirmed: a store without
- *   conditional writes would still let a sleeping worker put the manifest that names them
+ * @param keepsRecent whether files stay for a day: a store without conditional writes would let a
+ *   manifest that names them come late
  */
 export async function removeLeftovers(
   destination: Destination,
   commit: CurrentCommit,
   leftovers: readonly LeftoverFile[],
-  keepUncommitted: boolean,
+  keepsRecent: boolean,
 ): Promise<Removal> {
   const removed: string[] = [];
   try {
@@ -94,11 +94,11 @@ export async function removeLeftovers(
       removed.push(key);
     }
     const files = leftovers.filter(
-      ({ key, generation, manifestKey, uncommitted }) =>
+      ({ key, generation, manifestKey, isRecent }) =>
         key !== manifestKey &&
         fenced.has(manifestKey) &&
         (generation < commit.generation || commit.manifestKey === null) &&
-        !(uncommitted && keepUncommitted),
+        !(isRecent && keepsRecent),
     );
     for (let at = 0; at < files.length; at += deletedAtOnce) {
       const keys = files.slice(at, at + deletedAtOnce).map(({ key }) => key);

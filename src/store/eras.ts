@@ -78,6 +78,9 @@ function findMoves(before: Place, now: Place): Move[] {
   );
 }
 
+/** More than any run has claims. */
+const fencesPerEra = 1_000_000_000;
+
 /** Of processes that notice at once, one makes the era. */
 async function insertEra(
   sql: Sql,
@@ -91,8 +94,14 @@ async function insertEra(
     ? 'This database was restored from a dump, or copied'
     : 'The server failed over, or was recovered to a point in time';
   await sql.query(
-    `insert into eras (number, reason, system_identifier, timeline, database_oid, eras_oid, needs_acceptance)
-     values ($1, $2, $3, $4, $5, $6, $7) on conflict (number) do nothing`,
+    `with begun as (
+       insert into eras (number, reason, system_identifier, timeline, database_oid, eras_oid, needs_acceptance)
+       values ($1, $2, $3, $4, $5, $6, $7) on conflict (number) do nothing returning number
+     )
+     -- A worker of the lost history may hold a fence that this one would give out again.
+     update runs set fence = fence + ${fencesPerEra}, lease_holder = null,
+            lease_expires_at = case when lease_expires_at is null then null else now() end
+       from begun where begun.number > 1 and runs.status = 'Running'`,
     [
       (before?.number ?? 0) + 1,
       before === null ? 'The first start.' : `${what}: changed ${changed}.`,

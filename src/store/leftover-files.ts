@@ -16,9 +16,14 @@ export interface LeftoverFile {
   readonly generation: number;
   /** Of the commit that it belongs to; null if the export wrote none. */
   readonly manifestKey: string | null;
-  /** Whether its commit was begun within a day and never confirmed: the worker may still go on. */
-  readonly uncommitted: boolean;
+  /** Whether it was made, or replaced, within a day. */
+  readonly isRecent: boolean;
 }
+
+/** An older build writes the plain key again and keeps no generation: what the receipt names stays. */
+const isUnnamed = `not exists (select from receipts c, jsonb_array_elements(c.files || c.rejected_files) as named
+  where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+    and c.data_interval_end = l.data_interval_end and named->>'key' = l.key)`;
 
 const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4`;
 
@@ -30,9 +35,9 @@ const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_i
 export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise<LeftoverFile[]> {
   return sql.query<LeftoverFile>(
     `select l.key, l.generation, l.manifest_key as "manifestKey",
-            l.uncommitted and l.noted_at > now() - interval '1 day' as uncommitted
+            l.noted_at > now() - interval '1 day' as "isRecent"
        from leftover_files l
-      where ${ofInterval}
+      where ${ofInterval} and ${isUnnamed}
         and not exists (select from uploads u where u.key = l.key and u.destination_version = l.destination_version)
         and not exists (select from runs r where r.export_id = l.export_id and r.status in ('Starting', 'Running')
                            and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
@@ -59,7 +64,7 @@ export async function noteLeftoverFiles(
   if (files.length === 0) return;
   await tx.query(
     `insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
-     select $1, $2, $3, $4, f.* from unnest($5::text[], $6::int[], $7::text[], $8::bool[]) as f
+     select $1, $2, $3, $4, f.*, false from unnest($5::text[], $6::int[], $7::text[]) as f
      on conflict do nothing`,
     [
       place.exportId,
@@ -69,7 +74,6 @@ export async function noteLeftoverFiles(
       files.map((file) => file.key),
       files.map((file) => file.generation),
       files.map((file) => file.manifestKey),
-      files.map((file) => file.uncommitted),
     ],
   );
 }
@@ -122,7 +126,7 @@ export async function takeRemovals(sql: Sql, limit: number): Promise<RemovalWork
          join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
           and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
          join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
-        where c.manifest_key is not null and l.generation < c.generation
+        where c.manifest_key is not null and l.generation < c.generation and ${isUnnamed}
           and (l.tried_at is null or l.tried_at < now() - interval '1 hour')
         limit $1
      ), taken as (

@@ -47,8 +47,8 @@ export async function removeFiles(
   };
   const { exportId, runId, era, generation, manifestKey } = current;
   const commit = { exportId, runId, era, interval, generation, manifestKey };
-  const keepUncommitted = destination.traits !== null && !fencesManifests(destination.traits);
-  const { removed, fault } = await removeLeftovers(destination, commit, leftovers, keepUncommitted);
+  const keepsRecent = destination.traits !== null && !fencesManifests(destination.traits);
+  const { removed, fault } = await removeLeftovers(destination, commit, leftovers, keepsRecent);
   await forgetLeftoverFiles(db, current, removed);
   if (removed.length > 0) log('INFO', `Removed what was replaced: ${showKeys(removed)}.`);
   if (fault) log('WARNING', describeLeft(fault, leftovers.length - removed.length));

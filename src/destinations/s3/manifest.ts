@@ -1,5 +1,6 @@
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
+import type { RetryPolicy } from '../../domain/retry-policy.ts';
 import type { ManifestTag, StoreTraits } from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { conditionFor, isSameTag, type PutCondition } from './conditions.ts';
@@ -90,32 +91,39 @@ async function putUnguarded(
     if (!isSameTag(tag, expected)) throw new SluiceError('destination.conflict', key);
   }
   await confirm();
-  return await putSmallObject(connection, key, body, null);
+  // Once: a second copy could take effect after a later commit. The next attempt looks, then decides.
+  return await putSmallObject(connection, key, body, null, once);
 }
 
 function withoutCondition(traits: StoreTraits, expected: ManifestTag): StoreTraits {
   return expected === null ? { ...traits, ifNoneMatch: false } : { ...traits, ifMatch: 'none' };
 }
 
+const once: RetryPolicy = { maxAttempts: 1, baseMs: 0, capMs: 0 };
+
 export async function putSmallObject(
   connection: S3Connection,
   key: string,
   body: Uint8Array,
   condition: PutCondition,
+  policy?: RetryPolicy,
 ): Promise<Put> {
-  const { ETag: etag } = await connection.request((client, send) =>
-    client.send(
-      new PutObjectCommand({
-        Bucket: connection.bucket,
-        Key: key,
-        Body: body,
-        ContentLength: body.length,
-        ContentType: 'application/json',
-        ...connection.encryption,
-        ...(condition ?? {}),
-      }),
-      send,
-    ),
+  const { ETag: etag } = await connection.request(
+    (client, send) =>
+      client.send(
+        new PutObjectCommand({
+          Bucket: connection.bucket,
+          Key: key,
+          Body: body,
+          ContentLength: body.length,
+          ContentType: 'application/json',
+          ...connection.encryption,
+          ...(condition ?? {}),
+        }),
+        send,
+      ),
+    undefined,
+    policy,
   );
   return { etag: etag ?? null };
 }

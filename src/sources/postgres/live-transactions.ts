@@ -57,7 +57,7 @@ const VIRTUAL = `
  */
 const sessions = (end: Instant) => `
   WITH bound AS (SELECT to_timestamp(${end / 1_000}::float8) AS at)
-  SELECT s.pid, (extract(epoch FROM s.backend_start) * 1000000)::int8::text AS "startedAt",
+  SELECT s.state IS DISTINCT FROM 'idle in transaction' AS "isAtWork", s.pid, (extract(epoch FROM s.backend_start) * 1000000)::int8::text AS "startedAt",
          s.query = '<insufficient privilege>' OR coalesce(s.state = 'disabled', false) AS hidden
     FROM pg_stat_activity s, bound
    WHERE s.pid <> pg_backend_pid() AND s.usesysid IS NOT NULL
@@ -88,11 +88,12 @@ export async function readLive(
     VIRTUAL,
     signal,
   );
-  const seen = await query<{ pid: number; startedAt: string | null; hidden: boolean }>(
-    client,
-    sessions(end),
-    signal,
-  );
+  const seen = await query<{
+    pid: number;
+    startedAt: string | null;
+    hidden: boolean;
+    isAtWork: boolean;
+  }>(client, sessions(end), signal);
   const prepared = await query<{ id: string; preparedAtMs: number }>(client, PREPARED, signal);
   // Ids may have been given out since the clock was read.
   const horizon = nextId + 0x4000_0000n;
@@ -106,9 +107,11 @@ export async function readLive(
         transactionId === null ? null : full(transactionId),
       ]),
     ),
-    sessions: seen
-      .filter(({ hidden }) => !hidden)
-      .map(({ pid, startedAt }) => `session:${pid}:${startedAt}`),
+    sessions: new Map(
+      seen
+        .filter(({ hidden }) => !hidden)
+        .map(({ pid, startedAt, isAtWork }) => [`session:${pid}:${startedAt}`, { isAtWork }]),
+    ),
     hasUnseen: seen.some(({ hidden }) => hidden),
     prepared: new Map(prepared.map(({ id, preparedAtMs }) => [full(id), { preparedAtMs }])),
   };

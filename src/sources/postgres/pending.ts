@@ -5,8 +5,9 @@
  * - `3/45:1234`: virtual id 3/45, whose transaction id is 1234
  * - `3/45>1230`: virtual id 3/45, which had no transaction id when 1230 was the next to be given out
  * - `prepared:1234`: a prepared transaction
- * - `session:17:1700000000000000`: process 17, started then, has a transaction or message from before
- *   the end
+ * - `session:17:1700000000000000`: process 17, started then, has a transaction from before the end
+ * - `session:17:1700000000000000>1230`: it is at work on a message from before the end; 1230 was the next
+ *   transaction id
  * - `replay:0/1B9B6D8`: the standby must replay up to here; all transactions on the primary have ended
  * - `unseen:1700000000000`: other roles' times are hidden; the source's clock must pass this time
  * - `unlisted`: nothing is known yet (the source's clock was behind the end)
@@ -27,8 +28,11 @@ export interface Live {
   readonly nextId: bigint;
   /** Virtual ids alive, with their transaction id, or null before they write. */
   readonly virtual: ReadonlyMap<string, bigint | null>;
-  /** Names of sessions with a transaction or message from before the end. */
-  readonly sessions: readonly PendingName[];
+  /**
+   * Names of sessions with a transaction or message from before the end, and whether they are at work on
+   * the message: it may hold more transactions than the one that shows.
+   */
+  readonly sessions: ReadonlyMap<PendingName, { readonly isAtWork: boolean }>;
   /** Whether there are sessions whose times this role cannot see. */
   readonly hasUnseen: boolean;
   /** Read after `virtual`: a transaction becomes a prepared one before its virtual id goes. */
@@ -54,9 +58,14 @@ export function namesOf(live: Live, startMs: number): readonly PendingName[] {
   ];
 }
 
+/** The sessions of a look by name; with the next transaction id if they may prepare a transaction. */
+export function sessionsOf({ sessions, nextId }: Live): readonly PendingName[] {
+  return [...sessions].map(([name, { isAtWork }]) => (isAtWork ? `${name}>${nextId}` : name));
+}
+
 /**
  * What is left of `pending`. A virtual id that is gone may have become a prepared transaction: the one
- * with its transaction id or, if it had none, any that got its id since. Marks (`replay:` and the
+ * with its transaction id or, if it had none, any that got its id since; likewise a session. Marks (`replay:` and the
  * like) stay.
  */
 export function stillPending(pending: readonly PendingName[], live: Live): readonly PendingName[] {
@@ -76,7 +85,14 @@ export function stillPending(pending: readonly PendingName[], live: Live): reado
       const id = BigInt(prepared[1] ?? '0');
       return [...live.prepared.keys()].some((other) => sameId(other, id)) ? [name] : [];
     }
-    if (name.startsWith('session:')) return live.sessions.includes(name) ? [name] : [];
+    const session = /^(session:\d+:[^>]*)(?:>(\d+))?$/.exec(name);
+    if (session) {
+      const [, base = '', from] = session;
+      if (live.sessions.has(base)) return [name];
+      // A later transaction of the same message may have been prepared: no virtual id told of it.
+      if (from === undefined) return [];
+      return [...live.prepared.keys()].filter((id) => id >= BigInt(from)).map(ofPrepared);
+    }
     return [name];
   });
   return [...new Set(left)];

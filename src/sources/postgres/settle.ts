@@ -11,6 +11,7 @@ import {
   namesOf,
   type PendingName,
   replayOf,
+  sessionsOf,
   standby,
   stillPending,
   unlisted,
@@ -201,10 +202,9 @@ async function waitForTransactions(
   signal: AbortSignal,
 ): Promise<{ readonly left: readonly PendingName[]; readonly live: Live }> {
   let live = await readLive(client, interval.end, signal);
-  let names = namesOf(live, interval.start);
+  let left: readonly PendingName[] = [...namesOf(live, interval.start), ...sessionsOf(live)];
   let clean = 0;
   for (let pauseMs = firstPollMs; ; pauseMs *= 2) {
-    const left = [...names, ...live.sessions];
     clean = left.length === 0 ? clean + 1 : 0;
     if (clean === cleanLooks) return { left, live };
     const leftMs = deadline - performance.now();
@@ -212,6 +212,8 @@ async function waitForTransactions(
     const longest = clean > 0 ? firstPollMs : Math.min(pauseMs, pollMs, leftMs);
     await delay(longest, undefined, { signal });
     live = await readLive(client, interval.end, signal);
-    names = stillPending(names, live);
+    const known = new Set(left.map((name) => name.split('>')[0]));
+    const others = new Map([...live.sessions].filter(([session]) => !known.has(session)));
+    left = [...stillPending(left, live), ...sessionsOf({ ...live, sessions: others })];
   }
 }

@@ -207,6 +207,45 @@ describe('a re-run with the same rows', () => {
     const text = gunzipSync(await installation.s3.body(bucket, restored.files[0].key)).toString();
     expect(text.trim().split('\n')).toHaveLength(rows);
   });
+
+  test('commits all the same beside a sleeper, whose manifest would come later', async () => {
+    const exportId = await createS3Export(installation, { name: 'beside' });
+    const first = await installation.startWorker();
+    await runAgain(exportId, 0);
+    first.kill('SIGTERM');
+    await first.waitForExit();
+    await change(exportId, { include_events: ['none such'] });
+    const sleeper = await breakAt(exportId, 'before_manifest', 'stop');
+    await change(exportId, { include_events: null });
+    await installation.startWorker();
+    expect((await untilEnded(installation, exportId, { count: 2 })).at(-1)).toMatchObject({
+      status: 'Completed',
+      rows,
+    });
+    await wake(sleeper);
+    expect(await readManifest(exportId)).toMatchObject({ total_rows: rows });
+    expect(await expectInvariants(installation)).toMatchObject({ rows });
+  });
+
+  test('commits after a move there and back of which the first half was not finished', async () => {
+    const exportId = await createS3Export(installation, {
+      name: 'back',
+      config: { prefix: '{batch_export_id}/old' },
+    });
+    const first = await installation.startWorker();
+    await runAgain(exportId, 0);
+    first.kill('SIGTERM');
+    await first.waitForExit();
+    await change(exportId, { prefix: '{batch_export_id}/new' });
+    const sleeper = await breakAt(exportId, 'before_removal', 'stop');
+    await change(exportId, { prefix: '{batch_export_id}/old' });
+    await installation.startWorker();
+    expect(await runAgain(exportId, 2)).toMatchObject({ status: 'Completed', rows });
+    await wake(sleeper);
+    expect(await readManifest(exportId, '/old')).toMatchObject({ total_rows: rows });
+    await until(async () => (await readManifest(exportId, '/new')).files.length === 0);
+    expect(await expectInvariants(installation)).toMatchObject({ rows });
+  });
 });
 
 describe('an export that moves to another prefix', () => {

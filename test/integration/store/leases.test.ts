@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
+import { currentEra } from '../../../src/store/eras.ts';
 import {
   beginCommit,
   beginReading,
@@ -351,4 +352,21 @@ it('an attempt that goes on with an upload of the one before notes the parts tha
   const next = await claim(side, runId);
   await recordUploadParts(side.db, next, upload);
   expect(await listUploads(side.db, next)).toEqual([{ ...upload, generation: 1 }]);
+});
+
+// The last: it ends every lease of this database.
+it('a fence of a lost history fits no run after a restore or a failover', async () => {
+  await currentEra(side.db);
+  const { exportId, runId } = await waitingRun();
+  const lost = await claim(side, runId);
+  // As a backup has it that was made before the claim.
+  await side.db.query(`update runs set fence = fence - 1 where id = $1`, [runId]);
+  await side.db.query('update eras set timeline = coalesce(timeline, 0) + 7');
+  await currentEra(side.db);
+  const holder = await claim(side, runId);
+  expect(holder.fence).not.toBe(lost.fence);
+  expect(await renewLeases(side.db, [lost], leaseMs)).toEqual(new Set());
+  expect(await complete(side.context, lost)).toBe(false);
+  expect(await complete(side.context, holder)).toBe(true);
+  expect(await state(exportId)).toMatchObject({ status: 'Completed' });
 });

@@ -6,7 +6,7 @@ const nothing: Live = {
   nowMs: 0,
   nextId: 100n,
   virtual: new Map(),
-  sessions: [],
+  sessions: new Map(),
   hasUnseen: false,
   prepared: new Map(),
 };
@@ -55,8 +55,19 @@ test.each<[string, readonly string[], Partial<Live>, readonly string[]]>([
   [
     'sessions',
     ['session:7:1', 'session:8:1'],
-    { sessions: ['session:8:1', 'session:9:1'] },
+    {
+      sessions: new Map([
+        ['session:8:1', { isAtWork: true }],
+        ['session:9:1', { isAtWork: false }],
+      ]),
+    },
     ['session:8:1'],
+  ],
+  [
+    'a session that may have prepared a later transaction of its message',
+    ['session:7:1>100', 'session:8:1'],
+    { prepared: prepared(99n, 101n) },
+    ['prepared:101'],
   ],
   ['marks', ['replay:0/1', 'unseen:5'], {}, ['replay:0/1', 'unseen:5']],
 ])('is left of %s', (_, pending, live, expected) => {
