@@ -47,7 +47,7 @@ const VIRTUAL = `
 
 /**
  * Sessions whose next transaction may have a `now()` from before `end`, although no virtual id that
- * was alive at the end tells of it. `now()` is when the client's message came, and one simple-query
+ * was alive at the end shows it. `now()` is when the client's message came, and one simple-query
  * message can hold several transactions. So counts: a transaction from before the end; a message from
  * before the end that is at work; and a session that is idle by its state but does not wait for its
  * client, as it may have taken the time of a message and not shown it yet. VACUUM is always alone in

@@ -89,7 +89,7 @@ export function stillPending(pending: readonly PendingName[], live: Live): reado
     if (session) {
       const [, base = '', from] = session;
       if (live.sessions.has(base)) return [name];
-      // A later transaction of the same message may have been prepared: no virtual id told of it.
+      // A later transaction of the same message may have been prepared, and no virtual id showed it.
       if (from === undefined) return [];
       return [...live.prepared.keys()].filter((id) => id >= BigInt(from)).map(ofPrepared);
     }

@@ -25,7 +25,7 @@ const HISTORY = `
 
 async function readHistory(client: pg.Client, signal: AbortSignal): Promise<History> {
   const [history] = await query<History>(client, HISTORY, signal);
-  if (!history) throw new SluiceError('source.unavailable', 'the server told no history');
+  if (!history) throw new SluiceError('source.unavailable', 'the server gave no history');
   return history;
 }
 
@@ -62,7 +62,7 @@ export async function readPosition(primary: pg.Client, signal: AbortSignal): Pro
             bytes_per_wal_segment AS "segmentBytes" FROM pg_control_init()`,
     signal,
   );
-  if (!row) throw new SluiceError('source.unavailable', 'the primary told no position');
+  if (!row) throw new SluiceError('source.unavailable', 'the primary gave no position');
   return lastRecordEnd(row.lsn, row.pageBytes, row.segmentBytes);
 }
 

@@ -79,7 +79,7 @@ test('a copy of the database is held until an operator accepts it; then its tick
   expect(await first.waitForExit()).toMatchObject({ code: 0 });
   expect(first.output()).not.toContain('A new era began');
 
-  // Whoever copies a database ends its sessions first; so does a dump of a quiet moment.
+  // A copy of a database needs its sessions to end first.
   await asAdmin(
     `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${copyName.replace(/_copy$/, '')}'`,
   );
