@@ -32,9 +32,12 @@ export function manifestKey(prefix: string, interval: DataInterval): string {
   return `${intervalStem(prefix, interval)}_manifest.json`;
 }
 
-/** Whether a key of ours is a manifest's. */
-export function isManifestKey(key: string): boolean {
-  return key.endsWith('_manifest.json');
+/** The key of the manifest of the interval that a key of ours, a file's or a manifest's, belongs to. */
+export function manifestKeyOf(key: string): string {
+  return key.replace(
+    /(T\d\d:\d\d:\d\dZ-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)[^/]*$/,
+    '$1_manifest.json',
+  );
 }
 
 /** Where rows go that the file at `key` cannot hold, each with its reason. */

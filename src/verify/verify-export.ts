@@ -1,7 +1,7 @@
 import type { Destination } from '../destinations/destination.ts';
 import { literalFolder } from '../domain/key-template.ts';
-import { isManifestKey } from '../domain/object-keys.ts';
-import { isTombstone, readManifestAt } from '../pipeline/manifest.ts';
+import { manifestKeyOf } from '../domain/object-keys.ts';
+import { readManifestAt } from '../pipeline/manifest.ts';
 import type { Sql } from '../store/database.ts';
 import { listReceipts } from '../store/receipts.ts';
 import {
@@ -121,11 +121,12 @@ async function findOrphans(
   if (batchExport.destinationType === 'NoOp' || (await hasLiveRuns(sql))) {
     return { orphans: findings, leftovers };
   }
+  const isNamedThere = findNamed(destination);
   const folder = literalFolder(String(batchExport.destinationConfig.prefix ?? ''));
   for await (const { key } of destination.listFiles(folder)) {
     if (!ourKey.test(key) || knownKeys.has(key)) continue;
     if (leftoverKeys.has(key)) leftovers += 1;
-    else if (!(await isTombstoneAt(destination, key))) {
+    else if (!(await isNamedThere(key))) {
       findings.push({ invariant: 'I4', exportId, detail: `${key} is in no current manifest` });
     }
   }
@@ -141,9 +142,23 @@ async function findOrphans(
   return { orphans: findings, leftovers };
 }
 
-/** Where a manifest was whose interval has moved to another key. */
-async function isTombstoneAt(destination: Destination, key: string): Promise<boolean> {
-  if (!isManifestKey(key)) return false;
-  const found = await readManifestAt(destination, key);
-  return found !== null && found !== 'denied' && !!found.manifest && isTombstone(found.manifest);
+/**
+ * Asks the manifests in the bucket about keys that our receipts do not have: an export that has left
+ * this place leaves its manifest and its files there, or a tombstone. Keys come in order, so the last
+ * manifest is kept.
+ */
+function findNamed(destination: Destination): (key: string) => Promise<boolean> {
+  let last: { readonly manifestKey: string; readonly names: ReadonlySet<string> } | null = null;
+  return async (key) => {
+    const manifestKey = manifestKeyOf(key);
+    if (last?.manifestKey !== manifestKey) {
+      const found = await readManifestAt(destination, manifestKey);
+      const manifest = found !== null && found !== 'denied' ? found.manifest : null;
+      const files = [...(manifest?.files ?? []), ...(manifest?.rejected_files ?? [])];
+      const names = new Set(files.map((file) => file.key));
+      if (manifest) names.add(manifestKey);
+      last = { manifestKey, names };
+    }
+    return last.names.has(key);
+  };
 }

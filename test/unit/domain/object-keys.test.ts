@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fileKey, manifestKey, rejectedKey } from '../../../src/domain/object-keys.ts';
+import {
+  fileKey,
+  manifestKey,
+  manifestKeyOf,
+  rejectedKey,
+} from '../../../src/domain/object-keys.ts';
 
 const interval = { start: Date.UTC(2024, 2, 1), end: Date.UTC(2024, 2, 1, 1) };
 const stem = '2024-03-01T00:00:00Z-2024-03-01T01:00:00Z';
@@ -12,6 +17,15 @@ describe('the keys of an interval', () => {
     expect(fileKey('a/b', interval, 12, 3, 'jsonl')).toBe(`a/b/${stem}.v12-00003.jsonl`);
     expect(fileKey('a/b', interval, 1, 7, 'csv.gz')).toBe(`a/b/${stem}-00007.csv.gz`);
     expect(manifestKey('a/b', interval)).toBe(`a/b/${stem}_manifest.json`);
+    for (const end of [
+      '.jsonl',
+      '.v2.jsonl',
+      '.v12-00003.csv.gz',
+      '.csv_rejected.jsonl',
+      '_manifest.json',
+    ]) {
+      expect(manifestKeyOf(`a/b/${stem}${end}`)).toBe(manifestKey('a/b', interval));
+    }
     expect(rejectedKey(`a/${stem}.csv`)).toBe(`a/${stem}.csv_rejected.jsonl`);
   });
 
