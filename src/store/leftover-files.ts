@@ -41,11 +41,18 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
   );
 }
 
-/** Whether a commit of the interval was begun and never confirmed. */
-export async function hasUncommittedFiles(sql: Sql, place: IntervalPlace): Promise<boolean> {
+/**
+ * Whether a commit of the interval was begun and never confirmed. At whichever version: the export may
+ * have come back to a place that it had left, and the worker sleeps there.
+ */
+export async function hasUncommittedFiles(
+  sql: Sql,
+  { exportId, intervalStart, intervalEnd }: Omit<IntervalPlace, 'destinationVersion'>,
+): Promise<boolean> {
   const rows = await sql.query(
-    `select from leftover_files l where ${ofInterval} and l.uncommitted limit 1`,
-    [place.exportId, place.intervalStart, place.intervalEnd, place.destinationVersion],
+    `select from leftover_files l where l.export_id = $1 and l.data_interval_start = $2
+        and l.data_interval_end = $3 and l.uncommitted limit 1`,
+    [exportId, intervalStart, intervalEnd],
   );
   return rows.length > 0;
 }
