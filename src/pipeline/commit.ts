@@ -59,6 +59,8 @@ export async function findUnchanged(
   if (current === null || (current.manifestKey === null) === job.writesManifest) return null;
   if (!haveSameBytes(current.files, made.files)) return null;
   if (!haveSameBytes(current.rejectedFiles, made.rejectedFiles)) return null;
+  // Without a manifest the keys are all that a reader has: another prefix must get the files.
+  if (!job.writesManifest && !haveSameKeys(current, made)) return null;
   const tags = new Map(
     [...(job.current?.files ?? []), ...(job.current?.rejectedFiles ?? [])].map((file) => [
       file.key,
@@ -174,6 +176,14 @@ async function completeInPlace(
       expected = (await destination.statFile(writer.key))?.etag ?? null;
     }
   }
+}
+
+type Files = Pick<CommitIntent, 'files' | 'rejectedFiles'>;
+
+function haveSameKeys(a: Files, b: Files): boolean {
+  const keys = ({ files, rejectedFiles }: Files) =>
+    [...files, ...rejectedFiles].map(({ key }) => key).join('\n');
+  return keys(a) === keys(b);
 }
 
 /** Whether two lists of files hold the same bytes in the same order, whatever their keys. */
