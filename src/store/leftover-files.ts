@@ -20,6 +20,9 @@ export interface LeftoverFile {
   readonly uncommitted: boolean;
 }
 
+/** Files of a receipt aliased `c`, by their keys; of an attempt in place that failed, some are its own. */
+const namedKeys = `select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f`;
+
 const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4`;
 
 /**
@@ -33,6 +36,9 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
             l.uncommitted and l.noted_at > now() - interval '1 day' as uncommitted
        from leftover_files l
       where ${ofInterval}
+        and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+                           and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+                           and c.manifest_key is null and l.key in (${namedKeys}))
         and not exists (select from uploads u where u.key = l.key and u.destination_version = l.destination_version)
         and not exists (select from runs r where r.export_id = l.export_id and r.status in ('Starting', 'Running')
                            and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
@@ -103,15 +109,17 @@ export interface RemovalWork extends IntervalPlace {
   readonly externalId: string;
   readonly destination: StoredDestination;
   readonly generation: number;
-  readonly manifestKey: string;
+  /** Of the run that made the receipt. */
+  readonly fileGeneration: number;
+  readonly manifestKey: string | null;
   readonly era: string | null;
   readonly runId: string;
 }
 
 /**
- * Intervals whose leftover files can be removed, because a later generation is current. Exports
- * without a manifest are left to their next run: their keys are used again. What could not be removed
- * is tried again after an hour.
+ * Intervals whose leftover files can be removed, because a later generation is current, or because they
+ * have no manifest and the receipt does not name them. What could not be removed is tried again after
+ * an hour.
  *
  * @param limit intervals
  */
@@ -129,7 +137,8 @@ export async function takeRemovals(sql: Sql, limit: number): Promise<RemovalWork
          join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
           and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
          join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
-        where c.manifest_key is not null and l.generation < c.generation
+        where (case when c.manifest_key is not null then l.generation < c.generation
+                    else l.key not in (${namedKeys}) end)
           and (l.tried_at is null or l.tried_at < now() - interval '1 hour')
         limit $1
      ), taken as (
@@ -140,10 +149,11 @@ export async function takeRemovals(sql: Sql, limit: number): Promise<RemovalWork
      select d.export_id as "exportId", d.data_interval_start as "intervalStart", d.data_interval_end as "intervalEnd",
             d.destination_version as "destinationVersion", e.team_id as "teamId", p.external_id as "externalId",
             e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets,
-            c.generation, c.manifest_key as "manifestKey", c.era, c.run_id as "runId"
+            c.generation, coalesce(r.file_generation, c.generation) as "fileGeneration", c.manifest_key as "manifestKey", c.era, c.run_id as "runId"
        from due d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
        join receipts c on c.export_id = d.export_id and c.data_interval_start = d.data_interval_start
-        and c.data_interval_end = d.data_interval_end`,
+        and c.data_interval_end = d.data_interval_end
+       join runs r on r.id = c.run_id`,
     [limit],
   );
   return rows.map(({ type, config, secrets, ...rest }) => ({
