@@ -20,7 +20,10 @@ export interface LeftoverFile {
   readonly uncommitted: boolean;
 }
 
-/** Files of a receipt aliased `c`, by their keys; of an attempt in place that failed, some are its own. */
+/**
+ * Keys that a receipt aliased `c` names, which are never removed. An attempt in place that failed has
+ * noted them; and an earlier build uses the keys of the first generation again.
+ */
 const namedKeys = `select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f`;
 
 const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4`;
@@ -38,7 +41,7 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
       where ${ofInterval}
         and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
                            and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
-                           and c.manifest_key is null and l.key in (${namedKeys}))
+                           and l.key in (${namedKeys}))
         and not exists (select from uploads u where u.key = l.key and u.destination_version = l.destination_version)
         and not exists (select from runs r where r.export_id = l.export_id and r.status in ('Starting', 'Running')
                            and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
@@ -117,9 +120,10 @@ export interface RemovalWork extends IntervalPlace {
 }
 
 /**
- * Intervals whose leftover files can be removed, because a later generation is current, or because they
- * have no manifest and the receipt does not name them. What could not be removed is tried again after
- * an hour.
+ * Intervals whose leftover files can be removed, because a later generation is current. Files that are
+ * replaced in place keep their generation: there the receipt must be of the current era, as a
+ * database that was restored may know of files that were made current since. What could not be removed is
+ * tried again after an hour.
  *
  * @param limit intervals
  */
@@ -137,8 +141,9 @@ export async function takeRemovals(sql: Sql, limit: number): Promise<RemovalWork
          join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
           and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
          join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
-        where (case when c.manifest_key is not null then l.generation < c.generation
-                    else l.key not in (${namedKeys}) end)
+        where (l.generation < c.generation
+               or c.manifest_key is null and c.era = (select id from eras order by number desc limit 1))
+          and l.key not in (${namedKeys})
           and (l.tried_at is null or l.tried_at < now() - interval '1 hour')
         limit $1
      ), taken as (
