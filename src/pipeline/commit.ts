@@ -18,6 +18,7 @@ import {
   generationOf,
   isTombstone,
   type ManifestFile,
+  readManifestAt,
 } from './manifest.ts';
 
 /**
@@ -60,6 +61,8 @@ export async function findUnchanged(
   if (current === null || (current.manifestKey === null) === job.writesManifest) return null;
   if (!haveSameBytes(current.files, made.files)) return null;
   if (!haveSameBytes(current.rejectedFiles, made.rejectedFiles)) return null;
+  // Without a manifest the keys are all that a reader has: another prefix must get the files.
+  if (!job.writesManifest && !haveSameKeys(current, made)) return null;
   const tags = new Map(
     [...(job.current?.files ?? []), ...(job.current?.rejectedFiles ?? [])].map((file) => [
       file.key,
@@ -104,12 +107,17 @@ function currentByManifest(
 }
 
 async function isThere(destination: Destination, file: CommittedFile): Promise<boolean> {
-  const found = await destination.statFile(file.key).catch((error: unknown) => {
+  const found = await mayStat(destination, file.key);
+  if (found?.bytes !== file.bytes) return false;
+  return !file.etag || found.etag === file.etag;
+}
+
+/** Null also if the credentials may not look. */
+async function mayStat(destination: Destination, key: string) {
+  return destination.statFile(key).catch((error: unknown) => {
     if (error instanceof SluiceError && error.code === 'destination.access_denied') return null;
     throw error;
   });
-  if (found?.bytes !== file.bytes) return false;
-  return !file.etag || found.etag === file.etag;
 }
 
 /** Makes the files readable, then puts the manifest that names them. */
@@ -125,8 +133,10 @@ export async function commitFiles(
   await hit('before_complete');
   const { manifestKey: key } = intent;
   const tags = await files.complete((writer) =>
-    // Keys of a new generation are free. An export without a manifest replaces its files in place.
-    key === null ? completeInPlace(destination, job, writer, ports) : writer.complete(null),
+    // An export without a manifest replaces its files in place.
+    key === null
+      ? completeInPlace(destination, job, writer, ports)
+      : completeNew(destination, writer),
   );
   await hit('after_complete');
   const withTag = (file: ManifestFile) => ({ ...file, etag: tags.get(file.key) ?? null });
@@ -154,10 +164,28 @@ interface Completable {
 /** Of a store that was not tried: it is taken for one that does as S3 does. */
 const allTraits = { completeIfMatch: true, completeIfNoneMatch: true };
 
+/**
+ * Keys of a new generation are free, unless another export has the same prefix. A store that does not
+ * keep to the condition is asked first: that export's manifest may name the file.
+ */
+async function completeNew(
+  destination: Destination,
+  writer: Completable,
+): Promise<{ readonly etag: string | null }> {
+  const { completeIfNoneMatch } = destination.traits ?? allTraits;
+  if (!completeIfNoneMatch && (await mayStat(destination, writer.key)) !== null) {
+    throw new SluiceError('destination.conflict', writer.key);
+  }
+  return writer.complete(null);
+}
+
 /** How often a file is looked at again that another attempt has just replaced. */
 const inPlaceTries = 4;
 
-/** Replaces what is at the key, if it still is what the receipt, or our own look after that, says. */
+/**
+ * Replaces what is at the key, if it still is what the receipt, or our own look after that, says. Not if
+ * a manifest names it: another export may have the same prefix.
+ */
 async function completeInPlace(
   destination: Destination,
   job: IntervalJob,
@@ -169,16 +197,47 @@ async function completeInPlace(
   for (let tried = 1; ; tried += 1) {
     try {
       const { completeIfMatch, completeIfNoneMatch } = destination.traits ?? allTraits;
-      if (!(completeIfMatch && completeIfNoneMatch)) await ports.confirmLease();
+      if (!(completeIfMatch && completeIfNoneMatch)) {
+        await checkUnnamed(destination, job, writer.key);
+        await ports.confirmLease();
+      }
       return await writer.complete(expected);
     } catch (error) {
       const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
       if (!conflict || tried === inPlaceTries) throw error;
+      await checkUnnamed(destination, job, writer.key);
       // In this order: a tag that is read after the fence may be of an attempt that took over.
       expected = (await destination.statFile(writer.key))?.etag ?? null;
       await ports.confirmLease();
     }
   }
+}
+
+/**
+ * @throws SluiceError `destination.key_taken` if the current manifest of another export names the key;
+ *   `destination.conflict` if one of this export does, which our database does not know
+ */
+async function checkUnnamed(
+  destination: Destination,
+  job: IntervalJob,
+  key: string,
+): Promise<void> {
+  const found = await readManifestAt(destination, manifestKey(job.prefix, job.interval));
+  if (found === null || found === 'denied' || found.manifest === null) return;
+  const { files, rejected_files: rejected = [], batch_export_id: owner } = found.manifest;
+  if (![...files, ...rejected].some((file) => file.key === key)) return;
+  throw new SluiceError(
+    owner === job.exportId ? 'destination.conflict' : 'destination.key_taken',
+    key,
+  );
+}
+
+type Files = Pick<CommitIntent, 'files' | 'rejectedFiles'>;
+
+function haveSameKeys(a: Files, b: Files): boolean {
+  const keys = ({ files, rejectedFiles }: Files) =>
+    [...files, ...rejectedFiles].map(({ key }) => key).join('\n');
+  return keys(a) === keys(b);
 }
 
 /** Whether two lists of files hold the same bytes in the same order, whatever their keys. */

@@ -19,6 +19,8 @@ export interface CurrentCommit {
   readonly era: string | null;
   readonly interval: DataInterval;
   readonly generation: number;
+  /** Of the run that made it: above every lineage before it, also if it replaced files in place. */
+  readonly lineage: number;
   readonly manifestKey: string | null;
 }
 
@@ -77,12 +79,14 @@ export function namedBy(commit: {
  *
  * @param keepsRecent whether files stay for a day: a store without conditional writes would let a
  *   manifest that names them come late
+ * @param confirm asked right before files go: which of them are still to be removed
  */
 export async function removeLeftovers(
   destination: Destination,
   commit: CurrentCommit,
   leftovers: readonly LeftoverFile[],
   keepsRecent: boolean,
+  confirm: (keys: readonly string[]) => Promise<readonly string[]>,
 ): Promise<Removal> {
   const removed: string[] = [];
   try {
@@ -101,7 +105,7 @@ export async function removeLeftovers(
         !(isRecent && keepsRecent),
     );
     for (let at = 0; at < files.length; at += deletedAtOnce) {
-      const keys = files.slice(at, at + deletedAtOnce).map(({ key }) => key);
+      const keys = await confirm(files.slice(at, at + deletedAtOnce).map(({ key }) => key));
       await destination.deleteFiles(keys);
       removed.push(...keys);
     }
@@ -122,7 +126,9 @@ async function entomb(
   commit: CurrentCommit,
   key: string,
 ): Promise<boolean> {
-  const facts = { ...commit, attempt: 0, format: 'none', compression: null };
+  // Files that are replaced in place keep their generation, which says nothing of their age.
+  const generation = commit.manifestKey === null ? commit.lineage : commit.generation;
+  const facts = { ...commit, generation, attempt: 0, format: 'none', compression: null };
   const tombstone = encodeManifest(buildTombstone(facts, commit.manifestKey));
   for (let tried = 1; ; tried += 1) {
     const found = await readManifestAt(destination, key);
@@ -132,8 +138,8 @@ async function entomb(
     if (found?.manifest) {
       const { manifest } = found;
       const isOurs = manifest.batch_export_id === commit.exportId;
-      if (!isOurs || generationOf(manifest) > commit.generation) return false;
-      if (isTombstone(manifest) && generationOf(manifest) === commit.generation) return true;
+      if (!isOurs || generationOf(manifest) > generation) return false;
+      if (isTombstone(manifest) && generationOf(manifest) === generation) return true;
     } else if (found !== null) {
       return false;
     }

@@ -20,10 +20,11 @@ export interface LeftoverFile {
   readonly isRecent: boolean;
 }
 
-/** An older build writes the plain key again and keeps no generation: what the receipt names stays. */
-const isUnnamed = `not exists (select from receipts c, jsonb_array_elements(c.files || c.rejected_files) as named
-  where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
-    and c.data_interval_end = l.data_interval_end and named->>'key' = l.key)`;
+/**
+ * Keys that a receipt aliased `c` names, which are never removed. An attempt in place that failed has
+ * noted them; and an earlier build uses the keys of the first generation again.
+ */
+const namedKeys = `select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f`;
 
 const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4`;
 
@@ -37,7 +38,10 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
     `select l.key, l.generation, l.manifest_key as "manifestKey",
             l.noted_at > now() - interval '1 day' as "isRecent"
        from leftover_files l
-      where ${ofInterval} and ${isUnnamed}
+      where ${ofInterval}
+        and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+                           and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+                           and l.key in (${namedKeys}))
         and not exists (select from uploads u where u.key = l.key and u.destination_version = l.destination_version)
         and not exists (select from runs r where r.export_id = l.export_id and r.status in ('Starting', 'Running')
                            and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
@@ -46,11 +50,18 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
   );
 }
 
-/** Whether a commit of the interval was begun and never confirmed. */
-export async function hasUncommittedFiles(sql: Sql, place: IntervalPlace): Promise<boolean> {
+/**
+ * Whether a commit of the interval was begun and never confirmed. At whichever version: the export may
+ * have come back to a place that it had left, and the worker sleeps there.
+ */
+export async function hasUncommittedFiles(
+  sql: Sql,
+  { exportId, intervalStart, intervalEnd }: Omit<IntervalPlace, 'destinationVersion'>,
+): Promise<boolean> {
   const rows = await sql.query(
-    `select from leftover_files l where ${ofInterval} and l.uncommitted limit 1`,
-    [place.exportId, place.intervalStart, place.intervalEnd, place.destinationVersion],
+    `select from leftover_files l where l.export_id = $1 and l.data_interval_start = $2
+        and l.data_interval_end = $3 and l.uncommitted limit 1`,
+    [exportId, intervalStart, intervalEnd],
   );
   return rows.length > 0;
 }
@@ -100,15 +111,18 @@ export interface RemovalWork extends IntervalPlace {
   readonly externalId: string;
   readonly destination: StoredDestination;
   readonly generation: number;
-  readonly manifestKey: string;
+  /** Of the run that made the receipt. */
+  readonly fileGeneration: number;
+  readonly manifestKey: string | null;
   readonly era: string | null;
   readonly runId: string;
 }
 
 /**
- * Intervals whose leftover files can be removed, because a later generation is current. Exports
- * without a manifest are left to their next run: their keys are used again. What could not be removed
- * is tried again after an hour.
+ * Intervals whose leftover files can be removed, because a later generation is current. Files that are
+ * replaced in place keep their generation: there the receipt must be of the current era, as a
+ * database that was restored may know of files that were made current since. What could not be removed is
+ * tried again after an hour.
  *
  * @param limit intervals
  */
@@ -126,7 +140,9 @@ export async function takeRemovals(sql: Sql, limit: number): Promise<RemovalWork
          join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
           and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
          join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
-        where c.manifest_key is not null and l.generation < c.generation and ${isUnnamed}
+        where (l.generation < c.generation
+               or c.manifest_key is null and c.era = (select id from eras order by number desc limit 1))
+          and l.key not in (${namedKeys})
           and (l.tried_at is null or l.tried_at < now() - interval '1 hour')
         limit $1
      ), taken as (
@@ -137,10 +153,11 @@ export async function takeRemovals(sql: Sql, limit: number): Promise<RemovalWork
      select d.export_id as "exportId", d.data_interval_start as "intervalStart", d.data_interval_end as "intervalEnd",
             d.destination_version as "destinationVersion", e.team_id as "teamId", p.external_id as "externalId",
             e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets,
-            c.generation, c.manifest_key as "manifestKey", c.era, c.run_id as "runId"
+            c.generation, coalesce(r.file_generation, c.generation) as "fileGeneration", c.manifest_key as "manifestKey", c.era, c.run_id as "runId"
        from due d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
        join receipts c on c.export_id = d.export_id and c.data_interval_start = d.data_interval_start
-        and c.data_interval_end = d.data_interval_end`,
+        and c.data_interval_end = d.data_interval_end
+       join runs r on r.id = c.run_id`,
     [limit],
   );
   return rows.map(({ type, config, secrets, ...rest }) => ({

@@ -5,7 +5,12 @@ import { type Instant, type Timestamp, toTimestamp } from '../domain/time.ts';
 import { parseCadence } from '../scheduling/parse-cadence.ts';
 import { changeCadence, changeWindow, pause, unpause } from '../scheduling/schedule.ts';
 import { lockBatchExport, updateBatchExport } from '../store/batch-exports.ts';
-import { retireDestination } from '../store/former-destinations.ts';
+import type { Sql } from '../store/database.ts';
+import {
+  listFormerDestinations,
+  retireDestination,
+  returnToPlace,
+} from '../store/former-destinations.ts';
 import { readNow } from '../store/ticks.ts';
 import type { Actor } from './actor.ts';
 import { checkEventFilters } from './check-event-filters.ts';
@@ -67,7 +72,7 @@ export async function updateExport(
     ];
     if (!parsed.ok || problems.length > 0) return { ok: false, problems };
 
-    if (hasMoved(rules, before, destination.value)) await retireDestination(tx, id);
+    if (hasMoved(rules, before, destination.value)) await move(tx, rules, id, destination.value);
     const paused = input.paused ?? before.paused;
     const after = await updateBatchExport(tx, id, {
       name: input.name ?? before.name,
@@ -95,6 +100,22 @@ function hasMoved(
   { type, config }: BatchExport['destination'],
 ): boolean {
   return rules.placeOf(type, destination.config) !== rules.placeOf(type, config);
+}
+
+/** The files at a place that the export comes back to are its current ones again. */
+async function move(
+  tx: Sql,
+  rules: ExportRules,
+  id: string,
+  { type, config }: BatchExport['destination'],
+): Promise<void> {
+  const place = rules.placeOf(type, config);
+  const former = await listFormerDestinations(tx, id);
+  const versions = former
+    .filter((left) => rules.placeOf(type, left.config) === place)
+    .map(({ version }) => version);
+  await retireDestination(tx, id);
+  await returnToPlace(tx, id, versions);
 }
 
 /** Each pause writes the time of its change; else what the request says, else what was. */

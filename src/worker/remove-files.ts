@@ -19,6 +19,7 @@ interface Current extends IntervalPlace {
   readonly intervalStart: Timestamp;
   readonly intervalEnd: Timestamp;
   readonly generation: number;
+  readonly fileGeneration: number;
   readonly manifestKey: string | null;
 }
 
@@ -45,10 +46,21 @@ export async function removeFiles(
     start: floorInstant(current.intervalStart),
     end: floorInstant(current.intervalEnd),
   };
-  const { exportId, runId, era, generation, manifestKey } = current;
-  const commit = { exportId, runId, era, interval, generation, manifestKey };
+  const { exportId, runId, era, generation, fileGeneration: lineage, manifestKey } = current;
+  const commit = { exportId, runId, era, interval, generation, lineage, manifestKey };
   const keepsRecent = destination.traits !== null && !fencesManifests(destination.traits);
-  const { removed, fault } = await removeLeftovers(destination, commit, leftovers, keepsRecent);
+  const { removed, fault } = await removeLeftovers(
+    destination,
+    commit,
+    leftovers,
+    keepsRecent,
+    async (keys) => {
+      // Keys of a generation are never used again. Files that are replaced in place have the same ones.
+      if (manifestKey !== null) return keys;
+      const left = new Set((await listLeftoverFiles(db, current)).map(({ key }) => key));
+      return keys.filter((key) => left.has(key));
+    },
+  );
   await forgetLeftoverFiles(db, current, removed);
   if (removed.length > 0) log('INFO', `Removed what was replaced: ${showKeys(removed)}.`);
   if (fault) log('WARNING', describeLeft(fault, leftovers.length - removed.length));

@@ -37,10 +37,11 @@ export async function expectInvariants(installation: Installation): Promise<Veri
   return verified;
 }
 
-/** Files of earlier generations that the sweep removes sooner or later. */
+/** Files that were replaced and that the sweep removes sooner or later. */
 const removable = `select from leftover_files l join receipts c using (export_id, data_interval_start, data_interval_end, destination_version)
     join batch_exports e on e.id = l.export_id and e.deleted_at is null
-  where l.generation < c.generation and c.manifest_key is not null
+  where case when c.manifest_key is not null then l.generation < c.generation
+             else l.key not in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f) end
     -- A store without conditional writes keeps them for a day.
     and coalesce(e.store_traits->>'ifNoneMatch', 'true') = 'true' and coalesce(e.store_traits->>'ifMatch', 'quoted') <> 'none'`;
 

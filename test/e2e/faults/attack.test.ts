@@ -1,0 +1,274 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { FailpointName } from '../../../src/domain/failpoints.ts';
+import {
+  backfill,
+  createS3Export,
+  insertEvents,
+  projectPath,
+  readRuns,
+  retireExports,
+  untilEnded,
+} from '../../support/exported-events.ts';
+import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { expectInvariants } from '../../support/invariants.ts';
+import type { TestProcess } from '../../support/processes.ts';
+import { until } from '../../support/until.ts';
+
+/** Sequences of kills, freezes and edits that once left a row twice in a bucket, or a torn manifest. */
+
+const rows = 50;
+const stem = '2024-03-01T00:00:00Z-2024-03-01T01:00:00Z';
+
+let installation: Installation;
+beforeAll(async () => {
+  installation = await startInstallation({ workers: 0, s3: { buckets: [bucket, 'other'] } });
+  await insertEvents(installation.pool, { team: team(), rows });
+});
+afterEach(async () => {
+  await installation.s3.faults.clear();
+  await installation.stopWorkers();
+  await retireExports(installation);
+});
+afterAll(() => installation?.close());
+
+const team = () => installation.tenant.projectIds[0];
+
+async function runAgain(exportId: string, runsBefore: number) {
+  await order(exportId);
+  const runs = await untilEnded(installation, exportId, { count: runsBefore + 1 });
+  return runs.at(-1);
+}
+
+async function order(exportId: string) {
+  const last = (await readRuns(installation, exportId)).at(-1);
+  if (!last) return backfill(installation, exportId);
+  const path = `${projectPath(installation)}/batch_exports/${exportId}/runs/${last.id}/retry/`;
+  const answer = await installation.client.post(path);
+  expect(answer.status, answer.text).toBe(201);
+}
+
+async function change(exportId: string, config: Readonly<Record<string, unknown>>) {
+  const path = `${projectPath(installation)}/batch_exports/${exportId}/`;
+  const answer = await installation.client.patch(path, { destination: { type: 'S3', config } });
+  expect(answer.status, answer.text).toBe(200);
+}
+
+async function touchRows(mark: string) {
+  await installation.pool.query(`update events set event = event || $2 where team_id = $1`, [
+    team(),
+    mark,
+  ]);
+}
+
+/** Keys of an export in the bucket, without the folder that is its id. */
+async function keysOf(exportId: string): Promise<string[]> {
+  const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
+  return keys
+    .filter((key) => key.includes(exportId))
+    .map((key) => key.split(`${exportId}/`)[1] ?? '')
+    .sort();
+}
+
+/** Begins a run in a worker of its own that stops, or dies, at a step. */
+async function breakAt(exportId: string, step: FailpointName, action: 'kill' | 'stop') {
+  const worker = await installation.startWorker({ FAILPOINTS: `${step}=${action}` });
+  await order(exportId);
+  await until(() => worker.output().includes(`=${action}`), {
+    timeoutMs: 30_000,
+    message: () => `the worker breaks at ${step}:\n${worker.output().slice(-1_000)}`,
+  });
+  if (action === 'kill') await worker.waitForExit();
+  await installation.pool.query(
+    'update runs set lease_expires_at = now() where lease_holder is not null',
+  );
+  return worker;
+}
+
+async function wake(worker: TestProcess) {
+  const noticed = () => {
+    worker.kill('SIGCONT');
+    return /"end":"(lost|failed|completed)"/.test(worker.output());
+  };
+  await until(noticed, {
+    timeoutMs: 30_000,
+    message: () => `it notices:\n${worker.output().slice(-2_000)}`,
+  });
+}
+
+describe('an export without a manifest', () => {
+  test('whose worker dies before it removes what was replaced keeps no row twice', async () => {
+    const exportId = await createS3Export(installation, {
+      name: 'bare',
+      config: { manifest: false },
+    });
+    const first = await installation.startWorker();
+    await runAgain(exportId, 0);
+    first.kill('SIGTERM');
+    await first.waitForExit();
+    await change(exportId, { compression: 'gzip' });
+    await breakAt(exportId, 'before_removal', 'kill');
+    expect((await untilEnded(installation, exportId, { count: 2 })).at(-1)).toMatchObject({
+      status: 'Completed',
+    });
+    await installation.startWorker();
+    await until(async () => (await keysOf(exportId)).length === 1, {
+      timeoutMs: 20_000,
+      message: () => 'only the current file is left',
+    });
+    expect(await keysOf(exportId)).toEqual([`${stem}.jsonl.gz`]);
+  });
+
+  test('that moves to another bucket and back keeps no row twice', async () => {
+    const exportId = await createS3Export(installation, {
+      name: 'back',
+      config: { manifest: false },
+    });
+    await installation.startWorker();
+    await runAgain(exportId, 0);
+    await change(exportId, { bucket_name: 'other' });
+    await change(exportId, { bucket_name: bucket });
+    await touchRows('c');
+    expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed' });
+    expect(await keysOf(exportId)).toHaveLength(1);
+  });
+
+  test('that had a manifest for one run which died leaves neither it nor its files', async () => {
+    const exportId = await createS3Export(installation, {
+      name: 'there and back',
+      config: { manifest: false },
+    });
+    const first = await installation.startWorker();
+    await runAgain(exportId, 0);
+    first.kill('SIGTERM');
+    await first.waitForExit();
+    await change(exportId, { manifest: true });
+    await touchRows('d');
+    await breakAt(exportId, 'after_manifest', 'kill');
+    await change(exportId, { manifest: false });
+    await installation.startWorker();
+    expect((await untilEnded(installation, exportId, { count: 2 })).at(-1)).toMatchObject({
+      status: 'Completed',
+    });
+    await until(
+      async () => (await keysOf(exportId)).filter((key) => !/_manifest/.test(key)).length === 1,
+      { timeoutMs: 20_000, message: () => 'one data file is left' },
+    );
+    const manifest = JSON.parse(
+      (await installation.s3.body(bucket, `${exportId}/${stem}_manifest.json`)).toString(),
+    );
+    expect(manifest.files).toEqual([]);
+    expect(manifest.moved_to).toBe(null);
+  });
+
+  test('that moves to another prefix moves files whose bytes are the same', async () => {
+    const exportId = await createS3Export(installation, {
+      name: 'prefix',
+      config: { manifest: false, prefix: '{batch_export_id}/old' },
+    });
+    await installation.startWorker();
+    await runAgain(exportId, 0);
+    await change(exportId, { prefix: '{batch_export_id}/new' });
+    expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed' });
+    await until(async () => (await keysOf(exportId)).length === 1);
+    expect(await keysOf(exportId)).toEqual([`new/${stem}.jsonl`]);
+  });
+});
+
+describe('a commit that sleeps', () => {
+  test('does not follow an unchanged run after the export moved away and back', async () => {
+    const exportId = await createS3Export(installation, { name: 'sleeper' });
+    const first = await installation.startWorker();
+    await runAgain(exportId, 0);
+    first.kill('SIGTERM');
+    await first.waitForExit();
+    await change(exportId, { compression: 'gzip' });
+    const sleeper = await breakAt(exportId, 'before_manifest', 'stop');
+    await change(exportId, { bucket_name: 'other' });
+    await change(exportId, { bucket_name: bucket, compression: null });
+    await installation.startWorker();
+    expect((await untilEnded(installation, exportId, { count: 2 })).at(-1)).toMatchObject({
+      status: 'Completed',
+    });
+    const key = `${exportId}/${stem}_manifest.json`;
+    const before = (await installation.s3.body(bucket, key)).toString();
+    await wake(sleeper);
+    expect((await installation.s3.body(bucket, key)).toString()).toBe(before);
+    expect(await expectInvariants(installation)).toMatchObject({ rows });
+  });
+});
+
+describe('a file that the receipt names', () => {
+  test('is not removed, though an earlier build has used the key of a replaced one', async () => {
+    const exportId = await createS3Export(installation, { name: 'rolled back' });
+    const first = await installation.startWorker();
+    await runAgain(exportId, 0);
+    first.kill('SIGTERM');
+    await first.waitForExit();
+    const { pool } = installation;
+    const { rows: saved } = await pool.query('select files from receipts where export_id = $1', [
+      exportId,
+    ]);
+    await touchRows('i');
+    await breakAt(exportId, 'before_removal', 'kill');
+    // The build before generations has run the interval again and keeps the column's value.
+    await pool.query('update receipts set files = $2 where export_id = $1', [
+      exportId,
+      JSON.stringify(saved[0]?.files),
+    ]);
+    await pool.query(
+      `insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
+       select export_id, data_interval_start, data_interval_end, destination_version, 'another', 1, manifest_key, false
+         from receipts where export_id = $1`,
+      [exportId],
+    );
+    await installation.startWorker();
+    await until(
+      async () =>
+        (await pool.query(`select from leftover_files where key = 'another'`)).rowCount === 0,
+      { timeoutMs: 60_000, message: () => 'the sweep has removed what the receipt does not name' },
+    );
+    expect(await keysOf(exportId)).toContain(`${stem}.jsonl`);
+  });
+});
+
+describe('two exports with one prefix', () => {
+  test('does not overwrite a file that another export has named', async () => {
+    const named = await createS3Export(installation, {
+      name: 'named',
+      config: { prefix: 'shared' },
+    });
+    const bare = await createS3Export(installation, {
+      name: 'bare',
+      config: { prefix: 'shared', manifest: false, exclude_events: ['event 1'] },
+    });
+    await installation.startWorker();
+    expect(await runAgain(named, 0)).toMatchObject({ status: 'Completed' });
+    const run = await runAgain(bare, 0);
+    expect(await installation.s3.namedKeyViolations()).toEqual([]);
+    expect(run).toMatchObject({ status: 'Failed', errorCode: 'destination.key_taken' });
+  });
+
+  test('do not tear each other at a store that completes without a condition', async () => {
+    await installation.s3.setQuirks({ completeConditions: 'ignore' });
+    const slow = await createS3Export(installation, { name: 'slow', config: { prefix: 'one' } });
+    const fast = await createS3Export(installation, {
+      name: 'fast',
+      config: { prefix: 'one', exclude_events: ['event 1'] },
+    });
+    const worker = await installation.startWorker({
+      FAILPOINTS: 'before_complete=hold@1',
+    });
+    await order(slow);
+    await until(() => worker.output().includes('=hold'));
+    const other = await installation.startWorker();
+    expect(await runAgain(fast, 0)).toMatchObject({ status: 'Completed' });
+    worker.kill('SIGWINCH');
+    other.kill('SIGTERM');
+    expect((await untilEnded(installation, slow)).at(-1)).toMatchObject({
+      status: 'Failed',
+      errorCode: 'destination.key_taken',
+    });
+    expect(await installation.s3.namedKeyViolations()).toEqual([]);
+    await installation.s3.setQuirks({});
+  });
+});
