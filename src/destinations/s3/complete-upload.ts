@@ -4,7 +4,7 @@ import { SluiceError } from '../../domain/errors.ts';
 import type { CompleteOptions, UploadPart, UploadRef } from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { completionCondition, isSameTag } from './conditions.ts';
-import { isNotImplemented } from './errors.ts';
+import { isCollision, isNotImplemented } from './errors.ts';
 import { headObject, readObject } from './objects.ts';
 import { codeOf, isOwnObject, partEtag, uploadTarget } from './uploads.ts';
 
@@ -48,7 +48,7 @@ export async function completeUpload(
     }
     const found = inDoubt ? await headOrNothing(connection, upload.key) : null;
     if (found === 'not allowed') throw error;
-    if (isGuarded && code === 'destination.conflict') {
+    if (isGuarded && code === 'destination.conflict' && !isCollision(error)) {
       if (isSameTag(found?.ETag ?? null, whole.replaces ?? null)) {
         return completeUnguarded(connection, upload, whole, signal);
       }

@@ -158,6 +158,12 @@ export function isNotImplemented(error: unknown): boolean {
   return cause.status === 501 && cause.name !== 'UnreadAnswer';
 }
 
+/** Whether a store gave up a conditional write since another request was at the same key. */
+export function isCollision(error: unknown): boolean {
+  const cause = error instanceof SluiceError ? error.cause : undefined;
+  return cause instanceof StoreError && cause.status === 409;
+}
+
 interface Facts {
   /** The store's code, or the error's own name. */
   readonly name: string;

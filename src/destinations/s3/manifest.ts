@@ -4,7 +4,7 @@ import type { RetryPolicy } from '../../domain/retry-policy.ts';
 import type { ManifestTag, StoreTraits } from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { conditionFor, isSameTag, type PutCondition } from './conditions.ts';
-import { isNotImplemented } from './errors.ts';
+import { isCollision, isNotImplemented } from './errors.ts';
 import { readObject } from './objects.ts';
 
 type Put = { readonly etag: ManifestTag };
@@ -34,16 +34,16 @@ export async function commitManifest(
   expected: ManifestTag,
   { confirm, probe }: CommitOptions,
 ): Promise<Put> {
-  const attempt = () => {
+  const attempt = (isLast: boolean) => {
     const condition = conditionFor(expected, connection.traits);
     return condition === null
       ? putUnguarded(connection, key, body, expected, confirm)
-      : putGuarded(connection, key, body, expected, condition);
+      : putGuarded(connection, key, body, expected, condition, isLast);
   };
-  const first = await attempt();
+  const first = await attempt(false);
   if (first !== contradiction) return first;
   await probe();
-  const second = await attempt();
+  const second = await attempt(true);
   if (second !== contradiction) return second;
   connection.traits = withoutCondition(connection.traits ?? (await probe()), expected);
   return await putUnguarded(connection, key, body, expected, confirm);
@@ -55,6 +55,7 @@ async function putGuarded(
   body: Uint8Array,
   expected: ManifestTag,
   condition: PutCondition,
+  isLast: boolean,
 ): Promise<Put | typeof contradiction> {
   try {
     return await putSmallObject(connection, key, body, condition);
@@ -66,7 +67,8 @@ async function putGuarded(
     if (current !== null && (await hasBytes(current.body, body))) return { etag: tag };
     // The very state that the condition asks for.
     if (isSameTag(tag, expected) && (current === null) === (expected === null)) {
-      return contradiction;
+      // A collision says nothing of the condition: it must not take it away.
+      if (!(isLast && isCollision(error))) return contradiction;
     }
     throw error;
   }

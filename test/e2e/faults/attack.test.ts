@@ -231,6 +231,25 @@ describe('a file that the receipt names', () => {
   });
 });
 
+describe('409 of a store', () => {
+  test('two collisions do not make the store one without conditions', async () => {
+    const exportId = await createS3Export(installation, { name: 'collides' });
+    await installation.s3.faults.add({
+      match: { operation: 'PutObject', key: /_manifest/ },
+      times: 2,
+      effect: { status: 409, code: 'ConditionalRequestConflict' },
+    });
+    await installation.startWorker();
+    const run = await runAgain(exportId, 0);
+    const { rows: found } = await installation.pool.query(
+      'select store_traits as traits from batch_exports where id = $1',
+      [exportId],
+    );
+    expect(run).toMatchObject({ status: 'Completed', rows });
+    expect(found[0]?.traits).toMatchObject({ ifNoneMatch: true });
+  });
+});
+
 describe('two exports with one prefix', () => {
   test('does not overwrite a file that another export has named', async () => {
     const named = await createS3Export(installation, {
