@@ -158,6 +158,13 @@ export function isNotImplemented(error: unknown): boolean {
   return cause.status === 501 && cause.name !== 'UnreadAnswer';
 }
 
+/** Whether a store said, in an answer that was read whole, that it failed inside. */
+export function isInternalError(error: unknown): boolean {
+  const cause = error instanceof SluiceError ? error.cause : undefined;
+  if (!(cause instanceof StoreError)) return false;
+  return cause.status === 500 && cause.name !== 'UnreadAnswer';
+}
+
 interface Facts {
   /** The store's code, or the error's own name. */
   readonly name: string;
