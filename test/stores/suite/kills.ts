@@ -8,8 +8,7 @@ import {
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { until } from '../../support/until.ts';
-import { readCurrent, readSource, setCompression, startBackfill } from '../current-files.ts';
+import { readSource, setCompression, startBackfill, untilNoStrays } from '../current-files.ts';
 import { readStore } from '../store.ts';
 
 /** Three parts of 5 MiB, the last one shorter. */
@@ -65,14 +64,7 @@ async function expectTakenOver(killed: readonly FailpointName[], runsOfEach: num
   for (const step of killed) {
     const exportId = exports.get(step) ?? '';
     const run = ended.get(step);
-    // What a commit replaced may be deleted after the run has ended.
-    const current = await until(
-      async () => {
-        const found = await readCurrent(installation, exportId);
-        return found.strays.length === 0 ? found : null;
-      },
-      { timeoutMs: 30_000, message: `no stray file is left of ${step}` },
-    );
+    const current = await untilNoStrays(installation, exportId);
     outcomes[step] = {
       ...{ status: run?.status, attempt: run?.attempt, error: run?.latestError },
       whole: current.uuids.join() === source.join(),
