@@ -66,7 +66,8 @@ describe('conditions are tried, not believed', () => {
     const query = { dsl_query: 'SELECT uuid, event, inserted_at FROM events' };
     const path = `${projectPath(installation)}/batch_exports/${exportId}/`;
     expect((await installation.client.patch(path, query)).status).toBe(200);
-    await backfill(installation, exportId);
+    // The backfill before it ends a little after its run.
+    await until(() => backfill(installation, exportId), { message: 'a backfill starts' });
     return (await untilEnded(installation, exportId, { count: 2 })).at(-1);
   };
 
