@@ -7,7 +7,7 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
     maxWorkers: 1,
-    testTimeout: 180_000,
+    testTimeout: 480_000,
     hookTimeout: 240_000,
     reporters: ['default', './test/support/count-reporter.ts'],
   },

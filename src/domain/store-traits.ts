@@ -12,6 +12,15 @@ export interface StoreTraits {
   readonly completeIfMatch: boolean;
   /** The store checks a CRC32 of each part. */
   readonly checksums: boolean;
+  /** An upload takes no part any more once it is completed. Else a late part changes the object. */
+  readonly sealsUploads: boolean;
+}
+
+/** Traits as they were kept, maybe by a release that tried out less: null if one is missing. */
+export function readTraits(kept: Partial<StoreTraits> | null): StoreTraits | null {
+  const names = Object.keys(lacks) as (keyof StoreTraits)[];
+  const isWhole = kept !== null && names.every((name) => kept[name] !== undefined);
+  return isWhole ? (kept as StoreTraits) : null;
 }
 
 /** Whether a worker that lost its run can no longer put a manifest once a later one is current. */
@@ -34,6 +43,8 @@ const lacks: Readonly<Record<keyof StoreTraits, string>> = {
     'The store does not keep to If-Match when it completes an upload: only the lease keeps two workers apart that replace a file in place.',
   checksums:
     'The store does not check a CRC32 of each part: the signature of each request guards its bytes.',
+  sealsUploads:
+    'The store takes parts for an upload that is already complete: an attempt that takes over a run sends its files again from the start.',
 };
 
 /** What a store does not keep to, each with a sentence on what is weaker for it. */

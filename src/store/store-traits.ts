@@ -1,4 +1,4 @@
-import { type StoreTraits, traitsValidDays } from '../domain/store-traits.ts';
+import { readTraits, type StoreTraits, traitsValidDays } from '../domain/store-traits.ts';
 import type { Sql } from './database.ts';
 
 /** An export's destination as it was at one of its versions. */
@@ -7,17 +7,17 @@ export interface TriedPlace {
   readonly destinationVersion: number;
 }
 
-/** What the store was found to keep to; null if it was not tried, or too long ago. */
+/** What the store was found to keep to; null if it was not tried, too long ago, or not in full. */
 export async function findStoreTraits(
   sql: Sql,
   { exportId, destinationVersion }: TriedPlace,
 ): Promise<StoreTraits | null> {
-  const [row] = await sql.query<{ traits: StoreTraits | null }>(
+  const [row] = await sql.query<{ traits: Partial<StoreTraits> | null }>(
     `select store_traits as traits from batch_exports
       where id = $1 and store_traits_version = $2 and store_traits_at > now() - $3 * interval '1 day'`,
     [exportId, destinationVersion, traitsValidDays],
   );
-  return row?.traits ?? null;
+  return readTraits(row?.traits ?? null);
 }
 
 /** Keeps what a probe found, unless the destination has moved meanwhile. */

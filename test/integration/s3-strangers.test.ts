@@ -21,6 +21,7 @@ const all: StoreTraits = {
   completeIfNoneMatch: true,
   completeIfMatch: true,
   checksums: true,
+  sealsUploads: true,
 };
 const later = () => AbortSignal.timeout(30_000);
 const key = 'a_manifest.json';
@@ -54,6 +55,15 @@ const strangers: readonly (readonly [string, S3Quirks, Partial<StoreTraits>])[] 
   ],
   ['knows no CRC32', { checksums: 'ignore' }, { checksums: false }],
   ['drops parts with a CRC32', { checksums: 'drop-parts' }, { checksums: false }],
+  ['takes parts of a completed upload', { lateParts: 'take' }, { sealsUploads: false }],
+  [
+    'is as Ceph RGW 16',
+    {
+      ...{ quotedIfMatch: 'refuse', completeConditions: 'ignore', checksums: 'ignore' },
+      ...{ completionTag: 'empty', unknownUploads: 'fail' },
+    },
+    { ifMatch: 'unquoted', completeIfNoneMatch: false, completeIfMatch: false, checksums: false },
+  ],
   [
     'knows nothing',
     {
@@ -63,6 +73,7 @@ const strangers: readonly (readonly [string, S3Quirks, Partial<StoreTraits>])[] 
       checksums: 'drop-parts',
       listUploads: 'refuse',
       missingObject: 'empty',
+      lateParts: 'take',
     },
     {
       ifNoneMatch: false,
@@ -70,6 +81,7 @@ const strangers: readonly (readonly [string, S3Quirks, Partial<StoreTraits>])[] 
       completeIfNoneMatch: false,
       completeIfMatch: false,
       checksums: false,
+      sealsUploads: false,
     },
   ],
 ];
@@ -132,17 +144,26 @@ describe.each(strangers)('a store that %s', (_, quirks, differs) => {
     expect(await current()).toBe(String(body('2')));
   });
 
-  it('resumes an upload that a killed worker left before its first part', async () => {
+  it('gets the file whose upload a killed worker left before its first part', async () => {
     store = await openStore({ quirks });
     const bytes = randomBytes(Math.round(1.4 * partBytes));
     const { journal } = recordingJournal();
     const first = await store.open(traits).createFile(options('a'), journal);
     const left: UploadProgress = { ...first.upload, parts: [] };
-    const second = await store.open(traits).resumeFile(options('a'), left, journal);
+    const destination = store.open(traits);
+    const resumed = destination.resumeFile(options('a'), left, journal);
+    if (!traits.sealsUploads) {
+      expect(await codeOf(resumed)).toBe('destination.upload_lost');
+      expect(store.server.uploads('exports')).toEqual([]);
+    }
+    const second = await (traits.sealsUploads
+      ? resumed
+      : destination.createFile(options('a'), journal));
     await second.write(bytes);
     await second.complete();
     expect((await readAll(store.destination, 'a'))?.equals(bytes)).toBe(true);
-    expect(store.sent('CreateMultipartUpload')).toBe(1);
+    expect(store.sent('CreateMultipartUpload')).toBe(traits.sealsUploads ? 1 : 2);
+    expect(store.sent('CompleteMultipartUpload')).toBe(1);
     const found = store.server.objects('exports')[0]?.checksum?.name;
     expect(found).toBe(traits.checksums ? 'crc32' : undefined);
   });
@@ -158,6 +179,7 @@ describe.each(strangers)('a store that %s', (_, quirks, differs) => {
       completeIfNoneMatch: !warned('conditional_complete').includes('If-None-Match'),
       completeIfMatch: !warned('conditional_complete').includes('If-Match'),
       checksums: !warned('checksums').includes('CRC32'),
+      sealsUploads: !warned('sealed_uploads').includes('complete'),
     }).toEqual({ ...traits, ifMatch: traits.ifMatch !== 'none' });
   });
 });

@@ -35,6 +35,20 @@ export async function readCurrent({ s3 }: Installation, exportId: string): Promi
   return { manifest, files, strays, uuids: uuids.sort() };
 }
 
+/** The same, once nothing else is left: what a commit replaced is deleted after its run has ended. */
+export async function untilNoStrays(
+  installation: Installation,
+  exportId: string,
+): Promise<CurrentFiles> {
+  return await until(
+    async () => {
+      const found = await readCurrent(installation, exportId);
+      return found.strays.length === 0 ? found : null;
+    },
+    { timeoutMs: 30_000, message: `no stray file is left of ${exportId}` },
+  );
+}
+
 /** The rows that an interval must hold, sorted. */
 export async function readSource(
   { pool, tenant }: Installation,

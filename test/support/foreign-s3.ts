@@ -5,6 +5,7 @@ import {
   HeadObjectCommand,
   ListMultipartUploadsCommand,
   ListPartsCommand,
+  NotFound,
   paginateListObjectsV2,
   S3Client,
 } from '@aws-sdk/client-s3';
@@ -87,7 +88,8 @@ async function listObjects(
 ): Promise<Omit<ObjectSnapshot, 'body'>[]> {
   const objects: Omit<ObjectSnapshot, 'body'>[] = [];
   for (const key of await listKeys(client, bucket)) {
-    const head = await client.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
+    const head = await headIfThere(client, bucket, key);
+    if (head === null) continue;
     objects.push({
       key,
       bytes: head.ContentLength ?? 0,
@@ -103,6 +105,16 @@ async function listObjects(
     });
   }
   return objects;
+}
+
+/** @returns null if the object was deleted after it was listed */
+async function headIfThere(client: S3Client, bucket: string, key: string) {
+  return await client
+    .send(new HeadObjectCommand({ Bucket: bucket, Key: key }))
+    .catch((error: unknown) => {
+      if (error instanceof NotFound) return null;
+      throw error;
+    });
 }
 
 async function listUploads(client: S3Client, bucket: string): Promise<UploadSnapshot[]> {

@@ -26,6 +26,7 @@ const traits: StoreTraits = {
   completeIfNoneMatch: true,
   completeIfMatch: true,
   checksums: false,
+  sealsUploads: true,
 };
 
 export class FileDestination implements Destination {

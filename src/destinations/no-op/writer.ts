@@ -20,6 +20,7 @@ const traits: StoreTraits = {
   completeIfNoneMatch: true,
   completeIfMatch: true,
   checksums: true,
+  sealsUploads: true,
 };
 
 export class NoOpDestination implements Destination {

@@ -4,9 +4,9 @@ import { SluiceError } from '../../domain/errors.ts';
 import type { CompleteOptions, UploadPart, UploadRef } from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { completionCondition, isSameTag } from './conditions.ts';
-import { isCollision, isNotImplemented } from './errors.ts';
+import { isCollision, isInternalError, isNotImplemented } from './errors.ts';
 import { headObject, readObject } from './objects.ts';
-import { codeOf, isOwnObject, partEtag, uploadTarget } from './uploads.ts';
+import { codeOf, isOwnObject, isUnknown, partEtag, uploadTarget } from './uploads.ts';
 
 /** An upload as it is to be completed. */
 export interface WholeUpload extends CompleteOptions {
@@ -31,15 +31,13 @@ export async function completeUpload(
 ): Promise<string> {
   const { parts } = whole;
   try {
-    const etag = await sendCompletion(connection, upload, whole, signal);
-    const found = await headOrNothing(connection, upload.key);
-    // Another ETag is another writer's object, or an old one that a store still shows.
-    if (found !== null && found !== 'not allowed' && found.ETag === etag) {
-      checkSize(found.ContentLength, parts);
-    }
-    if (whole.shared && !isDigestOf(etag, parts)) await checkContent(connection, upload, whole);
+    const given = await sendCompletion(connection, upload, whole, signal);
+    const etag = await checkObject(connection, upload, parts, given);
+    if (whole.shared && !isSameTag(etag, digestOf(parts)))
+      await checkContent(connection, upload, whole);
     return etag;
-  } catch (error) {
+  } catch (caught) {
+    const error = await findLoss(connection, upload, caught, signal);
     const code = codeOf(error);
     const inDoubt = code === 'destination.upload_lost' || code === 'destination.conflict';
     const isGuarded = completionCondition(whole.replaces, connection.traits) !== null;
@@ -61,6 +59,48 @@ export async function completeUpload(
   }
 }
 
+/**
+ * Looks at the object right after its completion.
+ *
+ * @param given the tag that the store named; '' for none, as Ceph RGW 16 does it at first
+ * @returns its tag in the form in which the store shows it
+ */
+async function checkObject(
+  connection: S3Connection,
+  upload: UploadRef,
+  parts: readonly UploadPart[],
+  given: string,
+): Promise<string> {
+  const found = await headOrNothing(connection, upload.key);
+  if (found === 'not allowed') return given || digestOf(parts);
+  const isOwn =
+    given === '' ? isOwnObject(upload, found?.Metadata) : isSameTag(found?.ETag ?? null, given);
+  if (found?.ETag && isOwn) {
+    checkSize(found.ContentLength, parts);
+    return found.ETag;
+  }
+  // Another tag is another writer's object, or an old one that a store still shows.
+  if (given !== '') return given;
+  throw new SluiceError('destination.unavailable', 'completing gave no tag, and no object of ours');
+}
+
+/**
+ * Ceph RGW 16 answers the completion of an upload that it does not know with 500, for ever. Its list
+ * of parts says the truth.
+ */
+async function findLoss(
+  connection: S3Connection,
+  upload: UploadRef,
+  error: unknown,
+  signal: AbortSignal,
+): Promise<unknown> {
+  if (signal.aborted || !isInternalError(error)) return error;
+  if (!(await isUnknown(connection, upload))) return error;
+  const detail = error instanceof SluiceError ? error.detail : undefined;
+  return new SluiceError('destination.upload_lost', detail, error);
+}
+
+/** @returns the tag that the store names, maybe an empty one */
 function sendCompletion(
   connection: S3Connection,
   upload: UploadRef,
@@ -68,7 +108,7 @@ function sendCompletion(
   signal: AbortSignal,
 ): Promise<string> {
   return connection.request(async (client, send) => {
-    const { ETag: etag } = await client.send(
+    const { ETag: etag, Key: key } = await client.send(
       new CompleteMultipartUploadCommand({
         ...uploadTarget(connection, upload),
         MultipartUpload: { Parts: parts.map(toCompletedPart) },
@@ -77,8 +117,10 @@ function sendCompletion(
       send,
     );
     // A store that fails after it began to answer says 200 and no result.
-    if (!etag) throw new SluiceError('destination.unavailable', 'completing gave no result');
-    return etag;
+    if (!etag && !key) {
+      throw new SluiceError('destination.unavailable', 'completing gave no result');
+    }
+    return etag ?? '';
   }, signal);
 }
 
@@ -98,11 +140,11 @@ async function completeUnguarded(
   return completeUpload(connection, upload, rest, signal);
 }
 
-/** Whether an object's ETag is the digest of the ETags of its parts, as S3 makes it without KMS. */
-function isDigestOf(etag: string, parts: readonly UploadPart[]): boolean {
+/** The digest of the tags of an object's parts: its own tag, as S3 makes it without KMS. */
+function digestOf(parts: readonly UploadPart[]): string {
   const digest = createHash('md5');
   for (const part of parts) digest.update(Buffer.from(partEtag(part).replaceAll('"', ''), 'hex'));
-  return etag.replaceAll('"', '') === `${digest.digest('hex')}-${parts.length}`;
+  return `"${digest.digest('hex')}-${parts.length}"`;
 }
 
 /**

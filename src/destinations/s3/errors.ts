@@ -164,6 +164,13 @@ export function isCollision(error: unknown): boolean {
   return cause instanceof StoreError && cause.status === 409;
 }
 
+/** Whether a store said, in an answer that was read whole, that it failed inside. */
+export function isInternalError(error: unknown): boolean {
+  const cause = error instanceof SluiceError ? error.cause : undefined;
+  if (!(cause instanceof StoreError)) return false;
+  return cause.status === 500 && cause.name !== 'UnreadAnswer';
+}
+
 interface Facts {
   /** The store's code, or the error's own name. */
   readonly name: string;

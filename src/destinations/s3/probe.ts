@@ -1,10 +1,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { CompleteMultipartUploadCommand } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
-import type { StoreTraits, UploadJournal, UploadRef } from '../destination.ts';
+import type { StoreTraits, UploadJournal, UploadPart, UploadRef } from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
-import { isNotImplemented, StoreError } from './errors.ts';
+import { isInternalError, isNotImplemented, StoreError } from './errors.ts';
 import { hasBytes, putSmallObject } from './manifest.ts';
 import { deleteObjects, headObject, readObject } from './objects.ts';
 import { PartDigest } from './part-digest.ts';
@@ -84,6 +84,8 @@ class UploadTrial {
   readonly #signal: AbortSignal;
   readonly #journal: UploadJournal | undefined;
   #checksums = true;
+  /** What was completed last, so that the object is its. */
+  #last: { readonly upload: UploadRef; readonly checksums: boolean } | null = null;
 
   constructor(
     connection: S3Connection,
@@ -97,9 +99,7 @@ class UploadTrial {
     this.#journal = journal;
   }
 
-  async run(
-    form: TagForm,
-  ): Promise<Pick<StoreTraits, 'completeIfNoneMatch' | 'completeIfMatch' | 'checksums'>> {
+  async run(form: TagForm): Promise<Omit<StoreTraits, 'ifNoneMatch' | 'ifMatch'>> {
     const created = await this.#create();
     const again =
       created === 'done' ? await this.#outcome({ IfNoneMatch: '*' }) : ('unknown' as const);
@@ -113,7 +113,25 @@ class UploadTrial {
       completeIfNoneMatch: again === 'refused',
       completeIfMatch: right === 'done',
       checksums: this.#checksums,
+      sealsUploads: await this.#refusesLateParts(),
     };
+  }
+
+  /** Sends the last completed upload its part again. With equal bytes, so the object stays readable. */
+  async #refusesLateParts(): Promise<boolean> {
+    const last = this.#last;
+    if (last === null) throw new SluiceError('internal.unexpected', 'no upload was completed');
+    const { upload, checksums } = last;
+    const outcome = await outcomeOf(async () => {
+      await sendTrialPart(this.#connection, upload, checksums, this.#signal);
+      // A store may have made an upload of it again.
+      await abortUpload(this.#connection, upload).catch(() => {});
+    }).catch((error: unknown) => {
+      // Neither taken nor refused, each time: it may have been taken.
+      if (isInternalError(error)) return 'done' as const;
+      throw error;
+    });
+    return outcome !== 'done';
   }
 
   /** Makes the object, if possible on the condition that there is none. */
@@ -159,11 +177,7 @@ class UploadTrial {
     condition: PutCondition,
   ): Promise<void> {
     const connection = this.#connection;
-    const body = Buffer.from(`Sluice tests this store: ${upload.uploadId}\n`);
-    const sha256 = signsParts(connection, checksums);
-    const digest = new PartDigest({ crc32: checksums, sha256, md5: false });
-    digest.update(body);
-    const part = await uploadPart(connection, upload, 1, body, digest.end(), this.#signal);
+    const part = await sendTrialPart(connection, upload, checksums, this.#signal);
     const [ETag, ChecksumCRC32] = part.tag.split(' ');
     const listed = { PartNumber: 1, ETag, ...(ChecksumCRC32 ? { ChecksumCRC32 } : {}) };
     const input = {
@@ -180,12 +194,26 @@ class UploadTrial {
       if (found === null || !isOwnObject(upload, found.Metadata)) throw error;
     }
     const bytes = (await headObject(connection, upload.key))?.ContentLength;
-    if (bytes === body.length) return;
-    throw new SluiceError(
-      'destination.invalid_config',
-      `${bytes} bytes of ${body.length} are kept`,
-    );
+    if (bytes !== part.bytes) {
+      const detail = `${bytes} bytes of ${part.bytes} are kept`;
+      throw new SluiceError('destination.invalid_config', detail);
+    }
+    this.#last = { upload, checksums };
   }
+}
+
+/** The one part of an upload that is tried. */
+function sendTrialPart(
+  connection: S3Connection,
+  upload: UploadRef,
+  checksums: boolean,
+  signal: AbortSignal,
+): Promise<UploadPart> {
+  const body = Buffer.from(`Sluice tests this store: ${upload.uploadId}\n`);
+  const sha256 = signsParts(connection, checksums);
+  const digest = new PartDigest({ crc32: checksums, sha256, md5: false });
+  digest.update(body);
+  return uploadPart(connection, upload, 1, body, digest.end(), signal);
 }
 
 const withoutTraits: StoreTraits = {
@@ -194,6 +222,7 @@ const withoutTraits: StoreTraits = {
   completeIfNoneMatch: false,
   completeIfMatch: false,
   checksums: false,
+  sealsUploads: false,
 };
 
 function randomTag(): string {

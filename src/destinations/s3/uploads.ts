@@ -15,7 +15,7 @@ import type {
   UploadRef,
 } from '../destination.ts';
 import type { S3Connection } from './client.ts';
-import { isNotImplemented } from './errors.ts';
+import { isNotImplemented, StoreError } from './errors.ts';
 import type { PartSums } from './part-digest.ts';
 import type { SendOptions } from './request-handler.ts';
 
@@ -158,7 +158,7 @@ export async function abortUpload(connection: S3Connection, upload: UploadRef): 
         client.send(new AbortMultipartUploadCommand(uploadTarget(connection, upload)), send),
       );
     } catch (error) {
-      if (meansLost(error)) return;
+      if (saysUnknown(error)) return;
       throw error;
     }
     // A part in flight can outlive the abort (API reference of AbortMultipartUpload).
@@ -175,22 +175,32 @@ export async function listParts(
   const parts: UploadPart[] = [];
   let marker: string | undefined;
   do {
-    const from = marker === undefined ? {} : { PartNumberMarker: marker };
-    const page = await connection
-      .request((client, send) =>
-        client.send(new ListPartsCommand({ ...uploadTarget(connection, upload), ...from }), send),
-      )
-      .catch((error: unknown) => {
-        // A store that does not list parts takes the request for a GET of the object.
-        if (!isNotImplemented(error) && codeOf(error) !== 'destination.conflict') throw error;
-        throw new SluiceError('destination.upload_lost', 'the store does not list parts', error);
-      });
+    const page = await listPage(connection, upload, marker).catch((error: unknown) => {
+      if (saysUnknown(error)) {
+        throw new SluiceError('destination.upload_lost', 'the store knows no such upload', error);
+      }
+      // A store that does not list parts takes the request for a GET of the object.
+      if (!isNotImplemented(error) && codeOf(error) !== 'destination.conflict') throw error;
+      throw new SluiceError('destination.upload_lost', 'the store does not list parts', error);
+    });
     for (const part of page.Parts ?? []) {
       parts.push({ number: part.PartNumber ?? 0, bytes: part.Size ?? 0, tag: part.ETag ?? '' });
     }
     marker = page.IsTruncated ? page.NextPartNumberMarker : undefined;
   } while (marker !== undefined);
   return parts;
+}
+
+function listPage(connection: S3Connection, upload: UploadRef, marker?: string) {
+  const from = marker === undefined ? {} : { PartNumberMarker: marker };
+  return connection.request((client, send) =>
+    client.send(new ListPartsCommand({ ...uploadTarget(connection, upload), ...from }), send),
+  );
+}
+
+/** Whether the store says, when it is asked for the parts, that it knows no such upload. */
+export async function isUnknown(connection: S3Connection, upload: UploadRef): Promise<boolean> {
+  return await listPage(connection, upload).then(() => false, saysUnknown);
 }
 
 export async function* listUploads(
@@ -227,8 +237,11 @@ export function partEtag(part: UploadPart): string {
   return part.tag.split(' ')[0] ?? '';
 }
 
-function meansLost(error: unknown): boolean {
-  return codeOf(error) === 'destination.upload_lost';
+/** `NoSuchKey` is Ceph RGW's answer to ListParts, and Swift's to the abort of a completed upload. */
+function saysUnknown(error: unknown): boolean {
+  if (codeOf(error) === 'destination.upload_lost') return true;
+  const cause = error instanceof SluiceError ? error.cause : undefined;
+  return cause instanceof StoreError && cause.name === 'NoSuchKey';
 }
 
 /** The code of an error of ours, or null. */

@@ -61,7 +61,11 @@ function delayAbort(signal: AbortSignal, ms: number): AbortSignal {
   return delayed.signal;
 }
 
-/** Goes on with an upload; the recorded parts that the store still holds need not be sent again. */
+/**
+ * Goes on with an upload; the recorded parts that the store still holds need not be sent again.
+ *
+ * @throws SluiceError `destination.upload_lost` if the file has to be begun anew
+ */
 export async function resumeWriter(
   connection: S3Connection,
   progress: UploadProgress,
@@ -71,9 +75,15 @@ export async function resumeWriter(
 ): Promise<FileWriter> {
   const { key, uploadId, parts } = progress;
   const checksums = takesChecksums(progress);
-  if (checksums === null) {
+  // A part of the earlier attempt that arrives after our Complete would change the object.
+  const isSafe = connection.traits?.sealsUploads ?? true;
+  if (checksums === null || !isSafe) {
+    // The lineage has not reached its commit, so no attempt can be completing the upload.
     await abortUpload(connection, progress);
-    throw new SluiceError('destination.upload_lost', 'begun by an older release, without a part');
+    const why = isSafe
+      ? 'begun by an older release, without a part'
+      : 'begun by another attempt, at a store that takes parts of a completed upload';
+    throw new SluiceError('destination.upload_lost', why);
   }
   const held = new Map((await listParts(connection, progress)).map((part) => [part.number, part]));
   const known = parts.filter((part) => {

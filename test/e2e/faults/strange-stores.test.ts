@@ -66,7 +66,8 @@ describe('conditions are tried, not believed', () => {
     const query = { dsl_query: 'SELECT uuid, event, inserted_at FROM events' };
     const path = `${projectPath(installation)}/batch_exports/${exportId}/`;
     expect((await installation.client.patch(path, query)).status).toBe(200);
-    await backfill(installation, exportId);
+    // The backfill before it ends a little after its run.
+    await until(() => backfill(installation, exportId), { message: 'a backfill starts' });
     return (await untilEnded(installation, exportId, { count: 2 })).at(-1);
   };
 
@@ -176,9 +177,12 @@ describe('transient is transient', () => {
 });
 
 describe('uploads', () => {
-  test('one without a part goes on without checksums at a store that knows none', async () => {
-    await installation.s3.setQuirks({ checksums: 'drop-parts' });
-    const exportId = await createS3Export(installation, { name: 'no CRC32' });
+  test.each([
+    ['goes on without checksums at a store that knows none', { checksums: 'drop-parts' }, 1],
+    ['is begun anew at a store that takes parts of a completed one', { lateParts: 'take' }, 2],
+  ] as const)('one without a part, of a killed worker, %s', async (name, quirks, begun) => {
+    await installation.s3.setQuirks(quirks);
+    const exportId = await createS3Export(installation, { name });
     await installation.s3.faults.add({
       match: { operation: 'UploadPart', key: new RegExp(exportId) },
       times: forever,
@@ -201,6 +205,26 @@ describe('uploads', () => {
     await installation.startWorker();
     const [run] = await untilEnded(installation, exportId);
     expect(run).toMatchObject({ status: 'Completed', rows: large.rows, attempt: 2, faults: 0 });
+    const creates = (await installation.s3.requests()).filter(
+      ({ operation, key }) =>
+        operation === 'CreateMultipartUpload' && key?.startsWith(exportId) === true,
+    );
+    expect(creates).toHaveLength(begun);
+    await expectInvariants(installation);
+    await retireExports(installation);
+  });
+
+  test('one is completed once at a store that names no tag and answers 500 to a lost one', async () => {
+    await installation.s3.setQuirks({ completionTag: 'empty', unknownUploads: 'fail' });
+    const exportId = await createS3Export(installation, { name: 'no tag' });
+    const complete = { operation: 'CompleteMultipartUpload', key: new RegExp(exportId) } as const;
+    await installation.s3.faults.add({ match: complete, effect: { loseResponse: true } });
+    const internal = { status: 500, code: 'InternalError' };
+    await installation.s3.faults.add({ match: complete, times: forever, effect: internal });
+    await backfill(installation, exportId, hour);
+    const [run] = await untilEnded(installation, exportId);
+    expect(run).toMatchObject({ status: 'Completed', rows, attempt: 1 });
+    await installation.s3.faults.clear();
     await expectInvariants(installation);
     await retireExports(installation);
   });

@@ -27,6 +27,7 @@ const traits: StoreTraits = {
   completeIfNoneMatch: false,
   completeIfMatch: false,
   checksums: false,
+  sealsUploads: false,
 };
 
 async function exportWithRuns(count: number): Promise<{ id: string; runIds: string[] }> {
@@ -54,6 +55,13 @@ describe('what a probe found', () => {
     await keepStoreTraits(side.db, place(id), traits);
     expect(await findStoreTraits(side.db, place(id))).toBeNull();
     expect(await findStoreTraits(side.db, place(id, 1))).toBeNull();
+  });
+
+  it('is not believed if a release before tried out less', async () => {
+    const { id } = await exportWithRuns(1);
+    const { sealsUploads: _, ...less } = traits;
+    await keepStoreTraits(side.db, place(id), less as StoreTraits);
+    expect(await findStoreTraits(side.db, place(id))).toBeNull();
   });
 
   it('is believed for seven days', async () => {

@@ -15,9 +15,9 @@ import { readStore } from '../store.ts';
 
 const partBytes = 5 * 1024 ** 2;
 
+const store = readStore();
 let destination: Destination;
 beforeAll(async () => {
-  const store = readStore();
   await (await openForeignS3(store, 'lost')).close();
   const config = {
     bucket_name: 'lost',
@@ -50,12 +50,21 @@ test('an abort of an upload that is complete does no harm and says nothing', asy
   expect(String(await readAll(destination, 'complete.jsonl'))).toBe('bytes');
 });
 
-test('an upload of which no part was recorded is resumed', async () => {
+test('an upload of another attempt is resumed, or begun anew if a late part could harm it', async () => {
+  const { sealsUploads } = await destination.probe(AbortSignal.timeout(60_000));
+  expect(sealsUploads).toBe(store.name !== 'swift');
   const { journal } = recordingJournal();
   const first = await destination.createFile(options('resumed.jsonl'), journal);
-  const progress = { ...first.upload, parts: [] };
-  const second = await destination.resumeFile(options('resumed.jsonl'), progress, journal);
+  const left = { ...first.upload, parts: [] };
+  const resumed = destination.resumeFile(options('resumed.jsonl'), left, journal);
+  if (!sealsUploads) expect(await codeOf(resumed)).toBe('destination.upload_lost');
+  const second = await (sealsUploads
+    ? resumed
+    : destination.createFile(options('resumed.jsonl'), journal));
   await second.write(Buffer.from('bytes'));
   await second.complete();
+  // The first attempt wakes up: its part has other bytes.
+  await first.write(Buffer.alloc(partBytes, 'x'));
+  expect(await codeOf(first.complete())).toMatch(/^destination\./);
   expect(String(await readAll(destination, 'resumed.jsonl'))).toBe('bytes');
 });

@@ -20,7 +20,7 @@ const prefixes = [
 /** Steps of the destination's test that warn, each of something that the store cannot do. */
 const warned: Record<StoreName, readonly string[]> = {
   ceph: ['conditional_complete', 'checksums'],
-  swift: ['conditional_write', 'conditional_complete', 'checksums'],
+  swift: ['conditional_write', 'conditional_complete', 'checksums', 'sealed_uploads'],
 };
 
 const store = readStore();

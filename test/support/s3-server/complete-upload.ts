@@ -137,8 +137,15 @@ function checkWhole({ request }: Context, object: StoredObject): void {
   }
 }
 
-function answer(context: Context, bucket: Bucket, object: StoredObject): S3Response {
+function answer(
+  context: Context,
+  bucket: Bucket,
+  object: StoredObject,
+  turn: 'first' | 'again',
+): S3Response {
   const checksum = object.checksum;
+  const shown =
+    context.quirks.completionTag === 'empty' && (turn === 'first' ? '' : unquoted(object.etag));
   return {
     status: 200,
     headers: encryptionHeaders(object.encryption),
@@ -146,7 +153,7 @@ function answer(context: Context, bucket: Bucket, object: StoredObject): S3Respo
       element('Location', `${context.endpoint}/${bucket.name}/${encodeURIComponent(object.key)}`),
       element('Bucket', bucket.name),
       element('Key', object.key),
-      element('ETag', object.etag),
+      element('ETag', shown === false ? object.etag : shown),
       ...(checksum
         ? [
             element(`Checksum${checksum.name.toUpperCase()}`, checksum.value),
@@ -161,7 +168,7 @@ function answer(context: Context, bucket: Bucket, object: StoredObject): S3Respo
 function repeatedAnswer(context: Context, bucket: Bucket, manifest: string): S3Response | null {
   const done = bucket.completed.get(parameter(context.request, 'uploadId') ?? '');
   const isSame = done?.key === context.request.key && done?.manifest === manifest;
-  return done && isSame ? answer(context, bucket, done.object) : null;
+  return done && isSame ? answer(context, bucket, done.object, 'again') : null;
 }
 
 export const completeMultipartUpload: Handler = async (context) => {
@@ -174,7 +181,8 @@ export const completeMultipartUpload: Handler = async (context) => {
   const manifest = listed.map(({ partNumber, etag }) => `${partNumber}:${etag}`).join(',');
   const repeated = repeatedAnswer(context, bucket, manifest);
   if (repeated) return repeated;
-  const upload = requireUpload(context, bucket, key);
+  const otherwise = context.quirks.unknownUploads === 'fail' ? 'InternalError' : 'NoSuchUpload';
+  const upload = requireUpload(context, bucket, key, otherwise);
   const parts = pickParts(context, upload, listed);
   const md5 = createHash('md5');
   for (const part of parts) md5.update(part.md5);
@@ -187,17 +195,18 @@ export const completeMultipartUpload: Handler = async (context) => {
     chunks: parts.flatMap((part) => part.chunks),
     checksum: await wholeChecksum(upload, parts),
     parts: parts.length,
+    uploadId: upload.uploadId,
     modifiedAt: context.now(),
   };
   checkWhole(context, object);
   // From here on in one turn: another complete or abort may have won while the checksum was made.
   const overtaken = repeatedAnswer(context, bucket, manifest);
   if (overtaken) return overtaken;
-  requireUpload(context, bucket, key);
+  requireUpload(context, bucket, key, otherwise);
   checkCondition();
   bucket.objects.set(key, object);
   context.recorder.wrote(bucket, object, 'complete');
   bucket.uploads.delete(upload.uploadId);
   bucket.completed.set(upload.uploadId, { key, manifest, object: { ...object, chunks: [] } });
-  return answer(context, bucket, object);
+  return answer(context, bucket, object, 'first');
 };

@@ -23,6 +23,7 @@ const catalogue = {
     status: 400,
     message: 'The Content-MD5 or checksum value that you specified did not match what we received.',
   },
+  BrokenMPU: { status: 409, message: 'The parts of the object are not those it was made of.' },
   BucketAlreadyOwnedByYou: {
     status: 409,
     message: 'Your previous request to create the named bucket succeeded and you already own it.',

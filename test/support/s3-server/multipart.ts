@@ -1,18 +1,48 @@
 import { encryptionHeaders, etagOf, readAttributes } from './attributes.ts';
 import { type ChecksumName, isChecksumName, isLinear } from './checksums.ts';
 import { type Context, type Handler, isoTime, requireBucket, requireKey } from './context.ts';
-import { S3Error } from './errors.ts';
+import { S3Error, type S3ErrorCode } from './errors.ts';
 import { wholeNumber } from './objects.ts';
 import { parameter } from './request.ts';
-import { type Bucket, newUploadId, type StoredUpload } from './storage.ts';
+import { type Bucket, newUploadId, type StoredObject, type StoredUpload } from './storage.ts';
 import { element, resultDocument } from './xml.ts';
 
 /** The open upload that the request names; NoSuchUpload also where the key is another one. */
-export function requireUpload({ request }: Context, bucket: Bucket, key: string): StoredUpload {
+export function requireUpload(
+  { request }: Context,
+  bucket: Bucket,
+  key: string,
+  otherwise: S3ErrorCode = 'NoSuchUpload',
+): StoredUpload {
   const uploadId = parameter(request, 'uploadId') ?? '';
   const upload = bucket.uploads.get(uploadId);
-  if (upload?.key !== key) throw new S3Error('NoSuchUpload', { details: { UploadId: uploadId } });
+  if (upload?.key !== key) throw new S3Error(otherwise, { details: { UploadId: uploadId } });
   return upload;
+}
+
+/** The object that the request's upload became, while it is there. */
+function findCompleted({ request }: Context, bucket: Bucket, key: string): StoredObject | null {
+  const object = bucket.objects.get(key);
+  const uploadId = parameter(request, 'uploadId');
+  return object?.uploadId !== undefined && object.uploadId === uploadId ? object : null;
+}
+
+/** The object that a late part goes to at a store that takes one. */
+function findLateTarget(context: Context, bucket: Bucket, key: string): StoredObject | null {
+  return context.quirks.lateParts === 'take' ? findCompleted(context, bucket, key) : null;
+}
+
+/** Only a part with other bytes does harm. */
+function takeLatePart(
+  { recorder }: Context,
+  bucket: Bucket,
+  object: StoredObject,
+  part: { readonly partNumber: number; readonly etag: string },
+): void {
+  const listed = bucket.completed.get(object.uploadId ?? '')?.manifest.split(',') ?? [];
+  if (listed.includes(`${part.partNumber}:${part.etag.replaceAll('"', '')}`)) return;
+  object.broken = true;
+  recorder.wrote(bucket, object, 'complete');
 }
 
 function readChecksumPlan({ request, quirks }: Context): {
@@ -82,8 +112,14 @@ export const uploadPart: Handler = async (context) => {
   const bucket = requireBucket(context);
   const key = requireKey(context);
   const partNumber = readPartNumber(context);
-  requireUpload(context, bucket, key);
+  if (!findLateTarget(context, bucket, key)) requireUpload(context, bucket, key);
   const body = await context.readBody();
+  const completed = findLateTarget(context, bucket, key);
+  if (completed) {
+    const etag = etagOf(body.md5, completed.encryption);
+    takeLatePart(context, bucket, completed, { partNumber, etag });
+    return { status: 200, headers: { etag } };
+  }
   // The upload may have been completed or aborted while the bytes came in.
   const upload = requireUpload(context, bucket, key);
   if (body.bytes > context.limits.maxPutBytes) throw new S3Error('EntityTooLarge');
@@ -107,15 +143,19 @@ export const uploadPart: Handler = async (context) => {
 
 export const abortMultipartUpload: Handler = (context) => {
   const bucket = requireBucket(context);
-  const upload = requireUpload(context, bucket, requireKey(context));
+  const key = requireKey(context);
+  const hidden =
+    context.quirks.abortOfCompleted !== undefined && findCompleted(context, bucket, key) !== null;
+  const upload = requireUpload(context, bucket, key, hidden ? 'NoSuchKey' : 'NoSuchUpload');
   bucket.uploads.delete(upload.uploadId);
   return { status: 204 };
 };
 
 export const listParts: Handler = (context) => {
-  const { request } = context;
+  const { request, quirks } = context;
   const bucket = requireBucket(context);
-  const upload = requireUpload(context, bucket, requireKey(context));
+  const otherwise = quirks.unknownUploads === 'fail' ? 'NoSuchKey' : 'NoSuchUpload';
+  const upload = requireUpload(context, bucket, requireKey(context), otherwise);
   const max = wholeNumber(request, 'max-parts', { fallback: 1000, minimum: 0, maximum: 1000 });
   const marker = wholeNumber(request, 'part-number-marker', {
     fallback: 0,

@@ -85,6 +85,7 @@ function requireObject(context: Context): StoredObject {
 export const getObject: Handler = (context) => {
   const { request } = context;
   const object = requireObject(context);
+  if (object.broken && request.method === 'GET') throw new S3Error('BrokenMPU');
   const range = readRange(request, object.bytes);
   const overrides = Object.fromEntries(
     request.query

@@ -16,4 +16,15 @@ export interface S3Quirks {
   missingObject?: 'empty';
   /** ListMultipartUploads is answered 501. */
   listUploads?: 'refuse';
+  /**
+   * A part that comes after its upload was completed is taken. If its bytes differ, the object cannot
+   * be read any more: OpenStack Swift.
+   */
+  lateParts?: 'take';
+  /** The first answer to a completion has an empty ETag, the next ones have one without quotes: Ceph RGW 16. */
+  completionTag?: 'empty';
+  /** Completing an unknown upload is answered 500, listing its parts NoSuchKey: Ceph RGW 16. */
+  unknownUploads?: 'fail';
+  /** Aborting an upload that is complete is answered NoSuchKey: OpenStack Swift. */
+  abortOfCompleted?: 'no-such-key';
 }

@@ -23,6 +23,10 @@ export interface StoredObject extends ObjectAttributes {
   checksum: (Checksum & { type: 'FULL_OBJECT' | 'COMPOSITE' }) | undefined;
   /** Number of parts; undefined for a plain PUT. */
   parts: number | undefined;
+  /** Of the upload that made it; undefined for a plain PUT. */
+  uploadId?: string;
+  /** A late part has replaced bytes of it. */
+  broken?: boolean;
   modifiedAt: number;
 }
 
