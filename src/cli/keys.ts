@@ -8,7 +8,7 @@ import { revokeKey, rotateKey } from '../use-cases/revoke-key.ts';
 import { rotateEncryption } from '../use-cases/rotate-encryption.ts';
 import { accept, printRecord, printRecords } from './answer.ts';
 import { collectProjectIds, readList, readSeconds, readTime, readUuid } from './arguments.ts';
-import type { CliDeps } from './deps.ts';
+import { type CliDeps, CliError } from './deps.ts';
 
 interface CreateOptions {
   readonly organization: string;
@@ -81,7 +81,7 @@ export function register(program: Command, deps: CliDeps): void {
   keys
     .command('rotate-encryption')
     .description(
-      'seal the secrets of all destinations with the first of ENCRYPTION_KEYS; every process must have it first',
+      'seal all stored secrets with the first of ENCRYPTION_KEYS; every process must have it first; exit 1 if a value was skipped',
     )
     .option('--json', 'exact JSON')
     .action(async ({ json }: { json?: boolean }) => {
@@ -91,7 +91,12 @@ export function register(program: Command, deps: CliDeps): void {
         key_id: rotated.keyId,
         resealed: rotated.resealed,
         retired_key_ids: rotated.retiredKeyIds,
+        skipped: rotated.skipped,
       });
+      if (rotated.skipped.length === 0) return;
+      throw new CliError(
+        `These values cannot be opened and stay as they are. Keep all keys until they are entered again:\n${rotated.skipped.join('\n')}`,
+      );
     });
 }
 

@@ -1,10 +1,16 @@
 import { startApi } from './api-process.ts';
+import { allowQuickstartS3, reopenQuickstartS3 } from './quickstart/remembered-s3.ts';
 import { readConfigOrExit } from './read-config.ts';
 import { runProcess } from './run-process.ts';
 import { startWorker } from './worker-process.ts';
 
-const config = readConfigOrExit('sluice');
+const config = await allowQuickstartS3(readConfigOrExit('sluice'));
 await runProcess('sluice', config, config.PORT, async (foundation, keep) => {
+  const s3 = await reopenQuickstartS3(config).catch((error: unknown) => {
+    foundation.logger.warn({ err: error }, "the quickstart's S3 could not be started again");
+    return null;
+  });
+  if (s3) keep({ close: () => s3.stop() });
   keep(await startWorker(foundation));
   const api = keep(await startApi(foundation));
   process.stdout.write(`ready ${api.address}\n`);

@@ -82,38 +82,42 @@ function toBatchExport(row: Row): BatchExport {
   };
 }
 
-const writable = `name, destination_config, destination_secrets, "interval", timezone, offset_day, offset_hour,
-  dsl_query, query_schema, transformations, paused, last_paused_at, paused_reason, start_at, end_at,
-  schedule, next_tick_at`;
+/** The columns that a request can set. Statements find a column's parameter by its name. */
+const writable = {
+  name: (settings) => settings.name,
+  destination_config: ({ destination }) => JSON.stringify(destination.config),
+  destination_secrets: ({ destination }) => destination.secrets,
+  interval: ({ cadence }) => cadence.interval,
+  timezone: ({ cadence }) => cadence.timezone,
+  offset_day: ({ cadence }) => cadence.offsetDay,
+  offset_hour: ({ cadence }) => cadence.offsetHour,
+  dsl_query: (settings) => settings.dslQuery,
+  query_schema: ({ querySchema }) => (querySchema === null ? null : JSON.stringify(querySchema)),
+  transformations: (settings) => settings.transformations,
+  paused: (settings) => settings.paused,
+  last_paused_at: (settings) => settings.lastPausedAt,
+  paused_reason: (settings) => settings.pausedReason,
+  start_at: (settings) => settings.startAt,
+  end_at: (settings) => settings.endAt,
+  schedule: ({ schedule }) => JSON.stringify(schedule),
+  next_tick_at: ({ schedule }) => toTimestamp(schedule.nextTickAt),
+} satisfies Record<string, (settings: BatchExportSettings) => unknown>;
 
-function writableValues(settings: BatchExportSettings): unknown[] {
-  const { destination, cadence, schedule } = settings;
-  return [
-    settings.name,
-    JSON.stringify(destination.config),
-    destination.secrets,
-    cadence.interval,
-    cadence.timezone,
-    cadence.offsetDay,
-    cadence.offsetHour,
-    settings.dslQuery,
-    settings.querySchema === null ? null : JSON.stringify(settings.querySchema),
-    settings.transformations,
-    settings.paused,
-    settings.lastPausedAt,
-    settings.pausedReason,
-    settings.startAt,
-    settings.endAt,
-    JSON.stringify(schedule),
-    toTimestamp(schedule.nextTickAt),
-  ];
-}
+const writableNames = Object.keys(writable) as (keyof typeof writable)[];
+const writableColumns = writableNames.map((name) => `"${name}"`).join(', ');
 
-const placeholders = (from: number, count: number): string =>
-  Array.from({ length: count }, (_, index) => `$${from + index}`).join(', ');
+const writableValues = (settings: BatchExportSettings): unknown[] =>
+  writableNames.map((name) => writable[name](settings));
 
-const insertion = `insert into batch_exports as e (id, team_id, model, destination_type, ${writable})
-  values ($1, $2, $3, $4, ${placeholders(5, 17)}) returning ${columns}`;
+/** The parameter of a column, in a statement that passes `writableValues` after `before` others. */
+const parameterOf = (name: keyof typeof writable, before: number): string =>
+  `$${before + 1 + writableNames.indexOf(name)}`;
+
+const writableParameters = (before: number): string =>
+  writableNames.map((name) => parameterOf(name, before)).join(', ');
+
+const insertion = `insert into batch_exports as e (id, team_id, model, destination_type, ${writableColumns})
+  values ($1, $2, $3, $4, ${writableParameters(4)}) returning ${columns}`;
 
 export async function insertBatchExport(tx: Sql, created: NewBatchExport): Promise<BatchExport> {
   const { id, teamId, model, destination } = created;
@@ -130,9 +134,11 @@ export async function updateBatchExport(
   settings: BatchExportSettings,
 ): Promise<BatchExport> {
   const [row] = await tx.query<Row>(
-    `update batch_exports e set (${writable}, last_updated_at) = (${placeholders(2, 17)}, clock_timestamp()),
-            -- Whoever unpauses has mended something: the failures before it do not pause it again.
-            failure_streak = case when e.paused and not $12::boolean then 0 else failure_streak end
+    `update batch_exports e
+        set (${writableColumns}, last_updated_at) = (${writableParameters(1)}, clock_timestamp()),
+            -- An unpause follows a fix: the failures before it do not pause the export again.
+            failure_streak = case when e.paused and not ${parameterOf('paused', 1)}::boolean
+                                  then 0 else failure_streak end
       where e.id = $1 returning ${columns}`,
     [id, ...writableValues(settings)],
   );

@@ -1,37 +1,74 @@
 import type { Sql } from './database.ts';
 
-/** Secrets at rest, wherever they lie. */
+/** A column whose values are sealed, by the comment that the schema has on it. */
+interface SealedColumn {
+  readonly table: string;
+  readonly column: string;
+  /** SQL that gives the identity that a row's value is sealed for. */
+  readonly identity: string;
+}
+
+/** A sealed value at rest. */
 export interface SealedSecrets {
-  readonly exportId: string;
-  /** Of a destination that the export has left; null for the one it has. */
-  readonly version: number | null;
+  readonly at: SealedColumn;
+  /** The version of the row that holds it. */
+  readonly row: string;
+  readonly identity: string;
   readonly box: Buffer;
 }
 
-/** Every sealed secret there is, for one transaction. */
+/**
+ * Every sealed value, for one transaction. The columns are those with a comment `sealed: <identity>`,
+ * in which `{column}` is a column of the row.
+ */
 export async function listSealedSecrets(tx: Sql): Promise<readonly SealedSecrets[]> {
-  return tx.query<SealedSecrets>(
-    `select id as "exportId", null::integer as version, destination_secrets as box
-       from batch_exports where destination_secrets is not null
-      union all
-     select export_id, version, destination_secrets
-       from former_destinations where destination_secrets is not null`,
-  );
+  const sealed: SealedSecrets[] = [];
+  for (const at of await listSealedColumns(tx)) {
+    const rows = await tx.query<Omit<SealedSecrets, 'at'>>(
+      `select ctid::text as row, ${at.identity} as identity, ${at.column} as box
+         from ${at.table} where ${at.column} is not null`,
+    );
+    sealed.push(...rows.map((row) => ({ at, ...row })));
+  }
+  return sealed;
 }
 
-/** Puts another box of the same secrets in its place. @returns false where they changed meanwhile */
+/** Puts another box of the same secrets in its place. @returns false if the row changed meanwhile */
 export async function replaceSealedSecrets(
   tx: Sql,
-  { exportId, version, box }: SealedSecrets,
+  { at, row, box }: SealedSecrets,
   resealed: Buffer,
 ): Promise<boolean> {
   const rows = await tx.query(
-    version === null
-      ? `update batch_exports set destination_secrets = $4
-          where id = $1 and $2::integer is null and destination_secrets = $3 returning id`
-      : `update former_destinations set destination_secrets = $4
-          where export_id = $1 and version = $2 and destination_secrets = $3 returning export_id`,
-    [exportId, version, box, resealed],
+    `update ${at.table} set ${at.column} = $3 where ctid = $1::tid and ${at.column} = $2 returning 1`,
+    [row, box, resealed],
   );
   return rows.length === 1;
+}
+
+async function listSealedColumns(tx: Sql): Promise<readonly SealedColumn[]> {
+  const found = await tx.query<{ table: string; column: string; template: string }>(
+    `select a.attrelid::regclass::text as table, quote_ident(a.attname) as column,
+            substr(d.description, length('sealed: ') + 1) as template
+       from pg_description d
+       join pg_attribute a on a.attrelid = d.objoid and a.attnum = d.objsubid
+       join pg_class c on c.oid = a.attrelid
+      where d.classoid = 'pg_class'::regclass and d.description like 'sealed: %'
+        and c.relnamespace = current_schema()::regnamespace
+      order by 1, 2`,
+  );
+  return found.map(({ table, column, template }) => ({
+    table,
+    column,
+    identity: identityOf(template),
+  }));
+}
+
+/** `a:{id}` becomes `concat('a:', "id")`. */
+function identityOf(template: string): string {
+  const parts = template.split(/(\{\w+\})/).filter((part) => part !== '');
+  const terms = parts.map((part) =>
+    part.startsWith('{') ? `"${part.slice(1, -1)}"` : `'${part.replaceAll("'", "''")}'`,
+  );
+  return `concat(${terms.join(', ')})`;
 }

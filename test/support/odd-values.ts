@@ -87,6 +87,9 @@ export const oddValues: readonly {
       'plain',
       'quote " and \\ backslash',
       'line\nbreak\r\nand\ttab',
+      // Each alone: COPY FROM refuses an unquoted one.
+      'lone\rreturn',
+      'lone\nfeed',
       ',',
       '\\.',
       '\\N',

@@ -8,12 +8,13 @@ import { verifyExports } from '../verify.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
 import { countWithDuckDb, hasDuckDb } from './duckdb.ts';
 import type { QuickstartS3 } from './local-s3.ts';
-import { createProgressBar, runTable, type ShownRun } from './show.ts';
+import { createProgressBar, runTable } from './show.ts';
 import type { QuickstartTenant } from './tenant.ts';
 
 const hourMs = 3_600_000;
 const hours = 24;
 const eventRows = 200_000;
+const exportsPath = '/api/projects/{project_id}/batch_exports';
 
 /** What the quickstart exports; the second only where DuckDB is there to read it. */
 const jsonLines = {
@@ -26,17 +27,6 @@ const parquet = {
 } as const;
 
 type Shown = typeof jsonLines | typeof parquet;
-
-interface ShownExport {
-  readonly id: string;
-  readonly name: string;
-  readonly next_run_at: string | null;
-}
-
-interface ShownBackfill {
-  readonly status: string;
-  readonly progress: { readonly total_runs: number; readonly finished_runs: number };
-}
 
 export interface QuickstartOptions {
   readonly foundation: Foundation;
@@ -74,13 +64,18 @@ async function showExport(
 ): Promise<boolean> {
   const { tenant, print } = options;
   const batchExport = await ensureExport(options, api, shown);
-  const path = `/api/projects/${tenant.projectId}/batch_exports/${batchExport.id}`;
-  const runsPath = `${path}/runs/?status=Completed&ordering=-data_interval_start`;
-  const earlier = await api.get<{ results: ShownRun[] }>(runsPath);
-  const exported = options.s3.kept && earlier.results.length >= hours;
-  if (!exported) await backfill(options, api, path, end);
+  const at = { project_id: tenant.projectId, batch_export_id: batchExport.id };
+  const listCompleted = async () =>
+    (
+      await api.get(`${exportsPath}/{batch_export_id}/runs`, at, {
+        status: 'Completed',
+        ordering: '-data_interval_start',
+      })
+    ).results;
+  const exported = options.s3.kept && (await listCompleted()).length >= hours;
+  if (!exported) await backfill(options, api, at, end);
 
-  const { results } = await api.get<{ results: ShownRun[] }>(runsPath);
+  const results = await listCompleted();
   print(`\n${shown.name}\n${runTable(results.slice(0, hours).toReversed())}\n`);
   if (exported && !options.alwaysProve) {
     print('  exported by an earlier start; `npx sluice verify` proves it anew');
@@ -136,9 +131,9 @@ async function ensureExport(
   options: QuickstartOptions,
   api: ApiClient,
   { name: wanted, format }: Shown,
-): Promise<ShownExport> {
+): Promise<{ readonly id: string }> {
   const { s3, tenant, print } = options;
-  const path = `/api/projects/${tenant.projectId}/batch_exports/`;
+  const at = { project_id: tenant.projectId };
   const config = {
     bucket_name: s3.bucket,
     region: 'us-east-1',
@@ -148,15 +143,13 @@ async function ensureExport(
     endpoint_url: s3.endpoint,
     ...format,
   };
-  const listed = await api.get<{
-    results: (ShownExport & { destination: { config: { endpoint_url?: string } } })[];
-  }>(path);
+  const listed = await api.get(exportsPath, at);
   const kept = listed.results.find(
     ({ name, destination }) => name === wanted && destination.config.endpoint_url === s3.endpoint,
   );
   if (kept) return kept;
   print(`Creating an hourly ${format.file_format} export to S3 over the API …`);
-  return api.post<ShownExport>(path, {
+  return api.post(exportsPath, at, {
     name: wanted,
     interval: 'hour',
     destination: { type: 'S3', config },
@@ -166,21 +159,23 @@ async function ensureExport(
 async function backfill(
   { print }: QuickstartOptions,
   api: ApiClient,
-  path: string,
+  at: { readonly project_id: number; readonly batch_export_id: string },
   end: number,
 ): Promise<void> {
   print(`Backfilling ${hours} hours …`);
-  const { backfill_id: id } = await api.post<{ backfill_id: string }>(`${path}/backfill/`, {
+  const of = { ...at, id: at.batch_export_id };
+  const started = await api.post(`${exportsPath}/{id}/backfill`, of, {
     start_at: toTimestamp(end - hours * hourMs),
     end_at: toTimestamp(end),
     concurrency: 4,
   });
+  if ('dry_run' in started || !started.backfill_id) throw new Error('no backfill was started');
+  const id = started.backfill_id;
   const draw = createProgressBar(process.stdout);
   for (;;) {
-    const { status, progress } = await api.get<ShownBackfill>(`${path}/backfills/${id}/`);
-    const { finished_runs: finished, total_runs: total } = progress;
-    draw(total === 0 ? 1 : finished / total, `${finished} of ${total} runs`);
-    if (status !== 'Running') return;
+    const found = await api.get(`${exportsPath}/{batch_export_id}/backfills/{id}`, { ...at, id });
+    draw(found.progress, `${found.finished_runs} of ${found.total_runs} runs`);
+    if (found.status !== 'Running') return;
     await sleep(150);
   }
 }

@@ -1,10 +1,9 @@
-import { join } from 'node:path';
-import { type Config, readConfig } from '../../config/config.ts';
+import { readConfig } from '../../config/config.ts';
 import { startApi } from '../api-process.ts';
 import { runProcess } from '../run-process.ts';
 import { startWorker } from '../worker-process.ts';
-import { type QuickstartS3, startLocalS3 } from './local-s3.ts';
 import { quickstart } from './quickstart.ts';
+import { allowQuickstartS3, openQuickstartS3 } from './remembered-s3.ts';
 import { ensureTenant } from './tenant.ts';
 
 /**
@@ -15,11 +14,10 @@ import { ensureTenant } from './tenant.ts';
  */
 export async function runQuickstart(exit: boolean, print: (line: string) => void): Promise<void> {
   const given = readConfig();
-  const s3 = await openS3(given);
+  const s3 = await openQuickstartS3(given);
   const config = {
-    ...given,
+    ...(await allowQuickstartS3(given)),
     LOG_LEVEL: process.stdout.isTTY || exit ? ('warn' as const) : given.LOG_LEVEL,
-    ALLOWED_PRIVATE_ENDPOINTS: [...given.ALLOWED_PRIVATE_ENDPOINTS, new URL(s3.endpoint).host],
   };
   await runProcess('quickstart', config, config.PORT, async (foundation, keep, end) => {
     keep({ close: () => s3.stop() });
@@ -39,17 +37,4 @@ export async function runQuickstart(exit: boolean, print: (line: string) => void
     print(`ready ${address}`);
     if (exit) await end();
   });
-}
-
-async function openS3(config: Config): Promise<QuickstartS3> {
-  const endpoint = config.QUICKSTART_S3_ENDPOINT;
-  if (endpoint === null) return startLocalS3(join(config.SLUICE_DATA_DIR, 's3'));
-  return {
-    endpoint,
-    bucket: config.QUICKSTART_S3_BUCKET,
-    accessKeyId: config.QUICKSTART_S3_KEY ?? '',
-    secretAccessKey: config.QUICKSTART_S3_SECRET ?? '',
-    kept: true,
-    stop: async () => {},
-  };
 }

@@ -1,15 +1,6 @@
 /** What the quickstart shows on the terminal. */
 
-export interface ShownRun {
-  readonly data_interval_start: string;
-  readonly data_interval_end: string;
-  readonly status: string;
-  readonly records_completed: number | null;
-  readonly bytes_exported: number;
-  readonly created_at: string;
-  readonly started_at: string | null;
-  readonly finished_at: string | null;
-}
+import type { components } from '../../console/api-schema.d.ts';
 
 const barWidth = 40;
 
@@ -29,7 +20,7 @@ export function createProgressBar(out: NodeJS.WriteStream): (share: number, text
   };
 }
 
-export function runTable(runs: readonly ShownRun[]): string {
+export function runTable(runs: readonly components['schemas']['BatchExportRun'][]): string {
   const rows = runs.map((run) => {
     const seconds = Math.max(
       (Date.parse(run.finished_at ?? '') - Date.parse(run.started_at ?? run.created_at)) / 1000,
@@ -37,7 +28,7 @@ export function runTable(runs: readonly ShownRun[]): string {
     );
     const count = run.records_completed ?? 0;
     return [
-      `${run.data_interval_start.slice(0, 16)}Z – ${run.data_interval_end.slice(11, 16)}Z`,
+      `${run.data_interval_start?.slice(0, 16)}Z – ${run.data_interval_end.slice(11, 16)}Z`,
       run.status,
       count.toLocaleString('en'),
       run.bytes_exported.toLocaleString('en'),

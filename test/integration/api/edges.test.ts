@@ -52,22 +52,32 @@ describe('what no database can hold is the fault of the request', () => {
     }
   });
 
-  test.each(['week', 'day', 'hour', 'every 5 minutes'])(
-    'a backfill from the first day of the calendar, by %s',
+  const firstDay = { start_at: '0001-01-01T00:00:00Z', end_at: '2024-03-02T00:00:00Z' };
+
+  test.each(['week', 'day'])(
+    'a backfill whose first interval starts before the first day of the calendar, by %s',
     async (interval) => {
-      const zone =
-        interval === 'hour' || interval.startsWith('every') ? {} : { timezone: 'Asia/Tokyo' };
-      const { body } = await client.post(exports, exportBody({ interval, ...zone }));
-      const bounds = { start_at: '0001-01-01T00:00:00Z', end_at: '2024-03-02T00:00:00Z' };
+      const settings = { interval, timezone: 'Asia/Tokyo' };
+      const { body } = await client.post(exports, exportBody(settings));
       for (const dry_run of [true, false]) {
-        const { status, text } = await client.post(`${exports}/${body.id}/backfill`, {
-          ...bounds,
-          dry_run,
-        });
-        expect([200, 400], text).toContain(status);
+        const bounds = { ...firstDay, dry_run };
+        const refused = await client.post(`${exports}/${body.id}/backfill`, bounds);
+        expect([refused.status, refused.body.attr]).toEqual([400, 'start_at']);
       }
     },
   );
+
+  test.each([
+    ['hour', 17_734_704],
+    ['every 5 minutes', 212_816_448],
+  ])('a backfill from the first day of the calendar, by %s', async (interval, runs) => {
+    const { body } = await client.post(exports, exportBody({ interval }));
+    const path = `${exports}/${body.id}/backfill`;
+    const preview = await client.post(path, { ...firstDay, dry_run: true });
+    expect([preview.status, preview.body.total_runs]).toEqual([200, runs]);
+    const started = await client.post(path, { ...firstDay, dry_run: false });
+    expect([started.status, started.body.backfill_id]).toEqual([200, expect.any(String)]);
+  });
 
   test('a schedule at the last day of the calendar', async () => {
     const body = exportBody({ interval: 'week', start_at: '9999-12-31T23:59:59Z' });

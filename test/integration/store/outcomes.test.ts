@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { findReceipt } from '../../../src/store/receipts.ts';
 import { findRun } from '../../../src/store/runs.ts';
+import { readNow } from '../../../src/store/ticks.ts';
 import { retryRun } from '../../../src/use-cases/cancel-work.ts';
 import { unpauseExport } from '../../../src/use-cases/unpause-export.ts';
 import {
@@ -153,6 +154,20 @@ describe('the high-water mark', () => {
     const runs = await listRuns(side.db, id);
     await completeRun(runs[1]?.id);
     expect((await stateOf(id))?.mark).toBe(runs[1]?.end);
+  });
+
+  it('begins at the first tick that ran, not at one outside the window', async () => {
+    const startAt = (await readNow(side.db)) - 2 * hourMs;
+    const { id } = await createExportOfThePast(side, { startAt, createdMsAgo: 5 * hourMs });
+    await decide(side.context);
+    const ticks = await side.db.query<{ fate: string }>(
+      'select fate from ticks where export_id = $1 order by tick_at',
+      [id],
+    );
+    expect([ticks[0]?.fate, ticks.at(-1)?.fate]).toEqual(['outside_window', 'ran']);
+    const runs = await listRuns(side.db, id);
+    await completeRun(runs[0]?.id);
+    expect((await stateOf(id))?.mark).toBe(runs[0]?.end);
   });
 });
 

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createSecretBox } from '../../../src/security/secret-box.ts';
 import { registerEncryptionKeys } from '../../../src/store/encryption-keys.ts';
+import { createTransformationConfig } from '../../../src/use-cases/create-transformation-config.ts';
 import { rotateEncryption } from '../../../src/use-cases/rotate-encryption.ts';
 import { startSluice } from '../../support/processes.ts';
 import { createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
@@ -10,73 +11,191 @@ const old = { id: 'old', key: randomBytes(32) };
 const next = { id: 'next', key: randomBytes(32) };
 const secret = { aws_secret_access_key: 'canary' };
 
+/** A bytea column of the schema, by what its comment says. */
+interface BytesColumn {
+  readonly table: string;
+  readonly column: string;
+  readonly comment: string | null;
+}
+
 let side: RunSide;
-let exportId: string;
+let columns: readonly BytesColumn[];
 
 beforeAll(async () => {
   side = await openRunSide();
-  ({ id: exportId } = await createExportOfThePast(side));
+  columns = await side.db.query<BytesColumn>(
+    `select c.relname as table, a.attname as column, col_description(c.oid, a.attnum) as comment
+       from pg_attribute a join pg_class c on c.oid = a.attrelid
+      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+        and a.atttypid = 'bytea'::regtype and not a.attisdropped
+      order by 1, 2`,
+  );
+  await fillTables();
 });
 afterAll(() => side?.stop());
+beforeEach(sealWithOldKey);
 
-/** The export's secrets, and those of a place it has left, sealed by the old key's holder. */
+const sealedColumns = () => columns.filter(({ comment }) => comment?.startsWith('sealed: '));
+
+/** A row in each table that has a sealed column. */
+async function fillTables(): Promise<void> {
+  const { id } = await createExportOfThePast(side);
+  await side.db.query(
+    `insert into former_destinations (export_id, version, destination_config) values ($1, 0, '{}')`,
+    [id],
+  );
+  const actor = { organizationId: side.tenant.organizationId, keyId: null };
+  const made = await createTransformationConfig(side.context, actor, side.teamId, {
+    plugin: 3,
+    enabled: false,
+    order: 1,
+    config: { properties: 'email', salt: 'canary' },
+    name: null,
+    description: null,
+    matchAction: null,
+    deleted: false,
+  });
+  if (!made.ok) throw new Error(JSON.stringify(made.problems));
+  // It was sealed for the identity that the schema says.
+  const [sealed] = await valuesOf({
+    table: 'pipeline_transformation_configs',
+    column: 'config_secrets',
+    comment: 'sealed: transformation-config:{id}',
+  });
+  expect(side.context.secrets.open(sealed?.box ?? Buffer.alloc(0), sealed?.identity ?? '')).toEqual(
+    { salt: 'canary' },
+  );
+}
+
+interface SealedValue {
+  readonly ctid: string;
+  readonly identity: string;
+  readonly box: Buffer | null;
+}
+
+async function valuesOf({ table, column, comment }: BytesColumn): Promise<SealedValue[]> {
+  const rows = await side.db.query<{ ctid: string; box: Buffer | null; row: object }>(
+    `select ctid::text, ${column} as box, to_jsonb(t) as row from ${table} t`,
+  );
+  const template = (comment ?? '').replace('sealed: ', '');
+  return rows.map(({ ctid, box, row }) => ({
+    ctid,
+    box,
+    identity: template.replace(/\{(\w+)\}/g, (_, name: string) =>
+      String((row as Record<string, unknown>)[name]),
+    ),
+  }));
+}
+
+/** Fills each sealed column of each row by the holder of the old key. */
 async function sealWithOldKey(): Promise<void> {
   const box = createSecretBox([old, next]);
   await side.db.query('delete from encryption_keys');
   await registerEncryptionKeys(side.db, box.keyIds);
-  await side.db.query('update batch_exports set destination_secrets = $2 where id = $1', [
-    exportId,
-    box.seal(secret, exportId),
-  ]);
-  await side.db.query(
-    `insert into former_destinations (export_id, version, destination_config, destination_secrets)
-     values ($1, 0, '{}', $2)
-     on conflict (export_id, version) do update set destination_secrets = excluded.destination_secrets`,
-    [exportId, box.seal(secret, exportId)],
-  );
+  for (const at of sealedColumns()) {
+    const values = await valuesOf(at);
+    expect(values.length, `this test has no row in ${at.table}`).toBeGreaterThan(0);
+    for (const { ctid, identity } of values) await store(at, ctid, box.seal(secret, identity));
+  }
 }
 
-async function boxes(): Promise<readonly Buffer[]> {
-  const rows = await side.db.query<{ box: Buffer }>(
-    `select destination_secrets as box from batch_exports where id = $1
-     union all select destination_secrets from former_destinations where export_id = $1`,
-    [exportId],
-  );
-  return rows.map((row) => row.box);
+async function store({ table, column }: BytesColumn, ctid: string, box: Buffer): Promise<void> {
+  await side.db.query(`update ${table} set ${column} = $2 where ctid = $1::tid`, [ctid, box]);
 }
+
+async function boxes(): Promise<SealedValue[]> {
+  return (await Promise.all(sealedColumns().map(valuesOf))).flat();
+}
+
+/** Breaks the value of one column so that no key opens it. @returns its place */
+async function damage(at: BytesColumn | undefined, broken: (box: Buffer) => Buffer) {
+  if (!at) throw new Error('there is no such column');
+  const [value] = await valuesOf(at);
+  if (!value?.box) throw new Error(`${at.table} has no value`);
+  await store(at, value.ctid, broken(value.box));
+  return `${at.table}.${at.column} of ${value.identity}`;
+}
+
+describe('the schema', () => {
+  it('says of every bytea column whether it is sealed', () => {
+    const unsaid = columns.filter(({ comment }) => !/^(sealed|open): \S/.test(comment ?? ''));
+    expect(unsaid).toEqual([]);
+  });
+});
 
 describe('rotating encryption', () => {
   it('leaves nothing that needs the old key, and says that it may go', async () => {
-    await sealWithOldKey();
     const rotated = await rotateEncryption(side.db, createSecretBox([next, old]));
-    expect(rotated).toEqual({ keyId: 'next', resealed: 2, retiredKeyIds: ['old'] });
+    const all = await boxes();
+    expect(all.length).toBeGreaterThanOrEqual(3);
+    expect(rotated).toEqual({
+      keyId: 'next',
+      resealed: all.length,
+      retiredKeyIds: ['old'],
+      skipped: [],
+    });
     const withoutOld = createSecretBox([next]);
-    for (const box of await boxes()) expect(withoutOld.open(box, exportId)).toEqual(secret);
+    for (const { box, identity } of all) {
+      expect(withoutOld.open(box ?? Buffer.alloc(0), identity)).toEqual(secret);
+    }
     await expect(registerEncryptionKeys(side.db, withoutOld.keyIds)).resolves.toBeUndefined();
     expect(await rotateEncryption(side.db, withoutOld)).toEqual({
       keyId: 'next',
       resealed: 0,
       retiredKeyIds: [],
+      skipped: [],
     });
   });
 
-  it('changes nothing where a key is missing that something is sealed with', async () => {
-    await sealWithOldKey();
+  it.each([
+    ['is cut short', (box: Buffer) => box.subarray(0, 20)],
+    [
+      'has a wrong byte',
+      (box: Buffer) => Buffer.concat([box.subarray(0, -1), Buffer.from([(box.at(-1) ?? 0) ^ 1])]),
+    ],
+    [
+      'names a key that does not exist',
+      (box: Buffer) => Buffer.concat([box.subarray(0, 2), Buffer.from('x'), box.subarray(3)]),
+    ],
+  ])('skips and names a value that %s, and keeps the old key', async (_, broken) => {
+    const place = await damage(sealedColumns()[0], broken);
+    const rotated = await rotateEncryption(side.db, createSecretBox([next, old]));
+    expect(rotated.skipped).toEqual([expect.stringContaining(place)]);
+    expect(rotated.retiredKeyIds).toEqual([]);
+    const all = await boxes();
+    expect(rotated.resealed).toBe(all.length - 1);
+    await expect(registerEncryptionKeys(side.db, ['next'])).rejects.toThrow('old');
+  });
+
+  it('changes nothing if a key is missing that something is sealed with', async () => {
     const before = await boxes();
     await expect(rotateEncryption(side.db, createSecretBox([next]))).rejects.toThrow('old');
     expect(await boxes()).toEqual(before);
     await expect(registerEncryptionKeys(side.db, ['next'])).rejects.toThrow('old');
   });
+});
 
-  it('is a verb of the command line', async () => {
-    await sealWithOldKey();
-    const keys = [next, old].map(({ id, key }) => `${id}:${key.toString('base64')}`).join(',');
+describe('sluice keys rotate-encryption', () => {
+  const keys = [next, old].map(({ id, key }) => `${id}:${key.toString('base64')}`).join(',');
+  const run = async () => {
     const child = startSluice('cli/sluice.js', ['keys', 'rotate-encryption', '--json'], {
       env: { DATABASE_URL: side.url, ENCRYPTION_KEYS: keys },
     });
-    const { code } = await child.waitForExit();
-    expect(code, child.output()).toBe(0);
-    expect(child.output()).toContain('"resealed":2');
-    expect(child.output()).not.toContain('canary');
+    return { code: (await child.waitForExit()).code, output: child.output() };
+  };
+
+  it('prints how many values it sealed', async () => {
+    const { code, output } = await run();
+    expect(code, output).toBe(0);
+    expect(output).toContain(`"resealed":${(await boxes()).length},"retired_key_ids":["old"]`);
+    expect(output).not.toContain('canary');
+  });
+
+  it('exits 1 and names a value that it could not open', async () => {
+    const place = await damage(sealedColumns().at(-1), (box) => box.subarray(0, 20));
+    const { code, output } = await run();
+    expect(code, output).toBe(1);
+    expect(output).toContain('"retired_key_ids":[]');
+    expect(output).toContain(`${place}: the stored form is damaged`);
   });
 });

@@ -1,0 +1,106 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { createApiClient } from '../support/api-client.ts';
+import { projectRoot, startProcess, startSluice } from '../support/processes.ts';
+import { until } from '../support/until.ts';
+
+/** `script` of util-linux runs a program on a terminal of its own; other makes take other options. */
+const terminal = (() => {
+  try {
+    return execFileSync('script', ['--version'], { encoding: 'utf8' }).includes('util-linux');
+  } catch {
+    return false;
+  }
+})();
+if (!terminal) console.log('The quickstart on a terminal is skipped: no `script` of util-linux.');
+
+let dataDir: string;
+let env: Readonly<Record<string, string | undefined>>;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-quickstart-test-'));
+  env = {
+    SLUICE_DATA_DIR: dataDir,
+    PORT: '0',
+    DATABASE_URL: undefined,
+    SOURCE_DATABASE_URL: undefined,
+    REDIS_URL: undefined,
+    QUICKSTART_S3_ENDPOINT: undefined,
+    ALLOWED_PRIVATE_ENDPOINTS: undefined,
+  };
+});
+afterAll(() => rm(dataDir, { recursive: true, force: true }));
+
+const quickstart = ['quickstart', '--exit'];
+
+/** A client of the service at the address that it printed, with the quickstart's key. */
+async function clientOf(readyLine: string) {
+  const text = await readFile(path.join(dataDir, 'quickstart.json'), 'utf8');
+  const { key, projectId } = JSON.parse(text) as { key: string; projectId: number };
+  const client = createApiClient(readyLine.replace('ready ', ''), key);
+  return { client, exports: `/api/projects/${projectId}/batch_exports` };
+}
+
+describe('a quickstart, then the service, then the quickstart again, on one data folder', () => {
+  test.runIf(terminal)(
+    'the first shows its progress on a terminal and proves its rows',
+    async () => {
+      const program = path.join(projectRoot, 'dist/cli/sluice.js');
+      const command = [process.execPath, program, ...quickstart].join(' ');
+      const child = startProcess('script', ['-qec', command, '/dev/null'], { env });
+      const { code } = await child.waitForExit(150_000);
+      const output = child.output();
+      expect(code, output).toBe(0);
+      expect(output).toMatch(/█{40} 100% {2}24 of 24 runs/);
+      expect(output).not.toMatch(/NaN|undefined/);
+      expect(output).toMatch(/proven: 200,000 rows/);
+    },
+  );
+
+  test.skipIf(terminal)('the first proves its rows', async () => {
+    const child = startSluice('cli/sluice.js', quickstart, { env });
+    expect((await child.waitForExit(150_000)).code, child.output()).toBe(0);
+  });
+
+  test('the service goes on with the exports that the quickstart made', async () => {
+    const service = startSluice('main/all-in-one.js', [], { env });
+    // Killed, not stopped: the next start finds the objects nevertheless.
+    onTestFinished(async () => {
+      service.kill('SIGKILL');
+      await service.waitForExit();
+    });
+    const { client, exports } = await clientOf(await service.waitForLine(/^ready /, 60_000));
+    const listed = (await client.get(exports)).body.results as readonly { id: string }[];
+    expect(listed.length).toBeGreaterThan(0);
+    for (const { id } of listed) {
+      const runsPath = `${exports}/${id}/runs`;
+      const { body: earlier } = await client.get(`${runsPath}?status=Completed&limit=1`);
+      const again = await client.post(`${runsPath}/${earlier.results[0]?.id}/retry`);
+      expect(again.status).toBe(201);
+      const run = await until(
+        async () => {
+          const { body } = await client.get(`${runsPath}/${again.body.id}`);
+          return body.finished_at === null ? null : body;
+        },
+        { timeoutMs: 60_000, message: 'the run ends' },
+      );
+      expect([run.status, run.latest_error]).toEqual(['Completed', null]);
+      expect((await client.get(`${exports}/${id}`)).body).toMatchObject({
+        paused: false,
+        paused_reason: null,
+      });
+    }
+    const verify = startSluice('cli/sluice.js', ['verify'], { env });
+    expect((await verify.waitForExit(60_000)).code, verify.output()).toBe(0);
+  });
+
+  test('the quickstart proves its rows again, though the service was killed', async () => {
+    const child = startSluice('cli/sluice.js', quickstart, { env });
+    expect((await child.waitForExit(150_000)).code, child.output()).toBe(0);
+    expect(child.output()).toMatch(/proven: 200,000 rows/);
+    expect(child.output()).not.toMatch(/Creating an|Backfilling/);
+  });
+});

@@ -1,0 +1,201 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Destination } from '../../../src/destinations/destination.ts';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import { buildTombstone, encodeManifest } from '../../../src/pipeline/manifest.ts';
+import { codeOf, readAll, uploadsUnder } from '../../conformance/destination-suite.ts';
+import {
+  attempt,
+  countLines,
+  firstJob,
+  type IntervalBench,
+  jobAfter,
+  manifestPath,
+  type OpenedDestination,
+  openedBy,
+  openIntervalBench,
+  readableKeys,
+  readManifest,
+} from '../../support/interval-bench.ts';
+
+const rows = 40;
+let bench: IntervalBench;
+
+beforeAll(async () => {
+  bench = await openIntervalBench(rows);
+});
+afterAll(() => bench?.drop());
+
+describe.each(['File', 'S3'] as const)('a commit to a destination of type %s', (type) => {
+  let opened: OpenedDestination;
+  let destination: Destination;
+
+  beforeEach(async () => {
+    opened = await openedBy[type]();
+    destination = opened.destination;
+  });
+  afterEach(() => opened.close());
+
+  /** Puts a manifest in the place of the current one, as another worker would. */
+  async function replaceManifest(body: object): Promise<void> {
+    const found = await destination.readFile(manifestPath);
+    if (found) for await (const _ of found.body);
+    const bytes = Buffer.from(JSON.stringify(body));
+    await destination.commitManifest(manifestPath, bytes, found?.etag ?? null);
+  }
+
+  /** An attempt that put its manifest and then died: the next one has its intent. */
+  async function diedAfterManifest() {
+    const job = firstJob();
+    const died = attempt(bench, destination, job);
+    const { result } = await died.exported;
+    return { result, job: { ...job, attempt: 2, intent: died.intent } };
+  }
+
+  describe('that an earlier attempt of the run has made', () => {
+    it('is only recorded: no row is read again', async () => {
+      const { result, job } = await diedAfterManifest();
+      const keys = await readableKeys(destination);
+      const again = attempt(bench, destination, job);
+      const adopted = (await again.exported).result;
+      expect(again.asked).toEqual([]);
+      expect(adopted.manifestEtag).toBe(result.manifestEtag);
+      expect(adopted.files.map(({ sha256 }) => sha256)).toEqual(
+        result.files.map(({ sha256 }) => sha256),
+      );
+      expect(await readableKeys(destination)).toEqual(keys);
+    });
+
+    it.each([
+      ['another digest', { sha256: '0'.repeat(64) }],
+      ['another size', { bytes: 1 }],
+      ['other rows', { rows: 1 }],
+    ])('is not taken over if a file has %s in the intent', async (_, change) => {
+      const { job } = await diedAfterManifest();
+      const { intent } = job;
+      if (!intent) throw new Error('the first attempt had no intent');
+      const files = intent.files.map((file) => ({ ...file, ...change }));
+      const again = attempt(bench, destination, { ...job, intent: { ...intent, files } });
+      const { result } = await again.exported;
+      expect(again.asked).toContain('reading');
+      const named = (await readManifest(destination)).files;
+      expect(result.files).toMatchObject(named);
+    });
+
+    it.each([
+      ['rejected files differ', { rejected_files: [{ key: 'x', rows: 1, bytes: 1, sha256: '0' }] }],
+      ['the manifest is of another run', { run_id: randomUUID() }],
+      ['the manifest is of another generation', { generation: 7 }],
+      ['the manifest is a tombstone', { moved_to: null }],
+    ])('is not taken over if %s', async (_, change) => {
+      const { job } = await diedAfterManifest();
+      await replaceManifest({ ...(await readManifest(destination)), ...change });
+      const again = attempt(bench, destination, job);
+      await again.exported;
+      expect(again.asked).toContain('reading');
+    });
+  });
+
+  describe('of rows that give the same files again', () => {
+    it('changes nothing, and leaves no upload', async () => {
+      const job = firstJob();
+      const first = await attempt(bench, destination, job).exported;
+      const manifest = await readAll(destination, manifestPath);
+      const keys = await readableKeys(destination);
+      const again = attempt(bench, destination, jobAfter(job, first));
+      const { result, replaced } = await again.exported;
+      expect(again.asked).toEqual(['reading']);
+      expect(result).toMatchObject({ generation: 1, manifestEtag: first.result.manifestEtag });
+      expect(replaced).toEqual([]);
+      expect((await readAll(destination, manifestPath))?.equals(manifest ?? Buffer.alloc(0))).toBe(
+        true,
+      );
+      expect(await readableKeys(destination)).toEqual(keys);
+      expect(await uploadsUnder(destination, 'p/')).toEqual([]);
+    });
+
+    it('brings back a file that was deleted, under a new key', async () => {
+      const job = firstJob();
+      const first = await attempt(bench, destination, job).exported;
+      await destination.deleteFiles(first.result.files.map(({ key }) => key));
+      const { result, replaced } = await attempt(bench, destination, jobAfter(job, first)).exported;
+      expect(result.generation).toBe(2);
+      expect(await countLines(destination)).toBe(rows);
+      expect(replaced.map(({ key }) => key)).toEqual(first.result.files.map(({ key }) => key));
+    });
+
+    it('is made nevertheless while another commit may still come', async () => {
+      const job = firstJob();
+      const first = await attempt(bench, destination, job).exported;
+      const next = jobAfter(job, first, { mayBeOvertaken: true });
+      const again = attempt(bench, destination, next);
+      expect((await again.exported).result.generation).toBe(2);
+      expect(again.asked).toEqual(['reading', 'commit']);
+      expect((await readManifest(destination)).run_id).toBe(next.runId);
+    });
+  });
+
+  it('is refused if another manifest came first, and that one stays', async () => {
+    const job = firstJob();
+    const facts = { ...job, ...job.encoding, generation: 5 };
+    const other = encodeManifest(buildTombstone(facts, null));
+    const refused = attempt(bench, destination, job, {
+      confirmCommit: async () => void (await destination.commitManifest(manifestPath, other, null)),
+    });
+    expect(await codeOf(refused.exported)).toBe('destination.conflict');
+    expect((await readAll(destination, manifestPath))?.equals(other)).toBe(true);
+  });
+
+  it('makes nothing readable if the lease is lost, and keeps the uploads', async () => {
+    const refused = attempt(bench, destination, firstJob(), {
+      confirmCommit: async () => {
+        throw new SluiceError('run.lease_lost');
+      },
+    });
+    expect(await codeOf(refused.exported)).toBe('run.lease_lost');
+    expect(await readableKeys(destination)).toEqual([]);
+    expect(await uploadsUnder(destination, 'p/')).toHaveLength(1);
+  });
+
+  it('makes nothing readable before the fence has confirmed it', async () => {
+    const before: string[][] = [];
+    const made = attempt(bench, destination, firstJob(), {
+      confirmCommit: async () => void before.push(await readableKeys(destination)),
+    });
+    await made.exported;
+    expect(before).toEqual([[]]);
+    expect(await countLines(destination)).toBe(rows);
+  });
+
+  describe('of an export without a manifest', () => {
+    const job = firstJob({ writesManifest: false });
+
+    it('replaces its file in place, if it is the one of the receipt', async () => {
+      const first = await attempt(bench, destination, job).exported;
+      const [file] = first.result.files;
+      const next = jobAfter(job, first, { encoding: firstJob().encoding, mayBeOvertaken: true });
+      const { result } = await attempt(bench, destination, next).exported;
+      expect(result.files.map(({ key }) => key)).toEqual([file?.key]);
+      expect(await readableKeys(destination)).toEqual([file?.key]);
+      expect(result.manifestKey).toBeNull();
+    });
+
+    it('asks the fence again before it replaces a file that the receipt does not know', async () => {
+      await attempt(bench, destination, job).exported;
+      const again = attempt(bench, destination, { ...job, runId: randomUUID() });
+      await again.exported;
+      expect(again.asked).toEqual(['reading', 'commit', 'lease']);
+      const lost = attempt(
+        bench,
+        destination,
+        { ...job, runId: randomUUID() },
+        {
+          confirmLease: async () => {
+            throw new SluiceError('run.lease_lost');
+          },
+        },
+      );
+      expect(await codeOf(lost.exported)).toBe('run.lease_lost');
+    });
+  });
+});

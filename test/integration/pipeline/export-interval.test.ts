@@ -1,0 +1,135 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import { codeOf, readAll, uploadsUnder } from '../../conformance/destination-suite.ts';
+import {
+  attempt,
+  countLines,
+  encodingOf,
+  firstJob,
+  type IntervalBench,
+  jobAfter,
+  manifestPath,
+  type OpenedDestination,
+  openedBy,
+  openIntervalBench,
+  readableKeys,
+  readManifest,
+  team,
+} from '../../support/interval-bench.ts';
+
+const rows = 40;
+let bench: IntervalBench;
+let opened: OpenedDestination;
+
+beforeAll(async () => {
+  bench = await openIntervalBench(rows);
+});
+afterAll(() => bench?.drop());
+
+describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => {
+  beforeEach(async () => {
+    opened = await openedBy[type]();
+  });
+  afterEach(() => opened.close());
+
+  it('writes the rows of the interval and a manifest that says what they are', async () => {
+    const { destination } = opened;
+    const job = firstJob();
+    const { result } = await attempt(bench, destination, job).exported;
+    const manifest = await readManifest(destination);
+    expect(manifest).toMatchObject({
+      batch_export_id: job.exportId,
+      run_id: job.runId,
+      generation: 1,
+      era: 'era',
+      format: 'JSONLines',
+      total_rows: rows,
+    });
+    expect(result).toMatchObject({ totalRows: rows, rows, rejectedRows: 0, settled: true });
+    const keys = [...manifest.files.map(({ key }) => key), manifestPath];
+    expect(await readableKeys(destination)).toEqual(keys.toSorted());
+    expect(await countLines(destination)).toBe(rows);
+  });
+
+  it('writes a manifest without files for an interval without rows', async () => {
+    const { destination } = opened;
+    const { request } = firstJob();
+    const job = firstJob({ request: { ...request, teamId: team + 1 } });
+    await attempt(bench, destination, job).exported;
+    expect(await readManifest(destination)).toMatchObject({ files: [], total_rows: 0 });
+    expect(await readableKeys(destination)).toEqual([manifestPath]);
+  });
+
+  it('names the files that the commit replaced, if the rows have changed', async () => {
+    const { destination } = opened;
+    const job = firstJob({ encoding: encodingOf({ file_format: 'CSV' }) });
+    const first = await attempt(bench, destination, job).exported;
+    const { request } = job;
+    const next = jobAfter(job, first, { request: { ...request, includeEvents: ['event 1'] } });
+    const { result, replaced } = await attempt(bench, destination, next).exported;
+    expect(result.generation).toBe(2);
+    expect(result.rows).toBeLessThan(rows);
+    expect(replaced).toEqual(
+      first.result.files.map(({ key }) => ({
+        key,
+        generation: 1,
+        manifestKey: manifestPath,
+        uncommitted: false,
+      })),
+    );
+  });
+
+  it('writes above the generation of a bucket that is ahead of the database', async () => {
+    const { destination } = opened;
+    const job = firstJob({ generation: 6 });
+    await attempt(bench, destination, job).exported;
+    // The database was restored: it knows no receipt, and gives the run number 2.
+    const { request } = job;
+    const restored = firstJob({
+      generation: 2,
+      request: { ...request, includeEvents: ['event 1'] },
+    });
+    const again = attempt(bench, destination, restored);
+    expect((await again.exported).result.generation).toBe(7);
+    expect(again.asked).toEqual(['generation above 6', 'reading', 'commit']);
+  });
+
+  it('leaves the manifest of another export alone', async () => {
+    const { destination } = opened;
+    await attempt(bench, destination, firstJob()).exported;
+    const before = await readAll(destination, manifestPath);
+    const other = firstJob({ exportId: '00000000-0000-4000-8000-000000000002' });
+    const refused = attempt(bench, destination, other);
+    expect(await codeOf(refused.exported)).toBe('destination.key_taken');
+    expect(refused.asked).toEqual([]);
+    expect(await readAll(destination, manifestPath)).toEqual(before);
+  });
+
+  it('leaves nothing behind if it is stopped before it reads', async () => {
+    const { destination } = opened;
+    const stop = new AbortController();
+    const stopped = attempt(bench, destination, firstJob(), {
+      signal: stop.signal,
+      readingBegins: async () => stop.abort(new Error('stopped')),
+    });
+    await expect(stopped.exported).rejects.toThrow();
+    expect(await readableKeys(destination)).toEqual([]);
+    expect(await uploadsUnder(destination, 'p/')).toEqual([]);
+  });
+
+  it.each([
+    ['keeps its uploads for the next attempt after a transient error', 'source.timeout', 1],
+    ['aborts its uploads after an error that no retry helps', 'source.permission_denied', 0],
+    ['aborts its uploads after one of them was lost', 'destination.upload_lost', 0],
+  ] as const)('%s', async (_, code, left) => {
+    const { destination } = opened;
+    const failed = attempt(bench, destination, firstJob(), {
+      progressed: async ({ files }) => {
+        if (files > 0) throw new SluiceError(code);
+      },
+    });
+    expect(await codeOf(failed.exported)).toBe(code);
+    expect(await readableKeys(destination)).toEqual([]);
+    expect(await uploadsUnder(destination, 'p/')).toHaveLength(left);
+  });
+});

@@ -1,0 +1,170 @@
+import { createHash } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { UploadProgress } from '../../../src/destinations/destination.ts';
+import { FileSet, type FileSetOptions } from '../../../src/pipeline/file-set.ts';
+import {
+  keysUnder,
+  readAll,
+  recordingJournal,
+  uploadsUnder,
+} from '../../conformance/destination-suite.ts';
+import { encodingOf, type OpenedDestination, openedBy } from '../../support/interval-bench.ts';
+import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
+import { openStore, partBytes } from '../../support/s3-destination.ts';
+
+const columns = columnsOf({ n: 'int4', words: 'text', moment: 'timestamptz' });
+const interval = { start: Date.parse('2024-03-01T00:00Z'), end: Date.parse('2024-03-01T01:00Z') };
+const never = new AbortController().signal;
+
+/** A block of rows with about `bytes` of text each. */
+const blockOf = (first: number, rows: number, bytes = 10) =>
+  rowBlock(
+    columns,
+    Array.from({ length: rows }, (_, index) => [first + index, 'x'.repeat(bytes), 0n]),
+  );
+
+function open(
+  { destination }: Pick<OpenedDestination, 'destination'>,
+  changes: Partial<FileSetOptions> = {},
+): FileSet {
+  return new FileSet({
+    destination,
+    journal: recordingJournal().journal,
+    encoding: encodingOf({ file_format: 'JSONLines' }),
+    columns,
+    prefix: 'p',
+    interval,
+    generation: 1,
+    maxFileBytes: null,
+    uploads: [],
+    signal: never,
+    ...changes,
+  });
+}
+
+describe.each(['File', 'S3'] as const)('the files of an interval at %s', (type) => {
+  let store: OpenedDestination;
+  beforeEach(async () => {
+    store = await openedBy[type]();
+  });
+  afterEach(() => store.close());
+
+  const complete = (files: FileSet) => files.complete((file) => file.complete(null));
+  const lines = async (key: string) =>
+    (await readAll(store.destination, key))?.toString().split('\n').slice(0, -1) ?? [];
+
+  it('are readable all together once they are complete, with the digests that were named', async () => {
+    const files = open(store, { maxFileBytes: 1_000 });
+    for (let block = 0; block < 6; block += 1) await files.write(blockOf(block * 10, 10));
+    const made = await files.finish();
+    expect(await keysUnder(store.destination, 'p/')).toEqual([]);
+    const tags = await complete(files);
+    const found = await keysUnder(store.destination, 'p/');
+    expect(found).toEqual(made.files.map(({ key }) => key));
+    expect([...tags.keys()]).toEqual(found);
+    for (const { key, bytes, sha256 } of made.files) {
+      const body = await readAll(store.destination, key);
+      expect(body?.length).toBe(bytes);
+      expect(
+        createHash('sha256')
+          .update(body ?? '')
+          .digest('hex'),
+      ).toBe(sha256);
+    }
+  });
+
+  it('end once they hold as many bytes as allowed; each row is in one of them, in order', async () => {
+    const files = open(store, { maxFileBytes: 1_000 });
+    for (let block = 0; block < 6; block += 1) await files.write(blockOf(block * 10, 10));
+    const made = await files.finish();
+    await complete(files);
+    expect(made.files.length).toBeGreaterThan(1);
+    expect(made.files.map(({ key }) => key.match(/-(\d{5})\.jsonl$/)?.[1])).toEqual(
+      made.files.map((_, index) => String(index + 1).padStart(5, '0')),
+    );
+    const rows = (await Promise.all(made.files.map(({ key }) => lines(key)))).flat();
+    expect(rows.map((line) => JSON.parse(line).n)).toEqual(Array.from({ length: 60 }, (_, n) => n));
+    expect([files.rows, files.count]).toEqual([60, made.files.length]);
+  });
+
+  it('are none for no rows', async () => {
+    const files = open(store);
+    await files.write(blockOf(0, 0));
+    expect(await files.finish()).toEqual({ files: [], rejectedFiles: [] });
+    await complete(files);
+    expect(await keysUnder(store.destination, 'p/')).toEqual([]);
+  });
+
+  it('have a file beside them for the rows that the format cannot hold', async () => {
+    const files = open(store, { encoding: encodingOf({ file_format: 'Parquet' }) });
+    await files.write(
+      rowBlock(columns, [
+        [1, 'good', 0n],
+        [2, 'bad', 'infinity'],
+        [3, 'good', 0n],
+      ]),
+    );
+    const made = await files.finish();
+    await complete(files);
+    expect([files.rows, files.rejectedRows]).toEqual([2, 1]);
+    expect(made.files.map(({ rows }) => rows)).toEqual([2]);
+    expect(made.rejectedFiles.map(({ rows }) => rows)).toEqual([1]);
+    const [rejected] = await lines(made.rejectedFiles[0]?.key ?? '');
+    expect(rejected).toContain('"bad"');
+  });
+
+  it('leave nothing after abort, and only their uploads after suspend', async () => {
+    const aborted = open(store);
+    await aborted.write(blockOf(0, 10));
+    await aborted.abort();
+    expect(await uploadsUnder(store.destination, 'p/')).toEqual([]);
+    const suspended = open(store);
+    await suspended.write(blockOf(0, 10));
+    await suspended.suspend();
+    expect(await uploadsUnder(store.destination, 'p/')).toHaveLength(1);
+    expect(await keysUnder(store.destination, 'p/')).toEqual([]);
+  });
+
+  it('abort the uploads of an earlier attempt that they no longer need', async () => {
+    const earlier = recordingJournal();
+    const before = open(store, { journal: earlier.journal, maxFileBytes: 1 });
+    await before.write(blockOf(0, 10));
+    await before.write(blockOf(10, 10));
+    await before.suspend();
+    const uploads: UploadProgress[] = earlier.heard
+      .filter(({ what }) => what === 'started')
+      .map(({ upload }) => ({ ...upload, parts: [] }));
+    expect(uploads).toHaveLength(2);
+    const files = open(store, { uploads, maxFileBytes: 1 });
+    await files.write(blockOf(0, 10));
+    await files.finish();
+    await complete(files);
+    expect(await uploadsUnder(store.destination, 'p/')).toEqual([]);
+    expect(await keysUnder(store.destination, 'p/')).toHaveLength(1);
+  });
+});
+
+describe('the files of an interval at S3', () => {
+  it('go on with the upload of an earlier attempt: its parts are not sent again', async () => {
+    const store = await openStore();
+    try {
+      const earlier = recordingJournal();
+      const before = open(store, { journal: earlier.journal });
+      const blocks = Array.from({ length: 4 }, (_, n) => blockOf(n * 20, 20, partBytes / 20));
+      for (const block of blocks) await before.write(block);
+      await before.suspend();
+      const progress = earlier.progress();
+      expect(progress?.parts.length).toBeGreaterThan(1);
+      const sent = store.sent('UploadPart');
+      const files = open({ destination: store.open() }, { uploads: progress ? [progress] : [] });
+      for (const block of blocks) await files.write(block);
+      const made = await files.finish();
+      await files.complete((file) => file.complete(null));
+      expect(store.sent('CreateMultipartUpload')).toBe(1);
+      const parts = Math.ceil((made.files[0]?.bytes ?? 0) / partBytes);
+      expect(store.sent('UploadPart') - sent).toBe(parts - (progress?.parts.length ?? 0));
+    } finally {
+      await store.close();
+    }
+  });
+});

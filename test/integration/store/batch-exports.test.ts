@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { lockBatchExport, updateBatchExport } from '../../../src/store/batch-exports.ts';
+import { createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
+
+let side: RunSide;
+
+beforeAll(async () => {
+  side = await openRunSide();
+});
+afterAll(() => side?.stop());
+
+/** An export with failures behind it, updated; its failure streak after that. */
+async function streakAfterUpdate(given: {
+  readonly paused: boolean;
+  readonly pausedAfter: boolean;
+  readonly transformations: boolean;
+}): Promise<number> {
+  const { id } = await createExportOfThePast(side, { paused: given.paused });
+  await side.db.query('update batch_exports set failure_streak = 7 where id = $1', [id]);
+  const updated = await side.db.transaction(async (tx) => {
+    const before = await lockBatchExport(tx, id);
+    if (!before) throw new Error('the export is gone');
+    const { pausedAfter: paused, transformations } = given;
+    return updateBatchExport(tx, id, { ...before, paused, transformations });
+  });
+  return updated.failureStreak;
+}
+
+describe('updating an export', () => {
+  it.each([true, false])(
+    'starts the failure streak again if it ends a pause, with transformations %s',
+    async (transformations) => {
+      const streak = await streakAfterUpdate({ paused: true, pausedAfter: false, transformations });
+      expect(streak).toBe(0);
+    },
+  );
+
+  it.each([true, false])(
+    'keeps the failure streak of an export that stays paused, with transformations %s',
+    async (transformations) => {
+      const streak = await streakAfterUpdate({ paused: true, pausedAfter: true, transformations });
+      expect(streak).toBe(7);
+    },
+  );
+
+  it('keeps the failure streak of an export that runs', async () => {
+    const given = { paused: false, pausedAfter: false, transformations: false };
+    expect(await streakAfterUpdate(given)).toBe(7);
+  });
+
+  it('writes each setting into its own column', async () => {
+    const { id } = await createExportOfThePast(side);
+    const changed = {
+      name: 'Another name',
+      destination: { type: 'NoOp', config: { a: 1 }, secrets: Buffer.from('sealed') },
+      cadence: {
+        interval: 'week',
+        timezone: 'Asia/Tokyo',
+        offsetDay: 3,
+        offsetHour: 5,
+      },
+      dslQuery: 'SELECT event FROM events',
+      querySchema: { fields: [] },
+      transformations: true,
+      paused: true,
+      lastPausedAt: '2024-03-01T00:00:00.000000Z',
+      pausedReason: 'a reason',
+      startAt: '2024-03-02T00:00:00.000000Z',
+      endAt: '2024-03-03T00:00:00.000000Z',
+    } as const;
+    const before = await side.db.transaction((tx) => lockBatchExport(tx, id));
+    if (!before) throw new Error('the export is gone');
+    await updateBatchExport(side.db, id, { ...before, ...changed });
+    expect(await side.db.transaction((tx) => lockBatchExport(tx, id))).toMatchObject(changed);
+  });
+});

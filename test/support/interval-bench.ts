@@ -1,0 +1,178 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Destination } from '../../src/destinations/destination.ts';
+import { fileDefinition } from '../../src/destinations/file/definition.ts';
+import { manifestKey } from '../../src/domain/object-keys.ts';
+import { joinPlugins } from '../../src/main/plugins.ts';
+import { type ExportedInterval, exportInterval } from '../../src/pipeline/export-interval.ts';
+import type { CommitIntent, IntervalJob, RunPorts } from '../../src/pipeline/interval-job.ts';
+import { decodeManifest, type Manifest } from '../../src/pipeline/manifest.ts';
+import { createPostgresSource } from '../../src/sources/index.ts';
+import type { Source } from '../../src/sources/source.ts';
+import {
+  contextWith,
+  keysUnder,
+  owner,
+  readAll,
+  recordingJournal,
+} from '../conformance/destination-suite.ts';
+import { createEmptyDatabase, type TestDatabase } from './database.ts';
+import { openStore } from './s3-destination.ts';
+import { createEvents, eventsRequest, insertEvents } from './source-tables.ts';
+
+export const team = 1;
+const start = '2024-03-01T00:00:00Z';
+const request = eventsRequest(team, start, '2024-03-01T01:00:00Z');
+/** Of the manifest of every job here. */
+export const manifestPath = manifestKey('p', request.interval);
+
+/** The events of one hour in a real PostgreSQL, to be exported to a real destination. */
+export interface IntervalBench {
+  readonly database: TestDatabase;
+  readonly source: Source;
+  addEvents(count: number): Promise<void>;
+  drop(): Promise<void>;
+}
+
+export async function openIntervalBench(events: number): Promise<IntervalBench> {
+  const database = await createEmptyDatabase();
+  await database.pool.query(createEvents);
+  const addEvents = (count: number) =>
+    insertEvents(database.pool, { team, start, count, everyMs: 1_000 });
+  await addEvents(events);
+  return {
+    database,
+    source: createPostgresSource({ connectionString: database.url }),
+    addEvents,
+    drop: () => database.drop(),
+  };
+}
+
+export interface OpenedDestination {
+  readonly destination: Destination;
+  close(): Promise<void>;
+}
+
+/** Destinations that keep files, each empty when it is opened. */
+export const openedBy: Readonly<Record<'File' | 'S3', () => Promise<OpenedDestination>>> = {
+  File: async () => {
+    const root = await mkdtemp(join(tmpdir(), 'sluice-file-'));
+    const context = contextWith({ fileDestinationRoot: root });
+    return {
+      destination: fileDefinition.open({ directory: 'acme' }, context, owner),
+      close: () => rm(root, { recursive: true, force: true }),
+    };
+  },
+  S3: () => openStore(),
+};
+
+const { encodingOf } = joinPlugins(() => {
+  throw new Error('the source is given');
+}, contextWith({}));
+export { encodingOf };
+
+/** The first attempt of the first run of an hour. */
+export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
+  return {
+    exportId: '00000000-0000-4000-8000-000000000001',
+    runId: randomUUID(),
+    attempt: 1,
+    interval: request.interval,
+    request,
+    prefix: 'p',
+    encoding: encodingOf({ file_format: 'JSONLines' }),
+    maxFileBytes: null,
+    writesManifest: true,
+    generation: 1,
+    era: 'era',
+    current: null,
+    intent: null,
+    uploads: [],
+    mayBeOvertaken: false,
+    ...changes,
+  };
+}
+
+/** The run after a recorded one: its receipt is current, its generation is used up. */
+export function jobAfter(
+  before: IntervalJob,
+  { result }: ExportedInterval,
+  changes: Partial<IntervalJob> = {},
+): IntervalJob {
+  const runId = randomUUID();
+  return { ...before, runId, generation: result.generation + 1, current: result, ...changes };
+}
+
+/** What a run asked and was told while it was exported. */
+export interface Attempt {
+  /** In order: `reading`, `commit`, `lease`, `generation 1`. */
+  readonly asked: readonly string[];
+  readonly intent: CommitIntent | null;
+  readonly uploads: ReturnType<typeof recordingJournal>;
+  readonly exported: Promise<ExportedInterval>;
+}
+
+/** Exports an interval. `ports` replaces answers of the run's own side. */
+export function attempt(
+  { source }: Pick<IntervalBench, 'source'>,
+  destination: Destination,
+  job: IntervalJob,
+  {
+    signal = new AbortController().signal,
+    ...ports
+  }: Partial<RunPorts> & { signal?: AbortSignal } = {},
+): Attempt {
+  const asked: string[] = [];
+  const uploads = recordingJournal();
+  const made: { intent: CommitIntent | null } = { intent: null };
+  const exported = exportInterval(
+    job,
+    source,
+    destination,
+    {
+      journal: uploads.journal,
+      readingBegins: async () => void asked.push('reading'),
+      progressed: async () => {},
+      confirmLease: async () => void asked.push('lease'),
+      raiseGeneration: async (floor) => {
+        asked.push(`generation above ${floor}`);
+        return floor + 1;
+      },
+      log: () => {},
+      ...ports,
+      confirmCommit: async (intent) => {
+        asked.push('commit');
+        made.intent = intent;
+        await ports.confirmCommit?.(intent);
+      },
+    },
+    signal,
+  );
+  return {
+    asked,
+    uploads,
+    exported,
+    get intent() {
+      return made.intent;
+    },
+  };
+}
+
+export async function readManifest(destination: Destination): Promise<Manifest> {
+  const manifest = decodeManifest((await readAll(destination, manifestPath)) ?? Buffer.alloc(0));
+  if (!manifest) throw new Error('there is no manifest');
+  return manifest;
+}
+
+/** The lines of the files that the manifest names. */
+export async function countLines(destination: Destination): Promise<number> {
+  let lines = 0;
+  for (const { key } of (await readManifest(destination)).files) {
+    lines += (await readAll(destination, key))?.toString().split('\n').slice(0, -1).length ?? 0;
+  }
+  return lines;
+}
+
+export const readableKeys = (destination: Destination) => keysUnder(destination, 'p/');
