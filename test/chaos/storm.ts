@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { bucket, type QueueKind, testedQueues } from '../support/installation.ts';
@@ -82,6 +83,7 @@ function isWithoutCause({ status, faults, failures }: FailedRun): boolean {
 /** @returns how often Redis lost what it had */
 async function rage(world: World): Promise<number> {
   const over = new AbortController();
+  setMaxListeners(0, over.signal);
   const fleet = new Fleet(world);
   const striking = randomOf(seed, 'strikes');
   let leaks: Promise<void> | null = null;

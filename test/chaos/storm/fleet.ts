@@ -6,7 +6,9 @@ import { type Random, randomOf } from './random.ts';
 import type { World } from './world.ts';
 
 const shiftedClock = fileURLToPath(new URL('../../support/shifted-clock.mjs', import.meta.url));
-const workers = 5;
+const workers = 8;
+/** So many are left to work when one is struck: a machine that starts them slowly is struck less often. */
+const minUp = 4;
 const watchEveryMs = 100;
 const workerSteps = failpointNames.filter((name) => name !== 'before_enqueue');
 
@@ -52,7 +54,7 @@ export class Fleet {
   async strike(random: Random): Promise<void> {
     const [kind, which, ms] = [random.next(), random.next(), random.between(500, 6_000)];
     if (kind < 0.05) return this.#killApi();
-    while (this.#up.size === 0) await Promise.race(this.#starting);
+    while (this.#up.size < minUp) await Promise.race(this.#starting);
     const awake = [...this.#up].filter(({ frozen }) => !frozen);
     const victims = awake.length > 0 ? awake : [...this.#up];
     const victim = victims[Math.floor(which * victims.length)];

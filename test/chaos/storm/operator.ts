@@ -56,7 +56,7 @@ async function backfillIfIdle(installation: Installation, { id }: StormExport): 
     `select from backfills where export_id = $1 and status = 'Running'`,
     [id],
   );
-  if (rowCount === 0) await backfill(installation, id, past, { concurrency: 3 });
+  if (rowCount === 0) await backfill(installation, id, past, { concurrency: 6 });
 }
 
 async function retryOne(installation: Installation, { id }: StormExport, which: number) {

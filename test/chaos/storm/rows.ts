@@ -5,7 +5,9 @@ import { type Random, randomOf } from './random.ts';
 import { act, insertMoves, persistently, settleTimeoutSeconds, type World } from './world.ts';
 
 /** Held transactions at a time. */
-const maxHeld = 4;
+const maxHeld = 3;
+
+const spellMs = 10_000;
 
 /** Of prepared transactions that end in time. */
 const gidPrefix = 'storm-';
@@ -30,14 +32,15 @@ export async function writeRows(world: World, signal: AbortSignal): Promise<void
       signal,
       () => random.between(300, 2_500),
       async () => {
-        const kind = random.next();
+        const [kind, other] = [random.next(), random.next()];
         const ms = random.between(500, 3 * settleTimeoutSeconds * 1_000);
-        if (held.size >= maxHeld) return;
+        // Spells without a late row: runs settle at once.
+        if (held.size >= maxHeld || Math.floor(performance.now() / spellMs) % 2 === 1) return;
         const late =
           kind < 0.4
-            ? hold(world, ms, random.chance(0.3))
+            ? hold(world, ms, other < 0.3)
             : kind < 0.7
-              ? prepare(world, `${gidPrefix}${++prepared}`, ms, random.chance(0.2))
+              ? prepare(world, `${gidPrefix}${++prepared}`, ms, other < 0.2)
               : twoInOneMessage(world, ms);
         const ended = late.catch(() => {});
         held.add(ended);

@@ -13,10 +13,11 @@ import {
 } from '../../support/installation.ts';
 import { type Replication, startReplication } from '../../support/standby.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
+import { bundleWorker } from './bundle.ts';
 
 /** Rows of the past, in intervals of five minutes. */
 export const past = { start: '2024-03-01T00:00:00Z', end: '2024-03-01T01:00:00Z' };
-export const settleTimeoutSeconds = 3;
+export const settleTimeoutSeconds = 2;
 export const maxAttempts = 10;
 
 export interface Counts {
@@ -94,6 +95,7 @@ export async function openWorld(seed: number, queue: QueueKind, rows: number): P
   const installation = await startInstallation({
     queue,
     workers: 0,
+    workerEntry: await bundleWorker(),
     databaseUrl: replication.primary.url,
     reachedAt: proxied,
     env: {
@@ -103,7 +105,10 @@ export async function openWorld(seed: number, queue: QueueKind, rows: number): P
       SETTLE_TIMEOUT_SECONDS: String(settleTimeoutSeconds),
       RETRY_MAX_ATTEMPTS: String(maxAttempts),
       DATABASE_POOL_SIZE: '8',
-      BACKFILL_CONCURRENCY: '3',
+      WORKER_CONCURRENCY: '8',
+      WORKER_MEMORY_MB: '1024',
+      MAX_RUNS_PER_EXPORT: '6',
+      MAX_RUNS_PER_TENANT: '40',
     },
   });
   await installation.pool.query(createMoves);
