@@ -86,6 +86,7 @@ export async function storeWeather(world: World, fleet: Fleet, signal: AbortSign
       quirks = random.pick(strangers);
       await s3.setQuirks(quirks);
     }
+    if (step % 5 === 0) await s3.faults.add(deniedOnce(world));
     for (let n = random.pick([1, 1, 2, 3]); n > 0; n -= 1) await s3.faults.add(drawFault(random));
     await pause(random.between(3_000, 8_000), signal);
     await s3.faults.clear();
@@ -93,6 +94,16 @@ export async function storeWeather(world: World, fleet: Fleet, signal: AbortSign
   }
   await s3.faults.clear();
   await s3.setQuirks({});
+}
+
+/** A whole answer that is not true, once, of a destination that has worked for long. */
+function deniedOnce({ exports }: World): Fault {
+  const packed = exports.find(({ name }) => name === 'packed');
+  return {
+    match: { operation: 'UploadPart', key: new RegExp(packed?.id ?? 'none') },
+    times: 1,
+    effect: { status: 403, code: 'AccessDenied' },
+  };
 }
 
 function drawFault(random: Random): Fault {
