@@ -20,6 +20,8 @@ export interface InstallationOptions {
   readonly queue?: QueueKind;
   /** Workers that are started with it; default 3. */
   readonly workers?: number;
+  /** The program of a worker, below `dist`; default `main/worker.js`. */
+  readonly workerEntry?: string;
   /** For every process of it. */
   readonly env?: Readonly<Record<string, string>>;
   /** A server of the test's own, with a database that nobody uses; default one cloned from the template. */
@@ -136,7 +138,9 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
     return api;
   };
   const startWorker: Installation['startWorker'] = async (extra = {}) => {
-    const worker = startSluice('main/worker.js', [], { env: { ...env, ...extra } });
+    const worker = startSluice(options.workerEntry ?? 'main/worker.js', [], {
+      env: { ...env, ...extra },
+    });
     processes.push(worker);
     workersStarted.push(worker);
     await until(() => worker.output().includes('worker started') || worker.hasExited(), {

@@ -22,9 +22,15 @@ export interface Replication {
 
 const run = promisify(execFile);
 
-/** The embedded binaries have no pg_basebackup: the data directory is copied during a base backup. */
-export async function startReplication(): Promise<Replication> {
-  const replicating = { wal_level: 'replica', max_wal_senders: '4', fsync: 'off' };
+/**
+ * The embedded binaries have no pg_basebackup: the data directory is copied during a base backup.
+ *
+ * @param more settings of both servers, beside ours
+ */
+export async function startReplication(
+  more: Readonly<Record<string, string>> = {},
+): Promise<Replication> {
+  const replicating = { wal_level: 'replica', max_wal_senders: '4', fsync: 'off', ...more };
   const primary = await startOwnPostgres(replicating);
   const dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-own-standby-'));
   await chmod(dataDir, 0o755);
@@ -49,8 +55,8 @@ export async function startReplication(): Promise<Replication> {
   const standby = await startEmbeddedPostgres({
     dataDir,
     settings: {
-      ...replicating,
       max_prepared_transactions: '5',
+      ...replicating,
       shared_buffers: '32MB',
       hot_standby: 'on',
       primary_conninfo: `host=${hostname} port=${port} user=${username} password=${password}`,

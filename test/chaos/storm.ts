@@ -1,0 +1,167 @@
+import { setMaxListeners } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { bucket, type QueueKind, testedQueues } from '../support/installation.ts';
+import { expectInvariants, findNamedKeyViolations } from '../support/invariants.ts';
+import {
+  type FailedRun,
+  listFailedRuns,
+  quiesce,
+  rerun,
+  retryFailed,
+  untilIdle,
+  untilLookedBack,
+} from './storm/calm.ts';
+import { compare, type Verdict } from './storm/check.ts';
+import { Fleet } from './storm/fleet.ts';
+import { operate } from './storm/operator.ts';
+import { randomOf } from './storm/random.ts';
+import { leakOne, writeRows } from './storm/rows.ts';
+import { databaseWeather, redisWeather, storeWeather } from './storm/weather.ts';
+import { act, maxAttempts, openWorld, type World } from './storm/world.ts';
+
+const kills = Number(process.env.KILLS ?? 1_000);
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
+const queue: QueueKind =
+  process.env.QUEUE === 'postgres' ? 'postgres' : (testedQueues().at(-1) ?? 'postgres');
+const rowsOfThePast = kills < 100 ? 4_000 : 20_000;
+
+test(
+  `a storm of ${kills} kills and all else that breaks loses no row, doubles none and fails no run`,
+  async () => {
+    console.log(`storm on ${queue}: seed ${seed} (again with SEED=${seed})`);
+    const world = await openWorld(seed, queue, rowsOfThePast);
+    try {
+      const losses = await rage(world);
+      await quiesce(world);
+      const failed = await listFailedRuns(world);
+      for (const run of failed) console.log(`${run.status} ${run.name}: ${JSON.stringify(run)}`);
+      await retryFailed(world);
+      await untilLookedBack(world);
+      const first = await compare(world);
+      await rerunDeleted(world, first);
+      const verified = await expectInvariantsOf(world);
+      const last = await compare(world);
+      await report(world, first, last, failed, losses);
+
+      expect(show(first)).toEqual(clean);
+      // What was deleted without a late row is in the files until the interval runs again.
+      expect(first.foreign.filter((at) => !world.deleted.has(keyOf(at)))).toEqual([]);
+      expect({ ...show(last), foreign: last.foreign }).toEqual({ ...clean, foreign: [] });
+      expect(await findNamedKeyViolations(world.installation)).toEqual([]);
+      expect(failed.filter(isWithoutCause)).toEqual([]);
+      expect(await world.installation.s3.uploads(bucket)).toEqual([]);
+      expect(world.surprises).toEqual([]);
+      expect(verified.rows).toBeGreaterThan(rowsOfThePast);
+    } finally {
+      await world.close();
+    }
+  },
+  40 * 60_000,
+);
+
+const clean = { lost: [], doubled: [], changed: [], untrue: [], missing: [] };
+
+function show({ lost, doubled, changed, untrue, missing }: Verdict) {
+  const some = (all: readonly string[]) => all.slice(0, 20);
+  return {
+    lost: some(lost),
+    doubled: some(doubled),
+    changed: some(changed),
+    untrue: some(untrue),
+    missing: some(missing),
+  };
+}
+
+const keyOf = (at: string): string => at.slice(-36);
+
+/** Nothing in the storm lasts: a run may give up only after all its attempts, each with a fault. */
+function isWithoutCause({ status, faults, failures }: FailedRun): boolean {
+  return status !== 'FailedRetryable' || faults < maxAttempts || failures < maxAttempts;
+}
+
+/** @returns how often Redis lost what it had */
+async function rage(world: World): Promise<number> {
+  const over = new AbortController();
+  setMaxListeners(0, over.signal);
+  const fleet = new Fleet(world);
+  const striking = randomOf(seed, 'strikes');
+  let leaks: Promise<void> | null = null;
+  const killing = act(
+    over.signal,
+    () => striking.between(50, 450),
+    async () => {
+      await fleet.strike(striking);
+      if (world.counts.kills >= kills / 3) leaks ??= leakOne(world);
+      if (world.counts.kills >= kills) over.abort();
+    },
+  );
+  const watching = new AbortController();
+  const actors = Promise.all([
+    killing,
+    storeWeather(world, fleet, over.signal),
+    databaseWeather(world, over.signal),
+    redisWeather(world, over.signal),
+    operate(world, over.signal),
+    writeRows(world, over.signal),
+    progress(world, over.signal),
+  ]);
+  const watch = fleet.watch(watching.signal);
+  const [, , , losses] = await actors.finally(() => over.abort());
+  await leaks;
+  await fleet.calmDown();
+  watching.abort();
+  await watch;
+  return losses;
+}
+
+async function progress({ counts }: World, signal: AbortSignal): Promise<void> {
+  const startedAt = performance.now();
+  while (!signal.aborted) {
+    await sleep(20_000, undefined, { signal }).catch(() => {});
+    const seconds = Math.round((performance.now() - startedAt) / 1_000);
+    console.log(`${seconds} s: ${JSON.stringify(counts)}`);
+  }
+}
+
+/** The rows that were deleted are in their intervals' files still, if no late row came there. */
+async function rerunDeleted(world: World, { foreign }: Verdict): Promise<void> {
+  for (const one of world.exports) {
+    const starts = foreign
+      .filter((at) => at.startsWith(`${one.name} `) && world.deleted.has(keyOf(at)))
+      .map((at) => at.slice(one.name.length + 1, at.lastIndexOf(': ')));
+    await rerun(world, one, new Set(starts));
+  }
+  await untilIdle(world);
+}
+
+async function expectInvariantsOf(world: World) {
+  await world.installation.pool.query('update leftover_files set tried_at = null');
+  return expectInvariants(world.installation).catch((error: unknown) => {
+    world.surprises.push(`the invariants: ${String(error)}`);
+    return { exports: 0, intervals: 0, files: 0, rows: 0, bytes: 0 };
+  });
+}
+
+async function report(
+  { installation, counts }: World,
+  first: Verdict,
+  last: Verdict,
+  failed: readonly FailedRun[],
+  losses: number,
+): Promise<void> {
+  const faults = (await installation.s3.requests()).filter(({ fault }) => fault !== undefined);
+  const { rows } = await installation.pool.query<{ runs: number }>(
+    'select count(*)::int as runs from runs',
+  );
+  const violations = await findNamedKeyViolations(installation);
+  const sum = (of: (verdict: Verdict) => readonly string[]) =>
+    new Set([...of(first), ...of(last)]).size;
+  console.log(
+    `storm on ${queue}, seed ${seed}: ${counts.kills} kills, ${counts.freezes} freezes, ${counts.restarts} restarts, ` +
+      `${losses} Redis losses, ${faults.length} store faults, ${rows[0]?.runs} runs, ${last.rows} rows, ` +
+      `${sum(({ lost, missing }) => [...lost, ...missing])} lost, ${sum(({ doubled }) => doubled)} doubled, ` +
+      `${sum(({ untrue, changed }) => [...untrue, ...changed]) + violations.length} untrue manifests, ` +
+      `${failed.filter(isWithoutCause).length} failed without a lasting cause`,
+  );
+}

@@ -1,0 +1,142 @@
+import { projectPath } from '../../support/exported-events.ts';
+import { until } from '../../support/until.ts';
+import { persistently, type StormExport, type World } from './world.ts';
+
+/** A run that ended without success. */
+export interface FailedRun {
+  readonly name: string;
+  readonly status: string;
+  readonly error: string;
+  readonly faults: number;
+  /** How many attempts the run's log says failed. */
+  readonly failures: number;
+}
+
+/** Stops the schedules and waits until nothing runs. */
+export async function quiesce(world: World): Promise<void> {
+  const { installation, exports } = world;
+  for (const { id } of exports) {
+    const path = `${projectPath(installation)}/batch_exports/${id}/pause/`;
+    await until(async () => (await installation.client.post(path)).status < 500, {
+      timeoutMs: 30_000,
+      message: 'the API pauses an export',
+    });
+  }
+  await untilIdle(world);
+}
+
+/** Waits until nothing runs; a run that waits for its next attempt need not wait for its time. */
+export async function untilIdle({ installation }: World): Promise<void> {
+  const { pool } = installation;
+  let live: unknown[] = [];
+  await until(
+    async () => {
+      await pool.query('update outbox set available_at = now() where available_at > now()');
+      const found = await pool.query(
+        `select id, status, attempt, latest_error from runs where status in ('Starting', 'Running')
+         union all select id, status, 0, 'a backfill' from backfills where status = 'Running'`,
+      );
+      live = found.rows;
+      return live.length === 0;
+    },
+    {
+      timeoutMs: 300_000,
+      everyMs: 500,
+      message: () => `nothing runs any more: ${JSON.stringify(live.slice(0, 10))}`,
+    },
+  );
+}
+
+export async function listFailedRuns({ installation }: World): Promise<readonly FailedRun[]> {
+  const { rows } = await persistently(() =>
+    installation.pool.query<FailedRun>(
+      `select e.name, r.status, r.latest_error as error, r.faults,
+              (select count(*)::int from log_entries l where l.run_id = r.id
+                 and (l.level = 'ERROR' or l.message ~ '^Attempt \\d+ failed')) as failures
+         from runs r join batch_exports e on e.id = r.export_id
+        where r.status in ('Failed', 'FailedRetryable') order by r.created_at`,
+    ),
+  );
+  return rows;
+}
+
+/** Runs the intervals again whose last run failed: an operator does so once the cause is gone. */
+export async function retryFailed(world: World): Promise<void> {
+  const { installation } = world;
+  const { rows } = await installation.pool.query<{ id: string; exportId: string; status: string }>(
+    `select distinct on (export_id, data_interval_start) id, export_id as "exportId", status from runs
+      order by export_id, data_interval_start, created_at desc`,
+  );
+  for (const { id, exportId, status } of rows) {
+    if (status === 'Completed') continue;
+    const path = `${projectPath(installation)}/batch_exports/${exportId}/runs/${id}/retry/`;
+    await installation.client.post(path);
+  }
+  await untilIdle(world);
+}
+
+/**
+ * Waits until every interval is settled, or waits for the leaked transaction alone, and was looked at
+ * since. The pauses between two looks, and before what failed is removed again, are not waited for.
+ */
+export async function untilLookedBack(world: World): Promise<void> {
+  const { pool } = world.installation;
+  const { rows } = await pool.query<{ leaked: string | null }>(
+    `select transaction::text as leaked from pg_prepared_xacts where gid = 'leaked'`,
+  );
+  const leaked = rows[0]?.leaked ?? null;
+  // Twice: a look in hand may have begun before the last transaction ended.
+  for (let round = 0; round < 2; round += 1) {
+    const { rows: times } = await pool.query<{ now: string }>(
+      'select clock_timestamp()::text as now',
+    );
+    await pool.query(
+      `update receipts set pending_checked_at = now() - interval '2 hours', looked_back_at = null,
+              committed_at = least(committed_at, now() - interval '10 s') where not settled`,
+    );
+    await pool.query('update leftover_files set tried_at = null');
+    let left: unknown[] = [];
+    await until(
+      async () => {
+        const found = await pool.query(
+          `select data_interval_start, pending_transactions from receipts
+            where not settled and (pending_checked_at < $1 or not (pending_transactions <@ $2::text[]))`,
+          [times[0]?.now, leaked === null ? [] : await namesOf(world, leaked)],
+        );
+        left = found.rows;
+        return left.length === 0;
+      },
+      {
+        timeoutMs: 180_000,
+        everyMs: 500,
+        message: () => `every interval is looked at: ${JSON.stringify(left.slice(0, 10))}`,
+      },
+    );
+    await untilIdle(world);
+  }
+}
+
+/** What our tables call the leaked transaction. */
+async function namesOf({ installation }: World, leaked: string): Promise<readonly string[]> {
+  const { rows } = await installation.pool.query<{ name: string }>(
+    `select distinct name from receipts, unnest(pending_transactions) name where name ~ $1`,
+    [leaked],
+  );
+  return rows.map(({ name }) => name);
+}
+
+/** Runs the intervals again that hold rows which were deleted since. */
+export async function rerun(
+  { installation }: World,
+  one: StormExport,
+  starts: ReadonlySet<string>,
+): Promise<void> {
+  for (const start of starts) {
+    const { rows } = await installation.pool.query<{ id: string }>(
+      `select id from runs where export_id = $1 and data_interval_start = $2 order by created_at desc limit 1`,
+      [one.id, start],
+    );
+    const path = `${projectPath(installation)}/batch_exports/${one.id}/runs/${rows[0]?.id}/retry/`;
+    await installation.client.post(path);
+  }
+}
