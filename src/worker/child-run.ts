@@ -31,6 +31,8 @@ export function serveRun(
     else void work(() => execute(message.setup, message.run, stopping.signal));
   });
   setInterval(() => send({ kind: 'alive' }), aliveEveryMs);
+  // The worker ended while this program was loaded: no event says so any more.
+  if (!process.connected) process.exit();
 }
 
 async function work(execute: () => Promise<AttemptReport>): Promise<void> {

@@ -50,7 +50,7 @@ test(
       expect({ ...show(last), foreign: last.foreign }).toEqual({ ...clean, foreign: [] });
       expect(await findNamedKeyViolations(world.installation)).toEqual([]);
       expect(failed.filter(isWithoutCause)).toEqual([]);
-      expect(await world.installation.s3.uploads(bucket)).toEqual([]);
+      expect(await describeUploads(world)).toEqual([]);
       expect(world.surprises).toEqual([]);
       expect(verified.rows).toBeGreaterThan(rowsOfThePast);
     } finally {
@@ -133,6 +133,17 @@ async function rerunDeleted(world: World, { foreign }: Verdict): Promise<void> {
     await rerun(world, one, new Set(starts));
   }
   await untilIdle(world);
+}
+
+/** Uploads that are left, each with what was asked of its key. */
+async function describeUploads({ installation: { s3 } }: World): Promise<readonly string[]> {
+  const requests = await s3.requests();
+  return (await s3.uploads(bucket)).map(({ key, uploadId, initiatedAt }) => {
+    const asked = requests
+      .filter((request) => request.key === key || request.operation === 'ListMultipartUploads')
+      .map(({ id, operation, status, fault }) => `${id} ${operation} ${status} ${fault ?? ''}`);
+    return `${key} ${uploadId} of ${new Date(initiatedAt).toISOString()}: ${asked.join('; ')}`;
+  });
 }
 
 async function expectInvariantsOf(world: World) {

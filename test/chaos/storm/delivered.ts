@@ -145,10 +145,11 @@ async function readRows(
     });
 }
 
-/** JSON is compared by its value, not by its spaces. */
+/** JSON and numbers are compared by their values, not by their spelling. */
 export function rowOf(values: readonly unknown[]): readonly [string, string] {
   const [key, ...rest] = values.map((value) => {
     const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
+    if (/^-?\d+\.\d+$/.test(text)) return String(Number(text));
     return text.startsWith('{') ? JSON.stringify(JSON.parse(text)) : text;
   });
   return [key ?? '', createHash('sha1').update(rest.join('\u0000')).digest('base64')];

@@ -57,7 +57,8 @@ export class Fleet {
     while (this.#up.size < minUp) await Promise.race(this.#starting);
     const awake = [...this.#up].filter(({ frozen }) => !frozen);
     const victims = awake.length > 0 ? awake : [...this.#up];
-    const victim = victims[Math.floor(which * victims.length)];
+    // Those that are up for longest are at work: they are struck most often.
+    const victim = victims[Math.floor(which ** 2 * victims.length)];
     if (!victim) return;
     if (kind < 0.2 && this.#world.mayFreeze) {
       victim.process.kill('SIGSTOP');

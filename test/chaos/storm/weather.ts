@@ -87,10 +87,10 @@ export async function storeWeather(world: World, fleet: Fleet, signal: AbortSign
       await s3.setQuirks(quirks);
     }
     if (step % 5 === 0) await s3.faults.add(deniedOnce(world));
-    for (let n = random.pick([1, 1, 2, 3]); n > 0; n -= 1) await s3.faults.add(drawFault(random));
+    for (let n = random.pick([1, 2, 3]); n > 0; n -= 1) await s3.faults.add(drawFault(random));
     await pause(random.between(3_000, 8_000), signal);
     await s3.faults.clear();
-    await pause(random.between(500, 3_000), signal);
+    await pause(random.between(500, 2_000), signal);
   }
   await s3.faults.clear();
   await s3.setQuirks({});
@@ -107,7 +107,7 @@ function deniedOnce({ exports }: World): Fault {
 }
 
 function drawFault(random: Random): Fault {
-  const [isSlow, some, operation] = [random.chance(0.4), random.chance(0.5), random.next()];
+  const [isSlow, some, operation] = [random.chance(0.4), random.chance(0.3), random.next()];
   const [quickly, slowly] = [random.pick(quick), random.pick(slow)];
   const match = isSlow || some ? { operation: ofChance(committing, operation) } : {};
   return {

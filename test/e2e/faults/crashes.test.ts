@@ -1,3 +1,4 @@
+import { fork } from 'node:child_process';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import {
@@ -10,7 +11,7 @@ import {
 } from '../../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { isAlive, type TestProcess } from '../../support/processes.ts';
+import { isAlive, projectRoot, type TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 
 /** Three parts of 5 MiB, the last one shorter. */
@@ -150,6 +151,18 @@ test('a worker that is killed while the process of a run works: the process ends
   expect(await untilEnded(installation, exportId)).toMatchObject([
     { status: 'Completed', rows: 50, faults: 0 },
   ]);
+});
+
+test('a worker that ends while the process of a run starts: the process ends too', async () => {
+  const child = fork(`${projectRoot}/dist/main/child-run.js`, { stdio: 'ignore' });
+  const { pid = 0 } = child;
+  // As the worker's death does it; nothing of the program is loaded yet.
+  child.disconnect();
+  try {
+    await until(() => !isAlive(pid), { timeoutMs: 30_000, message: 'the process ends too' });
+  } finally {
+    child.kill('SIGKILL');
+  }
 });
 
 test('SIGTERM while the process of a run works: the run is handed back, exit 0', async () => {
