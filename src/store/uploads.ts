@@ -167,9 +167,18 @@ export async function findLiveUploadIds(sql: Sql, key: string): Promise<readonly
   return ids.includes(unheard) ? null : ids;
 }
 
-/** Takes the note of a key away. */
-export async function forgetNote(sql: Sql, runId: string, key: string): Promise<void> {
-  await forgetUpload(sql, runId, { key, uploadId: unheard });
+/** Forgets the note of a key if it is older: a request may take effect after its sender died. */
+export async function forgetNote(
+  sql: Sql,
+  runId: string,
+  key: string,
+  minAgeMs: number,
+): Promise<void> {
+  await sql.query(
+    `delete from uploads where run_id = $1 and key = $2 and upload_id = $3
+        and started_at < now() - $4 * interval '1 ms'`,
+    [runId, key, unheard, minAgeMs],
+  );
 }
 
 /** A run, and one of the destinations that its export has had. */

@@ -13,6 +13,9 @@ import {
 } from '../store/uploads.ts';
 import type { ExecutorOptions } from './execute-run.ts';
 
+/** Leases for which a key is looked at again whose upload was asked for and never heard of. */
+const noteLeases = 3;
+
 /** Runs, by their destinations, whose uploads are collected in one sweep. */
 const placesPerSweep = 20;
 
@@ -28,7 +31,7 @@ export async function collectUploads(options: ExecutorOptions): Promise<void> {
 }
 
 async function collectAt(options: ExecutorOptions, place: UploadPlace): Promise<void> {
-  const { db, secrets } = options.context;
+  const { db, policy, secrets } = options.context;
   const { runId } = place;
   const owner = await findUploadOwner(db, place);
   if (!owner) return;
@@ -45,7 +48,9 @@ async function collectAt(options: ExecutorOptions, place: UploadPlace): Promise<
       await forgetUpload(db, runId, upload);
     }
     for (const key of await listNotedKeys(db, place)) {
-      if (await abortUnknown(db, destination, key)) await forgetNote(db, runId, key);
+      if (await abortUnknown(db, destination, key)) {
+        await forgetNote(db, runId, key, noteLeases * policy.leaseMs);
+      }
     }
   } finally {
     await destination.close();

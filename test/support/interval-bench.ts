@@ -71,6 +71,7 @@ export const openedBy: Readonly<Record<'File' | 'S3', () => Promise<OpenedDestin
 const { encodingOf } = joinPlugins(() => {
   throw new Error('the source is given');
 }, contextWith({}));
+
 export { encodingOf };
 
 /** The first attempt of the first run of an hour. */
