@@ -43,7 +43,6 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
     const [before] = await readRuns(installation, exportId);
     const victim = processes.find(({ pid }) => pid === before?.holderPid);
     victim?.kill('SIGKILL');
-    const killedAt = performance.now();
     expect(await victim?.waitForExit()).toEqual({ code: null, signal: 'SIGKILL' });
     expect((await s3.uploads(bucket)).length, 'it was killed mid-upload').toBe(1);
 
@@ -52,9 +51,12 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
         const [run] = await readRuns(installation, exportId);
         return run && run.attempt > (before?.attempt ?? 0) && run.holderPid !== victim?.pid;
       },
-      { timeoutMs: 60_000, message: 'another worker has taken the run over' },
+      // After the lease and a sweep; a tick's time more for the notification.
+      {
+        timeoutMs: (leaseSeconds + sweepSeconds + 2) * 1_000,
+        message: 'another worker has taken the run over',
+      },
     );
-    const takenOverAfter = (performance.now() - killedAt) / 1_000;
     await s3.faults.clear();
 
     const [run, ...others] = await untilEnded(installation, exportId);
@@ -62,8 +64,6 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
     // More where the machine is so busy that a worker cannot keep its short lease.
     expect(run?.attempt).toBeGreaterThanOrEqual(2);
     expect(others).toEqual([]);
-    // A tick's time more for the ring.
-    expect(takenOverAfter).toBeLessThan(leaseSeconds + sweepSeconds + 2);
 
     expect(await s3.uploads(bucket)).toEqual([]);
     const keys = (await s3.objects(bucket)).map(({ key }) => key);

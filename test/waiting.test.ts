@@ -1,0 +1,70 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+const folder = import.meta.dirname;
+
+/** Why a file may do what the rule forbids. */
+const allowed: Readonly<Record<string, string>> = {
+  'support/until.ts': 'it is what tests wait with',
+  'support/database.ts': 'PostgreSQL says "in use" for a moment, and has no event for its end',
+  'support/processes.ts': 'output may still come after the end of a process',
+  'support/tcp-proxy.ts': 'it delays data: that is its work',
+  'support/s3-server/exchange.ts': 'it delays answers: that is its work',
+  'support/redis.ts': 'the time limit of a socket',
+  'unit/support/tcp-proxy.test.ts': 'a delay that was asked for is a minimum',
+  'unit/support/s3-faults.test.ts': 'a delay that was asked for is a minimum',
+  'integration/queue/queue.test.ts': 'a rate: how often, in the time that passed',
+  'integration/count-reporter.test.ts': 'the text of a test that it runs',
+};
+
+/** What takes minutes measures times, and works at its own pace. */
+const longRuns = ['chaos/', 'big/', 'stores/', 'mutants/'];
+
+const sleeps = /\bsetTimeout\b|\bscheduler\.wait\b|\bAtomics\.wait\b/;
+const clock = String.raw`(?:performance|Date)\.now\(\)`;
+const timeIsMeasured = new RegExp(`${clock}\\s*-|-\\s*${clock}`);
+
+function findWaits(text: string): readonly string[] {
+  return text
+    .split('\n')
+    .map((line) => line.replace(/^\s*(\/\/|\*|\/\*).*/, ''))
+    .flatMap((line, index) =>
+      sleeps.test(line) || timeIsMeasured.test(line) ? [`${index + 1}: ${line.trim()}`] : [],
+    );
+}
+
+const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+  .map((name) => name.split(path.sep).join('/'))
+  .filter((name) => /\.(ts|mjs)$/.test(name) && name !== path.basename(import.meta.filename))
+  .filter((name) => !longRuns.some((start) => name.startsWith(start)));
+
+const breaches = new Map(
+  files
+    .map((name) => [name, findWaits(readFileSync(path.join(folder, name), 'utf8'))] as const)
+    .filter(([, found]) => found.length > 0),
+);
+
+describe('tests', () => {
+  test('do not sleep, and do not measure how long a thing takes', () => {
+    const found = [...breaches].filter(([name]) => !(name in allowed));
+    expect(found, 'wait for what you mean with until()').toEqual([]);
+  });
+
+  test('have no exception from that which none of them needs', () => {
+    expect(Object.keys(allowed).filter((name) => !breaches.has(name))).toEqual([]);
+  });
+});
+
+describe('the rule sees', () => {
+  test.each([
+    "import { setTimeout as sleep } from 'node:timers/promises';",
+    'await new Promise((resolve) => setTimeout(resolve, 5));',
+    'expect(performance.now() - startedAt).toBeLessThan(50);',
+    'await until(() => Date.now() - startedAt > 900);',
+    'const left = deadline - performance.now();',
+  ])('%s', (text) => {
+    expect(findWaits(text)).toHaveLength(1);
+    expect(findWaits(`  // ${text}`)).toEqual([]);
+  });
+});
