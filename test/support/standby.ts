@@ -93,7 +93,7 @@ export async function startReplication(
     },
     async stop() {
       await standby.stop();
-      await rm(dataDir, { recursive: true, force: true });
+      await rm(dataDir, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
       await primary.stop();
     },
   };
