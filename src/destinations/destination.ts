@@ -44,6 +44,8 @@ export interface FileWriter {
   /** Names the upload in the journal. */
   readonly upload: UploadRef;
   write(bytes: Uint8Array): Promise<void>;
+  /** Waits until every byte is at the destination, not yet readable. Nothing may be written after it. */
+  flush(): Promise<void>;
   /**
    * Makes the file readable, whole, at its key. May be called again with the same effect.
    *

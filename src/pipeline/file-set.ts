@@ -96,12 +96,14 @@ export class FileSet {
     if (maxFileBytes !== null && file.bytes + encoder.heldBytes >= maxFileBytes) await this.#end();
   }
 
-  /** Ends the last file. Nothing is readable yet. */
+  /** Ends the last file, and waits until all bytes are at the destination. Nothing is readable yet. */
   async finish(): Promise<{
     readonly files: readonly ManifestFile[];
     readonly rejectedFiles: readonly ManifestFile[];
   }> {
     if (this.#open) await this.#end();
+    // Before the commit begins: until then another attempt can go on with what was sent.
+    for (const file of this.#all()) await file.flush();
     return {
       files: this.#ended.map((file) => file.entry()),
       rejectedFiles: this.#endedRejected.map((file) => file.entry()),

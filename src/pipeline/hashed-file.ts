@@ -52,6 +52,10 @@ export class HashedFile {
     };
   }
 
+  flush(): Promise<void> {
+    return this.#writer.flush();
+  }
+
   /** @param replaces the tag of what must be at the key; null for nothing */
   complete(replaces: ManifestTag): Promise<{ readonly etag: string | null }> {
     return this.#writer.complete({ replaces, sha256: this.entry().sha256 });

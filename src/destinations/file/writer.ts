@@ -129,11 +129,16 @@ class LocalFileWriter implements FileWriter {
     await this.#journal.progressed({ ...this.upload, parts });
   }
 
+  async flush(): Promise<void> {
+    if (this.#failure !== null) throw this.#failure;
+    if (this.#state === 'open') await withOurErrors(() => this.#handle.sync());
+  }
+
   async complete({ replaces }: CompleteOptions = {}): Promise<{ readonly etag: ManifestTag }> {
     if (this.#failure !== null) throw this.#failure;
     if (this.#state === 'aborted') throw new SluiceError('destination.unavailable', 'aborted');
     if (this.#state === 'open') {
-      await withOurErrors(() => this.#handle.sync());
+      await this.flush();
       try {
         this.#etag = await this.#publish(replaces);
       } catch (error) {

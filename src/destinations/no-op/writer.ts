@@ -82,6 +82,8 @@ class NoOpWriter implements FileWriter {
 
   async write(): Promise<void> {}
 
+  async flush(): Promise<void> {}
+
   async complete(): Promise<{ readonly etag: null }> {
     await this.#journal.ended(this.upload);
     return { etag: null };

@@ -172,15 +172,19 @@ class S3Writer implements FileWriter {
     }
   }
 
+  async flush(): Promise<void> {
+    this.#throwFailure();
+    // A file without a byte has one part without a byte: an upload has at least one.
+    const unsent = this.#filled > 0 || this.#nextNumber === 1;
+    if (!this.#sealed && unsent) await this.#sendPart();
+    this.#sealed = true;
+    await Promise.all(this.#inFlight);
+    this.#throwFailure();
+  }
+
   async complete(options: CompleteOptions = {}): Promise<{ readonly etag: string }> {
     if (this.#result === null) {
-      this.#throwFailure();
-      // A file without a byte has one part without a byte: an upload has at least one.
-      const unsent = this.#filled > 0 || this.#nextNumber === 1;
-      if (!this.#sealed && unsent) await this.#sendPart();
-      this.#sealed = true;
-      await Promise.all(this.#inFlight);
-      this.#throwFailure();
+      await this.flush();
       const whole = { parts: this.#parts, shared: this.#shared, ...options };
       const etag = await completeUpload(this.#connection, this.upload, whole, this.#signal);
       this.#result = { etag };

@@ -74,7 +74,7 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
         key,
         generation: 1,
         manifestKey: manifestPath,
-        uncommitted: false,
+        isRecent: true,
       })),
     );
   });

@@ -11,6 +11,7 @@ function openFile() {
   const writer: FileWriter = {
     upload: { key: 'a', uploadId: '1' },
     write: async (bytes) => void written.push(bytes),
+    flush: async () => {},
     complete: async () => ({ etag: '' }),
     abort: async () => {},
     suspend: async () => {},
