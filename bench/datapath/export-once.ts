@@ -36,7 +36,7 @@ const nothing = async () => {};
 
 async function exportUntil(end: number) {
   const part = { start: interval.start, end };
-  const { rows, bytes } = await exportInterval(
+  const { result } = await exportInterval(
     {
       exportId: 'bench',
       runId: 'bench',
@@ -54,21 +54,27 @@ async function exportUntil(end: number) {
       encoding: plugins.encodingOf(encoding),
       maxFileBytes: null,
       writesManifest: true,
-      inForce: null,
+      generation: 1,
+      era: 'bench',
+      current: null,
       intent: null,
-      leftovers: [],
+      uploads: [],
+      mayBeOvertaken: false,
     },
     plugins.sourceOf('events'),
     destination,
     {
       journal: { starting: nothing, started: nothing, progressed: nothing, ended: nothing },
+      readingBegins: nothing,
       progressed: nothing,
       confirmCommit: nothing,
+      confirmLease: nothing,
+      raiseGeneration: async (floor) => floor + 1,
       log: () => {},
     },
     new AbortController().signal,
   );
-  return { rows, bytes };
+  return { rows: result.rows, bytes: result.bytes };
 }
 
 await exportUntil(interval.start + (interval.end - interval.start) / 6);

@@ -68,6 +68,8 @@ export interface Installation {
   readonly env: Readonly<Record<string, string>>;
   /** What must never be seen outside: key, secret and password, by what they are. */
   readonly secrets: ReadonlyMap<string, string>;
+  /** Every worker so far, the dead ones too. */
+  readonly workers: readonly TestProcess[];
   /** Every process so far, the dead ones too. */
   readonly processes: readonly TestProcess[];
   startApi(env?: ProcessOptions['env']): Promise<TestProcess>;
@@ -192,6 +194,7 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
     addTenant,
     env,
     secrets,
+    workers: workersStarted,
     processes,
     startApi,
     startWorker,

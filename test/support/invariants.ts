@@ -22,19 +22,29 @@ export interface Verified {
  * @returns what the files in force hold, for the test to compare with what it put in
  */
 export async function expectInvariants(installation: Installation): Promise<Verified> {
-  // What a killed worker left of a run that has ended is collected within its age and a sweep.
-  await until(
-    async () => (await installation.pool.query('select from uploads limit 1')).rowCount === 0,
-    { timeoutMs: 90_000, everyMs: 250, message: 'every upload is completed or aborted' },
-  );
-  await until(async () => (await installation.pool.query(removable)).rowCount === 0, {
-    timeoutMs: 90_000,
-    everyMs: 250,
-    message: 'every file of an earlier generation is removed',
-  });
+  await untilSwept(installation);
   const { verified, breaches } = await findBreaches(installation);
   expect(breaches).toEqual([]);
   return verified;
+}
+
+/** What killed workers left is collected within its age and a sweep; only a worker sweeps. */
+async function untilSwept(installation: Installation): Promise<void> {
+  const { pool, workers } = installation;
+  const isSwept = async () =>
+    (await pool.query(`select from uploads limit 1`)).rowCount === 0 &&
+    (await pool.query(removable)).rowCount === 0;
+  if (await isSwept()) return;
+  const sweeper = workers.every((worker) => worker.hasExited())
+    ? await installation.startWorker()
+    : null;
+  await until(isSwept, {
+    timeoutMs: 90_000,
+    everyMs: 250,
+    message: 'every upload is completed or aborted, and every earlier file removed',
+  });
+  sweeper?.kill('SIGTERM');
+  await sweeper?.waitForExit(40_000);
 }
 
 /** Files that were replaced and that the sweep removes sooner or later. */

@@ -138,9 +138,10 @@ test.each([
 test('a worker that is killed while the process of a run works: the process ends, nothing is counted', async () => {
   const exportId = await deadlyRun();
   for (let kill = 1; kill <= 2; kill += 1) {
-    const worker = await installation.startWorker({ FAILPOINTS: 'before_complete=hold' });
+    // Before the first part: progress would clear the run's deaths.
+    const worker = await installation.startWorker({ FAILPOINTS: 'before_open=hold' });
     const child = await childOf(worker);
-    await until(() => worker.output().includes('failpoint before_complete'), {
+    await until(() => worker.output().includes('failpoint before_open'), {
       timeoutMs: 30_000,
     });
     worker.kill('SIGKILL');
