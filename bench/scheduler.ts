@@ -7,7 +7,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
-import { startEmbeddedPostgres } from '../src/main/embedded/start.ts';
+import { startEmbeddedPostgres } from '../src/embedded-postgres/start.ts';
 import { hashApiKey, mintApiKey } from '../src/security/api-keys.ts';
 
 /**

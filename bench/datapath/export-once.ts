@@ -1,6 +1,6 @@
 import { readConfig } from '../../src/config/config.ts';
+import { destinationContextOf, joinPlugins } from '../../src/main/connectors.ts';
 import { joinSources, loadModels } from '../../src/main/models.ts';
-import { destinationContextOf, joinPlugins } from '../../src/main/plugins.ts';
 import { exportInterval } from '../../src/pipeline/export-interval.ts';
 import { interval, teamId } from './events.ts';
 import { reportTaken } from './taken.ts';

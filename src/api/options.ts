@@ -8,7 +8,7 @@ import type {
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { Model } from '../domain/model.ts';
 import type { Context } from '../use-cases/context.ts';
-import type { ExportRules } from '../use-cases/export-rules.ts';
+import type { ExportRules } from '../use-cases/exports/rules.ts';
 
 /** Some of the newest rows of an export, as its files would hold them, in the order of a run. */
 export type PreviewRows = (

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { type FastifyServerOptions, LogController } from 'fastify';
 import type { Reply, Request } from './api.ts';
 import { notFound } from './api-error.ts';
+import { sendError } from './hooks/errors.ts';
 import type { ApiOptions } from './options.ts';
-import { sendError } from './plugins/errors.ts';
 
 const mebibyte = 1_048_576;
 

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { currentEra, type ListedEra, listEras } from '../store/eras.ts';
-import { acceptCurrentEra } from '../use-cases/accept-era.ts';
+import { acceptCurrentEra } from '../use-cases/installation/accept-era.ts';
 import { accept, printRecord, printRecords } from './answer.ts';
 import type { CliDeps } from './deps.ts';
 

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { listOrganizations, type Organization } from '../store/organizations.ts';
-import { createOrganization } from '../use-cases/create-organization.ts';
+import { createOrganization } from '../use-cases/tenants/create-organization.ts';
 import { accept, printRecord, printRecords } from './answer.ts';
 import type { CliDeps } from './deps.ts';
 

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { listProjects, type Project } from '../store/projects.ts';
-import { createProject } from '../use-cases/create-project.ts';
+import { createProject } from '../use-cases/tenants/create-project.ts';
 import { accept, printRecord, printRecords } from './answer.ts';
 import { readUuid } from './arguments.ts';
 import type { CliDeps } from './deps.ts';

@@ -8,7 +8,7 @@ export function register(program: Command, { print }: CliDeps): void {
     .description('start everything, export a day of made-up events to S3 and prove it')
     .option('--exit', 'end afterwards: 0 where everything was proven')
     .action(async ({ exit = false }: { exit?: boolean }) => {
-      const { runQuickstart } = await import('../main/quickstart/run.ts');
+      const { runQuickstart } = await import('../quickstart/run.ts');
       await runQuickstart(exit, print);
     });
 }

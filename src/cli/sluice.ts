@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
 import { ConfigError, readConfig } from '../config/config.ts';
-import { findEmbeddedPostgres } from '../main/embedded/start.ts';
+import { findEmbeddedPostgres } from '../embedded-postgres/start.ts';
 import { openDatabase } from '../store/database.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import { type CliDeps, CliError } from './deps.ts';

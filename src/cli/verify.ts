@@ -14,7 +14,7 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--json', 'the report as JSON')
     .action(async (options: { export?: string; json?: boolean }) => {
       const { verifyExports } = await import('../main/verify.ts');
-      const { allowQuickstartS3 } = await import('../main/quickstart/remembered-s3.ts');
+      const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
       const config = await allowQuickstartS3(readConfig());
       const report = await deps.withDatabase((db, url) =>
         verifyExports(config, db, config.SOURCE_DATABASE_URL ?? url, options.export ?? null),

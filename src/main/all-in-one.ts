@@ -1,5 +1,5 @@
+import { allowQuickstartS3, reopenQuickstartS3 } from '../quickstart/remembered-s3.ts';
 import { startApi } from './api-process.ts';
-import { allowQuickstartS3, reopenQuickstartS3 } from './quickstart/remembered-s3.ts';
 import { readConfigOrExit } from './read-config.ts';
 import { runProcess } from './run-process.ts';
 import { startWorker } from './worker-process.ts';

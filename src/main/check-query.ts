@@ -1,6 +1,6 @@
 import type { Model } from '../domain/model.ts';
 import { parseQuery, schemaOf } from '../query/parse-query.ts';
-import type { ExportRules } from '../use-cases/export-rules.ts';
+import type { ExportRules } from '../use-cases/exports/rules.ts';
 
 /** Joins the query room to the API: each refusal names the construct and its position. */
 export function checkQueryOf(models: readonly Model[]): ExportRules['checkQuery'] {

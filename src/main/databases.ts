@@ -1,5 +1,5 @@
 import type { Config } from '../config/config.ts';
-import { startEmbeddedPostgres } from './embedded/start.ts';
+import { startEmbeddedPostgres } from '../embedded-postgres/start.ts';
 
 /** Where our own tables are, and where the rows are that get exported. */
 export interface Databases {

@@ -5,10 +5,10 @@ import type { AttemptReport } from '../worker/attempt-report.ts';
 import { serveRun } from '../worker/child-run.ts';
 import { executeClaimed } from '../worker/execute-run.ts';
 import type { ChildSetup } from './child-program.ts';
+import { destinationContextOf, joinPlugins } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { installFailpoints } from './failpoints.ts';
 import { joinSources, loadModels } from './models.ts';
-import { destinationContextOf, joinPlugins } from './plugins.ts';
 import { policyOf } from './policy.ts';
 
 /** One run needs few: its writes, its log, its heartbeat is the worker's. */

@@ -3,9 +3,9 @@ import type { Database } from '../store/database.ts';
 import { listKnownKeys, listLeftoverKeys, listVerifiedExports } from '../store/verify-queries.ts';
 import type { Finding } from '../verify/finding.ts';
 import { type Verified, verifyExport } from '../verify/verify-export.ts';
+import { destinationContextOf, joinPlugins } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels } from './models.ts';
-import { destinationContextOf, joinPlugins } from './plugins.ts';
 
 export interface VerifyReport extends Verified {
   readonly exports: number;

@@ -10,8 +10,8 @@ import { createHandlers } from '../worker/handlers.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
 import { MemoryGate } from '../worker/memory-gate.ts';
 import { childProgramOf } from './child-program.ts';
+import { destinationContextOf, joinPlugins } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
-import { destinationContextOf, joinPlugins } from './plugins.ts';
 import { findQueueFault } from './queue-fault.ts';
 
 const mebibyte = 1024 ** 2;

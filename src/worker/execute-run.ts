@@ -40,7 +40,7 @@ import {
   releaseUploads,
 } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
-import { recordCompletion, recordFault, releaseRun } from '../use-cases/finish-run.ts';
+import { recordCompletion, recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
 import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
 import { persist } from './persist.ts';

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTimeFormat } from '../../src/console/times.ts';
 import { systemClock } from '../../src/domain/clock.ts';
 import { toTimestamp } from '../../src/domain/time.ts';
-import { findEmbeddedPostgres } from '../../src/main/embedded/start.ts';
+import { findEmbeddedPostgres } from '../../src/embedded-postgres/start.ts';
 import { projectRoot, startSluice, type TestProcess } from '../support/processes.ts';
 import { type S3Server, startS3Server } from '../support/s3-server/server.ts';
 

@@ -4,7 +4,7 @@ import { SluiceError } from '../../src/domain/errors.ts';
 import { ceilInstant, type DataInterval } from '../../src/domain/time.ts';
 import { beginCommit, type ClaimedRun } from '../../src/store/leases.ts';
 import type { Context } from '../../src/use-cases/context.ts';
-import { recordCompletion, recordFault } from '../../src/use-cases/finish-run.ts';
+import { recordCompletion, recordFault } from '../../src/use-cases/runs/finish-run.ts';
 
 export interface Manifest {
   readonly etag: number;

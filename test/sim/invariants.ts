@@ -6,7 +6,7 @@ import { intervalsIn } from '../../src/scheduling/backfill-range.ts';
 import { advanceHighWaterMark } from '../../src/scheduling/high-water-mark.ts';
 import { listRunningBackfills } from '../../src/store/backfills.ts';
 import { readSchedule } from '../../src/store/ticks.ts';
-import { advanceBackfill } from '../../src/use-cases/advance-backfill.ts';
+import { advanceBackfill } from '../../src/use-cases/backfills/advance-backfill.ts';
 import { keyOf } from './attempt.ts';
 import { act, passTime, type World } from './world.ts';
 

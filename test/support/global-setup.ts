@@ -6,7 +6,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
 import type { TestProject } from 'vitest/node';
-import { findEmbeddedPostgres, startEmbeddedPostgres } from '../../src/main/embedded/start.ts';
+import { findEmbeddedPostgres, startEmbeddedPostgres } from '../../src/embedded-postgres/start.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { findRedis, type RedisWays } from './find-redis.ts';
 

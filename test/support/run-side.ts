@@ -13,8 +13,8 @@ import { type Database, openDatabase } from '../../src/store/database.ts';
 import { type ClaimedRun, claimRun } from '../../src/store/leases.ts';
 import { readNow } from '../../src/store/ticks.ts';
 import type { Context } from '../../src/use-cases/context.ts';
-import { decideTicks } from '../../src/use-cases/decide-ticks.ts';
-import { recordCompletion, recordFault } from '../../src/use-cases/finish-run.ts';
+import { decideTicks } from '../../src/use-cases/runs/decide-ticks.ts';
+import { recordCompletion, recordFault } from '../../src/use-cases/runs/finish-run.ts';
 import { createTestDatabase } from './database.ts';
 import { createTenant, type Tenant } from './tenants.ts';
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { toTimestamp } from '../../../src/domain/time.ts';
 import { insertRuns } from '../../../src/store/runs.ts';
 import { readNow } from '../../../src/store/ticks.ts';
-import { issueKey } from '../../../src/use-cases/issue-key.ts';
+import { issueKey } from '../../../src/use-cases/tenants/issue-key.ts';
 import {
   createS3Export,
   hour,

@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { BatchExport } from '../../../src/domain/batch-export.ts';
 import { SluiceError } from '../../../src/domain/errors.ts';
-import { advanceBackfill } from '../../../src/use-cases/advance-backfill.ts';
-import { cancelBackfill } from '../../../src/use-cases/cancel-work.ts';
-import { type BackfillRequest, startBackfill } from '../../../src/use-cases/start-backfill.ts';
+import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
+import {
+  type BackfillRequest,
+  startBackfill,
+} from '../../../src/use-cases/backfills/start-backfill.ts';
+import { cancelBackfill } from '../../../src/use-cases/runs/cancel-work.ts';
 import {
   claim,
   complete,

@@ -8,9 +8,9 @@ import {
   sweepExpiredLeases,
 } from '../../../src/store/leases.ts';
 import { findRun, insertRuns } from '../../../src/store/runs.ts';
-import { type Cancellation, cancelRun, retryRun } from '../../../src/use-cases/cancel-work.ts';
-import { deleteExport } from '../../../src/use-cases/delete-export.ts';
-import { recordFault } from '../../../src/use-cases/finish-run.ts';
+import { deleteExport } from '../../../src/use-cases/exports/delete-export.ts';
+import { type Cancellation, cancelRun, retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
+import { recordFault } from '../../../src/use-cases/runs/finish-run.ts';
 import {
   claim,
   complete,

@@ -19,8 +19,8 @@ import {
   recordUpload,
   recordUploadParts,
 } from '../../../src/store/uploads.ts';
-import { quarantineRun, recordFault, releaseRun } from '../../../src/use-cases/finish-run.ts';
-import { recordDeathAlone } from '../../../src/use-cases/record-death.ts';
+import { quarantineRun, recordFault, releaseRun } from '../../../src/use-cases/runs/finish-run.ts';
+import { recordDeathAlone } from '../../../src/use-cases/runs/record-death.ts';
 import {
   claim,
   complete,

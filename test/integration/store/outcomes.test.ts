@@ -3,8 +3,8 @@ import { SluiceError } from '../../../src/domain/errors.ts';
 import { findReceipt } from '../../../src/store/receipts.ts';
 import { findRun } from '../../../src/store/runs.ts';
 import { readNow } from '../../../src/store/ticks.ts';
-import { retryRun } from '../../../src/use-cases/cancel-work.ts';
-import { unpauseExport } from '../../../src/use-cases/unpause-export.ts';
+import { unpauseExport } from '../../../src/use-cases/exports/unpause-export.ts';
+import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
 import {
   claim,
   complete,

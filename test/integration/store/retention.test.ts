@@ -3,8 +3,8 @@ import { SluiceError } from '../../../src/domain/errors.ts';
 import { keepResponse } from '../../../src/store/idempotency.ts';
 import { cancelRuns, findRun, handBackRun } from '../../../src/store/runs.ts';
 import { findOrphanedUploads, recordUpload } from '../../../src/store/uploads.ts';
-import { applyRetention } from '../../../src/use-cases/apply-retention.ts';
-import { retryRun } from '../../../src/use-cases/cancel-work.ts';
+import { applyRetention } from '../../../src/use-cases/installation/apply-retention.ts';
+import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
 import {
   claim,
   complete,

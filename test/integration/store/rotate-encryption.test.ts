@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createSecretBox } from '../../../src/security/secret-box.ts';
 import { registerEncryptionKeys } from '../../../src/store/encryption-keys.ts';
-import { createTransformationConfig } from '../../../src/use-cases/create-transformation-config.ts';
-import { rotateEncryption } from '../../../src/use-cases/rotate-encryption.ts';
+import { rotateEncryption } from '../../../src/use-cases/installation/rotate-encryption.ts';
+import { createTransformationConfig } from '../../../src/use-cases/transformations/create-config.ts';
 import { startSluice } from '../../support/processes.ts';
 import { createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
 

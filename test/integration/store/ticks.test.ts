@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { jitterMs } from '../../../src/scheduling/jitter.ts';
 import { readNow, recordTicks } from '../../../src/store/ticks.ts';
-import { decideTicks } from '../../../src/use-cases/decide-ticks.ts';
-import { deleteExport } from '../../../src/use-cases/delete-export.ts';
+import { deleteExport } from '../../../src/use-cases/exports/delete-export.ts';
+import { decideTicks } from '../../../src/use-cases/runs/decide-ticks.ts';
 import {
   createExportOfThePast,
   decide,

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { type ClaimedRun, claimRun } from '../../../src/store/leases.ts';
 import { findRun } from '../../../src/store/runs.ts';
-import { cancelRun } from '../../../src/use-cases/cancel-work.ts';
+import { cancelRun } from '../../../src/use-cases/runs/cancel-work.ts';
 import { LeaseKeeper } from '../../../src/worker/lease-keeper.ts';
 import {
   claim,

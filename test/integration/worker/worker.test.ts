@@ -6,8 +6,8 @@ import { type Foundation, openFoundation } from '../../../src/main/foundation.ts
 import { startWorker, type WorkerProcess } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/sources/index.ts';
 import { findRun } from '../../../src/store/runs.ts';
-import { cancelRun } from '../../../src/use-cases/cancel-work.ts';
-import { startBackfill } from '../../../src/use-cases/start-backfill.ts';
+import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
+import { cancelRun } from '../../../src/use-cases/runs/cancel-work.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 import {
   createExportOfThePast,

@@ -76,11 +76,16 @@ export const rooms: Readonly<Record<string, Room>> = {
       'store',
       'use-cases',
       'main',
+      'quickstart',
+      'embedded-postgres',
       'sources/index.ts',
       'verify/finding.ts',
     ],
     packages: ['commander', 'node:*'],
   },
+  // Its binaries are a package for each platform.
+  'embedded-postgres': { from: ['*'], packages: ['*'] },
+  quickstart: { from: ['*'], packages: ['*'] },
   main: { from: ['*'], packages: ['*'] },
 };
 
@@ -106,7 +111,7 @@ export const places = {
   clock: ['domain/clock.ts', 'console'],
   date: ['domain/clock.ts', 'domain/time.ts', 'console'],
   bullmq: ['queue'],
-  pg: ['store', 'sources/postgres'],
+  pg: ['store', 'sources/postgres', 'embedded-postgres/server-use.ts'],
   any: [],
   'default-export': [],
 } as const satisfies Record<string, readonly string[]>;

@@ -19,7 +19,7 @@ export interface Mark {
 
 /** A parsed source file. */
 export interface SourceFile {
-  /** Below `src`, with slashes: `api/routes/runs.ts`. */
+  /** Below `src`, with slashes: `api/runs/routes.ts`. */
   readonly path: string;
   readonly lines: number;
   readonly imports: readonly Import[];

@@ -1,0 +1,34 @@
+import { parseTime } from '../../domain/parse-time.ts';
+import { ceilInstant, type Instant } from '../../domain/time.ts';
+import type { BackfillRequest } from '../../use-cases/backfills/start-backfill.ts';
+import { type ApiProblem, invalid } from '../api-error.ts';
+import type { BackfillBody } from './schema.ts';
+
+/**
+ * A validated body in the words of the use case.
+ *
+ * @throws ApiError 400 for a bound without an offset: a guess would export the wrong hours
+ */
+export function backfillRequest(body: BackfillBody): BackfillRequest {
+  const problems: ApiProblem[] = [];
+  const read = (attr: 'start_at' | 'end_at'): Instant | null => {
+    const text = body[attr];
+    if (text === undefined || text === null) return null;
+    const parsed = parseTime(text);
+    if (!parsed?.hasOffset) {
+      const detail = 'Must say its offset from UTC, as in 2024-03-01T00:00:00Z.';
+      problems.push({ code: 'invalid_input', detail, attr });
+    }
+    return parsed && ceilInstant(parsed.timestamp);
+  };
+  const startAt = read('start_at');
+  const endAt = read('end_at');
+  if (problems.length > 0) throw invalid(...problems);
+  return {
+    startAt,
+    endAt,
+    order: body.order ?? 'oldest_first',
+    reprocess: body.reprocess ?? 'all',
+    concurrency: body.concurrency ?? null,
+  };
+}

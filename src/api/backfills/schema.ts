@@ -1,0 +1,95 @@
+import { type Static, Type } from 'typebox';
+import { Nullable, named } from '../schemas/nullable.ts';
+import { Time } from '../schemas/time.ts';
+
+const order = ['oldest_first', 'newest_first'] as const;
+const reprocess = ['all', 'failed', 'none'] as const;
+
+export const Backfill = named(
+  'Backfill',
+  Type.Object(
+    {
+      id: Type.String({ format: 'uuid' }),
+      batch_export: Type.String({ format: 'uuid' }),
+      team_id: Type.Integer(),
+      status: Type.Enum(['Running', 'Completed', 'Cancelled']),
+      start_at: Time,
+      end_at: Time,
+      order: Type.Enum([...order]),
+      reprocess: Type.Enum([...reprocess]),
+      concurrency: Type.Integer(),
+      total_runs: Type.Integer(),
+      finished_runs: Type.Integer(),
+      failed_runs: Type.Integer(),
+      progress: Type.Number({ minimum: 0, maximum: 1 }),
+      eta: Nullable({ ...Time, description: 'When it ends at its pace so far; null if unknown.' }),
+      created_at: Time,
+      finished_at: Nullable(Time),
+      last_updated_at: Time,
+    },
+    {
+      description: 'A past range that is exported on request. The bounds are those in force.',
+      examples: [
+        {
+          id: '6f1f2d0a-3f4c-4f0e-9d0e-0f7b2f6f3f55',
+          batch_export: '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11',
+          team_id: 1,
+          status: 'Running',
+          start_at: '2024-02-01T00:00:00.000000Z',
+          end_at: '2024-03-01T00:00:00.000000Z',
+          order: 'oldest_first',
+          reprocess: 'all',
+          concurrency: 2,
+          total_runs: 696,
+          finished_runs: 174,
+          failed_runs: 0,
+          progress: 0.25,
+          eta: '2024-03-01T01:05:00.000000Z',
+          created_at: '2024-03-01T00:50:00.000000Z',
+          finished_at: null,
+          last_updated_at: '2024-03-01T00:53:45.000000Z',
+        },
+      ],
+    },
+  ),
+);
+export type Backfill = Static<typeof Backfill>;
+
+export const BackfillBody = Type.Object({
+  start_at: Type.Optional(Nullable(Time)),
+  end_at: Type.Optional(Nullable(Time)),
+  dry_run: Type.Optional(Type.Boolean({ description: 'Only tell what would be done.' })),
+  order: Type.Optional(Type.Enum([...order])),
+  reprocess: Type.Optional(Type.Enum([...reprocess])),
+  concurrency: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 100, description: 'Runs at a time.' }),
+  ),
+});
+export type BackfillBody = Static<typeof BackfillBody>;
+
+const Bounds = Type.Object({ start: Time, end: Time });
+
+export const BackfillPreview = named(
+  'BackfillPreview',
+  Type.Object(
+    {
+      dry_run: Type.Literal(true),
+      start_at: Time,
+      end_at: Time,
+      total_runs: Type.Integer(),
+      intervals: Type.Array(Bounds, { description: 'The first 1,000.' }),
+      already_completed: Type.Array(Bounds),
+      estimated_rows: Nullable(
+        Type.Integer({ description: 'From the runs of this export so far; null without any.' }),
+      ),
+    },
+    { description: 'What a backfill would do; nothing is stored.' },
+  ),
+);
+export type BackfillPreview = Static<typeof BackfillPreview>;
+
+export const CancelBackfillBody = Type.Object({
+  running: Type.Optional(
+    Type.Enum(['finish', 'cancel'], { description: 'What becomes of its live runs.' }),
+  ),
+});

@@ -1,0 +1,64 @@
+import type { ValidateFunction } from 'ajv';
+import type { DestinationContext, DestinationDefinition } from '../../destinations/destination.ts';
+import type { ExportRules } from '../../use-cases/exports/rules.ts';
+import type { Problem } from '../../use-cases/outcome.ts';
+import { problemsOf } from '../validation/problem-of.ts';
+import { createAjv } from '../validation/validator.ts';
+import { closed } from './schema.ts';
+
+interface Checked {
+  readonly definition: DestinationDefinition;
+  readonly validate: ValidateFunction;
+  readonly secrets: readonly string[];
+}
+
+const at = (attr: string | null): string =>
+  attr === null ? 'destination__config' : `destination__config__${attr}`;
+
+/** The registry of destinations as the use cases see it. */
+export function destinationRules(
+  definitions: readonly DestinationDefinition[],
+  context: DestinationContext,
+): Pick<ExportRules, 'destinationTypes' | 'checkDestination' | 'placeOf' | 'secretProperties'> {
+  const ajv = createAjv();
+  const byType = new Map<string, Checked>(
+    definitions.map((definition) => [
+      definition.type,
+      {
+        definition,
+        validate: ajv.compile(closed(definition.configSchema)),
+        secrets: secretNames(definition),
+      },
+    ]),
+  );
+  const find = (type: string): Checked => {
+    const found = byType.get(type);
+    if (!found) throw new Error(`there is no destination type ${type}`);
+    return found;
+  };
+  return {
+    destinationTypes: [...byType.keys()],
+    placeOf: (type, config) => find(type).definition.place(config),
+    secretProperties: (type) => find(type).secrets,
+    checkDestination(type, config) {
+      const { definition, validate } = find(type);
+      // Validation fills in defaults.
+      const whole = structuredClone(config);
+      const problems = validate(whole)
+        ? definition.validate({ ...whole }, context).map(({ property, ...rest }) => ({
+            ...rest,
+            attr: at(property),
+          }))
+        : problemsOf(validate.errors ?? [], config).map(
+            (problem) => ({ ...problem, attr: at(problem.attr) }) as Problem,
+          );
+      return { problems, config: whole };
+    },
+  };
+}
+
+function secretNames({ configSchema }: DestinationDefinition): string[] {
+  return Object.entries(configSchema.properties)
+    .filter(([, property]) => 'writeOnly' in property && property.writeOnly === true)
+    .map(([name]) => name);
+}

@@ -1,0 +1,190 @@
+import { type Static, type TObject, Type } from 'typebox';
+import type { DestinationDefinition } from '../../destinations/destination.ts';
+import { intervals } from '../../domain/cadence.ts';
+import { BatchExportRun } from '../runs/schema.ts';
+import { Nullable, named, Ref } from '../schemas/nullable.ts';
+import { Time } from '../schemas/time.ts';
+
+type Config = Record<string, unknown>;
+
+const Name = Type.String({ minLength: 1, maxLength: 400, pattern: '\\S' });
+const Interval = Type.Enum([...intervals], { description: 'How often a run is made.' });
+const AnyConfig = Type.Unsafe<Config>({ type: 'object', additionalProperties: true });
+
+export const BatchExport = named(
+  'BatchExport',
+  Type.Object(
+    {
+      id: Type.String({ format: 'uuid' }),
+      team_id: Type.Integer({ description: 'The project that owns it.' }),
+      name: Type.String(),
+      destination: Type.Object({ type: Type.String(), config: AnyConfig }),
+      interval: Type.String(),
+      paused: Type.Boolean(),
+      created_at: Time,
+      last_updated_at: Time,
+      last_paused_at: Nullable(Time),
+      start_at: Nullable(Time),
+      end_at: Nullable(Time),
+      latest_runs: Type.Array(Ref(BatchExportRun), { description: 'The 10 newest, newest first.' }),
+      dsl_query: Nullable(Type.String()),
+      schema: Type.Unsafe<unknown>({
+        description: 'The described form of dsl_query; null without.',
+      }),
+      model: Type.String(),
+      timezone: Type.String(),
+      offset_day: Nullable(Type.Integer()),
+      offset_hour: Nullable(Type.Integer()),
+      transformations: Type.Boolean(),
+      paused_reason: Nullable(Type.String({ description: 'Why the service paused it.' })),
+      next_run_at: Nullable(Time),
+      high_water_mark: Nullable(Time),
+      unsettled_from: Nullable({
+        ...Time,
+        description:
+          'Start of the oldest exported interval that may still get rows; null if there is none.',
+      }),
+      failure_streak: Type.Integer({ description: 'Failed runs since the last success.' }),
+      last_success_at: Nullable(Time),
+      backfill_id: Type.Optional(
+        Type.String({ format: 'uuid', description: 'Only where this request began a backfill.' }),
+      ),
+      backfill_start_at: Type.Optional({ ...Time, description: 'Of the range in force.' }),
+      backfill_end_at: Type.Optional({ ...Time, description: 'Of the range in force.' }),
+    },
+    {
+      description: 'A named, scheduled job that ships rows to a destination.',
+      examples: [
+        {
+          id: '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11',
+          team_id: 1,
+          name: 'Events to S3',
+          destination: {
+            type: 'S3',
+            config: { bucket_name: 'my-events', region: 'us-east-1', prefix: 'events/' },
+          },
+          interval: 'hour',
+          paused: false,
+          created_at: '2024-03-01T00:12:31.104233Z',
+          last_updated_at: '2024-03-01T00:12:31.104233Z',
+          last_paused_at: null,
+          start_at: null,
+          end_at: null,
+          latest_runs: [],
+          dsl_query: null,
+          schema: null,
+          model: 'events',
+          timezone: 'UTC',
+          offset_day: null,
+          offset_hour: null,
+          transformations: false,
+          paused_reason: null,
+          next_run_at: '2024-03-01T01:00:00.000000Z',
+          high_water_mark: null,
+          unsettled_from: null,
+          failure_streak: 0,
+          last_success_at: null,
+        },
+      ],
+    },
+  ),
+);
+export type BatchExport = Static<typeof BatchExport>;
+
+/** Fields that create and update share; all may be left out. */
+const optionalFields = {
+  paused: Type.Optional(Type.Boolean()),
+  last_paused_at: Type.Optional(Nullable(Time)),
+  start_at: Type.Optional(Nullable(Time)),
+  end_at: Type.Optional(Nullable(Time)),
+  dsl_query: Type.Optional(Nullable(Type.String({ maxLength: 100_000 }))),
+  timezone: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+  offset_day: Type.Optional(Nullable(Type.Integer({ description: '0–6, 0 = Sunday; week only.' }))),
+  offset_hour: Type.Optional(Nullable(Type.Integer({ description: '0–23; day and week only.' }))),
+  transformations: Type.Optional(Type.Boolean()),
+};
+
+const Team = Type.Integer({ description: 'The project, where the organization has several.' });
+const AnyTeam = Type.Unsafe<number>({ description: 'Ignored: the path names the project.' });
+
+/**
+ * The bodies of create and update, for the destinations and models of this installation.
+ *
+ * @param takesTeam whether the body of create says the project: on organization paths
+ */
+export function batchExportBodies(
+  destinations: readonly DestinationDefinition[],
+  models: readonly string[],
+  takesTeam: boolean,
+) {
+  const Model = Type.Optional(Type.Enum([...models], { description: 'The model to export.' }));
+  const Destination = anyDestination(destinations);
+  const create = {
+    name: Name,
+    destination: Destination,
+    interval: Interval,
+    ...optionalFields,
+    model: Model,
+    backfill: Type.Optional(Type.Boolean({ description: 'Export from start_at to now as well.' })),
+    team_id: Type.Optional(takesTeam ? Team : AnyTeam),
+  };
+  const ChangedDestination = Type.Object(
+    {
+      type: Type.Optional(Type.Enum(destinations.map(({ type }) => type))),
+      config: Type.Optional(AnyConfig),
+    },
+    { description: 'The config is merged; a secret that is not sent is kept, null clears.' },
+  );
+  return {
+    Create: Type.Object(create),
+    Patch: Type.Object({
+      name: Type.Optional(Name),
+      destination: Type.Optional(ChangedDestination),
+      interval: Type.Optional(Interval),
+      ...optionalFields,
+      model: Model,
+    }),
+    Put: Type.Object({
+      name: Name,
+      destination: ChangedDestination,
+      interval: Interval,
+      ...optionalFields,
+      model: Model,
+    }),
+  };
+}
+export type BatchExportBodies = ReturnType<typeof batchExportBodies>;
+
+/** The destination of each type, as create takes it, each under the name of its type. */
+export function destinationSchemas(destinations: readonly DestinationDefinition[]) {
+  return destinations.map(({ type, configSchema }) =>
+    named(
+      type,
+      Type.Object(
+        { type: Type.Literal(type), config: closed(configSchema) },
+        { description: `Files at a destination of type ${type}.` },
+      ),
+    ),
+  );
+}
+
+/** One branch a type, told apart by `type`, so that the errors are those of the branch meant. */
+function anyDestination(destinations: readonly DestinationDefinition[]) {
+  return Type.Unsafe<{ type: string; config: Config }>({
+    type: 'object',
+    required: ['type'],
+    discriminator: { propertyName: 'type' },
+    oneOf: destinations.map(({ type }) => ({ $ref: `${type}#` })),
+  });
+}
+
+/** Unknown keys of a config are faults. */
+export function closed(schema: TObject): TObject {
+  return Type.Object(schema.properties, { ...schema, additionalProperties: false });
+}
+
+export const UnpauseBody = Type.Object({
+  backfill: Type.Optional(
+    Type.Boolean({ description: 'Export the intervals that were missed while paused.' }),
+  ),
+});

@@ -1,0 +1,67 @@
+import type { BatchExport } from '../../domain/batch-export.ts';
+import type { Timestamp } from '../../domain/time.ts';
+import type { Sql } from '../../store/database.ts';
+import { findLatestRuns } from '../../store/latest-runs.ts';
+import { findUnsettled } from '../../store/look-backs.ts';
+import type { Run } from '../../store/runs.ts';
+import { nextRunOf } from '../../use-cases/exports/schedule.ts';
+import { runView } from '../runs/view.ts';
+import type { BatchExport as BatchExportView } from './schema.ts';
+
+const latestRuns = 10;
+
+/** Exports as they are answered, their latest runs read in one query. */
+export async function batchExportViews(
+  sql: Sql,
+  batchExports: readonly BatchExport[],
+): Promise<BatchExportView[]> {
+  const ids = batchExports.map(({ id }) => id);
+  const latest = await findLatestRuns(sql, ids, latestRuns);
+  const unsettled = await findUnsettled(sql, ids);
+  return batchExports.map((batchExport) => view(batchExport, latest, unsettled));
+}
+
+export async function batchExportView(
+  sql: Sql,
+  batchExport: BatchExport,
+  backfillId: string | null | undefined = null,
+): Promise<BatchExportView> {
+  const latest = await findLatestRuns(sql, [batchExport.id], latestRuns);
+  const shown = view(batchExport, latest, await findUnsettled(sql, [batchExport.id]));
+  return typeof backfillId === 'string' ? { ...shown, backfill_id: backfillId } : shown;
+}
+
+function view(
+  batchExport: BatchExport,
+  latest: ReadonlyMap<string, readonly Run[]>,
+  unsettled: ReadonlyMap<string, Timestamp>,
+): BatchExportView {
+  const { id, destination, cadence } = batchExport;
+  return {
+    id,
+    team_id: batchExport.teamId,
+    name: batchExport.name,
+    destination: { type: destination.type, config: destination.config },
+    interval: cadence.interval,
+    paused: batchExport.paused,
+    created_at: batchExport.createdAt,
+    last_updated_at: batchExport.lastUpdatedAt,
+    last_paused_at: batchExport.lastPausedAt,
+    start_at: batchExport.startAt,
+    end_at: batchExport.endAt,
+    latest_runs: (latest.get(id) ?? []).map(runView),
+    dsl_query: batchExport.dslQuery,
+    schema: batchExport.querySchema,
+    model: batchExport.model,
+    timezone: cadence.timezone,
+    offset_day: cadence.offsetDay,
+    offset_hour: cadence.offsetHour,
+    transformations: batchExport.transformations,
+    paused_reason: batchExport.pausedReason,
+    next_run_at: nextRunOf(batchExport),
+    high_water_mark: batchExport.highWaterMark,
+    unsettled_from: unsettled.get(id) ?? null,
+    failure_streak: batchExport.failureStreak,
+    last_success_at: batchExport.lastSuccessAt,
+  };
+}

@@ -1,0 +1,66 @@
+import swagger from '@fastify/swagger';
+import swaggerUi from '@fastify/swagger-ui';
+import type { Api } from '../api.ts';
+import { Backfill, BackfillPreview } from '../backfills/schema.ts';
+import { BatchExport } from '../batch-exports/schema.ts';
+import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../insights/schema.ts';
+import { BatchExportLog } from '../logs/schema.ts';
+import { BatchExportRun } from '../runs/schema.ts';
+import { ErrorBody } from '../schemas/error.ts';
+import { Plugin, RearrangedConfigs, TransformationConfig } from '../transformations/schema.ts';
+
+/** Strict, and without the upgrade to https that a plain address on a private network has not. */
+const pagePolicy =
+  "default-src 'self'; base-uri 'self'; object-src 'none'; frame-ancestors 'none'; img-src 'self' data:";
+
+/** Shapes that the document keeps once, by name. */
+const components = [
+  ErrorBody,
+  BatchExportRun,
+  BatchExport,
+  BatchExportLog,
+  Backfill,
+  BackfillPreview,
+  SchedulePreview,
+  DestinationTest,
+  RowPreview,
+  Activity,
+  TransformationConfig,
+  RearrangedConfigs,
+  Plugin,
+];
+
+/** The OpenAPI 3.1 document at /api/openapi.json, and its pages at /api/docs. */
+export async function describeApi(api: Api, shared: readonly object[]): Promise<void> {
+  for (const schema of [...components, ...shared]) api.addSchema(schema);
+  await api.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Sluice',
+        version: '1.0.0',
+        description: 'Ships rows out of PostgreSQL on a schedule: every row exactly once.',
+        license: { name: 'MIT', identifier: 'MIT' },
+      },
+      servers: [{ url: '/' }],
+      components: {
+        securitySchemes: {
+          apiKey: { type: 'http', scheme: 'bearer', description: 'A personal API key.' },
+        },
+      },
+    },
+    transform: ({ schema, url, route }) => {
+      const { scope } = route.config ?? {};
+      return { schema: scope ? { ...schema, security: [{ apiKey: [scope] }] } : schema, url };
+    },
+    refResolver: {
+      buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `def-${index}`),
+    },
+  });
+  await api.register(swaggerUi, {
+    routePrefix: '/api/docs',
+    staticCSP: true,
+    transformStaticCSP: () => pagePolicy,
+  });
+  api.get('/api/openapi.json', { schema: { hide: true } }, async () => api.swagger());
+}

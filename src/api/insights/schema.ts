@@ -1,0 +1,79 @@
+import { Type } from 'typebox';
+import { Nullable, named } from '../schemas/nullable.ts';
+import { Time } from '../schemas/time.ts';
+
+export const SchedulePreview = named(
+  'SchedulePreview',
+  Type.Object(
+    {
+      results: Type.Array(
+        Type.Object({
+          data_interval_start: Time,
+          data_interval_end: Time,
+          local_start: Type.String({ description: 'With the offset of the zone.' }),
+          local_end: Type.String({ description: 'With the offset of the zone.' }),
+          timezone: Type.String(),
+          hours: Type.Number({ description: 'The true length: 23 or 25 across a clock change.' }),
+          fate: Type.Enum(['ran', 'paused', 'outside_window'], {
+            description: 'What becomes of it as things stand.',
+          }),
+        }),
+      ),
+    },
+    { description: 'The next 10 data intervals.' },
+  ),
+);
+
+export const DestinationTest = named(
+  'DestinationTest',
+  Type.Object(
+    {
+      passed: Type.Boolean(),
+      steps: Type.Array(
+        Type.Object({
+          step: Type.String(),
+          passed: Type.Boolean(),
+          error: Nullable(Type.String({ description: 'What went wrong and what to do.' })),
+          warning: Nullable(Type.String({ description: 'What is weaker than it could be.' })),
+        }),
+        { description: 'In their order; the last is the one that failed.' },
+      ),
+    },
+    { description: 'The checks of a destination, one by one.' },
+  ),
+);
+
+export const RowPreview = named(
+  'RowPreview',
+  Type.Object(
+    {
+      columns: Type.Array(Type.Object({ name: Type.String(), type: Type.String() })),
+      rows: Type.Array(Type.Array(Type.Unsafe<unknown>({})), {
+        description: 'Values in the order of the columns.',
+      }),
+    },
+    { description: 'Rows as they would be exported.' },
+  ),
+);
+
+export const Activity = named(
+  'Activity',
+  Type.Object(
+    {
+      id: Type.Integer(),
+      action: Type.String({ description: 'created, updated, paused, unpaused, deleted …' }),
+      key_id: Nullable(Type.String({ format: 'uuid', description: 'The API key that did it.' })),
+      key_name: Nullable(Type.String()),
+      changes: Type.Array(
+        Type.Object({
+          field: Type.String(),
+          before: Type.Unsafe<unknown>({}),
+          after: Type.Unsafe<unknown>({}),
+        }),
+        { description: 'Of secrets, only that they changed.' },
+      ),
+      happened_at: Time,
+    },
+    { description: 'Who changed what, and when.' },
+  ),
+);

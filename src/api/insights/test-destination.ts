@@ -1,0 +1,45 @@
+import type { CheckStep } from '../../destinations/destination.ts';
+import type { BatchExport } from '../../domain/batch-export.ts';
+import { describeError, toSluiceError } from '../../domain/errors.ts';
+import { findProject } from '../../store/projects.ts';
+import { openDestinationConfig } from '../../use-cases/exports/destination.ts';
+import type { ApiOptions } from '../options.ts';
+
+/** A destination that answers later than this has failed its test. */
+const patienceMs = 30_000;
+
+/** Runs the checks of an export's destination. Never throws: what goes wrong is a failed step. */
+export async function testDestination(
+  options: Pick<ApiOptions, 'context' | 'destinations' | 'destinationContext'>,
+  batchExport: BatchExport,
+): Promise<readonly CheckStep[]> {
+  const { db, secrets } = options.context;
+  const { id, teamId, destination: stored } = batchExport;
+  const definition = options.destinations.find(({ type }) => type === stored.type);
+  const project = await findProject(db, teamId);
+  if (!definition || !project) {
+    return [failedStep('open', `There is no destination ${stored.type} in this installation.`)];
+  }
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    const config = openDestinationConfig(secrets, id, stored);
+    const owner = { externalId: project.externalId };
+    const destination = definition.open({ ...config }, options.destinationContext, owner);
+    const tooLate = new Promise<readonly CheckStep[]>((resolve) => {
+      const step = failedStep('answer', `It gave no answer within ${patienceMs / 1_000} seconds.`);
+      timer = setTimeout(resolve, patienceMs, [step]);
+    });
+    const checks = destination.test(AbortSignal.timeout(patienceMs));
+    // A check that loses the race may still fail; nobody waits for it.
+    checks.catch(() => {});
+    return await Promise.race([checks, tooLate]).finally(() => destination.close());
+  } catch (error) {
+    return [failedStep('open', describeError(toSluiceError(error)))];
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function failedStep(step: string, error: string): CheckStep {
+  return { step, passed: false, error, warning: null };
+}

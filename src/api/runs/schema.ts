@@ -1,0 +1,97 @@
+import { type Static, Type } from 'typebox';
+import { runStatuses } from '../../domain/run.ts';
+import { CursorQuery } from '../lists/schema.ts';
+import { Nullable, named } from '../schemas/nullable.ts';
+import { Time } from '../schemas/time.ts';
+
+export const BatchExportRun = named(
+  'BatchExportRun',
+  Type.Object(
+    {
+      id: Type.String({ format: 'uuid' }),
+      status: Type.Enum([...runStatuses]),
+      records_completed: Nullable(Type.Integer({ description: 'Rows in the files so far.' })),
+      latest_error: Nullable(
+        Type.String({
+          description: '`code: what happened and what to do`; null without an error.',
+        }),
+      ),
+      data_interval_start: Nullable(Time),
+      data_interval_end: Time,
+      cursor: Nullable(
+        Type.String({
+          description: 'Where a resumed attempt goes on; null before the first part.',
+        }),
+      ),
+      created_at: Time,
+      started_at: Nullable(Time),
+      finished_at: Nullable(Time),
+      last_updated_at: Time,
+      records_total_count: Nullable(Type.Integer({ description: 'Rows of the interval.' })),
+      batch_export: Type.String({ format: 'uuid' }),
+      attempt: Type.Integer({ description: '0 before the first attempt.' }),
+      bytes_exported: Type.Integer(),
+      files: Type.Integer(),
+      records_dropped: Type.Integer({ description: 'Rows that a transformation dropped.' }),
+      records_rejected: Type.Integer({ description: 'Rows kept in the rejected file.' }),
+      backfill_id: Nullable(Type.String({ format: 'uuid' })),
+      settled: Nullable(
+        Type.Boolean({
+          description:
+            'Whether no transaction can add rows to the interval any more; null before the run is completed.',
+        }),
+      ),
+    },
+    {
+      description: 'The work for one data interval.',
+      examples: [
+        {
+          id: '018f3c1e-9c3e-7f6a-b5d5-0f7b2f6f3f55',
+          status: 'Completed',
+          records_completed: 8312,
+          latest_error: null,
+          data_interval_start: '2024-03-01T00:00:00.000000Z',
+          data_interval_end: '2024-03-01T01:00:00.000000Z',
+          cursor: null,
+          created_at: '2024-03-01T01:00:00.214518Z',
+          started_at: '2024-03-01T01:00:01.030112Z',
+          finished_at: '2024-03-01T01:00:04.771203Z',
+          last_updated_at: '2024-03-01T01:00:04.771203Z',
+          records_total_count: 8312,
+          batch_export: '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11',
+          attempt: 1,
+          bytes_exported: 1048576,
+          files: 1,
+          records_dropped: 0,
+          records_rejected: 0,
+          backfill_id: null,
+          settled: true,
+        },
+      ],
+    },
+  ),
+);
+export type BatchExportRun = Static<typeof BatchExportRun>;
+
+/** A bound of a list: ISO 8601, or a span back from now. */
+export const TimeOrSpan = (about: string) =>
+  Type.Optional(
+    Type.String({
+      format: 'time-or-span',
+      description: `${about}: ISO 8601, or back from now: \`-2h\`, \`-7d\`, \`-4w\`, \`-3m\`, \`-1y\`.`,
+    }),
+  );
+
+export const RunListQuery = Type.Object({
+  ...CursorQuery,
+  status: Type.Optional(
+    Type.Array(Type.Enum([...runStatuses]), { description: 'May be repeated.' }),
+  ),
+  ordering: Type.Optional(
+    Type.Enum(['created_at', '-created_at', 'data_interval_start', '-data_interval_start']),
+  ),
+  after: TimeOrSpan('Created at or after'),
+  before: TimeOrSpan('Created at or before'),
+  start: TimeOrSpan('Interval starts at or after'),
+  end: TimeOrSpan('Interval ends at or before'),
+});

@@ -1,0 +1,31 @@
+import type { Run } from '../../store/runs.ts';
+import type { BatchExportRun } from './schema.ts';
+
+export function runView(run: Run): BatchExportRun {
+  return {
+    id: run.id,
+    status: run.status,
+    records_completed: run.recordsCompleted,
+    latest_error: run.latestError,
+    data_interval_start: run.intervalStart,
+    data_interval_end: run.intervalEnd,
+    cursor: run.cursor === null ? null : opaque(run.cursor),
+    created_at: run.createdAt,
+    started_at: run.startedAt,
+    finished_at: run.finishedAt,
+    last_updated_at: run.lastUpdatedAt,
+    records_total_count: run.recordsTotalCount,
+    batch_export: run.exportId,
+    attempt: run.attempt,
+    bytes_exported: run.bytesExported,
+    files: run.files,
+    records_dropped: run.recordsDropped,
+    records_rejected: run.recordsRejected,
+    backfill_id: run.backfillId,
+    settled: run.settled,
+  };
+}
+
+function opaque(cursor: unknown): string {
+  return Buffer.from(JSON.stringify(cursor)).toString('base64url');
+}

@@ -1,0 +1,56 @@
+import type { Database } from '../../store/database.ts';
+import { findPlugins } from '../../store/plugins.ts';
+import {
+  findTransformationConfig,
+  type TransformationConfig,
+} from '../../store/transformation-configs.ts';
+import type { Step } from '../../use-cases/transformations/create-config.ts';
+import { type Request, reachOf } from '../api.ts';
+import { notFound } from '../api-error.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    step: Step | undefined;
+  }
+}
+
+/** A hook: the transformation config that the path names, or 404. Runs before the body is read. */
+export function loadTransformationConfig(db: Database) {
+  return async (request: Request): Promise<void> => {
+    const id = idOf(request);
+    const found = id === null ? null : await findTransformationConfig(db, teamOf(request), id);
+    if (!found) throw notFound();
+    [request.step] = await withPlugins(db, reachOf(request).organizationId, [found]);
+  };
+}
+
+/** The step that the path names. Only behind `loadTransformationConfig`. */
+export function stepOf(request: Request): Step {
+  if (!request.step) throw new Error('a route asked for a step that no hook set');
+  return request.step;
+}
+
+/** The project of the path; these routes have no other. */
+export function teamOf(request: Request): number {
+  const { teamId } = reachOf(request);
+  if (teamId === null) throw new Error('a route without a project asked for it');
+  return teamId;
+}
+
+/** An id of the path that can be one of ours. */
+export function idOf(request: Request): number | null {
+  const { id = '' } = request.params as { id?: string };
+  const value = /^\d{1,10}$/.test(id) ? Number(id) : 0;
+  return value > 0 && value <= 2_147_483_647 ? value : null;
+}
+
+/** Joins steps to their plugins, in one query. */
+export async function withPlugins(
+  db: Database,
+  organizationId: string,
+  steps: readonly TransformationConfig[],
+): Promise<Step[]> {
+  const ids = [...new Set(steps.map(({ plugin }) => plugin))];
+  const plugins = await findPlugins(db, organizationId, ids);
+  return steps.map((step) => ({ step, plugin: plugins.get(step.plugin) ?? null }));
+}

@@ -1,0 +1,193 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Binaries, copyFolders, findBinaries, locatePackage } from './binaries.ts';
+import {
+  type ClusterSecrets,
+  databaseName,
+  databaseUser,
+  ensureDataDirectory,
+  type Layout,
+  layoutOf,
+  readSecrets,
+} from './data-directory.ts';
+import { chooseIdentity, type ServerIdentity } from './identity.ts';
+import { discardPidFile, isProcessAlive, isServerOf, readPidFile } from './pid-file.ts';
+import { rememberPort, type ServerSettings, spawnServer, stopServer } from './server-process.ts';
+import { type ServerUse, serverAnswers, useServer } from './server-use.ts';
+
+const attempts = 8;
+const probeTimeoutMs = 5_000;
+const pollMs = 40;
+/** A server that recovers after a crash answers late; it is waited for this long. */
+const startTimeoutMs = 300_000;
+const silentMs = 3_000;
+
+export interface EmbeddedPostgresOptions {
+  /** The service's data directory; the server keeps to its subfolder `postgres`. */
+  readonly dataDir: string;
+  /** Told of each step, a sentence a line. */
+  readonly log?: (message: string) => void;
+  /** Beside or instead of our defaults. Without effect on a server that runs already. */
+  readonly settings?: ServerSettings;
+}
+
+export interface EmbeddedPostgres {
+  /** `postgres://user:password@127.0.0.1:port/sluice`, a superuser's. A secret. */
+  readonly url: string;
+  readonly port: number;
+  /** True where the server ran already: another process's, or one that a killed process left. */
+  readonly adopted: boolean;
+  /**
+   * Ends this process's use of the server. The last user stops it, whoever started it; while another
+   * process uses it, it goes on. May be called again. Fails where the server does not stop.
+   */
+  stop(): Promise<void>;
+}
+
+interface Server {
+  readonly layout: Layout;
+  readonly binaries: Binaries;
+  readonly identity: ServerIdentity;
+  readonly secrets: ClusterSecrets;
+  readonly settings: ServerSettings;
+}
+
+/**
+ * Starts PostgreSQL over `dataDir`, or uses the one that runs there. PostgreSQL itself is the lock
+ * between processes: it lets one server into a data directory, and an advisory lock counts the
+ * users. Fails with advice where this machine cannot run it, or the data is not for this version.
+ */
+export async function startEmbeddedPostgres(
+  options: EmbeddedPostgresOptions,
+): Promise<EmbeddedPostgres> {
+  const log = options.log ?? (() => {});
+  const settings = options.settings ?? {};
+  const layout = layoutOf(options.dataDir);
+  const identity = await chooseIdentity(layout.data);
+  const binaries = await findBinaries(
+    identity,
+    locatePackage(),
+    copyFolders(identity, layout.folder),
+  );
+  const isDurable = settings.fsync !== 'off';
+  const secrets = await ensureDataDirectory(layout, binaries, identity, isDurable);
+  const server = { layout, binaries, identity, secrets, settings };
+  let failure = '';
+  for (let attempt = 1; attempt <= attempts; attempt++) {
+    const running = await findRunning(layout, secrets, log);
+    const started = running === null ? await launch(server) : { port: running, failure: '' };
+    if (started.port === null) {
+      failure = started.failure;
+    } else {
+      const use = await markUse(secrets, started.port);
+      if (use !== null) {
+        log(`PostgreSQL ${running === null ? 'started' : 'runs already'} on port ${started.port}.`);
+        return handle(server, started.port, running !== null, use);
+      }
+      failure = 'Another process stopped it at once.';
+    }
+    await sleep(Math.min(100 * attempt, 1_000));
+  }
+  throw new Error(`The embedded PostgreSQL does not start (log: ${layout.log}):\n${failure}`);
+}
+
+/**
+ * The URL of the server that runs over `dataDir`, or null where none answers. For the command line,
+ * which never starts one. Fails where the data belongs to another user.
+ */
+export async function findEmbeddedPostgres(dataDir: string): Promise<string | null> {
+  const layout = layoutOf(dataDir);
+  const secrets = await readSecrets(layout);
+  const port = secrets === null ? null : ((await readPidFile(layout.data))?.port ?? null);
+  if (secrets === null || port === null) return null;
+  const answers = await serverAnswers(
+    urlOf(secrets, port, 'postgres'),
+    secrets.clusterName,
+    probeTimeoutMs,
+  );
+  return answers ? urlOf(secrets, port, databaseName) : null;
+}
+
+/** The port of the server that runs here already; waits while it is starting or stopping. */
+async function findRunning(
+  layout: Layout,
+  secrets: ClusterSecrets,
+  log: (message: string) => void,
+): Promise<number | null> {
+  const startedAt = performance.now();
+  let isTold = false;
+  while (performance.now() - startedAt < startTimeoutMs) {
+    const file = await readPidFile(layout.data);
+    if (file === null) return null;
+    if (file.port !== null) {
+      const url = urlOf(secrets, file.port, 'postgres');
+      if (await serverAnswers(url, secrets.clusterName, probeTimeoutMs)) return file.port;
+    }
+    if (!(await isServerOf(file.pid, layout.data))) {
+      // PostgreSQL itself clears what a dead process left, and looks for its orphans first.
+      if (isProcessAlive(file.pid)) await discardPidFile(layout.data, file);
+      return null;
+    }
+    if (!isTold && performance.now() - startedAt > silentMs) {
+      log(`Waiting for the PostgreSQL that is starting or stopping (process ${file.pid}).`);
+      isTold = true;
+    }
+    await sleep(pollMs);
+  }
+  throw new Error(
+    `A PostgreSQL server runs in ${layout.data} but does not answer. Its log is ${layout.log}.`,
+  );
+}
+
+/** Null where the last user is just stopping the server: then it is started anew. */
+async function markUse(secrets: ClusterSecrets, port: number): Promise<ServerUse | null> {
+  const url = urlOf(secrets, port, 'postgres');
+  const use = await useServer(url).catch(() => null);
+  // A server that stops can still grant the lock, but it lets nobody new in.
+  if (use === null || (await serverAnswers(url, secrets.clusterName, probeTimeoutMs))) return use;
+  await use.close();
+  return null;
+}
+
+async function launch(server: Server): Promise<{ port: number | null; failure: string }> {
+  const { layout, secrets } = server;
+  const child = await spawnServer(
+    layout,
+    server.binaries,
+    server.identity,
+    secrets,
+    server.settings,
+  );
+  const url = urlOf(secrets, child.port, 'postgres');
+  const deadline = performance.now() + startTimeoutMs;
+  while (!child.hasExited()) {
+    if (await serverAnswers(url, secrets.clusterName, probeTimeoutMs)) {
+      await rememberPort(layout, child.port);
+      return { port: child.port, failure: '' };
+    }
+    if (performance.now() > deadline) return { port: null, failure: await child.readLog() };
+    await sleep(pollMs);
+  }
+  return { port: null, failure: await child.readLog() };
+}
+
+function handle(server: Server, port: number, adopted: boolean, use: ServerUse): EmbeddedPostgres {
+  let stopping: Promise<void> | null = null;
+  const stop = async (): Promise<void> => {
+    const isLast = await use.release();
+    if (isLast) await stopServer(server.layout);
+    await use.close();
+  };
+  return {
+    url: urlOf(server.secrets, port, databaseName),
+    port,
+    adopted,
+    stop: () => {
+      stopping ??= stop();
+      return stopping;
+    },
+  };
+}
+
+function urlOf(secrets: ClusterSecrets, port: number, database: string): string {
+  return `postgres://${databaseUser}:${secrets.password}@127.0.0.1:${port}/${database}`;
+}

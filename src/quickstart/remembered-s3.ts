@@ -1,0 +1,46 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Config } from '../config/config.ts';
+import { findLocalS3, type QuickstartS3, startLocalS3 } from './local-s3.ts';
+
+/** Where the data folder remembers the quickstart's S3. */
+const folderOf = (config: Config): string => join(config.SLUICE_DATA_DIR, 's3');
+const givenFileOf = (config: Config): string => join(folderOf(config), 'endpoint');
+
+/** The S3 that the quickstart writes to: the one of QUICKSTART_S3_ENDPOINT, else one of its own. */
+export async function openQuickstartS3(config: Config): Promise<QuickstartS3> {
+  const endpoint = config.QUICKSTART_S3_ENDPOINT;
+  if (endpoint === null) return startLocalS3(folderOf(config), 'any');
+  await mkdir(folderOf(config), { recursive: true });
+  await writeFile(givenFileOf(config), endpoint);
+  return {
+    endpoint,
+    bucket: config.QUICKSTART_S3_BUCKET,
+    accessKeyId: config.QUICKSTART_S3_KEY ?? '',
+    secretAccessKey: config.QUICKSTART_S3_SECRET ?? '',
+    kept: true,
+    stop: async () => {},
+  };
+}
+
+/**
+ * Starts the quickstart's own S3 again, if a quickstart has run on this data folder: its exports go on.
+ *
+ * @returns null if there is none to start
+ * @throws Error if another program has its port
+ */
+export async function reopenQuickstartS3(config: Config): Promise<QuickstartS3 | null> {
+  const folder = folderOf(config);
+  return (await findLocalS3(folder)) === null ? null : startLocalS3(folder, 'fixed');
+}
+
+/** The configuration, with the quickstart's S3 among the private endpoints that exports may name. */
+export async function allowQuickstartS3(config: Config): Promise<Config> {
+  const given = await readFile(givenFileOf(config), 'utf8').catch(() => null);
+  const endpoints = [await findLocalS3(folderOf(config)), given];
+  const hosts = endpoints.flatMap((endpoint) => (endpoint ? [new URL(endpoint).host] : []));
+  return {
+    ...config,
+    ALLOWED_PRIVATE_ENDPOINTS: [...config.ALLOWED_PRIVATE_ENDPOINTS, ...hosts],
+  };
+}

@@ -1,0 +1,40 @@
+import { readConfig } from '../config/config.ts';
+import { startApi } from '../main/api-process.ts';
+import { runProcess } from '../main/run-process.ts';
+import { startWorker } from '../main/worker-process.ts';
+import { quickstart } from './quickstart.ts';
+import { allowQuickstartS3, openQuickstartS3 } from './remembered-s3.ts';
+import { ensureTenant } from './tenant.ts';
+
+/**
+ * Starts everything in this process, exports a day of made-up events and proves it; then it is the
+ * daemon that it started.
+ *
+ * @param exit end afterwards; the exit code is not 0 where something was not proven
+ */
+export async function runQuickstart(exit: boolean, print: (line: string) => void): Promise<void> {
+  const given = readConfig();
+  const s3 = await openQuickstartS3(given);
+  const config = {
+    ...(await allowQuickstartS3(given)),
+    LOG_LEVEL: process.stdout.isTTY || exit ? ('warn' as const) : given.LOG_LEVEL,
+  };
+  await runProcess('quickstart', config, config.PORT, async (foundation, keep, end) => {
+    keep({ close: () => s3.stop() });
+    keep(await startWorker(foundation));
+    const { address } = keep(await startApi(foundation));
+    const tenant = await ensureTenant(foundation.db, config.SLUICE_DATA_DIR);
+    const shown = { foundation, config, address, s3, tenant, print };
+    const proven = await quickstart({ ...shown, alwaysProve: exit });
+    if (!proven) process.exitCode = 1;
+    print(`
+  API            ${address}/api/projects/${tenant.projectId}/batch_exports/
+  documentation  ${address}/api/docs
+  page           ${address}/console/
+  queues         ${address}/admin/queues   (the key as password)
+  key            ${tenant.key}
+`);
+    print(`ready ${address}`);
+    if (exit) await end();
+  });
+}

@@ -1,0 +1,57 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { BatchExport } from '../../domain/batch-export.ts';
+import { type Change, recordActivity } from '../../store/activity.ts';
+import type { Sql } from '../../store/database.ts';
+import type { Actor } from '../actor.ts';
+
+const fields: readonly (readonly [string, (batchExport: BatchExport) => unknown])[] = [
+  ['name', (e) => e.name],
+  ['destination', (e) => ({ type: e.destination.type, config: e.destination.config })],
+  ['interval', (e) => e.cadence.interval],
+  ['timezone', (e) => e.cadence.timezone],
+  ['offset_day', (e) => e.cadence.offsetDay],
+  ['offset_hour', (e) => e.cadence.offsetHour],
+  ['model', (e) => e.model],
+  ['dsl_query', (e) => e.dslQuery],
+  ['transformations', (e) => e.transformations],
+  ['paused', (e) => e.paused],
+  ['last_paused_at', (e) => e.lastPausedAt],
+  ['start_at', (e) => e.startAt],
+  ['end_at', (e) => e.endAt],
+];
+
+/** What differs between two states of an export. Of secrets, only that they changed. */
+export function changesBetween(before: BatchExport | null, after: BatchExport): Change[] {
+  const changes: Change[] = fields
+    .map(([field, read]) => ({ field, before: before ? read(before) : null, after: read(after) }))
+    .filter((change) => !isDeepStrictEqual(change.before, change.after));
+  const [sealedBefore, sealedAfter] = [before?.destination.secrets, after.destination.secrets];
+  if (!isDeepStrictEqual(sealedBefore ?? null, sealedAfter)) {
+    const shown = (box: Buffer | null | undefined) => (box ? '********' : null);
+    changes.push({
+      field: 'destination secrets',
+      before: shown(sealedBefore),
+      after: shown(sealedAfter),
+    });
+  }
+  return changes;
+}
+
+/** Writes down who did what to an export, in the transaction that does it. */
+export async function recordExportActivity(
+  tx: Sql,
+  actor: Actor,
+  action: string,
+  batchExport: BatchExport,
+  changes: readonly Change[],
+): Promise<void> {
+  await recordActivity(tx, {
+    organizationId: actor.organizationId,
+    teamId: batchExport.teamId,
+    subjectType: 'batch_export',
+    subjectId: batchExport.id,
+    action,
+    keyId: actor.keyId,
+    changes,
+  });
+}

@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto';
+import type { BatchExport } from '../../domain/batch-export.ts';
+import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
+import { parseCadence } from '../../scheduling/parse-cadence.ts';
+import { openSchedule } from '../../scheduling/schedule.ts';
+import { insertBatchExport } from '../../store/batch-exports.ts';
+import type { Sql } from '../../store/database.ts';
+import { readNow } from '../../store/ticks.ts';
+import type { Actor } from '../actor.ts';
+import { backfillRefusal } from '../backfills/refusal.ts';
+import { recordBackfill } from '../backfills/start-backfill.ts';
+import type { Context } from '../context.ts';
+import { done, type Outcome, type Problem } from '../outcome.ts';
+import { Refusal, settleRefusal } from '../refusal.ts';
+import { changesBetween, recordExportActivity } from './activity.ts';
+import { checkEventFilters } from './check-event-filters.ts';
+import { type Config, sealDestination } from './destination.ts';
+import type { ExportRules } from './rules.ts';
+import { windowOf } from './schedule.ts';
+import { checkWindow } from './window.ts';
+
+export interface CreateExportInput {
+  readonly name: string;
+  readonly destination: { readonly type: string; readonly config: Config };
+  readonly interval: string;
+  readonly timezone?: string | undefined;
+  readonly offsetDay?: number | null | undefined;
+  readonly offsetHour?: number | null | undefined;
+  readonly model: string;
+  readonly dslQuery: string | null;
+  readonly transformations: boolean;
+  readonly paused: boolean;
+  readonly lastPausedAt: Timestamp | null;
+  readonly startAt: Timestamp | null;
+  readonly endAt: Timestamp | null;
+  /** Whether to export from startAt to now as well. */
+  readonly backfill: boolean;
+}
+
+export interface CreatedExport {
+  readonly batchExport: BatchExport;
+  /** Null where nothing is backfilled. */
+  readonly backfillId: string | null;
+}
+
+/** Creates an export. Nothing fires for the past: its first tick is the next boundary. */
+export async function createExport(
+  context: Context,
+  rules: ExportRules,
+  actor: Actor,
+  teamId: number,
+  input: CreateExportInput,
+): Promise<Outcome<CreatedExport>> {
+  const { type } = input.destination;
+  const destination = rules.checkDestination(type, input.destination.config);
+  const parsed = parseCadence(input, context.policy.minIntervalMinutes);
+  const query = input.dslQuery === null ? null : rules.checkQuery(input.dslQuery, input.model);
+  const problems: Problem[] = [
+    ...destination.problems,
+    ...checkEventFilters(rules, input.model, destination.config),
+    ...(parsed.ok ? [] : parsed.problems.map(({ field, ...rest }) => ({ ...rest, attr: field }))),
+    ...checkWindow(input.startAt, input.endAt),
+    ...(query?.ok === false ? query.problems : []),
+    ...(input.backfill && input.startAt === null ? [backfillNeedsStart] : []),
+  ];
+  if (!parsed.ok || problems.length > 0) return { ok: false, problems };
+
+  const id = randomUUID();
+  const { cadence } = parsed;
+  const outcome = await settleRefusal(
+    context.db.transaction<Outcome<CreatedExport>>(async (tx) => {
+      const now = await readNow(tx);
+      const { paused, startAt, endAt } = input;
+      const batchExport = await insertBatchExport(tx, {
+        ...input,
+        id,
+        teamId,
+        cadence,
+        destination: sealDestination(rules, context.secrets, id, type, destination.config),
+        querySchema: query?.ok ? query.schema : null,
+        lastPausedAt: input.lastPausedAt ?? (paused ? toTimestamp(now) : null),
+        pausedReason: null,
+        schedule: openSchedule({ cadence, paused, ...windowOf(startAt, endAt) }, now),
+      });
+      const changes = changesBetween(null, batchExport);
+      await recordExportActivity(tx, actor, 'created', batchExport, changes);
+      const backfillId = input.backfill
+        ? await backfillThePast(tx, context, batchExport, now)
+        : null;
+      return done({ batchExport, backfillId });
+    }),
+  );
+  if (outcome.ok && outcome.value.backfillId !== null) {
+    context.doorbell.backfillWaiting(outcome.value.backfillId);
+  }
+  return outcome;
+}
+
+const backfillNeedsStart: Problem = {
+  code: 'required',
+  detail: 'A backfill on create begins at start_at.',
+  attr: 'start_at',
+};
+
+/** From start_at to now. A past that holds no whole interval is no fault. */
+async function backfillThePast(
+  tx: Sql,
+  context: Context,
+  batchExport: BatchExport,
+  now: Instant,
+): Promise<string | null> {
+  const { startAt, endAt } = windowOf(batchExport.startAt, batchExport.endAt);
+  const recorded = await recordBackfill(
+    tx,
+    batchExport,
+    {
+      startAt,
+      endAt: Math.min(now, endAt ?? now),
+      order: 'oldest_first',
+      reprocess: 'all',
+      concurrency: null,
+    },
+    context.policy.backfillConcurrency,
+  );
+  if ('backfillId' in recorded) return recorded.backfillId;
+  if (recorded.problem === 'empty_range') return null;
+  throw new Refusal(backfillRefusal(recorded));
+}

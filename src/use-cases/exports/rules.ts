@@ -1,0 +1,29 @@
+import type { Model } from '../../domain/model.ts';
+import type { Problem } from '../outcome.ts';
+
+export interface CheckedConfig {
+  /** Every fault; attributes begin with `destination__config`. */
+  readonly problems: readonly Problem[];
+  /** The config with the defaults of what was not said. */
+  readonly config: Readonly<Record<string, unknown>>;
+}
+
+/** What the plug-in rooms say of an export's parts. The composition root joins the two. */
+export interface ExportRules {
+  /** Every model that can be exported. */
+  readonly models: readonly Model[];
+  readonly destinationTypes: readonly string[];
+  /** Checks a whole config, its secrets included. `type` is one of `destinationTypes`. */
+  checkDestination(type: string, config: Readonly<Record<string, unknown>>): CheckedConfig;
+  /** Names where the files of a checked config go; another name is another place. */
+  placeOf(type: string, config: Readonly<Record<string, unknown>>): string;
+  /** Properties of the config that are sealed at rest and never answered. */
+  secretProperties(type: string): readonly string[];
+  /** The described form of a query, or what is wrong with it. */
+  checkQuery(
+    dslQuery: string,
+    model: string,
+  ):
+    | { readonly ok: true; readonly schema: unknown }
+    | { readonly ok: false; readonly problems: readonly Problem[] };
+}

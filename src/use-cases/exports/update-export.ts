@@ -1,0 +1,184 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { BatchExport } from '../../domain/batch-export.ts';
+import type { Cadence } from '../../domain/cadence.ts';
+import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
+import { parseCadence } from '../../scheduling/parse-cadence.ts';
+import { changeCadence, changeWindow, pause, unpause } from '../../scheduling/schedule.ts';
+import { lockBatchExport, updateBatchExport } from '../../store/batch-exports.ts';
+import type { Sql } from '../../store/database.ts';
+import {
+  listFormerDestinations,
+  retireDestination,
+  returnToPlace,
+} from '../../store/former-destinations.ts';
+import { readNow } from '../../store/ticks.ts';
+import type { Actor } from '../actor.ts';
+import type { Context } from '../context.ts';
+import { done, gone, type Outcome, type Problem } from '../outcome.ts';
+import { changesBetween, recordExportActivity } from './activity.ts';
+import { checkEventFilters } from './check-event-filters.ts';
+import { type Config, mergeConfig, openDestinationConfig, sealDestination } from './destination.ts';
+import type { ExportRules } from './rules.ts';
+import { windowOf } from './schedule.ts';
+import { checkWindow } from './window.ts';
+
+/** What a request changes; what is undefined keeps its value. */
+export interface UpdateExportInput {
+  readonly name?: string | undefined;
+  readonly destination?:
+    | { readonly type?: string | undefined; readonly config?: Config | undefined }
+    | undefined;
+  readonly interval?: string | undefined;
+  readonly timezone?: string | undefined;
+  readonly offsetDay?: number | null | undefined;
+  readonly offsetHour?: number | null | undefined;
+  readonly model?: string | undefined;
+  readonly dslQuery?: string | null | undefined;
+  readonly transformations?: boolean | undefined;
+  readonly paused?: boolean | undefined;
+  readonly lastPausedAt?: Timestamp | null | undefined;
+  readonly startAt?: Timestamp | null | undefined;
+  readonly endAt?: Timestamp | null | undefined;
+}
+
+/** Changes an export. `paused` pauses and unpauses as the two operations do. */
+export async function updateExport(
+  context: Context,
+  rules: ExportRules,
+  actor: Actor,
+  id: string,
+  input: UpdateExportInput,
+): Promise<Outcome<BatchExport>> {
+  return context.db.transaction(async (tx) => {
+    const before = await lockBatchExport(tx, id);
+    if (!before) return gone;
+    const now = await readNow(tx);
+    const parsed = parseCadence(input, context.policy.minIntervalMinutes, before.cadence);
+    const startAt = input.startAt === undefined ? before.startAt : input.startAt;
+    const endAt = input.endAt === undefined ? before.endAt : input.endAt;
+    const destination = changeDestination(context, rules, before, input);
+    const query = changeQuery(rules, before, input);
+    const problems: Problem[] = [
+      ...destination.problems,
+      ...(parsed.ok ? [] : parsed.problems.map(({ field, ...rest }) => ({ ...rest, attr: field }))),
+      ...checkFixed('model', before.model, input.model),
+      ...checkWindow(startAt, endAt),
+      ...query.problems,
+    ];
+    if (!parsed.ok || problems.length > 0) return { ok: false, problems };
+
+    if (hasMoved(rules, before, destination.value)) await move(tx, rules, id, destination.value);
+    const paused = input.paused ?? before.paused;
+    const after = await updateBatchExport(tx, id, {
+      name: input.name ?? before.name,
+      destination: destination.value,
+      cadence: parsed.cadence,
+      dslQuery: query.dslQuery,
+      querySchema: query.querySchema,
+      transformations: input.transformations ?? before.transformations,
+      paused,
+      lastPausedAt: lastPausedAtAfter(before, input, now),
+      pausedReason: paused === before.paused ? before.pausedReason : null,
+      startAt,
+      endAt,
+      schedule: changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),
+    });
+    await recordExportActivity(tx, actor, 'updated', after, changesBetween(before, after));
+    return done(after);
+  });
+}
+
+/** Uploads that are open at the former place are then to be ended there. */
+function hasMoved(
+  rules: ExportRules,
+  { destination }: BatchExport,
+  { type, config }: BatchExport['destination'],
+): boolean {
+  return rules.placeOf(type, destination.config) !== rules.placeOf(type, config);
+}
+
+/** The files at a place that the export comes back to are its current ones again. */
+async function move(
+  tx: Sql,
+  rules: ExportRules,
+  id: string,
+  { type, config }: BatchExport['destination'],
+): Promise<void> {
+  const place = rules.placeOf(type, config);
+  const former = await listFormerDestinations(tx, id);
+  const versions = former
+    .filter((left) => rules.placeOf(type, left.config) === place)
+    .map(({ version }) => version);
+  await retireDestination(tx, id);
+  await returnToPlace(tx, id, versions);
+}
+
+/** Each pause writes the time of its change; else what the request says, else what was. */
+function lastPausedAtAfter(
+  before: BatchExport,
+  input: UpdateExportInput,
+  now: Instant,
+): Timestamp | null {
+  if (input.paused === true && !before.paused) return toTimestamp(now);
+  return input.lastPausedAt === undefined ? before.lastPausedAt : input.lastPausedAt;
+}
+
+function changeSchedule(
+  before: BatchExport,
+  settings: {
+    cadence: Cadence;
+    paused: boolean;
+    startAt: Timestamp | null;
+    endAt: Timestamp | null;
+  },
+  now: Instant,
+) {
+  const recast = changeCadence(before.schedule, settings.cadence, now);
+  const bounded = changeWindow(recast, windowOf(settings.startAt, settings.endAt), now);
+  if (settings.paused === before.paused) return bounded;
+  return settings.paused ? pause(bounded, now) : unpause(bounded, now);
+}
+
+function changeDestination(
+  context: Context,
+  rules: ExportRules,
+  before: BatchExport,
+  input: UpdateExportInput,
+): { value: BatchExport['destination']; problems: readonly Problem[] } {
+  const { type } = before.destination;
+  const fixed = checkFixed('destination__type', type, input.destination?.type);
+  if (fixed.length > 0 || input.destination?.config === undefined) {
+    return { value: before.destination, problems: fixed };
+  }
+  const current = openDestinationConfig(context.secrets, before.id, before.destination);
+  const merged = mergeConfig(current, input.destination.config);
+  const checked = rules.checkDestination(type, merged);
+  const { config } = checked;
+  const problems = [...checked.problems, ...checkEventFilters(rules, before.model, config)];
+  if (problems.length > 0) return { value: before.destination, problems };
+  const sealed = sealDestination(rules, context.secrets, before.id, type, config);
+  const kept = rules
+    .secretProperties(type)
+    .every((name) => isDeepStrictEqual(current[name] ?? null, merged[name] ?? null));
+  // The same secret sealed again would look like a change.
+  return { value: kept ? { ...sealed, secrets: before.destination.secrets } : sealed, problems };
+}
+
+function changeQuery(
+  rules: ExportRules,
+  before: BatchExport,
+  input: UpdateExportInput,
+): { dslQuery: string | null; querySchema: unknown; problems: readonly Problem[] } {
+  const { dslQuery, querySchema } = before;
+  if (input.dslQuery === undefined) return { dslQuery, querySchema, problems: [] };
+  if (input.dslQuery === null) return { dslQuery: null, querySchema: null, problems: [] };
+  const checked = rules.checkQuery(input.dslQuery, before.model);
+  return checked.ok
+    ? { dslQuery: input.dslQuery, querySchema: checked.schema, problems: [] }
+    : { dslQuery, querySchema, problems: checked.problems };
+}
+
+function checkFixed(attr: string, current: string, said: string | undefined): Problem[] {
+  if (said === undefined || said === current) return [];
+  return [{ code: 'invalid_input', detail: `This field cannot change; it is "${current}".`, attr }];
+}

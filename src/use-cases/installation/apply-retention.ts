@@ -1,0 +1,30 @@
+import { deleteSpentDestinations } from '../../store/former-destinations.ts';
+import { deleteSpentIdempotencyKeys } from '../../store/idempotency.ts';
+import {
+  type DeleteOld,
+  deleteEmptyLogCounts,
+  deleteForgottenExports,
+  deleteForgottenReceipts,
+  deleteOldLogEntries,
+  deleteOldRuns,
+  deleteOldTicks,
+} from '../../store/retention.ts';
+import type { Context } from '../context.ts';
+
+/** Deletes what is older than its retention, in short statements; what is referred to goes last. */
+export async function applyRetention({ db, policy }: Context): Promise<void> {
+  const { logRetentionDays, retentionDays } = policy;
+  const duties: readonly (readonly [DeleteOld, number])[] = [
+    [deleteOldLogEntries, logRetentionDays],
+    [deleteEmptyLogCounts, logRetentionDays],
+    [deleteOldTicks, retentionDays],
+    [deleteForgottenReceipts, retentionDays],
+    [deleteOldRuns, retentionDays],
+    [deleteForgottenExports, retentionDays],
+  ];
+  for (const [deleteSome, days] of duties) {
+    while ((await deleteSome(db, days)) > 0);
+  }
+  await deleteSpentIdempotencyKeys(db);
+  await deleteSpentDestinations(db);
+}

@@ -1,0 +1,75 @@
+import { isTerminal } from '../../domain/run.ts';
+import { ceilInstant } from '../../domain/time.ts';
+import { cancelBackfillsOf, finishBackfill } from '../../store/backfills.ts';
+import { lockBatchExport } from '../../store/batch-exports.ts';
+import type { Sql } from '../../store/database.ts';
+import { appendLogEntries } from '../../store/log-entries.ts';
+import { cancelRuns, findRun, insertRuns, type Run } from '../../store/runs.ts';
+import type { Context } from '../context.ts';
+
+/** `committing`: the run puts its files in force just now and completes. */
+export type Cancellation = 'cancelled' | 'committing' | 'ended';
+
+/**
+ * Cancels a run. Its worker, wherever it is, stops at its next heartbeat and leaves nothing behind.
+ * A run that has begun to commit is past cancelling and completes.
+ */
+export async function cancelRun(context: Context, run: Run): Promise<Cancellation> {
+  const { exportId, id: runId, teamId } = run;
+  return context.db.transaction(async (tx) => {
+    const cancelled = await cancelRuns(tx, { exportId, runId });
+    if (cancelled.length > 0) {
+      await appendLogEntries(tx, [
+        { teamId, exportId, runId, level: 'WARNING', message: 'The run was cancelled.' },
+      ]);
+      return 'cancelled';
+    }
+    const now = await findRun(tx, exportId, runId);
+    return now !== null && !isTerminal(now.status) ? 'committing' : 'ended';
+  });
+}
+
+/**
+ * Runs an ended run's interval again, as a new run.
+ *
+ * @returns null where the run has not ended, the interval has a live run or the export is deleted
+ */
+export async function retryRun(context: Context, run: Run): Promise<string | null> {
+  if (!isTerminal(run.status)) return null;
+  const { exportId, teamId } = run;
+  const interval = { start: ceilInstant(run.intervalStart), end: ceilInstant(run.intervalEnd) };
+  const runId = await context.db.transaction(async (tx) => {
+    // Whoever deletes it cancels the runs that are there: one made after that would be left.
+    if (!(await lockBatchExport(tx, exportId))) return undefined;
+    const [made] = await insertRuns(tx, [{ exportId, teamId, interval, backfillId: null }]);
+    return made;
+  });
+  if (runId === undefined) return null;
+  context.doorbell.runsWaiting();
+  return runId;
+}
+
+/**
+ * Ends a backfill early.
+ *
+ * @param running what becomes of its live runs
+ * @returns false where it had ended before
+ */
+export async function cancelBackfill(
+  context: Context,
+  exportId: string,
+  backfillId: string,
+  running: 'finish' | 'cancel',
+): Promise<boolean> {
+  return context.db.transaction(async (tx) => {
+    if (!(await finishBackfill(tx, backfillId, 'Cancelled'))) return false;
+    if (running === 'cancel') await cancelRuns(tx, { exportId, backfillId });
+    return true;
+  });
+}
+
+/** Stops all that is under way for an export, within the transaction that deletes it. */
+export async function cancelLiveWork(tx: Sql, exportId: string): Promise<void> {
+  await cancelBackfillsOf(tx, exportId);
+  await cancelRuns(tx, { exportId });
+}

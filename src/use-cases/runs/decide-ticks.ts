@@ -1,0 +1,98 @@
+import type { Schedule } from '../../domain/schedule.ts';
+import { newestCadence } from '../../scheduling/cadence-history.ts';
+import { jitterMs } from '../../scheduling/jitter.ts';
+import { planTicks } from '../../scheduling/plan.ts';
+import type { Sql } from '../../store/database.ts';
+import {
+  type DecidedTick,
+  lockDueSchedules,
+  putOffSchedule,
+  readNow,
+  recordTicks,
+  type ScheduleRow,
+  storeSchedules,
+} from '../../store/ticks.ts';
+import type { Context } from '../context.ts';
+
+/** Exports decided in one transaction. */
+const exportsPerPage = 500;
+
+/** Ticks decided in one transaction, so that it stays a matter of a second after any outage. */
+const ticksPerPage = 5_000;
+
+/** Pages of one call: whoever calls has more to do than this. */
+const maxPages = 20;
+
+/** An export whose schedule cannot be read is looked at again after so long. */
+const putOffSeconds = 60;
+
+export interface DecideTicksOptions {
+  /** Told of each export whose schedule could not be planned. */
+  readonly onError: (error: unknown, exportId: string) => void;
+}
+
+/**
+ * Decides the ticks that are due, in pages, oldest first: each page records the fates, makes the
+ * runs with their outbox rows and moves the schedules on, in one transaction. Any number of workers
+ * may do so at once; they pass over each other's exports. What is left after many pages is for the
+ * next call.
+ *
+ * @returns how many runs were made
+ */
+export async function decideTicks(context: Context, options: DecideTicksOptions): Promise<number> {
+  let made = 0;
+  for (let pages = 0; pages < maxPages; pages += 1) {
+    const page = await context.db.transaction(async (tx) => {
+      const now = await readNow(tx);
+      const due = await lockDueSchedules(tx, now, exportsPerPage);
+      const runs = await decideSchedules(tx, due, now, context.policy.maxJitterSeconds, options);
+      return { runs, exports: due.length };
+    });
+    made += page.runs;
+    if (page.exports === 0) break;
+  }
+  return made;
+}
+
+async function decideSchedules(
+  tx: Sql,
+  due: readonly ScheduleRow[],
+  now: number,
+  maxJitterSeconds: number,
+  options: DecideTicksOptions,
+): Promise<number> {
+  if (due.length === 0) return 0;
+  const ticksPerExport = Math.ceil(ticksPerPage / due.length);
+  const ticks: DecidedTick[] = [];
+  const advanced: Pick<ScheduleRow, 'exportId' | 'schedule'>[] = [];
+  for (const row of due) {
+    try {
+      const plan = planExport(row, now, ticksPerExport, maxJitterSeconds);
+      ticks.push(...plan.ticks);
+      advanced.push({ exportId: row.exportId, schedule: plan.schedule });
+    } catch (error) {
+      options.onError(error, row.exportId);
+      await putOffSchedule(tx, row.exportId, putOffSeconds);
+    }
+  }
+  const made = await recordTicks(tx, ticks);
+  await storeSchedules(tx, advanced);
+  return made;
+}
+
+/** @throws where the stored schedule is broken: also where its plan is none that can be stored */
+function planExport(
+  { exportId, teamId, schedule }: ScheduleRow,
+  now: number,
+  limit: number,
+  maxJitterSeconds: number,
+): { readonly ticks: readonly DecidedTick[]; readonly schedule: Schedule } {
+  const plan = planTicks(schedule, now, limit);
+  if (!Number.isFinite(plan.schedule.nextTickAt)) throw new Error('the schedule has no next tick');
+  const jitter = jitterMs(exportId, newestCadence(schedule.cadences), maxJitterSeconds);
+  const ticks = plan.ticks.map(({ tickAt, interval, fate }) => {
+    if (!(interval.start < interval.end)) throw new Error('an interval of the schedule is empty');
+    return { exportId, teamId, tickAt, interval, fate, availableAt: tickAt + jitter };
+  });
+  return { ticks, schedule: plan.schedule };
+}

@@ -1,0 +1,92 @@
+import type { Timestamp } from '../../domain/time.ts';
+import { hashApiKey, mintApiKey } from '../../security/api-keys.ts';
+import { type GrantedScope, isGrantableScope, scopes } from '../../security/scopes.ts';
+import { recordActivity } from '../../store/activity.ts';
+import { type ApiKey, insertApiKey } from '../../store/api-keys.ts';
+import type { Database, Sql } from '../../store/database.ts';
+import { findOrganization } from '../../store/organizations.ts';
+import { listProjects } from '../../store/projects.ts';
+import { done, type Outcome, type Problem } from '../outcome.ts';
+
+export interface IssueKeyInput {
+  readonly organizationId: string;
+  /** Null: all projects of the organization. */
+  readonly projectIds: readonly number[] | null;
+  readonly name: string;
+  readonly scopes: readonly string[];
+  readonly isAdmin: boolean;
+  readonly expiresAt: Timestamp | null;
+}
+
+/** A key as it is shown once. */
+export interface IssuedKey {
+  readonly apiKey: ApiKey;
+  /** The key itself, which is nowhere stored. */
+  readonly key: string;
+}
+
+/** Issues a key of an organization. */
+export async function issueKey(db: Database, input: IssueKeyInput): Promise<Outcome<IssuedKey>> {
+  const problems = [...checkName(input.name), ...checkScopes(input.scopes)];
+  const organization = await findOrganization(db, input.organizationId);
+  if (!organization) {
+    problems.push(missing('organization', `There is no organization ${input.organizationId}.`));
+  } else {
+    const own = (await listProjects(db, organization.id)).map(({ id }) => id);
+    for (const id of input.projectIds ?? []) {
+      if (!own.includes(id))
+        problems.push(missing('project', `The organization has no project ${id}.`));
+    }
+  }
+  if (problems.length > 0) return { ok: false, problems };
+  return done(await db.transaction((tx) => storeNewKey(tx, input, 'created')));
+}
+
+/** Mints and stores a key within a transaction. */
+export async function storeNewKey(
+  tx: Sql,
+  input: IssueKeyInput,
+  action: string,
+): Promise<IssuedKey> {
+  const key = mintApiKey();
+  const apiKey = await insertApiKey(tx, { ...input, hash: hashApiKey(key) });
+  await recordActivity(tx, {
+    organizationId: input.organizationId,
+    teamId: null,
+    subjectType: 'api_key',
+    subjectId: apiKey.id,
+    action,
+    keyId: null,
+    changes: [{ field: 'scopes', before: null, after: apiKey.scopes }],
+  });
+  return { apiKey, key };
+}
+
+/** A name that an organization, a project or a key may have. */
+export function checkName(name: string): Problem[] {
+  if (name.trim() === '') {
+    return [{ code: 'blank', detail: 'The name may not be blank.', attr: 'name' }];
+  }
+  if (name.length > 400) {
+    return [{ code: 'max_length', detail: 'The name has at most 400 characters.', attr: 'name' }];
+  }
+  return [];
+}
+
+function checkScopes(asked: readonly string[]): Problem[] {
+  const known: readonly GrantedScope[] = [...scopes, '*'];
+  if (asked.length === 0) {
+    return [{ code: 'required', detail: `Name scopes of ${known.join(', ')}.`, attr: 'scopes' }];
+  }
+  return asked
+    .filter((scope) => !isGrantableScope(scope))
+    .map((scope) => ({
+      code: 'invalid_choice',
+      detail: `"${scope}" is not one of ${known.join(', ')}.`,
+      attr: 'scopes',
+    }));
+}
+
+function missing(attr: string, detail: string): Problem {
+  return { code: 'does_not_exist', detail, attr };
+}

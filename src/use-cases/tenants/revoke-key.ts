@@ -1,0 +1,46 @@
+import { recordActivity } from '../../store/activity.ts';
+import { type ApiKey, findApiKey, revokeApiKey } from '../../store/api-keys.ts';
+import type { Database, Sql } from '../../store/database.ts';
+import { done, gone, type Outcome } from '../outcome.ts';
+import { type IssuedKey, storeNewKey } from './issue-key.ts';
+
+/** Revokes a key at once; a revoked one stays as it is. */
+export async function revokeKey(db: Database, id: string): Promise<Outcome<ApiKey>> {
+  return db.transaction(async (tx) => {
+    const revoked = await revokeApiKey(tx, id, 0);
+    if (!revoked) return gone;
+    await recordEnd(tx, revoked, 'revoked');
+    return done(revoked);
+  });
+}
+
+/**
+ * Issues a key with the rights of another one, which goes on working for `overlapSeconds`. A key
+ * that has ended cannot be rotated.
+ */
+export async function rotateKey(
+  db: Database,
+  id: string,
+  overlapSeconds: number,
+): Promise<Outcome<IssuedKey>> {
+  return db.transaction(async (tx) => {
+    const old = await findApiKey(tx, id);
+    if (!old || old.revokedAt !== null) return gone;
+    const ended = await revokeApiKey(tx, id, overlapSeconds);
+    if (!ended) return gone;
+    await recordEnd(tx, ended, 'rotated');
+    return done(await storeNewKey(tx, old, 'created'));
+  });
+}
+
+async function recordEnd(tx: Sql, key: ApiKey, action: string): Promise<void> {
+  await recordActivity(tx, {
+    organizationId: key.organizationId,
+    teamId: null,
+    subjectType: 'api_key',
+    subjectId: key.id,
+    action,
+    keyId: null,
+    changes: [{ field: 'revoked_at', before: null, after: key.revokedAt }],
+  });
+}

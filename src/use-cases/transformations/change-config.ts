@@ -1,0 +1,115 @@
+import { isDeepStrictEqual } from 'node:util';
+import { withDefaults } from '../../domain/plugin.ts';
+import { type Change, recordActivity } from '../../store/activity.ts';
+import { findPlugins, type InstalledPlugin } from '../../store/plugins.ts';
+import {
+  findTransformationConfig,
+  type TransformationConfig,
+  type TransformationSettings,
+  updateTransformationConfig,
+} from '../../store/transformation-configs.ts';
+import type { Actor } from '../actor.ts';
+import type { Context } from '../context.ts';
+import { done, gone, type Outcome, type Problem, refused } from '../outcome.ts';
+import { configProblems, type Step } from './create-config.ts';
+import { openPluginConfig, sealPluginConfig, secretMask } from './secrets.ts';
+
+/** What a request changes; what is undefined keeps its value. */
+export interface UpdateTransformationInput {
+  readonly plugin?: number | undefined;
+  readonly enabled?: boolean | undefined;
+  readonly order?: number | undefined;
+  readonly config?: Readonly<Record<string, unknown>> | undefined;
+  readonly name?: string | null | undefined;
+  readonly description?: string | null | undefined;
+  readonly matchAction?: number | null | undefined;
+  readonly deleted?: boolean | undefined;
+}
+
+/** Changes a step. Marking it deleted disables it too; the mark can be taken away again. */
+export async function changeTransformationConfig(
+  context: Context,
+  actor: Actor,
+  teamId: number,
+  id: number,
+  input: UpdateTransformationInput,
+): Promise<Outcome<Step>> {
+  return context.db.transaction(async (tx) => {
+    const before = await findTransformationConfig(tx, teamId, id, 'for update');
+    if (!before) return gone;
+    if (input.plugin !== undefined && input.plugin !== before.plugin) return refused(fixedPlugin);
+    const plugins = await findPlugins(tx, actor.organizationId, [before.plugin]);
+    const plugin = plugins.get(before.plugin) ?? null;
+    const changed = changeConfig(context, plugin, before, input.config);
+    if (!changed.ok) return changed;
+    const deleted = input.deleted ?? before.deleted;
+    const settings: TransformationSettings = {
+      ...changed.value,
+      enabled: (input.enabled ?? before.enabled) && !deleted,
+      order: input.order ?? before.order,
+      name: input.name === undefined ? before.name : input.name,
+      description: input.description === undefined ? before.description : input.description,
+      matchAction: input.matchAction === undefined ? before.matchAction : input.matchAction,
+      deleted,
+    };
+    const step = await updateTransformationConfig(tx, id, settings);
+    await recordActivity(tx, {
+      organizationId: actor.organizationId,
+      teamId,
+      subjectType: 'transformation_config',
+      subjectId: String(id),
+      action: 'updated',
+      keyId: actor.keyId,
+      changes: changesBetween(before, step),
+    });
+    return done({ step, plugin });
+  });
+}
+
+const fixedPlugin: Problem = {
+  code: 'invalid_input',
+  detail: 'The plugin of a config cannot change.',
+  attr: 'plugin',
+};
+
+const missingPlugin: Problem = {
+  code: 'does_not_exist',
+  detail: 'The plugin is no longer installed: without it a config can be neither checked nor used.',
+  attr: 'plugin',
+};
+
+/** The change is laid over what is there: null takes a setting away, the mask keeps a secret. */
+function changeConfig(
+  { secrets }: Context,
+  plugin: InstalledPlugin | null,
+  before: TransformationConfig,
+  change: UpdateTransformationInput['config'],
+): Outcome<Pick<TransformationSettings, 'config' | 'secrets'>> {
+  if (change === undefined) return done({ config: before.config, secrets: before.secrets });
+  if (!plugin) return refused(missingPlugin);
+  const merged: Record<string, unknown> = { ...openPluginConfig(secrets, before) };
+  for (const [key, value] of Object.entries(change)) {
+    if (value === null) delete merged[key];
+    else if (value !== secretMask) merged[key] = value;
+  }
+  const problems = configProblems(plugin, merged);
+  if (problems.length > 0) return { ok: false, problems };
+  const whole = withDefaults(plugin.configSchema, merged as Record<string, string>);
+  return done(sealPluginConfig(secrets, plugin.configSchema, before.id, whole));
+}
+
+const fields = [
+  'enabled',
+  'order',
+  'config',
+  'name',
+  'description',
+  'matchAction',
+  'deleted',
+] as const;
+
+function changesBetween(before: TransformationConfig, after: TransformationConfig): Change[] {
+  return fields
+    .filter((field) => !isDeepStrictEqual(before[field], after[field]))
+    .map((field) => ({ field, before: before[field], after: after[field] }));
+}

@@ -1,0 +1,84 @@
+import { checkPluginConfig, withDefaults } from '../../domain/plugin.ts';
+import { recordActivity } from '../../store/activity.ts';
+import { findPlugins, type InstalledPlugin } from '../../store/plugins.ts';
+import {
+  insertTransformationConfig,
+  nextTransformationConfigId,
+  type TransformationConfig,
+} from '../../store/transformation-configs.ts';
+import type { Actor } from '../actor.ts';
+import type { Context } from '../context.ts';
+import { done, type Outcome, type Problem, refused } from '../outcome.ts';
+import { sealPluginConfig } from './secrets.ts';
+
+export interface CreateTransformationInput {
+  readonly plugin: number;
+  readonly enabled: boolean;
+  readonly order: number;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly name: string | null;
+  readonly description: string | null;
+  readonly matchAction: number | null;
+  readonly deleted: boolean;
+}
+
+/** A step and the plugin that it uses; null where the plugin is no longer installed. */
+export interface Step {
+  readonly step: TransformationConfig;
+  readonly plugin: InstalledPlugin | null;
+}
+
+/** Adds a step to a project's chain. A deleted one is never enabled. */
+export async function createTransformationConfig(
+  context: Context,
+  actor: Actor,
+  teamId: number,
+  input: CreateTransformationInput,
+): Promise<Outcome<Step>> {
+  const { db, secrets } = context;
+  const plugin = (await findPlugins(db, actor.organizationId, [input.plugin])).get(input.plugin);
+  if (!plugin) return refused(unknownPlugin);
+  const problems = configProblems(plugin, input.config);
+  if (problems.length > 0) return { ok: false, problems };
+  const config = withDefaults(plugin.configSchema, input.config as Record<string, string>);
+  return db.transaction(async (tx) => {
+    const id = await nextTransformationConfigId(tx);
+    const step = await insertTransformationConfig(
+      tx,
+      { id, teamId, plugin: plugin.id },
+      {
+        ...input,
+        ...sealPluginConfig(secrets, plugin.configSchema, id, config),
+        enabled: input.enabled && !input.deleted,
+      },
+    );
+    await recordActivity(tx, {
+      organizationId: actor.organizationId,
+      teamId,
+      subjectType: 'transformation_config',
+      subjectId: String(id),
+      action: 'created',
+      keyId: actor.keyId,
+      changes: [{ field: 'plugin', before: null, after: plugin.id }],
+    });
+    return done({ step, plugin });
+  });
+}
+
+const unknownPlugin: Problem = {
+  code: 'does_not_exist',
+  detail: 'There is no plugin of this id.',
+  attr: 'plugin',
+};
+
+/** What a plugin finds wrong with a whole config. */
+export function configProblems(
+  plugin: InstalledPlugin,
+  config: Readonly<Record<string, unknown>>,
+): Problem[] {
+  return checkPluginConfig(plugin.configSchema, config).map(({ key, code, detail }) => ({
+    code,
+    detail,
+    attr: `config__${key}`,
+  }));
+}

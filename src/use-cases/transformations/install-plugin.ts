@@ -1,0 +1,108 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { PluginField } from '../../domain/plugin.ts';
+import { recordActivity } from '../../store/activity.ts';
+import {
+  findPlugins,
+  type InstalledPlugin,
+  insertPlugin,
+  type PluginSettings,
+  updatePlugin,
+} from '../../store/plugins.ts';
+import type { Actor } from '../actor.ts';
+import type { Context } from '../context.ts';
+import { done, gone, type Outcome, type Problem, refused } from '../outcome.ts';
+
+/** Installs a plugin of the organization's own. */
+export async function installPlugin(
+  context: Context,
+  actor: Actor,
+  plugin: PluginSettings,
+): Promise<Outcome<InstalledPlugin>> {
+  const problems = pluginProblems(plugin);
+  if (problems.length > 0) return { ok: false, problems };
+  return context.db.transaction(async (tx) => {
+    const installed = await insertPlugin(tx, actor.organizationId, plugin);
+    await recordActivity(tx, {
+      ...subjectOf(actor, installed.id),
+      action: 'created',
+      changes: [{ field: 'name', before: null, after: installed.name }],
+    });
+    return done(installed);
+  });
+}
+
+/** Changes a plugin of the organization's own; runs under way keep the version they began with. */
+export async function changePlugin(
+  context: Context,
+  actor: Actor,
+  id: number,
+  change: { readonly [Name in keyof PluginSettings]?: PluginSettings[Name] | undefined },
+): Promise<Outcome<InstalledPlugin>> {
+  return context.db.transaction(async (tx) => {
+    const before = (await findPlugins(tx, actor.organizationId, [id])).get(id);
+    if (!before) return gone;
+    if (before.source === null) return refused(isBuiltIn);
+    const settings: PluginSettings = {
+      name: change.name ?? before.name,
+      description: change.description === undefined ? before.description : change.description,
+      url: change.url === undefined ? before.url : change.url,
+      configSchema: change.configSchema ?? before.configSchema,
+      source: change.source ?? before.source,
+    };
+    const problems = pluginProblems(settings);
+    if (problems.length > 0) return { ok: false, problems };
+    const after = await updatePlugin(tx, id, settings);
+    const fields = ['name', 'description', 'url', 'configSchema', 'source'] as const;
+    await recordActivity(tx, {
+      ...subjectOf(actor, id),
+      action: 'updated',
+      changes: fields
+        .filter((field) => !isDeepStrictEqual(before[field], after[field]))
+        .map((field) => ({ field, before: before[field], after: after[field] })),
+    });
+    return done(after);
+  });
+}
+
+function pluginProblems({ configSchema, source }: PluginSettings): Problem[] {
+  const problems: Problem[] = [];
+  if (!/\bprocessEvent\b/.test(source)) {
+    const detail = 'The source must define processEvent(event, meta).';
+    problems.push({ code: 'invalid_input', detail, attr: 'source' });
+  }
+  const seen = new Set<string>();
+  for (const [index, field] of configSchema.entries()) {
+    problems.push(...fieldProblems(field, `config_schema__${index}`));
+    if (seen.has(field.key)) {
+      const detail = 'Another setting has this key.';
+      problems.push({ code: 'invalid_input', detail, attr: `config_schema__${index}__key` });
+    }
+    seen.add(field.key);
+  }
+  return problems;
+}
+
+function fieldProblems({ type, choices, default: value }: PluginField, attr: string): Problem[] {
+  if (type !== 'choice') return [];
+  if (choices.length === 0) {
+    return [{ code: 'required', detail: 'A choice needs choices.', attr: `${attr}__choices` }];
+  }
+  if (value === null || choices.includes(value)) return [];
+  return [{ code: 'invalid_choice', detail: 'Must be one of choices.', attr: `${attr}__default` }];
+}
+
+const isBuiltIn: Problem = {
+  code: 'invalid_input',
+  detail: 'A built-in plugin cannot be changed.',
+  attr: null,
+};
+
+function subjectOf({ organizationId, keyId }: Actor, id: number) {
+  return {
+    organizationId,
+    keyId,
+    teamId: null,
+    subjectType: 'plugin' as const,
+    subjectId: String(id),
+  };
+}

@@ -1,0 +1,94 @@
+import { recordActivity } from '../../store/activity.ts';
+import type { Sql } from '../../store/database.ts';
+import {
+  lockChain,
+  moveSteps,
+  type TransformationConfig,
+} from '../../store/transformation-configs.ts';
+import type { Actor } from '../actor.ts';
+import type { Context } from '../context.ts';
+import { done, type Outcome, type Problem, refused } from '../outcome.ts';
+
+/** New places by the id of the step, or the new place of a plugin's only step. */
+export type Rearrangement =
+  | { readonly orders: ReadonlyMap<number, number> }
+  | { readonly plugin: number; readonly order: number };
+
+export interface RearrangedChain {
+  /** The step that was moved; of several, the first that was named. */
+  readonly moved: TransformationConfig;
+  /** In its new order. */
+  readonly chain: readonly TransformationConfig[];
+}
+
+/** Moves steps of a project's chain, all or none. */
+export async function rearrangeTransformationConfigs(
+  context: Context,
+  actor: Actor,
+  teamId: number,
+  asked: Rearrangement,
+): Promise<Outcome<RearrangedChain>> {
+  return context.db.transaction(async (tx) => {
+    const chain = await lockChain(tx, teamId);
+    const wanted =
+      'orders' in asked ? ordersById(chain, asked.orders) : orderOfPlugin(chain, asked);
+    if (!wanted.ok) return wanted;
+    const rearranged = await moveSteps(tx, teamId, wanted.value);
+    const [first] = wanted.value.keys();
+    const moved = rearranged.find(({ id }) => id === first);
+    if (!moved) throw new Error('a locked step went away');
+    await recordMoves(tx, actor, chain, wanted.value);
+    return done({ moved, chain: rearranged });
+  });
+}
+
+function ordersById(
+  chain: readonly TransformationConfig[],
+  orders: ReadonlyMap<number, number>,
+): Outcome<ReadonlyMap<number, number>> {
+  const own = new Set(chain.map(({ id }) => id));
+  const problems = [...orders.keys()]
+    .filter((id) => !own.has(id))
+    .map((id): Problem => {
+      const detail = 'The project has no transformation config of this id.';
+      return { code: 'does_not_exist', detail, attr: `orders__${id}` };
+    });
+  return problems.length > 0 ? { ok: false, problems } : done(orders);
+}
+
+function orderOfPlugin(
+  chain: readonly TransformationConfig[],
+  { plugin, order }: { readonly plugin: number; readonly order: number },
+): Outcome<ReadonlyMap<number, number>> {
+  const [step, ...others] = chain.filter((candidate) => candidate.plugin === plugin);
+  if (!step) {
+    const detail = 'The project has no transformation config of this plugin.';
+    return refused({ code: 'does_not_exist', detail, attr: 'plugin' });
+  }
+  if (others.length > 0) {
+    const detail = 'The project has several configs of this plugin: name them in orders.';
+    return refused({ code: 'invalid_input', detail, attr: 'plugin' });
+  }
+  return done(new Map([[step.id, order]]));
+}
+
+async function recordMoves(
+  tx: Sql,
+  actor: Actor,
+  chain: readonly TransformationConfig[],
+  orders: ReadonlyMap<number, number>,
+): Promise<void> {
+  for (const { id, teamId, order } of chain) {
+    const after = orders.get(id);
+    if (after === undefined || after === order) continue;
+    await recordActivity(tx, {
+      organizationId: actor.organizationId,
+      teamId,
+      subjectType: 'transformation_config',
+      subjectId: String(id),
+      action: 'moved',
+      keyId: actor.keyId,
+      changes: [{ field: 'order', before: order, after }],
+    });
+  }
+}
