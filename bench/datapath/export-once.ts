@@ -1,5 +1,5 @@
 import { readConfig } from '../../src/config/config.ts';
-import { destinationContextOf, joinPlugins } from '../../src/main/connectors.ts';
+import { destinationContextOf, joinConnectors } from '../../src/main/connectors.ts';
 import { joinSources, loadModels } from '../../src/main/models.ts';
 import { exportInterval } from '../../src/pipeline/export-interval.ts';
 import { interval, teamId } from './events.ts';
@@ -13,9 +13,9 @@ import { reportTaken } from './taken.ts';
 const [url = '', endpoint = '', format = '', compression = ''] = process.argv.slice(2);
 const config = readConfig({ DATABASE_URL: url, ALLOWED_PRIVATE_ENDPOINTS: new URL(endpoint).host });
 const context = destinationContextOf(config);
-const plugins = joinPlugins(joinSources(config, loadModels(config), url), context);
+const connectors = joinConnectors(joinSources(config, loadModels(config), url), context);
 const encoding = { file_format: format, compression: compression === '' ? null : compression };
-const destination = plugins.openDestination(
+const destination = connectors.openDestination(
   'S3',
   {
     bucket_name: 'bench',
@@ -51,7 +51,7 @@ async function exportUntil(end: number) {
         excludeEvents: null,
       },
       prefix: end === interval.end ? 'events' : 'warm-up',
-      encoding: plugins.encodingOf(encoding),
+      encoding: connectors.encodingOf(encoding),
       maxFileBytes: null,
       writesManifest: true,
       generation: 1,
@@ -61,7 +61,7 @@ async function exportUntil(end: number) {
       uploads: [],
       mayBeOvertaken: false,
     },
-    plugins.sourceOf('events'),
+    connectors.sourceOf('events'),
     destination,
     {
       journal: { starting: nothing, started: nothing, progressed: nothing, ended: nothing },

@@ -7,7 +7,7 @@ import { encoderOf, fileExtension, openEncoder } from '../encoders/index.ts';
 import type { Encoding } from '../pipeline/interval-job.ts';
 import { memoryBudget } from '../pipeline/memory-budget.ts';
 import { createOutboundAgents } from '../security/outbound-filter.ts';
-import type { Plugins } from '../worker/execute-run.ts';
+import type { Connectors } from '../worker/execute-run.ts';
 import type { SourceOf } from './models.ts';
 
 /** What destinations are given by this installation. */
@@ -27,7 +27,7 @@ export function destinationContextOf(config: Config): DestinationContext {
 }
 
 /** Joins sources, encoders and destinations for the worker. */
-export function joinPlugins(sourceOf: SourceOf, context: DestinationContext): Plugins {
+export function joinConnectors(sourceOf: SourceOf, context: DestinationContext): Connectors {
   return {
     openDestination(type, destinationConfig, owner, traits) {
       const definition = findDestination(type);

@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts';
 import type { SourcedModel } from '../config/models-file.ts';
-import { hit } from '../domain/failpoints.ts';
+import { failpoint } from '../failpoints/failpoint.ts';
 import { connectQueues, type QueueConnection } from '../queue/connection.ts';
 import { openProducer, type Producer } from '../queue/producer.ts';
 import { type Database, openDatabase, openQueuePool } from '../store/database.ts';
@@ -123,7 +123,7 @@ export async function openFoundation(
 function createDoorbell(producer: Producer, logger: Logger): Doorbell {
   const ring = async (what: string, tell: () => Promise<void>) => {
     try {
-      await hit('before_enqueue');
+      await failpoint('before_enqueue');
       await tell();
     } catch (error) {
       logger.debug({ err: error }, `${what}: the queue is away`);

@@ -3,7 +3,7 @@ import type { Database } from '../store/database.ts';
 import { listKnownKeys, listLeftoverKeys, listVerifiedExports } from '../store/verify-queries.ts';
 import type { Finding } from '../verify/finding.ts';
 import { type Verified, verifyExport } from '../verify/verify-export.ts';
-import { destinationContextOf, joinPlugins } from './connectors.ts';
+import { destinationContextOf, joinConnectors } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels } from './models.ts';
 
@@ -24,7 +24,7 @@ export async function verifyExports(
 ): Promise<VerifyReport> {
   const secrets = await openSecretBox(config);
   const context = destinationContextOf(config);
-  const plugins = joinPlugins(joinSources(config, loadModels(config), sourceUrl), context);
+  const connectors = joinConnectors(joinSources(config, loadModels(config), sourceUrl), context);
   const knownKeys = await listKnownKeys(db);
   const leftoverKeys = await listLeftoverKeys(db);
   const findings: Finding[] = [];
@@ -44,14 +44,14 @@ export async function verifyExports(
         batchExport;
       const opened = destinationSecrets ? secrets.open(destinationSecrets, id) : {};
       const config = { ...destinationConfig, ...opened };
-      const destination = plugins.openDestination(destinationType, config, { externalId });
+      const destination = connectors.openDestination(destinationType, config, { externalId });
       try {
         const verified = await verifyExport(
           {
             sql: db,
             batchExport,
             destination,
-            source: plugins.sourceOf(batchExport.model),
+            source: connectors.sourceOf(batchExport.model),
             knownKeys,
             leftoverKeys,
             signal: new AbortController().signal,

@@ -10,7 +10,7 @@ import { createHandlers } from '../worker/handlers.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
 import { MemoryGate } from '../worker/memory-gate.ts';
 import { childProgramOf } from './child-program.ts';
-import { destinationContextOf, joinPlugins } from './connectors.ts';
+import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
 import { findQueueFault } from './queue-fault.ts';
 
@@ -35,7 +35,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
   });
   const executor: ExecutorOptions = {
     context,
-    plugins: joinPlugins(foundation.sourceOf, destinationContextOf(config)),
+    connectors: joinConnectors(foundation.sourceOf, destinationContextOf(config)),
     leases,
     workerId,
     program: childProgramOf(foundation),

@@ -1,8 +1,8 @@
 import type { Destination, ManifestTag } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
-import { hit } from '../domain/failpoints.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Column } from '../domain/row-block.ts';
+import { failpoint } from '../failpoints/failpoint.ts';
 import type { FileSet } from './file-set.ts';
 import type {
   CommitIntent,
@@ -130,7 +130,7 @@ export async function commitFiles(
   found: FoundManifest,
   ports: RunPorts,
 ): Promise<IntervalResult> {
-  await hit('before_complete');
+  await failpoint('before_complete');
   const { manifestKey: key } = intent;
   const tags = await files.complete((writer) =>
     // An export without a manifest replaces its files in place.
@@ -138,7 +138,7 @@ export async function commitFiles(
       ? completeInPlace(destination, job, writer, ports)
       : completeNew(destination, writer),
   );
-  await hit('after_complete');
+  await failpoint('after_complete');
   const withTag = (file: ManifestFile) => ({ ...file, etag: tags.get(file.key) ?? null });
   const committed = {
     ...intent,
@@ -147,12 +147,12 @@ export async function commitFiles(
   };
   if (key === null) return { ...committed, manifestEtag: null };
   const manifest = buildManifest({ ...job, ...job.encoding, ...intent, columns });
-  await hit('before_manifest');
+  await failpoint('before_manifest');
   // A change between our look and our put makes it fail.
   const body = encodeManifest(manifest);
   const confirm = () => ports.confirmLease();
   const { etag } = await destination.commitManifest(key, body, found.etag, confirm);
-  await hit('after_manifest');
+  await failpoint('after_manifest');
   return { ...committed, manifestEtag: etag };
 }
 

@@ -1,8 +1,8 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
-import { hit } from '../domain/failpoints.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Recipe } from '../domain/recipe.ts';
+import { failpoint } from '../failpoints/failpoint.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
 import { commitFiles, findAdoptable, findUnchanged } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
@@ -72,7 +72,7 @@ async function copyInterval(
   const { settled, pending, reason, position } = await source.settle(job.interval, signal);
   if (reason !== null) ports.log('WARNING', describeUnsettled(reason));
   await ports.readingBegins();
-  await hit('before_open');
+  await failpoint('before_open');
   const snapshot = await source.open(job.request, signal, position);
   const { columns, totalCount } = snapshot;
   const files = new FileSet({ ...job, destination, journal: ports.journal, columns, signal });

@@ -17,7 +17,7 @@ export async function collectFiles(options: ExecutorOptions): Promise<void> {
       const opened = sealed ? secrets.open(sealed, exportId) : {};
       const owner = { externalId: work.externalId };
       const traits = await findStoreTraits(db, work);
-      const destination = options.plugins.openDestination(
+      const destination = options.connectors.openDestination(
         type,
         { ...config, ...opened },
         owner,

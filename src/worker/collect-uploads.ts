@@ -37,7 +37,7 @@ async function collectAt(options: ExecutorOptions, place: UploadPlace): Promise<
   if (!owner) return;
   const { type, config, secrets: sealed } = owner.destination;
   const opened = sealed ? secrets.open(sealed, owner.exportId) : {};
-  const destination = options.plugins.openDestination(
+  const destination = options.connectors.openDestination(
     type,
     { ...config, ...opened },
     { externalId: owner.externalId },

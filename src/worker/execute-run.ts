@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Destination, DestinationOwner, StoreTraits } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
-import { hit } from '../domain/failpoints.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
 import { floorInstant } from '../domain/time.ts';
+import { failpoint } from '../failpoints/failpoint.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
 import type {
   CommitIntent,
@@ -43,15 +43,15 @@ import type { Context } from '../use-cases/context.ts';
 import { recordCompletion, recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
 import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
-import { persist } from './persist.ts';
 import { removeFiles } from './remove-files.ts';
+import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
 import { sourceRequestOf } from './source-request.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 
-/** The plug-ins, as the composition root joined them. */
-export interface Plugins {
+/** The connectors, as the composition root joined them. */
+export interface Connectors {
   openDestination(
     type: string,
     config: Record<string, unknown>,
@@ -68,7 +68,7 @@ export interface Plugins {
 /** What an attempt is made with, in the worker's process or in one of its own. */
 export interface AttemptOptions {
   readonly context: Context;
-  readonly plugins: Plugins;
+  readonly connectors: Connectors;
   readonly onError: (error: unknown, run: ClaimedRun) => void;
 }
 
@@ -92,7 +92,7 @@ export async function executeRun(options: ExecutorOptions, runId: string): Promi
   const claimedAt = performance.now();
   const run = await claim(options, runId);
   if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0 };
-  await hit('claim');
+  await failpoint('claim');
   const signal = leases.keep(run, claimedAt);
   try {
     return run.crashes >= context.policy.maxSharedCrashes
@@ -145,7 +145,7 @@ export async function executeClaimed(
 function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<ClaimedRun | null> {
   const { db, policy } = context;
   const holder = `${workerId}/${randomUUID()}`;
-  return persist(
+  return retryUntilRecorded(
     () => db.transaction((tx) => claimRun(tx, runId, holder, policy.leaseMs)),
     AbortSignal.timeout(policy.leaseMs / 2),
   );
@@ -158,12 +158,12 @@ async function attempt(
   log: RunLog,
   signal: AbortSignal,
 ): Promise<IntervalResult | null> {
-  const { context, plugins } = options;
+  const { context, connectors } = options;
   const { type, config, secrets } = run.destination;
   const opened = secrets ? context.secrets.open(secrets, run.exportId) : {};
   const owner = { externalId: run.externalId };
   const known = await findStoreTraits(context.db, run);
-  const destination = plugins.openDestination(type, { ...config, ...opened }, owner, known);
+  const destination = connectors.openDestination(type, { ...config, ...opened }, owner, known);
   let { traits } = destination;
   const keepTraits = async () => {
     const before = traits;
@@ -174,15 +174,16 @@ async function attempt(
   };
   try {
     const job = await makeJob(options, run);
-    const source = plugins.sourceOf(run.model);
+    const source = connectors.sourceOf(run.model);
     const ports = portsOf(options, run, log);
     await tryStore(context.db, run, destination, ports.journal, log, signal);
     traits = destination.traits;
     const { result, replaced } = await exportInterval(job, source, destination, ports, signal);
     await keepTraits();
-    await hit('before_record');
-    if (!(await persist(() => record(context, run, result, replaced), signal))) return null;
-    await hit('before_removal');
+    await failpoint('before_record');
+    if (!(await retryUntilRecorded(() => record(context, run, result, replaced), signal)))
+      return null;
+    await failpoint('before_removal');
     const current = { ...run, ...job, ...result };
     await removeFiles(context, destination, current, (level, message) =>
       log.add(level, message),
@@ -213,7 +214,7 @@ async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<Interv
       table: run.model,
       batchExportId: run.exportId,
     }),
-    encoding: options.plugins.encodingOf(config),
+    encoding: options.connectors.encodingOf(config),
     maxFileBytes: maxFileMib > 0 ? maxFileMib * 1024 * 1024 : null,
     writesManifest: config.manifest !== false,
     generation: run.fileGeneration,
@@ -241,7 +242,7 @@ function portsOf(options: AttemptOptions, run: ClaimedRun, log: RunLog): RunPort
       async progressed(upload) {
         await recordUploadParts(db, run, upload);
         cursor = { key: upload.key, parts: upload.parts.length };
-        await hit(upload.parts.length === 1 ? 'first_part' : 'mid_part');
+        await failpoint(upload.parts.length === 1 ? 'first_part' : 'mid_part');
       },
       ended: (upload) => forgetUpload(db, run.runId, upload),
     },
@@ -335,11 +336,11 @@ async function conclude(
   const { context } = options;
   if (error.code === 'run.lease_lost' || error.code === 'run.cancelled') return 'lost';
   if (error.code === 'run.released') {
-    await persist(() => releaseRun(context, run), AbortSignal.timeout(5_000));
+    await retryUntilRecorded(() => releaseRun(context, run), AbortSignal.timeout(5_000));
     return 'released';
   }
   options.onError(error, run);
-  await persist(() => recordFault(context, run, error, Math.random()), signal);
+  await retryUntilRecorded(() => recordFault(context, run, error, Math.random()), signal);
   return 'failed';
 }
 

@@ -17,7 +17,7 @@ import { collectUploads } from './collect-uploads.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
 import { lookBack } from './look-back.ts';
 import type { MemoryGate } from './memory-gate.ts';
-import { persist } from './persist.ts';
+import { retryUntilRecorded } from './retry-until-recorded.ts';
 
 export interface HandlerOptions {
   readonly context: Context;
@@ -94,12 +94,12 @@ async function admitAndExecute(
   { context, executor, memory, onAttemptEnd }: HandlerOptions,
   runId: string,
 ): Promise<ClaimedRun | null> {
-  const needs = await persist(
+  const needs = await retryUntilRecorded(
     () => findRunNeeds(context.db, runId),
     AbortSignal.timeout(context.policy.leaseMs / 2),
   );
   if (!needs) return null;
-  const bytes = executor.plugins.memoryOf(needs.type, needs.config);
+  const bytes = executor.connectors.memoryOf(needs.type, needs.config);
   const isAlone = needs.crashes >= context.policy.maxSharedCrashes;
   const leave = await memory.enter(bytes + (isAlone ? idleWorkerBytes : 0));
   if (!leave) return null;

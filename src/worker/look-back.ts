@@ -37,7 +37,7 @@ export async function lookBack(options: ExecutorOptions): Promise<number> {
 async function lookAt(options: ExecutorOptions, item: LookBack): Promise<boolean> {
   const { db } = options.context;
   const signal = AbortSignal.timeout(longestMs);
-  const source = options.plugins.sourceOf(item.model);
+  const source = options.connectors.sourceOf(item.model);
   const interval = {
     start: floorInstant(item.intervalStart),
     end: floorInstant(item.intervalEnd),

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Destination } from '../../src/destinations/destination.ts';
 import { fileDefinition } from '../../src/destinations/file/definition.ts';
 import { manifestKey } from '../../src/domain/object-keys.ts';
-import { joinPlugins } from '../../src/main/connectors.ts';
+import { joinConnectors } from '../../src/main/connectors.ts';
 import { type ExportedInterval, exportInterval } from '../../src/pipeline/export-interval.ts';
 import type { CommitIntent, IntervalJob, RunPorts } from '../../src/pipeline/interval-job.ts';
 import { decodeManifest, type Manifest } from '../../src/pipeline/manifest.ts';
@@ -68,7 +68,7 @@ export const openedBy: Readonly<Record<'File' | 'S3', () => Promise<OpenedDestin
   S3: () => openStore(),
 };
 
-const { encodingOf } = joinPlugins(() => {
+const { encodingOf } = joinConnectors(() => {
   throw new Error('the source is given');
 }, contextWith({}));
 

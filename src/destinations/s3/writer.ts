@@ -1,5 +1,5 @@
 import { SluiceError } from '../../domain/errors.ts';
-import { hit } from '../../domain/failpoints.ts';
+import { failpoint } from '../../failpoints/failpoint.ts';
 import type {
   CompleteOptions,
   DestinationContext,
@@ -38,7 +38,7 @@ export async function createWriter(
   const patient = signal && delayAbort(signal, createPatienceMs);
   await journal.starting(options.key);
   const { upload, checksums, alone } = await createUpload(connection, options, patient);
-  await hit('upload_begun');
+  await failpoint('upload_begun');
   const writer = new S3Writer(connection, upload, limits, journal, checksums, [], signal);
   try {
     await journal.started(upload, alone);

@@ -1,6 +1,6 @@
 import { gunzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { FailpointName } from '../../../src/domain/failpoints.ts';
+import type { FailpointName } from '../../../src/failpoints/failpoint.ts';
 import {
   backfill,
   createS3Export,

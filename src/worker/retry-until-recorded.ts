@@ -9,7 +9,10 @@ const everyMs = 500;
  *
  * @param signal ends the repeating; the last error is thrown then, as is every other kind of error
  */
-export async function persist<T>(write: () => Promise<T>, signal: AbortSignal): Promise<T> {
+export async function retryUntilRecorded<T>(
+  write: () => Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
   for (;;) {
     try {
       return await write();
