@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { describeInterval } from '../domain/time.ts';
 import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
 import { openConsumer } from '../queue/consumer.ts';
 import { removeWorker, reportWorker } from '../store/workers.ts';
@@ -43,8 +44,8 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
       logger.warn({ err: error, run: run.runId, export: run.exportId }, 'an attempt failed');
     },
     onSweepError: (error) => logger.warn({ err: error }, 'an upload could not be collected'),
-    onLookBackError: (error, { exportId, intervalStart, intervalEnd }) => {
-      const what = `look-back of interval ${intervalStart} to ${intervalEnd} failed`;
+    onLookBackError: (error, { exportId, interval }) => {
+      const what = `look-back of interval ${describeInterval(interval)} failed`;
       logger.warn({ err: error, export: exportId }, what);
     },
   };

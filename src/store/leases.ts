@@ -1,6 +1,8 @@
 import type { BatchExport } from '../domain/batch-export.ts';
-import type { Timestamp } from '../domain/time.ts';
+import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { enqueueRuns } from './outbox.ts';
+import { intervalOf } from './times.ts';
 
 /** Proof that a worker holds a run. Every write of the worker carries it. */
 export interface Lease {
@@ -20,8 +22,7 @@ export interface ClaimedRun extends Lease {
   /** Attempts that died after they began to read, since the run last made progress. */
   readonly crashes: number;
   readonly faults: number;
-  readonly intervalStart: Timestamp;
-  readonly intervalEnd: Timestamp;
+  readonly interval: DataInterval;
   readonly cursor: unknown;
   /** The number of the lineage that this attempt writes its files under. */
   readonly fileGeneration: number;
@@ -85,7 +86,7 @@ export async function claimRun(
         returning *
      )
      select c.id as "runId", c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
-            c.attempt, c.generation, c.crashes, c.faults, c.data_interval_start as "intervalStart", c.data_interval_end as "intervalEnd",
+            c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
             c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
             e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId"
        from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`,
@@ -246,8 +247,7 @@ export async function sweepExpiredLeases(sql: Sql): Promise<number> {
        select id, team_id, export_id, backfill_id, data_interval_start from runs
         where status = 'Running' and lease_expires_at < now() for no key update skip locked
      )
-     insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, ready)
-     select id, team_id, export_id, backfill_id, data_interval_start, true from lost
+     ${enqueueRuns('lost')}
      on conflict do nothing returning run_id`,
   );
   return rows.length;

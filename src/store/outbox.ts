@@ -1,5 +1,6 @@
 import type { Instant } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { instantOf } from './times.ts';
 
 /** A run that waits for an attempt, or has one. */
 export interface QueuedRun {
@@ -11,7 +12,18 @@ export interface QueuedRun {
 }
 
 const queuedRunColumns = `team_id as "tenantId", export_id as "exportId", backfill_id as "backfillId",
-  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart"`;
+  ${instantOf('data_interval_start')} as "intervalStart"`;
+
+/**
+ * SQL that puts runs into the outbox, the one way in.
+ *
+ * @param rows a table of this statement with the columns id, team_id, export_id, backfill_id and
+ *   data_interval_start of runs
+ * @param availableAt SQL of the time before which no attempt begins
+ */
+export const enqueueRuns = (rows: string, availableAt = 'now()'): string =>
+  `insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready)
+   select id, team_id, export_id, backfill_id, data_interval_start, ${availableAt}, ${availableAt} <= now() from ${rows}`;
 
 /** Any constant: one dispatcher decides at a time, the others wait a moment. */
 const dispatchLock = 7_140_551_091;

@@ -1,8 +1,17 @@
 import type { RunStatus } from '../domain/run.ts';
-import type { DataInterval, Timestamp } from '../domain/time.ts';
-import { toTimestamp } from '../domain/time.ts';
+import { type DataInterval, type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import type { Lease } from './leases.ts';
+import {
+  Conditions,
+  type KeysetPage,
+  type KeysetPlace,
+  seek,
+  type TimeBound,
+  toKeysetPage,
+} from './lists.ts';
+import { enqueueRuns } from './outbox.ts';
+import { intervalOf } from './times.ts';
 
 export interface NewRun {
   readonly exportId: string;
@@ -18,8 +27,7 @@ export interface Run {
   readonly teamId: number;
   readonly backfillId: string | null;
   readonly status: RunStatus;
-  readonly intervalStart: Timestamp;
-  readonly intervalEnd: Timestamp;
+  readonly interval: DataInterval;
   readonly attempt: number;
   readonly recordsTotalCount: number | null;
   readonly recordsCompleted: number | null;
@@ -39,7 +47,7 @@ export interface Run {
 
 /** The columns of `Run`, for a table aliased `r`. */
 export const runColumns = `r.id, r.export_id as "exportId", r.team_id as "teamId", r.backfill_id as "backfillId", r.status,
-  r.data_interval_start as "intervalStart", r.data_interval_end as "intervalEnd", r.attempt,
+  ${intervalOf('r')} as interval, r.attempt,
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.cursor, r.latest_error as "latestError",
@@ -74,9 +82,8 @@ export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<stri
          from wanted w
        on conflict do nothing
        returning id, team_id, export_id, backfill_id, data_interval_start
-     ), rung as (
-       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, ready)
-       select id, team_id, export_id, backfill_id, data_interval_start, true from made
+     ), enqueued as (
+       ${enqueueRuns('made')}
      )
      select id from made`,
     [
@@ -195,8 +202,7 @@ export async function handBackRun(
         where id = $1 and fence = $2 and status = 'Running'
         returning id, team_id, export_id, backfill_id, data_interval_start
      )
-     insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready)
-     select id, team_id, export_id, backfill_id, data_interval_start, now() + $3 * interval '1 ms', $3 <= 0 from handed_back
+     ${enqueueRuns('handed_back', `now() + $3 * interval '1 ms'`)}
      on conflict (run_id) do update
         set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, told = 0
      returning run_id`,
@@ -264,4 +270,65 @@ export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | 
     [runId],
   );
   return row ?? null;
+}
+
+export interface RunListRequest {
+  readonly exportId: string;
+  readonly statuses: readonly RunStatus[] | null;
+  readonly createdAfter: TimeBound | null;
+  readonly createdBefore: TimeBound | null;
+  readonly intervalStart: TimeBound | null;
+  readonly intervalEnd: TimeBound | null;
+  readonly orderBy: 'created_at' | 'data_interval_start';
+  readonly descending: boolean;
+  readonly place: KeysetPlace | null;
+  readonly limit: number;
+}
+
+/** A page of an export's runs. Rows that are added while a client pages never repeat or hide one. */
+export async function listRuns(sql: Sql, request: RunListRequest): Promise<KeysetPage<Run>> {
+  const { place, limit, descending } = request;
+  const conditions = new Conditions()
+    .add('r.export_id = ?', request.exportId)
+    .add('r.status = any (?)', request.statuses)
+    .addBound('r.created_at >=', request.createdAfter)
+    .addBound('r.created_at <=', request.createdBefore)
+    .addBound('r.data_interval_start >=', request.intervalStart)
+    .addBound('r.data_interval_end <=', request.intervalEnd);
+  const order = { column: `r.${request.orderBy}`, descending };
+  const page = seek(conditions, order, 'r.id', place, limit);
+  const rows = await sql.query<Run>(
+    `select ${runColumns} from runs r where ${conditions.sql} ${page}`,
+    conditions.values,
+  );
+  return toKeysetPage(rows, place, limit);
+}
+
+/** Rows per run over the newest hundred completed ones; null where none is. */
+export async function averageRows(sql: Sql, exportId: string): Promise<number | null> {
+  const [row] = await sql.query<{ average: number | null }>(
+    `select avg(newest.records_total_count)::float8 as average
+       from (select records_total_count from runs
+              where export_id = $1 and status = 'Completed' order by created_at desc, id desc limit 100) as newest`,
+    [exportId],
+  );
+  return row?.average ?? null;
+}
+
+/** The `perExport` newest runs of each export, newest first, in one query for a whole page. */
+export async function findLatestRuns(
+  sql: Sql,
+  exportIds: readonly string[],
+  perExport: number,
+): Promise<Map<string, Run[]>> {
+  const latest = new Map<string, Run[]>(exportIds.map((id) => [id, []]));
+  if (exportIds.length === 0) return latest;
+  const rows = await sql.query<Run>(
+    `select newest.* from unnest($1::uuid[]) as page (export_id),
+       lateral (select ${runColumns} from runs r where r.export_id = page.export_id
+                 order by r.created_at desc, r.id desc limit $2) as newest`,
+    [exportIds, perExport],
+  );
+  for (const run of rows) latest.get(run.exportId)?.push(run);
+  return latest;
 }

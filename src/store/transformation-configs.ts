@@ -1,7 +1,7 @@
 import type { PluginConfig } from '../domain/plugin.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
-import type { OffsetPage, PageRequest } from './page.ts';
+import type { OffsetPage, PageRequest } from './lists.ts';
 
 /** One use of a plugin by a project: a step of its chain. */
 export interface TransformationConfig {

@@ -1,6 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import type { Recipe } from '../domain/recipe.ts';
-import { floorInstant } from '../domain/time.ts';
+import { describeInterval } from '../domain/time.ts';
 import type { Source } from '../sources/source.ts';
 import type { Receipt } from '../store/receipts.ts';
 import type { VerifiedExport } from '../store/verify-queries.ts';
@@ -36,7 +36,7 @@ export async function verifyInterval(
   const tally = new KeyTally();
   const { source, lies } = await readBoth(interval, receipt, tally);
   if (lies.length > 0) return lies.map((detail) => ({ invariant: 'I4', exportId, detail }));
-  const range = `${receipt.intervalStart} to ${receipt.intervalEnd}`;
+  const range = describeInterval(receipt.interval);
   const broken = (detail: string): Finding => ({
     invariant: 'I3',
     exportId,
@@ -69,11 +69,7 @@ async function readBoth(
 ): Promise<{ readonly source: SourceRows; readonly lies: readonly string[] }> {
   const { format, compression, ...rows } = receipt.recipe ?? recipeOf(batchExport);
   const { model, teamId } = batchExport;
-  const range = {
-    start: floorInstant(receipt.intervalStart),
-    end: floorInstant(receipt.intervalEnd),
-  };
-  const request = { model, teamId, interval: range, ...rows };
+  const request = { model, teamId, interval: receipt.interval, ...rows };
   const found = await readSourceKeys(source, request, signal, (key) => sink.ofSource(key));
   const lies = await verifyFiles(
     destination,

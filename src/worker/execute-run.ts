@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Destination, DestinationOwner, StoreTraits } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
-import { floorInstant } from '../domain/time.ts';
+import { describeInterval } from '../domain/time.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
 import type {
@@ -41,13 +41,13 @@ import {
 } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { recordCompletion, recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
+import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
 import { removeFiles } from './remove-files.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
-import { sourceRequestOf } from './source-request.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 
 /** The connectors, as the composition root joined them. */
@@ -117,10 +117,7 @@ export async function executeClaimed(
   const nothing = { run, fault: null, rows: 0, bytes: 0 };
   const log = new RunLog(context.db, run, (error) => options.onError(error, run));
   try {
-    log.add(
-      'INFO',
-      `Attempt ${run.attempt} started for ${run.intervalStart} to ${run.intervalEnd}.`,
-    );
+    log.add('INFO', `Attempt ${run.attempt} started for ${describeInterval(run.interval)}.`);
     if (run.crashes >= context.policy.maxSharedCrashes) {
       log.add(
         'WARNING',
@@ -198,8 +195,8 @@ async function attempt(
 async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<IntervalJob> {
   const { db } = options.context;
   const { config } = run.destination;
-  const interval = { start: floorInstant(run.intervalStart), end: floorInstant(run.intervalEnd) };
-  const receipt = await findReceipt(db, run.exportId, run.intervalStart, run.intervalEnd);
+  const { interval } = run;
+  const receipt = await findReceipt(db, run.exportId, interval);
   const uploads = await listUploads(db, run);
   const isOwn = ({ generation }: LineageUpload) => generation === run.fileGeneration;
   const maxFileMib = numberOr(config.max_file_size_mb, 0);
@@ -302,8 +299,7 @@ function record(
     },
     {
       exportId: run.exportId,
-      intervalStart: run.intervalStart,
-      intervalEnd: run.intervalEnd,
+      interval: run.interval,
       runId: run.runId,
       destinationVersion: run.destinationVersion,
       generation: result.generation,

@@ -11,11 +11,11 @@ import type { Context } from '../use-cases/context.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
 import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
 import { dispatchRuns } from '../use-cases/runs/dispatch-runs.ts';
+import { lookBack } from '../use-cases/runs/look-back.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
-import { lookBack } from './look-back.ts';
 import type { MemoryGate } from './memory-gate.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 
@@ -48,7 +48,8 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     await collectFiles(executor);
   });
   const look = skipWhileBusy(async () => {
-    if ((await lookBack(executor)) > 0) await dispatch();
+    if ((await lookBack(context, executor.connectors.sourceOf, executor.onLookBackError)) > 0)
+      await dispatch();
   });
   const retain = skipWhileBusy(() => applyRetention(context));
   // A restored or copied database does nothing until an operator accepts it: its original may be at work.

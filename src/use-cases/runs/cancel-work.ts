@@ -1,8 +1,7 @@
 import { isTerminal } from '../../domain/run.ts';
-import { ceilInstant } from '../../domain/time.ts';
 import { cancelBackfillsOf, finishBackfill } from '../../store/backfills.ts';
-import { lockBatchExport } from '../../store/batch-exports.ts';
 import type { Sql } from '../../store/database.ts';
+import { lockExport } from '../../store/exports.ts';
 import { appendLogEntries } from '../../store/log-entries.ts';
 import { cancelRuns, findRun, insertRuns, type Run } from '../../store/runs.ts';
 import type { Context } from '../context.ts';
@@ -37,10 +36,10 @@ export async function cancelRun(context: Context, run: Run): Promise<Cancellatio
 export async function retryRun(context: Context, run: Run): Promise<string | null> {
   if (!isTerminal(run.status)) return null;
   const { exportId, teamId } = run;
-  const interval = { start: ceilInstant(run.intervalStart), end: ceilInstant(run.intervalEnd) };
+  const { interval } = run;
   const runId = await context.db.transaction(async (tx) => {
     // Whoever deletes it cancels the runs that are there: one made after that would be left.
-    if (!(await lockBatchExport(tx, exportId))) return undefined;
+    if (!(await lockExport(tx, exportId))) return undefined;
     const [made] = await insertRuns(tx, [{ exportId, teamId, interval, backfillId: null }]);
     return made;
   });

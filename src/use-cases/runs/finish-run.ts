@@ -2,6 +2,7 @@ import { describeError, isErrorCode, SluiceError } from '../../domain/errors.ts'
 import { decideAttempt, type FailureHistory } from '../../domain/retry-policy.ts';
 import { pause } from '../../scheduling/schedule.ts';
 import type { Sql } from '../../store/database.ts';
+import { lockExport, recordFailure, recordSuccess } from '../../store/exports.ts';
 import type { ClaimedRun } from '../../store/leases.ts';
 import {
   forgetLeftoverFiles,
@@ -16,7 +17,6 @@ import {
   putReceipt,
   type Receipt,
 } from '../../store/receipts.ts';
-import { lockExport, recordFailure, recordSuccess } from '../../store/run-outcomes.ts';
 import {
   completeRun,
   failRun,
@@ -24,7 +24,7 @@ import {
   handBackRun,
   type RunResult,
 } from '../../store/runs.ts';
-import { lockSchedule, readNow, storeSchedules } from '../../store/ticks.ts';
+import { readNow, storeSchedules } from '../../store/ticks.ts';
 import type { Context } from '../context.ts';
 
 /**
@@ -141,7 +141,7 @@ async function countFailure(
   reason: string,
 ): Promise<void> {
   const { warnAfterFailures, pauseAfterFailures } = context.policy;
-  const row = await lockSchedule(tx, run.exportId);
+  const row = await lockExport(tx, run.exportId);
   const failure = await recordFailure(tx, run.exportId, pauseAfterFailures, reason);
   if (failure.paused && row) {
     const schedule = pause(row.schedule, await readNow(tx));

@@ -49,6 +49,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   'use-cases': {
     from: ['domain', 'scheduling', 'store', 'security'],
+    types: ['sources/source.ts'],
     packages: ['node:crypto', 'node:util'],
   },
   security: { from: ['domain'], packages: ['request-filtering-agent', 'node:*'] },

@@ -1,5 +1,5 @@
-import type { DataInterval } from '../domain/time.ts';
-import type { SourceRequest } from '../sources/source.ts';
+import type { DataInterval } from '../../domain/time.ts';
+import type { SourceRequest } from '../../sources/source.ts';
 
 /** The parts of an export that say which rows an interval has. */
 export interface RowChoice {
