@@ -1,22 +1,17 @@
-/** The life of a run: its states, and what each event does in each of them. */
+/** The life of a run: its states, and what each event does. The store's statements are made from it. */
 
-export type RunStatus =
-  | 'Starting'
-  | 'Running'
-  | 'Completed'
-  | 'Failed'
-  | 'FailedRetryable'
-  | 'Cancelled';
-
-export const runStatuses: readonly RunStatus[] = [
+export const runStatuses = [
   'Starting',
   'Running',
   'Completed',
   'Failed',
   'FailedRetryable',
   'Cancelled',
-];
+] as const;
 
+export type RunStatus = (typeof runStatuses)[number];
+
+/** States that no event leaves. */
 export const terminalStatuses: readonly RunStatus[] = [
   'Completed',
   'Failed',
@@ -24,39 +19,29 @@ export const terminalStatuses: readonly RunStatus[] = [
   'Cancelled',
 ];
 
-/**
- * claimed: a worker took the lease (first attempt, a retry, or after the last lease ran out).
- * handed_back: the attempt ended without an outcome (shutdown, passing fault): another will follow.
- * completed: the manifest is in force. failed: somebody must act. exhausted: attempts ran out.
- */
-export type RunEvent =
-  | 'claimed'
-  | 'handed_back'
-  | 'completed'
-  | 'failed'
-  | 'exhausted'
-  | 'cancelled';
+export const liveStatuses: readonly RunStatus[] = ['Starting', 'Running'];
 
-const transitions: Record<RunStatus, Partial<Record<RunEvent, RunStatus>>> = {
-  Starting: { claimed: 'Running', failed: 'Failed', cancelled: 'Cancelled' },
-  Running: {
-    claimed: 'Running',
-    handed_back: 'Running',
-    completed: 'Completed',
-    failed: 'Failed',
-    exhausted: 'FailedRetryable',
-    cancelled: 'Cancelled',
-  },
-  Completed: {},
-  Failed: {},
-  FailedRetryable: {},
-  Cancelled: {},
-};
-
-/** The state after `event`, or null where the event is not legal in `status`. */
-export function nextStatus(status: RunStatus, event: RunEvent): RunStatus | null {
-  return transitions[status][event] ?? null;
+/** An event of a run: the states it can happen in, and the state after it. */
+interface Move {
+  readonly from: readonly RunStatus[];
+  readonly to: RunStatus;
 }
+
+export const runMoves = {
+  /** A worker took the lease: the first attempt, a retry, or after the last lease expired. */
+  claimed: { from: liveStatuses, to: 'Running' },
+  /** The attempt ended without an outcome (shutdown, transient error): another will follow. */
+  handed_back: { from: ['Running'], to: 'Running' },
+  /** The manifest is current. */
+  completed: { from: ['Running'], to: 'Completed' },
+  /** The customer or the operator must act. */
+  failed: { from: ['Running'], to: 'Failed' },
+  /** All attempts met transient errors. */
+  exhausted: { from: ['Running'], to: 'FailedRetryable' },
+  cancelled: { from: liveStatuses, to: 'Cancelled' },
+} as const satisfies Record<string, Move>;
+
+export type RunEvent = keyof typeof runMoves;
 
 export function isTerminal(status: RunStatus): boolean {
   return terminalStatuses.includes(status);

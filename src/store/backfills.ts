@@ -1,6 +1,7 @@
 import { type DataInterval, type Instant, type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { Conditions, type KeysetPage, type KeysetPlace, seek, toKeysetPage } from './lists.ts';
+import { live } from './run-moves.ts';
 import { boundsOf, instantOf, rangeOf } from './times.ts';
 
 export type BackfillStatus = 'Running' | 'Completed' | 'Cancelled';
@@ -95,7 +96,7 @@ export async function countRunningBackfills(tx: Sql, teamId: number): Promise<nu
 
 export async function countLiveRuns(tx: Sql, backfillId: string): Promise<number> {
   const [row] = await tx.query<{ n: number }>(
-    `select count(*)::int as n from runs where backfill_id = $1 and status in ('Starting', 'Running')`,
+    `select count(*)::int as n from runs where backfill_id = $1 and status in ${live}`,
     [backfillId],
   );
   return row?.n ?? 0;

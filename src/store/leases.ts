@@ -2,6 +2,7 @@ import type { BatchExport } from '../domain/batch-export.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { enqueueRuns } from './outbox.ts';
+import { move } from './run-moves.ts';
 import { intervalOf } from './times.ts';
 
 /** Proof that a worker holds a run. Every write of the worker carries it. */
@@ -76,7 +77,7 @@ export async function claimRun(
     `with taken as (
        delete from outbox where run_id = $1 and available_at <= now()
      ), claimed as (
-       update runs set status = 'Running', attempt = attempt + 1, fence = fence + 1,
+       update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
               crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from $2 and reading_since is not null)::int, reading_since = null,
               lease_holder = $2, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
               started_at = coalesce(started_at, now()), last_updated_at = now(), file_generation = ${nextGeneration}

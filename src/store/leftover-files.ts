@@ -1,6 +1,7 @@
 import type { StoredDestination } from '../domain/batch-export.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { live } from './run-moves.ts';
 import { boundsOf, intervalOf } from './times.ts';
 
 /** One interval of an export, at one version of its destination. */
@@ -43,7 +44,7 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
                            and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
                            and l.key in (${namedKeys}))
         and not exists (select from uploads u where u.key = l.key and u.destination_version = l.destination_version)
-        and not exists (select from runs r where r.export_id = l.export_id and r.status in ('Starting', 'Running')
+        and not exists (select from runs r where r.export_id = l.export_id and r.status in ${live}
                            and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
       order by l.generation, l.key`,
     [place.exportId, ...boundsOf(place.interval), place.destinationVersion],

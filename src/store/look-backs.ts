@@ -1,6 +1,7 @@
 import type { Recipe } from '../domain/recipe.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { live } from './run-moves.ts';
 import { boundsOf, instantOf, intervalOf } from './times.ts';
 
 /** A completed interval that may have got rows since. */
@@ -65,7 +66,7 @@ export async function takeLookBacks(sql: Sql, hours: number, limit: number): Pro
             select from runs later
              where later.export_id = c.export_id and later.data_interval_start = c.data_interval_start
                and later.data_interval_end = c.data_interval_end
-               and (later.status in ('Starting', 'Running')
+               and (later.status in ${live}
                     or later.status <> 'Completed' and later.created_at > c.committed_at
                        and later.finished_at > now() - interval '15 minutes'))
         order by c.pending_checked_at nulls first limit $2

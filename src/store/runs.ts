@@ -11,6 +11,7 @@ import {
   toKeysetPage,
 } from './lists.ts';
 import { enqueueRuns } from './outbox.ts';
+import { canMove, live, move } from './run-moves.ts';
 import { intervalOf } from './times.ts';
 
 export interface NewRun {
@@ -141,11 +142,11 @@ export interface RunResult extends RunProgress {
 /** Completed. @returns false where the lease is lost */
 export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Promise<boolean> {
   const rows = await tx.query(
-    `update runs set status = 'Completed', records_total_count = $3, records_completed = $4, bytes_exported = $5,
+    `update runs set ${move('completed')}, records_total_count = $3, records_completed = $4, bytes_exported = $5,
             files = $6, cursor = $7, records_dropped = $8, records_rejected = $9, snapshot = $10, settled = $11, pending_transactions = $12,
             latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
             finished_at = now(), last_updated_at = now()
-      where id = $1 and fence = $2 and status = 'Running' returning id`,
+      where id = $1 and fence = $2 and ${canMove('completed')} returning id`,
     [
       lease.runId,
       lease.fence,
@@ -168,14 +169,14 @@ export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Pro
 export async function failRun(
   tx: Sql,
   lease: Lease,
-  status: 'Failed' | 'FailedRetryable',
+  event: 'failed' | 'exhausted',
   error: { readonly code: string; readonly text: string },
 ): Promise<boolean> {
   const rows = await tx.query(
-    `update runs set status = $3, error_code = $4, latest_error = $5, lease_holder = null, lease_expires_at = null,
+    `update runs set ${move(event)}, error_code = $3, latest_error = $4, lease_holder = null, lease_expires_at = null,
             finished_at = now(), last_updated_at = now()
-      where id = $1 and fence = $2 and status = 'Running' returning id`,
-    [lease.runId, lease.fence, status, error.code, error.text],
+      where id = $1 and fence = $2 and ${canMove(event)} returning id`,
+    [lease.runId, lease.fence, error.code, error.text],
   );
   return rows.length === 1;
 }
@@ -196,10 +197,10 @@ export async function handBackRun(
 ): Promise<boolean> {
   const rows = await tx.query(
     `with handed_back as (
-       update runs set fence = fence + 1, lease_holder = null, lease_expires_at = null, committing_at = null,
+       update runs set ${move('handed_back')}, fence = fence + 1, lease_holder = null, lease_expires_at = null, committing_at = null,
               faults = faults + $6::boolean::int,
               error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
-        where id = $1 and fence = $2 and status = 'Running'
+        where id = $1 and fence = $2 and ${canMove('handed_back')}
         returning id, team_id, export_id, backfill_id, data_interval_start
      )
      ${enqueueRuns('handed_back', `now() + $3 * interval '1 ms'`)}
@@ -233,7 +234,7 @@ export async function cancelRuns(
   // Locked first: whoever held a run may have put it into the outbox, which the next statement sees.
   const locked = await tx.query<{ id: string }>(
     `select id from runs
-      where export_id = $1 and status in ('Starting', 'Running') and committing_at is null
+      where export_id = $1 and ${canMove('cancelled')} and committing_at is null
         and ($2::uuid is null or id = $2) and ($3::uuid is null or backfill_id = $3)
       order by id for no key update`,
     [scope.exportId, scope.runId ?? null, scope.backfillId ?? null],
@@ -242,7 +243,7 @@ export async function cancelRuns(
   await tx.query(
     `with cancelled as (
        -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
-       update runs set status = 'Cancelled', finished_at = now(), last_updated_at = now(), lease_holder = null
+       update runs set ${move('cancelled')}, finished_at = now(), last_updated_at = now(), lease_holder = null
         where id = any ($1::uuid[])
      )
      delete from outbox where run_id = any ($1::uuid[])`,
@@ -266,7 +267,7 @@ export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | 
     `select e.destination_type as type, e.destination_config as config,
             r.crashes + (r.lease_expires_at is not null and r.reading_since is not null)::int as crashes
        from runs r join batch_exports e on e.id = r.export_id
-      where r.id = $1 and r.status in ('Starting', 'Running')`,
+      where r.id = $1 and r.status in ${live}`,
     [runId],
   );
   return row ?? null;

@@ -3,6 +3,7 @@ import type { DataInterval, Instant } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { enqueueRuns } from './outbox.ts';
+import { live } from './run-moves.ts';
 import { instantOf } from './times.ts';
 
 /** What became of a tick. */
@@ -83,7 +84,7 @@ export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promi
               -- A backfill may have begun the interval in the moment before its tick was decided.
               coalesce(m.id, (select r.id from runs r
                                where d.fate = 'ran' and r.export_id = d.export_id and r.data_interval_start = d.interval_start
-                                 and r.data_interval_end = d.interval_end and r.status in ('Starting', 'Running')))
+                                 and r.data_interval_end = d.interval_end and r.status in ${live}))
          from decided d left join made m
            on m.export_id = d.export_id and m.data_interval_start = d.interval_start and m.data_interval_end = d.interval_end
        on conflict do nothing

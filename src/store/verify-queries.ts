@@ -1,5 +1,6 @@
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { live } from './run-moves.ts';
 
 /** The queries behind `sluice verify`; each gives one row a breach. */
 
@@ -107,8 +108,6 @@ export async function listLeftoverKeys(sql: Sql): Promise<ReadonlySet<string>> {
 
 /** Whether any run may be writing at this moment. */
 export async function hasLiveRuns(sql: Sql): Promise<boolean> {
-  const rows = await sql.query(
-    `select 1 from runs where status in ('Starting', 'Running') limit 1`,
-  );
+  const rows = await sql.query(`select 1 from runs where status in ${live} limit 1`);
   return rows.length > 0;
 }

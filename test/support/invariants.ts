@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { nextStatus, type RunEvent, runStatuses } from '../../src/domain/run.ts';
+import { runMoves } from '../../src/domain/run.ts';
 import { canaryPattern } from './canaries.ts';
 import { bucket, type Installation } from './installation.ts';
 import { projectRoot, startProcess } from './processes.ts';
@@ -89,16 +89,8 @@ async function verify({ env }: Installation) {
   return { verified, breaches };
 }
 
-const events: readonly RunEvent[] = [
-  'claimed',
-  'handed_back',
-  'completed',
-  'failed',
-  'exhausted',
-  'cancelled',
-];
 const legalMoves = new Set(
-  runStatuses.flatMap((from) => events.map((event) => `${from} ${nextStatus(from, event)}`)),
+  Object.values(runMoves).flatMap(({ from, to }) => from.map((status) => `${status} ${to}`)),
 );
 
 /** I4 at every instant: what the S3 server saw happen to keys that a current manifest named. */

@@ -92,11 +92,10 @@ export async function recordFault(
       await log(tx, run, 'WARNING', text);
       return;
     }
-    const status = decision.outcome === 'failed' ? 'Failed' : 'FailedRetryable';
     await lockExport(tx, run.exportId);
-    if (!(await failRun(tx, run, status, shown))) return;
+    if (!(await failRun(tx, run, decision.outcome, shown))) return;
     await log(tx, run, 'ERROR', shown.text);
-    if (status === 'Failed') await countFailure(tx, context, run, shown.text);
+    if (decision.outcome === 'failed') await countFailure(tx, context, run, shown.text);
   });
 }
 
@@ -119,7 +118,7 @@ export async function quarantineRun(context: Context, run: ClaimedRun, how: stri
   const text = describeError(new SluiceError('run.crashed', how));
   await context.db.transaction(async (tx) => {
     await lockExport(tx, run.exportId);
-    if (!(await failRun(tx, run, 'Failed', { code: 'run.crashed', text }))) return;
+    if (!(await failRun(tx, run, 'failed', { code: 'run.crashed', text }))) return;
     await log(tx, run, 'ERROR', text);
     await countFailure(tx, context, run, text);
   });
