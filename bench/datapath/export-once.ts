@@ -60,6 +60,7 @@ async function exportUntil(end: number) {
       intent: null,
       uploads: [],
       mayBeOvertaken: false,
+      begunManifests: [],
     },
     plugins.sourceOf('events'),
     destination,

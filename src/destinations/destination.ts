@@ -144,12 +144,15 @@ export interface Destination {
    *
    * @param confirm asks the run's fence; called right before each unconditional put, which it
    *   prevents by throwing
+   * @param ours MD5 digests (hexadecimal) of manifests that may be replaced though their tags are not
+   *   known: credentials that may not read see them by no other name
    */
   commitManifest(
     key: string,
     body: Uint8Array,
     expected: ManifestTag,
     confirm?: () => Promise<void>,
+    ours?: readonly string[],
   ): Promise<{ readonly etag: ManifestTag }>;
   /**
    * The object's bytes and tag, or null where there is none. The body must be read, to the end or

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Destination, ManifestTag } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
@@ -146,14 +147,26 @@ export async function commitFiles(
     rejectedFiles: intent.rejectedFiles.map(withTag),
   };
   if (key === null) return { ...committed, manifestEtag: null };
-  const manifest = buildManifest({ ...job, ...job.encoding, ...intent, columns });
   await hit('before_manifest');
   // A change between our look and our put makes it fail.
-  const body = encodeManifest(manifest);
+  const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
   const confirm = () => ports.confirmLease();
-  const { etag } = await destination.commitManifest(key, body, found.etag, confirm);
+  const ours = job.begunManifests;
+  const { etag } = await destination.commitManifest(key, body, found.etag, confirm, ours);
   await hit('after_manifest');
   return { ...committed, manifestEtag: etag };
+}
+
+/** An intent that also names its manifest, so that later attempts know it if they may not read it. */
+export function withManifestDigest(
+  job: IntervalJob,
+  intent: CommitIntent,
+  columns: readonly Column[],
+): CommitIntent {
+  if (intent.manifestKey === null) return intent;
+  const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
+  const digest = createHash('md5').update(body).digest('hex');
+  return { ...intent, begunManifests: [digest, ...job.begunManifests] };
 }
 
 interface Completable {

@@ -4,7 +4,7 @@ import { hit } from '../domain/failpoints.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
-import { commitFiles, findAdoptable, findUnchanged } from './commit.ts';
+import { commitFiles, findAdoptable, findUnchanged, withManifestDigest } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
 import { FileSet } from './file-set.ts';
 import { findManifest } from './found-manifest.ts';
@@ -106,7 +106,7 @@ async function copyInterval(
       ports.log('INFO', 'The rows give the same files again: the current ones stay as they are.');
       return unchanged;
     }
-    await ports.confirmCommit(intent);
+    await ports.confirmCommit(withManifestDigest(job, intent, columns));
     return await commitFiles(destination, job, files, intent, columns, found, ports);
   } catch (error) {
     await (leavesUploads(error, signal) ? files.suspend() : files.abort());

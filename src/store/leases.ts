@@ -212,6 +212,28 @@ export async function beginCommit(
 }
 
 /**
+ * MD5 digests of the manifests whose commits were begun for a run's interval and are not recorded. To be
+ * asked under the lease, before the run's own commit begins: none of a later commit is among them.
+ */
+export async function listBegunManifests(
+  sql: Sql,
+  {
+    exportId,
+    intervalStart,
+    intervalEnd,
+  }: Pick<ClaimedRun, 'exportId' | 'intervalStart' | 'intervalEnd'>,
+): Promise<string[]> {
+  const rows = await sql.query<{ digest: string }>(
+    `select distinct d.digest from runs r, jsonb_array_elements_text(r.commit_intent->'begunManifests') as d (digest)
+      where r.export_id = $1 and r.data_interval_start = $2 and r.data_interval_end = $3
+        and r.committing_generation > coalesce((select c.generation from receipts c where c.export_id = r.export_id
+              and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end), 0)`,
+    [exportId, intervalStart, intervalEnd],
+  );
+  return rows.map(({ digest }) => digest);
+}
+
+/**
  * The fence alone, for what a store does without a condition. The lease is extended, so that the
  * request has its time.
  *

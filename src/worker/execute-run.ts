@@ -22,6 +22,7 @@ import {
   type ClaimedRun,
   claimRun,
   confirmLease,
+  listBegunManifests,
   raiseGeneration,
 } from '../store/leases.ts';
 import { hasUncommittedFiles } from '../store/leftover-files.ts';
@@ -223,6 +224,7 @@ async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<Interv
     intent: run.commitIntent as CommitIntent | null,
     uploads: uploads.filter(isOwn),
     mayBeOvertaken: await hasUncommittedFiles(db, run),
+    begunManifests: await listBegunManifests(db, run),
   };
 }
 

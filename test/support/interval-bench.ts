@@ -92,6 +92,7 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     intent: null,
     uploads: [],
     mayBeOvertaken: false,
+    begunManifests: [],
     ...changes,
   };
 }

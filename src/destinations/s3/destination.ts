@@ -77,9 +77,10 @@ export class S3Destination implements Destination {
     body: Uint8Array,
     expected: ManifestTag,
     confirm: () => Promise<void> = async () => {},
+    ours: readonly string[] = [],
   ): Promise<{ readonly etag: ManifestTag }> {
     const probe = () => this.probe(AbortSignal.timeout(probePatienceMs));
-    return commitManifest(this.#connection, key, body, expected, { confirm, probe });
+    return commitManifest(this.#connection, key, body, expected, { confirm, probe, ours });
   }
 
   readFile(key: string, signal?: AbortSignal) {

@@ -291,3 +291,20 @@ describe('two exports with one prefix', () => {
     await installation.s3.setQuirks({});
   });
 });
+
+describe('credentials that may only write', () => {
+  test('survive a worker that dies after its manifest', async () => {
+    const exportId = await createS3Export(installation, { name: 'write only' });
+    for (const operation of ['GetObject', 'HeadObject'] as const) {
+      await installation.s3.faults.add({
+        match: { operation },
+        times: 10_000,
+        effect: { status: 403, code: 'AccessDenied' },
+      });
+    }
+    await breakAt(exportId, 'after_manifest', 'kill');
+    await installation.startWorker();
+    const [run] = await untilEnded(installation, exportId);
+    expect(run).toMatchObject({ status: 'Completed' });
+  });
+});
