@@ -33,6 +33,19 @@ export interface FileOptions {
    * the way, and the bytes would no longer be those of the manifest.
    */
   readonly contentType: string;
+  /** Names the export in what a store keeps beside the bytes, if it keeps anything. */
+  readonly owner?: string;
+}
+
+/** What a store says of an object without its bytes. */
+export interface FileFacts {
+  readonly bytes: number;
+  readonly etag: string | null;
+  /**
+   * The export that made it; null if the object does not say, as those of earlier builds; left out by a
+   * destination that keeps nothing beside the bytes.
+   */
+  readonly owner?: string | null;
 }
 
 /**
@@ -162,8 +175,8 @@ export interface Destination {
     key: string,
     signal?: AbortSignal,
   ): Promise<{ readonly body: AsyncIterable<Uint8Array>; readonly etag: string | null } | null>;
-  /** Size and tag of the object, or null if there is none. */
-  statFile(key: string): Promise<{ readonly bytes: number; readonly etag: string | null } | null>;
+  /** Size, tag and owner of the object, or null if there is none. */
+  statFile(key: string): Promise<FileFacts | null>;
   /** Every readable object whose key starts with `prefix`, ascending by key. */
   listFiles(prefix: string): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
   /** Missing ones are no error. */

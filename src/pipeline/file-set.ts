@@ -16,6 +16,7 @@ import type { ManifestFile } from './manifest.ts';
 import { encodeRejectedRows } from './rejected-rows.ts';
 
 export interface FileSetOptions {
+  readonly exportId: string;
   readonly destination: Destination;
   readonly journal: UploadJournal;
   readonly encoding: Encoding;
@@ -167,7 +168,10 @@ export class FileSet {
   }
 
   async #create(key: string, contentType: string): Promise<HashedFile> {
-    return new HashedFile(key, await this.#openWriter({ key, contentType }));
+    return new HashedFile(
+      key,
+      await this.#openWriter({ key, contentType, owner: this.#options.exportId }),
+    );
   }
 
   async #openWriter(options: FileOptions): Promise<FileWriter> {

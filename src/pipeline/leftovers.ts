@@ -10,6 +10,7 @@ import {
   isTombstone,
   readManifestAt,
 } from './manifest.ts';
+import { mayStat } from './may-stat.ts';
 
 /** The current commit of an interval, for which files of other generations are removed. */
 export interface CurrentCommit {
@@ -105,9 +106,11 @@ export async function removeLeftovers(
         !(isRecent && keepsRecent),
     );
     for (let at = 0; at < files.length; at += deletedAtOnce) {
-      const keys = await confirm(files.slice(at, at + deletedAtOnce).map(({ key }) => key));
-      await destination.deleteFiles(keys);
-      removed.push(...keys);
+      const keys = files.slice(at, at + deletedAtOnce).map(({ key }) => key);
+      const own = await findOwn(destination, commit, keys);
+      const confirmed = await confirm(keys);
+      await destination.deleteFiles(confirmed.filter((key) => own.has(key)));
+      removed.push(...confirmed);
     }
     return { removed, fault: null };
   } catch (error) {
@@ -116,6 +119,23 @@ export async function removeLeftovers(
 }
 
 const deletedAtOnce = 50;
+
+/**
+ * Those of the keys whose objects are not another export's: an attempt that was refused there, as the
+ * exports have one prefix, has noted the key all the same.
+ */
+async function findOwn(
+  destination: Destination,
+  { exportId }: CurrentCommit,
+  keys: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const own = new Set<string>();
+  for (const key of keys) {
+    const owner = (await mayStat(destination, key))?.owner ?? exportId;
+    if (owner === exportId) own.add(key);
+  }
+  return own;
+}
 
 /** How often a manifest is looked at again that somebody else has just replaced. */
 const entombTries = 3;

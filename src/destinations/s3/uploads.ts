@@ -27,6 +27,7 @@ import type { SendOptions } from './request-handler.ts';
  */
 
 const markName = 'sluice-upload';
+const ownerName = 'sluice-export';
 
 /**
  * An answer that comes after the request was given up still names an upload: it is aborted then.
@@ -60,7 +61,10 @@ export async function createUpload(
           Bucket: connection.bucket,
           Key: options.key,
           ContentType: options.contentType,
-          Metadata: { [markName]: mark },
+          Metadata: {
+            [markName]: mark,
+            ...(options.owner === undefined ? {} : { [ownerName]: options.owner }),
+          },
           ...checksum,
           ...connection.encryption,
         }),
@@ -100,6 +104,11 @@ export function isOwnObject(
 ): boolean {
   const [mark] = splitId(upload);
   return mark !== '' && metadata?.[markName] === mark;
+}
+
+/** The export that made an object; null if it does not say: an earlier build's, or not ours. */
+export function ownerOf(metadata: Readonly<Record<string, string>> | undefined): string | null {
+  return metadata?.[ownerName] ?? null;
 }
 
 function refusesChecksums(error: unknown): boolean {

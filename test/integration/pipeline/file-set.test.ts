@@ -28,6 +28,7 @@ function open(
   changes: Partial<FileSetOptions> = {},
 ): FileSet {
   return new FileSet({
+    exportId: 'export',
     destination,
     journal: recordingJournal().journal,
     encoding: encodingOf({ file_format: 'JSONLines' }),
