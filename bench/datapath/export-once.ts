@@ -70,6 +70,7 @@ async function exportUntil(end: number) {
       progressed: nothing,
       confirmCommit: nothing,
       confirmLease: nothing,
+      ownsUploads: async () => true,
       raiseGeneration: async (floor) => floor + 1,
       log: () => {},
     },

@@ -27,6 +27,12 @@ export interface FileSetOptions {
   readonly maxFileBytes: number | null;
   /** Of earlier attempts of this lineage. */
   readonly uploads: readonly UploadProgress[];
+  /**
+   * The fence, asked before an upload of an earlier attempt is taken up, which may end it.
+   *
+   * @throws SluiceError `run.lease_lost`
+   */
+  readonly confirm: () => Promise<void>;
   /** Ends what the writers wait for. */
   readonly signal: AbortSignal;
 }
@@ -175,10 +181,11 @@ export class FileSet {
   }
 
   async #openWriter(options: FileOptions): Promise<FileWriter> {
-    const { destination, journal, signal } = this.#options;
+    const { destination, journal, signal, confirm } = this.#options;
     const left = this.#uploads.get(options.key);
     this.#uploads.delete(options.key);
     if (left) {
+      await confirm();
       try {
         return await destination.resumeFile(options, left, journal, signal);
       } catch (error) {

@@ -110,6 +110,11 @@ export interface RunPorts {
    */
   confirmLease(): Promise<void>;
   /**
+   * Whether no other attempt can have this one's uploads: the run was not claimed again, also if it was
+   * cancelled. The lease is extended, so that their abort has its time.
+   */
+  ownsUploads(): Promise<boolean>;
+  /**
    * Gives the attempt a generation above `floor`: the bucket is ahead of our database.
    *
    * @throws SluiceError `run.lease_lost`

@@ -23,6 +23,7 @@ import {
   claimRun,
   confirmLease,
   listBegunManifests,
+  ownsUploads,
   raiseGeneration,
 } from '../store/leases.ts';
 import { hasUncommittedFiles } from '../store/leftover-files.ts';
@@ -269,6 +270,7 @@ function portsOf(options: AttemptOptions, run: ClaimedRun, log: RunLog): RunPort
     async confirmLease() {
       if (!(await confirmLease(db, run, policy.leaseMs))) throw lost();
     },
+    ownsUploads: () => ownsUploads(db, run, policy.leaseMs),
     async raiseGeneration(floor) {
       const generation = await raiseGeneration(db, run, floor);
       if (generation === null) throw lost();

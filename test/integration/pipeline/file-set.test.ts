@@ -29,6 +29,7 @@ function open(
 ): FileSet {
   return new FileSet({
     exportId: 'export',
+    confirm: async () => {},
     destination,
     journal: recordingJournal().journal,
     encoding: encodingOf({ file_format: 'JSONLines' }),
