@@ -46,6 +46,11 @@ export interface IntervalJob {
    * manifest, unless another commit comes first.
    */
   readonly mayBeOvertaken: boolean;
+  /**
+   * MD5 digests of the manifests whose commits were begun since the receipt, by any run: each may be
+   * the one at the key.
+   */
+  readonly begunManifests: readonly string[];
 }
 
 /** What our record says of the interval's current files. */
@@ -105,6 +110,11 @@ export interface RunPorts {
    */
   confirmLease(): Promise<void>;
   /**
+   * Whether no other attempt can have this one's uploads: the run was not claimed again, also if it was
+   * cancelled. The lease is extended, so that their abort has its time.
+   */
+  ownsUploads(): Promise<boolean>;
+  /**
    * Gives the attempt a generation above `floor`: the bucket is ahead of our database.
    *
    * @throws SluiceError `run.lease_lost`
@@ -135,6 +145,11 @@ export interface CommitIntent {
   readonly pending: readonly string[];
   /** Of the keys of all rows read, as a set; null where there is none. */
   readonly keyDigest: string | null;
+  /**
+   * MD5 digests of this commit's manifest and of those that it may find at the key; an older build kept
+   * none.
+   */
+  readonly begunManifests?: readonly string[];
 }
 
 /** What is current at the destination once the pipeline is done. */

@@ -3,7 +3,7 @@ import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { enqueueRuns } from './outbox.ts';
 import { move } from './run-moves.ts';
-import { intervalOf } from './times.ts';
+import { boundsOf, intervalOf } from './times.ts';
 
 /** Proof that a worker holds a run. Every write of the worker carries it. */
 export interface Lease {
@@ -214,6 +214,24 @@ export async function beginCommit(
 }
 
 /**
+ * MD5 digests of the manifests whose commits were begun for a run's interval and are not recorded. To be
+ * asked under the lease, before the run's own commit begins: none of a later commit is among them.
+ */
+export async function listBegunManifests(
+  sql: Sql,
+  { exportId, interval }: Pick<ClaimedRun, 'exportId' | 'interval'>,
+): Promise<string[]> {
+  const rows = await sql.query<{ digest: string }>(
+    `select distinct d.digest from runs r, jsonb_array_elements_text(r.commit_intent->'begunManifests') as d (digest)
+      where r.export_id = $1 and r.data_interval_start = $2 and r.data_interval_end = $3
+        and r.committing_generation > coalesce((select c.generation from receipts c where c.export_id = r.export_id
+              and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end), 0)`,
+    [exportId, ...boundsOf(interval)],
+  );
+  return rows.map(({ digest }) => digest);
+}
+
+/**
  * The fence alone, for what a store does without a condition. The lease is extended, so that the
  * request has its time.
  *
@@ -221,6 +239,19 @@ export async function beginCommit(
  */
 export async function confirmLease(sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> {
   return (await renewLeases(sql, [lease], leaseMs)).has(lease.runId);
+}
+
+/**
+ * Whether the run was not claimed again since: then no other attempt has its uploads. The lease is
+ * extended; that of a cancelled run keeps the sweep away.
+ */
+export async function ownsUploads(sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> {
+  const rows = await sql.query(
+    `update runs set lease_expires_at = now() + $3 * interval '1 ms'
+      where id = $1 and fence = $2 and status in ('Running', 'Cancelled') returning id`,
+    [lease.runId, lease.fence, leaseMs],
+  );
+  return rows.length === 1;
 }
 
 /** Gives a run a generation above `floor`. @returns it, or null if the lease is lost */

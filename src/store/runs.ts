@@ -252,6 +252,15 @@ export async function cancelRuns(
   return ids;
 }
 
+/** Whether an attempt of a run has begun to commit: if the run is not completed, its manifest may be current. */
+export async function hasBegunCommit(sql: Sql, runId: string): Promise<boolean> {
+  const rows = await sql.query(
+    `select from runs where id = $1 and committing_generation is not null`,
+    [runId],
+  );
+  return rows.length === 1;
+}
+
 /** What the memory of a run's next attempt depends on. */
 export interface RunNeeds {
   readonly type: string;

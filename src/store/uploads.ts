@@ -115,11 +115,13 @@ export async function listUploads(
 
 /**
  * Whether an upload, aliased `u`, of a run aliased `r` may be aborted: not while the worker that began
- * its commit may wake and complete it. Once a later generation is current, its manifest is refused.
+ * its commit may wake and complete it. Once a later generation is current at the same destination, its
+ * manifest is refused.
  */
 const isAbortable = `(u.commit_begun_at is null or u.commit_begun_at < now() - interval '1 day'
   or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
-                and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation))`;
+                and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation
+                and c.destination_version = u.destination_version))`;
 
 /** The attempt that began a commit has ended in good order: it completes none of its uploads any more. */
 export async function releaseUploads(sql: Sql, { runId, fence }: Lease): Promise<void> {

@@ -22,6 +22,8 @@ import {
   type ClaimedRun,
   claimRun,
   confirmLease,
+  listBegunManifests,
+  ownsUploads,
   raiseGeneration,
 } from '../store/leases.ts';
 import { hasUncommittedFiles } from '../store/leftover-files.ts';
@@ -221,6 +223,7 @@ async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<Interv
     intent: run.commitIntent as CommitIntent | null,
     uploads: uploads.filter(isOwn),
     mayBeOvertaken: await hasUncommittedFiles(db, run),
+    begunManifests: await listBegunManifests(db, run),
   };
 }
 
@@ -265,6 +268,7 @@ function portsOf(options: AttemptOptions, run: ClaimedRun, log: RunLog): RunPort
     async confirmLease() {
       if (!(await confirmLease(db, run, policy.leaseMs))) throw lost();
     },
+    ownsUploads: () => ownsUploads(db, run, policy.leaseMs),
     async raiseGeneration(floor) {
       const generation = await raiseGeneration(db, run, floor);
       if (generation === null) throw lost();

@@ -56,8 +56,6 @@ export async function removeFiles(
     leftovers,
     keepsRecent,
     async (keys) => {
-      // Keys of a generation are never used again. Files that are replaced in place have the same ones.
-      if (manifestKey !== null) return keys;
       const left = new Set((await listLeftoverFiles(db, current)).map(({ key }) => key));
       return keys.filter((key) => left.has(key));
     },

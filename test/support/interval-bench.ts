@@ -92,6 +92,7 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     intent: null,
     uploads: [],
     mayBeOvertaken: false,
+    begunManifests: [],
     ...changes,
   };
 }
@@ -137,6 +138,7 @@ export function attempt(
       readingBegins: async () => void asked.push('reading'),
       progressed: async () => {},
       confirmLease: async () => void asked.push('lease'),
+      ownsUploads: async () => true,
       raiseGeneration: async (floor) => {
         asked.push(`generation above ${floor}`);
         return floor + 1;
