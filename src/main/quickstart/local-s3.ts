@@ -3,7 +3,6 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { CreateBucketCommand, HeadBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { StartError } from '../wait-for-database.ts';
-import { openDurableS3 } from './durable-s3.ts';
 
 /** An S3 for the quickstart. */
 export interface QuickstartS3 {
@@ -61,6 +60,8 @@ export async function startLocalS3(folder: string): Promise<QuickstartS3> {
   if (await answers(endpoint)) {
     return { endpoint, bucket, ...credentials, kept: true, stop: async () => {} };
   }
+  // Loaded only here: what looks for the address alone, as `sluice verify`, starts sooner without it.
+  const { openDurableS3 } = await import('./durable-s3.ts');
   const { app, restored } = await openDurableS3(join(folder, 'bucket'));
   const port = Number(new URL(endpoint).port);
   await app.listen({ port, host }).catch((error: NodeJS.ErrnoException) => {
