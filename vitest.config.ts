@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { LongFilesFirst } from './test/support/long-files-first.ts';
 
 export default defineConfig({
   test: {
@@ -7,6 +8,7 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
     maxWorkers: 3,
+    sequence: { sequencer: LongFilesFirst },
     testTimeout: 180_000,
     hookTimeout: 240_000,
     reporters: ['default', './test/support/count-reporter.ts'],
