@@ -17,7 +17,7 @@ import { prepareSchemas } from './prepare-schemas.ts';
 import { type Start, waitForDatabase } from './wait-for-database.ts';
 import { watchEra } from './watch-era.ts';
 
-/** What the API and the worker both stand on. */
+/** What the API and the worker both need. */
 export interface Foundation {
   readonly config: Config;
   readonly logger: Logger;
@@ -41,7 +41,7 @@ const endless = new AbortController().signal;
  * may be unreachable: what needs them tries again by itself.
  *
  * @throws StartError if the database refuses its address
- * @throws SchemaError where they are not up to date and AUTO_MIGRATE is off
+ * @throws SchemaError if they are not up to date and AUTO_MIGRATE is off
  */
 export async function openFoundation(
   config: Config,
@@ -126,7 +126,7 @@ function createDoorbell(producer: Producer, logger: Logger): Doorbell {
       await failpoint('before_enqueue');
       await tell();
     } catch (error) {
-      logger.debug({ err: error }, `${what}: the queue is away`);
+      logger.debug({ err: error }, `${what}: the queue is unreachable`);
     }
   };
   return {

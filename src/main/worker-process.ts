@@ -77,7 +77,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
   };
   const tryReport = () =>
     report().catch((error: unknown) =>
-      logger.warn({ err: error }, 'the queue or Postgres is away'),
+      logger.warn({ err: error }, 'the queue or Postgres is unreachable'),
     );
   await tryReport();
   const reporting = setInterval(() => void tryReport(), reportEveryMs);

@@ -162,7 +162,7 @@ async function endUploads(files: FileSet, ports: RunPorts): Promise<void> {
   await (owns ? files.abort() : files.suspend());
 }
 
-/** What has been sent is kept where another attempt will follow. */
+/** What has been sent is kept if another attempt will follow. */
 function leavesUploads(error: unknown, signal: AbortSignal): boolean {
   const { code, spec } = toSluiceError(signal.aborted ? signal.reason : error);
   // With the lease the uploads went to another worker; a lost upload, or a part that another

@@ -87,7 +87,7 @@ export interface Progress {
   readonly files: number;
 }
 
-/** What the pipeline tells and asks while it works. */
+/** What the pipeline reports and asks while it works. */
 export interface RunPorts {
   readonly journal: UploadJournal;
   /**
@@ -141,9 +141,9 @@ export interface CommitIntent {
   readonly recipe: Recipe;
   readonly snapshot: string;
   readonly settled: boolean;
-  /** Transactions that may still add rows to the interval, where it is not settled. */
+  /** Transactions that may still add rows to the interval, if it is not settled. */
   readonly pending: readonly string[];
-  /** Of the keys of all rows read, as a set; null where there is none. */
+  /** Of the keys of all rows read, as a set; null if there is none. */
   readonly keyDigest: string | null;
   /**
    * MD5 digests of this commit's manifest and of those that it may find at the key; an older build kept

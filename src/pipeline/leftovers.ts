@@ -75,7 +75,7 @@ export function namedBy(commit: {
 
 /**
  * Removes files that no current manifest names and that no worker can commit any more: their
- * generation is older than the current one, whose manifest no earlier condition fits. Where a former
+ * generation is older than the current one, whose manifest no earlier condition fits. If a former
  * manifest is at another key, a tombstone takes its place first.
  *
  * @param keepsRecent whether files stay for a day: a store without conditional writes would let a

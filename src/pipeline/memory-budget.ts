@@ -4,7 +4,7 @@ const mebibyte = 1024 ** 2;
 export interface RunShape {
   readonly format: string;
   readonly compression: string | null;
-  /** Of an upload's first parts; 0 where nothing is uploaded. */
+  /** Of an upload's first parts; 0 if nothing is uploaded. */
   readonly partBytes: number;
   readonly partsInFlight: number;
 }
@@ -15,7 +15,7 @@ export const idleWorkerBytes = 150 * mebibyte;
 /** Row blocks of the source on their way, and what is behind them on the socket. */
 const sourceBytes = 8 * mebibyte;
 
-/** Chunks of text and, where they are compressed, four blocks at a time with the codec's own memory. */
+/** Chunks of text and, if they are compressed, four blocks at a time with the codec's own memory. */
 const textBytes = 4 * mebibyte;
 const codecBytes: Readonly<Record<string, number>> = {
   gzip: 12 * mebibyte,

@@ -11,7 +11,7 @@ import { ensureTenant } from './tenant.ts';
  * Starts everything in this process, exports a day of made-up events and proves it; then it is the
  * daemon that it started.
  *
- * @param exit end afterwards; the exit code is not 0 where something was not proven
+ * @param exit end afterwards; the exit code is not 0 if something was not proven
  */
 export async function runQuickstart(exit: boolean, print: (line: string) => void): Promise<void> {
   const given = readConfig();

@@ -61,7 +61,7 @@ export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<st
   return row.id;
 }
 
-/** Locks a running backfill; null where it is finished. Waits for another worker that advances it. */
+/** Locks a running backfill; null if it is finished. Waits for another worker that advances it. */
 export async function lockRunningBackfill(tx: Sql, id: string): Promise<Backfill | null> {
   const [row] = await tx.query<Backfill>(
     `select ${backfillColumns} from backfills b where b.id = $1 and b.status = 'Running' for no key update`,
@@ -162,7 +162,7 @@ export async function findPassedOver(
 export interface BackfillWithProgress extends Backfill {
   readonly finishedRuns: number;
   readonly failedRuns: number;
-  /** Since it was started, by Postgres' clock; until its end where it has ended. */
+  /** Since it was started, by Postgres' clock; until its end if it has ended. */
   readonly elapsedMs: number;
 }
 

@@ -201,7 +201,7 @@ export async function listBatchExports(
   return { count: total?.count ?? 0, results: rows.map(toBatchExport) };
 }
 
-/** @returns false where it was deleted before */
+/** @returns false if it was deleted before */
 export async function markBatchExportDeleted(tx: Sql, id: string): Promise<boolean> {
   const rows = await tx.query(
     `update batch_exports set deleted_at = clock_timestamp(), last_updated_at = clock_timestamp()

@@ -53,11 +53,11 @@ const nextGeneration = `case when file_generation is not null and committing_gen
 
 /**
  * Takes the lease of a run that waits for an attempt, or whose last lease ran out, and removes it
- * from the outbox: also where it may not be taken, for then whoever holds the run puts it back. A
+ * from the outbox: also if it cannot be taken: the current holder re-enqueues it. A
  * run whose time has not come (backoff, jitter) is left there.
  *
  * @param holder names this very claim: a claim that did not hear of its own success may be repeated
- * @returns null where the run is finished, held by another worker, not due yet, or not there
+ * @returns null if the run is finished, held by another worker, not due yet, or not there
  */
 export async function claimRun(
   tx: Sql,
@@ -269,7 +269,7 @@ export async function raiseGeneration(
 }
 
 /**
- * Puts runs whose lease ran out back into the outbox, so that another worker is rung.
+ * Puts runs whose lease expired back into the outbox, for another worker.
  *
  * @returns how many
  */

@@ -35,7 +35,7 @@ export function seek(
     conditions.add(comparison, place.id);
   }
   const direction = descending ? 'desc' : 'asc';
-  // One more than asked for tells whether there is a further page.
+  // One more than asked for: it shows whether there is another page.
   return `order by ${column} ${direction}, ${idColumn} ${direction} limit ${conditions.parameter(limit + 1)}`;
 }
 

@@ -18,7 +18,7 @@ export interface LookBack {
   /** Whether it is to be compared with its source even if nothing it waited for has ended. */
   readonly isDue: boolean;
   readonly model: string;
-  /** What its rows were chosen by; null where it was not kept, then as the export is now. */
+  /** What its rows were chosen by; null if it was not kept, then as the export is now. */
   readonly recipe: Recipe | null;
   readonly dslQuery: string | null;
   readonly config: Readonly<Record<string, unknown>>;

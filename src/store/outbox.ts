@@ -41,7 +41,7 @@ export async function listInFlight(tx: Sql): Promise<QueuedRun[]> {
   );
 }
 
-/** Runs that the queue was told of and that no worker has claimed yet. */
+/** Runs that are enqueued and that no worker has claimed yet. */
 export async function countDispatched(tx: Sql): Promise<number> {
   const [row] = await tx.query<{ n: number }>(
     `select count(*)::int as n from outbox where dispatched_at is not null`,
@@ -113,16 +113,16 @@ export async function findWaitingByExport(
   );
 }
 
-/** A run that the queue is to be told of, and how often it was since the run waits. */
-export interface Ring {
+/** A run to enqueue, and how often it has been enqueued since it waits. */
+export interface EnqueuedRun {
   readonly runId: string;
-  readonly told: number;
+  readonly deliveries: number;
 }
 
-export async function markDispatched(tx: Sql, runIds: readonly string[]): Promise<Ring[]> {
-  return tx.query<Ring>(
+export async function markDispatched(tx: Sql, runIds: readonly string[]): Promise<EnqueuedRun[]> {
+  return tx.query<EnqueuedRun>(
     `update outbox set dispatched_at = clock_timestamp(), told = told + 1
-      where run_id = any ($1::uuid[]) returning run_id as "runId", told`,
+      where run_id = any ($1::uuid[]) returning run_id as "runId", told as deliveries`,
     [runIds],
   );
 }
@@ -135,7 +135,7 @@ export async function unmarkDispatched(sql: Sql, runIds: readonly string[]): Pro
 }
 
 /**
- * Runs that the queue was told of longer than `afterMs` ago and that are still unclaimed: it may
+ * Runs that were enqueued longer than `afterMs` ago and are still unclaimed: the queue may
  * have lost them. A time that is still to come is that of a clock which went back since.
  */
 export async function findUnanswered(tx: Sql, afterMs: number): Promise<string[]> {

@@ -14,7 +14,7 @@ export interface ReceiptFile {
   readonly etag?: string | null;
 }
 
-/** Our record of the manifest in force of one interval. */
+/** Our record of the current manifest of one interval. */
 export interface Receipt {
   readonly exportId: string;
   readonly interval: DataInterval;
@@ -25,12 +25,12 @@ export interface Receipt {
   readonly generation: number;
   /** Of the database that committed them; null before it was kept. */
   readonly era: string | null;
-  /** Null where the export writes no manifest. */
+  /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly manifestEtag: string | null;
   readonly files: readonly ReceiptFile[];
   readonly rejectedFiles: readonly ReceiptFile[];
-  /** Null where it was not kept yet. */
+  /** Null if it was not kept yet. */
   readonly recipe: Recipe | null;
   readonly rows: number;
   readonly bytes: number;
@@ -113,7 +113,7 @@ export interface Proof {
   readonly settled: boolean;
   /** What may still add rows, by the source's own names. */
   readonly pending: readonly string[];
-  /** Of the keys of all rows; null where there is none. */
+  /** Of the keys of all rows; null if there is none. */
   readonly keyDigest: string | null;
   readonly recordsTotalCount: number;
 }

@@ -106,7 +106,7 @@ export interface RunProgress {
   readonly cursor: unknown;
 }
 
-/** @returns false where the lease is lost */
+/** @returns false if the lease is lost */
 export async function recordProgress(
   sql: Sql,
   lease: Lease,
@@ -135,11 +135,11 @@ export interface RunResult extends RunProgress {
   readonly snapshot: string;
   readonly settled: boolean;
   readonly pending: readonly string[];
-  /** Of the keys of all rows, for the receipt; null where there is none. */
+  /** Of the keys of all rows, for the receipt; null if there is none. */
   readonly keyDigest: string | null;
 }
 
-/** Completed. @returns false where the lease is lost */
+/** Completed. @returns false if the lease is lost */
 export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Promise<boolean> {
   const rows = await tx.query(
     `update runs set ${move('completed')}, records_total_count = $3, records_completed = $4, bytes_exported = $5,
@@ -165,7 +165,7 @@ export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Pro
   return rows.length === 1;
 }
 
-/** Ends a run for good with an error. @returns false where the lease is lost */
+/** Ends a run for good with an error. @returns false if the lease is lost */
 export async function failRun(
   tx: Sql,
   lease: Lease,
@@ -184,9 +184,9 @@ export async function failRun(
 /**
  * Gives the lease back so that another attempt follows after `delayMs`. A transient fault is counted
  * and shown, one that is doubted is shown; a shutdown (`error` null) is neither. The fence rises here too: a heartbeat that was under
- * way would take the lease back, for nobody.
+ * way would renew a lease that no worker holds.
  *
- * @returns false where the lease is lost
+ * @returns false if the lease is lost
  */
 export async function handBackRun(
   tx: Sql,
@@ -231,7 +231,7 @@ export async function cancelRuns(
   tx: Sql,
   scope: { readonly exportId: string; readonly runId?: string; readonly backfillId?: string },
 ): Promise<string[]> {
-  // Locked first: whoever held a run may have put it into the outbox, which the next statement sees.
+  // Locked first: the holder of a run may have put it into the outbox, which the next statement sees.
   const locked = await tx.query<{ id: string }>(
     `select id from runs
       where export_id = $1 and ${canMove('cancelled')} and committing_at is null
@@ -314,7 +314,7 @@ export async function listRuns(sql: Sql, request: RunListRequest): Promise<Keyse
   return toKeysetPage(rows, place, limit);
 }
 
-/** Rows per run over the newest hundred completed ones; null where none is. */
+/** Rows per run over the newest hundred completed ones; null if none is. */
 export async function averageRows(sql: Sql, exportId: string): Promise<number | null> {
   const [row] = await sql.query<{ average: number | null }>(
     `select avg(newest.records_total_count)::float8 as average

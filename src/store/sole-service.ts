@@ -8,7 +8,7 @@ const reconnectMs = 1_000;
 
 /** The mark of the only service of a database. */
 export interface SoleService {
-  /** Tells later starts where this one serves. */
+  /** Lets later starts say where this one serves. */
   publish(address: string): Promise<void>;
   /** Ends the mark. Never fails. */
   close(): Promise<void>;

@@ -48,7 +48,7 @@ export async function lockDueSchedules(
   );
 }
 
-/** One export's schedule, deleted or not; null where there is no such export. */
+/** One export's schedule, deleted or not; null if there is no such export. */
 export async function readSchedule(sql: Sql, exportId: string): Promise<Schedule | null> {
   const [row] = await sql.query<{ schedule: Schedule }>(
     `select schedule from batch_exports where id = $1`,
@@ -104,8 +104,8 @@ export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promi
 }
 
 /**
- * Puts off an export whose schedule cannot be read, so that it keeps nobody else waiting. Its
- * schedule stays as it is: once mended, no tick is lost.
+ * Puts off an export whose schedule cannot be read, so that no other export waits for it.
+ * Its schedule stays as it is: once it is fixed, no tick is lost.
  */
 export async function putOffSchedule(tx: Sql, exportId: string, seconds: number): Promise<void> {
   await tx.query(

@@ -58,7 +58,7 @@ export async function findTornTicks(
   );
 }
 
-/** Pairs of intervals in force that overlap. */
+/** Pairs of current intervals that overlap. */
 export async function findOverlaps(
   sql: Sql,
   exportId: string,

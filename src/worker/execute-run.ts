@@ -140,7 +140,7 @@ export async function executeClaimed(
   }
 }
 
-/** A claim whose answer was lost is asked again under the same name: nobody else would renew it. */
+/** A claim whose answer was lost is repeated under the same name: no other worker would renew it. */
 function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<ClaimedRun | null> {
   const { db, policy } = context;
   const holder = `${workerId}/${randomUUID()}`;

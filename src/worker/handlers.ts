@@ -89,7 +89,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
 
 /**
  * Executes a run once there is memory for it. It is not claimed before, so that meanwhile any other
- * worker may: the dispatcher rings again for a run that nobody claims.
+ * worker may: the dispatcher re-enqueues a run that no worker claims.
  */
 async function admitAndExecute(
   { context, executor, memory, onAttemptEnd }: HandlerOptions,
@@ -114,7 +114,7 @@ async function admitAndExecute(
   }
 }
 
-/** Nothing is done where the last call is still at work. */
+/** A call while the last one is still at work does nothing. */
 function skipWhileBusy(work: () => Promise<void>): () => Promise<void> {
   let busy = false;
   return async () => {

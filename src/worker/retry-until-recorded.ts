@@ -4,7 +4,7 @@ import { isDatabaseUnavailable } from '../store/unavailable.ts';
 const everyMs = 500;
 
 /**
- * Repeats a write while Postgres is away. Its outcome may be unknown: the write must be one that a
+ * Repeats a write while Postgres is unreachable. Its outcome may be unknown: the write must be one that a
  * fence, or the name of its author, makes harmless to repeat.
  *
  * @param signal ends the repeating; the last error is thrown then, as is every other kind of error

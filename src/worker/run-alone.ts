@@ -22,7 +22,7 @@ export interface ChildProgram {
 /** Of the process's memory; a run's data is beside the heap. */
 const heapShare = 0.5;
 
-/** A loop that stands still for so long is no busy machine. */
+/** An event loop that is silent for so long hangs; a busy machine alone is faster. */
 const minSilentMs = 30_000;
 
 /**
