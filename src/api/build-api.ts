@@ -16,6 +16,7 @@ import { limitRequests } from './plugins/rate-limit.ts';
 import { measureRequests } from './plugins/request-metrics.ts';
 import { sendHeaders } from './plugins/response-headers.ts';
 import { validateWithSchemas } from './plugins/schema-validation.ts';
+import { PreviewPlaces } from './preview-places.ts';
 import { backfillRoutes } from './routes/backfills.ts';
 import { batchExportRoutes } from './routes/batch-exports.ts';
 import { healthRoutes } from './routes/health.ts';
@@ -38,6 +39,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   const deps: Deps = {
     ...options,
     context,
+    previews: new PreviewPlaces(),
     rules: { models, checkQuery, ...destinationRules(destinations, destinationContext) },
   };
 
