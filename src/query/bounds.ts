@@ -149,10 +149,13 @@ export class Bounds {
       }
       case 'array':
         // As text, every character may be escaped and every element quoted.
-        return plus(
-          sizes.map((size) => times(size, 2)),
-          64 + 8 * sizes.length,
-        );
+        return {
+          ...plus(
+            sizes.map((size) => times(size, 2)),
+            64 + 8 * sizes.length,
+          ),
+          kind: 'array',
+        };
       case 'subscript':
         return { ...(sizes[0] ?? fixed), kind: 'other' };
       case 'cast':
@@ -282,7 +285,7 @@ const fixedTypes =
 function columnSize(expression: Extract<Expression, { kind: 'column' }>, { model }: Scope): Size {
   const { name } = expression;
   const type = model.columns.find((column) => column.name === name)?.sourceType ?? '';
-  if (type.endsWith('[]')) return leaf(name, expression);
+  if (type.endsWith('[]')) return leaf(name, expression, 'array');
   if (fixedTypes.test(type)) return fixed;
   const [, precision, scale] = /^numeric\((\d+),(-?\d+)\)$/.exec(type) ?? [];
   if (precision !== undefined) {
@@ -326,7 +329,7 @@ function arraySize(operand: Expression, type: CastType, from: Size): Size {
     part.kind === 'keyword' ||
     (part.kind === 'array' && part.items.every(isWritten));
   const factor = type.name === 'numeric' && !isWritten(operand) ? maxNumericBytes : 10;
-  return plus([times(from, factor)], 64);
+  return { ...plus([times(from, factor)], 64), kind: 'array' };
 }
 
 function constructOf(expression: Expression): string {

@@ -74,11 +74,13 @@ const replace = search(([size = empty, , by = empty], [, from]) => {
   return times(size, Math.max(1, by.bytes / matched));
 });
 
+const asArray = (size: Size): Size => ({ ...size, kind: 'array' });
+
 /** Of a text of one character and a separator, an element has four bytes of header and four of text. */
 const split = search(([size = empty], args) => {
   const [, separator] = args;
   const isText = separator?.kind === 'string' && separator.value !== '';
-  return plus([times(size, isText && args.length === 2 ? 4 : 9)], 64);
+  return asArray(plus([times(size, isText && args.length === 2 ? 4 : 9)], 64));
 });
 
 /** An element has one byte at least, and each may be followed by the separator or be the text for null. */
@@ -142,6 +144,12 @@ const subtract: GrowthRule = (sizes, args) => {
   return grown(size, { products: [{ left, right, of: 'elements' }] });
 };
 
+/** As the text of an array, what is appended to it may have every character escaped. */
+const append: GrowthRule = (sizes) => {
+  if (!sizes.some(({ kind }) => kind === 'array')) return grown(plus(sizes, 16));
+  return grown(asArray(times(plus(sizes, 16), 2)));
+};
+
 const elements: GrowthRule = ([left = empty, right = empty]) =>
   grown(fixed, { products: [{ left, right, of: 'elements' }] });
 
@@ -166,7 +174,8 @@ export const functionGrowth: ReadonlyMap<string, GrowthRule> = new Map<string, G
   ['ltrim', search(first)],
   ['md5', toBytes(32)],
   ['octet_length', toFixed],
-  ['overlay', ([size = empty, by = empty]) => grown(plus([size, by]))],
+  // A negative length repeats what comes before the place.
+  ['overlay', ([size = empty, by = empty]) => grown(plus([times(size, 2), by]))],
   ['position', search(() => fixed)],
   ['replace', replace],
   ['reverse', toTimes(1)],
@@ -242,7 +251,7 @@ export const operatorGrowth: ReadonlyMap<string, GrowthRule> = new Map<string, G
   ['*', multiply],
   ['/', divide],
   ['%', divide],
-  ['||', toSum],
+  ['||', append],
   ['->', (sizes) => grown(first(sizes))],
   ['->>', (sizes) => grown(first(sizes))],
   ['#>', (sizes) => grown(first(sizes))],

@@ -18,8 +18,11 @@ export interface Part {
  * multiple of the size of each column that it is made of.
  */
 export interface Size {
-  /** `fixed`: a boolean, a number or a time of fixed width; `number`: also a numeric of any length. */
-  readonly kind: 'fixed' | 'number' | 'other';
+  /**
+   * `fixed`: a boolean, a number or a time of fixed width; `number`: also a numeric of any length;
+   * `array`: may be an array.
+   */
+  readonly kind: 'fixed' | 'number' | 'array' | 'other';
   readonly bytes: number;
   /** By the column's name; a cast to numeric counts as a column of its own. */
   readonly parts: ReadonlyMap<string | Expression, Part>;
@@ -59,11 +62,13 @@ export function plus(sizes: readonly Size[], extra = 0): Size {
   return { kind: 'other', bytes, parts: join(sizes, (left, right) => left + right) };
 }
 
+const widest = ['array', 'other', 'number', 'fixed'] as const;
+
 /** One of several values. */
 export function either(sizes: readonly Size[]): Size {
   const bytes = Math.max(0, ...sizes.map((size) => size.bytes));
-  const kinds = new Set(sizes.map(({ kind }) => kind));
-  const kind = kinds.has('other') ? 'other' : kinds.has('number') ? 'number' : 'fixed';
+  const kinds = sizes.map(({ kind }) => kind);
+  const kind = widest.find((one) => kinds.includes(one)) ?? 'fixed';
   return { kind, bytes, parts: join(sizes, Math.max) };
 }
 

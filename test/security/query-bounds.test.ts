@@ -79,6 +79,13 @@ describe('a query is refused', () => {
       nest(3, (inner) => `concat_ws(${inner}, ${`'a', `.repeat(48)}'a')`, `rpad('a', 1000)`),
       'large function concat_ws',
     ],
+    [nest(11, (inner) => `overlay(${inner} placing 'x' from 9 for -9)`), 'large function overlay'],
+    [nest(11, (inner) => `(tags || ${inner})::text`), 'large operator ||'],
+    [
+      nest(11, (inner) => `(CASE WHEN event = 'a' THEN tags ELSE '{}' END || ${inner})::text`),
+      'large operator ||',
+    ],
+    [nest(11, (inner) => `(properties.a || ${inner})`), null],
     [nest(2, (inner) => `to_char(timestamp, ${inner})`), 'function to_char'],
     [`'${'9'.repeat(1_001)}'::numeric`, 'number'],
     [`'1e131071'::numeric`, 'number'],

@@ -44,7 +44,11 @@ export function toSourceError(error: unknown): SluiceError {
     }
     return new SluiceError('source.unavailable', code ?? undefined, error);
   }
-  const known = byState[code] ?? byClass[code.slice(0, 2)] ?? 'source.unavailable';
+  // A value of more than 1 GiB has no SQLSTATE of its own.
+  const isHuge = code === 'XX000' && error.message.startsWith('invalid memory alloc request size');
+  const known = isHuge
+    ? 'query.invalid'
+    : (byState[code] ?? byClass[code.slice(0, 2)] ?? 'source.unavailable');
   const detail = known === 'source.unavailable' ? `SQLSTATE ${code}` : detailOf(error.message);
   return new SluiceError(known, detail, error);
 }
