@@ -105,7 +105,9 @@ export class Bounds {
   }
 
   #read(expression: Expression): Size {
-    return this.#sizes.get(expression) ?? fixed;
+    const size = this.#sizes.get(expression);
+    if (!size) throw new Error('An expression was not measured.');
+    return size;
   }
 
   #countRead({ bytes, parts }: Size): void {

@@ -17,7 +17,7 @@ const maxPath = 800;
  * Longest run of characters that operators are made of. The lexer reads a run of `+` once for each of
  * its characters: ten thousand of them stop the process for a second.
  */
-const maxRun = 128;
+const maxRun = 64;
 const longRun = new RegExp(`[-+*/<>=~!@#%^&|\`?]{${maxRun + 1}}`);
 /** PostgreSQL cuts longer names without an error: a key would quietly become another key. */
 const maxNameBytes = 63;
