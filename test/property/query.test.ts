@@ -203,7 +203,9 @@ describe('a query made of what is allowed', () => {
           // Random trees may break the rules that are about values: those only.
           const constructs = result.problems.map(({ construct }) => construct);
           for (const construct of constructs) {
-            expect(construct).toMatch(/^(large .*|costly .*|function .*|operator .*|number|moving time|long name|nesting)$/);
+            expect(construct).toMatch(
+              /^(large .*|costly .*|function .*|operator .*|number|moving time|long name|nesting)$/,
+            );
           }
           return;
         }
