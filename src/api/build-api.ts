@@ -18,6 +18,7 @@ import { limitRequests } from './hooks/rate-limit.ts';
 import { measureRequests } from './hooks/request-metrics.ts';
 import { sendHeaders } from './hooks/response-headers.ts';
 import { validateWithSchemas } from './hooks/schema-validation.ts';
+import { PreviewPlaces } from './insights/preview-places.ts';
 import { insightRoutes } from './insights/routes.ts';
 import { joinableContext } from './joinable-context.ts';
 import { logRoutes } from './logs/routes.ts';
@@ -38,6 +39,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   const deps: Deps = {
     ...options,
     context,
+    previews: new PreviewPlaces(),
     rules: { models, checkQuery, ...destinationRules(destinations, destinationContext) },
   };
 

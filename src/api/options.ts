@@ -9,11 +9,13 @@ import type { BatchExport } from '../domain/batch-export.ts';
 import type { Model } from '../domain/model.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
+import type { PreviewPlaces } from './insights/preview-places.ts';
 
 /** Some of the newest rows of an export, as its files would hold them, in the order of a run. */
 export type PreviewRows = (
   batchExport: BatchExport,
   limit: number,
+  signal: AbortSignal,
 ) => Promise<{
   readonly columns: readonly { readonly name: string; readonly type: string }[];
   /** JSON values in the order of the columns. */
@@ -53,4 +55,6 @@ export interface ApiOptions {
 /** What the routes work with. */
 export interface Deps extends ApiOptions {
   readonly rules: ExportRules;
+  /** Of both families of routes together. */
+  readonly previews: PreviewPlaces;
 }

@@ -104,6 +104,13 @@ export const settings = {
     min: 192,
     max: 1_048_576,
   }),
+  MAX_ROW_MIB: wholeNumber({
+    about:
+      'Largest row, MiB, and so the largest field. A run with a larger row fails with source.row_too_large. Previews take rows of 1 MiB.',
+    default: 64,
+    min: 1,
+    max: 1_024,
+  }),
   MAX_RUNS_PER_EXPORT: wholeNumber({
     about: 'Runs of one export at a time.',
     default: 3,

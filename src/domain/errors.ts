@@ -101,6 +101,10 @@ export const errorCatalogue = {
     'The relation or column does not exist in the source database.',
     'Correct the model or the query, then retry the run.',
   ),
+  'source.row_too_large': customer(
+    'A row is larger than an export takes.',
+    'Select less of it in dsl_query, for example left(properties.body, 1000), or exclude the row; or ask your operator to raise MAX_ROW_MIB. Then retry the run.',
+  ),
   'source.unavailable': passing(
     'source',
     'The source database is unavailable.',

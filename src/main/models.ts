@@ -52,6 +52,7 @@ export function joinSources(
       allowUnsettledStandby: config.ALLOW_UNSETTLED_STANDBY,
       plan: planModels(inside),
       settleTimeoutMs: config.SETTLE_TIMEOUT_SECONDS * 1_000,
+      maxRowBytes: config.MAX_ROW_MIB * 2 ** 20,
       ...limits,
     });
     sources.set(place, source);

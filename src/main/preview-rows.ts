@@ -30,9 +30,12 @@ export function previewRowsOf(
     // One read from the oldest row on, of which little more than the wanted rows is taken.
     sliceMs: Number.POSITIVE_INFINITY,
     blockBytes: 1 << 16,
+    maxRowBytes: 2 ** 20,
   });
-  return async ({ model, teamId, dslQuery, destination }, limit) => {
+  return async ({ model, teamId, dslQuery, destination }, limit, signal) => {
     const patience = new AbortController();
+    const giveUp = () => patience.abort(signal.reason);
+    signal.addEventListener('abort', giveUp);
     const tooLong = setTimeout(() => patience.abort(new SluiceError('source.timeout')), patienceMs);
     const { interval: _, ...request } = sourceRequestOf(
       { model, teamId, dslQuery, config: destination.config },
@@ -48,6 +51,7 @@ export function previewRowsOf(
       );
     } finally {
       clearTimeout(tooLong);
+      signal.removeEventListener('abort', giveUp);
     }
   };
 }

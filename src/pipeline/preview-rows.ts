@@ -1,3 +1,4 @@
+import { SluiceError } from '../domain/errors.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { Instant } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
@@ -14,7 +15,7 @@ const monthMs = 30 * 24 * hourMs;
 /** How far back is looked for rows, nearest first: the whole past may be too much to count. */
 const reachesMs = [hourMs, 24 * hourMs, monthMs];
 /** Rows are taken until they pass this size, however few they are. */
-const sampleBytes = 4 * 1024 * 1024;
+const sampleBytes = 1024 * 1024;
 
 /**
  * Rows as a JSONLines file would hold them: the first ones of the shortest time before `now` that
@@ -34,6 +35,11 @@ export async function previewRows(
     const columns = snapshot.columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
     const lines = await readLines(snapshot, openJsonLines, limit, signal);
     return { columns, rows: lines.map((line) => valuesOf(line, columns)) };
+  } catch (error) {
+    // A row that a run may take: the query is what its author can change to see the others.
+    const isLarge = error instanceof SluiceError && error.code === 'source.row_too_large';
+    if (!isLarge) throw error;
+    throw new SluiceError('query.invalid', `${error.detail}, too much for a preview`, error);
   } finally {
     await snapshot.close();
   }

@@ -1,4 +1,5 @@
 import type { Model } from '../domain/model.ts';
+import type { Limits } from './bounds.ts';
 import type { Expression } from './expression.ts';
 import { isFields, offsetOf, onlyFields, untag } from './nodes.ts';
 import { parseSql, positionAt } from './parser.ts';
@@ -7,6 +8,9 @@ import { type Problem, Refusal } from './problem.ts';
 import { readSelect, type Select } from './statement.ts';
 import { type Budget, newBudget, translateExpression } from './translate.ts';
 import { checkName, isStar } from './translate-column.ts';
+
+/** Most problems that are named; what follows is not read. */
+const mostProblems = 100;
 
 /** One column of the result. */
 export interface Output {
@@ -21,6 +25,8 @@ export interface ParsedQuery {
   readonly where: Expression | null;
   /** Whether the columns are those of `*` alone. */
   readonly star: boolean;
+  /** Guards that a server is sent around parts of these expressions. */
+  readonly limits: Limits;
 }
 
 export type ParseResult =
@@ -36,6 +42,7 @@ export function parseQuery(text: string, model: Model): ParseResult {
   if ('problem' in parsed) return { problems: [parsed.problem] };
   const refusals: Refusal[] = [];
   const attempt = <T>(read: () => T): T | null => {
+    if (refusals.length >= mostProblems) return null;
     try {
       return read();
     } catch (error) {
@@ -82,9 +89,11 @@ function readParts(
   }
   const condition =
     where === undefined ? null : attempt(() => translateExpression(where, scope, budget, 0));
+  const expressions = outputs.map(({ expression }) => expression);
   return {
     outputs,
     where: condition,
+    limits: attempt(() => budget.bounds.finish(expressions)) ?? new Map(),
     star: targets.length === 1 && isStarTarget(targets[0], scope),
   };
 }
@@ -99,12 +108,11 @@ function readTarget(
   onlyFields(node, ['name', 'val'], offset);
   const { name, val } = node.fields;
   if (isStarTarget(target, scope)) {
-    const read = scope.model.columns.map(
-      (column): Output => ({
-        name: column.name,
-        expression: { kind: 'column', name: column.name },
-      }),
-    );
+    const read = scope.model.columns.map(({ name }): Output => {
+      const expression = { kind: 'column', name } as const;
+      budget.bounds.measure(expression, scope, offset);
+      return { name, expression };
+    });
     return { offset, read };
   }
   const expression = translateExpression(val, scope, budget, offset);

@@ -13,6 +13,12 @@ const maxTokens = 5_000;
  * NOTs exhaust its stack, and a trap inside WebAssembly does not give that stack back.
  */
 const maxPath = 800;
+/**
+ * Longest run of characters that operators are made of. The lexer reads a run of `+` once for each of
+ * its characters: ten thousand of them stop the process for a second.
+ */
+const maxRun = 64;
+const longRun = new RegExp(`[-+*/<>=~!@#%^&|\`?]{${maxRun + 1}}`);
 /** PostgreSQL cuts longer names without an error: a key would quietly become another key. */
 const maxNameBytes = 63;
 
@@ -59,6 +65,12 @@ function checkCharacters(text: string): Problem | null {
   if (text.length > maxCharacters) {
     const message = `The query is longer than ${maxCharacters} characters.`;
     return { construct: 'long query', position: maxCharacters + 1, message };
+  }
+  const run = longRun.exec(text);
+  if (run) {
+    const message = `More than ${maxRun} characters of operators follow one another.`;
+    const position = Array.from(text.slice(0, run.index)).length + 1;
+    return { construct: 'long operator', position, message };
   }
   // The parser takes C strings of UTF-8: it would stop at a NUL and change a lone surrogate.
   const bad = /[^\P{Cc}\t\n\r\x7f-\x9f]|\p{Cs}/u.exec(text);

@@ -1,5 +1,7 @@
 import { functions } from './allow-list.ts';
+import type { Limits } from './bounds.ts';
 import type { CastType, Expression } from './expression.ts';
+import { guardMark, printGuard } from './guard.ts';
 import { tokensOf } from './parser.ts';
 
 /** How names are written: for a server, or for people in the language they wrote. */
@@ -8,6 +10,8 @@ export interface Dialect {
   readonly json: (column: string, path: readonly string[]) => string;
   readonly function: (name: string) => string;
   readonly type: (name: string) => string;
+  /** Guards around parts of the expression; only a server is sent them. */
+  readonly limits?: Limits;
 }
 
 const bare: ReadonlySet<Expression['kind']> = new Set([
@@ -27,6 +31,15 @@ const bare: ReadonlySet<Expression['kind']> = new Set([
  * no rule of precedence is needed to read it back as the same tree.
  */
 export function printExpression(expression: Expression, dialect: Dialect): string {
+  const text = printUnguarded(expression, dialect);
+  const limit = dialect.limits?.get(expression);
+  if (!limit) return text;
+  const subject = printUnguarded(expression, queryDialect).slice(0, 80);
+  const mark = `${guardMark}${subject} may have at most ${limit.bytes} bytes here, a row has `;
+  return printGuard(text, quoteText(mark), limit);
+}
+
+function printUnguarded(expression: Expression, dialect: Dialect): string {
   const print = (part: Expression) => printExpression(part, dialect);
   const list = (parts: readonly Expression[]) => parts.map(print).join(', ');
   const operand = (part: Expression) =>

@@ -200,7 +200,9 @@ function printSelect(
   const relation = `${quoteName(model.relation.schema)}.${quoteName(model.relation.name)}`;
   const rows = `FROM ${relation} AS ${sourceName} WHERE ${printExpression(filter, serverDialect)}`;
   const order = [model.intervalColumn, ...model.keyColumns];
-  const within = relationDialect(model);
+  const limits = query?.limits ?? new Map();
+  const within = { ...relationDialect(model), limits };
+  const outside = { ...serverDialect, limits };
   const sorted = ordered ? ` ORDER BY ${order.map(serverDialect.column).join(', ')}` : '';
   if (!query?.where) return `SELECT ${printTargets(targets, within)} ${rows}${sorted}`;
   const names = order.map((_, index) => orderName(index));
@@ -212,9 +214,9 @@ function printSelect(
   ];
   const stillSorted = ordered ? ` ORDER BY ${names.map(serverDialect.column).join(', ')}` : '';
   return (
-    `SELECT ${printTargets(targets, serverDialect)} ` +
+    `SELECT ${printTargets(targets, outside)} ` +
     `FROM (SELECT ${columns.join(', ')} ${rows}${sorted} OFFSET 0) AS ${sourceName} ` +
-    `WHERE ${printExpression(query.where, serverDialect)}${stillSorted}`
+    `WHERE ${printExpression(query.where, outside)}${stillSorted}`
   );
 }
 

@@ -1,11 +1,8 @@
 import { castTypes, forms, functions } from './allow-list.ts';
-import { type CastType, type Expression, operandsOf } from './expression.ts';
+import type { CastType, Expression } from './expression.ts';
 import { isFields, listOf, namesIn, onlyFields, type TaggedNode, untag } from './nodes.ts';
 import { Refusal } from './problem.ts';
 import type { Translate } from './translation.ts';
-
-/** Growing calls inside one another; each may multiply the size of the one within. */
-const maxGrowth = 3;
 
 const aggregates: ReadonlySet<string> = new Set(
   (
@@ -34,7 +31,7 @@ export function translateCall(node: TaggedNode, translate: Translate): Expressio
   }
   const wrong = allowed.refuse?.(args);
   if (wrong) throw new Refusal(`function ${name}`, offset, `${name} ${wrong}.`);
-  return checkGrowth({ kind: 'call', name, arguments: args }, offset);
+  return { kind: 'call', name, arguments: args };
 }
 
 /** A cast to a type on the list. */
@@ -42,7 +39,7 @@ export function translateCast(node: TaggedNode, translate: Translate): Expressio
   onlyFields(node, ['arg', 'typeName'], translate.offset);
   const type = readType(node.fields.typeName, translate.offset);
   const operand = translate.part(node.fields.arg);
-  return checkGrowth({ kind: 'cast', operand, type }, translate.offset);
+  return { kind: 'cast', operand, type };
 }
 
 /** COALESCE, GREATEST and LEAST. */
@@ -53,11 +50,10 @@ export function translateForm(name: string, args: unknown, translate: Translate)
   return { kind: 'form', name, arguments: listOf(args).map(translate.part) };
 }
 
-/** Array constructor; escaping an array as text may double its size, so it counts as growth. */
+/** Array constructor. */
 export function translateArray(node: TaggedNode, translate: Translate): Expression {
   onlyFields(node, ['elements', 'list_start', 'list_end'], translate.offset);
-  const items = listOf(node.fields.elements).map(translate.part);
-  return checkGrowth({ kind: 'array', items }, translate.offset);
+  return { kind: 'array', items: listOf(node.fields.elements).map(translate.part) };
 }
 
 function functionName(list: unknown, offset: number): string {
@@ -99,22 +95,4 @@ function readModifier(node: unknown, name: string, offset: number): number {
   const value = tag === 'A_Const' && isFields(fields.ival) ? (fields.ival.ival ?? 0) : null;
   if (typeof value === 'number') return value;
   throw new Refusal(`type ${name}`, offset, `The modifiers of ${name} are whole numbers.`);
-}
-
-function isGrowing(part: Expression): boolean {
-  if (part.kind === 'call') return functions.get(part.name)?.grows === true;
-  return part.kind === 'array' || (part.kind === 'cast' && part.type.array);
-}
-
-/** How many growing parts stand inside one another at most, the expression itself included. */
-function growthOf(expression: Expression): number {
-  const within = Math.max(0, ...operandsOf(expression).map(growthOf));
-  return within + (isGrowing(expression) ? 1 : 0);
-}
-
-/** Refuses `replace(replace(replace(…)))` and the like: a short query, an endless value. */
-function checkGrowth(expression: Expression, offset: number): Expression {
-  if (!isGrowing(expression) || growthOf(expression) <= maxGrowth) return expression;
-  const message = `At most ${maxGrowth} calls that can grow their input stand inside one another.`;
-  throw new Refusal('nested growth', offset, message);
 }

@@ -1,3 +1,4 @@
+import { Bounds } from './bounds.ts';
 import type { Expression } from './expression.ts';
 import { refuseMovingTime } from './moving-time.ts';
 import {
@@ -19,13 +20,14 @@ import type { Translate } from './translation.ts';
 const maxDepth = 100;
 const maxNodes = 2_000;
 
-/** Nodes that one query may still have; shared by all of its expressions. */
+/** Nodes that one query may still have, and the sizes of those it has; shared by all of its expressions. */
 export interface Budget {
   nodes: number;
+  readonly bounds: Bounds;
 }
 
 export function newBudget(): Budget {
-  return { nodes: maxNodes };
+  return { nodes: maxNodes, bounds: new Bounds() };
 }
 
 type Translator = (node: TaggedNode, translate: Translate) => Expression;
@@ -77,6 +79,7 @@ export function translateExpression(
   const part = (child: unknown) => translateExpression(child, scope, budget, offset, depth + 1);
   const expression = translator(tagged, { scope, offset, part });
   refuseMovingTime(expression, scope, offset);
+  budget.bounds.measure(expression, scope, offset);
   return expression;
 }
 

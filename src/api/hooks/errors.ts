@@ -5,7 +5,7 @@ import { isDatabaseUnavailable } from '../../store/unavailable.ts';
 import type { Api, Reply, Request } from '../api.ts';
 import { ApiError, type ApiProblem, invalid, malformed, notFound } from '../api-error.ts';
 import type { ErrorBody } from '../schemas/error.ts';
-import { problemsOf, queryProblemsOf } from '../validation/problem-of.ts';
+import { mostProblems, problemsOf, queryProblemsOf } from '../validation/problem-of.ts';
 
 /** Every error leaves in the one body of the contract. */
 export function answerErrors(api: Api): void {
@@ -28,7 +28,8 @@ export function sendError(request: Request, reply: Reply, error: ApiError): Repl
 
 export function errorBody(error: ApiError, requestId: string): ErrorBody {
   const type = typeOf(error.status, error.problems[0]?.code);
-  const errors = error.problems.map(({ code, detail, attr }) => ({ type, code, detail, attr }));
+  const shown = error.problems.slice(0, mostProblems);
+  const errors = shown.map(({ code, detail, attr }) => ({ type, code, detail, attr }));
   const [first = { type, code: 'error' as const, detail: 'An error occurred.', attr: null }] =
     errors;
   return { ...first, errors, request_id: requestId };

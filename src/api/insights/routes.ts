@@ -2,7 +2,8 @@ import { Type } from 'typebox';
 import { toTimestamp } from '../../domain/time.ts';
 import { listActivity, type Activity as StoredActivity } from '../../store/activity.ts';
 import { previewSchedule } from '../../use-cases/exports/preview-schedule.ts';
-import { type Api, batchExportOf } from '../api.ts';
+import { type Api, batchExportOf, type Reply } from '../api.ts';
+import { malformed } from '../api-error.ts';
 import { loadBatchExport } from '../batch-exports/load.ts';
 import type { Family } from '../families.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
@@ -19,7 +20,7 @@ const previewedRows = 100;
 
 /** What an export will do, whether it can, and what was done to it. */
 export function insightRoutes(api: Api, deps: Deps, family: Family): void {
-  const { context, previewRows } = deps;
+  const { context, previewRows, previews } = deps;
   const { about, params } = describe(family);
   const onRequest = loadBatchExport(context.db, 'id');
 
@@ -81,8 +82,12 @@ export function insightRoutes(api: Api, deps: Deps, family: Family): void {
         response: { 200: Ref(RowPreview), ...errors() },
       },
     },
-    async (request) => {
-      const { columns, rows } = await previewRows(batchExportOf(request), previewedRows);
+    async (request, reply) => {
+      const batchExport = batchExportOf(request);
+      const signal = untilClosed(reply);
+      const { columns, rows } = await previews.use(batchExport.teamId, signal, () =>
+        previewRows(batchExport, previewedRows, signal),
+      );
       return { columns: [...columns], rows: rows.map((row) => [...row]) };
     },
   );
@@ -109,6 +114,15 @@ export function insightRoutes(api: Api, deps: Deps, family: Family): void {
       return offsetEnvelope(request, page, listed, activityView);
     },
   );
+}
+
+/** Aborted once the client has closed its connection before it had the answer. */
+function untilClosed({ raw }: Reply): AbortSignal {
+  const closed = new AbortController();
+  raw.once('close', () => {
+    if (!raw.writableFinished) closed.abort(malformed('The client closed the connection.'));
+  });
+  return closed.signal;
 }
 
 function activityView(activity: StoredActivity) {

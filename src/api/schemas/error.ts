@@ -82,7 +82,7 @@ const meanings = {
   413: 'The body is larger than 1 MiB.',
   415: 'The body is not application/json.',
   422: 'The Idempotency-Key was used with another body.',
-  429: 'Too many requests, or too many backfills running.',
+  429: 'Too many requests, or too many backfills or previews running.',
   500: 'A fault of ours; `request_id` names it.',
   503: 'The database is away.',
 } as const;

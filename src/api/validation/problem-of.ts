@@ -2,7 +2,7 @@ import type { ErrorObject } from 'ajv';
 import type { ApiErrorCode, ApiProblem } from '../api-error.ts';
 
 /** A body of thousands of wrong items is answered with as many as a reader can use. */
-const mostProblems = 100;
+export const mostProblems = 100;
 
 /** What a schema found wrong with `data`, in the contract's codes, one problem a field. */
 export function problemsOf(errors: readonly ErrorObject[], data: unknown): ApiProblem[] {

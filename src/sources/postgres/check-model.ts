@@ -30,6 +30,7 @@ const options = {
   idleTimeoutMs: 30_000,
   sliceMs: 600_000,
   blockBytes: 1 << 20,
+  maxRowBytes: 64 * 2 ** 20,
 };
 
 const timestamptz = 1184;

@@ -1,4 +1,5 @@
 import { type ErrorCode, SluiceError } from '../../domain/errors.ts';
+import { guardMark } from '../../query/guard.ts';
 import { CopyFormatError } from './row-blocks.ts';
 
 /** SQLSTATEs that say more than their class. */
@@ -20,6 +21,7 @@ const byClass: Readonly<Record<string, ErrorCode>> = {
   '22': 'query.invalid', // data exception: a cast or a division that a row cannot take
   '2F': 'query.invalid',
   '42': 'query.invalid', // syntax error, unknown function, datatype mismatch
+  '54': 'query.invalid', // program limit exceeded: a row or a value of more than 1 GiB, a deep stack
 };
 
 /**
@@ -42,7 +44,17 @@ export function toSourceError(error: unknown): SluiceError {
     }
     return new SluiceError('source.unavailable', code ?? undefined, error);
   }
-  const known = byState[code] ?? byClass[code.slice(0, 2)] ?? 'source.unavailable';
-  const detail = known === 'source.unavailable' ? `SQLSTATE ${code}` : error.message;
+  // A value of more than 1 GiB has no SQLSTATE of its own.
+  const isHuge = code === 'XX000' && error.message.startsWith('invalid memory alloc request size');
+  const known = isHuge
+    ? 'query.invalid'
+    : (byState[code] ?? byClass[code.slice(0, 2)] ?? 'source.unavailable');
+  const detail = known === 'source.unavailable' ? `SQLSTATE ${code}` : detailOf(error.message);
   return new SluiceError(known, detail, error);
+}
+
+/** A guard of a query fails with a cast of its own words. */
+function detailOf(message: string): string {
+  const start = message.indexOf(`"${guardMark}`);
+  return start < 0 ? message : message.slice(start + 1).replace(/"$/, '');
 }

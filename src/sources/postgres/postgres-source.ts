@@ -30,6 +30,8 @@ export interface PostgresSourceOptions {
   readonly sliceMs?: number;
   /** Size of a row block; 256 KiB, which are encoded in about 2 ms: the event loop waits for each. */
   readonly blockBytes?: number;
+  /** Largest row, and so the largest field; 64 MiB. */
+  readonly maxRowBytes?: number;
   readonly connectTimeoutMs?: number;
   /** Longest time of one statement, reading a slice included; 1 hour. */
   readonly statementTimeoutMs?: number;
@@ -45,6 +47,7 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     settlePollMs: 250,
     sliceMs: 600_000,
     blockBytes: 256 * 1024,
+    maxRowBytes: 64 * 2 ** 20,
     connectTimeoutMs: 10_000,
     statementTimeoutMs: 3_600_000,
     idleTimeoutMs: 600_000,

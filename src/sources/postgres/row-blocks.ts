@@ -1,4 +1,5 @@
 import type { Column, RowBlock } from '../../domain/row-block.ts';
+import { RowSkimmer } from './row-skimmer.ts';
 
 /** `PGCOPY\n\377\r\n\0`, then int32 flags, then int32 length of a header extension. */
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
@@ -45,6 +46,9 @@ export class RowBlockBuilder {
   readonly #columns: readonly Column[];
   readonly #hidden: number;
   readonly #blockBytes: number;
+  readonly #maxRowBytes: number;
+  /** Goes through the row that is too large; null while there is none. */
+  #skimmer: RowSkimmer | null = null;
   #ready: SourceBlock[] = [];
   /** What is being filled, what was given out in order, and what came back. */
   #memory: BlockMemory;
@@ -60,8 +64,18 @@ export class RowBlockBuilder {
   #trailerSeen = false;
   #totalRows = 0;
 
-  /** @param hidden how many fields follow those of `columns` in each row */
-  constructor(columns: readonly Column[], blockBytes: number, hidden = 0) {
+  /**
+   * @param hidden how many fields follow those of `columns` in each row
+   * @param maxRowBytes the largest row: a larger one is refused by the lengths that come before its
+   *   fields, and never held
+   */
+  constructor(
+    columns: readonly Column[],
+    blockBytes: number,
+    hidden = 0,
+    maxRowBytes = MAX_FIELD_BYTES,
+  ) {
+    this.#maxRowBytes = maxRowBytes;
     this.#columns = columns;
     this.#hidden = hidden;
     this.#blockBytes = Math.max(blockBytes, 64);
@@ -73,10 +87,14 @@ export class RowBlockBuilder {
     return this.#totalRows;
   }
 
-  /** Takes `chunk[start, end)`; the bytes are copied. @throws CopyFormatError */
+  /** Takes `chunk[start, end)`; the bytes are copied. @throws CopyFormatError, RowTooLargeError */
   append(chunk: Buffer, start: number, end: number): void {
     let from = start;
     while (from < end) {
+      if (this.#skimmer) {
+        this.#skimmer.skim(chunk, from, end);
+        return;
+      }
       const { bytes } = this.#memory;
       const room = bytes.length - this.#end;
       if (room === 0) {
@@ -107,6 +125,7 @@ export class RowBlockBuilder {
   /** Ends the stream. @returns the last blocks. @throws CopyFormatError where bytes are missing. */
   finish(): SourceBlock[] {
     this.#parse();
+    this.#skimmer?.fail();
     if (!this.#trailerSeen) throw new CopyFormatError('the row stream ended before its trailer');
     if (this.#rows > 0) this.#emit();
     return this.take();
@@ -115,6 +134,7 @@ export class RowBlockBuilder {
   /** The buffer is full: hands on its whole rows, or grows it for a row larger than a block. */
   #makeRoom(): void {
     this.#parse();
+    if (this.#skimmer) return;
     if (this.#rows === 0 && this.#rowStart === 0) {
       const { bytes } = this.#memory;
       const size = Math.max(bytes.length * 1.25, this.#rowReach) + GROWTH_BYTES;
@@ -163,7 +183,7 @@ export class RowBlockBuilder {
 
   /** Notes the fields of every row that is whole, and sees to header and trailer. */
   #parse(): void {
-    if (!this.#headerSeen && !this.#parseHeader()) return;
+    if (this.#skimmer || (!this.#headerSeen && !this.#parseHeader())) return;
     while (!this.#trailerSeen && this.#parseRow()) {
       this.#rows += 1;
       this.#totalRows += 1;
@@ -215,6 +235,12 @@ export class RowBlockBuilder {
     at = this.#parseFields(at, offsets, lengths, rows * width, width);
     if (at >= 0 && hidden > 0) {
       at = this.#parseFields(at, hiddenOffsets, hiddenLengths, rows * hidden, hidden);
+    }
+    const reach = at < 0 ? this.#rowReach : at;
+    if (reach - this.#rowStart > this.#maxRowBytes) {
+      this.#skimmer = new RowSkimmer();
+      this.#skimmer.skim(bytes, this.#rowStart, end);
+      return false;
     }
     if (at < 0) return false;
     this.#rowStart = at;

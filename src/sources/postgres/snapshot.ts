@@ -18,12 +18,15 @@ import { markOwnTransaction } from './live-transactions.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
 import { hasReplayed } from './replay.ts';
 import { RowBlockBuilder, type SourceBlock } from './row-blocks.ts';
+import { nameLargeRow } from './row-too-large.ts';
 
 export interface SnapshotOptions extends ConnectionOptions {
   readonly statementTimeoutMs: number;
   readonly idleTimeoutMs: number;
   readonly sliceMs: number;
   readonly blockBytes: number;
+  /** A larger row is refused before it is held. */
+  readonly maxRowBytes: number;
 }
 
 /**
@@ -111,13 +114,17 @@ class PostgresSnapshot implements SourceSnapshot {
   async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
     const { options, select } = this.#opened;
     const client = await this.#acquire(signal);
-    const builder = new RowBlockBuilder(select.columns, options.blockBytes, select.hidden.length);
+    const { blockBytes, maxRowBytes } = options;
+    const hidden = select.hidden.length;
+    const builder = new RowBlockBuilder(select.columns, blockBytes, hidden, maxRowBytes);
     const reader = new CopyReader(select.copySql(slice), builder);
     let whole = false;
     try {
       client.query(reader);
       for (;;) {
-        const block = await withAbort(client, signal, () => reader.next());
+        const block = await withAbort(client, signal, () =>
+          reader.next().catch((error) => nameLargeRow(error, select, maxRowBytes)),
+        );
         if (!block) break;
         if (select.keys) this.#keys.add(block.bytes, block.rowCount, keyFields(select, block));
         yield block;

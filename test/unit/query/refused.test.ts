@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { eventsModel } from '../../../src/domain/events-model.ts';
-import { functions } from '../../../src/query/allow-list.ts';
 import { parseQuery } from '../../../src/query/parse-query.ts';
 
 /** `¦` stands right before the place that the problem must name; it is taken out of the query. */
@@ -178,13 +177,6 @@ const expressions: readonly Refused[] = [
   [inSelect('¦lpad(event, length(event) * 1000)'), 'function lpad'],
   [inSelect('¦replace(event, properties.a, properties.b)'), 'function replace'],
   [inSelect(`¦replace(event, 'a', '${'b'.repeat(101)}')`), 'function replace'],
-  [
-    inSelect(
-      "¦replace(replace(replace(replace(event, 'a', 'bb'), 'b', 'aa'), 'a', 'bb'), 'b', 'aa')",
-    ),
-    'nested growth',
-  ],
-  [inSelect('¦ARRAY[ARRAY[ARRAY[ARRAY[event]::text]::text]::text]'), 'nested growth'],
   [inSelect("event ¦~ '(a+)+$'"), 'operator ~'],
   [inSelect("event ¦!~* '(a+)+$'"), 'operator !~*'],
   [inSelect("event ¦SIMILAR TO '(a+)+'"), 'operator SIMILAR TO'],
@@ -279,32 +271,6 @@ describe.each([
     const result = parseQuery(marked.replace('¦', ''), eventsModel);
     const problems = 'problems' in result ? result.problems : [];
     expect(problems).toContainEqual({ construct, position, message: expect.stringMatching(/\.$/) });
-  });
-});
-
-/** Calls whose result may be many times larger than their arguments, around `inner`. */
-const growingCalls: Readonly<Record<string, (inner: string) => string>> = {
-  array_to_string: (inner) => `array_to_string(string_to_array('a,a', ','), ${inner})`,
-  concat_ws: (inner) => `concat_ws(${inner}, 'a', 'b', 'c')`,
-  encode: (inner) => `encode(convert_to(${inner}, 'UTF8'), 'hex')`,
-  replace: (inner) => `replace(${inner}, 'a', 'aa')`,
-  string_to_array: (inner) => `string_to_array(${inner}, '')::text`,
-  to_char: (inner) => `to_char(timestamp, ${inner})`,
-};
-
-describe('refuses calls that grow their input if they are nested too deeply', () => {
-  test.each(Object.entries(growingCalls))('%s', (_, around) => {
-    const nested = (count: number) =>
-      inSelect(Array.from({ length: count }).reduce<string>((inner) => around(inner), 'event'));
-    expect(parseQuery(nested(1), eventsModel)).toHaveProperty('ok');
-    const result = parseQuery(nested(4), eventsModel);
-    const problems = 'problems' in result ? result.problems : [];
-    expect(problems.map(({ construct }) => construct)).toContain('nested growth');
-  });
-
-  test('and every function that is marked as growing has a case here', () => {
-    const marked = [...functions].filter(([, { grows }]) => grows).map(([name]) => name);
-    expect(marked.toSorted()).toEqual(Object.keys(growingCalls).toSorted());
   });
 });
 

@@ -1,0 +1,91 @@
+import { ApiError } from '../api-error.ts';
+
+export interface PreviewLimits {
+  /** Previews at a time, of one project and of all. */
+  readonly perTenant: number;
+  readonly inAll: number;
+  /** Requests that wait for a place at most, of one project and of all. */
+  readonly waitingPerTenant: number;
+  readonly waitingInAll: number;
+}
+
+const defaults: PreviewLimits = {
+  perTenant: 2,
+  inAll: 8,
+  waitingPerTenant: 4,
+  waitingInAll: 16,
+};
+
+interface Waiting {
+  readonly teamId: number;
+  readonly admit: () => void;
+}
+
+/** Places of previews: each holds a connection to a source, and no tenant may take all of them. */
+export class PreviewPlaces {
+  readonly #limits: PreviewLimits;
+  readonly #inside: number[] = [];
+  #waiting: readonly Waiting[] = [];
+
+  constructor(limits: Partial<PreviewLimits> = {}) {
+    this.#limits = { ...defaults, ...limits };
+  }
+
+  /**
+   * Runs `work` in a place; waits for one in the order of arrival. An abort gives up waiting.
+   *
+   * @throws ApiError 429 if too many wait; the signal's reason
+   */
+  async use<T>(teamId: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    await this.#enter(teamId, signal);
+    try {
+      return await work();
+    } finally {
+      this.#inside.splice(this.#inside.indexOf(teamId), 1);
+      this.#admit();
+    }
+  }
+
+  #enter(teamId: number, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    if (this.#hasPlace(teamId)) {
+      this.#inside.push(teamId);
+      return Promise.resolve();
+    }
+    const { waitingPerTenant, waitingInAll } = this.#limits;
+    const own = this.#waiting.filter((waiting) => waiting.teamId === teamId);
+    if (own.length >= waitingPerTenant || this.#waiting.length >= waitingInAll) throw tooMany();
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        this.#waiting = this.#waiting.filter((other) => other !== waiting);
+        reject(signal.reason);
+      };
+      const admit = () => {
+        signal.removeEventListener('abort', leave);
+        resolve();
+      };
+      const waiting: Waiting = { teamId, admit };
+      signal.addEventListener('abort', leave, { once: true });
+      this.#waiting = [...this.#waiting, waiting];
+    });
+  }
+
+  #hasPlace(teamId: number): boolean {
+    const own = this.#inside.filter((other) => other === teamId).length;
+    return this.#inside.length < this.#limits.inAll && own < this.#limits.perTenant;
+  }
+
+  #admit(): void {
+    const next = this.#waiting.find(({ teamId }) => this.#hasPlace(teamId));
+    if (!next) return;
+    this.#waiting = this.#waiting.filter((other) => other !== next);
+    this.#inside.push(next.teamId);
+    next.admit();
+  }
+}
+
+function tooMany(): ApiError {
+  const detail = 'Too many previews at the same time. Try again in 5 seconds.';
+  const problem = { code: 'throttled', detail, attr: null } as const;
+  return new ApiError(429, [problem], { 'retry-after': '5' });
+}

@@ -1,0 +1,74 @@
+/** Longest field that is kept: keys are short. */
+const keptBytes = 256;
+
+/** A row is larger than the reader takes. */
+export class RowTooLargeError extends Error {
+  override readonly name = 'RowTooLargeError';
+  /** The row's short fields, hidden ones included; undefined for those that were left out. */
+  readonly fields: readonly (Buffer | undefined)[];
+
+  constructor(fields: readonly (Buffer | undefined)[]) {
+    super('a row is larger than the reader takes');
+    this.fields = fields;
+  }
+}
+
+/**
+ * Goes through one row of a COPY-binary stream from its start, and keeps its short fields alone: of a
+ * row that is too large to hold they may say which one it is.
+ */
+export class RowSkimmer {
+  readonly #fields: (Buffer | undefined)[] = [];
+  /** How many fields the row has; null before that was read. */
+  #count: number | null = null;
+  #word = 0;
+  #wordBytes = 0;
+  #kept: Buffer | null = null;
+  #fieldLeft = 0;
+
+  /** Takes `chunk[start, end)`. @throws RowTooLargeError at the end of the row */
+  skim(chunk: Buffer, start: number, end: number): void {
+    let at = start;
+    while (at < end) {
+      if (this.#fieldLeft > 0) {
+        at = this.#takeField(chunk, at, end);
+      } else {
+        this.#word = (this.#word << 8) | (chunk[at] as number);
+        this.#wordBytes += 1;
+        at += 1;
+        if (this.#wordBytes === (this.#count === null ? 2 : 4)) this.#takeWord();
+      }
+    }
+  }
+
+  /** The row's end was not reached. */
+  fail(): never {
+    throw new RowTooLargeError(this.#fields);
+  }
+
+  #takeWord(): void {
+    const word = this.#word;
+    this.#word = 0;
+    this.#wordBytes = 0;
+    if (this.#count === null) this.#count = word;
+    else {
+      this.#fieldLeft = Math.max(0, word);
+      this.#kept = word >= 0 && word <= keptBytes ? Buffer.alloc(word) : null;
+      if (this.#fieldLeft === 0) this.#endField();
+    }
+  }
+
+  #takeField(chunk: Buffer, at: number, end: number): number {
+    const to = Math.min(end, at + this.#fieldLeft);
+    if (this.#kept) chunk.copy(this.#kept, this.#kept.length - this.#fieldLeft, at, to);
+    this.#fieldLeft -= to - at;
+    if (this.#fieldLeft === 0) this.#endField();
+    return to;
+  }
+
+  #endField(): void {
+    this.#fields.push(this.#kept ?? undefined);
+    this.#kept = null;
+    if (this.#fields.length === this.#count) this.fail();
+  }
+}

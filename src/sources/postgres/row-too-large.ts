@@ -1,0 +1,39 @@
+import { SluiceError } from '../../domain/errors.ts';
+import type { Column } from '../../domain/row-block.ts';
+import type { SelectPlan } from './plan.ts';
+import { RowTooLargeError } from './row-skimmer.ts';
+
+/** Rethrows a failure to read; a row that is too large is named by its key, as far as that is known. */
+export function nameLargeRow(error: unknown, select: SelectPlan, maxRowBytes: number): never {
+  if (!(error instanceof RowTooLargeError)) throw error;
+  const { columns, hidden, keys } = select;
+  const all = [...columns, ...hidden];
+  const parts = (keys?.places ?? []).map((place, index) => {
+    const column = all[place];
+    const bytes = error.fields[place];
+    return column && bytes ? `${keys?.columns[index]?.name} ${keyText(column.type, bytes)}` : null;
+  });
+  const key = parts.filter((part) => part !== null).join(', ');
+  const row = key === '' ? 'a row' : `the row with ${key}`;
+  const detail = `${row} has more than ${maxRowBytes / 2 ** 20} MiB`;
+  throw new SluiceError('source.row_too_large', detail, error);
+}
+
+/** A key for people to find it by. */
+function keyText(type: Column['type'], bytes: Buffer): string {
+  switch (type) {
+    case 'uuid':
+      return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+    case 'int2':
+    case 'int4':
+      return String(bytes.readIntBE(0, bytes.length));
+    case 'int8':
+      return String(bytes.readBigInt64BE());
+    case 'text':
+    case 'json':
+    case 'as_json':
+      return bytes.toString('utf8');
+    default:
+      return `0x${bytes.toString('hex')}`;
+  }
+}
