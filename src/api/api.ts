@@ -11,6 +11,7 @@ import type { BatchExport } from '../domain/batch-export.ts';
 import type { Scope } from '../security/scopes.ts';
 import type { PresentedKey } from '../store/api-keys.ts';
 import type { Reach } from '../store/reach.ts';
+import type { Context } from '../use-cases/context.ts';
 
 /** The server, with types that follow from the schemas. */
 export type Api = FastifyInstance<
@@ -31,6 +32,8 @@ declare module 'fastify' {
     changesNothing?: true;
   }
   interface FastifyRequest {
+    /** What its use cases work with; under an Idempotency-Key, one transaction. */
+    context: Context;
     caller: PresentedKey | undefined;
     reach: Reach | undefined;
     batchExport: BatchExport | undefined;

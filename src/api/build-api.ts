@@ -1,4 +1,5 @@
 import fastify from 'fastify';
+import type { Context } from '../use-cases/context.ts';
 import type { Api } from './api.ts';
 import { backfillRoutes } from './backfills/routes.ts';
 import { destinationRules } from './batch-exports/destination-rules.ts';
@@ -19,7 +20,6 @@ import { measureRequests } from './hooks/request-metrics.ts';
 import { sendHeaders } from './hooks/response-headers.ts';
 import { validateWithSchemas } from './hooks/schema-validation.ts';
 import { insightRoutes } from './insights/routes.ts';
-import { joinableContext } from './joinable-context.ts';
 import { logRoutes } from './logs/routes.ts';
 import type { ApiOptions, Deps } from './options.ts';
 import { pluginRoutes } from './plugins/routes.ts';
@@ -27,17 +27,15 @@ import { runRoutes } from './runs/routes.ts';
 import { fastifyOptions } from './server-options.ts';
 import { transformationConfigRoutes } from './transformations/routes.ts';
 
-type Routes = (api: Api, deps: Deps, family: Family) => void;
+type Routes = (api: Api, family: Family, deps: Deps) => void;
 
 /** The HTTP interface, ready to listen or to be injected into. Fails where a schema is not valid. */
 export async function buildApi(options: ApiOptions): Promise<Api> {
   const api: Api = fastify(fastifyOptions(options));
+  const { context, ...others } = options;
   const { destinations, destinationContext, models, checkQuery, queueBoard } = options;
-  const joinable = joinableContext(options.context);
-  const { context } = joinable;
   const deps: Deps = {
-    ...options,
-    context,
+    ...others,
     rules: { models, checkQuery, ...destinationRules(destinations, destinationContext) },
   };
 
@@ -45,36 +43,45 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
 
   answerErrors(api);
   sendHeaders(api);
+  provideContext(api, context);
   requireKeys(api, context.db);
   limitRequests(api, context.db, options.rateLimit);
   requireAccess(api, context.db);
   takeJsonBodies(api);
   validateWithSchemas(api, shared);
-  honourIdempotencyKeys(api, joinable);
+  honourIdempotencyKeys(api);
   measureRequests(api, options.metrics);
   const methods = noteMethods(api);
   await describeApi(api, shared);
   serveConsole(api, options.consoleDir);
 
-  healthRoutes(api, deps);
+  healthRoutes(api, context.db, deps);
   if (queueBoard) mountQueueBoard(api, context.db, queueBoard);
   for (const family of [organizationFamily, projectFamily]) {
     const exports = `${family.prefix}/batch_exports`;
     const add = (routes: Routes, prefix: string) =>
-      api.register(async (scope: Api) => routes(scope, deps, family), { prefix });
+      api.register(async (scope: Api) => routes(scope, family, deps), { prefix });
     add(batchExportRoutes, exports);
     add(backfillRoutes, exports);
     add(insightRoutes, exports);
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
   }
-  api.register(async (scope: Api) => transformationConfigRoutes(scope, deps), {
+  api.register(async (scope: Api) => transformationConfigRoutes(scope), {
     prefix: `${projectFamily.prefix}/pipeline_transformation_configs`,
   });
-  api.register(async (scope: Api) => pluginRoutes(scope, deps), {
+  api.register(async (scope: Api) => pluginRoutes(scope), {
     prefix: `${organizationFamily.prefix}/plugins`,
   });
   api.register(async (scope: Api) => refuseOtherMethods(scope, methods));
   await api.ready();
   return api;
+}
+
+function provideContext(api: Api, context: Context): void {
+  // The hook sets it before anything reads it.
+  api.decorateRequest('context', null as unknown as Context);
+  api.addHook('onRequest', async (request) => {
+    request.context = context;
+  });
 }

@@ -50,7 +50,7 @@ export interface ApiOptions {
   readonly consoleDir: string | null;
 }
 
-/** What the routes work with. */
-export interface Deps extends ApiOptions {
+/** What the routes work with, beside the context of each request. */
+export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly rules: ExportRules;
 }

@@ -1,10 +1,10 @@
-import type { Database } from '../store/database.ts';
+import type { Sql } from '../store/database.ts';
 
 /** A check that takes longer has failed. */
 const patienceMs = 3_000;
 
 /** What is wrong with Postgres, without addresses and names of the inside; null where nothing is. */
-export async function findDatabaseFault(db: Database): Promise<string | null> {
+export async function findDatabaseFault(db: Sql): Promise<string | null> {
   const tooLate = new Promise<string>((resolve) => {
     setTimeout(resolve, patienceMs, `no answer within ${patienceMs} ms`).unref();
   });

@@ -23,7 +23,6 @@ import type { Family } from '../families.ts';
 import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
 import { clampLimit } from '../lists/paging.ts';
 import { CursorPageOf, CursorQuery } from '../lists/schema.ts';
-import type { Deps } from '../options.ts';
 import { describe, readExports, writeExports } from '../route-parts.ts';
 import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/nullable.ts';
@@ -35,13 +34,14 @@ import { backfillPreviewView, backfillView } from './view.ts';
 const ordering = '-created_at';
 
 /** Start a backfill, list the backfills of an export, retrieve and cancel one. */
-export function backfillRoutes(api: Api, { context }: Deps, family: Family): void {
-  const { db } = context;
+export function backfillRoutes(api: Api, family: Family): void {
   const { about, params } = describe(family);
-  const onRequest = loadBatchExport(db, 'batch_export_id');
+  const onRequest = loadBatchExport('batch_export_id');
   const backfillOf = async (request: Request): Promise<BackfillWithProgress> => {
     const { id } = request.params as { id: string };
-    const found = isUuid(id) ? await findBackfill(db, batchExportOf(request).id, id) : null;
+    const found = isUuid(id)
+      ? await findBackfill(request.context.db, batchExportOf(request).id, id)
+      : null;
     if (!found) throw notFound();
     return found;
   };
@@ -50,7 +50,7 @@ export function backfillRoutes(api: Api, { context }: Deps, family: Family): voi
     '/:id/backfill',
     {
       config: writeExports,
-      onRequest: loadBatchExport(db, 'id'),
+      onRequest: loadBatchExport('id'),
       schema: {
         ...about('backfillBatchExport', 'Export a range of the past'),
         params: params('id'),
@@ -65,12 +65,14 @@ export function backfillRoutes(api: Api, { context }: Deps, family: Family): voi
       const batchExport = batchExportOf(request);
       const asked = backfillRequest(request.body);
       if (request.body.dry_run === true) {
-        const preview = unlessRefused(await previewBackfill(context, batchExport, asked));
-        return backfillPreviewView(preview, await averageRows(db, batchExport.id));
+        const preview = unlessRefused(await previewBackfill(request.context, batchExport, asked));
+        return backfillPreviewView(preview, await averageRows(request.context.db, batchExport.id));
       }
-      const { backfillId, range } = unlessRefused(await startBackfill(context, batchExport, asked));
+      const { backfillId, range } = unlessRefused(
+        await startBackfill(request.context, batchExport, asked),
+      );
       return {
-        ...(await batchExportView(db, batchExport, backfillId)),
+        ...(await batchExportView(request.context.db, batchExport, backfillId)),
         backfill_start_at: toTimestamp(range.start),
         backfill_end_at: toTimestamp(range.end),
       };
@@ -92,7 +94,7 @@ export function backfillRoutes(api: Api, { context }: Deps, family: Family): voi
     async (request) => {
       const { cursor, limit } = request.query;
       const page = await listBackfills(
-        db,
+        request.context.db,
         batchExportOf(request).id,
         placeOf(cursor, ordering),
         clampLimit(limit),
@@ -131,7 +133,7 @@ export function backfillRoutes(api: Api, { context }: Deps, family: Family): voi
     async (request) => {
       const { id, exportId } = await backfillOf(request);
       const { running = 'cancel' } = request.body;
-      const cancelled = await cancelBackfill(context, exportId, id, running);
+      const cancelled = await cancelBackfill(request.context, exportId, id, running);
       if (!cancelled) {
         const detail = 'The backfill has ended: only a running one can be cancelled.';
         throw invalid({ code: 'invalid_input', detail, attr: null });

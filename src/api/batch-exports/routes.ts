@@ -22,15 +22,14 @@ import { teamFor } from './team-for.ts';
 import { batchExportView, batchExportViews } from './view.ts';
 
 /** Create, list, retrieve, update and delete exports, and pause and unpause them. */
-export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
-  const { context, rules } = deps;
-  const { db } = context;
+export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
+  const { rules } = deps;
   const { Create, Patch, Put } = batchExportBodies(
     deps.destinations,
     deps.models.map(({ name }) => name),
     family === organizationFamily,
   );
-  const onRequest = loadBatchExport(db, 'id');
+  const onRequest = loadBatchExport('id');
   const { about, params } = describe(family);
 
   api.get(
@@ -46,8 +45,8 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
     },
     async (request) => {
       const page = pageOf(request.query);
-      const { count, results } = await listBatchExports(db, reachOf(request), page);
-      const views = await batchExportViews(db, results);
+      const { count, results } = await listBatchExports(request.context.db, reachOf(request), page);
+      const views = await batchExportViews(request.context.db, results);
       return offsetEnvelope(request, page, { count, results: views }, (view) => view);
     },
   );
@@ -64,12 +63,12 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
       },
     },
     async (request, reply) => {
-      const teamId = await teamFor(db, reachOf(request), request.body.team_id);
+      const teamId = await teamFor(request.context.db, reachOf(request), request.body.team_id);
       const input = createInput(request.body);
       const actor = actorOf(request);
-      const created = accept(await createExport(context, rules, actor, teamId, input));
+      const created = accept(await createExport(request.context, rules, actor, teamId, input));
       reply.code(201);
-      return batchExportView(db, created.batchExport, created.backfillId);
+      return batchExportView(request.context.db, created.batchExport, created.backfillId);
     },
   );
 
@@ -84,7 +83,7 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
         response: { 200: Ref(BatchExport), ...errors() },
       },
     },
-    async (request) => batchExportView(db, batchExportOf(request)),
+    async (request) => batchExportView(request.context.db, batchExportOf(request)),
   );
 
   for (const [method, body, operation, summary] of [
@@ -106,8 +105,8 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
         const { id } = batchExportOf(request);
         const input = updateInput(request.body);
         return batchExportView(
-          db,
-          accept(await updateExport(context, rules, actorOf(request), id, input)),
+          request.context.db,
+          accept(await updateExport(request.context, rules, actorOf(request), id, input)),
         );
       },
     });
@@ -125,7 +124,7 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
       },
     },
     async (request, reply) => {
-      accept(await deleteExport(context, actorOf(request), batchExportOf(request).id));
+      accept(await deleteExport(request.context, actorOf(request), batchExportOf(request).id));
       return reply.code(204).send(null);
     },
   );
@@ -143,7 +142,10 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
     },
     async (request) => {
       const { id } = batchExportOf(request);
-      return batchExportView(db, accept(await pauseExport(context, actorOf(request), id)));
+      return batchExportView(
+        request.context.db,
+        accept(await pauseExport(request.context, actorOf(request), id)),
+      );
     },
   );
 
@@ -162,8 +164,10 @@ export function batchExportRoutes(api: Api, deps: Deps, family: Family): void {
     async (request) => {
       const { id } = batchExportOf(request);
       const { backfill = false } = request.body;
-      const unpaused = accept(await unpauseExport(context, actorOf(request), id, { backfill }));
-      return batchExportView(db, unpaused.batchExport, unpaused.backfillIds.at(-1));
+      const unpaused = accept(
+        await unpauseExport(request.context, actorOf(request), id, { backfill }),
+      );
+      return batchExportView(request.context.db, unpaused.batchExport, unpaused.backfillIds.at(-1));
     },
   );
 }

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import type { Sql } from '../../store/database.ts';
 import type { Api } from '../api.ts';
 import type { Deps } from '../options.ts';
 import { only } from '../schemas/error.ts';
@@ -31,7 +32,8 @@ const patienceMs = 3_000;
 /** For probes and scrapers; open to all, so nothing of a tenant is told. */
 export function healthRoutes(
   api: Api,
-  { context, queueFault, sourceFault, holdReason, metrics }: Deps,
+  db: Sql,
+  { queueFault, sourceFault, holdReason, metrics }: Deps,
 ): void {
   const tags = ['Operation'];
 
@@ -65,7 +67,7 @@ export function healthRoutes(
     async (_request, reply) => {
       const [postgres, queue, era] = await Promise.all([
         faultOf(async () => {
-          await context.db.query('select 1');
+          await db.query('select 1');
           return null;
         }),
         faultOf(queueFault),

@@ -18,10 +18,10 @@ const previewedIntervals = 10;
 const previewedRows = 100;
 
 /** What an export will do, whether it can, and what was done to it. */
-export function insightRoutes(api: Api, deps: Deps, family: Family): void {
-  const { context, previewRows } = deps;
+export function insightRoutes(api: Api, family: Family, deps: Deps): void {
+  const { previewRows } = deps;
   const { about, params } = describe(family);
-  const onRequest = loadBatchExport(context.db, 'id');
+  const onRequest = loadBatchExport('id');
 
   api.get(
     '/:id/schedule',
@@ -35,7 +35,11 @@ export function insightRoutes(api: Api, deps: Deps, family: Family): void {
       },
     },
     async (request) => {
-      const next = await previewSchedule(context, batchExportOf(request), previewedIntervals);
+      const next = await previewSchedule(
+        request.context,
+        batchExportOf(request),
+        previewedIntervals,
+      );
       return {
         results: next.map(({ interval, localStart, localEnd, timezone, hours, fate }) => ({
           data_interval_start: toTimestamp(interval.start),
@@ -64,7 +68,7 @@ export function insightRoutes(api: Api, deps: Deps, family: Family): void {
     async (request) => {
       const batchExport = batchExportOf(request);
       const source = await deps.checkSource?.(batchExport.model);
-      const checks = await testDestination(deps, batchExport);
+      const checks = await testDestination(request.context, deps, batchExport);
       const steps = source ? [...checks, source] : checks;
       return { passed: steps.every(({ passed }) => passed), steps: [...steps] };
     },
@@ -105,7 +109,7 @@ export function insightRoutes(api: Api, deps: Deps, family: Family): void {
         subjectType: 'batch_export',
         subjectId: batchExportOf(request).id,
       } as const;
-      const listed = await listActivity(context.db, subject, page);
+      const listed = await listActivity(request.context.db, subject, page);
       return offsetEnvelope(request, page, listed, activityView);
     },
   );

@@ -7,23 +7,21 @@ import type { Family } from '../families.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
 import { timeBound } from '../lists/time-bounds.ts';
-import type { Deps } from '../options.ts';
 import { describe, readExports } from '../route-parts.ts';
 import { errors } from '../schemas/error.ts';
 import { isUuid } from '../validation/validator.ts';
 import { BatchExportLog, LogListQuery } from './schema.ts';
 
 /** The logs of an export and of its runs, newest first. */
-export function logRoutes(api: Api, { context }: Deps, family: Family): void {
-  const { db } = context;
+export function logRoutes(api: Api, family: Family): void {
   const { about, params } = describe(family);
-  const onRequest = loadBatchExport(db, 'batch_export_id');
+  const onRequest = loadBatchExport('batch_export_id');
 
   const list = async (request: Request, query: LogListQuery, runId: string | null) => {
     const levels = [...(query.level ?? []), ...(query.level_filter ?? [])];
     const page = pageOf(query);
     const entries = await listLogEntries(
-      db,
+      request.context.db,
       {
         exportId: batchExportOf(request).id,
         runId,
@@ -66,7 +64,9 @@ export function logRoutes(api: Api, { context }: Deps, family: Family): void {
     },
     async (request) => {
       const { run_id: runId } = request.params as { run_id: string };
-      const run = isUuid(runId) ? await findRun(db, batchExportOf(request).id, runId) : null;
+      const run = isUuid(runId)
+        ? await findRun(request.context.db, batchExportOf(request).id, runId)
+        : null;
       if (!run) throw notFound();
       return list(request, request.query, run.id);
     },

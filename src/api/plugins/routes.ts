@@ -7,7 +7,6 @@ import { accept, notFound } from '../api-error.ts';
 import { organizationFamily } from '../families.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
-import type { Deps } from '../options.ts';
 import { readPlugins, writePlugins } from '../route-parts.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/nullable.ts';
@@ -29,13 +28,14 @@ const one = Type.Object({
 });
 
 /** The plugins that an organization can use: built-in ones, and its own. */
-export function pluginRoutes(api: Api, { context }: Deps): void {
-  const { db } = context;
-
+export function pluginRoutes(api: Api): void {
   const pluginOf = async (request: Request) => {
     const id = idOf(request);
     const { organizationId } = reachOf(request);
-    const found = id === null ? undefined : (await findPlugins(db, organizationId, [id])).get(id);
+    const found =
+      id === null
+        ? undefined
+        : (await findPlugins(request.context.db, organizationId, [id])).get(id);
     if (!found) throw notFound();
     return found;
   };
@@ -57,7 +57,7 @@ export function pluginRoutes(api: Api, { context }: Deps): void {
     },
     async (request) => {
       const page = pageOf(request.query);
-      const listed = await listPlugins(db, reachOf(request).organizationId, page);
+      const listed = await listPlugins(request.context.db, reachOf(request).organizationId, page);
       return offsetEnvelope(request, page, listed, pluginView);
     },
   );
@@ -76,7 +76,7 @@ export function pluginRoutes(api: Api, { context }: Deps): void {
     async (request, reply) => {
       const { name, source, description = null, url = null, config_schema = [] } = request.body;
       const plugin = { name, source, description, url, configSchema: readFields(config_schema) };
-      const installed = accept(await installPlugin(context, actorOf(request), plugin));
+      const installed = accept(await installPlugin(request.context, actorOf(request), plugin));
       reply.code(201);
       return pluginView(installed);
     },
@@ -112,7 +112,7 @@ export function pluginRoutes(api: Api, { context }: Deps): void {
       const configSchema = config_schema && readFields(config_schema);
       const change = { name, source, description, url, configSchema };
       const { id } = await pluginOf(request);
-      return pluginView(accept(await changePlugin(context, actorOf(request), id, change)));
+      return pluginView(accept(await changePlugin(request.context, actorOf(request), id, change)));
     },
   );
 }

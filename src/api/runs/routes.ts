@@ -11,7 +11,6 @@ import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
 import { clampLimit } from '../lists/paging.ts';
 import { CursorPageOf } from '../lists/schema.ts';
 import { timeBound } from '../lists/time-bounds.ts';
-import type { Deps } from '../options.ts';
 import { describe, readExports, writeExports } from '../route-parts.ts';
 import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/nullable.ts';
@@ -20,13 +19,14 @@ import { BatchExportRun, RunListQuery } from './schema.ts';
 import { runView } from './view.ts';
 
 /** The runs of an export: list, retrieve, cancel, retry. */
-export function runRoutes(api: Api, { context }: Deps, family: Family): void {
-  const { db } = context;
+export function runRoutes(api: Api, family: Family): void {
   const { about, params } = describe(family);
-  const onRequest = loadBatchExport(db, 'batch_export_id');
+  const onRequest = loadBatchExport('batch_export_id');
   const runOf = async (request: Request): Promise<Run> => {
     const { id } = request.params as { id: string };
-    const run = isUuid(id) ? await findRun(db, batchExportOf(request).id, id) : null;
+    const run = isUuid(id)
+      ? await findRun(request.context.db, batchExportOf(request).id, id)
+      : null;
     if (!run) throw notFound();
     return run;
   };
@@ -47,7 +47,7 @@ export function runRoutes(api: Api, { context }: Deps, family: Family): void {
       const { query } = request;
       const ordering = query.ordering ?? '-created_at';
       const orderBy = ordering.endsWith('created_at') ? 'created_at' : 'data_interval_start';
-      const page = await listRuns(db, {
+      const page = await listRuns(request.context.db, {
         exportId: batchExportOf(request).id,
         statuses: query.status ?? null,
         createdAfter: timeBound(query.after),
@@ -93,7 +93,7 @@ export function runRoutes(api: Api, { context }: Deps, family: Family): void {
       },
     },
     async (request) => {
-      const cancelled = await cancelRun(context, await runOf(request));
+      const cancelled = await cancelRun(request.context, await runOf(request));
       if (cancelled === 'ended') throw invalid(hasEnded);
       if (cancelled === 'committing') throw new ApiError(409, [isCommitting]);
       return { cancelled: true as const };
@@ -114,8 +114,9 @@ export function runRoutes(api: Api, { context }: Deps, family: Family): void {
     async (request, reply) => {
       const run = await runOf(request);
       if (!isTerminal(run.status)) throw invalid(hasNotEnded);
-      const retryId = await retryRun(context, run);
-      const retry = retryId === null ? null : await findRun(db, run.exportId, retryId);
+      const retryId = await retryRun(request.context, run);
+      const retry =
+        retryId === null ? null : await findRun(request.context.db, run.exportId, retryId);
       if (!retry) throw new ApiError(409, [isLive]);
       reply.code(201);
       return runView(retry);

@@ -6,12 +6,11 @@ import { rearrangeTransformationConfigs } from '../../use-cases/transformations/
 import { removeTransformationConfig } from '../../use-cases/transformations/remove-config.ts';
 import { startTransformationJob } from '../../use-cases/transformations/start-job.ts';
 import { actorOf } from '../actor-of.ts';
-import { type Api, reachOf } from '../api.ts';
+import type { Api } from '../api.ts';
 import { accept } from '../api-error.ts';
 import { projectFamily } from '../families.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
-import type { Deps } from '../options.ts';
 import { readPlugins, writePlugins } from '../route-parts.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/nullable.ts';
@@ -40,9 +39,8 @@ const one = Type.Object({
 });
 
 /** The transformation chain of a project. */
-export function transformationConfigRoutes(api: Api, { context }: Deps): void {
-  const { db } = context;
-  const onRequest = loadTransformationConfig(db);
+export function transformationConfigRoutes(api: Api): void {
+  const onRequest = loadTransformationConfig;
   const answer = { 200: Ref(TransformationConfig) };
 
   api.get(
@@ -58,8 +56,12 @@ export function transformationConfigRoutes(api: Api, { context }: Deps): void {
     },
     async (request) => {
       const page = pageOf(request.query);
-      const { count, results } = await listTransformationConfigs(db, teamOf(request), page);
-      const steps = await withPlugins(db, reachOf(request).organizationId, results);
+      const { count, results } = await listTransformationConfigs(
+        request.context.db,
+        teamOf(request),
+        page,
+      );
+      const steps = await withPlugins(request, results);
       return offsetEnvelope(request, page, { count, results: steps }, transformationConfigView);
     },
   );
@@ -78,7 +80,12 @@ export function transformationConfigRoutes(api: Api, { context }: Deps): void {
     async (request, reply) => {
       const input = createInput(request.body);
       const actor = actorOf(request);
-      const created = await createTransformationConfig(context, actor, teamOf(request), input);
+      const created = await createTransformationConfig(
+        request.context,
+        actor,
+        teamOf(request),
+        input,
+      );
       reply.code(201);
       return transformationConfigView(accept(created));
     },
@@ -99,9 +106,9 @@ export function transformationConfigRoutes(api: Api, { context }: Deps): void {
       const asked = rearrangement(request.body);
       const teamId = teamOf(request);
       const { moved, chain } = accept(
-        await rearrangeTransformationConfigs(context, actorOf(request), teamId, asked),
+        await rearrangeTransformationConfigs(request.context, actorOf(request), teamId, asked),
       );
-      const steps = await withPlugins(db, reachOf(request).organizationId, chain);
+      const steps = await withPlugins(request, chain);
       const results = steps.map(transformationConfigView);
       const [first] = results.filter(({ id }) => id === moved.id);
       if (!first) throw new Error('the moved step is not in its chain');
@@ -145,7 +152,7 @@ export function transformationConfigRoutes(api: Api, { context }: Deps): void {
       const input = changeInput(request.body);
       const actor = actorOf(request);
       return transformationConfigView(
-        accept(await changeTransformationConfig(context, actor, teamId, id, input)),
+        accept(await changeTransformationConfig(request.context, actor, teamId, id, input)),
       );
     },
   );
@@ -163,7 +170,7 @@ export function transformationConfigRoutes(api: Api, { context }: Deps): void {
     },
     async (request, reply) => {
       const { id, teamId } = stepOf(request).step;
-      accept(await removeTransformationConfig(context, actorOf(request), teamId, id));
+      accept(await removeTransformationConfig(request.context, actorOf(request), teamId, id));
       return reply.code(204).send(null);
     },
   );
@@ -185,7 +192,7 @@ export function transformationConfigRoutes(api: Api, { context }: Deps): void {
       const { type = 'sample', payload = {} } = request.body.job ?? {};
       const job = { type, payload };
       return transformationConfigView(
-        accept(await startTransformationJob(context, actorOf(request), teamId, id, job)),
+        accept(await startTransformationJob(request.context, actorOf(request), teamId, id, job)),
       );
     },
   );
