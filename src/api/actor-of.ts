@@ -1,4 +1,4 @@
-import type { Actor } from '../use-cases/actor.ts';
+import type { Actor } from '../use-cases/context.ts';
 import { callerOf, type Request } from './api.ts';
 
 /** Who a request acts for. */

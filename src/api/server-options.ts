@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type FastifyServerOptions, LogController } from 'fastify';
+import { notFound } from '../domain/problem.ts';
 import type { Reply, Request } from './api.ts';
-import { notFound } from './api-error.ts';
 import { sendError } from './hooks/errors.ts';
 import type { ApiOptions } from './options.ts';
 

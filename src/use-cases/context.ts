@@ -13,6 +13,12 @@ export interface Doorbell {
   backfillWaiting(backfillId: string): void;
 }
 
+/** Who asks: the key of a request, or the command line (null). */
+export interface Actor {
+  readonly organizationId: string;
+  readonly keyId: string | null;
+}
+
 /** What every use case works with. */
 export interface Context {
   readonly db: Transactor;

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { notFound } from '../../domain/problem.ts';
 import { toTimestamp } from '../../domain/time.ts';
 import {
   type BackfillWithProgress,
@@ -6,16 +7,9 @@ import {
   listBackfills,
 } from '../../store/backfill-lists.ts';
 import { averageRows } from '../../store/run-lists.ts';
-import { backfillRefusal } from '../../use-cases/backfills/refusal.ts';
-import {
-  type BackfillProblem,
-  previewBackfill,
-  startBackfill,
-} from '../../use-cases/backfills/start-backfill.ts';
-import { refused } from '../../use-cases/outcome.ts';
+import { previewBackfill, startBackfill } from '../../use-cases/backfills/start-backfill.ts';
 import { cancelBackfill } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
-import { accept, invalid, notFound } from '../api-error.ts';
 import { loadBatchExport } from '../batch-exports/load.ts';
 import { BatchExport } from '../batch-exports/schema.ts';
 import { batchExportView } from '../batch-exports/view.ts';
@@ -65,12 +59,10 @@ export function backfillRoutes(api: Api, family: Family): void {
       const batchExport = batchExportOf(request);
       const asked = backfillRequest(request.body);
       if (request.body.dry_run === true) {
-        const preview = unlessRefused(await previewBackfill(request.context, batchExport, asked));
+        const preview = await previewBackfill(request.context, batchExport, asked);
         return backfillPreviewView(preview, await averageRows(request.context.db, batchExport.id));
       }
-      const { backfillId, range } = unlessRefused(
-        await startBackfill(request.context, batchExport, asked),
-      );
+      const { backfillId, range } = await startBackfill(request.context, batchExport, asked);
       return {
         ...(await batchExportView(request.context.db, batchExport, backfillId)),
         backfill_start_at: toTimestamp(range.start),
@@ -133,20 +125,8 @@ export function backfillRoutes(api: Api, family: Family): void {
     async (request) => {
       const { id, exportId } = await backfillOf(request);
       const { running = 'cancel' } = request.body;
-      const cancelled = await cancelBackfill(request.context, exportId, id, running);
-      if (!cancelled) {
-        const detail = 'The backfill has ended: only a running one can be cancelled.';
-        throw invalid({ code: 'invalid_input', detail, attr: null });
-      }
+      await cancelBackfill(request.context, exportId, id, running);
       return backfillView(await backfillOf(request));
     },
   );
-}
-
-type Refusal = { readonly problem: BackfillProblem; readonly detail: string };
-
-/** @throws ApiError for a refusal */
-function unlessRefused<T extends object>(outcome: T | Refusal): T {
-  if ('problem' in outcome) return accept(refused(backfillRefusal(outcome as Refusal)));
-  return outcome;
 }

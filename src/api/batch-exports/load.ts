@@ -1,6 +1,6 @@
+import { notFound } from '../../domain/problem.ts';
 import { findBatchExport } from '../../store/batch-exports.ts';
 import { type Request, reachOf } from '../api.ts';
-import { notFound } from '../api-error.ts';
 import { isUuid } from '../validation/validator.ts';
 
 /** A hook: the export that the path's parameter names, or 404. Runs before the body is read. */

@@ -7,7 +7,6 @@ import { unpauseExport } from '../../use-cases/exports/unpause-export.ts';
 import { updateExport } from '../../use-cases/exports/update-export.ts';
 import { actorOf } from '../actor-of.ts';
 import { type Api, batchExportOf, reachOf } from '../api.ts';
-import { accept } from '../api-error.ts';
 import { type Family, organizationFamily } from '../families.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
@@ -66,7 +65,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       const teamId = await teamFor(request.context.db, reachOf(request), request.body.team_id);
       const input = createInput(request.body);
       const actor = actorOf(request);
-      const created = accept(await createExport(request.context, rules, actor, teamId, input));
+      const created = await createExport(request.context, rules, actor, teamId, input);
       reply.code(201);
       return batchExportView(request.context.db, created.batchExport, created.backfillId);
     },
@@ -106,7 +105,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         const input = updateInput(request.body);
         return batchExportView(
           request.context.db,
-          accept(await updateExport(request.context, rules, actorOf(request), id, input)),
+          await updateExport(request.context, rules, actorOf(request), id, input),
         );
       },
     });
@@ -124,7 +123,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       },
     },
     async (request, reply) => {
-      accept(await deleteExport(request.context, actorOf(request), batchExportOf(request).id));
+      await deleteExport(request.context, actorOf(request), batchExportOf(request).id);
       return reply.code(204).send(null);
     },
   );
@@ -144,7 +143,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       const { id } = batchExportOf(request);
       return batchExportView(
         request.context.db,
-        accept(await pauseExport(request.context, actorOf(request), id)),
+        await pauseExport(request.context, actorOf(request), id),
       );
     },
   );
@@ -164,9 +163,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     async (request) => {
       const { id } = batchExportOf(request);
       const { backfill = false } = request.body;
-      const unpaused = accept(
-        await unpauseExport(request.context, actorOf(request), id, { backfill }),
-      );
+      const unpaused = await unpauseExport(request.context, actorOf(request), id, { backfill });
       return batchExportView(request.context.db, unpaused.batchExport, unpaused.backfillIds.at(-1));
     },
   );

@@ -1,7 +1,7 @@
+import { Refusal } from '../../domain/problem.ts';
 import type { Sql } from '../../store/database.ts';
 import { listProjects } from '../../store/projects.ts';
 import type { Reach } from '../../store/reach.ts';
-import { invalid } from '../api-error.ts';
 
 /**
  * The project that a new record belongs to: the path's, else the body's team_id, else the
@@ -15,10 +15,10 @@ export async function teamFor(sql: Sql, reach: Reach, said: number | undefined):
   if (said !== undefined) {
     if (own.includes(said)) return said;
     const detail = 'The organization has no project of this id.';
-    throw invalid({ code: 'does_not_exist', detail, attr: 'team_id' });
+    throw new Refusal({ code: 'does_not_exist', detail, attr: 'team_id' });
   }
   const [only] = own;
   if (only !== undefined && own.length === 1) return only;
   const detail = 'The organization has several projects: name one.';
-  throw invalid({ code: 'required', detail, attr: 'team_id' });
+  throw new Refusal({ code: 'required', detail, attr: 'team_id' });
 }

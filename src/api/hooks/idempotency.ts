@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { RouteHandlerMethod } from 'fastify';
+import { Refusal } from '../../domain/problem.ts';
 import {
   findKeptResponse,
   type IdempotentRequest,
@@ -8,7 +9,7 @@ import {
 } from '../../store/idempotency.ts';
 import { inOneTransaction } from '../../use-cases/context.ts';
 import type { Api, Reply, Request } from '../api.ts';
-import { ApiError, invalid } from '../api-error.ts';
+import { ApiError } from '../api-error.ts';
 
 /**
  * A POST with an Idempotency-Key takes effect once: for 24 hours its answer is given again to the
@@ -68,7 +69,7 @@ function idempotentRequest(request: Request): IdempotentRequest | null {
   return { keyId: caller.id, idempotencyKey: key, fingerprint };
 }
 
-const badKey = invalid({
+const badKey = new Refusal({
   code: 'invalid_input',
   detail: 'The Idempotency-Key must be 1 to 255 visible ASCII characters.',
   attr: 'Idempotency-Key',

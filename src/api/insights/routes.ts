@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { toTimestamp } from '../../domain/time.ts';
 import { listActivity, type Activity as StoredActivity } from '../../store/activity.ts';
-import { previewSchedule } from '../../use-cases/exports/preview-schedule.ts';
+import { previewSchedule } from '../../use-cases/exports/schedule.ts';
 import { type Api, batchExportOf } from '../api.ts';
 import { loadBatchExport } from '../batch-exports/load.ts';
 import type { Family } from '../families.ts';

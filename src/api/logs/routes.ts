@@ -1,7 +1,7 @@
+import { notFound } from '../../domain/problem.ts';
 import { type LogEntry, listLogEntries } from '../../store/log-lists.ts';
 import { findRun } from '../../store/runs.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
-import { notFound } from '../api-error.ts';
 import { loadBatchExport } from '../batch-exports/load.ts';
 import type { Family } from '../families.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';

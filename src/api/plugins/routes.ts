@@ -1,9 +1,9 @@
 import { type TProperties, Type } from 'typebox';
+import { notFound } from '../../domain/problem.ts';
 import { findPlugins, listPlugins } from '../../store/plugins.ts';
 import { changePlugin, installPlugin } from '../../use-cases/transformations/install-plugin.ts';
 import { actorOf } from '../actor-of.ts';
 import { type Api, type Request, reachOf } from '../api.ts';
-import { accept, notFound } from '../api-error.ts';
 import { organizationFamily } from '../families.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
@@ -76,7 +76,7 @@ export function pluginRoutes(api: Api): void {
     async (request, reply) => {
       const { name, source, description = null, url = null, config_schema = [] } = request.body;
       const plugin = { name, source, description, url, configSchema: readFields(config_schema) };
-      const installed = accept(await installPlugin(request.context, actorOf(request), plugin));
+      const installed = await installPlugin(request.context, actorOf(request), plugin);
       reply.code(201);
       return pluginView(installed);
     },
@@ -112,7 +112,7 @@ export function pluginRoutes(api: Api): void {
       const configSchema = config_schema && readFields(config_schema);
       const change = { name, source, description, url, configSchema };
       const { id } = await pluginOf(request);
-      return pluginView(accept(await changePlugin(request.context, actorOf(request), id, change)));
+      return pluginView(await changePlugin(request.context, actorOf(request), id, change));
     },
   );
 }

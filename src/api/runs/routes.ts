@@ -1,10 +1,9 @@
 import { Type } from 'typebox';
-import { isTerminal } from '../../domain/run.ts';
+import { notFound } from '../../domain/problem.ts';
 import { listRuns } from '../../store/run-lists.ts';
 import { findRun, type Run } from '../../store/runs.ts';
 import { cancelRun, retryRun } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
-import { ApiError, invalid, notFound } from '../api-error.ts';
 import { loadBatchExport } from '../batch-exports/load.ts';
 import type { Family } from '../families.ts';
 import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
@@ -93,9 +92,7 @@ export function runRoutes(api: Api, family: Family): void {
       },
     },
     async (request) => {
-      const cancelled = await cancelRun(request.context, await runOf(request));
-      if (cancelled === 'ended') throw invalid(hasEnded);
-      if (cancelled === 'committing') throw new ApiError(409, [isCommitting]);
+      await cancelRun(request.context, await runOf(request));
       return { cancelled: true as const };
     },
   );
@@ -113,37 +110,11 @@ export function runRoutes(api: Api, family: Family): void {
     },
     async (request, reply) => {
       const run = await runOf(request);
-      if (!isTerminal(run.status)) throw invalid(hasNotEnded);
       const retryId = await retryRun(request.context, run);
-      const retry =
-        retryId === null ? null : await findRun(request.context.db, run.exportId, retryId);
-      if (!retry) throw new ApiError(409, [isLive]);
+      const retry = await findRun(request.context.db, run.exportId, retryId);
+      if (!retry) throw notFound();
       reply.code(201);
       return runView(retry);
     },
   );
 }
-
-const hasEnded = {
-  code: 'invalid_input',
-  detail: 'The run has ended: only a run that is Starting or Running can be cancelled.',
-  attr: null,
-} as const;
-
-const isCommitting = {
-  code: 'conflict',
-  detail: 'The run is putting its files in force: it can no longer be cancelled, and completes.',
-  attr: null,
-} as const;
-
-const hasNotEnded = {
-  code: 'invalid_input',
-  detail: 'The run has not ended: only an ended run can be retried.',
-  attr: null,
-} as const;
-
-const isLive = {
-  code: 'conflict',
-  detail: 'Another run of this interval is under way.',
-  attr: null,
-} as const;

@@ -1,3 +1,4 @@
+import { notFound } from '../../domain/problem.ts';
 import { findPlugins } from '../../store/plugins.ts';
 import {
   findTransformationConfig,
@@ -5,7 +6,6 @@ import {
 } from '../../store/transformation-configs.ts';
 import type { Step } from '../../use-cases/transformations/create-config.ts';
 import { type Request, reachOf } from '../api.ts';
-import { notFound } from '../api-error.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {

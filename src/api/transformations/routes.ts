@@ -7,7 +7,6 @@ import { removeTransformationConfig } from '../../use-cases/transformations/remo
 import { startTransformationJob } from '../../use-cases/transformations/start-job.ts';
 import { actorOf } from '../actor-of.ts';
 import type { Api } from '../api.ts';
-import { accept } from '../api-error.ts';
 import { projectFamily } from '../families.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
@@ -87,7 +86,7 @@ export function transformationConfigRoutes(api: Api): void {
         input,
       );
       reply.code(201);
-      return transformationConfigView(accept(created));
+      return transformationConfigView(created);
     },
   );
 
@@ -105,8 +104,11 @@ export function transformationConfigRoutes(api: Api): void {
     async (request) => {
       const asked = rearrangement(request.body);
       const teamId = teamOf(request);
-      const { moved, chain } = accept(
-        await rearrangeTransformationConfigs(request.context, actorOf(request), teamId, asked),
+      const { moved, chain } = await rearrangeTransformationConfigs(
+        request.context,
+        actorOf(request),
+        teamId,
+        asked,
       );
       const steps = await withPlugins(request, chain);
       const results = steps.map(transformationConfigView);
@@ -152,7 +154,7 @@ export function transformationConfigRoutes(api: Api): void {
       const input = changeInput(request.body);
       const actor = actorOf(request);
       return transformationConfigView(
-        accept(await changeTransformationConfig(request.context, actor, teamId, id, input)),
+        await changeTransformationConfig(request.context, actor, teamId, id, input),
       );
     },
   );
@@ -170,7 +172,7 @@ export function transformationConfigRoutes(api: Api): void {
     },
     async (request, reply) => {
       const { id, teamId } = stepOf(request).step;
-      accept(await removeTransformationConfig(request.context, actorOf(request), teamId, id));
+      await removeTransformationConfig(request.context, actorOf(request), teamId, id);
       return reply.code(204).send(null);
     },
   );
@@ -192,7 +194,7 @@ export function transformationConfigRoutes(api: Api): void {
       const { type = 'sample', payload = {} } = request.body.job ?? {};
       const job = { type, payload };
       return transformationConfigView(
-        accept(await startTransformationJob(request.context, actorOf(request), teamId, id, job)),
+        await startTransformationJob(request.context, actorOf(request), teamId, id, job),
       );
     },
   );

@@ -1,4 +1,5 @@
-import { invalid, malformed } from '../api-error.ts';
+import { Refusal } from '../../domain/problem.ts';
+import { malformed } from '../api-error.ts';
 
 /** Deeper JSON than any body of ours, and shallow enough for any reader behind us. */
 const maxDepth = 32;
@@ -33,7 +34,7 @@ export function refuseHostileText(root: unknown): void {
 function refuseUnstorable(text: string, path: readonly string[]): void {
   if (!text.includes('\0') && !/\p{Surrogate}/u.test(text)) return;
   const attr = path.length === 0 ? null : path.join('__');
-  throw invalid({
+  throw new Refusal({
     code: 'invalid_input',
     detail: 'Text holds a NUL or half a surrogate pair.',
     attr,

@@ -1,8 +1,7 @@
+import { notFound } from '../../domain/problem.ts';
 import { recordActivity } from '../../store/activity.ts';
 import { deleteTransformationConfig } from '../../store/transformation-configs.ts';
-import type { Actor } from '../actor.ts';
-import type { Context } from '../context.ts';
-import { done, gone, type Outcome } from '../outcome.ts';
+import type { Actor, Context } from '../context.ts';
 
 /** Removes a step for good. */
 export async function removeTransformationConfig(
@@ -10,9 +9,9 @@ export async function removeTransformationConfig(
   actor: Actor,
   teamId: number,
   id: number,
-): Promise<Outcome<null>> {
+): Promise<void> {
   return context.db.transaction(async (tx) => {
-    if (!(await deleteTransformationConfig(tx, teamId, id))) return gone;
+    if (!(await deleteTransformationConfig(tx, teamId, id))) throw notFound();
     await recordActivity(tx, {
       organizationId: actor.organizationId,
       teamId,
@@ -22,6 +21,5 @@ export async function removeTransformationConfig(
       keyId: actor.keyId,
       changes: [],
     });
-    return done(null);
   });
 }
