@@ -55,7 +55,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   await describeApi(api, shared);
   serveConsole(api, options.consoleDir);
 
-  healthRoutes(api, context.db, deps);
+  healthRoutes(api, options);
   if (queueBoard) mountQueueBoard(api, context.db, queueBoard);
   for (const family of [organizationFamily, projectFamily]) {
     const exports = `${family.prefix}/batch_exports`;
