@@ -11,7 +11,7 @@ import type { BatchExport } from '../domain/batch-export.ts';
 import type { Scope } from '../security/scopes.ts';
 import type { PresentedKey } from '../store/api-keys.ts';
 import type { Reach } from '../store/reach.ts';
-import type { Context } from '../use-cases/context.ts';
+import type { Actor, Context } from '../use-cases/context.ts';
 
 /** The server, with types that follow from the schemas. */
 export type Api = FastifyInstance<
@@ -43,6 +43,12 @@ declare module 'fastify' {
 /** The key that asks. Only on routes with a scope. */
 export function callerOf(request: FastifyRequest): PresentedKey {
   return present(request.caller, 'caller');
+}
+
+/** Who a request acts for. */
+export function actorOf(request: FastifyRequest): Actor {
+  const { id, organizationId } = callerOf(request);
+  return { keyId: id, organizationId };
 }
 
 /** The project or organization asked about. Only on routes with a scope. */

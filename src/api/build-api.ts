@@ -1,15 +1,16 @@
-import fastify from 'fastify';
+import { randomUUID } from 'node:crypto';
+import fastify, { type FastifyServerOptions, LogController } from 'fastify';
+import { notFound } from '../domain/problem.ts';
 import type { Context } from '../use-cases/context.ts';
-import type { Api } from './api.ts';
+import type { Api, Reply, Request } from './api.ts';
 import { backfillRoutes } from './backfills/routes.ts';
 import { destinationRules } from './batch-exports/destination-rules.ts';
 import { batchExportRoutes } from './batch-exports/routes.ts';
 import { destinationSchemas } from './batch-exports/schema.ts';
-import { type Family, organizationFamily, projectFamily } from './families.ts';
 import { healthRoutes } from './health/routes.ts';
 import { requireAccess, requireKeys } from './hooks/authentication.ts';
 import { serveConsole } from './hooks/console-page.ts';
-import { answerErrors } from './hooks/errors.ts';
+import { answerErrors, sendError } from './hooks/errors.ts';
 import { honourIdempotencyKeys } from './hooks/idempotency.ts';
 import { takeJsonBodies } from './hooks/json-body.ts';
 import { noteMethods, refuseOtherMethods } from './hooks/methods.ts';
@@ -21,10 +22,10 @@ import { sendHeaders } from './hooks/response-headers.ts';
 import { validateWithSchemas } from './hooks/schema-validation.ts';
 import { insightRoutes } from './insights/routes.ts';
 import { logRoutes } from './logs/routes.ts';
+import { type Family, organizationFamily, projectFamily } from './operations.ts';
 import type { ApiOptions, Deps } from './options.ts';
 import { pluginRoutes } from './plugins/routes.ts';
 import { runRoutes } from './runs/routes.ts';
-import { fastifyOptions } from './server-options.ts';
 import { transformationConfigRoutes } from './transformations/routes.ts';
 
 type Routes = (api: Api, family: Family, deps: Deps) => void;
@@ -84,4 +85,27 @@ function provideContext(api: Api, context: Context): void {
   api.addHook('onRequest', async (request) => {
     request.context = context;
   });
+}
+
+/** Limits and manners of the server itself. */
+function fastifyOptions({ logger, trustProxy }: ApiOptions) {
+  return {
+    loggerInstance: logger,
+    trustProxy,
+    bodyLimit: 1_048_576,
+    // A client that sends its headers or body slowly is cut off.
+    connectionTimeout: 0,
+    requestTimeout: 30_000,
+    keepAliveTimeout: 72_000,
+    genReqId: () => randomUUID(),
+    requestIdHeader: false as const,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 16_384 },
+    logController: new LogController({ disableRequestLogging: true }),
+    // A path that does not decode never reaches the hooks.
+    frameworkErrors: (_error: Error, request: Request, reply: Reply) => {
+      sendError(request, reply, notFound());
+    },
+    return503OnClosing: true,
+    forceCloseConnections: 'idle' as const,
+  } satisfies FastifyServerOptions;
 }

@@ -10,16 +10,14 @@ import { averageRows } from '../../store/run-lists.ts';
 import { previewBackfill, startBackfill } from '../../use-cases/backfills/start-backfill.ts';
 import { cancelBackfill } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
-import { loadBatchExport } from '../batch-exports/load.ts';
 import { BatchExport } from '../batch-exports/schema.ts';
 import { batchExportView } from '../batch-exports/view.ts';
-import type { Family } from '../families.ts';
 import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
 import { clampLimit } from '../lists/paging.ts';
 import { CursorPageOf, CursorQuery } from '../lists/schema.ts';
-import { describe, readExports, writeExports } from '../route-parts.ts';
+import { exportOperations, type Family } from '../operations.ts';
 import { errors, postErrors } from '../schemas/error.ts';
-import { Ref } from '../schemas/nullable.ts';
+import { Ref } from '../schemas/shapes.ts';
 import { isUuid } from '../validation/validator.ts';
 import { backfillRequest } from './input.ts';
 import { Backfill, BackfillBody, BackfillPreview, CancelBackfillBody } from './schema.ts';
@@ -29,8 +27,7 @@ const ordering = '-created_at';
 
 /** Start a backfill, list the backfills of an export, retrieve and cancel one. */
 export function backfillRoutes(api: Api, family: Family): void {
-  const { about, params } = describe(family);
-  const onRequest = loadBatchExport('batch_export_id');
+  const { read, write } = exportOperations(family);
   const backfillOf = async (request: Request): Promise<BackfillWithProgress> => {
     const { id } = request.params as { id: string };
     const found = isUuid(id)
@@ -42,19 +39,13 @@ export function backfillRoutes(api: Api, family: Family): void {
 
   api.post(
     '/:id/backfill',
-    {
-      config: writeExports,
-      onRequest: loadBatchExport('id'),
-      schema: {
-        ...about('backfillBatchExport', 'Export a range of the past'),
-        params: params('id'),
-        body: BackfillBody,
-        response: {
-          200: Type.Union([Ref(BatchExport), Ref(BackfillPreview)]),
-          ...postErrors(),
-        },
+    write('backfillBatchExport', 'Export a range of the past', ['id'], {
+      body: BackfillBody,
+      response: {
+        200: Type.Union([Ref(BatchExport), Ref(BackfillPreview)]),
+        ...postErrors(),
       },
-    },
+    }),
     async (request) => {
       const batchExport = batchExportOf(request);
       const asked = backfillRequest(request.body);
@@ -73,16 +64,15 @@ export function backfillRoutes(api: Api, family: Family): void {
 
   api.get(
     '/:batch_export_id/backfills',
-    {
-      config: readExports,
-      onRequest,
-      schema: {
-        ...about('listBackfills', 'List the backfills of a batch export, newest first'),
-        params: params('batch_export_id'),
+    read(
+      'listBackfills',
+      'List the backfills of a batch export, newest first',
+      ['batch_export_id'],
+      {
         querystring: Type.Object(CursorQuery),
         response: { 200: CursorPageOf(Backfill), ...errors() },
       },
-    },
+    ),
     async (request) => {
       const { cursor, limit } = request.query;
       const page = await listBackfills(
@@ -98,30 +88,18 @@ export function backfillRoutes(api: Api, family: Family): void {
 
   api.get(
     '/:batch_export_id/backfills/:id',
-    {
-      config: readExports,
-      onRequest,
-      schema: {
-        ...about('retrieveBackfill', 'Retrieve a backfill and its progress'),
-        params: params('batch_export_id', 'id'),
-        response: { 200: Ref(Backfill), ...errors() },
-      },
-    },
+    read('retrieveBackfill', 'Retrieve a backfill and its progress', ['batch_export_id', 'id'], {
+      response: { 200: Ref(Backfill), ...errors() },
+    }),
     async (request) => backfillView(await backfillOf(request)),
   );
 
   api.post(
     '/:batch_export_id/backfills/:id/cancel',
-    {
-      config: writeExports,
-      onRequest,
-      schema: {
-        ...about('cancelBackfill', 'End a backfill early'),
-        params: params('batch_export_id', 'id'),
-        body: CancelBackfillBody,
-        response: { 200: Ref(Backfill), ...postErrors() },
-      },
-    },
+    write('cancelBackfill', 'End a backfill early', ['batch_export_id', 'id'], {
+      body: CancelBackfillBody,
+      response: { 200: Ref(Backfill), ...postErrors() },
+    }),
     async (request) => {
       const { id, exportId } = await backfillOf(request);
       const { running = 'cancel' } = request.body;

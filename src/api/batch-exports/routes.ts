@@ -5,19 +5,16 @@ import { deleteExport } from '../../use-cases/exports/delete-export.ts';
 import { pauseExport } from '../../use-cases/exports/pause-export.ts';
 import { unpauseExport } from '../../use-cases/exports/unpause-export.ts';
 import { updateExport } from '../../use-cases/exports/update-export.ts';
-import { actorOf } from '../actor-of.ts';
-import { type Api, batchExportOf, reachOf } from '../api.ts';
-import { type Family, organizationFamily } from '../families.ts';
+import { type Api, actorOf, batchExportOf, reachOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import { exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { describe, readExports, writeExports } from '../route-parts.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
-import { Ref } from '../schemas/nullable.ts';
+import { Ref } from '../schemas/shapes.ts';
 import { createInput, updateInput } from './input.ts';
-import { loadBatchExport } from './load.ts';
+import { teamFor } from './load.ts';
 import { BatchExport, batchExportBodies, UnpauseBody } from './schema.ts';
-import { teamFor } from './team-for.ts';
 import { batchExportView, batchExportViews } from './view.ts';
 
 /** Create, list, retrieve, update and delete exports, and pause and unpause them. */
@@ -28,20 +25,14 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     deps.models.map(({ name }) => name),
     family === organizationFamily,
   );
-  const onRequest = loadBatchExport('id');
-  const { about, params } = describe(family);
+  const { read, write } = exportOperations(family);
 
   api.get(
     '',
-    {
-      config: readExports,
-      schema: {
-        ...about('listBatchExports', 'List batch exports, newest first'),
-        params: params(),
-        querystring: Type.Object(PageQuery),
-        response: { 200: OffsetPageOf(BatchExport), ...errors() },
-      },
-    },
+    read('listBatchExports', 'List batch exports, newest first', [], {
+      querystring: Type.Object(PageQuery),
+      response: { 200: OffsetPageOf(BatchExport), ...errors() },
+    }),
     async (request) => {
       const page = pageOf(request.query);
       const { count, results } = await listBatchExports(request.context.db, reachOf(request), page);
@@ -52,15 +43,10 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.post(
     '',
-    {
-      config: writeExports,
-      schema: {
-        ...about('createBatchExport', 'Create a batch export'),
-        params: params(),
-        body: Create,
-        response: { 201: Ref(BatchExport), ...postErrors() },
-      },
-    },
+    write('createBatchExport', 'Create a batch export', [], {
+      body: Create,
+      response: { 201: Ref(BatchExport), ...postErrors() },
+    }),
     async (request, reply) => {
       const teamId = await teamFor(request.context.db, reachOf(request), request.body.team_id);
       const input = createInput(request.body);
@@ -73,15 +59,9 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.get(
     '/:id',
-    {
-      config: readExports,
-      onRequest,
-      schema: {
-        ...about('retrieveBatchExport', 'Retrieve a batch export'),
-        params: params('id'),
-        response: { 200: Ref(BatchExport), ...errors() },
-      },
-    },
+    read('retrieveBatchExport', 'Retrieve a batch export', ['id'], {
+      response: { 200: Ref(BatchExport), ...errors() },
+    }),
     async (request) => batchExportView(request.context.db, batchExportOf(request)),
   );
 
@@ -92,14 +72,10 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     api.route({
       method,
       url: '/:id',
-      config: writeExports,
-      onRequest,
-      schema: {
-        ...about(operation, summary),
-        params: params('id'),
+      ...write(operation, summary, ['id'], {
         body,
         response: { 200: Ref(BatchExport), ...bodyErrors() },
-      },
+      }),
       handler: async (request) => {
         const { id } = batchExportOf(request);
         const input = updateInput(request.body);
@@ -113,15 +89,9 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.delete(
     '/:id',
-    {
-      config: writeExports,
-      onRequest,
-      schema: {
-        ...about('deleteBatchExport', 'Delete a batch export and cancel its live work'),
-        params: params('id'),
-        response: { 204: Type.Null({ description: 'Deleted.' }), ...errors() },
-      },
-    },
+    write('deleteBatchExport', 'Delete a batch export and cancel its live work', ['id'], {
+      response: { 204: Type.Null({ description: 'Deleted.' }), ...errors() },
+    }),
     async (request, reply) => {
       await deleteExport(request.context, actorOf(request), batchExportOf(request).id);
       return reply.code(204).send(null);
@@ -130,15 +100,9 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.post(
     '/:id/pause',
-    {
-      config: writeExports,
-      onRequest,
-      schema: {
-        ...about('pauseBatchExport', 'Pause a batch export; runs in flight finish'),
-        params: params('id'),
-        response: { 200: Ref(BatchExport), ...postErrors() },
-      },
-    },
+    write('pauseBatchExport', 'Pause a batch export; runs in flight finish', ['id'], {
+      response: { 200: Ref(BatchExport), ...postErrors() },
+    }),
     async (request) => {
       const { id } = batchExportOf(request);
       return batchExportView(
@@ -150,16 +114,10 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.post(
     '/:id/unpause',
-    {
-      config: writeExports,
-      onRequest,
-      schema: {
-        ...about('unpauseBatchExport', 'Unpause a batch export'),
-        params: params('id'),
-        body: UnpauseBody,
-        response: { 200: Ref(BatchExport), ...postErrors() },
-      },
-    },
+    write('unpauseBatchExport', 'Unpause a batch export', ['id'], {
+      body: UnpauseBody,
+      response: { 200: Ref(BatchExport), ...postErrors() },
+    }),
     async (request) => {
       const { id } = batchExportOf(request);
       const { backfill = false } = request.body;

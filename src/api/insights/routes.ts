@@ -3,14 +3,12 @@ import { toTimestamp } from '../../domain/time.ts';
 import { listActivity, type Activity as StoredActivity } from '../../store/activity.ts';
 import { previewSchedule } from '../../use-cases/exports/schedule.ts';
 import { type Api, batchExportOf } from '../api.ts';
-import { loadBatchExport } from '../batch-exports/load.ts';
-import type { Family } from '../families.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { describe, readExports, writeExports } from '../route-parts.ts';
 import { errors, postErrors } from '../schemas/error.ts';
-import { Ref } from '../schemas/nullable.ts';
+import { Ref } from '../schemas/shapes.ts';
 import { Activity, DestinationTest, RowPreview, SchedulePreview } from './schema.ts';
 import { testDestination } from './test-destination.ts';
 
@@ -20,20 +18,13 @@ const previewedRows = 100;
 /** What an export will do, whether it can, and what was done to it. */
 export function insightRoutes(api: Api, family: Family, deps: Deps): void {
   const { previewRows } = deps;
-  const { about, params } = describe(family);
-  const onRequest = loadBatchExport('id');
+  const { read, write } = exportOperations(family);
 
   api.get(
     '/:id/schedule',
-    {
-      config: readExports,
-      onRequest,
-      schema: {
-        ...about('previewSchedule', 'Preview the next 10 data intervals'),
-        params: params('id'),
-        response: { 200: Ref(SchedulePreview), ...errors() },
-      },
-    },
+    read('previewSchedule', 'Preview the next 10 data intervals', ['id'], {
+      response: { 200: Ref(SchedulePreview), ...errors() },
+    }),
     async (request) => {
       const next = await previewSchedule(
         request.context,
@@ -57,13 +48,10 @@ export function insightRoutes(api: Api, family: Family, deps: Deps): void {
   api.post(
     '/:id/test',
     {
-      config: { ...writeExports, changesNothing: true },
-      onRequest,
-      schema: {
-        ...about('testDestination', "Run the destination's checks one by one"),
-        params: params('id'),
+      ...write('testDestination', "Run the destination's checks one by one", ['id'], {
         response: { 200: Ref(DestinationTest), ...postErrors() },
-      },
+      }),
+      config: { scope: 'batch_export:write', changesNothing: true },
     },
     async (request) => {
       const batchExport = batchExportOf(request);
@@ -76,15 +64,9 @@ export function insightRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.get(
     '/:id/preview',
-    {
-      config: readExports,
-      onRequest,
-      schema: {
-        ...about('previewRows', 'Preview up to 100 rows as they would be exported'),
-        params: params('id'),
-        response: { 200: Ref(RowPreview), ...errors() },
-      },
-    },
+    read('previewRows', 'Preview up to 100 rows as they would be exported', ['id'], {
+      response: { 200: Ref(RowPreview), ...errors() },
+    }),
     async (request) => {
       const { columns, rows } = await previewRows(batchExportOf(request), previewedRows);
       return { columns: [...columns], rows: rows.map((row) => [...row]) };
@@ -93,16 +75,10 @@ export function insightRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.get(
     '/:id/activity',
-    {
-      config: readExports,
-      onRequest,
-      schema: {
-        ...about('listActivity', 'List who changed what, newest first'),
-        params: params('id'),
-        querystring: Type.Object(PageQuery),
-        response: { 200: OffsetPageOf(Activity), ...errors() },
-      },
-    },
+    read('listActivity', 'List who changed what, newest first', ['id'], {
+      querystring: Type.Object(PageQuery),
+      response: { 200: OffsetPageOf(Activity), ...errors() },
+    }),
     async (request) => {
       const page = pageOf(request.query);
       const subject = {

@@ -4,23 +4,19 @@ import { listRuns } from '../../store/run-lists.ts';
 import { findRun, type Run } from '../../store/runs.ts';
 import { cancelRun, retryRun } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
-import { loadBatchExport } from '../batch-exports/load.ts';
-import type { Family } from '../families.ts';
 import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
-import { clampLimit } from '../lists/paging.ts';
+import { clampLimit, timeBound } from '../lists/paging.ts';
 import { CursorPageOf } from '../lists/schema.ts';
-import { timeBound } from '../lists/time-bounds.ts';
-import { describe, readExports, writeExports } from '../route-parts.ts';
+import { exportOperations, type Family } from '../operations.ts';
 import { errors, postErrors } from '../schemas/error.ts';
-import { Ref } from '../schemas/nullable.ts';
+import { Ref } from '../schemas/shapes.ts';
 import { isUuid } from '../validation/validator.ts';
 import { BatchExportRun, RunListQuery } from './schema.ts';
 import { runView } from './view.ts';
 
 /** The runs of an export: list, retrieve, cancel, retry. */
 export function runRoutes(api: Api, family: Family): void {
-  const { about, params } = describe(family);
-  const onRequest = loadBatchExport('batch_export_id');
+  const { read, write } = exportOperations(family);
   const runOf = async (request: Request): Promise<Run> => {
     const { id } = request.params as { id: string };
     const run = isUuid(id)
@@ -32,16 +28,10 @@ export function runRoutes(api: Api, family: Family): void {
 
   api.get(
     '',
-    {
-      config: readExports,
-      onRequest,
-      schema: {
-        ...about('listBatchExportRuns', 'List the runs of a batch export'),
-        params: params('batch_export_id'),
-        querystring: RunListQuery,
-        response: { 200: CursorPageOf(BatchExportRun), ...errors() },
-      },
-    },
+    read('listBatchExportRuns', 'List the runs of a batch export', ['batch_export_id'], {
+      querystring: RunListQuery,
+      response: { 200: CursorPageOf(BatchExportRun), ...errors() },
+    }),
     async (request) => {
       const { query } = request;
       const ordering = query.ordering ?? '-created_at';
@@ -68,29 +58,17 @@ export function runRoutes(api: Api, family: Family): void {
 
   api.get(
     '/:id',
-    {
-      config: readExports,
-      onRequest,
-      schema: {
-        ...about('retrieveBatchExportRun', 'Retrieve a run'),
-        params: params('batch_export_id', 'id'),
-        response: { 200: Ref(BatchExportRun), ...errors() },
-      },
-    },
+    read('retrieveBatchExportRun', 'Retrieve a run', ['batch_export_id', 'id'], {
+      response: { 200: Ref(BatchExportRun), ...errors() },
+    }),
     async (request) => runView(await runOf(request)),
   );
 
   api.post(
     '/:id/cancel',
-    {
-      config: writeExports,
-      onRequest,
-      schema: {
-        ...about('cancelBatchExportRun', 'Cancel a run that has not ended'),
-        params: params('batch_export_id', 'id'),
-        response: { 200: Type.Object({ cancelled: Type.Literal(true) }), ...postErrors() },
-      },
-    },
+    write('cancelBatchExportRun', 'Cancel a run that has not ended', ['batch_export_id', 'id'], {
+      response: { 200: Type.Object({ cancelled: Type.Literal(true) }), ...postErrors() },
+    }),
     async (request) => {
       await cancelRun(request.context, await runOf(request));
       return { cancelled: true as const };
@@ -99,15 +77,12 @@ export function runRoutes(api: Api, family: Family): void {
 
   api.post(
     '/:id/retry',
-    {
-      config: writeExports,
-      onRequest,
-      schema: {
-        ...about('retryBatchExportRun', "Run an ended run's interval again, as a new run"),
-        params: params('batch_export_id', 'id'),
-        response: { 201: Ref(BatchExportRun), ...postErrors() },
-      },
-    },
+    write(
+      'retryBatchExportRun',
+      "Run an ended run's interval again, as a new run",
+      ['batch_export_id', 'id'],
+      { response: { 201: Ref(BatchExportRun), ...postErrors() } },
+    ),
     async (request, reply) => {
       const run = await runOf(request);
       const retryId = await retryRun(request.context, run);

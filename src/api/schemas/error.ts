@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { problemCodes } from '../../domain/problem.ts';
-import { Nullable, named, Ref } from './nullable.ts';
+import { Nullable, named, Ref } from './shapes.ts';
 
 const problem = {
   type: Type.Enum([

@@ -1,18 +1,16 @@
-import { type TProperties, Type } from 'typebox';
+import { Type } from 'typebox';
 import { listTransformationConfigs } from '../../store/transformation-configs.ts';
 import { changeTransformationConfig } from '../../use-cases/transformations/change-config.ts';
 import { createTransformationConfig } from '../../use-cases/transformations/create-config.ts';
 import { rearrangeTransformationConfigs } from '../../use-cases/transformations/rearrange-configs.ts';
 import { removeTransformationConfig } from '../../use-cases/transformations/remove-config.ts';
 import { startTransformationJob } from '../../use-cases/transformations/start-job.ts';
-import { actorOf } from '../actor-of.ts';
-import type { Api } from '../api.ts';
-import { projectFamily } from '../families.ts';
+import { type Api, actorOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
-import { readPlugins, writePlugins } from '../route-parts.ts';
+import { projectFamily, transformationOperations } from '../operations.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
-import { Ref } from '../schemas/nullable.ts';
+import { Ref } from '../schemas/shapes.ts';
 import { changeInput, createInput, rearrangement } from './input.ts';
 import { loadTransformationConfig, stepOf, teamOf, withPlugins } from './load.ts';
 import {
@@ -25,34 +23,23 @@ import {
 } from './schema.ts';
 import { transformationConfigView } from './view.ts';
 
-const about = (operationId: string, summary: string) => ({
-  tags: ['Pipeline transformation configs'],
-  operationId,
-  summary,
-});
-
-const collection = Type.Object(projectFamily.params as TProperties);
-const one = Type.Object({
-  ...projectFamily.params,
-  id: Type.Integer({ description: 'Identifier of the transformation config.' }),
-});
+const { read, write } = transformationOperations(
+  'Pipeline transformation configs',
+  projectFamily,
+  'transformation config',
+  loadTransformationConfig,
+);
 
 /** The transformation chain of a project. */
 export function transformationConfigRoutes(api: Api): void {
-  const onRequest = loadTransformationConfig;
   const answer = { 200: Ref(TransformationConfig) };
 
   api.get(
     '',
-    {
-      config: readPlugins,
-      schema: {
-        ...about('listTransformationConfigs', 'List the chain, in its order'),
-        params: collection,
-        querystring: Type.Object(PageQuery),
-        response: { 200: OffsetPageOf(TransformationConfig), ...errors() },
-      },
-    },
+    read('listTransformationConfigs', 'List the chain, in its order', [], {
+      querystring: Type.Object(PageQuery),
+      response: { 200: OffsetPageOf(TransformationConfig), ...errors() },
+    }),
     async (request) => {
       const page = pageOf(request.query);
       const { count, results } = await listTransformationConfigs(
@@ -67,15 +54,10 @@ export function transformationConfigRoutes(api: Api): void {
 
   api.post(
     '',
-    {
-      config: writePlugins,
-      schema: {
-        ...about('createTransformationConfig', 'Add a step to the chain'),
-        params: collection,
-        body: CreateTransformationConfig,
-        response: { 201: Ref(TransformationConfig), ...postErrors() },
-      },
-    },
+    write('createTransformationConfig', 'Add a step to the chain', [], {
+      body: CreateTransformationConfig,
+      response: { 201: Ref(TransformationConfig), ...postErrors() },
+    }),
     async (request, reply) => {
       const input = createInput(request.body);
       const actor = actorOf(request);
@@ -92,15 +74,10 @@ export function transformationConfigRoutes(api: Api): void {
 
   api.patch(
     '/rearrange',
-    {
-      config: writePlugins,
-      schema: {
-        ...about('rearrangeTransformationConfigs', 'Move steps of the chain'),
-        params: collection,
-        body: Rearrange,
-        response: { 200: Ref(RearrangedConfigs), ...bodyErrors() },
-      },
-    },
+    write('rearrangeTransformationConfigs', 'Move steps of the chain', [], {
+      body: Rearrange,
+      response: { 200: Ref(RearrangedConfigs), ...bodyErrors() },
+    }),
     async (request) => {
       const asked = rearrangement(request.body);
       const teamId = teamOf(request);
@@ -124,31 +101,17 @@ export function transformationConfigRoutes(api: Api): void {
   ] as const) {
     api.get(
       path,
-      {
-        config: readPlugins,
-        onRequest,
-        schema: {
-          ...about(operation, summary),
-          params: one,
-          response: { ...answer, ...errors() },
-        },
-      },
+      read(operation, summary, ['id'], { response: { ...answer, ...errors() } }),
       async (request) => transformationConfigView(stepOf(request)),
     );
   }
 
   api.patch(
     '/:id',
-    {
-      config: writePlugins,
-      onRequest,
-      schema: {
-        ...about('updateTransformationConfig', 'Update a step'),
-        params: one,
-        body: PatchTransformationConfig,
-        response: { ...answer, ...bodyErrors() },
-      },
-    },
+    write('updateTransformationConfig', 'Update a step', ['id'], {
+      body: PatchTransformationConfig,
+      response: { ...answer, ...bodyErrors() },
+    }),
     async (request) => {
       const { id, teamId } = stepOf(request).step;
       const input = changeInput(request.body);
@@ -161,15 +124,9 @@ export function transformationConfigRoutes(api: Api): void {
 
   api.delete(
     '/:id',
-    {
-      config: writePlugins,
-      onRequest,
-      schema: {
-        ...about('deleteTransformationConfig', 'Remove a step for good'),
-        params: one,
-        response: { 204: Type.Null({ description: 'Removed.' }), ...errors() },
-      },
-    },
+    write('deleteTransformationConfig', 'Remove a step for good', ['id'], {
+      response: { 204: Type.Null({ description: 'Removed.' }), ...errors() },
+    }),
     async (request, reply) => {
       const { id, teamId } = stepOf(request).step;
       await removeTransformationConfig(request.context, actorOf(request), teamId, id);
@@ -179,16 +136,10 @@ export function transformationConfigRoutes(api: Api): void {
 
   api.post(
     '/:id/job',
-    {
-      config: writePlugins,
-      onRequest,
-      schema: {
-        ...about('startTransformationJob', 'Run a job of the step in the background'),
-        params: one,
-        body: StartJob,
-        response: { ...answer, ...postErrors() },
-      },
-    },
+    write('startTransformationJob', 'Run a job of the step in the background', ['id'], {
+      body: StartJob,
+      response: { ...answer, ...postErrors() },
+    }),
     async (request) => {
       const { id, teamId } = stepOf(request).step;
       const { type = 'sample', payload = {} } = request.body.job ?? {};
