@@ -8,7 +8,7 @@ export interface CheckedConfig {
   readonly config: Readonly<Record<string, unknown>>;
 }
 
-/** What the plug-in rooms say of an export's parts. The composition root joins the two. */
+/** What connectors and query say of an export's parts. The composition root joins the two. */
 export interface ExportRules {
   /** Every model that can be exported. */
   readonly models: readonly Model[];

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { withDefaults } from '../../domain/plugin.ts';
 import { notFound, type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
-import { type Change, recordActivity } from '../../store/activity.ts';
+import type { Change } from '../../store/activity.ts';
 import { findPlugins, type InstalledPlugin } from '../../store/plugins.ts';
 import {
   findTransformationConfig,
@@ -10,6 +10,7 @@ import {
   updateTransformationConfig,
 } from '../../store/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
+import { recordStepActivity } from './activity.ts';
 import { configProblems, type Step } from './create-config.ts';
 import { openPluginConfig, sealPluginConfig, secretMask } from './secrets.ts';
 
@@ -52,15 +53,7 @@ export async function changeTransformationConfig(
       deleted,
     };
     const step = await updateTransformationConfig(tx, id, settings);
-    await recordActivity(tx, {
-      organizationId: actor.organizationId,
-      teamId,
-      subjectType: 'transformation_config',
-      subjectId: String(id),
-      action: 'updated',
-      keyId: actor.keyId,
-      changes: changesBetween(before, step),
-    });
+    await recordStepActivity(tx, actor, { teamId, id }, 'updated', changesBetween(before, step));
     return { step, plugin };
   });
 }

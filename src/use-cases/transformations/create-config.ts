@@ -1,6 +1,5 @@
 import { checkPluginConfig, withDefaults } from '../../domain/plugin.ts';
 import { type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
-import { recordActivity } from '../../store/activity.ts';
 import { findPlugins, type InstalledPlugin } from '../../store/plugins.ts';
 import {
   insertTransformationConfig,
@@ -8,6 +7,7 @@ import {
   type TransformationConfig,
 } from '../../store/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
+import { recordStepActivity } from './activity.ts';
 import { sealPluginConfig } from './secrets.ts';
 
 export interface CreateTransformationInput {
@@ -50,15 +50,9 @@ export async function createTransformationConfig(
         enabled: input.enabled && !input.deleted,
       },
     );
-    await recordActivity(tx, {
-      organizationId: actor.organizationId,
-      teamId,
-      subjectType: 'transformation_config',
-      subjectId: String(id),
-      action: 'created',
-      keyId: actor.keyId,
-      changes: [{ field: 'plugin', before: null, after: plugin.id }],
-    });
+    await recordStepActivity(tx, actor, { teamId, id }, 'created', [
+      { field: 'plugin', before: null, after: plugin.id },
+    ]);
     return { step, plugin };
   });
 }

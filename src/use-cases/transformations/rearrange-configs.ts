@@ -1,5 +1,4 @@
 import { type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
-import { recordActivity } from '../../store/activity.ts';
 import type { Sql } from '../../store/database.ts';
 import {
   lockChain,
@@ -7,6 +6,7 @@ import {
   type TransformationConfig,
 } from '../../store/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
+import { recordStepActivity } from './activity.ts';
 
 /** New places by the id of the step, or the new place of a plugin's only step. */
 export type Rearrangement =
@@ -80,14 +80,8 @@ async function recordMoves(
   for (const { id, teamId, order } of chain) {
     const after = orders.get(id);
     if (after === undefined || after === order) continue;
-    await recordActivity(tx, {
-      organizationId: actor.organizationId,
-      teamId,
-      subjectType: 'transformation_config',
-      subjectId: String(id),
-      action: 'moved',
-      keyId: actor.keyId,
-      changes: [{ field: 'order', before: order, after }],
-    });
+    await recordStepActivity(tx, actor, { teamId, id }, 'moved', [
+      { field: 'order', before: order, after },
+    ]);
   }
 }

@@ -1,12 +1,12 @@
 import { sampleJob } from '../../domain/plugin.ts';
 import { notFound, Refusal } from '../../domain/problem.ts';
-import { recordActivity } from '../../store/activity.ts';
 import { findPlugins } from '../../store/plugins.ts';
 import {
   findTransformationConfig,
   insertTransformationJob,
 } from '../../store/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
+import { recordStepActivity } from './activity.ts';
 import type { Step } from './create-config.ts';
 
 /** Asks for a job of a step's plugin; it is recorded and runs in the background. */
@@ -27,15 +27,9 @@ export async function startTransformationJob(
       throw new Refusal({ code: 'invalid_choice', detail, attr: 'job__type' });
     }
     await insertTransformationJob(tx, { configId: id, ...job });
-    await recordActivity(tx, {
-      organizationId: actor.organizationId,
-      teamId,
-      subjectType: 'transformation_config',
-      subjectId: String(id),
-      action: 'job started',
-      keyId: actor.keyId,
-      changes: [{ field: 'job', before: null, after: job.type }],
-    });
+    await recordStepActivity(tx, actor, { teamId, id }, 'job started', [
+      { field: 'job', before: null, after: job.type },
+    ]);
     return { step, plugin: plugin ?? null };
   });
 }
