@@ -40,8 +40,7 @@ async function readDocument() {
     logger: pino({ level: 'silent' }),
     trustProxy: false,
     rateLimit: { perMinute: 1, perHour: 1 },
-    queueFault: unused,
-    holdReason: unused,
+    readiness: unused,
     queueBoard: null,
     consoleDir: null,
   });

@@ -1,87 +1,58 @@
-import type { Outcome, Problem, ProblemCode } from '../use-cases/outcome.ts';
+import { type Problem, type ProblemCode, Refusal } from '../domain/problem.ts';
 
-export type ApiErrorCode =
-  | ProblemCode
-  | 'parse_error'
-  | 'not_authenticated'
-  | 'authentication_failed'
-  | 'permission_denied'
-  | 'method_not_allowed'
-  | 'unsupported_media_type'
-  | 'payload_too_large'
-  | 'error';
-
-export interface ApiProblem extends Omit<Problem, 'code'> {
-  readonly code: ApiErrorCode;
-}
-
-/** An answer that is an error, as the contract's table of statuses says it. */
-export class ApiError extends Error {
+/** A refusal whose status or headers do not follow from its code. */
+export class ApiError extends Refusal {
   readonly status: number;
-  readonly problems: readonly ApiProblem[];
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(
     status: number,
-    problems: readonly ApiProblem[],
+    problem: Problem | readonly Problem[],
     headers: Readonly<Record<string, string>> = {},
   ) {
-    super(problems[0]?.detail ?? `status ${status}`);
+    super(...[problem].flat());
     this.name = 'ApiError';
     this.status = status;
-    this.problems = problems;
     this.headers = headers;
   }
 }
 
-const problem = (code: ApiErrorCode, detail: string, attr: string | null = null): ApiProblem[] => [
-  { code, detail, attr },
-];
+const whole = (code: ProblemCode, detail: string): Problem => ({ code, detail, attr: null });
 const challenge = { 'www-authenticate': 'Bearer' };
 
 export const notAuthenticated = (): ApiError =>
   new ApiError(
     401,
-    problem('not_authenticated', 'Authentication credentials were not provided.'),
+    whole('not_authenticated', 'Authentication credentials were not provided.'),
     challenge,
   );
 
 export const authenticationFailed = (): ApiError =>
-  new ApiError(401, problem('authentication_failed', 'The API key is not valid.'), challenge);
+  new ApiError(401, whole('authentication_failed', 'The API key is not valid.'), challenge);
 
-export const permissionDenied = (detail: string): ApiError =>
-  new ApiError(403, problem('permission_denied', detail));
+export const permissionDenied = (detail: string): Refusal =>
+  new Refusal(whole('permission_denied', detail));
 
-export const notFound = (): ApiError => new ApiError(404, problem('not_found', 'Not found.'));
+export const malformed = (detail: string): Refusal => new Refusal(whole('parse_error', detail));
 
-export const invalid = (...problems: readonly ApiProblem[]): ApiError =>
-  new ApiError(400, problems);
-
-export const malformed = (detail: string): ApiError =>
-  new ApiError(400, problem('parse_error', detail));
-
-const statusOfCode: Partial<Record<ApiErrorCode, number>> = {
+const statusOfCode: Partial<Record<ProblemCode, number>> = {
+  permission_denied: 403,
   not_found: 404,
+  method_not_allowed: 405,
   conflict: 409,
+  payload_too_large: 413,
+  unsupported_media_type: 415,
   throttled: 429,
 };
 
-/** Nobody knows when a backfill ends; to ask more often than this tells nothing new. */
-const headersOfCode: Partial<Record<ApiErrorCode, Record<string, string>>> = {
+/** A backfill takes minutes: asking more often than this is of no use. */
+const headersOfCode: Partial<Record<ProblemCode, Record<string, string>>> = {
   throttled: { 'retry-after': '60' },
 };
 
-/**
- * The value of an outcome.
- *
- * @throws ApiError for a refusal
- */
-export function accept<T>(outcome: Outcome<T>): T {
-  if (outcome.ok) return outcome.value;
-  const [first] = outcome.problems;
-  throw new ApiError(
-    (first && statusOfCode[first.code]) ?? 400,
-    outcome.problems,
-    first && headersOfCode[first.code],
-  );
+/** The answer to a refusal, as the contract's table of statuses says it. */
+export function toApiError(refusal: Refusal): ApiError {
+  if (refusal instanceof ApiError) return refusal;
+  const { code = 'error' } = refusal.problems[0] ?? {};
+  return new ApiError(statusOfCode[code] ?? 400, refusal.problems, headersOfCode[code]);
 }

@@ -11,6 +11,7 @@ import type { BatchExport } from '../domain/batch-export.ts';
 import type { Scope } from '../security/scopes.ts';
 import type { PresentedKey } from '../store/api-keys.ts';
 import type { Reach } from '../store/reach.ts';
+import type { Actor, Context } from '../use-cases/context.ts';
 
 /** The server, with types that follow from the schemas. */
 export type Api = FastifyInstance<
@@ -31,6 +32,8 @@ declare module 'fastify' {
     changesNothing?: true;
   }
   interface FastifyRequest {
+    /** What its use cases work with; under an Idempotency-Key, one transaction. */
+    context: Context;
     caller: PresentedKey | undefined;
     reach: Reach | undefined;
     batchExport: BatchExport | undefined;
@@ -40,6 +43,12 @@ declare module 'fastify' {
 /** The key that asks. Only on routes with a scope. */
 export function callerOf(request: FastifyRequest): PresentedKey {
   return present(request.caller, 'caller');
+}
+
+/** Who a request acts for. */
+export function actorOf(request: FastifyRequest): Actor {
+  const { id, organizationId } = callerOf(request);
+  return { keyId: id, organizationId };
 }
 
 /** The project or organization asked about. Only on routes with a scope. */

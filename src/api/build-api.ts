@@ -1,14 +1,16 @@
-import fastify from 'fastify';
-import type { Api } from './api.ts';
+import { randomUUID } from 'node:crypto';
+import fastify, { type FastifyServerOptions, LogController } from 'fastify';
+import { notFound } from '../domain/problem.ts';
+import type { Context } from '../use-cases/context.ts';
+import type { Api, Reply, Request } from './api.ts';
 import { backfillRoutes } from './backfills/routes.ts';
 import { destinationRules } from './batch-exports/destination-rules.ts';
 import { batchExportRoutes } from './batch-exports/routes.ts';
 import { destinationSchemas } from './batch-exports/schema.ts';
-import { type Family, organizationFamily, projectFamily } from './families.ts';
 import { healthRoutes } from './health/routes.ts';
 import { requireAccess, requireKeys } from './hooks/authentication.ts';
 import { serveConsole } from './hooks/console-page.ts';
-import { answerErrors } from './hooks/errors.ts';
+import { answerErrors, sendError } from './hooks/errors.ts';
 import { honourIdempotencyKeys } from './hooks/idempotency.ts';
 import { takeJsonBodies } from './hooks/json-body.ts';
 import { noteMethods, refuseOtherMethods } from './hooks/methods.ts';
@@ -20,25 +22,22 @@ import { sendHeaders } from './hooks/response-headers.ts';
 import { validateWithSchemas } from './hooks/schema-validation.ts';
 import { PreviewPlaces } from './insights/preview-places.ts';
 import { insightRoutes } from './insights/routes.ts';
-import { joinableContext } from './joinable-context.ts';
 import { logRoutes } from './logs/routes.ts';
+import { type Family, organizationFamily, projectFamily } from './operations.ts';
 import type { ApiOptions, Deps } from './options.ts';
 import { pluginRoutes } from './plugins/routes.ts';
 import { runRoutes } from './runs/routes.ts';
-import { fastifyOptions } from './server-options.ts';
 import { transformationConfigRoutes } from './transformations/routes.ts';
 
-type Routes = (api: Api, deps: Deps, family: Family) => void;
+type Routes = (api: Api, family: Family, deps: Deps) => void;
 
 /** The HTTP interface, ready to listen or to be injected into. Fails where a schema is not valid. */
 export async function buildApi(options: ApiOptions): Promise<Api> {
   const api: Api = fastify(fastifyOptions(options));
+  const { context, ...others } = options;
   const { destinations, destinationContext, models, checkQuery, queueBoard } = options;
-  const joinable = joinableContext(options.context);
-  const { context } = joinable;
   const deps: Deps = {
-    ...options,
-    context,
+    ...others,
     previews: new PreviewPlaces(),
     rules: { models, checkQuery, ...destinationRules(destinations, destinationContext) },
   };
@@ -47,36 +46,68 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
 
   answerErrors(api);
   sendHeaders(api);
+  provideContext(api, context);
   requireKeys(api, context.db);
   limitRequests(api, context.db, options.rateLimit);
   requireAccess(api, context.db);
   takeJsonBodies(api);
   validateWithSchemas(api, shared);
-  honourIdempotencyKeys(api, joinable);
+  honourIdempotencyKeys(api);
   measureRequests(api, options.metrics);
   const methods = noteMethods(api);
   await describeApi(api, shared);
   serveConsole(api, options.consoleDir);
 
-  healthRoutes(api, deps);
+  healthRoutes(api, options);
   if (queueBoard) mountQueueBoard(api, context.db, queueBoard);
   for (const family of [organizationFamily, projectFamily]) {
     const exports = `${family.prefix}/batch_exports`;
     const add = (routes: Routes, prefix: string) =>
-      api.register(async (scope: Api) => routes(scope, deps, family), { prefix });
+      api.register(async (scope: Api) => routes(scope, family, deps), { prefix });
     add(batchExportRoutes, exports);
     add(backfillRoutes, exports);
     add(insightRoutes, exports);
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
   }
-  api.register(async (scope: Api) => transformationConfigRoutes(scope, deps), {
+  api.register(async (scope: Api) => transformationConfigRoutes(scope), {
     prefix: `${projectFamily.prefix}/pipeline_transformation_configs`,
   });
-  api.register(async (scope: Api) => pluginRoutes(scope, deps), {
+  api.register(async (scope: Api) => pluginRoutes(scope), {
     prefix: `${organizationFamily.prefix}/plugins`,
   });
   api.register(async (scope: Api) => refuseOtherMethods(scope, methods));
   await api.ready();
   return api;
+}
+
+function provideContext(api: Api, context: Context): void {
+  // The hook sets it before anything reads it.
+  api.decorateRequest('context', null as unknown as Context);
+  api.addHook('onRequest', async (request) => {
+    request.context = context;
+  });
+}
+
+/** Limits and manners of the server itself. */
+function fastifyOptions({ logger, trustProxy }: ApiOptions) {
+  return {
+    loggerInstance: logger,
+    trustProxy,
+    bodyLimit: 1_048_576,
+    // A client that sends its headers or body slowly is cut off.
+    connectionTimeout: 0,
+    requestTimeout: 30_000,
+    keepAliveTimeout: 72_000,
+    genReqId: () => randomUUID(),
+    requestIdHeader: false as const,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 16_384 },
+    logController: new LogController({ disableRequestLogging: true }),
+    // A path that does not decode never reaches the hooks.
+    frameworkErrors: (_error: Error, request: Request, reply: Reply) => {
+      sendError(request, reply, notFound());
+    },
+    return503OnClosing: true,
+    forceCloseConnections: 'idle' as const,
+  } satisfies FastifyServerOptions;
 }

@@ -9,6 +9,7 @@ import type { BatchExport } from '../domain/batch-export.ts';
 import type { Model } from '../domain/model.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
+import type { Readiness } from '../use-cases/installation/check-readiness.ts';
 import type { PreviewPlaces } from './insights/preview-places.ts';
 
 /** Some of the newest rows of an export, as its files would hold them, in the order of a run. */
@@ -38,22 +39,18 @@ export interface ApiOptions {
   readonly trustProxy: boolean;
   /** Requests of one key. */
   readonly rateLimit: { readonly perMinute: number; readonly perHour: number };
-  /** What is wrong with the queue; null while it works. */
-  readonly queueFault: () => Promise<string | null>;
+  /** Whether the process can do its work. */
+  readonly readiness: () => Promise<Readiness>;
   /** Whether the source of a model can be read and settled; the last step of a destination's test. */
   readonly checkSource?: (model: string) => Promise<CheckStep>;
-  /** What keeps models from being exported or settled; null if nothing does. Absent: nothing looks. */
-  readonly sourceFault?: () => string | null;
-  /** Why no run starts until an operator acts; null while work goes on. */
-  readonly holdReason: () => Promise<string | null>;
   /** The queue dashboard, to be mounted for operators. */
   readonly queueBoard: FastifyPluginCallback | null;
   /** The folder that the operators' page was built into; null where it was not. */
   readonly consoleDir: string | null;
 }
 
-/** What the routes work with. */
-export interface Deps extends ApiOptions {
+/** What the routes work with, beside the context of each request. */
+export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly rules: ExportRules;
   /** Of both families of routes together. */
   readonly previews: PreviewPlaces;

@@ -1,15 +1,4 @@
-import type { Outcome } from '../use-cases/outcome.ts';
-import { type CliDeps, CliError } from './deps.ts';
-
-/**
- * The value of an outcome.
- *
- * @throws CliError that says every problem of a refusal, one per line
- */
-export function accept<T>(outcome: Outcome<T>): T {
-  if (outcome.ok) return outcome.value;
-  throw new CliError(outcome.problems.map(({ detail }) => detail).join('\n'));
-}
+import type { CliDeps } from './deps.ts';
 
 /** One record: exact JSON on a line of its own, or a line a field for a person. */
 export function printRecord(

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { currentEra, type ListedEra, listEras } from '../store/eras.ts';
 import { acceptCurrentEra } from '../use-cases/installation/accept-era.ts';
-import { accept, printRecord, printRecords } from './answer.ts';
+import { printRecord, printRecords } from './answer.ts';
 import type { CliDeps } from './deps.ts';
 
 /** `sluice eras …` */
@@ -29,7 +29,7 @@ export function register(program: Command, deps: CliDeps): void {
     )
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
-      printRecord(deps, json, view(accept(await deps.withDatabase(acceptCurrentEra))));
+      printRecord(deps, json, view(await deps.withDatabase(acceptCurrentEra)));
     });
 }
 

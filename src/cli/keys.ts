@@ -6,7 +6,7 @@ import { type ApiKey, listApiKeys } from '../store/api-keys.ts';
 import { rotateEncryption } from '../use-cases/installation/rotate-encryption.ts';
 import { type IssuedKey, issueKey } from '../use-cases/tenants/issue-key.ts';
 import { revokeKey, rotateKey } from '../use-cases/tenants/revoke-key.ts';
-import { accept, printRecord, printRecords } from './answer.ts';
+import { printRecord, printRecords } from './answer.ts';
 import { collectProjectIds, readList, readSeconds, readTime, readUuid } from './arguments.ts';
 import { type CliDeps, CliError } from './deps.ts';
 
@@ -45,7 +45,7 @@ export function register(program: Command, deps: CliDeps): void {
           expiresAt: options.expiresAt ?? null,
         }),
       );
-      printRecord(deps, options.json, issuedView(accept(issued)));
+      printRecord(deps, options.json, issuedView(issued));
     });
 
   keys
@@ -64,7 +64,7 @@ export function register(program: Command, deps: CliDeps): void {
     .argument('<id>', "the key's id", readUuid)
     .option('--json', 'exact JSON')
     .action(async (id: string, { json }: { json?: boolean }) => {
-      printRecord(deps, json, view(accept(await deps.withDatabase((db) => revokeKey(db, id)))));
+      printRecord(deps, json, view(await deps.withDatabase((db) => revokeKey(db, id))));
     });
 
   keys
@@ -75,7 +75,7 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--json', 'exact JSON')
     .action(async (id: string, { overlap, json }: { overlap: number; json?: boolean }) => {
       const rotated = await deps.withDatabase((db) => rotateKey(db, id, overlap));
-      printRecord(deps, json, issuedView(accept(rotated)));
+      printRecord(deps, json, issuedView(rotated));
     });
 
   keys

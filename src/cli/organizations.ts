@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { listOrganizations, type Organization } from '../store/tenants.ts';
 import { createOrganization } from '../use-cases/tenants/create-organization.ts';
-import { accept, printRecord, printRecords } from './answer.ts';
+import { printRecord, printRecords } from './answer.ts';
 import type { CliDeps } from './deps.ts';
 
 /** `sluice organizations …` */
@@ -15,7 +15,7 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--json', 'exact JSON')
     .action(async ({ name, json }: { name: string; json?: boolean }) => {
       const created = await deps.withDatabase((db) => createOrganization(db, name));
-      printRecord(deps, json, view(accept(created)));
+      printRecord(deps, json, view(created));
     });
 
   organizations

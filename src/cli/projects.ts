@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { listProjects, type Project } from '../store/tenants.ts';
 import { createProject } from '../use-cases/tenants/create-project.ts';
-import { accept, printRecord, printRecords } from './answer.ts';
+import { printRecord, printRecords } from './answer.ts';
 import { readUuid } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
 
@@ -23,7 +23,7 @@ export function register(program: Command, deps: CliDeps): void {
     .action(async ({ organization, name, json }: Options & { name: string }) => {
       const input = { organizationId: organization, name };
       const created = await deps.withDatabase((db) => createProject(db, input));
-      printRecord(deps, json, view(accept(created)));
+      printRecord(deps, json, view(created));
     });
 
   projects

@@ -1,6 +1,7 @@
 import type { Agent as HttpAgent } from 'node:http';
 import type { Agent as HttpsAgent } from 'node:https';
 import type { TObject } from 'typebox';
+import type { Problem } from '../domain/problem.ts';
 import type { RetryPolicy } from '../domain/retry-policy.ts';
 import type { StoreTraits } from '../domain/store-traits.ts';
 
@@ -235,10 +236,10 @@ export interface DestinationDefinition {
   readonly type: string;
   readonly configSchema: TObject;
   /**
-   * Rules that a schema cannot say. Each problem names the property (`aws_secret_access_key`).
+   * Rules that a schema cannot say. The `attr` of each problem is the property (`aws_secret_access_key`).
    * `config` has passed the schema; a property that is absent has its default.
    */
-  validate(config: Record<string, unknown>, context: DestinationContext): readonly ConfigProblem[];
+  validate(config: Record<string, unknown>, context: DestinationContext): readonly Problem[];
   /**
    * Names where the files of a config go, its prefix aside. Where two configs name the same, the one
    * reaches what the other has written; where they do not, the export moves to another place.
@@ -255,16 +256,4 @@ export interface DestinationDefinition {
     owner: DestinationOwner,
     traits?: StoreTraits | null,
   ): Destination;
-}
-
-export interface ConfigProblem {
-  readonly property: string;
-  readonly code:
-    | 'required'
-    | 'invalid_choice'
-    | 'invalid_input'
-    | 'max_length'
-    | 'min_value'
-    | 'max_value';
-  readonly detail: string;
 }

@@ -1,6 +1,6 @@
 import { type TSchema, Type } from 'typebox';
 import { checkKeyTemplate, keyVariables } from '../domain/key-template.ts';
-import type { ConfigProblem } from './destination.ts';
+import type { Problem } from '../domain/problem.ts';
 
 /** The properties of every destination that writes files, and the rules over them. */
 
@@ -79,21 +79,21 @@ export const fileProperties = {
 };
 
 /** The rules over `fileProperties` that the schema cannot say. */
-export function validateFileConfig(config: Record<string, unknown>): readonly ConfigProblem[] {
-  const problems: ConfigProblem[] = [];
+export function validateFileConfig(config: Record<string, unknown>): readonly Problem[] {
+  const problems: Problem[] = [];
   const format = String(config.file_format ?? 'JSONLines');
   const compression = (config.compression ?? null) as string | null;
   const allowed = compressionsByFormat[format] ?? [];
   if (!allowed.includes(compression)) {
     const choices = allowed.map((choice) => choice ?? 'null').join(', ');
     problems.push({
-      property: 'compression',
+      attr: 'compression',
       code: 'invalid_choice',
       detail: `${format} takes ${choices}.`,
     });
   }
   for (const detail of checkKeyTemplate(String(config.prefix ?? ''))) {
-    problems.push({ property: 'prefix', code: 'invalid_input', detail });
+    problems.push({ attr: 'prefix', code: 'invalid_input', detail });
   }
   return problems;
 }

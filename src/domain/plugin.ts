@@ -1,5 +1,7 @@
 /** What a transformation is made of: a plugin, and the settings that one use of it has. */
 
+import type { Problem, ProblemCode } from './problem.ts';
+
 /** One setting, as the community's plugins describe theirs (`config` of plugin.json). */
 export interface PluginField {
   readonly key: string;
@@ -39,17 +41,11 @@ export const sampleJob: PluginJob = {
 /** The values of a plugin's settings: texts by key. */
 export type PluginConfig = Readonly<Record<string, string>>;
 
-export interface PluginConfigProblem {
-  readonly key: string;
-  readonly code: 'required' | 'invalid_choice' | 'invalid_input' | 'incorrect_type';
-  readonly detail: string;
-}
-
-/** Every fault of a whole config, its secrets included. */
+/** Every problem of a whole config, its secrets included; `attr` is the key of a setting. */
 export function checkPluginConfig(
   schema: readonly PluginField[],
   config: Readonly<Record<string, unknown>>,
-): PluginConfigProblem[] {
+): Problem[] {
   const known = new Set(schema.map(({ key }) => key));
   const unknown = Object.keys(config)
     .filter((key) => !known.has(key))
@@ -65,7 +61,7 @@ export function withDefaults(schema: readonly PluginField[], config: PluginConfi
   return { ...Object.fromEntries(defaults), ...config };
 }
 
-function checkField(field: PluginField, value: unknown): PluginConfigProblem[] {
+function checkField(field: PluginField, value: unknown): Problem[] {
   const { key, type, required, choices } = field;
   if (value === undefined || value === '') {
     const missing = required && (value === '' || field.default === null);
@@ -87,6 +83,6 @@ function isJson(text: string): boolean {
   }
 }
 
-function fault(key: string, code: PluginConfigProblem['code'], detail: string) {
-  return { key, code, detail };
+function fault(key: string, code: ProblemCode, detail: string): Problem {
+  return { code, detail, attr: key };
 }

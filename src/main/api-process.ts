@@ -3,13 +3,12 @@ import { fileURLToPath } from 'node:url';
 import { buildApi } from '../api/build-api.ts';
 import { destinationDefinitions } from '../destinations/index.ts';
 import { createDashboard } from '../queue/dashboard.ts';
-import { findHold } from '../store/eras.ts';
 import { checkQueryOf } from './check-query.ts';
 import { checkSourceOf } from './check-source.ts';
 import { destinationContextOf } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
 import { previewRowsOf } from './preview-rows.ts';
-import { findQueueFault } from './queue-fault.ts';
+import { readinessOf } from './readiness.ts';
 import { watchService } from './service-metrics.ts';
 import { watchSources } from './watch-sources.ts';
 
@@ -21,7 +20,7 @@ export interface ApiProcess {
 
 /** Serves the API. */
 export async function startApi(foundation: Foundation): Promise<ApiProcess> {
-  const { config, context, databases, logger, metrics, producer, queues } = foundation;
+  const { config, context, databases, logger, metrics, producer } = foundation;
   const models = foundation.models.map(({ model }) => model);
   watchService(metrics, context.db);
   const sources = watchSources(foundation);
@@ -36,10 +35,8 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     logger,
     trustProxy: config.TRUST_PROXY,
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
-    queueFault: () => findQueueFault(queues),
+    readiness: readinessOf(foundation, sources.fault),
     checkSource: checkSourceOf(foundation.sourceOf),
-    sourceFault: sources.fault,
-    holdReason: () => findHold(context.db),
     queueBoard: createDashboard(producer, '/admin/queues'),
     consoleDir: findConsole(),
   });

@@ -8,14 +8,8 @@ export function checkQueryOf(models: readonly Model[]): ExportRules['checkQuery'
     const model = models.find(({ name }) => name === modelName);
     if (!model) throw new Error(`there is no model ${modelName}`);
     const parsed = parseQuery(dslQuery, model);
-    if ('ok' in parsed) return { ok: true, schema: schemaOf(parsed.ok, model) };
-    return {
-      ok: false,
-      problems: parsed.problems.map(({ construct, position, message }) => ({
-        code: 'invalid_input',
-        detail: `${construct} at position ${position}: ${message}`,
-        attr: 'dsl_query',
-      })),
-    };
+    return 'ok' in parsed
+      ? { ok: true, schema: schemaOf(parsed.ok, model) }
+      : { ok: false, problems: parsed.problems };
   };
 }

@@ -4,7 +4,7 @@ import type { SourcedModel } from '../config/models-file.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { openEncoder } from '../encoders/index.ts';
 import { previewRows } from '../pipeline/preview-rows.ts';
-import type { Database } from '../store/database.ts';
+import type { Sql } from '../store/database.ts';
 import { readNow } from '../store/ticks.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { joinSources } from './models.ts';
@@ -19,7 +19,7 @@ export function previewRowsOf(
   config: Config,
   models: readonly SourcedModel[],
   sourceUrl: string,
-  db: Database,
+  db: Sql,
   patienceMs = 10_000,
 ): PreviewRows {
   const sourceOf = joinSources(config, models, sourceUrl, {

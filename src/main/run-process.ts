@@ -3,6 +3,7 @@ import closeWithGrace from 'close-with-grace';
 import { type Config, ConfigError } from '../config/config.ts';
 import { SchemaError } from '../store/migrate.ts';
 import { createLogger } from '../telemetry/logger.ts';
+import { checkReadiness } from '../use-cases/installation/check-readiness.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
 import { StartError } from './wait-for-database.ts';
 import { serveWorkerHealth } from './worker-health.ts';
@@ -90,9 +91,12 @@ async function answerProbes(host: string, port: number | null) {
         host,
         port,
         metrics: null,
-        databaseFault: async () => reason,
-        queueFault: async () => null,
-        holdReason: async () => null,
+        readiness: () =>
+          checkReadiness({
+            databaseFault: async () => reason,
+            queueFault: async () => null,
+            holdReason: async () => null,
+          }),
       }).catch(() => null)
     : null;
   return {

@@ -1,7 +1,5 @@
-import { findHold } from '../store/eras.ts';
-import { findDatabaseFault } from './database-fault.ts';
-import { findQueueFault } from './queue-fault.ts';
 import { readConfigOrExit } from './read-config.ts';
+import { readinessOf } from './readiness.ts';
 import { runProcess } from './run-process.ts';
 import { watchService } from './service-metrics.ts';
 import { watchSources } from './watch-sources.ts';
@@ -11,7 +9,7 @@ import { startWorker } from './worker-process.ts';
 const config = readConfigOrExit('worker');
 const port = config.WORKER_PORT === null ? null : Number(config.WORKER_PORT);
 await runProcess('worker', config, port, async (foundation, keep) => {
-  const { context, metrics, queues } = foundation;
+  const { context, metrics } = foundation;
   if (port !== null) {
     watchService(metrics, context.db);
     const sources = keep(watchSources(foundation));
@@ -19,10 +17,7 @@ await runProcess('worker', config, port, async (foundation, keep) => {
       host: config.HOST,
       port,
       metrics: metrics.registry,
-      databaseFault: () => findDatabaseFault(context.db),
-      queueFault: () => findQueueFault(queues),
-      sourceFault: sources.fault,
-      holdReason: () => findHold(context.db),
+      readiness: readinessOf(foundation, sources.fault),
     });
     // Closed after the worker: it answers while work is handed back.
     keep(health);

@@ -1,9 +1,9 @@
-import type { Database } from '../store/database.ts';
+import type { Sql } from '../store/database.ts';
 import { readServiceState } from '../store/service-state.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
 /** Fills the gauges of the whole service from Postgres whenever they are scraped. */
-export function watchService(metrics: Metrics, db: Database): void {
+export function watchService(metrics: Metrics, db: Sql): void {
   const { tickLagSeconds, waitingRuns, runningRuns, workerCapacity } = metrics.service;
   const { unsettledIntervals, oldestUnsettledSeconds } = metrics.service;
   let reading: Promise<void> | null = null;

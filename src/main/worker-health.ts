@@ -1,19 +1,13 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { Registry } from 'prom-client';
+import type { Readiness } from '../use-cases/installation/check-readiness.ts';
 
 export interface WorkerHealthOptions {
   readonly host: string;
   readonly port: number;
   /** Null while the process starts: nothing but the two probes is answered then. */
   readonly metrics: Registry | null;
-  /** What is wrong with Postgres, without which nothing is done; null if nothing is. */
-  readonly databaseFault: () => Promise<string | null>;
-  /** What is wrong with the queue, without which work starts late. */
-  readonly queueFault: () => Promise<string | null>;
-  /** What keeps models from being exported or settled. Absent: nothing looks. */
-  readonly sourceFault?: () => string | null;
-  /** Why no run starts until an operator acts; null while work goes on. */
-  readonly holdReason: () => Promise<string | null>;
+  readonly readiness: () => Promise<Readiness>;
 }
 
 export interface WorkerHealth {
@@ -67,18 +61,8 @@ async function answer(
       status: isStarting ? 'starting' : 'not found',
     });
   }
-  const [postgres, queue] = await Promise.all([options.databaseFault(), options.queueFault()]);
-  const era = postgres === null ? await options.holdReason() : null;
-  const source = options.sourceFault?.() ?? null;
-  const isWhole = queue === null && source === null && era === null;
-  const status = postgres !== null ? 'unavailable' : isWhole ? 'ok' : 'degraded';
-  const checks = {
-    postgres: postgres ?? 'ok',
-    queue: queue ?? 'ok',
-    era: era ?? 'ok',
-    ...(options.sourceFault ? { source: source ?? 'ok' } : {}),
-  };
-  send(response, postgres === null ? 200 : 503, { status, checks });
+  const ready = await options.readiness();
+  send(response, ready.status === 'unavailable' ? 503 : 200, ready);
 }
 
 function send(response: ServerResponse, status: number, body: object): void {

@@ -4,7 +4,7 @@ import type { Expression } from './expression.ts';
 import { isFields, offsetOf, onlyFields, untag } from './nodes.ts';
 import { parseSql, positionAt } from './parser.ts';
 import { printExpression, queryDialect, quoteNameIfNeeded } from './print.ts';
-import { type Problem, Refusal } from './problem.ts';
+import { problemAt, type QueryProblem, Refusal } from './problem.ts';
 import { readSelect, type Select } from './statement.ts';
 import { type Budget, newBudget, translateExpression } from './translate.ts';
 import { checkName, isStar } from './translate-column.ts';
@@ -31,7 +31,7 @@ export interface ParsedQuery {
 
 export type ParseResult =
   | { readonly ok: ParsedQuery }
-  | { readonly problems: readonly [Problem, ...Problem[]] };
+  | { readonly problems: readonly [QueryProblem, ...QueryProblem[]] };
 
 /**
  * Reads a dsl_query: one SELECT over `model` in PostgreSQL's grammar, held against the allow-list
@@ -55,12 +55,8 @@ export function parseQuery(text: string, model: Model): ParseResult {
     const select = readSelect(parsed.statements, parsed.tokens, model);
     return readParts(select, attempt);
   });
-  const [first, ...others] = refusals.map(
-    ({ construct, offset, message }): Problem => ({
-      construct,
-      position: positionAt(text, offset),
-      message,
-    }),
+  const [first, ...others] = refusals.map(({ construct, offset, message }) =>
+    problemAt(construct, positionAt(text, offset), message),
   );
   if (first) return { problems: [first, ...others] };
   if (!query) throw new Error('A query was neither read nor refused.');

@@ -1,5 +1,5 @@
 import { hasSqlDetails, loadModule, parseSync, type ScanToken, scanSync } from 'libpg-query';
-import type { Problem } from './problem.ts';
+import { problemAt, type QueryProblem } from './problem.ts';
 
 // The parser is WebAssembly. Awaiting it here leaves callers no order to get wrong.
 await loadModule();
@@ -26,7 +26,7 @@ export type Tokens = readonly ScanToken[];
 
 export type ParseOutcome =
   | { readonly statements: readonly unknown[]; readonly tokens: Tokens }
-  | { readonly problem: Problem };
+  | { readonly problem: QueryProblem };
 
 /** Turns an offset in UTF-8 bytes, as parse trees have them, into a position for people. */
 export function positionAt(text: string, offset: number): number {
@@ -58,43 +58,41 @@ export function tokensOf(text: string): Tokens | null {
   }
 }
 
-function checkCharacters(text: string): Problem | null {
+function checkCharacters(text: string): QueryProblem | null {
   if (text.trim() === '') {
-    return { construct: 'empty query', position: 1, message: 'The query is empty.' };
+    return problemAt('empty query', 1, 'The query is empty.');
   }
   if (text.length > maxCharacters) {
     const message = `The query is longer than ${maxCharacters} characters.`;
-    return { construct: 'long query', position: maxCharacters + 1, message };
+    return problemAt('long query', maxCharacters + 1, message);
   }
   const run = longRun.exec(text);
   if (run) {
     const message = `More than ${maxRun} characters of operators follow one another.`;
     const position = Array.from(text.slice(0, run.index)).length + 1;
-    return { construct: 'long operator', position, message };
+    return problemAt('long operator', position, message);
   }
   // The parser takes C strings of UTF-8: it would stop at a NUL and change a lone surrogate.
   const bad = /[^\P{Cc}\t\n\r\x7f-\x9f]|\p{Cs}/u.exec(text);
   if (!bad) return null;
   const code = bad[0].charCodeAt(0).toString(16).toUpperCase().padStart(4, '0');
-  return {
-    construct: `character U+${code}`,
-    position: Array.from(text.slice(0, bad.index)).length + 1,
-    message: `The character U+${code} cannot be part of a query.`,
-  };
+  const position = Array.from(text.slice(0, bad.index)).length + 1;
+  const message = `The character U+${code} cannot be part of a query.`;
+  return problemAt(`character U+${code}`, position, message);
 }
 
-function checkTokens(text: string, tokens: Tokens): Problem | null {
+function checkTokens(text: string, tokens: Tokens): QueryProblem | null {
   const tooDeep = tokens[maxTokens] ?? firstTooDeep(tokens);
   if (tooDeep) {
     const message = 'The query has too many parts; shorten its expressions.';
-    return { construct: 'long expression', position: positionAt(text, tooDeep.start), message };
+    return problemAt('long expression', positionAt(text, tooDeep.start), message);
   }
   const tooLong = tokens.find((token) => nameBytes(token) > maxNameBytes);
   if (!tooLong) return null;
   const message =
     `Names have at most ${maxNameBytes} bytes in PostgreSQL. ` +
     `Reach a longer key as properties ->> 'key'.`;
-  return { construct: 'long name', position: positionAt(text, tooLong.start), message };
+  return problemAt('long name', positionAt(text, tooLong.start), message);
 }
 
 /**
@@ -135,16 +133,14 @@ function nameBytes({ text, tokenName, keywordKind }: ScanToken): number {
   return tokenName === 'IDENT' && keywordKind === 0 ? Buffer.byteLength(text) : 0;
 }
 
-function describeSyntaxError(error: unknown): Problem {
+function describeSyntaxError(error: unknown): QueryProblem {
   if (hasSqlDetails(error)) {
     // Unlike the offsets in trees, this one is in characters.
     const position = (error.sqlDetails?.cursorPosition ?? 0) + 1;
     const hint = error.message.endsWith('"$"') ? ' Quote such a name: properties."$name".' : '';
-    const message = `${sentence(error.message)}${hint}`;
-    return { construct: 'syntax error', position, message };
+    return problemAt('syntax error', position, `${sentence(error.message)}${hint}`);
   }
-  const message = 'The query is nested too deeply.';
-  return { construct: 'nesting', position: 1, message };
+  return problemAt('nesting', 1, 'The query is nested too deeply.');
 }
 
 function sentence(message: string): string {

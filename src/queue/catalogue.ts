@@ -1,20 +1,3 @@
-/** Every job there is, by name, with its data: ids only, never a secret. */
-export interface JobCatalogue {
-  /** Decides due ticks, then dispatches. Comes every second from the job scheduler. */
-  tick: Record<string, never>;
-  /** Lets waiting runs into the queue. */
-  'dispatch-runs': Record<string, never>;
-  'execute-run': { readonly runId: string };
-  /** Makes the next runs of a backfill. */
-  'advance-backfill': { readonly backfillId: string };
-  /** Looks after what was left behind: leases that ran out, uploads, backfills. */
-  sweep: Record<string, never>;
-  /** Deletes what is older than its retention. */
-  'apply-retention': Record<string, never>;
-}
-
-export type JobName = keyof JobCatalogue;
-
 /**
  * `sluice-runs` carries the long work and is as wide as the worker allows; `sluice-control` carries
  * the short duties, so that no run ever keeps a tick waiting.
@@ -23,18 +6,61 @@ export const queueNames = { control: 'sluice-control', runs: 'sluice-runs' } as 
 
 export type QueueName = (typeof queueNames)[keyof typeof queueNames];
 
-export const queueOf: Record<JobName, QueueName> = {
-  tick: queueNames.control,
-  'dispatch-runs': queueNames.control,
-  'execute-run': queueNames.runs,
-  'advance-backfill': queueNames.control,
-  sweep: queueNames.control,
-  'apply-retention': queueNames.control,
+/** One kind of job. */
+export interface Job<Data> {
+  readonly queue: QueueName;
+  /**
+   * Checks what the queue delivers.
+   *
+   * @throws if it is not the data of this job
+   */
+  readonly parse: (data: unknown) => Data;
+  /** The job recurs every so many milliseconds. */
+  readonly everyMs?: number;
+}
+
+const noData = () => ({});
+
+function idIn(data: unknown, name: string): string {
+  const id: unknown = typeof data === 'object' && data !== null && Reflect.get(data, name);
+  if (typeof id !== 'string') throw new Error(`the job has no ${name}`);
+  return id;
+}
+
+const { control, runs } = queueNames;
+
+/** Jobs carry ids only, never a secret: the dashboard shows them. */
+const catalogue = {
+  /** Decides due ticks, then dispatches. */
+  tick: { queue: control, parse: noData, everyMs: 1_000 },
+  /** Lets waiting runs into the queue. */
+  'dispatch-runs': { queue: control, parse: noData },
+  'execute-run': { queue: runs, parse: (data: unknown) => ({ runId: idIn(data, 'runId') }) },
+  /** Makes the next runs of a backfill. */
+  'advance-backfill': {
+    queue: control,
+    parse: (data: unknown) => ({ backfillId: idIn(data, 'backfillId') }),
+  },
+  /** Looks after what was left behind: leases that ran out, uploads, backfills. */
+  sweep: { queue: control, parse: noData, everyMs: 5_000 },
+  /** Deletes what is older than its retention. */
+  'apply-retention': { queue: control, parse: noData, everyMs: 3_600_000 },
 };
 
-/** Jobs that come by themselves, every so many milliseconds. */
-export const recurringJobs: readonly { readonly name: JobName; readonly everyMs: number }[] = [
-  { name: 'tick', everyMs: 1_000 },
-  { name: 'sweep', everyMs: 5_000 },
-  { name: 'apply-retention', everyMs: 3_600_000 },
-];
+export type JobName = keyof typeof catalogue;
+
+export type JobData = {
+  readonly [Name in JobName]: ReturnType<(typeof catalogue)[Name]['parse']>;
+};
+
+/** What is done for each job. A handler that throws is logged; the next ring tries again. */
+export type JobHandlers = {
+  readonly [Name in JobName]: (data: JobData[Name]) => Promise<void>;
+};
+
+/** Every job, by name. */
+export const jobs: { readonly [Name in JobName]: Job<JobData[Name]> } = catalogue;
+
+export function isJobName(name: string): name is JobName {
+  return Object.hasOwn(jobs, name);
+}

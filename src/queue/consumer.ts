@@ -1,18 +1,13 @@
 import type { Worker } from 'bullmq';
 import {
-  type JobCatalogue,
+  isJobName,
+  type JobHandlers,
   type JobName,
+  jobs,
   type QueueName,
   queueNames,
-  queueOf,
 } from './catalogue.ts';
-import type { QueueConnection } from './connection.ts';
-import { within } from './within.ts';
-
-/** What is done for each job. A handler that throws is logged; the next ring tries again. */
-export type JobHandlers = {
-  readonly [Name in JobName]: (data: JobCatalogue[Name]) => Promise<void>;
-};
+import { type QueueConnection, within } from './connection.ts';
 
 export interface ConsumerOptions {
   /** Runs executed at a time. */
@@ -23,8 +18,8 @@ export interface ConsumerOptions {
 
 export interface Consumer {
   /**
-   * Takes no further job and waits until those in hand are done. A queue that is away is not waited
-   * for: what it was not told, it finds out by itself.
+   * Takes no further job and waits until those in hand are done, but not for a queue that is
+   * unreachable: it notices by itself.
    */
   close(): Promise<void>;
 }
@@ -43,14 +38,13 @@ export function openConsumer(
     const worker = connection.openWorker(
       queue,
       async (job) => {
-        if (!isJobName(job.name) || queueOf[job.name] !== queue) {
+        if (!isJobName(job.name) || jobs[job.name].queue !== queue) {
           throw new Error(`unknown job ${job.name}`);
         }
         // Once a job is in hand it must not keep a new ring away: should its process die, the queue
         // would notice only after half a minute.
         await job.removeDeduplicationKey();
-        const handle = handlers[job.name] as (data: unknown) => Promise<void>;
-        const handling = handle(job.data);
+        const handling = handle(handlers, job.name, job.data);
         inHand.add(handling);
         await handling.finally(() => inHand.delete(handling));
       },
@@ -82,6 +76,10 @@ export function openConsumer(
   };
 }
 
-function isJobName(name: string): name is JobName {
-  return Object.hasOwn(queueOf, name);
+async function handle<Name extends JobName>(
+  handlers: JobHandlers,
+  name: Name,
+  data: unknown,
+): Promise<void> {
+  await handlers[name](jobs[name].parse(data));
 }

@@ -1,19 +1,18 @@
 import type { Queue } from 'bullmq';
 import {
-  type JobCatalogue,
+  isJobName,
+  type JobData,
   type JobName,
+  jobs,
   type QueueName,
   queueNames,
-  queueOf,
-  recurringJobs,
 } from './catalogue.ts';
-import type { QueueConnection } from './connection.ts';
-import { within } from './within.ts';
+import { type QueueConnection, within } from './connection.ts';
 
 /** Rings the workers. */
 export interface Producer {
   /** @throws where the queue does not take it within a second */
-  add<Name extends JobName>(name: Name, data: JobCatalogue[Name]): Promise<void>;
+  add<Name extends JobName>(name: Name, data: JobData[Name]): Promise<void>;
   /**
    * Tells the workers of runs. An entry whose ring is already in the queue is not added again.
    *
@@ -48,7 +47,7 @@ export function openProducer(
   );
   const seen = new Map<string, SeenScheduler>();
   const queueFor = (job: JobName): Queue => {
-    const queue = queues.get(queueOf[job]);
+    const queue = queues.get(jobs[job].queue);
     if (!queue) throw new Error(`no queue carries ${job}`);
     return queue;
   };
@@ -71,7 +70,8 @@ export function openProducer(
       );
     },
     async ensureRecurring() {
-      for (const { name, everyMs } of recurringJobs) {
+      for (const [name, { everyMs }] of Object.entries(jobs)) {
+        if (everyMs === undefined || !isJobName(name)) continue;
         await within(5_000, ensureScheduler(queueFor(name), name, everyMs, seen));
       }
     },

@@ -2,7 +2,6 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Database } from '../store/database.ts';
 import { findProject } from '../store/tenants.ts';
-import type { Outcome } from '../use-cases/outcome.ts';
 import { createOrganization } from '../use-cases/tenants/create-organization.ts';
 import { createProject } from '../use-cases/tenants/create-project.ts';
 import { issueKey } from '../use-cases/tenants/issue-key.ts';
@@ -22,26 +21,17 @@ export async function ensureTenant(db: Database, dataDir: string): Promise<Quick
     () => null,
   );
   if (kept && (await findProject(db, kept.projectId))) return kept;
-  const organization = accept(await createOrganization(db, 'Quickstart'));
-  const project = accept(
-    await createProject(db, { organizationId: organization.id, name: 'Quickstart' }),
-  );
-  const issued = accept(
-    await issueKey(db, {
-      organizationId: organization.id,
-      projectIds: null,
-      name: 'Quickstart',
-      scopes: ['*'],
-      isAdmin: true,
-      expiresAt: null,
-    }),
-  );
+  const organization = await createOrganization(db, 'Quickstart');
+  const project = await createProject(db, { organizationId: organization.id, name: 'Quickstart' });
+  const issued = await issueKey(db, {
+    organizationId: organization.id,
+    projectIds: null,
+    name: 'Quickstart',
+    scopes: ['*'],
+    isAdmin: true,
+    expiresAt: null,
+  });
   const tenant = { projectId: project.id, key: issued.key };
   await writeFile(path, `${JSON.stringify(tenant)}\n`, { mode: 0o600 });
   return tenant;
-}
-
-function accept<T>(outcome: Outcome<T>): T {
-  if (outcome.ok) return outcome.value;
-  throw new Error(outcome.problems.map(({ detail }) => detail).join('\n'));
 }

@@ -1,6 +1,7 @@
 /** From the names and numbers of a request to a cadence, or to what is wrong with them. */
 
 import { type Cadence, type Interval, intervals } from '../domain/cadence.ts';
+import type { Problem, ProblemCode } from '../domain/problem.ts';
 import { nominalMs } from './boundary.ts';
 import { isTimezone } from './zone-offset.ts';
 
@@ -12,16 +13,9 @@ export interface CadenceInput {
   readonly offsetHour?: number | null | undefined;
 }
 
-/** One fault, in the API's own words: `field` and `code` are those of the error body. */
-export interface CadenceProblem {
-  readonly field: 'interval' | 'timezone' | 'offset_day' | 'offset_hour';
-  readonly code: 'required' | 'invalid_choice' | 'invalid_input' | 'min_value' | 'max_value';
-  readonly detail: string;
-}
-
 export type ParsedCadence =
   | { readonly ok: true; readonly cadence: Cadence }
-  | { readonly ok: false; readonly problems: readonly CadenceProblem[] };
+  | { readonly ok: false; readonly problems: readonly Problem[] };
 
 /** The interval of that name, or null. */
 export function parseInterval(name: string): Interval | null {
@@ -43,13 +37,9 @@ export function parseCadence(
   minIntervalMinutes: number,
   current?: Cadence,
 ): ParsedCadence {
-  const problems: CadenceProblem[] = [];
-  const report = (
-    field: CadenceProblem['field'],
-    code: CadenceProblem['code'],
-    detail: string,
-  ): void => {
-    problems.push({ field, code, detail });
+  const problems: Problem[] = [];
+  const report = (attr: string, code: ProblemCode, detail: string): void => {
+    problems.push({ code, detail, attr });
   };
 
   const name = input.interval ?? current?.interval;

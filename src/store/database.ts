@@ -5,10 +5,14 @@ export interface Sql {
   query<Row extends object>(text: string, values?: readonly unknown[]): Promise<Row[]>;
 }
 
-/** The pool of connections to our own tables. */
-export interface Database extends Sql {
+/** What can begin a transaction: the pool, or a transaction, whose inner ones are savepoints. */
+export interface Transactor extends Sql {
   /** Runs `work` in one READ COMMITTED transaction; rolls back if it throws. */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
+}
+
+/** The pool of connections to our own tables. */
+export interface Database extends Transactor {
   close(): Promise<void>;
 }
 
@@ -88,6 +92,24 @@ async function endPool(pool: Pool): Promise<void> {
   pool.removeAllListeners('error');
   pool.on('error', () => {});
   await pool.end();
+}
+
+/** Work within `tx`: each transaction in it is a savepoint of `tx`. */
+export function joinTransaction(tx: Sql): Transactor {
+  return {
+    query: (text, values) => tx.query(text, values),
+    async transaction(work) {
+      await tx.query('savepoint inner_work');
+      try {
+        const result = await work(tx);
+        await tx.query('release savepoint inner_work');
+        return result;
+      } catch (error) {
+        await tx.query('rollback to savepoint inner_work');
+        throw error;
+      }
+    },
+  };
 }
 
 /** Opens the pool lazily: an unreachable Postgres fails the query, not the start. */

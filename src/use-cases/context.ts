@@ -1,6 +1,6 @@
 import type { Policy } from '../domain/policy.ts';
 import type { SecretBox } from '../security/secret-box.ts';
-import type { Database } from '../store/database.ts';
+import { joinTransaction, type Transactor } from '../store/database.ts';
 
 /**
  * Wakes the workers. Best effort and never throws: what was recorded in Postgres is done in any
@@ -13,10 +13,36 @@ export interface Doorbell {
   backfillWaiting(backfillId: string): void;
 }
 
+/** Who asks: the key of a request, or the command line (null). */
+export interface Actor {
+  readonly organizationId: string;
+  readonly keyId: string | null;
+}
+
 /** What every use case works with. */
 export interface Context {
-  readonly db: Database;
+  readonly db: Transactor;
   readonly policy: Policy;
   readonly secrets: SecretBox;
   readonly doorbell: Doorbell;
+}
+
+/**
+ * Runs `work` in one transaction. Everything it does with the context it is given takes effect
+ * together, or not at all; the doorbell rings after the commit.
+ */
+export async function inOneTransaction<T>(
+  { db, doorbell, ...rest }: Context,
+  work: (context: Context) => Promise<T>,
+): Promise<T> {
+  const rings: (() => void)[] = [];
+  const later: Doorbell = {
+    runsWaiting: () => rings.push(() => doorbell.runsWaiting()),
+    backfillWaiting: (id) => rings.push(() => doorbell.backfillWaiting(id)),
+  };
+  const result = await db.transaction((tx) =>
+    work({ ...rest, db: joinTransaction(tx), doorbell: later }),
+  );
+  for (const ring of rings) ring();
+  return result;
 }

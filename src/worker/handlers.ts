@@ -1,5 +1,5 @@
 import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
-import type { JobHandlers } from '../queue/consumer.ts';
+import type { JobHandlers } from '../queue/catalogue.ts';
 import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
 import { currentEra } from '../store/eras.ts';

@@ -1,16 +1,16 @@
-import type { Database } from '../store/database.ts';
+import type { Sql } from '../store/database.ts';
 import type { ClaimedRun } from '../store/leases.ts';
 import { appendLogEntries, type LogLevel, type NewLogEntry } from '../store/log-entries.ts';
 
 /** The log of one run for its owner: lines are written in order, soon, and never hold the run up. */
 export class RunLog {
-  readonly #db: Database;
+  readonly #db: Sql;
   readonly #run: ClaimedRun;
   readonly #onError: (error: unknown) => void;
   #waiting: NewLogEntry[] = [];
   #writing: Promise<void> | null = null;
 
-  constructor(db: Database, run: ClaimedRun, onError: (error: unknown) => void) {
+  constructor(db: Sql, run: ClaimedRun, onError: (error: unknown) => void) {
     this.#db = db;
     this.#run = run;
     this.#onError = onError;

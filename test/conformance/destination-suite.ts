@@ -127,7 +127,7 @@ export function describeDestination(
     it('refuses each invalid config and names the property', () => {
       for (const { change, property } of store.invalid) {
         const problems = definition.validate({ ...store.config, ...change }, context);
-        const named = problems.map((problem) => problem.property);
+        const named = problems.map((problem) => problem.attr);
         expect(named, JSON.stringify(change)).toContain(property);
       }
     });

@@ -98,7 +98,7 @@ describe('a file destination stays below its root', () => {
 describe('a file destination', () => {
   it('is refused where the installation has no root', () => {
     const problems = fileDefinition.validate({ directory: 'acme' }, contextWith({}));
-    expect(problems).toMatchObject([{ property: 'directory' }]);
+    expect(problems).toMatchObject([{ attr: 'directory' }]);
   });
 
   it('says that its root is gone, and that it may pass', async () => {

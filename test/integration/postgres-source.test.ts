@@ -174,7 +174,7 @@ describe('a query', () => {
     const refused = { ...hour, dslQuery: 'SELECT pg_sleep(9) AS x FROM events' };
     await expect(sourceOf().open(refused, never)).rejects.toMatchObject({
       code: 'query.invalid',
-      detail: expect.stringContaining('at character 8'),
+      detail: expect.stringContaining('at position 8'),
     });
   });
 

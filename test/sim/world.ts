@@ -6,6 +6,7 @@
 
 import type { Cadence } from '../../src/domain/cadence.ts';
 import { SluiceError } from '../../src/domain/errors.ts';
+import { Refusal } from '../../src/domain/problem.ts';
 import { type Instant, toTimestamp } from '../../src/domain/time.ts';
 import { openSchedule, type Settings } from '../../src/scheduling/schedule.ts';
 import { listRunningBackfills } from '../../src/store/backfills.ts';
@@ -243,9 +244,11 @@ async function edit(world: World, action: Edit): Promise<void> {
     case 'pause':
       await pauseExport(context, actor, id);
       return;
-    case 'unpause':
-      await unpauseExport(context, actor, id, { backfill: action.backfill });
+    case 'unpause': {
+      const { backfill } = action;
+      await unpauseExport(context, actor, id, { backfill }).catch(unlessRefused);
       return;
+    }
     case 'cadence':
       await updateExport(context, rules, actor, id, action.cadence);
       return;
@@ -263,7 +266,8 @@ async function edit(world: World, action: Edit): Promise<void> {
         reprocess: 'all',
         concurrency: 2,
       } as const;
-      if (batchExport) await startBackfill(context, batchExport, request);
+      // A range that overlaps a running backfill is refused.
+      if (batchExport) await startBackfill(context, batchExport, request).catch(unlessRefused);
     }
   }
 }
@@ -302,5 +306,9 @@ async function cancel({ lane, exportIds }: World, pick: number): Promise<void> {
   const chosen = runs[pick % (runs.length || 1)];
   if (!chosen || !exportIds.includes(chosen.exportId)) return;
   const run = await findRun(db, chosen.exportId, chosen.id);
-  if (run) await cancelRun(context, run);
+  if (run) await cancelRun(context, run).catch(unlessRefused);
+}
+
+function unlessRefused(error: unknown): void {
+  if (!(error instanceof Refusal)) throw error;
 }

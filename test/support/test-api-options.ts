@@ -12,6 +12,7 @@ import { policyOf } from '../../src/main/policy.ts';
 import { previewRowsOf } from '../../src/main/preview-rows.ts';
 import { createSecretBox } from '../../src/security/secret-box.ts';
 import type { Database } from '../../src/store/database.ts';
+import { checkReadiness } from '../../src/use-cases/installation/check-readiness.ts';
 
 /** Limits that no test meets by accident. */
 export const plenty = { perMinute: 100_000, perHour: 1_000_000 };
@@ -39,8 +40,15 @@ export function testApiOptions(
     logger: pino({ level: 'silent' }),
     trustProxy: false,
     rateLimit: plenty,
-    queueFault: async () => null,
-    holdReason: async () => null,
+    readiness: () =>
+      checkReadiness({
+        databaseFault: async () => {
+          await db.query('select 1');
+          return null;
+        },
+        queueFault: async () => null,
+        holdReason: async () => null,
+      }),
     queueBoard: null,
     consoleDir: null,
     ...changes,

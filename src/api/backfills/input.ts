@@ -1,7 +1,7 @@
 import { parseTime } from '../../domain/parse-time.ts';
+import { type Problem, Refusal } from '../../domain/problem.ts';
 import { ceilInstant, type Instant } from '../../domain/time.ts';
 import type { BackfillRequest } from '../../use-cases/backfills/start-backfill.ts';
-import { type ApiProblem, invalid } from '../api-error.ts';
 import type { BackfillBody } from './schema.ts';
 
 /**
@@ -10,7 +10,7 @@ import type { BackfillBody } from './schema.ts';
  * @throws ApiError 400 for a bound without an offset: a guess would export the wrong hours
  */
 export function backfillRequest(body: BackfillBody): BackfillRequest {
-  const problems: ApiProblem[] = [];
+  const problems: Problem[] = [];
   const read = (attr: 'start_at' | 'end_at'): Instant | null => {
     const text = body[attr];
     if (text === undefined || text === null) return null;
@@ -23,7 +23,7 @@ export function backfillRequest(body: BackfillBody): BackfillRequest {
   };
   const startAt = read('start_at');
   const endAt = read('end_at');
-  if (problems.length > 0) throw invalid(...problems);
+  if (problems.length > 0) throw new Refusal(...problems);
   return {
     startAt,
     endAt,

@@ -1,6 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { Nullable, named } from '../schemas/nullable.ts';
-import { Time } from '../schemas/time.ts';
+import { Nullable, named, Time } from '../schemas/shapes.ts';
 
 const order = ['oldest_first', 'newest_first'] as const;
 const reprocess = ['all', 'failed', 'none'] as const;

@@ -1,7 +1,6 @@
 import type { ValidateFunction } from 'ajv';
 import type { DestinationContext, DestinationDefinition } from '../../destinations/destination.ts';
 import type { ExportRules } from '../../use-cases/exports/rules.ts';
-import type { Problem } from '../../use-cases/outcome.ts';
 import { problemsOf } from '../validation/problem-of.ts';
 import { createAjv } from '../validation/validator.ts';
 import { closed } from './schema.ts';
@@ -45,14 +44,9 @@ export function destinationRules(
       // Validation fills in defaults.
       const whole = structuredClone(config);
       const problems = validate(whole)
-        ? definition.validate({ ...whole }, context).map(({ property, ...rest }) => ({
-            ...rest,
-            attr: at(property),
-          }))
-        : problemsOf(validate.errors ?? [], config).map(
-            (problem) => ({ ...problem, attr: at(problem.attr) }) as Problem,
-          );
-      return { problems, config: whole };
+        ? definition.validate({ ...whole }, context)
+        : problemsOf(validate.errors ?? [], config);
+      return { problems: problems.map((p) => ({ ...p, attr: at(p.attr) })), config: whole };
     },
   };
 }

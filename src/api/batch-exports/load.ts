@@ -1,15 +1,39 @@
-import type { Database } from '../../store/database.ts';
+import { notFound, Refusal } from '../../domain/problem.ts';
+import type { Sql } from '../../store/database.ts';
 import { findBatchExport } from '../../store/exports.ts';
+import type { Reach } from '../../store/reach.ts';
+import { listProjects } from '../../store/tenants.ts';
 import { type Request, reachOf } from '../api.ts';
-import { notFound } from '../api-error.ts';
 import { isUuid } from '../validation/validator.ts';
 
 /** A hook: the export that the path's parameter names, or 404. Runs before the body is read. */
-export function loadBatchExport(db: Database, parameter: 'id' | 'batch_export_id') {
+export function loadBatchExport(parameter: string) {
   return async (request: Request): Promise<void> => {
     const id = (request.params as Record<string, string>)[parameter] ?? '';
-    const found = isUuid(id) ? await findBatchExport(db, reachOf(request), id) : null;
+    const found = isUuid(id)
+      ? await findBatchExport(request.context.db, reachOf(request), id)
+      : null;
     if (!found) throw notFound();
     request.batchExport = found;
   };
+}
+
+/**
+ * The project that a new record belongs to: the path's, else the body's team_id, else the
+ * organization's only one.
+ *
+ * @throws ApiError 400 for a foreign team_id, or if there is a choice to make
+ */
+export async function teamFor(sql: Sql, reach: Reach, said: number | undefined): Promise<number> {
+  if (reach.teamId !== null) return reach.teamId;
+  const own = (await listProjects(sql, reach.organizationId)).map(({ id }) => id);
+  if (said !== undefined) {
+    if (own.includes(said)) return said;
+    const detail = 'The organization has no project of this id.';
+    throw new Refusal({ code: 'does_not_exist', detail, attr: 'team_id' });
+  }
+  const [only] = own;
+  if (only !== undefined && own.length === 1) return only;
+  const detail = 'The organization has several projects: name one.';
+  throw new Refusal({ code: 'required', detail, attr: 'team_id' });
 }

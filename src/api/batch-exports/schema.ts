@@ -2,8 +2,7 @@ import { type Static, type TObject, Type } from 'typebox';
 import type { DestinationDefinition } from '../../destinations/destination.ts';
 import { intervals } from '../../domain/cadence.ts';
 import { BatchExportRun } from '../runs/schema.ts';
-import { Nullable, named, Ref } from '../schemas/nullable.ts';
-import { Time } from '../schemas/time.ts';
+import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
 
 type Config = Record<string, unknown>;
 

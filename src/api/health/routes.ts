@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import type { Api } from '../api.ts';
-import type { Deps } from '../options.ts';
+import type { ApiOptions } from '../options.ts';
 import { only } from '../schemas/error.ts';
 
 const Live = Type.Object({ status: Type.Literal('ok') });
@@ -25,13 +25,10 @@ const Ready = Type.Object({
 /** A query that holds what no text may. */
 const malformedOnly = only(400);
 
-/** A check that takes longer has failed. */
-const patienceMs = 3_000;
-
-/** For probes and scrapers; open to all, so nothing of a tenant is told. */
+/** For probes and scrapers; open to all, so they show nothing of a tenant. */
 export function healthRoutes(
   api: Api,
-  { context, queueFault, sourceFault, holdReason, metrics }: Deps,
+  { readiness, metrics }: Pick<ApiOptions, 'readiness' | 'metrics'>,
 ): void {
   const tags = ['Operation'];
 
@@ -63,24 +60,8 @@ export function healthRoutes(
       },
     },
     async (_request, reply) => {
-      const [postgres, queue, era] = await Promise.all([
-        faultOf(async () => {
-          await context.db.query('select 1');
-          return null;
-        }),
-        faultOf(queueFault),
-        faultOf(holdReason),
-      ]);
-      const source = sourceFault?.() ?? null;
-      const checks = {
-        postgres: postgres ?? 'ok',
-        queue: queue ?? 'ok',
-        era: era ?? 'ok',
-        ...(sourceFault ? { source: source ?? 'ok' } : {}),
-      };
-      if (postgres !== null) return reply.code(503).send({ status: 'unavailable', checks });
-      const isWhole = queue === null && source === null && era === null;
-      return { status: isWhole ? ('ok' as const) : ('degraded' as const), checks };
+      const ready = await readiness();
+      return reply.code(ready.status === 'unavailable' ? 503 : 200).send(ready);
     },
   );
 
@@ -88,18 +69,4 @@ export function healthRoutes(
     reply.type(metrics.contentType);
     return metrics.metrics();
   });
-}
-
-/** What a check says is wrong; its own failure is wrong too. */
-async function faultOf(check: () => Promise<string | null>): Promise<string | null> {
-  const tooLate = new Promise<string>((resolve) => {
-    setTimeout(resolve, patienceMs, `no answer within ${patienceMs} ms`).unref();
-  });
-  try {
-    return await Promise.race([check(), tooLate]);
-  } catch (error) {
-    // Addresses and names of the inside stay inside.
-    const code = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : '';
-    return `unreachable${code}`;
-  }
 }

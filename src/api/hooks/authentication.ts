@@ -1,7 +1,7 @@
 import { hashApiKey, isWellFormedApiKey, sameHash } from '../../security/api-keys.ts';
 import { allows } from '../../security/scopes.ts';
 import { findPresentedKey, type PresentedKey, touchApiKey } from '../../store/api-keys.ts';
-import type { Database } from '../../store/database.ts';
+import type { Sql } from '../../store/database.ts';
 import type { Reach } from '../../store/reach.ts';
 import { listProjects } from '../../store/tenants.ts';
 import type { Api, Request } from '../api.ts';
@@ -11,7 +11,7 @@ import { authenticationFailed, notAuthenticated, permissionDenied } from '../api
  * Routes with a scope are behind a key. The checks come in the contract's order: the key, its scope,
  * then the organization or project of the path.
  */
-export function requireKeys(api: Api, db: Database): void {
+export function requireKeys(api: Api, db: Sql): void {
   for (const name of ['caller', 'reach', 'batchExport', 'step'] as const) {
     api.decorateRequest(name, undefined);
   }
@@ -25,7 +25,7 @@ export function requireKeys(api: Api, db: Database): void {
 }
 
 /** Refuses what the caller's key is not for, and sets what the request may reach. */
-export function requireAccess(api: Api, db: Database): void {
+export function requireAccess(api: Api, db: Sql): void {
   api.addHook('onRequest', async (request) => {
     const { scope } = request.routeOptions.config;
     const { caller } = request;
@@ -51,7 +51,7 @@ function bearerOf(request: Request): string {
 
 /** @throws ApiError 401 */
 export async function authenticate(
-  db: Database,
+  db: Sql,
   key: string,
   projectId: number | null,
 ): Promise<PresentedKey> {
@@ -69,7 +69,7 @@ function projectIdOf(text: string | undefined): number | null {
   return id > 0 && id <= 2_147_483_647 ? id : null;
 }
 
-async function decideReach(db: Database, caller: PresentedKey, path: PathOwner): Promise<Reach> {
+async function decideReach(db: Sql, caller: PresentedKey, path: PathOwner): Promise<Reach> {
   const { organizationId, projectIds } = caller;
   if (path.organization_id !== undefined) {
     const asked = path.organization_id.toLowerCase();
@@ -92,7 +92,7 @@ function ownProject({ ownsProject, projectIds }: PresentedKey, id: number | null
 }
 
 /** The key's only project. */
-async function currentProject(db: Database, caller: PresentedKey): Promise<number | null> {
+async function currentProject(db: Sql, caller: PresentedKey): Promise<number | null> {
   const own =
     caller.projectIds ?? (await listProjects(db, caller.organizationId)).map(({ id }) => id);
   return own.length === 1 ? (own[0] ?? null) : null;

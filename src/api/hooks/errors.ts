@@ -1,16 +1,17 @@
 import type { ErrorObject } from 'ajv';
 import type { FastifyError } from 'fastify';
 import { describeError, SluiceError } from '../../domain/errors.ts';
+import { notFound, type Problem, Refusal } from '../../domain/problem.ts';
 import { isDatabaseUnavailable } from '../../store/unavailable.ts';
 import type { Api, Reply, Request } from '../api.ts';
-import { ApiError, type ApiProblem, invalid, malformed, notFound } from '../api-error.ts';
+import { ApiError, malformed, toApiError } from '../api-error.ts';
 import type { ErrorBody } from '../schemas/error.ts';
 import { mostProblems, problemsOf, queryProblemsOf } from '../validation/problem-of.ts';
 
 /** Every error leaves in the one body of the contract. */
 export function answerErrors(api: Api): void {
   api.setErrorHandler((error: FastifyError, request, reply) => {
-    const answer = toApiError(error, request);
+    const answer = toApiError(refusalOf(error, request));
     if (answer.status >= 500) request.log.error({ err: error }, 'request failed');
     return sendError(request, reply, answer);
   });
@@ -18,7 +19,8 @@ export function answerErrors(api: Api): void {
 }
 
 /** Answers with an error; for hooks outside the usual path too. */
-export function sendError(request: Request, reply: Reply, error: ApiError): Reply {
+export function sendError(request: Request, reply: Reply, refusal: Refusal): Reply {
+  const error = toApiError(refusal);
   return reply
     .code(error.status)
     .headers(error.headers)
@@ -26,48 +28,42 @@ export function sendError(request: Request, reply: Reply, error: ApiError): Repl
     .send(errorBody(error, request.id));
 }
 
-export function errorBody(error: ApiError, requestId: string): ErrorBody {
-  const type = typeOf(error.status, error.problems[0]?.code);
-  const shown = error.problems.slice(0, mostProblems);
+function errorBody({ status, problems }: ApiError, requestId: string): ErrorBody {
+  const type = typeOf(status, problems[0]?.code);
+  const shown = problems.slice(0, mostProblems);
   const errors = shown.map(({ code, detail, attr }) => ({ type, code, detail, attr }));
   const [first = { type, code: 'error' as const, detail: 'An error occurred.', attr: null }] =
     errors;
   return { ...first, errors, request_id: requestId };
 }
 
-function typeOf(status: number, code: ApiProblem['code'] | undefined): ErrorBody['type'] {
+function typeOf(status: number, code: Problem['code'] | undefined): ErrorBody['type'] {
   if (status >= 500) return 'server_error';
   if (status === 429) return 'throttled_error';
   if (status === 401 || status === 403) return 'authentication_error';
   return status === 400 && code !== 'parse_error' ? 'validation_error' : 'invalid_request';
 }
 
-function toApiError(error: FastifyError | ApiError, request: Request): ApiError {
-  if (error instanceof ApiError) return error;
+function refusalOf(error: FastifyError | Refusal, request: Request): Refusal {
+  if (error instanceof Refusal) return error;
   if (error.validation) {
     const errors = error.validation as ErrorObject[];
     const ofQuery = error.validationContext === 'querystring';
-    return invalid(
+    return new Refusal(
       ...(ofQuery ? queryProblemsOf(errors, request.query) : problemsOf(errors, request.body)),
     );
   }
   if (isDatabaseUnavailable(error)) {
-    const detail = 'The database is away. Try again in a few seconds.';
-    return new ApiError(503, [{ code: 'error', detail, attr: null }], { 'retry-after': '5' });
+    const detail = 'The database is unreachable. Try again in a few seconds.';
+    return new ApiError(503, { code: 'error', detail, attr: null }, { 'retry-after': '5' });
   }
   if (error instanceof SluiceError) return ofDomain(error);
   return ofFramework(error) ?? unexpected;
 }
 
-const unexpected = new ApiError(500, [
-  {
-    code: 'error',
-    detail: 'A server error occurred. Quote request_id to the operator.',
-    attr: null,
-  },
-]);
+const unexpected = one(500, 'error', 'A server error occurred. Quote request_id to the operator.');
 
-/** What the owner can mend is a 400 that says how; what passes by itself is a 503. */
+/** What the owner can fix is a 400 that says how; a transient error is a 503. */
 function ofDomain(error: SluiceError): ApiError {
   const { fault, retryable } = error.spec;
   const detail = describeError(error);
@@ -75,7 +71,7 @@ function ofDomain(error: SluiceError): ApiError {
   return retryable && fault !== 'internal' ? one(503, 'error', detail) : unexpected;
 }
 
-function ofFramework({ code, statusCode }: FastifyError): ApiError | null {
+function ofFramework({ code, statusCode }: FastifyError): Refusal | null {
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
     return one(413, 'payload_too_large', 'The body is larger than 1 MiB.');
   }
@@ -88,6 +84,6 @@ function ofFramework({ code, statusCode }: FastifyError): ApiError | null {
   return null;
 }
 
-function one(status: number, code: ApiProblem['code'], detail: string): ApiError {
-  return new ApiError(status, [{ code, detail, attr: null }]);
+function one(status: number, code: Problem['code'], detail: string): ApiError {
+  return new ApiError(status, { code, detail, attr: null });
 }

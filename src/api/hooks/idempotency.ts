@@ -1,23 +1,24 @@
 import { createHash } from 'node:crypto';
 import type { RouteHandlerMethod } from 'fastify';
+import { Refusal } from '../../domain/problem.ts';
 import {
   findKeptResponse,
   type IdempotentRequest,
   keepResponse,
   lockIdempotencyKey,
 } from '../../store/idempotency.ts';
+import { inOneTransaction } from '../../use-cases/context.ts';
 import type { Api, Reply, Request } from '../api.ts';
-import { ApiError, invalid } from '../api-error.ts';
-import type { JoinableContext } from '../joinable-context.ts';
+import { ApiError } from '../api-error.ts';
 
 /**
  * A POST with an Idempotency-Key takes effect once: for 24 hours its answer is given again to the
  * same request. The answer is kept in the transaction that has the effect, so after any crash there
  * are both or neither. Only successes are kept; a refused request may be corrected under its key.
  *
- * To be called before the routes are added, which work with `joinable.context`.
+ * Call it before the routes are added.
  */
-export function honourIdempotencyKeys(api: Api, joinable: JoinableContext): void {
+export function honourIdempotencyKeys(api: Api): void {
   api.addHook('onRoute', (route) => {
     const { scope, changesNothing } = route.config ?? {};
     if (scope === undefined || changesNothing || ![route.method].flat().includes('POST')) return;
@@ -25,25 +26,27 @@ export function honourIdempotencyKeys(api: Api, joinable: JoinableContext): void
     route.handler = async function (request, reply) {
       const asked = idempotentRequest(request);
       const handle = async () => handler.call(this, request, reply);
-      return asked ? once(joinable, asked, handle, reply) : handle();
+      return asked ? once(asked, handle, request, reply) : handle();
     } satisfies RouteHandlerMethod;
   });
 }
 
 async function once(
-  { within }: JoinableContext,
   asked: IdempotentRequest,
   handle: () => Promise<unknown>,
+  request: Request,
   reply: Reply,
 ): Promise<Reply> {
-  const answer = await within(async (tx, join) => {
-    if (!(await lockIdempotencyKey(tx, asked))) throw inFlight;
-    const kept = await findKeptResponse(tx, asked);
+  const answer = await inOneTransaction(request.context, async (context) => {
+    const { db } = context;
+    if (!(await lockIdempotencyKey(db, asked))) throw inFlight;
+    const kept = await findKeptResponse(db, asked);
     if (kept?.same === false) throw otherRequest;
     if (kept) return { ...kept, replayed: true };
-    const response = String(reply.serialize(await join(handle)));
+    request.context = context;
+    const response = String(reply.serialize(await handle()));
     const fresh = { status: reply.statusCode, response };
-    await keepResponse(tx, asked, fresh);
+    await keepResponse(db, asked, fresh);
     return { ...fresh, replayed: false };
   });
   if (answer.replayed) reply.header('idempotency-replayed', 'true');
@@ -66,7 +69,7 @@ function idempotentRequest(request: Request): IdempotentRequest | null {
   return { keyId: caller.id, idempotencyKey: key, fingerprint };
 }
 
-const badKey = invalid({
+const badKey = new Refusal({
   code: 'invalid_input',
   detail: 'The Idempotency-Key must be 1 to 255 visible ASCII characters.',
   attr: 'Idempotency-Key',

@@ -1,5 +1,6 @@
+import { Refusal } from '../../domain/problem.ts';
 import type { Api, Request } from '../api.ts';
-import { invalid, malformed } from '../api-error.ts';
+import { malformed } from '../api-error.ts';
 import { refuseHostileText } from '../validation/hostile-text.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
@@ -33,7 +34,7 @@ function parseBody(bytes: Buffer): unknown {
   }
   refuseHostileText(body);
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw invalid({ code: 'incorrect_type', detail: 'Expected a JSON object.', attr: null });
+    throw new Refusal({ code: 'incorrect_type', detail: 'Expected a JSON object.', attr: null });
   }
   return body;
 }

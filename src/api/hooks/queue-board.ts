@@ -1,5 +1,5 @@
 import type { FastifyPluginCallback } from 'fastify';
-import type { Database } from '../../store/database.ts';
+import type { Sql } from '../../store/database.ts';
 import type { Api, Request } from '../api.ts';
 import { ApiError, permissionDenied } from '../api-error.ts';
 import { authenticate } from './authentication.ts';
@@ -12,7 +12,7 @@ const contentSecurityPolicy =
  * Mounts the queue dashboard for operators. It takes an admin key, as Bearer or, for browsers, as
  * the password of HTTP Basic.
  */
-export function mountQueueBoard(api: Api, db: Database, board: FastifyPluginCallback): void {
+export function mountQueueBoard(api: Api, db: Sql, board: FastifyPluginCallback): void {
   api.register(
     async (scope) => {
       scope.addHook('onRequest', async (request, reply) => {

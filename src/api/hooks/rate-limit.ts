@@ -1,4 +1,4 @@
-import type { Database } from '../../store/database.ts';
+import type { Sql } from '../../store/database.ts';
 import { type RateLimit, type Reservation, reserveRequests } from '../../store/rate-limits.ts';
 import type { Api } from '../api.ts';
 import { ApiError } from '../api-error.ts';
@@ -16,7 +16,7 @@ interface Budget {
  * Limits the requests of each key, over all API processes: each takes requests from the shared
  * window in blocks, and lets through no more than it took. A key that is refused costs no query.
  */
-export function limitRequests(api: Api, db: Database, limit: RateLimit): void {
+export function limitRequests(api: Api, db: Sql, limit: RateLimit): void {
   const budgets = new Map<string, Budget>();
   const pending = new Map<string, Promise<Budget>>();
 

@@ -1,17 +1,15 @@
 import { Type } from 'typebox';
 import { toTimestamp } from '../../domain/time.ts';
 import { listActivity, type Activity as StoredActivity } from '../../store/activity.ts';
-import { previewSchedule } from '../../use-cases/exports/preview-schedule.ts';
+import { previewSchedule } from '../../use-cases/exports/schedule.ts';
 import { type Api, batchExportOf, type Reply } from '../api.ts';
 import { malformed } from '../api-error.ts';
-import { loadBatchExport } from '../batch-exports/load.ts';
-import type { Family } from '../families.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { describe, readExports, writeExports } from '../route-parts.ts';
 import { errors, postErrors } from '../schemas/error.ts';
-import { Ref } from '../schemas/nullable.ts';
+import { Ref } from '../schemas/shapes.ts';
 import { Activity, DestinationTest, RowPreview, SchedulePreview } from './schema.ts';
 import { testDestination } from './test-destination.ts';
 
@@ -19,24 +17,21 @@ const previewedIntervals = 10;
 const previewedRows = 100;
 
 /** What an export will do, whether it can, and what was done to it. */
-export function insightRoutes(api: Api, deps: Deps, family: Family): void {
-  const { context, previewRows, previews } = deps;
-  const { about, params } = describe(family);
-  const onRequest = loadBatchExport(context.db, 'id');
+export function insightRoutes(api: Api, family: Family, deps: Deps): void {
+  const { previewRows, previews } = deps;
+  const { read, write } = exportOperations(family);
 
   api.get(
     '/:id/schedule',
-    {
-      config: readExports,
-      onRequest,
-      schema: {
-        ...about('previewSchedule', 'Preview the next 10 data intervals'),
-        params: params('id'),
-        response: { 200: Ref(SchedulePreview), ...errors() },
-      },
-    },
+    read('previewSchedule', 'Preview the next 10 data intervals', ['id'], {
+      response: { 200: Ref(SchedulePreview), ...errors() },
+    }),
     async (request) => {
-      const next = await previewSchedule(context, batchExportOf(request), previewedIntervals);
+      const next = await previewSchedule(
+        request.context,
+        batchExportOf(request),
+        previewedIntervals,
+      );
       return {
         results: next.map(({ interval, localStart, localEnd, timezone, hours, fate }) => ({
           data_interval_start: toTimestamp(interval.start),
@@ -54,18 +49,15 @@ export function insightRoutes(api: Api, deps: Deps, family: Family): void {
   api.post(
     '/:id/test',
     {
-      config: { ...writeExports, changesNothing: true },
-      onRequest,
-      schema: {
-        ...about('testDestination', "Run the destination's checks one by one"),
-        params: params('id'),
+      ...write('testDestination', "Run the destination's checks one by one", ['id'], {
         response: { 200: Ref(DestinationTest), ...postErrors() },
-      },
+      }),
+      config: { scope: 'batch_export:write', changesNothing: true },
     },
     async (request) => {
       const batchExport = batchExportOf(request);
       const source = await deps.checkSource?.(batchExport.model);
-      const checks = await testDestination(deps, batchExport);
+      const checks = await testDestination(request.context, deps, batchExport);
       const steps = source ? [...checks, source] : checks;
       return { passed: steps.every(({ passed }) => passed), steps: [...steps] };
     },
@@ -73,15 +65,9 @@ export function insightRoutes(api: Api, deps: Deps, family: Family): void {
 
   api.get(
     '/:id/preview',
-    {
-      config: readExports,
-      onRequest,
-      schema: {
-        ...about('previewRows', 'Preview up to 100 rows as they would be exported'),
-        params: params('id'),
-        response: { 200: Ref(RowPreview), ...errors() },
-      },
-    },
+    read('previewRows', 'Preview up to 100 rows as they would be exported', ['id'], {
+      response: { 200: Ref(RowPreview), ...errors() },
+    }),
     async (request, reply) => {
       const batchExport = batchExportOf(request);
       const signal = untilClosed(reply);
@@ -94,23 +80,17 @@ export function insightRoutes(api: Api, deps: Deps, family: Family): void {
 
   api.get(
     '/:id/activity',
-    {
-      config: readExports,
-      onRequest,
-      schema: {
-        ...about('listActivity', 'List who changed what, newest first'),
-        params: params('id'),
-        querystring: Type.Object(PageQuery),
-        response: { 200: OffsetPageOf(Activity), ...errors() },
-      },
-    },
+    read('listActivity', 'List who changed what, newest first', ['id'], {
+      querystring: Type.Object(PageQuery),
+      response: { 200: OffsetPageOf(Activity), ...errors() },
+    }),
     async (request) => {
       const page = pageOf(request.query);
       const subject = {
         subjectType: 'batch_export',
         subjectId: batchExportOf(request).id,
       } as const;
-      const listed = await listActivity(context.db, subject, page);
+      const listed = await listActivity(request.context.db, subject, page);
       return offsetEnvelope(request, page, listed, activityView);
     },
   );

@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
-import { Nullable, named } from '../schemas/nullable.ts';
-import { Time } from '../schemas/time.ts';
+import { Nullable, named, Time } from '../schemas/shapes.ts';
 
 export const SchedulePreview = named(
   'SchedulePreview',

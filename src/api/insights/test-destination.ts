@@ -2,6 +2,7 @@ import type { CheckStep } from '../../destinations/destination.ts';
 import type { BatchExport } from '../../domain/batch-export.ts';
 import { describeError, toSluiceError } from '../../domain/errors.ts';
 import { findProject } from '../../store/tenants.ts';
+import type { Context } from '../../use-cases/context.ts';
 import { openDestinationConfig } from '../../use-cases/exports/destination.ts';
 import type { ApiOptions } from '../options.ts';
 
@@ -10,10 +11,10 @@ const patienceMs = 30_000;
 
 /** Runs the checks of an export's destination. Never throws: what goes wrong is a failed step. */
 export async function testDestination(
-  options: Pick<ApiOptions, 'context' | 'destinations' | 'destinationContext'>,
+  { db, secrets }: Context,
+  options: Pick<ApiOptions, 'destinations' | 'destinationContext'>,
   batchExport: BatchExport,
 ): Promise<readonly CheckStep[]> {
-  const { db, secrets } = options.context;
   const { id, teamId, destination: stored } = batchExport;
   const definition = options.destinations.find(({ type }) => type === stored.type);
   const project = await findProject(db, teamId);

@@ -1,7 +1,7 @@
 import { parseTime } from '../../domain/parse-time.ts';
+import { Refusal } from '../../domain/problem.ts';
 import type { KeysetPage, KeysetPlace } from '../../store/lists.ts';
 import type { Request } from '../api.ts';
-import { invalid } from '../api-error.ts';
 import { isUuid } from '../validation/validator.ts';
 import { linkTo } from './paging.ts';
 
@@ -26,7 +26,11 @@ export function placeOf(cursor: string | undefined, ordering: string): KeysetPla
     typeof id !== 'string' ||
     !isUuid(id)
   ) {
-    throw invalid({ code: 'invalid_input', detail: 'The cursor is not valid.', attr: 'cursor' });
+    throw new Refusal({
+      code: 'invalid_input',
+      detail: 'The cursor is not valid.',
+      attr: 'cursor',
+    });
   }
   return { direction, at, id };
 }

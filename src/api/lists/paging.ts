@@ -1,4 +1,5 @@
-import type { OffsetPage, PageRequest } from '../../store/lists.ts';
+import { parseSpanBack, parseTime } from '../../domain/parse-time.ts';
+import type { OffsetPage, PageRequest, TimeBound } from '../../store/lists.ts';
 import type { Request } from '../api.ts';
 
 const defaultLimit = 100;
@@ -41,4 +42,13 @@ export function linkTo(request: Request, changes: Readonly<Record<string, string
   for (const [name, value] of Object.entries(changes)) query.set(name, value);
   if (query.get('offset') === '0') query.delete('offset');
   return `${request.protocol}://${request.host}${path}?${query}`;
+}
+
+/** A bound of a list, from text that has passed the schema's format. */
+export function timeBound(text: string | undefined): TimeBound | null {
+  if (text === undefined) return null;
+  const spanBack = parseSpanBack(text);
+  if (spanBack !== null) return { spanBack };
+  const parsed = parseTime(text);
+  return parsed && { at: parsed.timestamp };
 }

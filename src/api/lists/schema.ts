@@ -1,5 +1,5 @@
 import { type TSchema, Type } from 'typebox';
-import { type Named, Nullable, Ref } from '../schemas/nullable.ts';
+import { type Named, Nullable, Ref } from '../schemas/shapes.ts';
 
 export const PageQuery = {
   limit: Type.Optional(

@@ -1,29 +1,23 @@
+import { notFound } from '../../domain/problem.ts';
 import { type LogEntry, listLogEntries } from '../../store/log-entries.ts';
 import { findRun } from '../../store/runs.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
-import { notFound } from '../api-error.ts';
-import { loadBatchExport } from '../batch-exports/load.ts';
-import type { Family } from '../families.ts';
-import { offsetEnvelope, pageOf } from '../lists/paging.ts';
+import { offsetEnvelope, pageOf, timeBound } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
-import { timeBound } from '../lists/time-bounds.ts';
-import type { Deps } from '../options.ts';
-import { describe, readExports } from '../route-parts.ts';
+import { exportOperations, type Family } from '../operations.ts';
 import { errors } from '../schemas/error.ts';
 import { isUuid } from '../validation/validator.ts';
 import { BatchExportLog, LogListQuery } from './schema.ts';
 
 /** The logs of an export and of its runs, newest first. */
-export function logRoutes(api: Api, { context }: Deps, family: Family): void {
-  const { db } = context;
-  const { about, params } = describe(family);
-  const onRequest = loadBatchExport(db, 'batch_export_id');
+export function logRoutes(api: Api, family: Family): void {
+  const { read } = exportOperations(family);
 
   const list = async (request: Request, query: LogListQuery, runId: string | null) => {
     const levels = [...(query.level ?? []), ...(query.level_filter ?? [])];
     const page = pageOf(query);
     const entries = await listLogEntries(
-      db,
+      request.context.db,
       {
         exportId: batchExportOf(request).id,
         runId,
@@ -39,34 +33,24 @@ export function logRoutes(api: Api, { context }: Deps, family: Family): void {
 
   api.get(
     '/logs',
-    {
-      config: readExports,
-      onRequest,
-      schema: {
-        ...about('listBatchExportLogs', 'List the logs of a batch export'),
-        params: params('batch_export_id'),
-        querystring: LogListQuery,
-        response: { 200: OffsetPageOf(BatchExportLog), ...errors() },
-      },
-    },
+    read('listBatchExportLogs', 'List the logs of a batch export', ['batch_export_id'], {
+      querystring: LogListQuery,
+      response: { 200: OffsetPageOf(BatchExportLog), ...errors() },
+    }),
     async (request) => list(request, request.query, null),
   );
 
   api.get(
     '/runs/:run_id/logs',
-    {
-      config: readExports,
-      onRequest,
-      schema: {
-        ...about('listBatchExportRunLogs', 'List the logs of a run'),
-        params: params('batch_export_id', 'run_id'),
-        querystring: LogListQuery,
-        response: { 200: OffsetPageOf(BatchExportLog), ...errors() },
-      },
-    },
+    read('listBatchExportRunLogs', 'List the logs of a run', ['batch_export_id', 'run_id'], {
+      querystring: LogListQuery,
+      response: { 200: OffsetPageOf(BatchExportLog), ...errors() },
+    }),
     async (request) => {
       const { run_id: runId } = request.params as { run_id: string };
-      const run = isUuid(runId) ? await findRun(db, batchExportOf(request).id, runId) : null;
+      const run = isUuid(runId)
+        ? await findRun(request.context.db, batchExportOf(request).id, runId)
+        : null;
       if (!run) throw notFound();
       return list(request, request.query, run.id);
     },

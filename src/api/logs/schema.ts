@@ -2,8 +2,7 @@ import { type Static, Type } from 'typebox';
 import { logLevels } from '../../store/log-entries.ts';
 import { PageQuery } from '../lists/schema.ts';
 import { TimeOrSpan } from '../runs/schema.ts';
-import { Nullable, named } from '../schemas/nullable.ts';
-import { Time } from '../schemas/time.ts';
+import { Nullable, named, Time } from '../schemas/shapes.ts';
 
 export const BatchExportLog = named(
   'BatchExportLog',

@@ -1,8 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { runStatuses } from '../../domain/run.ts';
 import { CursorQuery } from '../lists/schema.ts';
-import { Nullable, named } from '../schemas/nullable.ts';
-import { Time } from '../schemas/time.ts';
+import { Nullable, named, Time } from '../schemas/shapes.ts';
 
 export const BatchExportRun = named(
   'BatchExportRun',

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
-import { Nullable, named, Ref } from './nullable.ts';
+import { problemCodes } from '../../domain/problem.ts';
+import { Nullable, named, Ref } from './shapes.ts';
 
 const problem = {
   type: Type.Enum([
@@ -9,29 +10,7 @@ const problem = {
     'throttled_error',
     'server_error',
   ]),
-  code: Type.Enum([
-    'required',
-    'null',
-    'blank',
-    'invalid_choice',
-    'invalid_input',
-    'does_not_exist',
-    'incorrect_type',
-    'max_length',
-    'min_value',
-    'max_value',
-    'parse_error',
-    'not_authenticated',
-    'authentication_failed',
-    'permission_denied',
-    'not_found',
-    'method_not_allowed',
-    'unsupported_media_type',
-    'payload_too_large',
-    'conflict',
-    'throttled',
-    'error',
-  ]),
+  code: Type.Enum([...problemCodes]),
   detail: Type.String({ description: 'What is wrong, for a person to read.' }),
   attr: Nullable(
     Type.String({

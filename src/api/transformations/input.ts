@@ -1,9 +1,9 @@
 import type { Static } from 'typebox';
 import type { PluginField } from '../../domain/plugin.ts';
+import { type Problem, Refusal } from '../../domain/problem.ts';
 import type { UpdateTransformationInput } from '../../use-cases/transformations/change-config.ts';
 import type { CreateTransformationInput } from '../../use-cases/transformations/create-config.ts';
 import type { Rearrangement } from '../../use-cases/transformations/rearrange-configs.ts';
-import { type ApiProblem, invalid } from '../api-error.ts';
 import { refuseHostileText } from '../validation/hostile-text.ts';
 import type {
   CreateTransformationConfig,
@@ -55,7 +55,7 @@ function readConfig(
     return parsed as Record<string, unknown>;
   }
   const detail = 'Must be an object, or the JSON of an object in a string.';
-  throw invalid({ code: 'invalid_input', detail, attr: 'config' });
+  throw new Refusal({ code: 'invalid_input', detail, attr: 'config' });
 }
 
 function parseJson(text: string): unknown {
@@ -73,16 +73,16 @@ export function rearrangement(body: Static<typeof Rearrange>): Rearrangement {
     const entries = Object.entries(orders);
     const problems = entries
       .filter(([id]) => !/^[1-9]\d{0,9}$/.test(id) || Number(id) > 2_147_483_647)
-      .map(([id]): ApiProblem => {
+      .map(([id]): Problem => {
         const detail = 'This is not the id of a transformation config.';
         return { code: 'does_not_exist', detail, attr: `orders__${id}` };
       });
-    if (problems.length > 0) throw invalid(...problems);
+    if (problems.length > 0) throw new Refusal(...problems);
     return { orders: new Map(entries.map(([id, place]) => [Number(id), place])) };
   }
   if (plugin !== undefined && order !== undefined) return { plugin, order };
   const attr = plugin === undefined ? 'orders' : 'order';
-  throw invalid({ code: 'required', detail: 'Send orders, or plugin and order.', attr });
+  throw new Refusal({ code: 'required', detail: 'Send orders, or plugin and order.', attr });
 }
 
 export function readFields(fields: readonly FieldBody[]): PluginField[] {

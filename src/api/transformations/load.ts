@@ -1,4 +1,4 @@
-import type { Database } from '../../store/database.ts';
+import { notFound } from '../../domain/problem.ts';
 import { findPlugins } from '../../store/plugins.ts';
 import {
   findTransformationConfig,
@@ -6,7 +6,6 @@ import {
 } from '../../store/transformation-configs.ts';
 import type { Step } from '../../use-cases/transformations/create-config.ts';
 import { type Request, reachOf } from '../api.ts';
-import { notFound } from '../api-error.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -15,13 +14,12 @@ declare module 'fastify' {
 }
 
 /** A hook: the transformation config that the path names, or 404. Runs before the body is read. */
-export function loadTransformationConfig(db: Database) {
-  return async (request: Request): Promise<void> => {
-    const id = idOf(request);
-    const found = id === null ? null : await findTransformationConfig(db, teamOf(request), id);
-    if (!found) throw notFound();
-    [request.step] = await withPlugins(db, reachOf(request).organizationId, [found]);
-  };
+export async function loadTransformationConfig(request: Request): Promise<void> {
+  const id = idOf(request);
+  const { db } = request.context;
+  const found = id === null ? null : await findTransformationConfig(db, teamOf(request), id);
+  if (!found) throw notFound();
+  [request.step] = await withPlugins(request, [found]);
 }
 
 /** The step that the path names. Only behind `loadTransformationConfig`. */
@@ -46,11 +44,10 @@ export function idOf(request: Request): number | null {
 
 /** Joins steps to their plugins, in one query. */
 export async function withPlugins(
-  db: Database,
-  organizationId: string,
+  request: Request,
   steps: readonly TransformationConfig[],
 ): Promise<Step[]> {
   const ids = [...new Set(steps.map(({ plugin }) => plugin))];
-  const plugins = await findPlugins(db, organizationId, ids);
+  const plugins = await findPlugins(request.context.db, reachOf(request).organizationId, ids);
   return steps.map((step) => ({ step, plugin: plugins.get(step.plugin) ?? null }));
 }

@@ -1,20 +1,16 @@
-import { type TProperties, Type } from 'typebox';
+import { Type } from 'typebox';
 import { listTransformationConfigs } from '../../store/transformation-configs.ts';
 import { changeTransformationConfig } from '../../use-cases/transformations/change-config.ts';
 import { createTransformationConfig } from '../../use-cases/transformations/create-config.ts';
 import { rearrangeTransformationConfigs } from '../../use-cases/transformations/rearrange-configs.ts';
 import { removeTransformationConfig } from '../../use-cases/transformations/remove-config.ts';
 import { startTransformationJob } from '../../use-cases/transformations/start-job.ts';
-import { actorOf } from '../actor-of.ts';
-import { type Api, reachOf } from '../api.ts';
-import { accept } from '../api-error.ts';
-import { projectFamily } from '../families.ts';
+import { type Api, actorOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
-import type { Deps } from '../options.ts';
-import { readPlugins, writePlugins } from '../route-parts.ts';
+import { projectFamily, transformationOperations } from '../operations.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
-import { Ref } from '../schemas/nullable.ts';
+import { Ref } from '../schemas/shapes.ts';
 import { changeInput, createInput, rearrangement } from './input.ts';
 import { loadTransformationConfig, stepOf, teamOf, withPlugins } from './load.ts';
 import {
@@ -27,81 +23,71 @@ import {
 } from './schema.ts';
 import { transformationConfigView } from './view.ts';
 
-const about = (operationId: string, summary: string) => ({
-  tags: ['Pipeline transformation configs'],
-  operationId,
-  summary,
-});
-
-const collection = Type.Object(projectFamily.params as TProperties);
-const one = Type.Object({
-  ...projectFamily.params,
-  id: Type.Integer({ description: 'Identifier of the transformation config.' }),
-});
+const { read, write } = transformationOperations(
+  'Pipeline transformation configs',
+  projectFamily,
+  'transformation config',
+  loadTransformationConfig,
+);
 
 /** The transformation chain of a project. */
-export function transformationConfigRoutes(api: Api, { context }: Deps): void {
-  const { db } = context;
-  const onRequest = loadTransformationConfig(db);
+export function transformationConfigRoutes(api: Api): void {
   const answer = { 200: Ref(TransformationConfig) };
 
   api.get(
     '',
-    {
-      config: readPlugins,
-      schema: {
-        ...about('listTransformationConfigs', 'List the chain, in its order'),
-        params: collection,
-        querystring: Type.Object(PageQuery),
-        response: { 200: OffsetPageOf(TransformationConfig), ...errors() },
-      },
-    },
+    read('listTransformationConfigs', 'List the chain, in its order', [], {
+      querystring: Type.Object(PageQuery),
+      response: { 200: OffsetPageOf(TransformationConfig), ...errors() },
+    }),
     async (request) => {
       const page = pageOf(request.query);
-      const { count, results } = await listTransformationConfigs(db, teamOf(request), page);
-      const steps = await withPlugins(db, reachOf(request).organizationId, results);
+      const { count, results } = await listTransformationConfigs(
+        request.context.db,
+        teamOf(request),
+        page,
+      );
+      const steps = await withPlugins(request, results);
       return offsetEnvelope(request, page, { count, results: steps }, transformationConfigView);
     },
   );
 
   api.post(
     '',
-    {
-      config: writePlugins,
-      schema: {
-        ...about('createTransformationConfig', 'Add a step to the chain'),
-        params: collection,
-        body: CreateTransformationConfig,
-        response: { 201: Ref(TransformationConfig), ...postErrors() },
-      },
-    },
+    write('createTransformationConfig', 'Add a step to the chain', [], {
+      body: CreateTransformationConfig,
+      response: { 201: Ref(TransformationConfig), ...postErrors() },
+    }),
     async (request, reply) => {
       const input = createInput(request.body);
       const actor = actorOf(request);
-      const created = await createTransformationConfig(context, actor, teamOf(request), input);
+      const created = await createTransformationConfig(
+        request.context,
+        actor,
+        teamOf(request),
+        input,
+      );
       reply.code(201);
-      return transformationConfigView(accept(created));
+      return transformationConfigView(created);
     },
   );
 
   api.patch(
     '/rearrange',
-    {
-      config: writePlugins,
-      schema: {
-        ...about('rearrangeTransformationConfigs', 'Move steps of the chain'),
-        params: collection,
-        body: Rearrange,
-        response: { 200: Ref(RearrangedConfigs), ...bodyErrors() },
-      },
-    },
+    write('rearrangeTransformationConfigs', 'Move steps of the chain', [], {
+      body: Rearrange,
+      response: { 200: Ref(RearrangedConfigs), ...bodyErrors() },
+    }),
     async (request) => {
       const asked = rearrangement(request.body);
       const teamId = teamOf(request);
-      const { moved, chain } = accept(
-        await rearrangeTransformationConfigs(context, actorOf(request), teamId, asked),
+      const { moved, chain } = await rearrangeTransformationConfigs(
+        request.context,
+        actorOf(request),
+        teamId,
+        asked,
       );
-      const steps = await withPlugins(db, reachOf(request).organizationId, chain);
+      const steps = await withPlugins(request, chain);
       const results = steps.map(transformationConfigView);
       const [first] = results.filter(({ id }) => id === moved.id);
       if (!first) throw new Error('the moved step is not in its chain');
@@ -115,77 +101,51 @@ export function transformationConfigRoutes(api: Api, { context }: Deps): void {
   ] as const) {
     api.get(
       path,
-      {
-        config: readPlugins,
-        onRequest,
-        schema: {
-          ...about(operation, summary),
-          params: one,
-          response: { ...answer, ...errors() },
-        },
-      },
+      read(operation, summary, ['id'], { response: { ...answer, ...errors() } }),
       async (request) => transformationConfigView(stepOf(request)),
     );
   }
 
   api.patch(
     '/:id',
-    {
-      config: writePlugins,
-      onRequest,
-      schema: {
-        ...about('updateTransformationConfig', 'Update a step'),
-        params: one,
-        body: PatchTransformationConfig,
-        response: { ...answer, ...bodyErrors() },
-      },
-    },
+    write('updateTransformationConfig', 'Update a step', ['id'], {
+      body: PatchTransformationConfig,
+      response: { ...answer, ...bodyErrors() },
+    }),
     async (request) => {
       const { id, teamId } = stepOf(request).step;
       const input = changeInput(request.body);
       const actor = actorOf(request);
       return transformationConfigView(
-        accept(await changeTransformationConfig(context, actor, teamId, id, input)),
+        await changeTransformationConfig(request.context, actor, teamId, id, input),
       );
     },
   );
 
   api.delete(
     '/:id',
-    {
-      config: writePlugins,
-      onRequest,
-      schema: {
-        ...about('deleteTransformationConfig', 'Remove a step for good'),
-        params: one,
-        response: { 204: Type.Null({ description: 'Removed.' }), ...errors() },
-      },
-    },
+    write('deleteTransformationConfig', 'Remove a step for good', ['id'], {
+      response: { 204: Type.Null({ description: 'Removed.' }), ...errors() },
+    }),
     async (request, reply) => {
       const { id, teamId } = stepOf(request).step;
-      accept(await removeTransformationConfig(context, actorOf(request), teamId, id));
+      await removeTransformationConfig(request.context, actorOf(request), teamId, id);
       return reply.code(204).send(null);
     },
   );
 
   api.post(
     '/:id/job',
-    {
-      config: writePlugins,
-      onRequest,
-      schema: {
-        ...about('startTransformationJob', 'Run a job of the step in the background'),
-        params: one,
-        body: StartJob,
-        response: { ...answer, ...postErrors() },
-      },
-    },
+    write('startTransformationJob', 'Run a job of the step in the background', ['id'], {
+      body: StartJob,
+      response: { ...answer, ...postErrors() },
+    }),
     async (request) => {
       const { id, teamId } = stepOf(request).step;
       const { type = 'sample', payload = {} } = request.body.job ?? {};
       const job = { type, payload };
       return transformationConfigView(
-        accept(await startTransformationJob(context, actorOf(request), teamId, id, job)),
+        await startTransformationJob(request.context, actorOf(request), teamId, id, job),
       );
     },
   );

@@ -1,6 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { Nullable, named, Ref } from '../schemas/nullable.ts';
-import { Time } from '../schemas/time.ts';
+import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
 
 const Int32 = { minimum: -2_147_483_648, maximum: 2_147_483_647, format: 'int32' };
 const Id = Type.Integer({ ...Int32, minimum: 1 });

@@ -1,4 +1,5 @@
-import { invalid, malformed } from '../api-error.ts';
+import { Refusal } from '../../domain/problem.ts';
+import { malformed } from '../api-error.ts';
 
 /** Deeper JSON than any body of ours, and shallow enough for any reader behind us. */
 const maxDepth = 32;
@@ -27,7 +28,7 @@ export function refuseHostileText(root: unknown): void {
     const count = Array.isArray(value) ? value.length : Object.keys(value).length;
     if (count > maxItems) {
       const detail = `Must have at most ${maxItems} items.`;
-      throw invalid({ code: 'max_length', detail, attr: attrOf(path) });
+      throw new Refusal({ code: 'max_length', detail, attr: attrOf(path) });
     }
     for (const [name, inner] of Object.entries(value)) {
       if (name === '__proto__') throw malformed('The body has a field named __proto__.');
@@ -40,7 +41,7 @@ export function refuseHostileText(root: unknown): void {
 function refuseUnstorable(text: string, path: readonly string[]): void {
   if (!text.includes('\0') && !/\p{Surrogate}/u.test(text)) return;
   const attr = attrOf(path);
-  throw invalid({
+  throw new Refusal({
     code: 'invalid_input',
     detail: 'Text holds a NUL or half a surrogate pair.',
     attr,

@@ -1,12 +1,12 @@
 import type { ErrorObject } from 'ajv';
-import type { ApiErrorCode, ApiProblem } from '../api-error.ts';
+import type { Problem, ProblemCode } from '../../domain/problem.ts';
 
 /** A body of thousands of wrong items is answered with as many as a reader can use. */
 export const mostProblems = 100;
 
 /** What a schema found wrong with `data`, in the contract's codes, one problem a field. */
-export function problemsOf(errors: readonly ErrorObject[], data: unknown): ApiProblem[] {
-  const byField = new Map<string, ApiProblem>();
+export function problemsOf(errors: readonly ErrorObject[], data: unknown): Problem[] {
+  const byField = new Map<string, Problem>();
   for (const error of withoutBranches(errors)) {
     const problem = problemOf(error, data);
     const field = problem.attr ?? '';
@@ -17,7 +17,7 @@ export function problemsOf(errors: readonly ErrorObject[], data: unknown): ApiPr
 }
 
 /** The same of a query: what is wrong with one of its lists has the name that was repeated. */
-export function queryProblemsOf(errors: readonly ErrorObject[], query: unknown): ApiProblem[] {
+export function queryProblemsOf(errors: readonly ErrorObject[], query: unknown): Problem[] {
   const named = errors.map((error) => ({
     ...error,
     instancePath: error.instancePath.split('/', 2).join('/'),
@@ -35,7 +35,7 @@ function withoutBranches(errors: readonly ErrorObject[]): ErrorObject[] {
   );
 }
 
-function problemOf(error: ErrorObject, data: unknown): ApiProblem {
+function problemOf(error: ErrorObject, data: unknown): Problem {
   const { keyword, params, instancePath } = error;
   const path = instancePath.split('/').slice(1).map(unescapePointer);
   const value = valueAt(data, path);
@@ -54,7 +54,7 @@ function problemOf(error: ErrorObject, data: unknown): ApiProblem {
   return problem(code, detail, path);
 }
 
-function describe({ keyword, params }: ErrorObject, value: unknown): [ApiErrorCode, string] {
+function describe({ keyword, params }: ErrorObject, value: unknown): [ProblemCode, string] {
   switch (keyword) {
     case 'type':
       return ['incorrect_type', `Expected ${typeName(params.type)}.`];
@@ -86,7 +86,7 @@ function describe({ keyword, params }: ErrorObject, value: unknown): [ApiErrorCo
   }
 }
 
-function discriminatorProblem({ params }: ErrorObject, path: readonly string[]): ApiProblem {
+function discriminatorProblem({ params }: ErrorObject, path: readonly string[]): Problem {
   const { tag, tagValue } = params;
   const attr = [...path, tag];
   if (tagValue === undefined) return problem('required', 'This field is required.', attr);
@@ -96,7 +96,7 @@ function discriminatorProblem({ params }: ErrorObject, path: readonly string[]):
     : problem('incorrect_type', 'Expected a string.', attr);
 }
 
-function problem(code: ApiErrorCode, detail: string, path: readonly unknown[]): ApiProblem {
+function problem(code: ProblemCode, detail: string, path: readonly unknown[]): Problem {
   return { code, detail, attr: path.length === 0 ? null : path.join('__') };
 }
 

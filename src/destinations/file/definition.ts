@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
-import type { ConfigProblem, DestinationDefinition } from '../destination.ts';
+import type { Problem } from '../../domain/problem.ts';
+import type { DestinationDefinition } from '../destination.ts';
 import { fileProperties, validateFileConfig } from '../file-config.ts';
 import { FileDestination } from './destination.ts';
 
@@ -33,9 +34,9 @@ export const fileDefinition: DestinationDefinition = {
     ),
 };
 
-function checkDirectory(directory: string, root: string | null): readonly ConfigProblem[] {
-  const problem = (detail: string): readonly ConfigProblem[] => [
-    { property: 'directory', code: 'invalid_input', detail },
+function checkDirectory(directory: string, root: string | null): readonly Problem[] {
+  const problem = (detail: string): readonly Problem[] => [
+    { attr: 'directory', code: 'invalid_input', detail },
   ];
   if (root === null) return problem('This installation has no FILE_DESTINATION_ROOT.');
   const segments = directory.split('/');

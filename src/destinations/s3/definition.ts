@@ -1,4 +1,5 @@
-import type { ConfigProblem, DestinationContext, DestinationDefinition } from '../destination.ts';
+import type { Problem } from '../../domain/problem.ts';
+import type { DestinationContext, DestinationDefinition } from '../destination.ts';
 import { validateFileConfig } from '../file-config.ts';
 import { connectS3 } from './client.ts';
 import { readS3Config, type S3Config, s3ConfigSchema } from './config.ts';
@@ -47,7 +48,7 @@ function storeOf(endpoint: unknown, region: string): string {
  * AWS's naming rules; other stores also have old names with capitals and underscores. Never a
  * slash, a colon or the like: an ARN here would make the SDK talk to another host.
  */
-function checkBucketName({ bucket_name: name, endpoint_url }: S3Config): ConfigProblem[] {
+function checkBucketName({ bucket_name: name, endpoint_url }: S3Config): Problem[] {
   const aws = /^(?!\d+\.\d+\.\d+\.\d+$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
   const other = /^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/;
   const valid = (endpoint_url === null ? aws : other).test(name) && !name.includes('..');
@@ -61,11 +62,9 @@ function checkBucketName({ bucket_name: name, endpoint_url }: S3Config): ConfigP
       ];
 }
 
-function checkCredentials(config: S3Config, context: DestinationContext): ConfigProblem[] {
+function checkCredentials(config: S3Config, context: DestinationContext): Problem[] {
   const { aws_access_key_id: id, aws_secret_access_key: secret } = config;
-  const problem = (property: string, detail: string): ConfigProblem[] => [
-    { property, code: 'required', detail },
-  ];
+  const problem = (attr: string, detail: string): Problem[] => [{ attr, code: 'required', detail }];
   if (id !== null && secret === null) {
     return problem('aws_secret_access_key', 'Required with aws_access_key_id.');
   }
@@ -79,7 +78,7 @@ function checkCredentials(config: S3Config, context: DestinationContext): Config
   return [];
 }
 
-function checkEndpoint({ endpoint_url }: S3Config): ConfigProblem[] {
+function checkEndpoint({ endpoint_url }: S3Config): Problem[] {
   if (endpoint_url === null) return [];
   const problem = (detail: string) => [invalid('endpoint_url', detail)];
   if (!URL.canParse(endpoint_url)) return problem('Not a URL.');
@@ -92,12 +91,12 @@ function checkEndpoint({ endpoint_url }: S3Config): ConfigProblem[] {
   return [];
 }
 
-function checkEncryption({ encryption, kms_key_id }: S3Config): ConfigProblem[] {
+function checkEncryption({ encryption, kms_key_id }: S3Config): Problem[] {
   return kms_key_id !== null && encryption !== 'aws:kms'
     ? [invalid('kms_key_id', 'Only with encryption aws:kms.')]
     : [];
 }
 
-function invalid(property: string, detail: string): ConfigProblem {
-  return { property, code: 'invalid_input', detail };
+function invalid(attr: string, detail: string): Problem {
+  return { attr, code: 'invalid_input', detail };
 }

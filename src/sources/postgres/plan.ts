@@ -106,8 +106,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
 function readQuery(text: string, model: Model): ParsedQuery {
   const result = parseQuery(text, model);
   if ('ok' in result) return result.ok;
-  const [{ position, message }] = result.problems;
-  throw new SluiceError('query.invalid', `at character ${position}: ${message}`);
+  throw new SluiceError('query.invalid', result.problems[0].detail);
 }
 
 /** Where a key is in the file as it is, under whatever name; -1 if it is not. */

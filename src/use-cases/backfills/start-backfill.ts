@@ -1,6 +1,7 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
+import { notFound, type ProblemCode, Refusal } from '../../domain/problem.ts';
 import type { DataInterval, Instant } from '../../domain/time.ts';
-import { ceilInstant, describeInterval, floorInstant } from '../../domain/time.ts';
+import { describeInterval, floorInstant } from '../../domain/time.ts';
 import { countIntervals, intervalsIn, widenRange } from '../../scheduling/backfill-range.ts';
 import {
   type BackfillOrder,
@@ -15,6 +16,7 @@ import { appendLogEntries } from '../../store/log-entries.ts';
 import { listCompletedIntervals } from '../../store/receipts.ts';
 import { readNow } from '../../store/ticks.ts';
 import type { Context } from '../context.ts';
+import { windowOf } from '../exports/schedule.ts';
 
 export interface BackfillRequest {
   /** A bound that is null takes the export's own start_at or end_at. */
@@ -26,61 +28,65 @@ export interface BackfillRequest {
   readonly concurrency: number | null;
 }
 
-export type BackfillProblem =
-  | 'no_start'
-  | 'no_end'
-  | 'end_in_future'
-  | 'empty_range'
-  | 'already_running'
-  | 'too_many';
-
-export type BackfillOutcome =
-  | { readonly backfillId: string; readonly range: DataInterval; readonly totalRuns: number }
-  | { readonly problem: BackfillProblem; readonly detail: string };
+export interface StartedBackfill {
+  readonly backfillId: string;
+  readonly range: DataInterval;
+  readonly totalRuns: number;
+}
 
 /** Backfills of one project that may run at a time. */
 const maxRunningPerTeam = 20;
 
-/** Records a backfill; its runs follow in the background. */
+/** A request for every interval of a range, whether it was exported before or not. */
+export function wholeRange({ start, end }: DataInterval): BackfillRequest {
+  return {
+    startAt: start,
+    endAt: end,
+    order: 'oldest_first',
+    reprocess: 'all',
+    concurrency: null,
+  };
+}
+
+/**
+ * Records a backfill; its runs follow in the background.
+ *
+ * @throws Refusal
+ */
 export async function startBackfill(
   context: Context,
   batchExport: BatchExport,
   request: BackfillRequest,
-): Promise<BackfillOutcome> {
-  const outcome = await context.db.transaction((tx) =>
-    recordBackfill(tx, batchExport, request, context.policy.backfillConcurrency),
+): Promise<StartedBackfill> {
+  const started = await context.db.transaction((tx) =>
+    recordBackfill(tx, context, batchExport, request),
   );
-  if ('backfillId' in outcome) context.doorbell.backfillWaiting(outcome.backfillId);
-  return outcome;
+  context.doorbell.backfillWaiting(started.backfillId);
+  return started;
 }
 
 /** The same inside a transaction of the caller, who rings the doorbell after the commit. */
 export async function recordBackfill(
   tx: Sql,
+  { policy }: Context,
   batchExport: BatchExport,
   request: BackfillRequest,
-  defaultConcurrency: number,
-): Promise<BackfillOutcome> {
+): Promise<StartedBackfill> {
   // The lock makes two requests for one range wait for each other.
   const row = await lockExport(tx, batchExport.id);
-  if (!row) return { problem: 'empty_range', detail: 'The export was deleted.' };
+  if (!row) throw notFound();
   const range = rangeOf(batchExport, request, await readNow(tx));
-  if ('problem' in range) return range;
 
   for (const running of await findRunningRanges(tx, batchExport.id)) {
     const overlaps = running.range.start < range.end && range.start < running.range.end;
     if (overlaps) {
-      return {
-        problem: 'already_running',
-        detail: `Backfill ${running.id} of this range is running; cancel it or wait for its end.`,
-      };
+      const detail = `Backfill ${running.id} of this range is running; cancel it or wait for its end.`;
+      throw new Refusal({ code: 'conflict', detail, attr: null });
     }
   }
   if ((await countRunningBackfills(tx, batchExport.teamId)) >= maxRunningPerTeam) {
-    return {
-      problem: 'too_many',
-      detail: `${maxRunningPerTeam} backfills of this project are running; wait for one to end.`,
-    };
+    const detail = `${maxRunningPerTeam} backfills of this project are running; wait for one to end.`;
+    throw new Refusal({ code: 'throttled', detail, attr: null });
   }
   const totalRuns = countIntervals(row.schedule.cadences, range);
   const backfillId = await insertBackfill(tx, {
@@ -89,7 +95,7 @@ export async function recordBackfill(
     range,
     order: request.order,
     reprocess: request.reprocess,
-    concurrency: request.concurrency ?? defaultConcurrency,
+    concurrency: request.concurrency ?? policy.backfillConcurrency,
     totalRuns,
   });
   await appendLogEntries(tx, [
@@ -120,9 +126,8 @@ export async function previewBackfill(
   context: Context,
   batchExport: BatchExport,
   request: BackfillRequest,
-): Promise<BackfillPreview | { readonly problem: BackfillProblem; readonly detail: string }> {
+): Promise<BackfillPreview> {
   const range = rangeOf(batchExport, request, await readNow(context.db));
-  if ('problem' in range) return range;
   const { cadences } = batchExport.schedule;
   const intervals: DataInterval[] = [];
   for (const interval of intervalsIn(cadences, range, request.order)) {
@@ -136,33 +141,27 @@ export async function previewBackfill(
 /** Postgres and ISO 8601 count the years before it differently. */
 const firstInstant = floorInstant('0001-01-01T00:00:00.000000Z');
 
-function rangeOf(
-  batchExport: BatchExport,
-  request: BackfillRequest,
-  now: Instant,
-): DataInterval | { readonly problem: BackfillProblem; readonly detail: string } {
-  const start =
-    request.startAt ?? (batchExport.startAt === null ? null : ceilInstant(batchExport.startAt));
+/** @throws Refusal */
+function rangeOf(batchExport: BatchExport, request: BackfillRequest, now: Instant): DataInterval {
+  const own = windowOf(batchExport.startAt, batchExport.endAt);
+  const start = request.startAt ?? own.startAt;
+  const end = request.endAt ?? own.endAt;
   if (start === null) {
-    return { problem: 'no_start', detail: 'start_at is required: the export has none of its own.' };
+    throw fault('start_at', 'start_at is required: the export has none of its own.', 'required');
   }
-  const ownEnd = batchExport.endAt === null ? null : floorInstant(batchExport.endAt);
-  const end = request.endAt ?? ownEnd;
   if (end === null) {
-    return { problem: 'no_end', detail: 'end_at is required: the export has none of its own.' };
+    throw fault('end_at', 'end_at is required: the export has none of its own.', 'required');
   }
-  if (start >= end) {
-    return { problem: 'empty_range', detail: 'start_at must be before end_at.' };
-  }
+  if (start >= end) throw fault('start_at', 'start_at must be before end_at.');
   if (request.endAt !== null && end > now) {
-    return { problem: 'end_in_future', detail: 'end_at must not be in the future.' };
+    throw fault('end_at', 'end_at must not be in the future.');
   }
   const range = widenRange(batchExport.schedule.cadences, { start, end }, now);
-  if (!range) {
-    return { problem: 'empty_range', detail: 'The range holds no complete interval yet.' };
-  }
-  if (range.start < firstInstant) {
-    return { problem: 'empty_range', detail: 'start_at lies in an interval of before the year 1.' };
-  }
+  if (!range) throw fault('start_at', 'The range holds no complete interval yet.');
+  if (range.start < firstInstant) throw fault('start_at', 'start_at falls before year 1.');
   return range;
+}
+
+function fault(attr: string, detail: string, code: ProblemCode = 'invalid_input'): Refusal {
+  return new Refusal({ code, detail, attr });
 }

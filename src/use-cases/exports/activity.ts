@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../domain/batch-export.ts';
 import { type Change, recordActivity } from '../../store/activity.ts';
 import type { Sql } from '../../store/database.ts';
-import type { Actor } from '../actor.ts';
+import type { Actor } from '../context.ts';
 
 const fields: readonly (readonly [string, (batchExport: BatchExport) => unknown])[] = [
   ['name', (e) => e.name],

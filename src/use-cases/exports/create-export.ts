@@ -1,23 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import type { BatchExport } from '../../domain/batch-export.ts';
+import { type Problem, Refusal } from '../../domain/problem.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
+import { widenRange } from '../../scheduling/backfill-range.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { openSchedule } from '../../scheduling/schedule.ts';
 import type { Sql } from '../../store/database.ts';
 import { insertBatchExport } from '../../store/exports.ts';
 import { readNow } from '../../store/ticks.ts';
-import type { Actor } from '../actor.ts';
-import { backfillRefusal } from '../backfills/refusal.ts';
-import { recordBackfill } from '../backfills/start-backfill.ts';
-import type { Context } from '../context.ts';
-import { done, type Outcome, type Problem } from '../outcome.ts';
-import { Refusal, settleRefusal } from '../refusal.ts';
+import { recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
+import type { Actor, Context } from '../context.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
-import { checkEventFilters } from './check-event-filters.ts';
 import { type Config, sealDestination } from './destination.ts';
-import type { ExportRules } from './rules.ts';
-import { windowOf } from './schedule.ts';
-import { checkWindow } from './window.ts';
+import { checkEventFilters, type ExportRules } from './rules.ts';
+import { checkWindow, windowOf } from './schedule.ts';
 
 export interface CreateExportInput {
   readonly name: string;
@@ -50,7 +46,7 @@ export async function createExport(
   actor: Actor,
   teamId: number,
   input: CreateExportInput,
-): Promise<Outcome<CreatedExport>> {
+): Promise<CreatedExport> {
   const { type } = input.destination;
   const destination = rules.checkDestination(type, input.destination.config);
   const parsed = parseCadence(input, context.policy.minIntervalMinutes);
@@ -58,42 +54,36 @@ export async function createExport(
   const problems: Problem[] = [
     ...destination.problems,
     ...checkEventFilters(rules, input.model, destination.config),
-    ...(parsed.ok ? [] : parsed.problems.map(({ field, ...rest }) => ({ ...rest, attr: field }))),
+    ...(parsed.ok ? [] : parsed.problems),
     ...checkWindow(input.startAt, input.endAt),
     ...(query?.ok === false ? query.problems : []),
     ...(input.backfill && input.startAt === null ? [backfillNeedsStart] : []),
   ];
-  if (!parsed.ok || problems.length > 0) return { ok: false, problems };
+  if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
 
   const id = randomUUID();
   const { cadence } = parsed;
-  const outcome = await settleRefusal(
-    context.db.transaction<Outcome<CreatedExport>>(async (tx) => {
-      const now = await readNow(tx);
-      const { paused, startAt, endAt } = input;
-      const batchExport = await insertBatchExport(tx, {
-        ...input,
-        id,
-        teamId,
-        cadence,
-        destination: sealDestination(rules, context.secrets, id, type, destination.config),
-        querySchema: query?.ok ? query.schema : null,
-        lastPausedAt: input.lastPausedAt ?? (paused ? toTimestamp(now) : null),
-        pausedReason: null,
-        schedule: openSchedule({ cadence, paused, ...windowOf(startAt, endAt) }, now),
-      });
-      const changes = changesBetween(null, batchExport);
-      await recordExportActivity(tx, actor, 'created', batchExport, changes);
-      const backfillId = input.backfill
-        ? await backfillThePast(tx, context, batchExport, now)
-        : null;
-      return done({ batchExport, backfillId });
-    }),
-  );
-  if (outcome.ok && outcome.value.backfillId !== null) {
-    context.doorbell.backfillWaiting(outcome.value.backfillId);
-  }
-  return outcome;
+  const created = await context.db.transaction(async (tx) => {
+    const now = await readNow(tx);
+    const { paused, startAt, endAt } = input;
+    const batchExport = await insertBatchExport(tx, {
+      ...input,
+      id,
+      teamId,
+      cadence,
+      destination: sealDestination(rules, context.secrets, id, type, destination.config),
+      querySchema: query?.ok ? query.schema : null,
+      lastPausedAt: input.lastPausedAt ?? (paused ? toTimestamp(now) : null),
+      pausedReason: null,
+      schedule: openSchedule({ cadence, paused, ...windowOf(startAt, endAt) }, now),
+    });
+    const changes = changesBetween(null, batchExport);
+    await recordExportActivity(tx, actor, 'created', batchExport, changes);
+    const backfillId = input.backfill ? await backfillThePast(tx, context, batchExport, now) : null;
+    return { batchExport, backfillId };
+  });
+  if (created.backfillId !== null) context.doorbell.backfillWaiting(created.backfillId);
+  return created;
 }
 
 const backfillNeedsStart: Problem = {
@@ -102,27 +92,17 @@ const backfillNeedsStart: Problem = {
   attr: 'start_at',
 };
 
-/** From start_at to now. A past that holds no whole interval is no fault. */
+/** From start_at to now. A past that holds no whole interval needs no backfill. */
 async function backfillThePast(
   tx: Sql,
   context: Context,
   batchExport: BatchExport,
   now: Instant,
 ): Promise<string | null> {
-  const { startAt, endAt } = windowOf(batchExport.startAt, batchExport.endAt);
-  const recorded = await recordBackfill(
-    tx,
-    batchExport,
-    {
-      startAt,
-      endAt: Math.min(now, endAt ?? now),
-      order: 'oldest_first',
-      reprocess: 'all',
-      concurrency: null,
-    },
-    context.policy.backfillConcurrency,
-  );
-  if ('backfillId' in recorded) return recorded.backfillId;
-  if (recorded.problem === 'empty_range') return null;
-  throw new Refusal(backfillRefusal(recorded));
+  const { startAt, endAt: ownEnd } = windowOf(batchExport.startAt, batchExport.endAt);
+  const endAt = Math.min(now, ownEnd ?? now);
+  if (startAt === null || startAt >= endAt) return null;
+  const range = { start: startAt, end: endAt };
+  if (!widenRange(batchExport.schedule.cadences, range, now)) return null;
+  return (await recordBackfill(tx, context, batchExport, wholeRange(range))).backfillId;
 }

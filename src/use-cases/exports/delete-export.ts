@@ -1,22 +1,16 @@
+import { notFound } from '../../domain/problem.ts';
 import { lockExport, markBatchExportDeleted } from '../../store/exports.ts';
-import type { Actor } from '../actor.ts';
-import type { Context } from '../context.ts';
-import { done, gone, type Outcome } from '../outcome.ts';
+import type { Actor, Context } from '../context.ts';
 import { cancelLiveWork } from '../runs/cancel-work.ts';
 import { recordExportActivity } from './activity.ts';
 
 /** Deletes an export softly: its live work is cancelled, nothing fires again, its rows stay for audit. */
-export async function deleteExport(
-  context: Context,
-  actor: Actor,
-  id: string,
-): Promise<Outcome<null>> {
+export async function deleteExport(context: Context, actor: Actor, id: string): Promise<void> {
   return context.db.transaction(async (tx) => {
     const batchExport = await lockExport(tx, id);
-    if (!batchExport) return gone;
+    if (!batchExport) throw notFound();
     await markBatchExportDeleted(tx, id);
     await cancelLiveWork(tx, id);
     await recordExportActivity(tx, actor, 'deleted', batchExport, []);
-    return done(null);
   });
 }

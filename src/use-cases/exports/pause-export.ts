@@ -1,11 +1,10 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
+import { notFound } from '../../domain/problem.ts';
 import { toTimestamp } from '../../domain/time.ts';
 import { pause } from '../../scheduling/schedule.ts';
 import { lockExport, updateBatchExport } from '../../store/exports.ts';
 import { readNow } from '../../store/ticks.ts';
-import type { Actor } from '../actor.ts';
-import type { Context } from '../context.ts';
-import { done, gone, type Outcome } from '../outcome.ts';
+import type { Actor, Context } from '../context.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
 
 /** Pauses an export; in-flight runs finish. A paused one stays as it is, last_paused_at included. */
@@ -13,11 +12,11 @@ export async function pauseExport(
   context: Context,
   actor: Actor,
   id: string,
-): Promise<Outcome<BatchExport>> {
+): Promise<BatchExport> {
   return context.db.transaction(async (tx) => {
     const before = await lockExport(tx, id);
-    if (!before) return gone;
-    if (before.paused) return done(before);
+    if (!before) throw notFound();
+    if (before.paused) return before;
     const now = await readNow(tx);
     const after = await updateBatchExport(tx, id, {
       ...before,
@@ -27,6 +26,6 @@ export async function pauseExport(
       schedule: pause(before.schedule, now),
     });
     await recordExportActivity(tx, actor, 'paused', after, changesBetween(before, after));
-    return done(after);
+    return after;
   });
 }

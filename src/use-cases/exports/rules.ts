@@ -1,5 +1,5 @@
 import type { Model } from '../../domain/model.ts';
-import type { Problem } from '../outcome.ts';
+import type { Problem } from '../../domain/problem.ts';
 
 export interface CheckedConfig {
   /** Every fault; attributes begin with `destination__config`. */
@@ -8,7 +8,7 @@ export interface CheckedConfig {
   readonly config: Readonly<Record<string, unknown>>;
 }
 
-/** What the connector rooms say of an export's parts. The composition root joins the two. */
+/** What connectors and query say of an export's parts. The composition root joins the two. */
 export interface ExportRules {
   /** Every model that can be exported. */
   readonly models: readonly Model[];
@@ -26,4 +26,21 @@ export interface ExportRules {
   ):
     | { readonly ok: true; readonly schema: unknown }
     | { readonly ok: false; readonly problems: readonly Problem[] };
+}
+
+/** Event filters on a model without events: the query could only fail at run time. */
+export function checkEventFilters(
+  rules: ExportRules,
+  modelName: string,
+  config: Readonly<Record<string, unknown>>,
+): readonly Problem[] {
+  const model = rules.models.find(({ name }) => name === modelName);
+  if (!model || model.eventColumn !== null) return [];
+  return ['include_events', 'exclude_events']
+    .filter((filter) => Array.isArray(config[filter]) && config[filter].length > 0)
+    .map((filter) => ({
+      code: 'invalid_input',
+      detail: `The model ${modelName} has no events to include or exclude.`,
+      attr: `destination__config__${filter}`,
+    }));
 }

@@ -1,7 +1,11 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
+import type { Problem } from '../../domain/problem.ts';
 import { ceilInstant, floorInstant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { nextRunAt } from '../../scheduling/plan.ts';
+import { type PreviewedInterval, previewIntervals } from '../../scheduling/preview.ts';
 import type { Window } from '../../scheduling/schedule.ts';
+import { readNow } from '../../store/ticks.ts';
+import type { Context } from '../context.ts';
 
 /** Ticks are whole milliseconds: a bound between two moves inwards, so that none beyond it runs. */
 export function windowOf(startAt: Timestamp | null, endAt: Timestamp | null): Window {
@@ -15,4 +19,19 @@ export function windowOf(startAt: Timestamp | null, endAt: Timestamp | null): Wi
 export function nextRunOf(batchExport: BatchExport): Timestamp | null {
   const tickAt = nextRunAt(batchExport.schedule);
   return tickAt === null ? null : toTimestamp(tickAt);
+}
+
+/** Timestamps of one form compare as text. */
+export function checkWindow(startAt: Timestamp | null, endAt: Timestamp | null): Problem[] {
+  if (startAt === null || endAt === null || endAt > startAt) return [];
+  return [{ code: 'invalid_input', detail: 'end_at must be after start_at.', attr: 'end_at' }];
+}
+
+/** The interval open now and those after it, as the schedule stands. */
+export async function previewSchedule(
+  context: Context,
+  batchExport: BatchExport,
+  count: number,
+): Promise<readonly PreviewedInterval[]> {
+  return previewIntervals(batchExport.schedule, await readNow(context.db), count);
 }

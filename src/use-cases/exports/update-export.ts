@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../domain/batch-export.ts';
 import type { Cadence } from '../../domain/cadence.ts';
+import { notFound, type Problem, Refusal } from '../../domain/problem.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { changeCadence, changeWindow, pause, unpause } from '../../scheduling/schedule.ts';
@@ -12,15 +13,11 @@ import {
   returnToPlace,
 } from '../../store/former-destinations.ts';
 import { readNow } from '../../store/ticks.ts';
-import type { Actor } from '../actor.ts';
-import type { Context } from '../context.ts';
-import { done, gone, type Outcome, type Problem } from '../outcome.ts';
+import type { Actor, Context } from '../context.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
-import { checkEventFilters } from './check-event-filters.ts';
 import { type Config, mergeConfig, openDestinationConfig, sealDestination } from './destination.ts';
-import type { ExportRules } from './rules.ts';
-import { windowOf } from './schedule.ts';
-import { checkWindow } from './window.ts';
+import { checkEventFilters, type ExportRules } from './rules.ts';
+import { checkWindow, windowOf } from './schedule.ts';
 
 /** What a request changes; what is undefined keeps its value. */
 export interface UpdateExportInput {
@@ -48,10 +45,10 @@ export async function updateExport(
   actor: Actor,
   id: string,
   input: UpdateExportInput,
-): Promise<Outcome<BatchExport>> {
+): Promise<BatchExport> {
   return context.db.transaction(async (tx) => {
     const before = await lockExport(tx, id);
-    if (!before) return gone;
+    if (!before) throw notFound();
     const now = await readNow(tx);
     const parsed = parseCadence(input, context.policy.minIntervalMinutes, before.cadence);
     const startAt = input.startAt === undefined ? before.startAt : input.startAt;
@@ -60,12 +57,12 @@ export async function updateExport(
     const query = changeQuery(rules, before, input);
     const problems: Problem[] = [
       ...destination.problems,
-      ...(parsed.ok ? [] : parsed.problems.map(({ field, ...rest }) => ({ ...rest, attr: field }))),
+      ...(parsed.ok ? [] : parsed.problems),
       ...checkFixed('model', before.model, input.model),
       ...checkWindow(startAt, endAt),
       ...query.problems,
     ];
-    if (!parsed.ok || problems.length > 0) return { ok: false, problems };
+    if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
 
     if (hasMoved(rules, before, destination.value)) await move(tx, rules, id, destination.value);
     const paused = input.paused ?? before.paused;
@@ -84,7 +81,7 @@ export async function updateExport(
       schedule: changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),
     });
     await recordExportActivity(tx, actor, 'updated', after, changesBetween(before, after));
-    return done(after);
+    return after;
   });
 }
 

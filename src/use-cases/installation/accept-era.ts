@@ -1,18 +1,18 @@
+import { Refusal } from '../../domain/problem.ts';
 import { recordActivity } from '../../store/activity.ts';
 import type { Database } from '../../store/database.ts';
 import { acceptEra, type ListedEra } from '../../store/eras.ts';
-import { done, type Outcome, refused } from '../outcome.ts';
 
 /**
  * Lets work begin on a database that was restored from a dump, or copied: the operator says that the
  * original is at work no more.
  */
-export async function acceptCurrentEra(db: Database): Promise<Outcome<ListedEra>> {
+export async function acceptCurrentEra(db: Database): Promise<ListedEra> {
   return db.transaction(async (tx) => {
     const era = await acceptEra(tx);
     if (era === null) {
       const detail = 'The current era is not held: nothing waits for an operator.';
-      return refused({ code: 'conflict', detail, attr: null });
+      throw new Refusal({ code: 'conflict', detail, attr: null });
     }
     await recordActivity(tx, {
       organizationId: null,
@@ -23,6 +23,6 @@ export async function acceptCurrentEra(db: Database): Promise<Outcome<ListedEra>
       keyId: null,
       changes: [{ field: 'held', before: true, after: false }],
     });
-    return done(era);
+    return era;
   });
 }

@@ -1,6 +1,6 @@
 import { describeInterval } from '../../domain/time.ts';
 import type { Settlement, Source } from '../../sources/source.ts';
-import type { Database } from '../../store/database.ts';
+import type { Transactor } from '../../store/database.ts';
 import { lockExport } from '../../store/exports.ts';
 import { appendLogEntries } from '../../store/log-entries.ts';
 import { type LookBack, recordLookBack, takeLookBacks } from '../../store/look-backs.ts';
@@ -39,7 +39,7 @@ export async function lookBack(
   return made;
 }
 
-async function lookAt(db: Database, source: Source, item: LookBack): Promise<boolean> {
+async function lookAt(db: Transactor, source: Source, item: LookBack): Promise<boolean> {
   const signal = AbortSignal.timeout(longestMs);
   const { interval } = item;
   const state: Pick<Settlement, 'settled' | 'pending' | 'position'> = item.settled

@@ -1,3 +1,4 @@
+import { type Problem, refuseIfAny } from '../../domain/problem.ts';
 import type { Timestamp } from '../../domain/time.ts';
 import { hashApiKey, mintApiKey } from '../../security/api-keys.ts';
 import { type GrantedScope, isGrantableScope, scopes } from '../../security/scopes.ts';
@@ -5,7 +6,6 @@ import { recordActivity } from '../../store/activity.ts';
 import { type ApiKey, insertApiKey } from '../../store/api-keys.ts';
 import type { Database, Sql } from '../../store/database.ts';
 import { findOrganization, listProjects } from '../../store/tenants.ts';
-import { done, type Outcome, type Problem } from '../outcome.ts';
 
 export interface IssueKeyInput {
   readonly organizationId: string;
@@ -25,7 +25,7 @@ export interface IssuedKey {
 }
 
 /** Issues a key of an organization. */
-export async function issueKey(db: Database, input: IssueKeyInput): Promise<Outcome<IssuedKey>> {
+export async function issueKey(db: Database, input: IssueKeyInput): Promise<IssuedKey> {
   const problems = [...checkName(input.name), ...checkScopes(input.scopes)];
   const organization = await findOrganization(db, input.organizationId);
   if (!organization) {
@@ -37,8 +37,8 @@ export async function issueKey(db: Database, input: IssueKeyInput): Promise<Outc
         problems.push(missing('project', `The organization has no project ${id}.`));
     }
   }
-  if (problems.length > 0) return { ok: false, problems };
-  return done(await db.transaction((tx) => storeNewKey(tx, input, 'created')));
+  refuseIfAny(problems);
+  return db.transaction((tx) => storeNewKey(tx, input, 'created'));
 }
 
 /** Mints and stores a key within a transaction. */

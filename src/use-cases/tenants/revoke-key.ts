@@ -1,16 +1,16 @@
+import { notFound } from '../../domain/problem.ts';
 import { recordActivity } from '../../store/activity.ts';
 import { type ApiKey, findApiKey, revokeApiKey } from '../../store/api-keys.ts';
 import type { Database, Sql } from '../../store/database.ts';
-import { done, gone, type Outcome } from '../outcome.ts';
 import { type IssuedKey, storeNewKey } from './issue-key.ts';
 
 /** Revokes a key at once; a revoked one stays as it is. */
-export async function revokeKey(db: Database, id: string): Promise<Outcome<ApiKey>> {
+export async function revokeKey(db: Database, id: string): Promise<ApiKey> {
   return db.transaction(async (tx) => {
     const revoked = await revokeApiKey(tx, id, 0);
-    if (!revoked) return gone;
+    if (!revoked) throw notFound();
     await recordEnd(tx, revoked, 'revoked');
-    return done(revoked);
+    return revoked;
   });
 }
 
@@ -22,14 +22,14 @@ export async function rotateKey(
   db: Database,
   id: string,
   overlapSeconds: number,
-): Promise<Outcome<IssuedKey>> {
+): Promise<IssuedKey> {
   return db.transaction(async (tx) => {
     const old = await findApiKey(tx, id);
-    if (!old || old.revokedAt !== null) return gone;
+    if (!old || old.revokedAt !== null) throw notFound();
     const ended = await revokeApiKey(tx, id, overlapSeconds);
-    if (!ended) return gone;
+    if (!ended) throw notFound();
     await recordEnd(tx, ended, 'rotated');
-    return done(await storeNewKey(tx, old, 'created'));
+    return storeNewKey(tx, old, 'created');
   });
 }
 

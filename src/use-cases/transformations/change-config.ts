@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { withDefaults } from '../../domain/plugin.ts';
-import { type Change, recordActivity } from '../../store/activity.ts';
+import { notFound, type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
+import type { Change } from '../../store/activity.ts';
 import { findPlugins, type InstalledPlugin } from '../../store/plugins.ts';
 import {
   findTransformationConfig,
@@ -8,9 +9,8 @@ import {
   type TransformationSettings,
   updateTransformationConfig,
 } from '../../store/transformation-configs.ts';
-import type { Actor } from '../actor.ts';
-import type { Context } from '../context.ts';
-import { done, gone, type Outcome, type Problem, refused } from '../outcome.ts';
+import type { Actor, Context } from '../context.ts';
+import { recordStepActivity } from './activity.ts';
 import { configProblems, type Step } from './create-config.ts';
 import { openPluginConfig, sealPluginConfig, secretMask } from './secrets.ts';
 
@@ -33,18 +33,18 @@ export async function changeTransformationConfig(
   teamId: number,
   id: number,
   input: UpdateTransformationInput,
-): Promise<Outcome<Step>> {
+): Promise<Step> {
   return context.db.transaction(async (tx) => {
     const before = await findTransformationConfig(tx, teamId, id, 'for update');
-    if (!before) return gone;
-    if (input.plugin !== undefined && input.plugin !== before.plugin) return refused(fixedPlugin);
+    if (!before) throw notFound();
+    if (input.plugin !== undefined && input.plugin !== before.plugin)
+      throw new Refusal(fixedPlugin);
     const plugins = await findPlugins(tx, actor.organizationId, [before.plugin]);
     const plugin = plugins.get(before.plugin) ?? null;
     const changed = changeConfig(context, plugin, before, input.config);
-    if (!changed.ok) return changed;
     const deleted = input.deleted ?? before.deleted;
     const settings: TransformationSettings = {
-      ...changed.value,
+      ...changed,
       enabled: (input.enabled ?? before.enabled) && !deleted,
       order: input.order ?? before.order,
       name: input.name === undefined ? before.name : input.name,
@@ -53,16 +53,8 @@ export async function changeTransformationConfig(
       deleted,
     };
     const step = await updateTransformationConfig(tx, id, settings);
-    await recordActivity(tx, {
-      organizationId: actor.organizationId,
-      teamId,
-      subjectType: 'transformation_config',
-      subjectId: String(id),
-      action: 'updated',
-      keyId: actor.keyId,
-      changes: changesBetween(before, step),
-    });
-    return done({ step, plugin });
+    await recordStepActivity(tx, actor, { teamId, id }, 'updated', changesBetween(before, step));
+    return { step, plugin };
   });
 }
 
@@ -84,18 +76,17 @@ function changeConfig(
   plugin: InstalledPlugin | null,
   before: TransformationConfig,
   change: UpdateTransformationInput['config'],
-): Outcome<Pick<TransformationSettings, 'config' | 'secrets'>> {
-  if (change === undefined) return done({ config: before.config, secrets: before.secrets });
-  if (!plugin) return refused(missingPlugin);
+): Pick<TransformationSettings, 'config' | 'secrets'> {
+  if (change === undefined) return { config: before.config, secrets: before.secrets };
+  if (!plugin) throw new Refusal(missingPlugin);
   const merged: Record<string, unknown> = { ...openPluginConfig(secrets, before) };
   for (const [key, value] of Object.entries(change)) {
     if (value === null) delete merged[key];
     else if (value !== secretMask) merged[key] = value;
   }
-  const problems = configProblems(plugin, merged);
-  if (problems.length > 0) return { ok: false, problems };
+  refuseIfAny(configProblems(plugin, merged));
   const whole = withDefaults(plugin.configSchema, merged as Record<string, string>);
-  return done(sealPluginConfig(secrets, plugin.configSchema, before.id, whole));
+  return sealPluginConfig(secrets, plugin.configSchema, before.id, whole);
 }
 
 const fields = [

@@ -1,14 +1,13 @@
 import { checkPluginConfig, withDefaults } from '../../domain/plugin.ts';
-import { recordActivity } from '../../store/activity.ts';
+import { type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
 import { findPlugins, type InstalledPlugin } from '../../store/plugins.ts';
 import {
   insertTransformationConfig,
   nextTransformationConfigId,
   type TransformationConfig,
 } from '../../store/transformation-configs.ts';
-import type { Actor } from '../actor.ts';
-import type { Context } from '../context.ts';
-import { done, type Outcome, type Problem, refused } from '../outcome.ts';
+import type { Actor, Context } from '../context.ts';
+import { recordStepActivity } from './activity.ts';
 import { sealPluginConfig } from './secrets.ts';
 
 export interface CreateTransformationInput {
@@ -34,12 +33,11 @@ export async function createTransformationConfig(
   actor: Actor,
   teamId: number,
   input: CreateTransformationInput,
-): Promise<Outcome<Step>> {
+): Promise<Step> {
   const { db, secrets } = context;
   const plugin = (await findPlugins(db, actor.organizationId, [input.plugin])).get(input.plugin);
-  if (!plugin) return refused(unknownPlugin);
-  const problems = configProblems(plugin, input.config);
-  if (problems.length > 0) return { ok: false, problems };
+  if (!plugin) throw new Refusal(unknownPlugin);
+  refuseIfAny(configProblems(plugin, input.config));
   const config = withDefaults(plugin.configSchema, input.config as Record<string, string>);
   return db.transaction(async (tx) => {
     const id = await nextTransformationConfigId(tx);
@@ -52,16 +50,10 @@ export async function createTransformationConfig(
         enabled: input.enabled && !input.deleted,
       },
     );
-    await recordActivity(tx, {
-      organizationId: actor.organizationId,
-      teamId,
-      subjectType: 'transformation_config',
-      subjectId: String(id),
-      action: 'created',
-      keyId: actor.keyId,
-      changes: [{ field: 'plugin', before: null, after: plugin.id }],
-    });
-    return done({ step, plugin });
+    await recordStepActivity(tx, actor, { teamId, id }, 'created', [
+      { field: 'plugin', before: null, after: plugin.id },
+    ]);
+    return { step, plugin };
   });
 }
 
@@ -76,9 +68,8 @@ export function configProblems(
   plugin: InstalledPlugin,
   config: Readonly<Record<string, unknown>>,
 ): Problem[] {
-  return checkPluginConfig(plugin.configSchema, config).map(({ key, code, detail }) => ({
-    code,
-    detail,
-    attr: `config__${key}`,
+  return checkPluginConfig(plugin.configSchema, config).map((problem) => ({
+    ...problem,
+    attr: `config__${problem.attr}`,
   }));
 }

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { PluginField } from '../../domain/plugin.ts';
+import { notFound, type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
 import { recordActivity } from '../../store/activity.ts';
 import {
   findPlugins,
@@ -8,18 +9,15 @@ import {
   type PluginSettings,
   updatePlugin,
 } from '../../store/plugins.ts';
-import type { Actor } from '../actor.ts';
-import type { Context } from '../context.ts';
-import { done, gone, type Outcome, type Problem, refused } from '../outcome.ts';
+import type { Actor, Context } from '../context.ts';
 
 /** Installs a plugin of the organization's own. */
 export async function installPlugin(
   context: Context,
   actor: Actor,
   plugin: PluginSettings,
-): Promise<Outcome<InstalledPlugin>> {
-  const problems = pluginProblems(plugin);
-  if (problems.length > 0) return { ok: false, problems };
+): Promise<InstalledPlugin> {
+  refuseIfAny(pluginProblems(plugin));
   return context.db.transaction(async (tx) => {
     const installed = await insertPlugin(tx, actor.organizationId, plugin);
     await recordActivity(tx, {
@@ -27,7 +25,7 @@ export async function installPlugin(
       action: 'created',
       changes: [{ field: 'name', before: null, after: installed.name }],
     });
-    return done(installed);
+    return installed;
   });
 }
 
@@ -37,11 +35,11 @@ export async function changePlugin(
   actor: Actor,
   id: number,
   change: { readonly [Name in keyof PluginSettings]?: PluginSettings[Name] | undefined },
-): Promise<Outcome<InstalledPlugin>> {
+): Promise<InstalledPlugin> {
   return context.db.transaction(async (tx) => {
     const before = (await findPlugins(tx, actor.organizationId, [id])).get(id);
-    if (!before) return gone;
-    if (before.source === null) return refused(isBuiltIn);
+    if (!before) throw notFound();
+    if (before.source === null) throw new Refusal(isBuiltIn);
     const settings: PluginSettings = {
       name: change.name ?? before.name,
       description: change.description === undefined ? before.description : change.description,
@@ -49,8 +47,7 @@ export async function changePlugin(
       configSchema: change.configSchema ?? before.configSchema,
       source: change.source ?? before.source,
     };
-    const problems = pluginProblems(settings);
-    if (problems.length > 0) return { ok: false, problems };
+    refuseIfAny(pluginProblems(settings));
     const after = await updatePlugin(tx, id, settings);
     const fields = ['name', 'description', 'url', 'configSchema', 'source'] as const;
     await recordActivity(tx, {
@@ -60,7 +57,7 @@ export async function changePlugin(
         .filter((field) => !isDeepStrictEqual(before[field], after[field]))
         .map((field) => ({ field, before: before[field], after: after[field] })),
     });
-    return done(after);
+    return after;
   });
 }
 

@@ -1,13 +1,12 @@
-import { recordActivity } from '../../store/activity.ts';
+import { type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
 import type { Sql } from '../../store/database.ts';
 import {
   lockChain,
   moveSteps,
   type TransformationConfig,
 } from '../../store/transformation-configs.ts';
-import type { Actor } from '../actor.ts';
-import type { Context } from '../context.ts';
-import { done, type Outcome, type Problem, refused } from '../outcome.ts';
+import type { Actor, Context } from '../context.ts';
+import { recordStepActivity } from './activity.ts';
 
 /** New places by the id of the step, or the new place of a plugin's only step. */
 export type Rearrangement =
@@ -27,25 +26,24 @@ export async function rearrangeTransformationConfigs(
   actor: Actor,
   teamId: number,
   asked: Rearrangement,
-): Promise<Outcome<RearrangedChain>> {
+): Promise<RearrangedChain> {
   return context.db.transaction(async (tx) => {
     const chain = await lockChain(tx, teamId);
     const wanted =
       'orders' in asked ? ordersById(chain, asked.orders) : orderOfPlugin(chain, asked);
-    if (!wanted.ok) return wanted;
-    const rearranged = await moveSteps(tx, teamId, wanted.value);
-    const [first] = wanted.value.keys();
+    const rearranged = await moveSteps(tx, teamId, wanted);
+    const [first] = wanted.keys();
     const moved = rearranged.find(({ id }) => id === first);
     if (!moved) throw new Error('a locked step went away');
-    await recordMoves(tx, actor, chain, wanted.value);
-    return done({ moved, chain: rearranged });
+    await recordMoves(tx, actor, chain, wanted);
+    return { moved, chain: rearranged };
   });
 }
 
 function ordersById(
   chain: readonly TransformationConfig[],
   orders: ReadonlyMap<number, number>,
-): Outcome<ReadonlyMap<number, number>> {
+): ReadonlyMap<number, number> {
   const own = new Set(chain.map(({ id }) => id));
   const problems = [...orders.keys()]
     .filter((id) => !own.has(id))
@@ -53,23 +51,24 @@ function ordersById(
       const detail = 'The project has no transformation config of this id.';
       return { code: 'does_not_exist', detail, attr: `orders__${id}` };
     });
-  return problems.length > 0 ? { ok: false, problems } : done(orders);
+  refuseIfAny(problems);
+  return orders;
 }
 
 function orderOfPlugin(
   chain: readonly TransformationConfig[],
   { plugin, order }: { readonly plugin: number; readonly order: number },
-): Outcome<ReadonlyMap<number, number>> {
+): ReadonlyMap<number, number> {
   const [step, ...others] = chain.filter((candidate) => candidate.plugin === plugin);
   if (!step) {
     const detail = 'The project has no transformation config of this plugin.';
-    return refused({ code: 'does_not_exist', detail, attr: 'plugin' });
+    throw new Refusal({ code: 'does_not_exist', detail, attr: 'plugin' });
   }
   if (others.length > 0) {
     const detail = 'The project has several configs of this plugin: name them in orders.';
-    return refused({ code: 'invalid_input', detail, attr: 'plugin' });
+    throw new Refusal({ code: 'invalid_input', detail, attr: 'plugin' });
   }
-  return done(new Map([[step.id, order]]));
+  return new Map([[step.id, order]]);
 }
 
 async function recordMoves(
@@ -81,14 +80,8 @@ async function recordMoves(
   for (const { id, teamId, order } of chain) {
     const after = orders.get(id);
     if (after === undefined || after === order) continue;
-    await recordActivity(tx, {
-      organizationId: actor.organizationId,
-      teamId,
-      subjectType: 'transformation_config',
-      subjectId: String(id),
-      action: 'moved',
-      keyId: actor.keyId,
-      changes: [{ field: 'order', before: order, after }],
-    });
+    await recordStepActivity(tx, actor, { teamId, id }, 'moved', [
+      { field: 'order', before: order, after },
+    ]);
   }
 }

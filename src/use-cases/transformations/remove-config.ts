@@ -1,8 +1,7 @@
-import { recordActivity } from '../../store/activity.ts';
+import { notFound } from '../../domain/problem.ts';
 import { deleteTransformationConfig } from '../../store/transformation-configs.ts';
-import type { Actor } from '../actor.ts';
-import type { Context } from '../context.ts';
-import { done, gone, type Outcome } from '../outcome.ts';
+import type { Actor, Context } from '../context.ts';
+import { recordStepActivity } from './activity.ts';
 
 /** Removes a step for good. */
 export async function removeTransformationConfig(
@@ -10,18 +9,9 @@ export async function removeTransformationConfig(
   actor: Actor,
   teamId: number,
   id: number,
-): Promise<Outcome<null>> {
+): Promise<void> {
   return context.db.transaction(async (tx) => {
-    if (!(await deleteTransformationConfig(tx, teamId, id))) return gone;
-    await recordActivity(tx, {
-      organizationId: actor.organizationId,
-      teamId,
-      subjectType: 'transformation_config',
-      subjectId: String(id),
-      action: 'deleted',
-      keyId: actor.keyId,
-      changes: [],
-    });
-    return done(null);
+    if (!(await deleteTransformationConfig(tx, teamId, id))) throw notFound();
+    await recordStepActivity(tx, actor, { teamId, id }, 'deleted', []);
   });
 }

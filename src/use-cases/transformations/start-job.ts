@@ -1,13 +1,12 @@
 import { sampleJob } from '../../domain/plugin.ts';
-import { recordActivity } from '../../store/activity.ts';
+import { notFound, Refusal } from '../../domain/problem.ts';
 import { findPlugins } from '../../store/plugins.ts';
 import {
   findTransformationConfig,
   insertTransformationJob,
 } from '../../store/transformation-configs.ts';
-import type { Actor } from '../actor.ts';
-import type { Context } from '../context.ts';
-import { done, gone, type Outcome, refused } from '../outcome.ts';
+import type { Actor, Context } from '../context.ts';
+import { recordStepActivity } from './activity.ts';
 import type { Step } from './create-config.ts';
 
 /** Asks for a job of a step's plugin; it is recorded and runs in the background. */
@@ -17,26 +16,20 @@ export async function startTransformationJob(
   teamId: number,
   id: number,
   job: { readonly type: string; readonly payload: Readonly<Record<string, unknown>> },
-): Promise<Outcome<Step>> {
+): Promise<Step> {
   return context.db.transaction(async (tx) => {
     const step = await findTransformationConfig(tx, teamId, id, 'for update');
-    if (!step) return gone;
+    if (!step) throw notFound();
     const plugin = (await findPlugins(tx, actor.organizationId, [step.plugin])).get(step.plugin);
     const offered = [sampleJob, ...(plugin?.jobs ?? [])].map(({ type }) => type);
     if (!offered.includes(job.type)) {
       const detail = `The plugin offers no such job: ${offered.join(', ')}.`;
-      return refused({ code: 'invalid_choice', detail, attr: 'job__type' });
+      throw new Refusal({ code: 'invalid_choice', detail, attr: 'job__type' });
     }
     await insertTransformationJob(tx, { configId: id, ...job });
-    await recordActivity(tx, {
-      organizationId: actor.organizationId,
-      teamId,
-      subjectType: 'transformation_config',
-      subjectId: String(id),
-      action: 'job started',
-      keyId: actor.keyId,
-      changes: [{ field: 'job', before: null, after: job.type }],
-    });
-    return done({ step, plugin: plugin ?? null });
+    await recordStepActivity(tx, actor, { teamId, id }, 'job started', [
+      { field: 'job', before: null, after: job.type },
+    ]);
+    return { step, plugin: plugin ?? null };
   });
 }

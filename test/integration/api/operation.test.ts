@@ -2,6 +2,7 @@ import type { FastifyPluginCallback } from 'fastify';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { buildApi } from '../../../src/api/build-api.ts';
 import { openDatabase } from '../../../src/store/database.ts';
+import { checkReadiness } from '../../../src/use-cases/installation/check-readiness.ts';
 import { createApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
@@ -20,7 +21,15 @@ const board: FastifyPluginCallback = (scope, _options, done) => {
 };
 
 beforeAll(async () => {
-  api = await startApiUnderTest({ queueFault: async () => queueFault, queueBoard: board });
+  api = await startApiUnderTest({
+    readiness: () =>
+      checkReadiness({
+        databaseFault: async () => null,
+        queueFault: async () => queueFault,
+        holdReason: async () => null,
+      }),
+    queueBoard: board,
+  });
 });
 afterAll(() => api.stop());
 

@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/config/config.ts';
 import { openFoundation } from '../../../src/main/foundation.ts';
-import type { JobName } from '../../../src/queue/catalogue.ts';
+import type { JobHandlers, JobName } from '../../../src/queue/catalogue.ts';
 import { connectQueues, type QueueConnection } from '../../../src/queue/connection.ts';
-import { type Consumer, type JobHandlers, openConsumer } from '../../../src/queue/consumer.ts';
+import { type Consumer, openConsumer } from '../../../src/queue/consumer.ts';
 import { openProducer, type Producer } from '../../../src/queue/producer.ts';
 import { createTestDatabase } from '../../support/database.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
@@ -139,6 +139,17 @@ for (const lane of queueBackends) {
       await producer.addRuns([{ runId: 'r', ring: 'r' }]);
       await until(() => failed.length === 2);
       expect(failed).toEqual(['dispatch-runs', 'execute-run']);
+    });
+
+    it('fails a job whose data is not that of its kind, without a call of its handler', async () => {
+      const deliveries: Delivery[] = [];
+      const failed: string[] = [];
+      consume(deliveries, async () => {}, 4, failed);
+      await producer.queues
+        .find(({ name }) => name === 'sluice-runs')
+        ?.add('execute-run', { id: 5 });
+      await until(() => failed.length === 1);
+      expect([failed, deliveries]).toEqual([['execute-run'], []]);
     });
 
     it('waits for the jobs in hand when it closes, and takes no other', async () => {

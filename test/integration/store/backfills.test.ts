@@ -41,7 +41,7 @@ async function start(
   batchExport: BatchExport,
   request: Partial<BackfillRequest>,
 ): Promise<{ backfillId: string; totalRuns: number }> {
-  const outcome = await startBackfill(side.context, batchExport, {
+  return startBackfill(side.context, batchExport, {
     startAt: null,
     endAt: null,
     order: 'oldest_first',
@@ -49,8 +49,6 @@ async function start(
     concurrency: 2,
     ...request,
   });
-  if ('problem' in outcome) throw new Error(outcome.detail);
-  return outcome;
 }
 
 async function liveRuns(exportId: string): Promise<RunRow[]> {
@@ -207,7 +205,7 @@ describe('a backfill', () => {
   it('is refused where another of an overlapping range is running, also at the same moment', async () => {
     const { batchExport, range } = await quietExport(6);
     const request = { ...range, order: 'oldest_first', reprocess: 'all', concurrency: 1 } as const;
-    const outcomes = await Promise.all(
+    const outcomes = await Promise.allSettled(
       [0, 1, 2].map((shift) =>
         startBackfill(side.context, batchExport, {
           ...request,
@@ -215,9 +213,11 @@ describe('a backfill', () => {
         }),
       ),
     );
-    expect(outcomes.filter((outcome) => 'backfillId' in outcome)).toHaveLength(1);
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
     for (const outcome of outcomes) {
-      if ('problem' in outcome) expect(outcome.problem).toBe('already_running');
+      if (outcome.status === 'rejected') {
+        expect(outcome.reason).toMatchObject({ problems: [{ code: 'conflict' }] });
+      }
     }
     const beside = { startAt: range.startAt - 3 * hourMs, endAt: range.startAt };
     expect(await start(batchExport, beside)).toMatchObject({ totalRuns: 3 });
@@ -229,13 +229,14 @@ describe('cancelling a backfill', () => {
     const { batchExport, range } = await quietExport(5);
     const { backfillId } = await start(batchExport, { ...range });
     await advanceBackfill(side.context, backfillId);
-    expect(await cancelBackfill(side.context, batchExport.id, backfillId, 'finish')).toBe(true);
+    const cancel = () => cancelBackfill(side.context, batchExport.id, backfillId, 'finish');
+    await cancel();
     const live = await liveRuns(batchExport.id);
     expect(live).toHaveLength(2);
     for (const run of live) await complete(side.context, await claim(side, run.id));
     expect(await advanceBackfill(side.context, backfillId)).toBe(0);
     expect(await statusOf(backfillId)).toMatchObject({ status: 'Cancelled' });
-    expect(await cancelBackfill(side.context, batchExport.id, backfillId, 'finish')).toBe(false);
+    await expect(cancel()).rejects.toThrow('The backfill has ended');
   });
 
   it('cancels its live runs, and those a worker is making at that moment', async () => {

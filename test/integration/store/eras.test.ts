@@ -87,9 +87,9 @@ describe('the current era', () => {
     await currentEra(db);
     await db.query('update eras set timeline = 5 where number = 2');
     expect(await currentEra(db)).toMatchObject({ number: 3, held: true });
-    expect(await acceptCurrentEra(db)).toMatchObject({ ok: true, value: { number: 3 } });
+    expect(await acceptCurrentEra(db)).toMatchObject({ number: 3 });
     expect(await currentEra(db)).toMatchObject({ number: 3, held: false });
-    expect(await acceptCurrentEra(db)).toMatchObject({ ok: false });
+    await expect(acceptCurrentEra(db)).rejects.toThrow('not held');
     expect(await db.query(`select action, subject_type, changes from activity`)).toEqual([
       {
         action: 'accepted',

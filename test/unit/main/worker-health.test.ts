@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { serveWorkerHealth, type WorkerHealth } from '../../../src/main/worker-health.ts';
 import { createMetrics } from '../../../src/telemetry/metrics.ts';
+import { checkReadiness } from '../../../src/use-cases/installation/check-readiness.ts';
 
 let health: WorkerHealth | null = null;
 afterEach(async () => {
@@ -18,9 +19,12 @@ async function ask(
     host: '127.0.0.1',
     port: 0,
     metrics: metrics.registry,
-    databaseFault: async () => faults.postgres ?? null,
-    queueFault: async () => faults.queue ?? null,
-    holdReason: async () => faults.era ?? null,
+    readiness: () =>
+      checkReadiness({
+        databaseFault: async () => faults.postgres ?? null,
+        queueFault: async () => faults.queue ?? null,
+        holdReason: async () => faults.era ?? null,
+      }),
   });
   const response = await fetch(health.address + path);
   return { status: response.status, text: await response.text() };

@@ -270,7 +270,9 @@ describe.each([
     const position = Array.from(marked.slice(0, marked.indexOf('¦'))).length + 1;
     const result = parseQuery(marked.replace('¦', ''), eventsModel);
     const problems = 'problems' in result ? result.problems : [];
-    expect(problems).toContainEqual({ construct, position, message: expect.stringMatching(/\.$/) });
+    expect(problems).toContainEqual(
+      expect.objectContaining({ construct, position, detail: expect.stringMatching(/\.$/) }),
+    );
   });
 });
 

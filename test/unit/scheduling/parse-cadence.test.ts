@@ -9,7 +9,7 @@ import { daily, weekly } from './examples.ts';
 
 function problemsOf(input: CadenceInput, minIntervalMinutes = 5): string[] {
   const parsed = parseCadence(input, minIntervalMinutes);
-  return parsed.ok ? [] : parsed.problems.map(({ field, code }) => `${field} ${code}`);
+  return parsed.ok ? [] : parsed.problems.map(({ attr, code }) => `${attr} ${code}`);
 }
 
 describe('parseInterval', () => {

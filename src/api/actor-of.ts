@@ -1,8 +1,0 @@
-import type { Actor } from '../use-cases/actor.ts';
-import { callerOf, type Request } from './api.ts';
-
-/** Who a request acts for. */
-export function actorOf(request: Request): Actor {
-  const { id, organizationId } = callerOf(request);
-  return { keyId: id, organizationId };
-}

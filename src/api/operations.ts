@@ -1,0 +1,99 @@
+import { type TObject, type TProperties, Type } from 'typebox';
+import type { Scope } from '../security/scopes.ts';
+import type { Request } from './api.ts';
+import { loadBatchExport } from './batch-exports/load.ts';
+
+/** The two ways to the same exports: by the organization, and by the project. */
+export interface Family {
+  readonly prefix: string;
+  readonly tag: string;
+  /** Parameters of the prefix. */
+  readonly params: TProperties;
+  /** A name that is unique among both families' operations. */
+  operation(name: string): string;
+}
+
+const current = '`@current` is the only one that the key is for.';
+
+export const organizationFamily: Family = {
+  prefix: '/api/organizations/:organization_id',
+  tag: 'Batch exports of an organization',
+  params: { organization_id: Type.String({ description: `The organization's id; ${current}` }) },
+  operation: (name) => `${name}OfOrganization`,
+};
+
+export const projectFamily: Family = {
+  prefix: '/api/projects/:project_id',
+  tag: 'Batch exports of a project',
+  params: { project_id: Type.String({ description: `The project's id; ${current}` }) },
+  operation: (name) => name,
+};
+
+type Hook = (request: Request) => Promise<void>;
+
+interface Resource<Id extends string> {
+  readonly tag: string;
+  readonly scopes: { readonly read: Scope; readonly write: Scope };
+  readonly operation: (name: string) => string;
+  /** Path parameters: those of the prefix, and these. */
+  readonly params: (ids: readonly Id[]) => TObject;
+  /** Loads what the first id names. */
+  readonly load?: (id: Id) => Hook;
+}
+
+/** What the operations of a resource have in common: `read` and `write` are options of a route. */
+export function operationsOf<Id extends string>(resource: Resource<Id>) {
+  const access =
+    (scope: Scope) =>
+    <Parts extends object>(name: string, summary: string, ids: readonly Id[], parts: Parts) => {
+      const [first] = ids;
+      const load = first && resource.load?.(first);
+      return {
+        config: { scope },
+        ...(load ? { onRequest: load } : {}),
+        schema: {
+          tags: [resource.tag],
+          operationId: resource.operation(name),
+          summary,
+          params: resource.params(ids),
+          ...parts,
+        },
+      };
+    };
+  return { read: access(resource.scopes.read), write: access(resource.scopes.write) };
+}
+
+const descriptions = {
+  id: 'Identifier of the record.',
+  batch_export_id: 'Identifier of the batch export.',
+  run_id: 'Identifier of the run.',
+};
+
+/** Operations on exports and what belongs to them; the first id of a path is the export's. */
+export function exportOperations(family: Family) {
+  return operationsOf<keyof typeof descriptions>({
+    tag: family.tag,
+    scopes: { read: 'batch_export:read', write: 'batch_export:write' },
+    operation: family.operation,
+    params: (ids) => {
+      const properties: TProperties = { ...family.params };
+      for (const id of ids) {
+        properties[id] = Type.String({ format: 'uuid', description: descriptions[id] });
+      }
+      return Type.Object(properties);
+    },
+    load: loadBatchExport,
+  });
+}
+
+/** Operations on the parts of a transformation chain; their ids are integers. */
+export function transformationOperations(tag: string, family: Family, id: string, load?: Hook) {
+  const Id = Type.Integer({ description: `Identifier of the ${id}.` });
+  return operationsOf<'id'>({
+    tag,
+    scopes: { read: 'plugin:read', write: 'plugin:write' },
+    operation: (name) => name,
+    params: (ids) => Type.Object({ ...family.params, ...(ids.length > 0 ? { id: Id } : {}) }),
+    ...(load ? { load: () => load } : {}),
+  });
+}

@@ -1,0 +1,54 @@
+/** Codes of the API's error body. The first group names a fault of a field. */
+export const problemCodes = [
+  'required',
+  'null',
+  'blank',
+  'invalid_choice',
+  'invalid_input',
+  'does_not_exist',
+  'incorrect_type',
+  'max_length',
+  'min_value',
+  'max_value',
+  'parse_error',
+  'not_authenticated',
+  'authentication_failed',
+  'permission_denied',
+  'not_found',
+  'method_not_allowed',
+  'unsupported_media_type',
+  'payload_too_large',
+  'conflict',
+  'throttled',
+  'error',
+] as const;
+
+export type ProblemCode = (typeof problemCodes)[number];
+
+/** What is wrong with a request or with one of its fields. */
+export interface Problem {
+  readonly code: ProblemCode;
+  readonly detail: string;
+  /** The field, nested names joined by `__`; null if it is none. */
+  readonly attr: string | null;
+}
+
+/** Why a request is refused. Thrown, so that a transaction around it is rolled back. */
+export class Refusal extends Error {
+  readonly problems: readonly Problem[];
+
+  constructor(...problems: readonly Problem[]) {
+    super(problems.map(({ detail }) => detail).join('\n'));
+    this.name = 'Refusal';
+    this.problems = problems;
+  }
+}
+
+/** @throws Refusal if there is a problem */
+export function refuseIfAny(problems: readonly Problem[]): void {
+  if (problems.length > 0) throw new Refusal(...problems);
+}
+
+/** The record does not exist, or was deleted before it could be locked. */
+export const notFound = (): Refusal =>
+  new Refusal({ code: 'not_found', detail: 'Not found.', attr: null });

@@ -1,0 +1,21 @@
+import { findHold } from '../store/eras.ts';
+import { checkReadiness, type Readiness } from '../use-cases/installation/check-readiness.ts';
+import type { Foundation } from './foundation.ts';
+import { findQueueFault } from './queue-fault.ts';
+
+/** The readiness of a process that is open; the API and the worker answer the same. */
+export function readinessOf(
+  { context: { db }, queues }: Pick<Foundation, 'context' | 'queues'>,
+  sourceFault: () => string | null,
+): () => Promise<Readiness> {
+  return () =>
+    checkReadiness({
+      databaseFault: async () => {
+        await db.query('select 1');
+        return null;
+      },
+      queueFault: () => findQueueFault(queues),
+      holdReason: () => findHold(db),
+      sourceFault,
+    });
+}

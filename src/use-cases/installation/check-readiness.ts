@@ -1,0 +1,56 @@
+/** A check that takes longer has failed. */
+const patienceMs = 3_000;
+
+/** What is wrong with each part; null if nothing is. A check that throws has found its part unreachable. */
+export interface ReadinessChecks {
+  readonly databaseFault: () => Promise<string | null>;
+  readonly queueFault: () => Promise<string | null>;
+  /** Why no run starts until an operator accepts the database. */
+  readonly holdReason: () => Promise<string | null>;
+  /** What keeps models from being exported or settled. Absent: this process does not check sources. */
+  readonly sourceFault?: () => string | null;
+}
+
+export interface Readiness {
+  /** Degraded: requests are accepted, and runs start later. */
+  readonly status: 'ok' | 'degraded' | 'unavailable';
+  readonly checks: {
+    readonly postgres: string;
+    readonly queue: string;
+    readonly era: string;
+    readonly source?: string;
+  };
+}
+
+/** Whether a process can do its work, and what is wrong if it cannot. Never throws. */
+export async function checkReadiness(checks: ReadinessChecks): Promise<Readiness> {
+  const [postgres, queue] = await Promise.all([
+    faultOf(checks.databaseFault),
+    faultOf(checks.queueFault),
+  ]);
+  const era = postgres === null ? await faultOf(checks.holdReason) : null;
+  const source = checks.sourceFault?.() ?? null;
+  const isWhole = queue === null && source === null && era === null;
+  return {
+    status: postgres !== null ? 'unavailable' : isWhole ? 'ok' : 'degraded',
+    checks: {
+      postgres: postgres ?? 'ok',
+      queue: queue ?? 'ok',
+      era: era ?? 'ok',
+      ...(checks.sourceFault ? { source: source ?? 'ok' } : {}),
+    },
+  };
+}
+
+async function faultOf(check: () => Promise<string | null>): Promise<string | null> {
+  const tooLate = new Promise<string>((resolve) => {
+    setTimeout(resolve, patienceMs, `no answer within ${patienceMs} ms`).unref();
+  });
+  try {
+    return await Promise.race([check(), tooLate]);
+  } catch (error) {
+    // The probe is open to all: addresses and names stay inside.
+    const code = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : '';
+    return `unreachable${code}`;
+  }
+}
