@@ -35,7 +35,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
   });
   const executor: ExecutorOptions = {
     context,
-    plugins: joinPlugins(foundation.sourceOf, destinationContextOf(config)),
+    plugins: joinPlugins(foundation.sourceOf, destinationContextOf(config), context.secrets),
     leases,
     workerId,
     program: childProgramOf(foundation),

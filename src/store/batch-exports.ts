@@ -1,5 +1,6 @@
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { Cadence, Interval } from '../domain/cadence.ts';
+import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Schedule } from '../domain/schedule.ts';
 import { type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
@@ -30,7 +31,7 @@ export interface NewBatchExport extends BatchExportSettings {
 
 type Row = Omit<BatchExport, 'destination' | 'cadence'> & {
   destinationType: string;
-  destinationConfig: Record<string, unknown>;
+  destinationConfig: DestinationConfig;
   destinationSecrets: Buffer | null;
   interval: Interval;
   timezone: string;

@@ -1,3 +1,4 @@
+import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { RunStatus } from '../domain/run.ts';
 import type { DataInterval, Timestamp } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
@@ -249,7 +250,7 @@ export async function cancelRuns(
 export interface RunNeeds {
   readonly type: string;
   /** Without secrets. */
-  readonly config: Record<string, unknown>;
+  readonly config: DestinationConfig;
   /** As its next claim will count them. */
   readonly crashes: number;
 }

@@ -214,13 +214,7 @@ export async function findUploadOwner(
   sql: Sql,
   { runId, destinationVersion }: UploadPlace,
 ): Promise<UploadOwner | null> {
-  const [row] = await sql.query<{
-    exportId: string;
-    externalId: string;
-    type: string;
-    config: Record<string, unknown>;
-    secrets: Buffer | null;
-  }>(
+  const [row] = await sql.query<Omit<UploadOwner, 'destination'> & StoredDestination>(
     `select e.id as "exportId", p.external_id as "externalId", e.destination_type as type,
             case when f.version is null then e.destination_config else f.destination_config end as config,
             case when f.version is null then e.destination_secrets else f.destination_secrets end as secrets

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Destination, DestinationOwner, StoreTraits } from '../destinations/destination.ts';
+import type { StoredDestination } from '../domain/batch-export.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import { hit } from '../domain/failpoints.ts';
+import { type FileSettings, readFileSettings } from '../domain/file-settings.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
 import { floorInstant } from '../domain/time.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
@@ -50,19 +52,21 @@ import { RunLog } from './run-log.ts';
 import { sourceRequestOf } from './source-request.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 
+/** An export's destination as our tables have it. */
+export interface ExportDestination extends DestinationOwner {
+  readonly exportId: string;
+  readonly destination: StoredDestination;
+}
+
 /** The plug-ins, as the composition root joined them. */
 export interface Plugins {
-  openDestination(
-    type: string,
-    config: Record<string, unknown>,
-    owner: DestinationOwner,
-    traits?: StoreTraits | null,
-  ): Destination;
+  /** Opens the secrets and the destination. @param traits what an earlier probe found */
+  openDestination(stored: ExportDestination, traits?: StoreTraits | null): Destination;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
-  encodingOf(config: Readonly<Record<string, unknown>>): Encoding;
+  encodingOf(files: Pick<FileSettings, 'format' | 'compression'>): Encoding;
   /** Bytes that a run to such a destination may need. */
-  memoryOf(type: string, config: Readonly<Record<string, unknown>>): number;
+  memoryOf(type: string, files: Pick<FileSettings, 'format' | 'compression'>): number;
 }
 
 /** What an attempt is made with, in the worker's process or in one of its own. */
@@ -159,11 +163,7 @@ async function attempt(
   signal: AbortSignal,
 ): Promise<IntervalResult | null> {
   const { context, plugins } = options;
-  const { type, config, secrets } = run.destination;
-  const opened = secrets ? context.secrets.open(secrets, run.exportId) : {};
-  const owner = { externalId: run.externalId };
-  const known = await findStoreTraits(context.db, run);
-  const destination = plugins.openDestination(type, { ...config, ...opened }, owner, known);
+  const destination = plugins.openDestination(run, await findStoreTraits(context.db, run));
   let { traits } = destination;
   const keepTraits = async () => {
     const before = traits;
@@ -196,26 +196,25 @@ async function attempt(
 
 async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<IntervalJob> {
   const { db } = options.context;
-  const { config } = run.destination;
+  const files = readFileSettings(run.destination.config);
   const interval = { start: floorInstant(run.intervalStart), end: floorInstant(run.intervalEnd) };
   const receipt = await findReceipt(db, run.exportId, run.intervalStart, run.intervalEnd);
   const uploads = await listUploads(db, run);
   const isOwn = ({ generation }: LineageUpload) => generation === run.fileGeneration;
-  const maxFileMib = numberOr(config.max_file_size_mb, 0);
   return {
     exportId: run.exportId,
     runId: run.runId,
     attempt: run.attempt,
     interval,
-    request: sourceRequestOf({ ...run, config }, interval),
-    prefix: renderKeyTemplate(String(config.prefix ?? ''), {
+    request: sourceRequestOf({ ...run, ...files }, interval),
+    prefix: renderKeyTemplate(files.prefix, {
       interval,
       table: run.model,
       batchExportId: run.exportId,
     }),
-    encoding: options.plugins.encodingOf(config),
-    maxFileBytes: maxFileMib > 0 ? maxFileMib * 1024 * 1024 : null,
-    writesManifest: config.manifest !== false,
+    encoding: options.plugins.encodingOf(files),
+    maxFileBytes: files.maxFileBytes,
+    writesManifest: files.writesManifest,
     generation: run.fileGeneration,
     era: (await currentEra(db)).id,
     // What is at a place that the export has left stays there.
@@ -341,8 +340,4 @@ async function conclude(
   options.onError(error, run);
   await persist(() => recordFault(context, run, error, Math.random()), signal);
   return 'failed';
-}
-
-function numberOr(value: unknown, otherwise: number): number {
-  return typeof value === 'number' ? value : otherwise;
 }

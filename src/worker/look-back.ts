@@ -1,3 +1,4 @@
+import { readFileSettings } from '../domain/file-settings.ts';
 import { floorInstant } from '../domain/time.ts';
 import type { Settlement } from '../sources/source.ts';
 import { appendLogEntries } from '../store/log-entries.ts';
@@ -6,7 +7,7 @@ import { advanceHighWaterMark } from '../store/receipts.ts';
 import { lockExport } from '../store/run-outcomes.ts';
 import { insertRuns } from '../store/runs.ts';
 import type { ExecutorOptions } from './execute-run.ts';
-import { sourceRequestOf } from './source-request.ts';
+import { type RowChoice, sourceRequestOf } from './source-request.ts';
 
 /** Intervals that one sweep looks at. */
 const perSweep = 20;
@@ -83,9 +84,6 @@ async function lookAt(options: ExecutorOptions, item: LookBack): Promise<boolean
 }
 
 /** The rows as the interval's files have them; the export may have changed since. */
-function choiceOf(item: LookBack) {
-  if (item.recipe === null) return item;
-  const { dslQuery, includeEvents, excludeEvents } = item.recipe;
-  const config = { include_events: includeEvents, exclude_events: excludeEvents };
-  return { ...item, dslQuery, config };
+function choiceOf(item: LookBack): RowChoice {
+  return { ...item, ...readFileSettings(item.config), ...item.recipe };
 }

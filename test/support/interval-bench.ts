@@ -1,14 +1,16 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Destination } from '../../src/destinations/destination.ts';
 import { fileDefinition } from '../../src/destinations/file/definition.ts';
+import { type DestinationConfig, readFileSettings } from '../../src/domain/file-settings.ts';
 import { manifestKey } from '../../src/domain/object-keys.ts';
 import { joinPlugins } from '../../src/main/connectors.ts';
 import { type ExportedInterval, exportInterval } from '../../src/pipeline/export-interval.ts';
 import type { CommitIntent, IntervalJob, RunPorts } from '../../src/pipeline/interval-job.ts';
 import { decodeManifest, type Manifest } from '../../src/pipeline/manifest.ts';
+import { createSecretBox } from '../../src/security/secret-box.ts';
 import { createPostgresSource } from '../../src/sources/index.ts';
 import type { Source } from '../../src/sources/source.ts';
 import {
@@ -68,11 +70,16 @@ export const openedBy: Readonly<Record<'File' | 'S3', () => Promise<OpenedDestin
   S3: () => openStore(),
 };
 
-const { encodingOf } = joinPlugins(() => {
-  throw new Error('the source is given');
-}, contextWith({}));
+const plugins = joinPlugins(
+  () => {
+    throw new Error('the source is given');
+  },
+  contextWith({}),
+  createSecretBox([{ id: 'test', key: randomBytes(32) }]),
+);
 
-export { encodingOf };
+export const encodingOf = (config: DestinationConfig) =>
+  plugins.encodingOf(readFileSettings(config));
 
 /** The first attempt of the first run of an hour. */
 export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {

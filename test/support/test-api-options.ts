@@ -3,10 +3,9 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import type { ApiOptions } from '../../src/api/options.ts';
 import { readConfig } from '../../src/config/config.ts';
-import { destinationDefinitions } from '../../src/destinations/index.ts';
 import { eventsModel } from '../../src/domain/events-model.ts';
 import { checkQueryOf } from '../../src/main/check-query.ts';
-import { destinationContextOf } from '../../src/main/connectors.ts';
+import { destinationContextOf, registry } from '../../src/main/connectors.ts';
 import { loadModels } from '../../src/main/models.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { previewRowsOf } from '../../src/main/preview-rows.ts';
@@ -30,7 +29,7 @@ export function testApiOptions(
       secrets: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
       doorbell: { runsWaiting() {}, backfillWaiting() {} },
     },
-    destinations: destinationDefinitions,
+    destinations: registry.destinations,
     destinationContext: destinationContextOf(config),
     models: [eventsModel],
     checkQuery: checkQueryOf(changes.models ?? [eventsModel]),

@@ -1,29 +1,27 @@
-import type { ConfigProblem, DestinationContext, DestinationDefinition } from '../destination.ts';
-import { validateFileConfig } from '../file-config.ts';
+import { literalFolder } from '../../domain/key-template.ts';
+import { defineDestination } from '../define-destination.ts';
+import type { ConfigProblem, DestinationContext } from '../destination.ts';
 import { connectS3 } from './client.ts';
-import { readS3Config, type S3Config, s3ConfigSchema } from './config.ts';
+import { type S3Config, s3Properties } from './config.ts';
 import { S3Destination } from './destination.ts';
 
-export const s3Definition: DestinationDefinition = {
+export const s3Definition = defineDestination({
   type: 'S3',
-  configSchema: s3ConfigSchema,
-  validate: (raw, context) => {
-    const config = readS3Config(raw);
-    return [
-      ...checkBucketName(config),
-      ...checkCredentials(config, context),
-      ...checkEndpoint(config),
-      ...checkEncryption(config),
-      ...validateFileConfig(raw),
-    ];
-  },
+  description: 'Amazon S3, or a store that speaks its protocol.',
+  properties: s3Properties,
+  keepsFiles: true,
+  buffersParts: true,
+  validate: (config, context) => [
+    ...checkBucketName(config),
+    ...checkCredentials(config, context),
+    ...checkEndpoint(config),
+    ...checkEncryption(config),
+  ],
   // On AWS a bucket's name is its own in all regions.
   place: ({ endpoint_url, bucket_name }) => `${endpoint_url ?? 'aws'} ${bucket_name}`,
-  open: (raw, context, owner, traits) => {
-    const config = readS3Config(raw);
-    return new S3Destination(connectS3(config, context, owner, traits), config, context);
-  },
-};
+  open: (config, { prefix }, context, owner, traits) =>
+    new S3Destination(connectS3(config, context, owner, traits), literalFolder(prefix), context),
+});
 
 /**
  * AWS's naming rules; other stores also have old names with capitals and underscores. Never a

@@ -12,6 +12,8 @@ export interface RowFormatter {
 
 /** A chunk goes to the codec once it has reached this size, at the end of a row. */
 const CHUNK_BYTES = 1 << 20;
+/** Chunks on their way through a codec and behind it. */
+export const textMemoryBytes = 4 * 1024 ** 2;
 /** Room for the row that passes the size, so that the buffer seldom grows. */
 const SPARE_BYTES = 1 << 16;
 

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { BatchExport } from '../../domain/batch-export.ts';
+import type { DestinationConfig } from '../../domain/file-settings.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { openSchedule } from '../../scheduling/schedule.ts';
@@ -14,14 +15,14 @@ import { done, type Outcome, type Problem } from '../outcome.ts';
 import { Refusal, settleRefusal } from '../refusal.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
 import { checkEventFilters } from './check-event-filters.ts';
-import { type Config, sealDestination } from './destination.ts';
+import { sealDestination } from './destination.ts';
 import type { ExportRules } from './rules.ts';
 import { windowOf } from './schedule.ts';
 import { checkWindow } from './window.ts';
 
 export interface CreateExportInput {
   readonly name: string;
-  readonly destination: { readonly type: string; readonly config: Config };
+  readonly destination: { readonly type: string; readonly config: DestinationConfig };
   readonly interval: string;
   readonly timezone?: string | undefined;
   readonly offsetDay?: number | null | undefined;

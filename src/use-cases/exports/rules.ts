@@ -1,3 +1,4 @@
+import type { DestinationConfig } from '../../domain/file-settings.ts';
 import type { Model } from '../../domain/model.ts';
 import type { Problem } from '../outcome.ts';
 
@@ -5,7 +6,7 @@ export interface CheckedConfig {
   /** Every fault; attributes begin with `destination__config`. */
   readonly problems: readonly Problem[];
   /** The config with the defaults of what was not said. */
-  readonly config: Readonly<Record<string, unknown>>;
+  readonly config: DestinationConfig;
 }
 
 /** What the plug-in rooms say of an export's parts. The composition root joins the two. */
@@ -14,9 +15,9 @@ export interface ExportRules {
   readonly models: readonly Model[];
   readonly destinationTypes: readonly string[];
   /** Checks a whole config, its secrets included. `type` is one of `destinationTypes`. */
-  checkDestination(type: string, config: Readonly<Record<string, unknown>>): CheckedConfig;
+  checkDestination(type: string, config: DestinationConfig): CheckedConfig;
   /** Names where the files of a checked config go; another name is another place. */
-  placeOf(type: string, config: Readonly<Record<string, unknown>>): string;
+  placeOf(type: string, config: DestinationConfig): string;
   /** Properties of the config that are sealed at rest and never answered. */
   secretProperties(type: string): readonly string[];
   /** The described form of a query, or what is wrong with it. */

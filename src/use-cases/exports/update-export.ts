@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../domain/batch-export.ts';
 import type { Cadence } from '../../domain/cadence.ts';
+import type { DestinationConfig } from '../../domain/file-settings.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { changeCadence, changeWindow, pause, unpause } from '../../scheduling/schedule.ts';
@@ -17,7 +18,7 @@ import type { Context } from '../context.ts';
 import { done, gone, type Outcome, type Problem } from '../outcome.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
 import { checkEventFilters } from './check-event-filters.ts';
-import { type Config, mergeConfig, openDestinationConfig, sealDestination } from './destination.ts';
+import { mergeConfig, openDestinationConfig, sealDestination } from './destination.ts';
 import type { ExportRules } from './rules.ts';
 import { windowOf } from './schedule.ts';
 import { checkWindow } from './window.ts';
@@ -26,7 +27,7 @@ import { checkWindow } from './window.ts';
 export interface UpdateExportInput {
   readonly name?: string | undefined;
   readonly destination?:
-    | { readonly type?: string | undefined; readonly config?: Config | undefined }
+    | { readonly type?: string | undefined; readonly config?: DestinationConfig | undefined }
     | undefined;
   readonly interval?: string | undefined;
   readonly timezone?: string | undefined;
