@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +10,6 @@ import { joinPlugins } from '../../src/main/connectors.ts';
 import { type ExportedInterval, exportInterval } from '../../src/pipeline/export-interval.ts';
 import type { CommitIntent, IntervalJob, RunPorts } from '../../src/pipeline/interval-job.ts';
 import { decodeManifest, type Manifest } from '../../src/pipeline/manifest.ts';
-import { createSecretBox } from '../../src/security/secret-box.ts';
 import { createPostgresSource } from '../../src/sources/index.ts';
 import type { Source } from '../../src/sources/source.ts';
 import {
@@ -23,6 +22,7 @@ import {
 import { createEmptyDatabase, type TestDatabase } from './database.ts';
 import { openStore } from './s3-destination.ts';
 import { createEvents, eventsRequest, insertEvents } from './source-tables.ts';
+import { testSecrets } from './test-secrets.ts';
 
 export const team = 1;
 const start = '2024-03-01T00:00:00Z';
@@ -75,7 +75,7 @@ const plugins = joinPlugins(
     throw new Error('the source is given');
   },
   contextWith({}),
-  createSecretBox([{ id: 'test', key: randomBytes(32) }]),
+  testSecrets(),
 );
 
 export const encodingOf = (config: DestinationConfig) =>

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import type { ApiOptions } from '../../src/api/options.ts';
@@ -9,8 +8,8 @@ import { destinationContextOf, registry } from '../../src/main/connectors.ts';
 import { loadModels } from '../../src/main/models.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { previewRowsOf } from '../../src/main/preview-rows.ts';
-import { createSecretBox } from '../../src/security/secret-box.ts';
 import type { Database } from '../../src/store/database.ts';
+import { testSecrets } from './test-secrets.ts';
 
 /** Limits that no test meets by accident. */
 export const plenty = { perMinute: 100_000, perHour: 1_000_000 };
@@ -26,7 +25,7 @@ export function testApiOptions(
     context: {
       db,
       policy: policyOf(config),
-      secrets: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
+      secrets: testSecrets(),
       doorbell: { runsWaiting() {}, backfillWaiting() {} },
     },
     destinations: registry.destinations,

@@ -1,7 +1,7 @@
 import type { RowBlock } from '../../domain/row-block.ts';
+import { ByteWriter } from '../byte-writer.ts';
 import type { StreamCodec } from '../codecs/codec.ts';
 import type { FileEncoder } from '../encoder.ts';
-import { ByteWriter } from './byte-writer.ts';
 
 /** Formats rows into text; keeps no bytes of a block. */
 export interface RowFormatter {
