@@ -160,18 +160,10 @@ export async function findBatchExport(
   return row ? toBatchExport(row) : null;
 }
 
-/** Whoever owns it: for work that was already allowed. */
-export async function findAnyBatchExport(sql: Sql, id: string): Promise<BatchExport | null> {
-  const [row] = await sql.query<Row>(
-    `select ${columns} from batch_exports e where e.id = $1 and e.deleted_at is null`,
-    [id],
-  );
-  return row ? toBatchExport(row) : null;
-}
-
 /**
- * As `findAnyBatchExport`, locked until the transaction ends. Rows that refer to it can be written
- * meanwhile: a worker that holds a backfill or a run would else wait for whoever waits for it.
+ * An export of any owner, for work that was already allowed, locked until the transaction ends. Rows
+ * that refer to it can be written meanwhile: a worker that holds a backfill or a run would else wait for
+ * the holder of this lock.
  */
 export async function lockBatchExport(tx: Sql, id: string): Promise<BatchExport | null> {
   const [row] = await tx.query<Row>(

@@ -3,10 +3,10 @@
 import { isTerminal, type RunStatus } from '../../src/domain/run.ts';
 import type { Instant } from '../../src/domain/time.ts';
 import { intervalsIn } from '../../src/scheduling/backfill-range.ts';
-import { advanceHighWaterMark } from '../../src/scheduling/high-water-mark.ts';
 import { listRunningBackfills } from '../../src/store/backfills.ts';
 import { readSchedule } from '../../src/store/ticks.ts';
 import { advanceBackfill } from '../../src/use-cases/backfills/advance-backfill.ts';
+import { advanceHighWaterMark } from '../support/high-water-mark.ts';
 import { keyOf } from './attempt.ts';
 import { act, passTime, type World } from './world.ts';
 

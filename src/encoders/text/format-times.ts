@@ -7,9 +7,6 @@ const MIN_DATE = -0x8000_0000;
 const MAX_TIMESTAMP = 2n ** 63n - 1n;
 const MIN_TIMESTAMP = -(2n ** 63n);
 
-/** At most this many bytes: `-infinity`, or `294276-12-31T23:59:59.999999Z BC`. */
-export const MAX_TIME_BYTES = 40;
-
 /** The last day's text, kept because neighbouring rows mostly share it. */
 let lastDay = Number.NaN;
 const lastText = Buffer.alloc(16);

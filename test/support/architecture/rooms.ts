@@ -34,7 +34,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     packageTypes: ['pg', 'fastify'],
   },
   query: { from: ['domain'], packages: ['libpg-query', 'pgsql-parser'] },
-  sources: { from: ['domain', 'query'], packages: ['pg', 'pg-copy-streams', 'node:*'] },
+  sources: { from: ['domain', 'query'], packages: ['pg', 'node:*'] },
   transforms: { from: ['domain'], packages: ['node:*'] },
   encoders: {
     from: ['domain'],

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { advanceHighWaterMark } from '../../../src/scheduling/high-water-mark.ts';
+import { advanceHighWaterMark } from '../../support/high-water-mark.ts';
 
 test.each([
   ['nothing completed', 10, [], 10],
