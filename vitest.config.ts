@@ -1,12 +1,36 @@
 import { defineConfig } from 'vitest/config';
+import { LongFilesFirst } from './test/support/long-files-first.ts';
+
+/** Tests of code without I/O, and of the sources' text. */
+const pure = [
+  'test/*.test.ts',
+  'test/unit/**/*.test.ts',
+  'test/property/**/*.test.ts',
+  'test/model/**/*.test.ts',
+];
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    // One embedded Postgres serves the whole run; each file clones the migrated template database.
-    globalSetup: ['test/support/global-setup.ts'],
+    projects: [
+      {
+        extends: true,
+        // No build, no database: one file starts at once.
+        test: { name: 'pure', include: pure },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'service',
+          include: ['test/**/*.test.ts'],
+          exclude: pure,
+          // One embedded Postgres serves the whole run; each file clones the migrated template database.
+          globalSetup: ['test/support/global-setup.ts'],
+        },
+      },
+    ],
     pool: 'forks',
     maxWorkers: 3,
+    sequence: { sequencer: LongFilesFirst },
     testTimeout: 180_000,
     hookTimeout: 240_000,
     reporters: ['default', './test/support/count-reporter.ts'],

@@ -56,7 +56,7 @@ describe('the rooms under src', () => {
     expect(findUndeclared(files.filter(isServer), dependencies)).toEqual([]);
   });
 
-  test('keep plug-ins apart from their siblings', () => {
+  test('keep connectors apart from their siblings', () => {
     expect(findSiblingImports(files)).toEqual([]);
   });
 
@@ -110,7 +110,7 @@ describe('the rules see', () => {
     expect(arrows('api/a.ts', "import * as runs from '../store/runs.ts';")).toBe(1);
   });
 
-  test('a plug-in that reaches for its sibling or its registry, but not for the groundwork', () => {
+  test('a connector that reaches for its sibling or its registry, but not for the groundwork', () => {
     const siblings = (text: string) =>
       findSiblingImports(parse('encoders/csv/encode.ts', text)).length;
     expect(siblings("import { x } from '../jsonlines/encode.ts';")).toBe(1);

@@ -7,6 +7,7 @@ const folder = import.meta.dirname;
 /** Why a file may do what the rule forbids. */
 const allowed: Readonly<Record<string, string>> = {
   'support/until.ts': 'it is what tests wait with',
+  'support/failpoints/actions.mjs': 'it delays the process under test: that is its work',
   'support/database.ts': 'PostgreSQL says "in use" for a moment, and has no event for its end',
   'support/processes.ts': 'output may still come after the end of a process',
   'support/tcp-proxy.ts': 'it delays data: that is its work',

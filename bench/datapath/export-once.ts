@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { readConfig } from '../../src/config/config.ts';
 import { readFileSettings } from '../../src/domain/file-settings.ts';
-import { destinationContextOf, joinPlugins } from '../../src/main/connectors.ts';
+import { destinationContextOf, joinConnectors } from '../../src/main/connectors.ts';
 import { joinSources, loadModels } from '../../src/main/models.ts';
 import { exportInterval } from '../../src/pipeline/export-interval.ts';
 import { createSecretBox } from '../../src/security/secret-box.ts';
@@ -16,13 +16,13 @@ import { reportTaken } from './taken.ts';
 const [url = '', endpoint = '', format = '', compression = ''] = process.argv.slice(2);
 const config = readConfig({ DATABASE_URL: url, ALLOWED_PRIVATE_ENDPOINTS: new URL(endpoint).host });
 const context = destinationContextOf(config);
-const plugins = joinPlugins(
+const connectors = joinConnectors(
   joinSources(config, loadModels(config), url),
   context,
   createSecretBox([{ id: 'bench', key: randomBytes(32) }]),
 );
 const encoding = { file_format: format, compression: compression === '' ? null : compression };
-const destination = plugins.openDestination({
+const destination = connectors.openDestination({
   exportId: 'bench',
   externalId: 'bench',
   destination: {
@@ -58,7 +58,7 @@ async function exportUntil(end: number) {
         excludeEvents: null,
       },
       prefix: end === interval.end ? 'events' : 'warm-up',
-      encoding: plugins.encodingOf(readFileSettings(encoding)),
+      encoding: connectors.encodingOf(readFileSettings(encoding)),
       maxFileBytes: null,
       writesManifest: true,
       generation: 1,
@@ -67,8 +67,9 @@ async function exportUntil(end: number) {
       intent: null,
       uploads: [],
       mayBeOvertaken: false,
+      begunManifests: [],
     },
-    plugins.sourceOf('events'),
+    connectors.sourceOf('events'),
     destination,
     {
       journal: { starting: nothing, started: nothing, progressed: nothing, ended: nothing },
@@ -76,6 +77,7 @@ async function exportUntil(end: number) {
       progressed: nothing,
       confirmCommit: nothing,
       confirmLease: nothing,
+      ownsUploads: async () => true,
       raiseGeneration: async (floor) => floor + 1,
       log: () => {},
     },

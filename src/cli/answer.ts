@@ -4,7 +4,7 @@ import { type CliDeps, CliError } from './deps.ts';
 /**
  * The value of an outcome.
  *
- * @throws CliError that says every problem of a refusal, one a line
+ * @throws CliError that says every problem of a refusal, one per line
  */
 export function accept<T>(outcome: Outcome<T>): T {
   if (outcome.ok) return outcome.value;

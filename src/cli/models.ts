@@ -27,7 +27,7 @@ export function register(program: Command, deps: CliDeps): void {
 
   models
     .command('check')
-    .description('hold every model against its database; exit 1 where an export of it would fail')
+    .description('check every model against its database; exit 1 if an export of it would fail')
     .option('--project <id>', 'the project that plans are made for', readProjectId, anyProject)
     .option('--json', 'the report as JSON')
     .action(async ({ project, json }: { project: number; json?: boolean }) => {

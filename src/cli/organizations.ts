@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { listOrganizations, type Organization } from '../store/organizations.ts';
+import { listOrganizations, type Organization } from '../store/tenants.ts';
 import { createOrganization } from '../use-cases/tenants/create-organization.ts';
 import { accept, printRecord, printRecords } from './answer.ts';
 import type { CliDeps } from './deps.ts';

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { listProjects, type Project } from '../store/projects.ts';
+import { listProjects, type Project } from '../store/tenants.ts';
 import { createProject } from '../use-cases/tenants/create-project.ts';
 import { accept, printRecord, printRecords } from './answer.ts';
 import { readUuid } from './arguments.ts';

@@ -58,7 +58,7 @@ function explain(error: unknown): { code: number; message: string } {
     return { code: failed, message: error.message };
   }
   const reason = error instanceof Error ? error.message || error.name : String(error);
-  const message = isDatabaseUnavailable(error) ? `The database is away: ${reason}` : reason;
+  const message = isDatabaseUnavailable(error) ? `The database is unreachable: ${reason}` : reason;
   return { code: failed, message };
 }
 

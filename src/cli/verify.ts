@@ -8,7 +8,7 @@ export function register(program: Command, deps: CliDeps): void {
   program
     .command('verify')
     .description(
-      'prove that the files in force hold each source row exactly once; exit 1 where they do not',
+      'prove that the current files hold each source row exactly once; exit 1 if they do not',
     )
     .option('--export <id>', 'one export instead of all')
     .option('--json', 'the report as JSON')

@@ -34,6 +34,19 @@ export interface FileOptions {
    * the way, and the bytes would no longer be those of the manifest.
    */
   readonly contentType: string;
+  /** Names the export in what a store keeps beside the bytes, if it keeps anything. */
+  readonly owner?: string;
+}
+
+/** What a store says of an object without its bytes. */
+export interface FileFacts {
+  readonly bytes: number;
+  readonly etag: string | null;
+  /**
+   * The export that made it; null if the object does not say, as those of earlier builds; left out by a
+   * destination that keeps nothing beside the bytes.
+   */
+  readonly owner?: string | null;
 }
 
 /**
@@ -145,12 +158,15 @@ export interface Destination {
    *
    * @param confirm asks the run's fence; called right before each unconditional put, which it
    *   prevents by throwing
+   * @param ours MD5 digests (hexadecimal) of manifests that may be replaced though their tags are not
+   *   known: credentials that may not read see them by no other name
    */
   commitManifest(
     key: string,
     body: Uint8Array,
     expected: ManifestTag,
     confirm?: () => Promise<void>,
+    ours?: readonly string[],
   ): Promise<{ readonly etag: ManifestTag }>;
   /**
    * The object's bytes and tag, or null where there is none. The body must be read, to the end or
@@ -160,8 +176,8 @@ export interface Destination {
     key: string,
     signal?: AbortSignal,
   ): Promise<{ readonly body: AsyncIterable<Uint8Array>; readonly etag: string | null } | null>;
-  /** Size and tag of the object, or null if there is none. */
-  statFile(key: string): Promise<{ readonly bytes: number; readonly etag: string | null } | null>;
+  /** Size, tag and owner of the object, or null if there is none. */
+  statFile(key: string): Promise<FileFacts | null>;
   /** Every readable object whose key starts with `prefix`, ascending by key. */
   listFiles(prefix: string): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
   /** Missing ones are no error. */

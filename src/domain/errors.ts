@@ -61,7 +61,7 @@ export const errorCatalogue = {
     'Correct the destination config of the export, then retry the run.',
   ),
   'destination.key_taken': customer(
-    'The manifest at this key belongs to something else.',
+    'The file at this key belongs to something else.',
     'Give the export a prefix of its own, for example {batch_export_id}, then retry the run.',
   ),
   'destination.unavailable': passing(

@@ -1,27 +1,47 @@
-/** The life of a run: it starts, runs, and ends in one of four terminal states that it never leaves. */
-export type RunStatus =
-  | 'Starting'
-  | 'Running'
-  | 'Completed'
-  | 'Failed'
-  | 'FailedRetryable'
-  | 'Cancelled';
+/** The life of a run: its states, and what each event does. The store's statements are made from it. */
 
-export const runStatuses: readonly RunStatus[] = [
+export const runStatuses = [
   'Starting',
   'Running',
   'Completed',
   'Failed',
   'FailedRetryable',
   'Cancelled',
-];
+] as const;
 
+export type RunStatus = (typeof runStatuses)[number];
+
+/** States that no event leaves. */
 export const terminalStatuses: readonly RunStatus[] = [
   'Completed',
   'Failed',
   'FailedRetryable',
   'Cancelled',
 ];
+
+export const liveStatuses: readonly RunStatus[] = ['Starting', 'Running'];
+
+/** An event of a run: the states it can happen in, and the state after it. */
+interface Move {
+  readonly from: readonly RunStatus[];
+  readonly to: RunStatus;
+}
+
+export const runMoves = {
+  /** A worker took the lease: the first attempt, a retry, or after the last lease expired. */
+  claimed: { from: liveStatuses, to: 'Running' },
+  /** The attempt ended without an outcome (shutdown, transient error): another will follow. */
+  handed_back: { from: ['Running'], to: 'Running' },
+  /** The manifest is current. */
+  completed: { from: ['Running'], to: 'Completed' },
+  /** The customer or the operator must act. */
+  failed: { from: ['Running'], to: 'Failed' },
+  /** All attempts met transient errors. */
+  exhausted: { from: ['Running'], to: 'FailedRetryable' },
+  cancelled: { from: liveStatuses, to: 'Cancelled' },
+} as const satisfies Record<string, Move>;
+
+export type RunEvent = keyof typeof runMoves;
 
 export function isTerminal(status: RunStatus): boolean {
   return terminalStatuses.includes(status);

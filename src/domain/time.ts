@@ -14,6 +14,11 @@ export function toTimestamp(instant: Instant): Timestamp {
   return `${new Date(instant).toISOString().slice(0, -1)}000Z`;
 }
 
+/** For logs and messages. */
+export function describeInterval({ start, end }: DataInterval): string {
+  return `${toTimestamp(start)} to ${toTimestamp(end)}`;
+}
+
 /** The first millisecond at or after `timestamp` (microseconds round up). */
 export function ceilInstant(timestamp: Timestamp): Instant {
   const floor = floorInstant(timestamp);

@@ -23,7 +23,7 @@ export interface BinarySource {
 /**
  * Finds programs that the server's user can run: those of `source`, else a copy of them in the first
  * fitting of `folders` (a parent folder of node_modules may be closed to that user, or node_modules be
- * read-only and without its links). Fails with advice where none of them runs on this machine.
+ * read-only and without its links). Fails with advice if none of them runs on this machine.
  */
 export async function findBinaries(
   identity: ServerIdentity,
@@ -46,7 +46,7 @@ export async function findBinaries(
   );
 }
 
-/** Where a copy may lie, in order: beside the data, in root's own state folder, in the temporary folder. */
+/** Where a copy may be, in order: beside the data, in root's own state folder, in the temporary folder. */
 export function copyFolders(identity: ServerIdentity, dataFolder: string): string[] {
   const folders = [dataFolder];
   if (identity.user !== null) folders.push('/var/lib/sluice');

@@ -16,20 +16,20 @@ export const databaseUser = 'sluice';
 /** The database that the service uses. */
 export const databaseName = 'sluice';
 
-/** Where the parts of one embedded server lie. All paths are absolute. */
+/** Where the parts of one embedded server are. All paths are absolute. */
 export interface Layout {
   readonly folder: string;
   /** PostgreSQL's own data directory. */
   readonly data: string;
   readonly log: string;
-  /** The port of the last start, used again where it is free. */
+  /** The port of the last start, used again if it is free. */
   readonly portFile: string;
 }
 
 /** What only the owner may know; kept in the data directory, mode 0600. */
 export interface ClusterSecrets {
   readonly password: string;
-  /** PostgreSQL's `cluster_name`: tells this server from any other on the same port. */
+  /** PostgreSQL's `cluster_name`: distinguishes this server from any other on the same port. */
   readonly clusterName: string;
 }
 
@@ -46,7 +46,7 @@ export function layoutOf(dataDir: string): Layout {
 const secretsFile = (data: string): string => path.join(data, 'sluice.json');
 const staleInitMs = 10 * 60_000;
 
-/** The secrets of an initialised data directory; null where there is none yet. */
+/** The secrets of an initialised data directory; null if there is none yet. */
 export async function readSecrets(layout: Layout): Promise<ClusterSecrets | null> {
   try {
     return JSON.parse(await readFile(secretsFile(layout.data), 'utf8')) as ClusterSecrets;
@@ -62,7 +62,7 @@ export async function readSecrets(layout: Layout): Promise<ClusterSecrets | null
 }
 
 /**
- * Makes the data directory where there is none and returns its secrets. It is made aside and renamed
+ * Makes the data directory if there is none and returns its secrets. It is made aside and renamed
  * into place, so a crash in the middle leaves only rubbish that a later start clears; of two that
  * make it at once the first wins and the other takes its work. Fails on data of another major version.
  */
@@ -150,7 +150,7 @@ async function initialise(
     { flush: true },
   );
   await writeFile(secretsFile(data), JSON.stringify(secrets), { mode: 0o600, flush: true });
-  // Whatever lies in the data directory must be readable by the server, which syncs all of it after a crash.
+  // Every file in the data directory must be readable by the server, which syncs all of it after a crash.
   if (identity.user !== null) {
     await chown(secretsFile(data), identity.user.uid, identity.user.gid);
   }

@@ -17,7 +17,7 @@ const cleanEnvironment = { PATH: '/usr/bin:/bin:/usr/sbin:/sbin', LC_ALL: 'C', T
 
 /**
  * Decides who runs the server over `dataDirectory`: an existing directory stays with its owner, a
- * new one belongs to `postgres`, or `nobody` where that user does not exist. Fails where neither does.
+ * new one belongs to `postgres`, or `nobody` if that user does not exist. Fails if neither does.
  */
 export async function chooseIdentity(dataDirectory: string): Promise<ServerIdentity> {
   if (process.getuid?.() !== 0) return { user: null };
@@ -52,7 +52,7 @@ export function spawnOptionsFor(identity: ServerIdentity, dataDirectory: string)
 }
 
 /**
- * The data directory as the server is told it. A server of another user may not be allowed to walk
+ * The data directory as it is passed to the server. A server of another user may not be allowed to walk
  * down to it (a checkout below /root); its working directory is set before the user changes, and
  * /proc/self/cwd leads there without the walk. Every server process keeps that working directory.
  */
@@ -62,7 +62,7 @@ export function dataDirectoryArgument(identity: ServerIdentity, dataDirectory: s
 }
 
 export interface ProgramResult {
-  /** Null where the program could not start or was ended by a signal. */
+  /** Null if the program could not start or was ended by a signal. */
   readonly code: number | null;
   /** Standard output and standard error, as they came. */
   readonly output: string;
@@ -80,7 +80,7 @@ export function runProgram(
     const chunks: string[] = [];
     child.stdout?.setEncoding('utf8').on('data', (text: string) => chunks.push(text));
     child.stderr?.setEncoding('utf8').on('data', (text: string) => chunks.push(text));
-    // A program that ends without reading its input breaks the pipe; its exit code tells the rest.
+    // A program that ends without reading its input breaks the pipe; its exit code says the rest.
     child.stdin?.on('error', () => {});
     child.stdin?.end(input);
     child.once('error', (error) => resolve({ code: null, output: error.message }));

@@ -11,7 +11,7 @@ export interface PidFile {
   readonly text: string;
 }
 
-/** Null where there is no such file: no server runs, or it ended in order. */
+/** Null if there is no such file: no server runs, or it ended in order. */
 export async function readPidFile(data: string): Promise<PidFile | null> {
   const text = await readFile(pidFileOf(data), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null;
@@ -53,7 +53,7 @@ export function isProcessAlive(pid: number): boolean {
 
 /**
  * Takes away a `postmaster.pid` whose number belongs to a foreign process; PostgreSQL would refuse to
- * start over it. Where a new server has written its own meanwhile, that one is put back.
+ * start over it. If a new server has written its own meanwhile, that one is put back.
  */
 export async function discardPidFile(data: string, stale: PidFile): Promise<void> {
   const aside = path.join(data, `postmaster.pid.${randomUUID()}`);

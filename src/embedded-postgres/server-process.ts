@@ -131,7 +131,7 @@ async function findFreePort(): Promise<number> {
   }
 }
 
-/** The port where it is free (any free one for 0), else null. It may be taken again the next moment. */
+/** The port if it is free (any free one for 0), else null. It may be taken again the next moment. */
 function tryPort(port: number): Promise<number | null> {
   return new Promise((resolve) => {
     const server = createServer();

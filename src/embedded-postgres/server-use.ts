@@ -35,7 +35,7 @@ export async function serverAnswers(
 /** One process's mark on a server: `I use it, do not stop it`. */
 export interface ServerUse {
   /**
-   * Takes the mark away. `true`: nobody else uses the server, and nobody new can begin to until it
+   * Takes the mark away. `true`: no other process uses the server, and none can begin to until it
    * stops or {@link close} is called. `false`: others use it, or it is gone.
    */
   release(): Promise<boolean>;
@@ -45,7 +45,7 @@ export interface ServerUse {
 
 /**
  * Marks the server at `url` as used until `release` or the end of this process. Waits while another
- * user is stopping the server and then fails, as it does when the server is away. A connection that
+ * user is stopping the server and then fails, as it does when the server is unreachable. A connection that
  * is lost later (a crash and restart of the server) is made again every second.
  */
 export async function useServer(url: string): Promise<ServerUse> {

@@ -34,11 +34,11 @@ export interface EmbeddedPostgres {
   /** `postgres://user:password@127.0.0.1:port/sluice`, a superuser's. A secret. */
   readonly url: string;
   readonly port: number;
-  /** True where the server ran already: another process's, or one that a killed process left. */
+  /** True if the server ran already: another process's, or one that a killed process left. */
   readonly adopted: boolean;
   /**
-   * Ends this process's use of the server. The last user stops it, whoever started it; while another
-   * process uses it, it goes on. May be called again. Fails where the server does not stop.
+   * Ends this process's use of the server. The last user stops it, also if another process started it; while another
+   * process uses it, it goes on. May be called again. Fails if the server does not stop.
    */
   stop(): Promise<void>;
 }
@@ -54,7 +54,7 @@ interface Server {
 /**
  * Starts PostgreSQL over `dataDir`, or uses the one that runs there. PostgreSQL itself is the lock
  * between processes: it lets one server into a data directory, and an advisory lock counts the
- * users. Fails with advice where this machine cannot run it, or the data is not for this version.
+ * users. Fails with advice if this machine cannot run it, or if the data is not for this version.
  */
 export async function startEmbeddedPostgres(
   options: EmbeddedPostgresOptions,
@@ -91,8 +91,8 @@ export async function startEmbeddedPostgres(
 }
 
 /**
- * The URL of the server that runs over `dataDir`, or null where none answers. For the command line,
- * which never starts one. Fails where the data belongs to another user.
+ * The URL of the server that runs over `dataDir`, or null if none answers. For the command line,
+ * which never starts one. Fails if the data belongs to another user.
  */
 export async function findEmbeddedPostgres(dataDir: string): Promise<string | null> {
   const layout = layoutOf(dataDir);
@@ -138,11 +138,11 @@ async function findRunning(
   );
 }
 
-/** Null where the last user is just stopping the server: then it is started anew. */
+/** Null if the last user is just stopping the server: then it is started anew. */
 async function markUse(secrets: ClusterSecrets, port: number): Promise<ServerUse | null> {
   const url = urlOf(secrets, port, 'postgres');
   const use = await useServer(url).catch(() => null);
-  // A server that stops can still grant the lock, but it lets nobody new in.
+  // A server that stops can still grant the lock, but it accepts no new connection.
   if (use === null || (await serverAnswers(url, secrets.clusterName, probeTimeoutMs))) return use;
   await use.close();
   return null;

@@ -33,7 +33,7 @@ export function listModels(config: Config): readonly ListedModel[] {
 /**
  * Holds every model against its database, one after another.
  *
- * @param findSource the address for models that name no database; asked only where there are any
+ * @param findSource the address for models that name no database; asked only if there are any
  * @param teamId the project that the plans are made for
  */
 export async function checkModels(

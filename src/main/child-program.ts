@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import type { ChildProgram } from '../worker/run-alone.ts';
 import type { Foundation } from './foundation.ts';
 
-/** What the process of a run opens its connections and plug-ins by; the parent has found it all out. */
+/** What the process of a run opens its connections and connectors by; the parent has found it all out. */
 export interface ChildSetup {
   readonly config: Config;
   readonly url: string;

@@ -16,7 +16,7 @@ import { createOutboundAgents } from '../security/outbound-filter.ts';
 import type { SecretBox } from '../security/secret-box.ts';
 import { openDestinationConfig } from '../use-cases/exports/destination.ts';
 import type { ReadRows } from '../verify/verify-files.ts';
-import type { Plugins } from '../worker/execute-run.ts';
+import type { Connectors } from '../worker/execute-run.ts';
 import type { SourceOf } from './models.ts';
 
 /** The encoders and destinations of an installation. */
@@ -66,12 +66,12 @@ export function destinationContextOf(config: Config): DestinationContext {
 }
 
 /** Joins sources, encoders and destinations for the worker. */
-export function joinPlugins(
+export function joinConnectors(
   sourceOf: SourceOf,
   context: DestinationContext,
   secrets: SecretBox,
   known = registry,
-): Plugins {
+): Connectors {
   return {
     openDestination({ exportId, externalId, destination }, traits) {
       const config = openDestinationConfig(secrets, exportId, destination);

@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts';
 import type { SourcedModel } from '../config/models-file.ts';
-import { hit } from '../domain/failpoints.ts';
+import { failpoint } from '../failpoints/failpoint.ts';
 import { connectQueues, type QueueConnection } from '../queue/connection.ts';
 import { openProducer, type Producer } from '../queue/producer.ts';
 import { type Database, openDatabase, openQueuePool } from '../store/database.ts';
@@ -17,7 +17,7 @@ import { prepareSchemas } from './prepare-schemas.ts';
 import { type Start, waitForDatabase } from './wait-for-database.ts';
 import { watchEra } from './watch-era.ts';
 
-/** What the API and the worker both stand on. */
+/** What the API and the worker both need. */
 export interface Foundation {
   readonly config: Config;
   readonly logger: Logger;
@@ -41,7 +41,7 @@ const endless = new AbortController().signal;
  * may be unreachable: what needs them tries again by itself.
  *
  * @throws StartError if the database refuses its address
- * @throws SchemaError where they are not up to date and AUTO_MIGRATE is off
+ * @throws SchemaError if they are not up to date and AUTO_MIGRATE is off
  */
 export async function openFoundation(
   config: Config,
@@ -123,10 +123,10 @@ export async function openFoundation(
 function createDoorbell(producer: Producer, logger: Logger): Doorbell {
   const ring = async (what: string, tell: () => Promise<void>) => {
     try {
-      await hit('before_enqueue');
+      await failpoint('before_enqueue');
       await tell();
     } catch (error) {
-      logger.debug({ err: error }, `${what}: the queue is away`);
+      logger.debug({ err: error }, `${what}: the queue is unreachable`);
     }
   };
   return {

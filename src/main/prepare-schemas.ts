@@ -5,7 +5,7 @@ import { openQueuePool } from '../store/database.ts';
 import { migrate } from '../store/migrate.ts';
 
 /**
- * Brings every schema up to date: our own tables, the queue's where it lives in Postgres, and the
+ * Brings every schema up to date: our own tables, the queue's if it is in Postgres, and the
  * built-in `events` table where our database is the source as well. Safe from many processes at once.
  *
  * @returns the migrations that were run

@@ -7,7 +7,7 @@ import { jsonLines, openEncoder } from '../encoders/index.ts';
 import { previewRows } from '../pipeline/preview-rows.ts';
 import type { Database } from '../store/database.ts';
 import { readNow } from '../store/ticks.ts';
-import { sourceRequestOf } from '../worker/source-request.ts';
+import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { joinSources } from './models.ts';
 
 /**

@@ -1,11 +1,11 @@
 import type { QueueConnection } from '../queue/connection.ts';
 
-/** What is wrong with the queue, in words that may be shown to anybody; null where nothing is. */
+/** What is wrong with the queue, in words that may be shown to anybody; null if nothing is. */
 export async function findQueueFault(queues: QueueConnection): Promise<string | null> {
   try {
     const [fault] = await queues.inspect();
     return fault ?? null;
   } catch {
-    return 'the queue is away; work is recorded and starts later';
+    return 'the queue is unreachable; work is recorded and starts later';
   }
 }

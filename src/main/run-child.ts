@@ -5,16 +5,14 @@ import type { AttemptReport } from '../worker/attempt-report.ts';
 import { serveRun } from '../worker/child-run.ts';
 import { executeClaimed } from '../worker/execute-run.ts';
 import type { ChildSetup } from './child-program.ts';
-import { destinationContextOf, joinPlugins } from './connectors.ts';
+import { destinationContextOf, joinConnectors } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
-import { installFailpoints } from './failpoints.ts';
 import { joinSources, loadModels } from './models.ts';
 import { policyOf } from './policy.ts';
 
 /** One run needs few: its writes, its log, its heartbeat is the worker's. */
 const maxConnections = 4;
 
-installFailpoints(undefined, true);
 serveRun(
   // The parent is the same build.
   (setup, run, signal) => execute(setup as ChildSetup, run, signal),
@@ -43,7 +41,7 @@ async function execute(
       // The worker rings once this process has ended.
       doorbell: { runsWaiting() {}, backfillWaiting() {} },
     },
-    plugins: joinPlugins(sourceOf, destinationContextOf(config), secrets),
+    connectors: joinConnectors(sourceOf, destinationContextOf(config), secrets),
     onError: (error: unknown) =>
       logger.warn({ err: error, run: run.runId, export: run.exportId }, 'an attempt failed'),
   };

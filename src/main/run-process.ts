@@ -3,7 +3,6 @@ import closeWithGrace from 'close-with-grace';
 import { type Config, ConfigError } from '../config/config.ts';
 import { SchemaError } from '../store/migrate.ts';
 import { createLogger } from '../telemetry/logger.ts';
-import { installFailpoints } from './failpoints.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
 import { StartError } from './wait-for-database.ts';
 import { serveWorkerHealth } from './worker-health.ts';
@@ -58,7 +57,6 @@ export async function runProcess(
     return part;
   };
   try {
-    installFailpoints();
     const probes = await answerProbes(config.HOST, port);
     try {
       const { onWait } = probes;

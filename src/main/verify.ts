@@ -6,7 +6,7 @@ import { type Verified, verifyExport } from '../verify/verify-export.ts';
 import {
   destinationContextOf,
   destinationOf,
-  joinPlugins,
+  joinConnectors,
   readRowsBy,
   registry,
 } from './connectors.ts';
@@ -31,7 +31,7 @@ export async function verifyExports(
   const secrets = await openSecretBox(config);
   const context = destinationContextOf(config);
   const sourceOf = joinSources(config, loadModels(config), sourceUrl);
-  const plugins = joinPlugins(sourceOf, context, secrets);
+  const connectors = joinConnectors(sourceOf, context, secrets);
   const knownKeys = await listKnownKeys(db);
   const leftoverKeys = await listLeftoverKeys(db);
   const findings: Finding[] = [];
@@ -48,7 +48,7 @@ export async function verifyExports(
   try {
     for (const batchExport of await listVerifiedExports(db, exportId)) {
       const { type } = batchExport.destination;
-      const destination = plugins.openDestination({ ...batchExport, exportId: batchExport.id });
+      const destination = connectors.openDestination({ ...batchExport, exportId: batchExport.id });
       try {
         const verified = await verifyExport(
           {

@@ -6,7 +6,7 @@ export interface WorkerHealthOptions {
   readonly port: number;
   /** Null while the process starts: nothing but the two probes is answered then. */
   readonly metrics: Registry | null;
-  /** What is wrong with Postgres, without which nothing is done; null where nothing is. */
+  /** What is wrong with Postgres, without which nothing is done; null if nothing is. */
   readonly databaseFault: () => Promise<string | null>;
   /** What is wrong with the queue, without which work starts late. */
   readonly queueFault: () => Promise<string | null>;
@@ -17,7 +17,7 @@ export interface WorkerHealthOptions {
 }
 
 export interface WorkerHealth {
-  /** Where it serves; the port that was taken where the option said 0. */
+  /** Where it serves; the port that was chosen if the option said 0. */
   readonly address: string;
   close(): Promise<void>;
 }
@@ -26,7 +26,7 @@ export interface WorkerHealth {
  * Answers /livez, /readyz and /metrics for a worker, as the API does for itself, and for every process
  * that is still starting. Open to all who reach the port, so it shows nothing of a tenant.
  *
- * @throws where the port is taken
+ * @throws if the port is taken
  */
 export async function serveWorkerHealth(options: WorkerHealthOptions): Promise<WorkerHealth> {
   const server = createServer((request, response) => {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { describeInterval } from '../domain/time.ts';
 import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
 import { openConsumer } from '../queue/consumer.ts';
 import { removeWorker, reportWorker } from '../store/workers.ts';
@@ -10,7 +11,7 @@ import { createHandlers } from '../worker/handlers.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
 import { MemoryGate } from '../worker/memory-gate.ts';
 import { childProgramOf } from './child-program.ts';
-import { destinationContextOf, joinPlugins } from './connectors.ts';
+import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
 import { findQueueFault } from './queue-fault.ts';
 
@@ -35,7 +36,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
   });
   const executor: ExecutorOptions = {
     context,
-    plugins: joinPlugins(foundation.sourceOf, destinationContextOf(config), context.secrets),
+    connectors: joinConnectors(foundation.sourceOf, destinationContextOf(config), context.secrets),
     leases,
     workerId,
     program: childProgramOf(foundation),
@@ -43,8 +44,8 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
       logger.warn({ err: error, run: run.runId, export: run.exportId }, 'an attempt failed');
     },
     onSweepError: (error) => logger.warn({ err: error }, 'an upload could not be collected'),
-    onLookBackError: (error, { exportId, intervalStart, intervalEnd }) => {
-      const what = `look-back of interval ${intervalStart} to ${intervalEnd} failed`;
+    onLookBackError: (error, { exportId, interval }) => {
+      const what = `look-back of interval ${describeInterval(interval)} failed`;
       logger.warn({ err: error, export: exportId }, what);
     },
   };
@@ -76,7 +77,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
   };
   const tryReport = () =>
     report().catch((error: unknown) =>
-      logger.warn({ err: error }, 'the queue or Postgres is away'),
+      logger.warn({ err: error }, 'the queue or Postgres is unreachable'),
     );
   await tryReport();
   const reporting = setInterval(() => void tryReport(), reportEveryMs);

@@ -1,8 +1,9 @@
-import type { Destination, ManifestTag } from '../destinations/destination.ts';
+import { createHash } from 'node:crypto';
+import type { Destination, FileFacts, ManifestTag } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
-import { hit } from '../domain/failpoints.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Column } from '../domain/row-block.ts';
+import { failpoint } from '../failpoints/failpoint.ts';
 import type { FileSet } from './file-set.ts';
 import type {
   CommitIntent,
@@ -20,6 +21,7 @@ import {
   type ManifestFile,
   readManifestAt,
 } from './manifest.ts';
+import { mayStat } from './may-stat.ts';
 
 /**
  * What an earlier attempt of this run has made current without being able to record it; null if it
@@ -112,14 +114,6 @@ async function isThere(destination: Destination, file: CommittedFile): Promise<b
   return !file.etag || found.etag === file.etag;
 }
 
-/** Null also if the credentials may not look. */
-async function mayStat(destination: Destination, key: string) {
-  return destination.statFile(key).catch((error: unknown) => {
-    if (error instanceof SluiceError && error.code === 'destination.access_denied') return null;
-    throw error;
-  });
-}
-
 /** Makes the files readable, then puts the manifest that names them. */
 export async function commitFiles(
   destination: Destination,
@@ -130,7 +124,7 @@ export async function commitFiles(
   found: FoundManifest,
   ports: RunPorts,
 ): Promise<IntervalResult> {
-  await hit('before_complete');
+  await failpoint('before_complete');
   const { manifestKey: key } = intent;
   const tags = await files.complete((writer) =>
     // An export without a manifest replaces its files in place.
@@ -138,7 +132,7 @@ export async function commitFiles(
       ? completeInPlace(destination, job, writer, ports)
       : completeNew(destination, writer),
   );
-  await hit('after_complete');
+  await failpoint('after_complete');
   const withTag = (file: ManifestFile) => ({ ...file, etag: tags.get(file.key) ?? null });
   const committed = {
     ...intent,
@@ -146,14 +140,26 @@ export async function commitFiles(
     rejectedFiles: intent.rejectedFiles.map(withTag),
   };
   if (key === null) return { ...committed, manifestEtag: null };
-  const manifest = buildManifest({ ...job, ...job.encoding, ...intent, columns });
-  await hit('before_manifest');
+  await failpoint('before_manifest');
   // A change between our look and our put makes it fail.
-  const body = encodeManifest(manifest);
+  const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
   const confirm = () => ports.confirmLease();
-  const { etag } = await destination.commitManifest(key, body, found.etag, confirm);
-  await hit('after_manifest');
+  const ours = job.begunManifests;
+  const { etag } = await destination.commitManifest(key, body, found.etag, confirm, ours);
+  await failpoint('after_manifest');
   return { ...committed, manifestEtag: etag };
+}
+
+/** An intent that also names its manifest, so that later attempts know it if they may not read it. */
+export function withManifestDigest(
+  job: IntervalJob,
+  intent: CommitIntent,
+  columns: readonly Column[],
+): CommitIntent {
+  if (intent.manifestKey === null) return intent;
+  const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
+  const digest = createHash('md5').update(body).digest('hex');
+  return { ...intent, begunManifests: [digest, ...job.begunManifests] };
 }
 
 interface Completable {
@@ -184,7 +190,7 @@ const inPlaceTries = 4;
 
 /**
  * Replaces what is at the key, if it still is what the receipt, or our own look after that, says. Not if
- * a manifest names it: another export may have the same prefix.
+ * it is another export's: that may have the same prefix.
  */
 async function completeInPlace(
   destination: Destination,
@@ -193,12 +199,14 @@ async function completeInPlace(
   ports: RunPorts,
 ): Promise<{ readonly etag: string | null }> {
   const recorded = [...(job.current?.files ?? []), ...(job.current?.rejectedFiles ?? [])];
-  let expected = recorded.find(({ key }) => key === writer.key)?.etag ?? null;
+  const own = recorded.find(({ key }) => key === writer.key);
+  let expected = own?.etag ?? null;
   for (let tried = 1; ; tried += 1) {
     try {
       const { completeIfMatch, completeIfNoneMatch } = destination.traits ?? allTraits;
       if (!(completeIfMatch && completeIfNoneMatch)) {
         await checkUnnamed(destination, job, writer.key);
+        checkOwn(job, writer.key, await mayStat(destination, writer.key), own !== undefined);
         await ports.confirmLease();
       }
       return await writer.complete(expected);
@@ -207,10 +215,28 @@ async function completeInPlace(
       if (!conflict || tried === inPlaceTries) throw error;
       await checkUnnamed(destination, job, writer.key);
       // In this order: a tag that is read after the fence may be of an attempt that took over.
-      expected = (await destination.statFile(writer.key))?.etag ?? null;
+      const found = await destination.statFile(writer.key);
+      checkOwn(job, writer.key, found, own !== undefined);
+      expected = found?.etag ?? null;
       await ports.confirmLease();
     }
   }
+}
+
+/**
+ * @param recorded whether the receipt names the key: then an object that does not say whose it is, as
+ *   those of earlier builds, is ours
+ * @throws SluiceError `destination.key_taken` if the object is not this export's
+ */
+function checkOwn(
+  { exportId }: IntervalJob,
+  key: string,
+  found: FileFacts | null,
+  recorded: boolean,
+): void {
+  const owner = found?.owner;
+  if (owner === undefined || owner === exportId || (owner === null && recorded)) return;
+  throw new SluiceError('destination.key_taken', key);
 }
 
 /**

@@ -1,10 +1,10 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
-import { hit } from '../domain/failpoints.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Recipe } from '../domain/recipe.ts';
+import { failpoint } from '../failpoints/failpoint.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
-import { commitFiles, findAdoptable, findUnchanged } from './commit.ts';
+import { commitFiles, findAdoptable, findUnchanged, withManifestDigest } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
 import { FileSet } from './file-set.ts';
 import { findManifest } from './found-manifest.ts';
@@ -72,10 +72,18 @@ async function copyInterval(
   const { settled, pending, reason, position } = await source.settle(job.interval, signal);
   if (reason !== null) ports.log('WARNING', describeUnsettled(reason));
   await ports.readingBegins();
-  await hit('before_open');
+  await failpoint('before_open');
   const snapshot = await source.open(job.request, signal, position);
   const { columns, totalCount } = snapshot;
-  const files = new FileSet({ ...job, destination, journal: ports.journal, columns, signal });
+  const confirm = () => ports.confirmLease();
+  const files = new FileSet({
+    ...job,
+    destination,
+    journal: ports.journal,
+    columns,
+    signal,
+    confirm,
+  });
   try {
     await copyRows(snapshot, files, ports, signal);
     const { files: made, rejectedFiles } = await files.finish();
@@ -102,14 +110,14 @@ async function copyInterval(
     signal.throwIfAborted();
     const unchanged = await findUnchanged(destination, job, intent, columns, found);
     if (unchanged) {
-      await files.abort();
+      await endUploads(files, ports);
       ports.log('INFO', 'The rows give the same files again: the current ones stay as they are.');
       return unchanged;
     }
-    await ports.confirmCommit(intent);
+    await ports.confirmCommit(withManifestDigest(job, intent, columns));
     return await commitFiles(destination, job, files, intent, columns, found, ports);
   } catch (error) {
-    await (leavesUploads(error, signal) ? files.suspend() : files.abort());
+    await (leavesUploads(error, signal) ? files.suspend() : endUploads(files, ports));
     throw error;
   } finally {
     await snapshot.close();
@@ -145,7 +153,16 @@ async function copyRows(
   }
 }
 
-/** What has been sent is kept where another attempt will follow. */
+/**
+ * Aborts the attempt's uploads. Not if another attempt may have them: on some stores an abort that races
+ * its Complete destroys the object. It, or the sweep, ends them then.
+ */
+async function endUploads(files: FileSet, ports: RunPorts): Promise<void> {
+  const owns = await ports.ownsUploads().catch(() => false);
+  await (owns ? files.abort() : files.suspend());
+}
+
+/** What has been sent is kept if another attempt will follow. */
 function leavesUploads(error: unknown, signal: AbortSignal): boolean {
   const { code, spec } = toSluiceError(signal.aborted ? signal.reason : error);
   // With the lease the uploads went to another worker; a lost upload, or a part that another

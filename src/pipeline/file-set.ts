@@ -16,6 +16,7 @@ import type { ManifestFile } from './manifest.ts';
 import { encodeRejectedRows } from './rejected-rows.ts';
 
 export interface FileSetOptions {
+  readonly exportId: string;
   readonly destination: Destination;
   readonly journal: UploadJournal;
   readonly encoding: Encoding;
@@ -26,6 +27,12 @@ export interface FileSetOptions {
   readonly maxFileBytes: number | null;
   /** Of earlier attempts of this lineage. */
   readonly uploads: readonly UploadProgress[];
+  /**
+   * The fence, asked before an upload of an earlier attempt is taken up, which may end it.
+   *
+   * @throws SluiceError `run.lease_lost`
+   */
+  readonly confirm: () => Promise<void>;
   /** Ends what the writers wait for. */
   readonly signal: AbortSignal;
 }
@@ -167,14 +174,18 @@ export class FileSet {
   }
 
   async #create(key: string, contentType: string): Promise<HashedFile> {
-    return new HashedFile(key, await this.#openWriter({ key, contentType }));
+    return new HashedFile(
+      key,
+      await this.#openWriter({ key, contentType, owner: this.#options.exportId }),
+    );
   }
 
   async #openWriter(options: FileOptions): Promise<FileWriter> {
-    const { destination, journal, signal } = this.#options;
+    const { destination, journal, signal, confirm } = this.#options;
     const left = this.#uploads.get(options.key);
     this.#uploads.delete(options.key);
     if (left) {
+      await confirm();
       try {
         return await destination.resumeFile(options, left, journal, signal);
       } catch (error) {

@@ -46,6 +46,11 @@ export interface IntervalJob {
    * manifest, unless another commit comes first.
    */
   readonly mayBeOvertaken: boolean;
+  /**
+   * MD5 digests of the manifests whose commits were begun since the receipt, by any run: each may be
+   * the one at the key.
+   */
+  readonly begunManifests: readonly string[];
 }
 
 /** What our record says of the interval's current files. */
@@ -82,7 +87,7 @@ export interface Progress {
   readonly files: number;
 }
 
-/** What the pipeline tells and asks while it works. */
+/** What the pipeline reports and asks while it works. */
 export interface RunPorts {
   readonly journal: UploadJournal;
   /**
@@ -104,6 +109,11 @@ export interface RunPorts {
    * @throws SluiceError `run.lease_lost`
    */
   confirmLease(): Promise<void>;
+  /**
+   * Whether no other attempt can have this one's uploads: the run was not claimed again, also if it was
+   * cancelled. The lease is extended, so that their abort has its time.
+   */
+  ownsUploads(): Promise<boolean>;
   /**
    * Gives the attempt a generation above `floor`: the bucket is ahead of our database.
    *
@@ -131,10 +141,15 @@ export interface CommitIntent {
   readonly recipe: Recipe;
   readonly snapshot: string;
   readonly settled: boolean;
-  /** Transactions that may still add rows to the interval, where it is not settled. */
+  /** Transactions that may still add rows to the interval, if it is not settled. */
   readonly pending: readonly string[];
-  /** Of the keys of all rows read, as a set; null where there is none. */
+  /** Of the keys of all rows read, as a set; null if there is none. */
   readonly keyDigest: string | null;
+  /**
+   * MD5 digests of this commit's manifest and of those that it may find at the key; an older build kept
+   * none.
+   */
+  readonly begunManifests?: readonly string[];
 }
 
 /** What is current at the destination once the pipeline is done. */

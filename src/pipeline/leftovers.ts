@@ -10,6 +10,7 @@ import {
   isTombstone,
   readManifestAt,
 } from './manifest.ts';
+import { mayStat } from './may-stat.ts';
 
 /** The current commit of an interval, for which files of other generations are removed. */
 export interface CurrentCommit {
@@ -74,12 +75,13 @@ export function namedBy(commit: {
 
 /**
  * Removes files that no current manifest names and that no worker can commit any more: their
- * generation is older than the current one, whose manifest no earlier condition fits. Where a former
+ * generation is older than the current one, whose manifest no earlier condition fits. If a former
  * manifest is at another key, a tombstone takes its place first.
  *
  * @param keepsRecent whether files stay for a day: a store without conditional writes would let a
  *   manifest that names them come late
- * @param confirm asked right before files go: which of them are still to be removed
+ * @param confirm asked right before files go, and before a tombstone is put without a condition: which
+ *   of them are still to be removed
  */
 export async function removeLeftovers(
   destination: Destination,
@@ -93,7 +95,7 @@ export async function removeLeftovers(
     const fenced = new Set<string | null>([null, commit.manifestKey]);
     for (const key of new Set(leftovers.map(({ manifestKey }) => manifestKey))) {
       if (key === null || fenced.has(key)) continue;
-      if (!(await entomb(destination, commit, key))) continue;
+      if (!(await entomb(destination, commit, key, confirm))) continue;
       fenced.add(key);
       removed.push(key);
     }
@@ -105,9 +107,11 @@ export async function removeLeftovers(
         !(isRecent && keepsRecent),
     );
     for (let at = 0; at < files.length; at += deletedAtOnce) {
-      const keys = await confirm(files.slice(at, at + deletedAtOnce).map(({ key }) => key));
-      await destination.deleteFiles(keys);
-      removed.push(...keys);
+      const keys = files.slice(at, at + deletedAtOnce).map(({ key }) => key);
+      const own = await findOwn(destination, commit, keys);
+      const confirmed = await confirm(keys);
+      await destination.deleteFiles(confirmed.filter((key) => own.has(key)));
+      removed.push(...confirmed);
     }
     return { removed, fault: null };
   } catch (error) {
@@ -117,6 +121,23 @@ export async function removeLeftovers(
 
 const deletedAtOnce = 50;
 
+/**
+ * Those of the keys whose objects are not another export's: an attempt that was refused there, as the
+ * exports have one prefix, has noted the key all the same.
+ */
+async function findOwn(
+  destination: Destination,
+  { exportId }: CurrentCommit,
+  keys: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const own = new Set<string>();
+  for (const key of keys) {
+    const owner = (await mayStat(destination, key))?.owner ?? exportId;
+    if (owner === exportId) own.add(key);
+  }
+  return own;
+}
+
 /** How often a manifest is looked at again that somebody else has just replaced. */
 const entombTries = 3;
 
@@ -125,10 +146,14 @@ async function entomb(
   destination: Destination,
   commit: CurrentCommit,
   key: string,
+  confirm: (keys: readonly string[]) => Promise<readonly string[]>,
 ): Promise<boolean> {
   // Files that are replaced in place keep their generation, which says nothing of their age.
   const generation = commit.manifestKey === null ? commit.lineage : commit.generation;
   const facts = { ...commit, generation, attempt: 0, format: 'none', compression: null };
+  const checkLeft = async () => {
+    if ((await confirm([key])).length === 0) throw new SluiceError('run.lease_lost');
+  };
   const tombstone = encodeManifest(buildTombstone(facts, commit.manifestKey));
   for (let tried = 1; ; tried += 1) {
     const found = await readManifestAt(destination, key);
@@ -144,9 +169,11 @@ async function entomb(
       return false;
     }
     try {
-      await destination.commitManifest(key, tombstone, found?.etag ?? null);
+      await destination.commitManifest(key, tombstone, found?.etag ?? null, checkLeft);
       return true;
     } catch (error) {
+      // A later run has the interval now: it sees to the key at its own end.
+      if (error instanceof SluiceError && error.code === 'run.lease_lost') return false;
       const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
       if (!conflict || tried === entombTries) throw error;
     }

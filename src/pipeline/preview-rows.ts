@@ -39,7 +39,7 @@ export async function previewRows(
   }
 }
 
-/** The nearest past that has `limit` rows; the whole past only where there was none before. */
+/** The nearest past that has `limit` rows; the whole past only if there was none before. */
 async function openNewest(
   source: Source,
   request: Omit<SourceRequest, 'interval'>,
@@ -90,7 +90,7 @@ function valuesOf(line: string, columns: RowSample['columns']): readonly unknown
 
 const stringOrNumber = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
 
-/** A double holds 15 digits whatever they are; more only where they read back the same. */
+/** A double holds 15 digits whatever they are; more only if they read back the same. */
 function quoteInexact(token: string): string {
   if (token.startsWith('"') || String(Number(token)) === token) return token;
   const digits = token.replace(/[eE].*$|\D/g, '').length;

@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GetObjectCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3';
+import { decodeManifest } from '../pipeline/manifest.ts';
 import type { QuickstartS3 } from './local-s3.ts';
 
 /** What another program finds in the Parquet files of a bucket. */
@@ -15,7 +16,7 @@ export async function hasDuckDb(): Promise<boolean> {
   return (await loadDuckDb()) !== null;
 }
 
-/** Counts the rows and the different keys under a prefix, as DuckDB reads them. */
+/** Counts the rows and the different keys of the files that the manifests under a prefix name, as DuckDB reads them. */
 export async function countWithDuckDb(s3: QuickstartS3, prefix: string): Promise<ParquetCount> {
   const duckdb = await loadDuckDb();
   if (!duckdb) throw new Error('DuckDB is not installed');
@@ -48,15 +49,35 @@ async function download(s3: QuickstartS3, prefix: string, folder: string): Promi
     credentials: { accessKeyId: s3.accessKeyId, secretAccessKey: s3.secretAccessKey },
   });
   try {
-    const list = new ListObjectsV2Command({ Bucket: s3.bucket, Prefix: prefix });
-    const { Contents = [] } = await client.send(list);
-    const keys = Contents.flatMap(({ Key }) => (Key?.endsWith('.parquet') ? [Key] : []));
-    for (const [index, Key] of keys.entries()) {
-      const { Body } = await client.send(new GetObjectCommand({ Bucket: s3.bucket, Key }));
-      const bytes = await Body?.transformToByteArray();
-      if (bytes) await writeFile(join(folder, `${index}.parquet`), bytes);
+    let index = 0;
+    for (const manifestKey of await listManifests(client, s3.bucket, prefix)) {
+      const manifest = decodeManifest(Buffer.from(await read(client, s3.bucket, manifestKey)));
+      // A replaced file may still be there for a day: only what a manifest names counts.
+      for (const { key } of manifest?.files ?? []) {
+        await writeFile(join(folder, `${index++}.parquet`), await read(client, s3.bucket, key));
+      }
     }
   } finally {
     client.destroy();
   }
+}
+
+async function listManifests(
+  client: S3Client,
+  Bucket: string,
+  Prefix: string,
+): Promise<readonly string[]> {
+  const keys: string[] = [];
+  let ContinuationToken: string | undefined;
+  do {
+    const page = await client.send(new ListObjectsV2Command({ Bucket, Prefix, ContinuationToken }));
+    for (const { Key } of page.Contents ?? []) if (Key?.endsWith('_manifest.json')) keys.push(Key);
+    ContinuationToken = page.NextContinuationToken;
+  } while (ContinuationToken !== undefined);
+  return keys;
+}
+
+async function read(client: S3Client, Bucket: string, Key: string): Promise<Uint8Array> {
+  const { Body } = await client.send(new GetObjectCommand({ Bucket, Key }));
+  return (await Body?.transformToByteArray()) ?? new Uint8Array();
 }

@@ -1,14 +1,8 @@
-import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
-import {
-  CreateBucketCommand,
-  GetObjectCommand,
-  HeadBucketCommand,
-  ListObjectsV2Command,
-  PutObjectCommand,
-  S3Client,
-} from '@aws-sdk/client-s3';
-import { type FauxqsServer, startFauxqs } from 'fauxqs';
+import { CreateBucketCommand, HeadBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { StartError } from '../main/wait-for-database.ts';
 
 /** An S3 for the quickstart. */
 export interface QuickstartS3 {
@@ -18,70 +12,77 @@ export interface QuickstartS3 {
   readonly secretAccessKey: string;
   /** Whether it may still hold what earlier starts wrote. */
   readonly kept: boolean;
-  /** Stops it; what it holds is kept for the next start. */
+  /** Stops it; what it holds is on disk already. */
   stop(): Promise<void>;
 }
 
 const bucket = 'sluice-quickstart';
 const credentials = { accessKeyId: 'quickstart', secretAccessKey: 'quickstart' };
 const host = '127.0.0.1';
-/** A killed process loses what its S3 was given in this time. */
-const saveEveryMs = 5_000;
+/** Below the ports that systems give to outgoing connections: one of those can take a port at any time. */
+const ports = { from: 20_000, count: 10_000 };
 
-/** The address of the local S3 of an earlier start; null if there was none. */
+const portFileOf = (folder: string): string => join(folder, 'port');
+
+/** The address of the local S3 of this folder, whether it runs or not; null if it has none yet. */
 export async function findLocalS3(folder: string): Promise<string | null> {
-  const port = Number(await readFile(join(folder, 'port'), 'utf8').catch(() => '0'));
+  const port = Number(await readFile(portFileOf(folder), 'utf8').catch(() => '0'));
   return port > 0 ? `http://${host}:${port}` : null;
 }
 
-/**
- * Starts an independent S3 server on loopback, at the address that it had before. It holds everything
- * in memory: its objects are saved in `folder` and read back by the next start. If another process
- * of this data folder runs it already, that one is used.
- *
- * @throws Error if another program has its port and `port` is `fixed`
- */
-export async function startLocalS3(folder: string, port: 'fixed' | 'any'): Promise<QuickstartS3> {
-  const before = await findLocalS3(folder);
-  if (before !== null && (await answers(before))) {
-    return { endpoint: before, bucket, ...credentials, kept: true, stop: async () => {} };
-  }
-  const server = await start(before === null ? 0 : Number(new URL(before).port), port);
+/** Gives the local S3 of this folder its address, for good: exports name it. */
+export async function placeLocalS3(folder: string): Promise<void> {
+  if ((await findLocalS3(folder)) !== null) return;
   await mkdir(folder, { recursive: true });
-  await writeFile(join(folder, 'port'), String(server.port));
-  const endpoint = `http://${host}:${server.port}`;
+  let port = ports.from + (process.pid % ports.count);
+  while (!(await isFree(port))) port += 1;
+  await writeFile(portFileOf(folder), String(port));
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)));
+  });
+}
+
+/**
+ * Starts an independent S3 server on loopback, at the address of this folder, with the objects that it
+ * held before: even a kill loses none. If another process of this data folder runs it already, that one
+ * is used.
+ *
+ * @throws StartError if another program has its port
+ */
+export async function startLocalS3(folder: string): Promise<QuickstartS3> {
+  const endpoint = await findLocalS3(folder);
+  if (endpoint === null) throw new Error(`${folder} has no S3 yet.`);
+  if (await answers(endpoint)) {
+    return { endpoint, bucket, ...credentials, kept: true, stop: async () => {} };
+  }
+  // Loaded only here: what looks for the address alone, as `sluice verify`, starts sooner without it.
+  const { openDurableS3 } = await import('./durable-s3.ts');
+  const { app, restored } = await openDurableS3(join(folder, 'bucket'));
+  const port = Number(new URL(endpoint).port);
+  await app.listen({ port, host }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EADDRINUSE') throw error;
+    throw new StartError(
+      `Another program uses port ${port}, the port of the quickstart's S3. Stop that program, or delete ${portFileOf(folder)}: the quickstart then takes another port and exports its rows again.`,
+    );
+  });
   const client = connect(endpoint);
-  await client.send(new CreateBucketCommand({ Bucket: bucket }));
-  const objects = await openObjects(client, join(folder, 'objects'));
-  const saving = setInterval(() => void objects.save().catch(() => {}), saveEveryMs);
+  await client.send(new CreateBucketCommand({ Bucket: bucket })).finally(() => client.destroy());
   return {
     endpoint,
     bucket,
     ...credentials,
-    kept: objects.restored > 0,
-    async stop() {
-      clearInterval(saving);
-      await objects.save();
-      client.destroy();
-      await server.stop();
-    },
+    kept: restored > 0,
+    stop: () => app.close(),
   };
 }
 
-function start(port: number, wanted: 'fixed' | 'any'): Promise<FauxqsServer> {
-  const options = { host, logger: false };
-  const started = startFauxqs({ ...options, port });
-  return wanted === 'fixed' ? started : started.catch(() => startFauxqs({ ...options, port: 0 }));
-}
-
 function connect(endpoint: string): S3Client {
-  return new S3Client({
-    endpoint,
-    credentials,
-    region: 'us-east-1',
-    forcePathStyle: true,
-    requestChecksumCalculation: 'WHEN_REQUIRED',
-  });
+  return new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true });
 }
 
 /** Whether an S3 with our bucket is there. */
@@ -93,67 +94,4 @@ async function answers(endpoint: string): Promise<boolean> {
     () => false,
   );
   return answered.finally(() => client.destroy());
-}
-
-interface SavedObjects {
-  /** How many were read back. */
-  readonly restored: number;
-  /** Makes the folder hold what the bucket holds. */
-  save(): Promise<void>;
-}
-
-/** Puts the objects of the folder into the bucket, a file each, named by its key. */
-async function openObjects(client: S3Client, folder: string): Promise<SavedObjects> {
-  await mkdir(folder, { recursive: true });
-  const isWhole = (name: string) => !name.endsWith(unfinished);
-  const names = (await readdir(folder)).filter(isWhole);
-  for (const name of names) {
-    const Body = await readFile(join(folder, name));
-    await client.send(
-      new PutObjectCommand({ Bucket: bucket, Key: decodeURIComponent(name), Body }),
-    );
-  }
-  /** The tags of what is saved, by file name. */
-  let saved = await listTags(client);
-  const save = async () => {
-    const found = await listTags(client);
-    for (const [name, tag] of found) {
-      if (saved.get(name) !== tag) await saveObject(client, folder, name);
-    }
-    for (const name of saved.keys()) {
-      if (!found.has(name)) await rm(join(folder, name), { force: true });
-    }
-    saved = found;
-  };
-  let last = Promise.resolve();
-  return {
-    restored: names.length,
-    save() {
-      last = last.catch(() => {}).then(save);
-      return last;
-    },
-  };
-}
-
-const unfinished = '.unfinished';
-
-async function saveObject(client: S3Client, folder: string, name: string): Promise<void> {
-  const Key = decodeURIComponent(name);
-  const { Body } = await client.send(new GetObjectCommand({ Bucket: bucket, Key }));
-  const path = join(folder, name);
-  await writeFile(path + unfinished, (await Body?.transformToByteArray()) ?? '');
-  await rename(path + unfinished, path);
-}
-
-async function listTags(client: S3Client): Promise<ReadonlyMap<string, string>> {
-  const tags = new Map<string, string>();
-  let ContinuationToken: string | undefined;
-  do {
-    const page = await client.send(new ListObjectsV2Command({ Bucket: bucket, ContinuationToken }));
-    for (const { Key = '', ETag = '' } of page.Contents ?? []) {
-      tags.set(encodeURIComponent(Key), ETag);
-    }
-    ContinuationToken = page.NextContinuationToken;
-  } while (ContinuationToken !== undefined);
-  return tags;
 }

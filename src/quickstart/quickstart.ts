@@ -109,7 +109,7 @@ async function prove(options: QuickstartOptions, exportId: string, end: number):
   print(
     proven
       ? `  proven: ${rows} rows in ${report.files} files of ${report.intervals} manifests are exactly the ${events.toLocaleString('en')} rows of the table`
-      : `  NOT PROVEN: ${rows} rows in force, ${events} rows in the table`,
+      : `  NOT PROVEN: ${rows} rows in current files, ${events} rows in the table`,
   );
   return proven;
 }

@@ -1,18 +1,24 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from '../config/config.ts';
-import { findLocalS3, type QuickstartS3, startLocalS3 } from './local-s3.ts';
+import { findLocalS3, placeLocalS3, type QuickstartS3, startLocalS3 } from './local-s3.ts';
 
 /** Where the data folder remembers the quickstart's S3. */
 const folderOf = (config: Config): string => join(config.SLUICE_DATA_DIR, 's3');
 const givenFileOf = (config: Config): string => join(folderOf(config), 'endpoint');
 
-/** The S3 that the quickstart writes to: the one of QUICKSTART_S3_ENDPOINT, else one of its own. */
-export async function openQuickstartS3(config: Config): Promise<QuickstartS3> {
+/** Remembers which S3 the quickstart writes to: the one of QUICKSTART_S3_ENDPOINT, else one of its own. */
+export async function placeQuickstartS3(config: Config): Promise<void> {
   const endpoint = config.QUICKSTART_S3_ENDPOINT;
-  if (endpoint === null) return startLocalS3(folderOf(config), 'any');
+  if (endpoint === null) return placeLocalS3(folderOf(config));
   await mkdir(folderOf(config), { recursive: true });
   await writeFile(givenFileOf(config), endpoint);
+}
+
+/** Opens the S3 that the quickstart writes to, at the place that it was given. */
+export async function openQuickstartS3(config: Config): Promise<QuickstartS3> {
+  const endpoint = config.QUICKSTART_S3_ENDPOINT;
+  if (endpoint === null) return startLocalS3(folderOf(config));
   return {
     endpoint,
     bucket: config.QUICKSTART_S3_BUCKET,
@@ -27,11 +33,11 @@ export async function openQuickstartS3(config: Config): Promise<QuickstartS3> {
  * Starts the quickstart's own S3 again, if a quickstart has run on this data folder: its exports go on.
  *
  * @returns null if there is none to start
- * @throws Error if another program has its port
+ * @throws StartError if another program has its port
  */
 export async function reopenQuickstartS3(config: Config): Promise<QuickstartS3 | null> {
   const folder = folderOf(config);
-  return (await findLocalS3(folder)) === null ? null : startLocalS3(folder, 'fixed');
+  return (await findLocalS3(folder)) === null ? null : startLocalS3(folder);
 }
 
 /** The configuration, with the quickstart's S3 among the private endpoints that exports may name. */

@@ -1,28 +1,32 @@
 import { readConfig } from '../config/config.ts';
 import { startApi } from '../main/api-process.ts';
+import { claimDataFolder } from '../main/claim-data-folder.ts';
 import { runProcess } from '../main/run-process.ts';
 import { startWorker } from '../main/worker-process.ts';
 import { quickstart } from './quickstart.ts';
-import { allowQuickstartS3, openQuickstartS3 } from './remembered-s3.ts';
+import { allowQuickstartS3, openQuickstartS3, placeQuickstartS3 } from './remembered-s3.ts';
 import { ensureTenant } from './tenant.ts';
 
 /**
  * Starts everything in this process, exports a day of made-up events and proves it; then it is the
  * daemon that it started.
  *
- * @param exit end afterwards; the exit code is not 0 where something was not proven
+ * @param exit end afterwards; the exit code is not 0 if something was not proven
  */
 export async function runQuickstart(exit: boolean, print: (line: string) => void): Promise<void> {
   const given = readConfig();
-  const s3 = await openQuickstartS3(given);
+  await placeQuickstartS3(given);
   const config = {
     ...(await allowQuickstartS3(given)),
     LOG_LEVEL: process.stdout.isTTY || exit ? ('warn' as const) : given.LOG_LEVEL,
   };
   await runProcess('quickstart', config, config.PORT, async (foundation, keep, end) => {
+    const running = keep(await claimDataFolder(foundation));
+    const s3 = await openQuickstartS3(config);
     keep({ close: () => s3.stop() });
     keep(await startWorker(foundation));
     const { address } = keep(await startApi(foundation));
+    await running.publish(address);
     const tenant = await ensureTenant(foundation.db, config.SLUICE_DATA_DIR);
     const shown = { foundation, config, address, s3, tenant, print };
     const proven = await quickstart({ ...shown, alwaysProve: exit });

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Database } from '../store/database.ts';
-import { findProject } from '../store/projects.ts';
+import { findProject } from '../store/tenants.ts';
 import type { Outcome } from '../use-cases/outcome.ts';
 import { createOrganization } from '../use-cases/tenants/create-organization.ts';
 import { createProject } from '../use-cases/tenants/create-project.ts';

@@ -15,7 +15,7 @@ export interface IntervalPage {
 
 /**
  * `range` widened outwards to ticks, its end never past the last interval complete at `now`. Null
- * where no complete interval is left.
+ * if no complete interval is left.
  */
 export function widenRange(
   cadences: CadenceHistory,

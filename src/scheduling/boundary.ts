@@ -18,7 +18,7 @@ const weekMs = 7 * dayMs;
 /** 1970-01-01 was a Thursday; the first Sunday came three days later. */
 const firstSundayMs = 3 * dayMs;
 
-/** The length of an interval where no clock is changed, in milliseconds. */
+/** The length of an interval if no clock is changed, in milliseconds. */
 export function nominalMs(interval: Interval): number {
   switch (interval) {
     case 'hour':
@@ -48,7 +48,12 @@ export function nextBoundary(cadence: Cadence, instant: Instant): Instant {
     : Math.floor(instant / step) * step + step;
 }
 
-/** How many boundaries lie in (after, upTo]; 0 where the range is empty. */
+/** The latest boundary strictly before `instant`. */
+export function previousBoundary(cadence: Cadence, instant: Instant): Instant {
+  return boundaryAtOrBefore(cadence, instant - 1);
+}
+
+/** How many boundaries are in (after, upTo]; 0 if the range is empty. */
 export function countBoundaries(cadence: Cadence, after: Instant, upTo: Instant): number {
   if (upTo <= after) return 0;
   const step = nominalMs(cadence.interval);

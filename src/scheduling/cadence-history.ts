@@ -14,7 +14,7 @@ export function eraAt(history: CadenceHistory, instant: Instant): CadenceEra {
   return history[eraIndexAt(history, instant)] ?? history[0];
 }
 
-/** The newest cadence: the one in force, or about to be at the next tick. */
+/** The newest cadence: the current one, or the one from the next tick on. */
 export function newestCadence(history: CadenceHistory): Cadence {
   return (history.at(-1) ?? history[0]).cadence;
 }

@@ -31,9 +31,9 @@ export function parseInterval(name: string): Interval | null {
 /**
  * Checks all fields and reports every fault at once.
  *
- * An offset that the interval does not take is a fault where the request says it, and is dropped
- * where it was only inherited from `current`. A missing offset is 0. The zone is kept for every
- * interval: where it does not move boundaries, it is still the zone a preview is shown in.
+ * An offset that the interval does not take is a fault if the request says it, and is dropped
+ * if it was only inherited from `current`. A missing offset is 0. The zone is kept for every
+ * interval: if it does not move boundaries, it is still the zone a preview is shown in.
  *
  * @param minIntervalMinutes the shortest interval this installation allows
  * @param current the cadence that a partial update starts from

@@ -48,7 +48,7 @@ export function fateOf(schedule: Schedule, tickAt: Instant): TickFate {
   return gate.pausedSince === null ? 'ran' : 'paused';
 }
 
-/** The first undecided tick that will run as things stand, or null where none will. */
+/** The first undecided tick that will run as the export is now, or null if none will. */
 export function nextRunAt(schedule: Schedule): Instant | null {
   const { cadences, nextTickAt } = schedule;
   if (fateOf(schedule, nextTickAt) === 'ran') return nextTickAt;

@@ -12,7 +12,7 @@ export interface PreviewedInterval {
   readonly timezone: string;
   /** The true length: 23 or 25 for a day on which the clock is changed. */
   readonly hours: number;
-  /** What becomes of it as things stand. */
+  /** What becomes of it as the export is now. */
   readonly fate: TickFate;
 }
 

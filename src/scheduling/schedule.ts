@@ -1,6 +1,6 @@
 /**
  * The planner's state of one export, and what each change does to it. Settings are dated: a tick is
- * decided by what was in force when it came due, however late it is decided. So a change while
+ * decided by the settings at the time it came due, however late it is decided. So a change while
  * nothing planned (the workers were down) never reaches back to ticks that were due before it.
  */
 
@@ -63,7 +63,7 @@ export function pause(schedule: Schedule, now: Instant): Schedule {
   return changeGate(schedule, { pausedSince: changeTime(schedule, now) }, now);
 }
 
-/** Ticks after `now` run again. What was missed is told by `missedWhilePaused`, asked before. */
+/** Ticks after `now` run again. `missedWhilePaused`, asked before, says what was missed. */
 export function unpause(schedule: Schedule, now: Instant): Schedule {
   return changeGate(schedule, { pausedSince: null }, now);
 }

@@ -26,7 +26,7 @@ const maxCellsPerZone = 4096;
 interface Cell {
   readonly beforeMs: number;
   readonly afterMs: number;
-  /** The first instant of `afterMs`; the end of the cell where nothing changes in it. */
+  /** The first instant of `afterMs`; the end of the cell if nothing changes in it. */
   readonly changeAt: Instant;
 }
 

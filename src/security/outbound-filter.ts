@@ -104,7 +104,7 @@ function checkedLookup(lookup: Lookup): LookupFunction {
   };
 }
 
-/** The address itself is not named: it would map the operator's network for a tenant. */
+/** The address itself is not shown: it would map the operator's network for a tenant. */
 function forbidden(host: string): SluiceError {
   return new SluiceError('destination.endpoint_forbidden', `host ${host.slice(0, 255)}`);
 }

@@ -1,6 +1,6 @@
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
-import type { OffsetPage, PageRequest } from './page.ts';
+import type { OffsetPage, PageRequest } from './lists.ts';
 
 /** One changed field; a secret shows only that it changed. */
 export interface Change {

@@ -75,7 +75,7 @@ export async function findPresentedKey(
   return row ?? null;
 }
 
-/** At most once a minute, whoever calls. */
+/** At most once a minute, whoever the caller is. */
 export async function touchApiKey(sql: Sql, id: string): Promise<void> {
   await sql.query(
     `update api_keys set last_used_at = now()
@@ -100,7 +100,7 @@ export async function listApiKeys(sql: Sql, organizationId: string): Promise<Api
 /**
  * Ends a key after `delaySeconds`; one that ends sooner keeps its end.
  *
- * @returns the key, or null where there is none
+ * @returns the key, or null if there is none
  */
 export async function revokeApiKey(
   sql: Sql,

@@ -1,6 +1,8 @@
-import type { DataInterval, Instant, Timestamp } from '../domain/time.ts';
-import { toTimestamp } from '../domain/time.ts';
+import { type DataInterval, type Instant, type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { Conditions, type KeysetPage, type KeysetPlace, seek, toKeysetPage } from './lists.ts';
+import { live } from './run-moves.ts';
+import { boundsOf, instantOf, rangeOf } from './times.ts';
 
 export type BackfillStatus = 'Running' | 'Completed' | 'Cancelled';
 export type BackfillOrder = 'oldest_first' | 'newest_first';
@@ -12,14 +14,13 @@ export interface Backfill {
   readonly exportId: string;
   readonly teamId: number;
   readonly status: BackfillStatus;
-  /** The range in force. */
-  readonly startAt: Timestamp;
-  readonly endAt: Timestamp;
+  /** The whole intervals that it covers. */
+  readonly range: DataInterval;
   readonly order: BackfillOrder;
   readonly reprocess: Reprocess;
   readonly concurrency: number;
   /** Start of the last interval that was planned; null before the first. */
-  readonly plannedTo: Timestamp | null;
+  readonly plannedTo: Instant | null;
   readonly totalRuns: number;
   readonly createdAt: Timestamp;
   readonly finishedAt: Timestamp | null;
@@ -28,8 +29,8 @@ export interface Backfill {
 
 /** The columns of `Backfill`, for a table aliased `b`. */
 export const backfillColumns = `b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
-  b.start_at as "startAt", b.end_at as "endAt", b."order", b.reprocess, b.concurrency,
-  b.planned_to as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
+  ${rangeOf('b')} as range, b."order", b.reprocess, b.concurrency,
+  ${instantOf('b.planned_to')} as "plannedTo", b.total_runs as "totalRuns", b.created_at as "createdAt",
   b.finished_at as "finishedAt", b.last_updated_at as "lastUpdatedAt"`;
 
 export interface NewBackfill {
@@ -49,8 +50,7 @@ export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<st
     [
       backfill.exportId,
       backfill.teamId,
-      toTimestamp(backfill.range.start),
-      toTimestamp(backfill.range.end),
+      ...boundsOf(backfill.range),
       backfill.order,
       backfill.reprocess,
       backfill.concurrency,
@@ -61,7 +61,7 @@ export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<st
   return row.id;
 }
 
-/** Locks a running backfill; null where it is finished. Waits for another worker that advances it. */
+/** Locks a running backfill; null if it is finished. Waits for another worker that advances it. */
 export async function lockRunningBackfill(tx: Sql, id: string): Promise<Backfill | null> {
   const [row] = await tx.query<Backfill>(
     `select ${backfillColumns} from backfills b where b.id = $1 and b.status = 'Running' for no key update`,
@@ -79,9 +79,9 @@ export async function listRunningBackfills(sql: Sql): Promise<string[]> {
 export async function findRunningRanges(
   tx: Sql,
   exportId: string,
-): Promise<{ id: string; startAt: Timestamp; endAt: Timestamp }[]> {
+): Promise<{ id: string; range: DataInterval }[]> {
   return tx.query(
-    `select id, start_at as "startAt", end_at as "endAt" from backfills where export_id = $1 and status = 'Running'`,
+    `select id, ${rangeOf('backfills')} as range from backfills where export_id = $1 and status = 'Running'`,
     [exportId],
   );
 }
@@ -96,7 +96,7 @@ export async function countRunningBackfills(tx: Sql, teamId: number): Promise<nu
 
 export async function countLiveRuns(tx: Sql, backfillId: string): Promise<number> {
   const [row] = await tx.query<{ n: number }>(
-    `select count(*)::int as n from runs where backfill_id = $1 and status in ('Starting', 'Running')`,
+    `select count(*)::int as n from runs where backfill_id = $1 and status in ${live}`,
     [backfillId],
   );
   return row?.n ?? 0;
@@ -151,9 +151,53 @@ export async function findPassedOver(
 ): Promise<ReadonlySet<Instant>> {
   const table = reprocess === 'failed' ? 'receipts' : 'runs';
   const rows = await tx.query<{ start: Instant }>(
-    `select distinct floor(extract(epoch from data_interval_start) * 1000)::bigint as start from ${table}
+    `select distinct ${instantOf('data_interval_start')} as start from ${table}
       where export_id = $1 and data_interval_start = any ($2::timestamptz[])`,
     [exportId, starts.map(toTimestamp)],
   );
   return new Set(rows.map((row) => row.start));
+}
+
+/** A backfill and how far its runs have come. */
+export interface BackfillWithProgress extends Backfill {
+  readonly finishedRuns: number;
+  readonly failedRuns: number;
+  /** Since it was started, by Postgres' clock; until its end if it has ended. */
+  readonly elapsedMs: number;
+}
+
+const columns = `${backfillColumns}, p.finished as "finishedRuns", p.failed as "failedRuns",
+  floor(extract(epoch from coalesce(b.finished_at, clock_timestamp()) - b.created_at) * 1000)::bigint as "elapsedMs"`;
+
+const progress = `lateral (
+    select count(*) filter (where r.finished_at is not null)::int as finished,
+           count(*) filter (where r.status in ('Failed', 'FailedRetryable'))::int as failed
+      from runs r where r.backfill_id = b.id) as p`;
+
+export async function findBackfill(
+  sql: Sql,
+  exportId: string,
+  id: string,
+): Promise<BackfillWithProgress | null> {
+  const [row] = await sql.query<BackfillWithProgress>(
+    `select ${columns} from backfills b, ${progress} where b.id = $1 and b.export_id = $2`,
+    [id, exportId],
+  );
+  return row ?? null;
+}
+
+/** Newest first. */
+export async function listBackfills(
+  sql: Sql,
+  exportId: string,
+  place: KeysetPlace | null,
+  limit: number,
+): Promise<KeysetPage<BackfillWithProgress>> {
+  const conditions = new Conditions().add('b.export_id = ?', exportId);
+  const page = seek(conditions, { column: 'b.created_at', descending: true }, 'b.id', place, limit);
+  const rows = await sql.query<BackfillWithProgress>(
+    `select ${columns} from backfills b, ${progress} where ${conditions.sql} ${page}`,
+    conditions.values,
+  );
+  return toKeysetPage(rows, place, limit);
 }

@@ -90,7 +90,7 @@ async function endPool(pool: Pool): Promise<void> {
   await pool.end();
 }
 
-/** Opens the pool lazily: a Postgres that is away fails the query, not the start. */
+/** Opens the pool lazily: an unreachable Postgres fails the query, not the start. */
 export function openDatabase(options: DatabaseOptions): Database {
   const pool = new Pool({
     connectionString: options.connectionString,

@@ -4,7 +4,7 @@ import type { Sql } from './database.ts';
  * Registers the keys of this process. Every process that shares these tables must hold every key
  * that something may be sealed with.
  *
- * @throws Error that says which keys are missing, where another process registered keys that this
+ * @throws Error that says which keys are missing, if another process registered keys that this
  *   one does not hold
  */
 export async function registerEncryptionKeys(sql: Sql, ids: readonly string[]): Promise<void> {

@@ -17,7 +17,7 @@ export interface KeptResponse {
 /**
  * Takes the key until the transaction ends, however it ends.
  *
- * @returns false where another transaction has it
+ * @returns false if another transaction has it
  */
 export async function lockIdempotencyKey(
   tx: Sql,
@@ -44,7 +44,7 @@ export async function findKeptResponse(
   return row ?? null;
 }
 
-/** Keeps the response for whoever asks again; takes effect with what it tells of. */
+/** Keeps the response for a repeated request; takes effect with the work that it describes. */
 export async function keepResponse(
   tx: Sql,
   { keyId, idempotencyKey, fingerprint }: IdempotentRequest,
@@ -60,7 +60,7 @@ export async function keepResponse(
   );
 }
 
-/** Drops what nobody may ask for again. @returns how many */
+/** Deletes responses that are too old to be repeated. @returns how many */
 export async function deleteSpentIdempotencyKeys(sql: Sql): Promise<number> {
   const rows = await sql.query(
     `delete from idempotency_keys where created_at < now() - interval '24 hours' returning key_id`,

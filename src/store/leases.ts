@@ -1,7 +1,10 @@
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { DestinationConfig } from '../domain/file-settings.ts';
-import type { Timestamp } from '../domain/time.ts';
+import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { enqueueRuns } from './outbox.ts';
+import { move } from './run-moves.ts';
+import { boundsOf, intervalOf } from './times.ts';
 
 /** Proof that a worker holds a run. Every write of the worker carries it. */
 export interface Lease {
@@ -21,8 +24,7 @@ export interface ClaimedRun extends Lease {
   /** Attempts that died after they began to read, since the run last made progress. */
   readonly crashes: number;
   readonly faults: number;
-  readonly intervalStart: Timestamp;
-  readonly intervalEnd: Timestamp;
+  readonly interval: DataInterval;
   readonly cursor: unknown;
   /** The number of the lineage that this attempt writes its files under. */
   readonly fileGeneration: number;
@@ -52,11 +54,11 @@ const nextGeneration = `case when file_generation is not null and committing_gen
 
 /**
  * Takes the lease of a run that waits for an attempt, or whose last lease ran out, and removes it
- * from the outbox: also where it may not be taken, for then whoever holds the run puts it back. A
+ * from the outbox: also if it cannot be taken: the current holder re-enqueues it. A
  * run whose time has not come (backoff, jitter) is left there.
  *
  * @param holder names this very claim: a claim that did not hear of its own success may be repeated
- * @returns null where the run is finished, held by another worker, not due yet, or not there
+ * @returns null if the run is finished, held by another worker, not due yet, or not there
  */
 export async function claimRun(
   tx: Sql,
@@ -76,7 +78,7 @@ export async function claimRun(
     `with taken as (
        delete from outbox where run_id = $1 and available_at <= now()
      ), claimed as (
-       update runs set status = 'Running', attempt = attempt + 1, fence = fence + 1,
+       update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
               crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from $2 and reading_since is not null)::int, reading_since = null,
               lease_holder = $2, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
               started_at = coalesce(started_at, now()), last_updated_at = now(), file_generation = ${nextGeneration}
@@ -86,7 +88,7 @@ export async function claimRun(
         returning *
      )
      select c.id as "runId", c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
-            c.attempt, c.generation, c.crashes, c.faults, c.data_interval_start as "intervalStart", c.data_interval_end as "intervalEnd",
+            c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
             c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
             e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId"
        from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`,
@@ -213,6 +215,24 @@ export async function beginCommit(
 }
 
 /**
+ * MD5 digests of the manifests whose commits were begun for a run's interval and are not recorded. To be
+ * asked under the lease, before the run's own commit begins: none of a later commit is among them.
+ */
+export async function listBegunManifests(
+  sql: Sql,
+  { exportId, interval }: Pick<ClaimedRun, 'exportId' | 'interval'>,
+): Promise<string[]> {
+  const rows = await sql.query<{ digest: string }>(
+    `select distinct d.digest from runs r, jsonb_array_elements_text(r.commit_intent->'begunManifests') as d (digest)
+      where r.export_id = $1 and r.data_interval_start = $2 and r.data_interval_end = $3
+        and r.committing_generation > coalesce((select c.generation from receipts c where c.export_id = r.export_id
+              and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end), 0)`,
+    [exportId, ...boundsOf(interval)],
+  );
+  return rows.map(({ digest }) => digest);
+}
+
+/**
  * The fence alone, for what a store does without a condition. The lease is extended, so that the
  * request has its time.
  *
@@ -220,6 +240,19 @@ export async function beginCommit(
  */
 export async function confirmLease(sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> {
   return (await renewLeases(sql, [lease], leaseMs)).has(lease.runId);
+}
+
+/**
+ * Whether the run was not claimed again since: then no other attempt has its uploads. The lease is
+ * extended; that of a cancelled run keeps the sweep away.
+ */
+export async function ownsUploads(sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> {
+  const rows = await sql.query(
+    `update runs set lease_expires_at = now() + $3 * interval '1 ms'
+      where id = $1 and fence = $2 and status in ('Running', 'Cancelled') returning id`,
+    [lease.runId, lease.fence, leaseMs],
+  );
+  return rows.length === 1;
 }
 
 /** Gives a run a generation above `floor`. @returns it, or null if the lease is lost */
@@ -237,7 +270,7 @@ export async function raiseGeneration(
 }
 
 /**
- * Puts runs whose lease ran out back into the outbox, so that another worker is rung.
+ * Puts runs whose lease expired back into the outbox, for another worker.
  *
  * @returns how many
  */
@@ -247,8 +280,7 @@ export async function sweepExpiredLeases(sql: Sql): Promise<number> {
        select id, team_id, export_id, backfill_id, data_interval_start from runs
         where status = 'Running' and lease_expires_at < now() for no key update skip locked
      )
-     insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, ready)
-     select id, team_id, export_id, backfill_id, data_interval_start, true from lost
+     ${enqueueRuns('lost')}
      on conflict do nothing returning run_id`,
   );
   return rows.length;

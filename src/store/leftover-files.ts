@@ -1,12 +1,13 @@
 import type { StoredDestination } from '../domain/batch-export.ts';
-import type { Timestamp } from '../domain/time.ts';
+import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { live } from './run-moves.ts';
+import { boundsOf, intervalOf } from './times.ts';
 
 /** One interval of an export, at one version of its destination. */
 export interface IntervalPlace {
   readonly exportId: string;
-  readonly intervalStart: Timestamp;
-  readonly intervalEnd: Timestamp;
+  readonly interval: DataInterval;
   readonly destinationVersion: number;
 }
 
@@ -43,10 +44,10 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
                            and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
                            and l.key in (${namedKeys}))
         and not exists (select from uploads u where u.key = l.key and u.destination_version = l.destination_version)
-        and not exists (select from runs r where r.export_id = l.export_id and r.status in ('Starting', 'Running')
+        and not exists (select from runs r where r.export_id = l.export_id and r.status in ${live}
                            and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
       order by l.generation, l.key`,
-    [place.exportId, place.intervalStart, place.intervalEnd, place.destinationVersion],
+    [place.exportId, ...boundsOf(place.interval), place.destinationVersion],
   );
 }
 
@@ -56,12 +57,12 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
  */
 export async function hasUncommittedFiles(
   sql: Sql,
-  { exportId, intervalStart, intervalEnd }: Omit<IntervalPlace, 'destinationVersion'>,
+  { exportId, interval }: Omit<IntervalPlace, 'destinationVersion'>,
 ): Promise<boolean> {
   const rows = await sql.query(
     `select from leftover_files l where l.export_id = $1 and l.data_interval_start = $2
         and l.data_interval_end = $3 and l.uncommitted limit 1`,
-    [exportId, intervalStart, intervalEnd],
+    [exportId, ...boundsOf(interval)],
   );
   return rows.length > 0;
 }
@@ -79,8 +80,7 @@ export async function noteLeftoverFiles(
      on conflict do nothing`,
     [
       place.exportId,
-      place.intervalStart,
-      place.intervalEnd,
+      ...boundsOf(place.interval),
       place.destinationVersion,
       files.map((file) => file.key),
       files.map((file) => file.generation),
@@ -98,8 +98,7 @@ export async function forgetLeftoverFiles(
   if (keys.length === 0) return;
   await sql.query(`delete from leftover_files l where ${ofInterval} and l.key = any ($5::text[])`, [
     place.exportId,
-    place.intervalStart,
-    place.intervalEnd,
+    ...boundsOf(place.interval),
     place.destinationVersion,
     keys,
   ]);
@@ -144,7 +143,7 @@ export async function takeRemovals(sql: Sql, limit: number): Promise<RemovalWork
         where l.export_id = d.export_id and l.data_interval_start = d.data_interval_start
           and l.data_interval_end = d.data_interval_end and l.destination_version = d.destination_version
      )
-     select d.export_id as "exportId", d.data_interval_start as "intervalStart", d.data_interval_end as "intervalEnd",
+     select d.export_id as "exportId", ${intervalOf('d')} as interval,
             d.destination_version as "destinationVersion", e.team_id as "teamId", p.external_id as "externalId",
             e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets,
             c.generation, coalesce(r.file_generation, c.generation) as "fileGeneration", c.manifest_key as "manifestKey", c.era, c.run_id as "runId"

@@ -1,4 +1,7 @@
+import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import type { OffsetPage, PageRequest } from './lists.ts';
+import { Conditions, type TimeBound } from './lists.ts';
 
 export type LogLevel = 'DEBUG' | 'LOG' | 'INFO' | 'WARNING' | 'ERROR';
 
@@ -27,4 +30,95 @@ export async function appendLogEntries(sql: Sql, entries: readonly NewLogEntry[]
       entries.map((entry) => entry.message.replaceAll('\0', '\u2400')),
     ],
   );
+}
+
+export interface LogEntry {
+  readonly teamId: number;
+  readonly exportId: string;
+  readonly runId: string | null;
+  readonly timestamp: Timestamp;
+  readonly level: LogLevel;
+  readonly message: string;
+}
+
+export interface LogListRequest {
+  readonly exportId: string;
+  /** Null: the whole export's. */
+  readonly runId: string | null;
+  readonly levels: readonly LogLevel[] | null;
+  readonly after: TimeBound | null;
+  readonly before: TimeBound | null;
+  readonly search: string | null;
+}
+
+/** Newest first. The count is true; without a time or a search it is read from counters. */
+export async function listLogEntries(
+  sql: Sql,
+  request: LogListRequest,
+  page: PageRequest,
+): Promise<OffsetPage<LogEntry>> {
+  const [count, results] = await Promise.all([
+    countEntries(sql, request),
+    readPage(sql, request, page),
+  ]);
+  return { count, results };
+}
+
+function conditionsOf(request: LogListRequest): Conditions {
+  return new Conditions()
+    .add('l.export_id = ?', request.exportId)
+    .add('l.run_id = ?', request.runId)
+    .addBound('l.timestamp >=', request.after)
+    .addBound('l.timestamp <=', request.before)
+    .add(`l.message ilike '%' || ? || '%'`, request.search?.replace(/[\\%_]/g, '\\$&') ?? null);
+}
+
+/** The nil id counts the whole export. */
+const wholeExport = '00000000-0000-0000-0000-000000000000';
+
+async function countEntries(sql: Sql, request: LogListRequest): Promise<number> {
+  const { exportId, runId, levels, after, before, search } = request;
+  if (after === null && before === null && search === null) {
+    const [row] = await sql.query<{ count: number }>(
+      `select coalesce(sum(entries), 0)::bigint as count from log_counts
+        where export_id = $1 and run_id = $2 and ($3::text[] is null or level = any ($3))`,
+      [exportId, runId ?? wholeExport, levels],
+    );
+    return row?.count ?? 0;
+  }
+  const conditions = conditionsOf(request).add('l.level = any (?)', levels);
+  const [row] = await sql.query<{ count: number }>(
+    `select count(*) as count from log_entries l where ${conditions.sql}`,
+    conditions.values,
+  );
+  return row?.count ?? 0;
+}
+
+/** Rows are fetched for the page alone; what is passed over is walked in an index. */
+async function readPage(
+  sql: Sql,
+  request: LogListRequest,
+  { limit, offset }: PageRequest,
+): Promise<LogEntry[]> {
+  const conditions = conditionsOf(request);
+  const ids = `select l.id from log_entries l where ${conditions.sql}`;
+  const ofLevels = [...new Set(request.levels)].map(
+    (level) => `${ids} and l.level = ${conditions.parameter(level)}`,
+  );
+  const found = ofLevels.length > 1 ? merged(ofLevels) : (ofLevels[0] ?? ids);
+  return sql.query<LogEntry>(
+    `with page as materialized (
+       ${found} order by l.id desc limit ${conditions.parameter(limit)} offset ${conditions.parameter(offset)}
+     )
+     select l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message
+       from page join log_entries l using (id) order by l.id desc`,
+    conditions.values,
+  );
+
+  /** An index gives each level in order, and no more than needed: they are merged as they come. */
+  function merged(branches: readonly string[]): string {
+    const reach = conditions.parameter(limit + offset);
+    const ordered = branches.map((ids) => `(${ids} order by l.id desc limit ${reach}::bigint)`);
+    return `select l.id from (${ordered.join(' union all ')}) as l`;
+  }
 }

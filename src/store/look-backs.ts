@@ -1,14 +1,15 @@
 import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Recipe } from '../domain/recipe.ts';
-import type { Timestamp } from '../domain/time.ts';
+import type { DataInterval, Instant } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { live } from './run-moves.ts';
+import { boundsOf, instantOf, intervalOf } from './times.ts';
 
 /** A completed interval that may have got rows since. */
 export interface LookBack {
   readonly exportId: string;
   readonly teamId: number;
-  readonly intervalStart: Timestamp;
-  readonly intervalEnd: Timestamp;
+  readonly interval: DataInterval;
   /** What the last run that read the interval saw. */
   readonly snapshot: string;
   readonly keyDigest: string | null;
@@ -18,7 +19,7 @@ export interface LookBack {
   /** Whether it is to be compared with its source even if nothing it waited for has ended. */
   readonly isDue: boolean;
   readonly model: string;
-  /** What its rows were chosen by; null where it was not kept, then as the export is now. */
+  /** What its rows were chosen by; null if it was not kept, then as the export is now. */
   readonly recipe: Recipe | null;
   readonly dslQuery: string | null;
   readonly config: DestinationConfig;
@@ -66,7 +67,7 @@ export async function takeLookBacks(sql: Sql, hours: number, limit: number): Pro
             select from runs later
              where later.export_id = c.export_id and later.data_interval_start = c.data_interval_start
                and later.data_interval_end = c.data_interval_end
-               and (later.status in ('Starting', 'Running')
+               and (later.status in ${live}
                     or later.status <> 'Completed' and later.created_at > c.committed_at
                        and later.finished_at > now() - interval '15 minutes'))
         order by c.pending_checked_at nulls first limit $2
@@ -77,7 +78,7 @@ export async function takeLookBacks(sql: Sql, hours: number, limit: number): Pro
             = (t.export_id, t.data_interval_start, t.data_interval_end)
         and e.id = c.export_id and r.id = c.run_id
      returning c.export_id as "exportId", e.team_id as "teamId",
-       c.data_interval_start as "intervalStart", c.data_interval_end as "intervalEnd",
+       ${intervalOf('c')} as interval,
        coalesce(c.snapshot, r.snapshot) as snapshot, c.key_digest as "keyDigest",
        coalesce(c.key_count, r.records_total_count) as "keyCount", not (${unsettledSql}) as settled,
        case when c.settled is null then r.pending_transactions else c.pending_transactions end as pending,
@@ -102,7 +103,7 @@ export async function recordLookBack(
     readonly compared: boolean;
   },
 ): Promise<boolean> {
-  const at = [item.exportId, item.intervalStart, item.intervalEnd];
+  const at = [item.exportId, ...boundsOf(item.interval)];
   const rows = await tx.query(
     `update receipts c set settled = $5, pending_transactions = $6,
             looked_back_at = case when $7 then now() else c.looked_back_at end
@@ -128,9 +129,9 @@ export async function recordLookBack(
 export async function findUnsettled(
   sql: Sql,
   exportIds: readonly string[],
-): Promise<ReadonlyMap<string, Timestamp>> {
-  const rows = await sql.query<{ exportId: string; start: Timestamp }>(
-    `select export_id as "exportId", min(data_interval_start) as start
+): Promise<ReadonlyMap<string, Instant>> {
+  const rows = await sql.query<{ exportId: string; start: Instant }>(
+    `select export_id as "exportId", ${instantOf('min(data_interval_start)')} as start
        from receipts where settled = false and export_id = any ($1::uuid[]) group by export_id`,
     [exportIds],
   );

@@ -1,5 +1,6 @@
 import type { Instant } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { instantOf } from './times.ts';
 
 /** A run that waits for an attempt, or has one. */
 export interface QueuedRun {
@@ -11,7 +12,18 @@ export interface QueuedRun {
 }
 
 const queuedRunColumns = `team_id as "tenantId", export_id as "exportId", backfill_id as "backfillId",
-  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart"`;
+  ${instantOf('data_interval_start')} as "intervalStart"`;
+
+/**
+ * SQL that puts runs into the outbox, the one way in.
+ *
+ * @param rows a table of this statement with the columns id, team_id, export_id, backfill_id and
+ *   data_interval_start of runs
+ * @param availableAt SQL of the time before which no attempt begins
+ */
+export const enqueueRuns = (rows: string, availableAt = 'now()'): string =>
+  `insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready)
+   select id, team_id, export_id, backfill_id, data_interval_start, ${availableAt}, ${availableAt} <= now() from ${rows}`;
 
 /** Any constant: one dispatcher decides at a time, the others wait a moment. */
 const dispatchLock = 7_140_551_091;
@@ -29,7 +41,7 @@ export async function listInFlight(tx: Sql): Promise<QueuedRun[]> {
   );
 }
 
-/** Runs that the queue was told of and that no worker has claimed yet. */
+/** Runs that are enqueued and that no worker has claimed yet. */
 export async function countDispatched(tx: Sql): Promise<number> {
   const [row] = await tx.query<{ n: number }>(
     `select count(*)::int as n from outbox where dispatched_at is not null`,
@@ -101,16 +113,16 @@ export async function findWaitingByExport(
   );
 }
 
-/** A run that the queue is to be told of, and how often it was since the run waits. */
-export interface Ring {
+/** A run to enqueue, and how often it has been enqueued since it waits. */
+export interface EnqueuedRun {
   readonly runId: string;
-  readonly told: number;
+  readonly deliveries: number;
 }
 
-export async function markDispatched(tx: Sql, runIds: readonly string[]): Promise<Ring[]> {
-  return tx.query<Ring>(
+export async function markDispatched(tx: Sql, runIds: readonly string[]): Promise<EnqueuedRun[]> {
+  return tx.query<EnqueuedRun>(
     `update outbox set dispatched_at = clock_timestamp(), told = told + 1
-      where run_id = any ($1::uuid[]) returning run_id as "runId", told`,
+      where run_id = any ($1::uuid[]) returning run_id as "runId", told as deliveries`,
     [runIds],
   );
 }
@@ -123,7 +135,7 @@ export async function unmarkDispatched(sql: Sql, runIds: readonly string[]): Pro
 }
 
 /**
- * Runs that the queue was told of longer than `afterMs` ago and that are still unclaimed: it may
+ * Runs that were enqueued longer than `afterMs` ago and are still unclaimed: the queue may
  * have lost them. A time that is still to come is that of a clock which went back since.
  */
 export async function findUnanswered(tx: Sql, afterMs: number): Promise<string[]> {

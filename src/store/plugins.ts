@@ -2,7 +2,7 @@ import { builtInPlugins } from '../domain/built-in-plugins.ts';
 import type { Plugin, PluginField } from '../domain/plugin.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
-import type { OffsetPage, PageRequest } from './page.ts';
+import type { OffsetPage, PageRequest } from './lists.ts';
 
 /** A plugin as the catalogue holds it; a built-in one has no source and no times. */
 export interface InstalledPlugin extends Plugin {

@@ -7,7 +7,7 @@ export interface RateLimit {
 
 /** What a key's windows hold after requests were taken from them. */
 export interface Reservation {
-  /** Requests that the caller may let through; 0 where a window is used up. */
+  /** Requests that the caller may let through; 0 if a window is used up. */
   readonly granted: number;
   readonly minuteLeft: number;
   readonly hourLeft: number;

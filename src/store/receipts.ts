@@ -1,7 +1,7 @@
 import type { Recipe } from '../domain/recipe.ts';
-import type { DataInterval, Timestamp } from '../domain/time.ts';
-import { toTimestamp } from '../domain/time.ts';
+import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { boundsOf, instantOf, intervalOf } from './times.ts';
 
 /** One file of a current manifest. */
 export interface ReceiptFile {
@@ -14,11 +14,10 @@ export interface ReceiptFile {
   readonly etag?: string | null;
 }
 
-/** Our record of the manifest in force of one interval. */
+/** Our record of the current manifest of one interval. */
 export interface Receipt {
   readonly exportId: string;
-  readonly intervalStart: Timestamp;
-  readonly intervalEnd: Timestamp;
+  readonly interval: DataInterval;
   readonly runId: string;
   /** Which of the destinations that the export has had it is at. */
   readonly destinationVersion: number;
@@ -26,30 +25,29 @@ export interface Receipt {
   readonly generation: number;
   /** Of the database that committed them; null before it was kept. */
   readonly era: string | null;
-  /** Null where the export writes no manifest. */
+  /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly manifestEtag: string | null;
   readonly files: readonly ReceiptFile[];
   readonly rejectedFiles: readonly ReceiptFile[];
-  /** Null where it was not kept yet. */
+  /** Null if it was not kept yet. */
   readonly recipe: Recipe | null;
   readonly rows: number;
   readonly bytes: number;
 }
 
-const receiptColumns = `export_id as "exportId", data_interval_start as "intervalStart", data_interval_end as "intervalEnd",
+const receiptColumns = `export_id as "exportId", ${intervalOf('receipts')} as interval,
   run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rejected_files as "rejectedFiles", recipe, rows, bytes`;
 
 export async function findReceipt(
   sql: Sql,
   exportId: string,
-  intervalStart: Timestamp,
-  intervalEnd: Timestamp,
+  interval: DataInterval,
 ): Promise<Receipt | null> {
   const [row] = await sql.query<Receipt>(
     `select ${receiptColumns} from receipts
       where export_id = $1 and data_interval_start = $2 and data_interval_end = $3`,
-    [exportId, intervalStart, intervalEnd],
+    [exportId, ...boundsOf(interval)],
   );
   return row ?? null;
 }
@@ -67,17 +65,17 @@ export async function hasReceiptAt(
   return rows.length === 1;
 }
 
-/** Receipts of an export whose interval starts at or after `from`, oldest first. */
+/** Receipts of an export, oldest interval first; those that follow the interval `after`. */
 export async function listReceipts(
   sql: Sql,
   exportId: string,
-  from: Timestamp,
+  after: DataInterval | null,
   limit: number,
 ): Promise<Receipt[]> {
   return sql.query<Receipt>(
-    `select ${receiptColumns} from receipts where export_id = $1 and data_interval_start >= $2
-      order by data_interval_start limit $3`,
-    [exportId, from, limit],
+    `select ${receiptColumns} from receipts where export_id = $1 and (data_interval_start, data_interval_end) > ($2, $3)
+      order by data_interval_start, data_interval_end limit $4`,
+    [exportId, ...(after ? boundsOf(after) : ['-infinity', '-infinity']), limit],
   );
 }
 
@@ -93,8 +91,7 @@ export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
             generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp()`,
     [
       receipt.exportId,
-      receipt.intervalStart,
-      receipt.intervalEnd,
+      ...boundsOf(receipt.interval),
       receipt.runId,
       receipt.manifestKey,
       receipt.manifestEtag,
@@ -116,7 +113,7 @@ export interface Proof {
   readonly settled: boolean;
   /** What may still add rows, by the source's own names. */
   readonly pending: readonly string[];
-  /** Of the keys of all rows; null where there is none. */
+  /** Of the keys of all rows; null if there is none. */
   readonly keyDigest: string | null;
   readonly recordsTotalCount: number;
 }
@@ -124,7 +121,7 @@ export interface Proof {
 /** Renews the proof of an interval that has a receipt; files and manifest stay. */
 export async function putProof(
   tx: Sql,
-  at: Pick<Receipt, 'exportId' | 'intervalStart' | 'intervalEnd'>,
+  at: Pick<Receipt, 'exportId' | 'interval'>,
   proof: Proof,
 ): Promise<void> {
   await tx.query(
@@ -133,8 +130,7 @@ export async function putProof(
       where export_id = $1 and data_interval_start = $2 and data_interval_end = $3`,
     [
       at.exportId,
-      at.intervalStart,
-      at.intervalEnd,
+      ...boundsOf(at.interval),
       proof.snapshot,
       proof.settled,
       proof.pending,
@@ -151,12 +147,10 @@ export async function listCompletedIntervals(
   range: DataInterval,
 ): Promise<DataInterval[]> {
   return sql.query<DataInterval>(
-    `select floor(extract(epoch from data_interval_start) * 1000)::bigint as start,
-            floor(extract(epoch from data_interval_end) * 1000)::bigint as "end"
-       from receipts
+    `select ${instantOf('data_interval_start')} as start, ${instantOf('data_interval_end')} as "end" from receipts
       where export_id = $1 and data_interval_start >= $2 and data_interval_start < $3
       order by data_interval_start`,
-    [exportId, toTimestamp(range.start), toTimestamp(range.end)],
+    [exportId, ...boundsOf(range)],
   );
 }
 

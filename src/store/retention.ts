@@ -33,7 +33,7 @@ export const deleteOldTicks = deleteBy(
       limit ${batch})) returning 1`,
 );
 
-/** Ended runs that no receipt in force refers to. */
+/** Ended runs that no current receipt refers to. */
 export const deleteOldRuns = deleteBy(
   `delete from runs where id in (
      select r.id from runs r

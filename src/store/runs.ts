@@ -1,9 +1,19 @@
 import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { RunStatus } from '../domain/run.ts';
-import type { DataInterval, Timestamp } from '../domain/time.ts';
-import { toTimestamp } from '../domain/time.ts';
+import { type DataInterval, type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import type { Lease } from './leases.ts';
+import {
+  Conditions,
+  type KeysetPage,
+  type KeysetPlace,
+  seek,
+  type TimeBound,
+  toKeysetPage,
+} from './lists.ts';
+import { enqueueRuns } from './outbox.ts';
+import { canMove, live, move } from './run-moves.ts';
+import { intervalOf } from './times.ts';
 
 export interface NewRun {
   readonly exportId: string;
@@ -19,8 +29,7 @@ export interface Run {
   readonly teamId: number;
   readonly backfillId: string | null;
   readonly status: RunStatus;
-  readonly intervalStart: Timestamp;
-  readonly intervalEnd: Timestamp;
+  readonly interval: DataInterval;
   readonly attempt: number;
   readonly recordsTotalCount: number | null;
   readonly recordsCompleted: number | null;
@@ -40,7 +49,7 @@ export interface Run {
 
 /** The columns of `Run`, for a table aliased `r`. */
 export const runColumns = `r.id, r.export_id as "exportId", r.team_id as "teamId", r.backfill_id as "backfillId", r.status,
-  r.data_interval_start as "intervalStart", r.data_interval_end as "intervalEnd", r.attempt,
+  ${intervalOf('r')} as interval, r.attempt,
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.cursor, r.latest_error as "latestError",
@@ -75,9 +84,8 @@ export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<stri
          from wanted w
        on conflict do nothing
        returning id, team_id, export_id, backfill_id, data_interval_start
-     ), rung as (
-       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, ready)
-       select id, team_id, export_id, backfill_id, data_interval_start, true from made
+     ), enqueued as (
+       ${enqueueRuns('made')}
      )
      select id from made`,
     [
@@ -99,7 +107,7 @@ export interface RunProgress {
   readonly cursor: unknown;
 }
 
-/** @returns false where the lease is lost */
+/** @returns false if the lease is lost */
 export async function recordProgress(
   sql: Sql,
   lease: Lease,
@@ -128,18 +136,18 @@ export interface RunResult extends RunProgress {
   readonly snapshot: string;
   readonly settled: boolean;
   readonly pending: readonly string[];
-  /** Of the keys of all rows, for the receipt; null where there is none. */
+  /** Of the keys of all rows, for the receipt; null if there is none. */
   readonly keyDigest: string | null;
 }
 
-/** Completed. @returns false where the lease is lost */
+/** Completed. @returns false if the lease is lost */
 export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Promise<boolean> {
   const rows = await tx.query(
-    `update runs set status = 'Completed', records_total_count = $3, records_completed = $4, bytes_exported = $5,
+    `update runs set ${move('completed')}, records_total_count = $3, records_completed = $4, bytes_exported = $5,
             files = $6, cursor = $7, records_dropped = $8, records_rejected = $9, snapshot = $10, settled = $11, pending_transactions = $12,
             latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
             finished_at = now(), last_updated_at = now()
-      where id = $1 and fence = $2 and status = 'Running' returning id`,
+      where id = $1 and fence = $2 and ${canMove('completed')} returning id`,
     [
       lease.runId,
       lease.fence,
@@ -158,18 +166,18 @@ export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Pro
   return rows.length === 1;
 }
 
-/** Ends a run for good with an error. @returns false where the lease is lost */
+/** Ends a run for good with an error. @returns false if the lease is lost */
 export async function failRun(
   tx: Sql,
   lease: Lease,
-  status: 'Failed' | 'FailedRetryable',
+  event: 'failed' | 'exhausted',
   error: { readonly code: string; readonly text: string },
 ): Promise<boolean> {
   const rows = await tx.query(
-    `update runs set status = $3, error_code = $4, latest_error = $5, lease_holder = null, lease_expires_at = null,
+    `update runs set ${move(event)}, error_code = $3, latest_error = $4, lease_holder = null, lease_expires_at = null,
             finished_at = now(), last_updated_at = now()
-      where id = $1 and fence = $2 and status = 'Running' returning id`,
-    [lease.runId, lease.fence, status, error.code, error.text],
+      where id = $1 and fence = $2 and ${canMove(event)} returning id`,
+    [lease.runId, lease.fence, error.code, error.text],
   );
   return rows.length === 1;
 }
@@ -177,9 +185,9 @@ export async function failRun(
 /**
  * Gives the lease back so that another attempt follows after `delayMs`. A transient fault is counted
  * and shown, one that is doubted is shown; a shutdown (`error` null) is neither. The fence rises here too: a heartbeat that was under
- * way would take the lease back, for nobody.
+ * way would renew a lease that no worker holds.
  *
- * @returns false where the lease is lost
+ * @returns false if the lease is lost
  */
 export async function handBackRun(
   tx: Sql,
@@ -190,14 +198,13 @@ export async function handBackRun(
 ): Promise<boolean> {
   const rows = await tx.query(
     `with handed_back as (
-       update runs set fence = fence + 1, lease_holder = null, lease_expires_at = null, committing_at = null,
+       update runs set ${move('handed_back')}, fence = fence + 1, lease_holder = null, lease_expires_at = null, committing_at = null,
               faults = faults + $6::boolean::int,
               error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
-        where id = $1 and fence = $2 and status = 'Running'
+        where id = $1 and fence = $2 and ${canMove('handed_back')}
         returning id, team_id, export_id, backfill_id, data_interval_start
      )
-     insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready)
-     select id, team_id, export_id, backfill_id, data_interval_start, now() + $3 * interval '1 ms', $3 <= 0 from handed_back
+     ${enqueueRuns('handed_back', `now() + $3 * interval '1 ms'`)}
      on conflict (run_id) do update
         set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, told = 0
      returning run_id`,
@@ -225,10 +232,10 @@ export async function cancelRuns(
   tx: Sql,
   scope: { readonly exportId: string; readonly runId?: string; readonly backfillId?: string },
 ): Promise<string[]> {
-  // Locked first: whoever held a run may have put it into the outbox, which the next statement sees.
+  // Locked first: the holder of a run may have put it into the outbox, which the next statement sees.
   const locked = await tx.query<{ id: string }>(
     `select id from runs
-      where export_id = $1 and status in ('Starting', 'Running') and committing_at is null
+      where export_id = $1 and ${canMove('cancelled')} and committing_at is null
         and ($2::uuid is null or id = $2) and ($3::uuid is null or backfill_id = $3)
       order by id for no key update`,
     [scope.exportId, scope.runId ?? null, scope.backfillId ?? null],
@@ -237,13 +244,22 @@ export async function cancelRuns(
   await tx.query(
     `with cancelled as (
        -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
-       update runs set status = 'Cancelled', finished_at = now(), last_updated_at = now(), lease_holder = null
+       update runs set ${move('cancelled')}, finished_at = now(), last_updated_at = now(), lease_holder = null
         where id = any ($1::uuid[])
      )
      delete from outbox where run_id = any ($1::uuid[])`,
     [ids],
   );
   return ids;
+}
+
+/** Whether an attempt of a run has begun to commit: if the run is not completed, its manifest may be current. */
+export async function hasBegunCommit(sql: Sql, runId: string): Promise<boolean> {
+  const rows = await sql.query(
+    `select from runs where id = $1 and committing_generation is not null`,
+    [runId],
+  );
+  return rows.length === 1;
 }
 
 /** What the memory of a run's next attempt depends on. */
@@ -261,8 +277,69 @@ export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | 
     `select e.destination_type as type, e.destination_config as config,
             r.crashes + (r.lease_expires_at is not null and r.reading_since is not null)::int as crashes
        from runs r join batch_exports e on e.id = r.export_id
-      where r.id = $1 and r.status in ('Starting', 'Running')`,
+      where r.id = $1 and r.status in ${live}`,
     [runId],
   );
   return row ?? null;
+}
+
+export interface RunListRequest {
+  readonly exportId: string;
+  readonly statuses: readonly RunStatus[] | null;
+  readonly createdAfter: TimeBound | null;
+  readonly createdBefore: TimeBound | null;
+  readonly intervalStart: TimeBound | null;
+  readonly intervalEnd: TimeBound | null;
+  readonly orderBy: 'created_at' | 'data_interval_start';
+  readonly descending: boolean;
+  readonly place: KeysetPlace | null;
+  readonly limit: number;
+}
+
+/** A page of an export's runs. Rows that are added while a client pages never repeat or hide one. */
+export async function listRuns(sql: Sql, request: RunListRequest): Promise<KeysetPage<Run>> {
+  const { place, limit, descending } = request;
+  const conditions = new Conditions()
+    .add('r.export_id = ?', request.exportId)
+    .add('r.status = any (?)', request.statuses)
+    .addBound('r.created_at >=', request.createdAfter)
+    .addBound('r.created_at <=', request.createdBefore)
+    .addBound('r.data_interval_start >=', request.intervalStart)
+    .addBound('r.data_interval_end <=', request.intervalEnd);
+  const order = { column: `r.${request.orderBy}`, descending };
+  const page = seek(conditions, order, 'r.id', place, limit);
+  const rows = await sql.query<Run>(
+    `select ${runColumns} from runs r where ${conditions.sql} ${page}`,
+    conditions.values,
+  );
+  return toKeysetPage(rows, place, limit);
+}
+
+/** Rows per run over the newest hundred completed ones; null if none is. */
+export async function averageRows(sql: Sql, exportId: string): Promise<number | null> {
+  const [row] = await sql.query<{ average: number | null }>(
+    `select avg(newest.records_total_count)::float8 as average
+       from (select records_total_count from runs
+              where export_id = $1 and status = 'Completed' order by created_at desc, id desc limit 100) as newest`,
+    [exportId],
+  );
+  return row?.average ?? null;
+}
+
+/** The `perExport` newest runs of each export, newest first, in one query for a whole page. */
+export async function findLatestRuns(
+  sql: Sql,
+  exportIds: readonly string[],
+  perExport: number,
+): Promise<Map<string, Run[]>> {
+  const latest = new Map<string, Run[]>(exportIds.map((id) => [id, []]));
+  if (exportIds.length === 0) return latest;
+  const rows = await sql.query<Run>(
+    `select newest.* from unnest($1::uuid[]) as page (export_id),
+       lateral (select ${runColumns} from runs r where r.export_id = page.export_id
+                 order by r.created_at desc, r.id desc limit $2) as newest`,
+    [exportIds, perExport],
+  );
+  for (const run of rows) latest.get(run.exportId)?.push(run);
+  return latest;
 }

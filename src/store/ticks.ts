@@ -2,6 +2,9 @@ import type { Schedule } from '../domain/schedule.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { enqueueRuns } from './outbox.ts';
+import { live } from './run-moves.ts';
+import { instantOf } from './times.ts';
 
 /** What became of a tick. */
 export type TickFate = 'ran' | 'paused' | 'outside_window';
@@ -27,9 +30,7 @@ const scheduleColumns = `id as "exportId", team_id as "teamId", schedule`;
 
 /** Postgres' clock, the only one of the schedule. Milliseconds since the epoch, whole. */
 export async function readNow(sql: Sql): Promise<Instant> {
-  const [row] = await sql.query<{ now: number }>(
-    `select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now`,
-  );
+  const [row] = await sql.query<{ now: number }>(`select ${instantOf('clock_timestamp()')} as now`);
   return row?.now ?? 0;
 }
 
@@ -47,22 +48,13 @@ export async function lockDueSchedules(
   );
 }
 
-/** One export's schedule, deleted or not; null where there is no such export. */
+/** One export's schedule, deleted or not; null if there is no such export. */
 export async function readSchedule(sql: Sql, exportId: string): Promise<Schedule | null> {
   const [row] = await sql.query<{ schedule: Schedule }>(
     `select schedule from batch_exports where id = $1`,
     [exportId],
   );
   return row?.schedule ?? null;
-}
-
-/** Locks one export's schedule; null where the export is not there. */
-export async function lockSchedule(tx: Sql, exportId: string): Promise<ScheduleRow | null> {
-  const [row] = await tx.query<ScheduleRow>(
-    `select ${scheduleColumns} from batch_exports where id = $1 and deleted_at is null for no key update`,
-    [exportId],
-  );
-  return row ?? null;
 }
 
 /**
@@ -80,19 +72,19 @@ export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promi
        insert into runs (export_id, team_id, data_interval_start, data_interval_end)
        select export_id, team_id, interval_start, interval_end from decided where fate = 'ran'
        on conflict do nothing
-       returning id, export_id, team_id, data_interval_start, data_interval_end
-     ), rung as (
-       insert into outbox (run_id, team_id, export_id, data_interval_start, available_at, ready)
-       select m.id, m.team_id, m.export_id, m.data_interval_start, d.available_at, d.available_at <= now()
-         from made m join decided d
+       returning id, export_id, team_id, backfill_id, data_interval_start, data_interval_end
+     ), due as (
+       select m.*, d.available_at from made m join decided d
            on d.export_id = m.export_id and d.interval_start = m.data_interval_start and d.interval_end = m.data_interval_end
+     ), enqueued as (
+       ${enqueueRuns('due', 'available_at')}
      ), recorded as (
        insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate, run_id)
        select d.export_id, d.tick_at, d.interval_start, d.interval_end, d.fate,
               -- A backfill may have begun the interval in the moment before its tick was decided.
               coalesce(m.id, (select r.id from runs r
                                where d.fate = 'ran' and r.export_id = d.export_id and r.data_interval_start = d.interval_start
-                                 and r.data_interval_end = d.interval_end and r.status in ('Starting', 'Running')))
+                                 and r.data_interval_end = d.interval_end and r.status in ${live}))
          from decided d left join made m
            on m.export_id = d.export_id and m.data_interval_start = d.interval_start and m.data_interval_end = d.interval_end
        on conflict do nothing
@@ -112,8 +104,8 @@ export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promi
 }
 
 /**
- * Puts off an export whose schedule cannot be read, so that it keeps nobody else waiting. Its
- * schedule stays as it is: once mended, no tick is lost.
+ * Puts off an export whose schedule cannot be read, so that no other export waits for it.
+ * Its schedule stays as it is: once it is fixed, no tick is lost.
  */
 export async function putOffSchedule(tx: Sql, exportId: string, seconds: number): Promise<void> {
   await tx.query(

@@ -1,7 +1,7 @@
 import type { PluginConfig } from '../domain/plugin.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
-import type { OffsetPage, PageRequest } from './page.ts';
+import type { OffsetPage, PageRequest } from './lists.ts';
 
 /** One use of a plugin by a project: a step of its chain. */
 export interface TransformationConfig {
@@ -150,7 +150,7 @@ export async function moveSteps(
   return lockChain(tx, teamId);
 }
 
-/** Removes a config for good. @returns false where there is none */
+/** Removes a config for good. @returns false if there is none */
 export async function deleteTransformationConfig(
   tx: Sql,
   teamId: number,
@@ -163,7 +163,7 @@ export async function deleteTransformationConfig(
   return rows.length === 1;
 }
 
-/** Records a job; whoever runs chains takes it up. */
+/** Records a job, for the workers that run chains. */
 export async function insertTransformationJob(
   tx: Sql,
   job: { readonly configId: number; readonly type: string; readonly payload: unknown },

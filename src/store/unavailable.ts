@@ -1,4 +1,4 @@
-/** SQLSTATE classes and codes that say the server is away, starting, stopping or full. */
+/** SQLSTATE classes and codes that say the server is unreachable, starting, stopping or full. */
 const unavailableStates = /^(08...|57P0[1-3]|53300)$/;
 const brokenConnections = new Set([
   'ECONNREFUSED',
@@ -14,7 +14,7 @@ const brokenConnections = new Set([
 const brokenMessages =
   /Connection terminated|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error|Query read timeout/;
 
-/** Whether a failed query means that Postgres is away, and would do if Postgres were there. */
+/** Whether a failed query means that Postgres is unreachable, and would do if Postgres were there. */
 export function isDatabaseUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError && error.errors.some(isDatabaseUnavailable)) return true;

@@ -2,7 +2,7 @@ import type { StoredDestination } from '../domain/batch-export.ts';
 import type { Sql } from './database.ts';
 import type { ClaimedRun, Lease } from './leases.ts';
 
-/** Whoever begins an upload: where to is part of it. */
+/** The holder of a lease that begins an upload, and where it uploads to. */
 type Uploader = Lease & Pick<ClaimedRun, 'destinationVersion'>;
 
 /** An upload that exists at a destination and is neither completed nor aborted. */
@@ -20,18 +20,18 @@ export interface LineageUpload extends OpenUpload {
 
 /**
  * Stands for an upload id while a store is asked for one: a note. It goes once the answer is heard;
- * one that stays says that there may be uploads of its key whose ids nobody knows.
+ * one that stays says that there may be uploads of its key with unknown ids.
  */
 const unheard = '';
 
-/** Durable before the store is asked for an upload. @returns false where the lease is lost */
+/** Durable before the store is asked for an upload. @returns false if the lease is lost */
 export async function noteUpload(sql: Sql, lease: Uploader, key: string): Promise<boolean> {
   const rows = await sql.query(
     `with held as (
        select id, fence from runs where id = $1 and fence = $2 and status = 'Running'
      ), noted as (
        insert into uploads (run_id, key, upload_id, fence, destination_version) select id, $3, $4, fence, $5 from held
-       -- The note of an earlier attempt stays its own: nobody has heard what came of it.
+       -- The note of an earlier attempt stays its own: its outcome is unknown.
        on conflict do nothing
      )
      select from held`,
@@ -44,7 +44,7 @@ export async function noteUpload(sql: Sql, lease: Uploader, key: string): Promis
  * Durable before the first byte is sent.
  *
  * @param alone whether the note of this attempt can go, as no upload but this can be meant by it
- * @returns false where the lease is lost
+ * @returns false if the lease is lost
  */
 export async function recordUpload(
   sql: Sql,
@@ -115,11 +115,13 @@ export async function listUploads(
 
 /**
  * Whether an upload, aliased `u`, of a run aliased `r` may be aborted: not while the worker that began
- * its commit may wake and complete it. Once a later generation is current, its manifest is refused.
+ * its commit may wake and complete it. Once a later generation is current at the same destination, its
+ * manifest is refused.
  */
 const isAbortable = `(u.commit_begun_at is null or u.commit_begun_at < now() - interval '1 day'
   or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
-                and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation))`;
+                and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation
+                and c.destination_version = u.destination_version))`;
 
 /** The attempt that began a commit has ended in good order: it completes none of its uploads any more. */
 export async function releaseUploads(sql: Sql, { runId, fence }: Lease): Promise<void> {
@@ -141,7 +143,7 @@ export async function listAbortableUploads(
   );
 }
 
-/** Keys at which attempts of a run may have begun uploads that nobody knows. */
+/** Keys at which attempts of a run may have begun unknown uploads. */
 export async function listNotedKeys(
   sql: Sql,
   { runId, destinationVersion }: UploadPlace,
@@ -154,8 +156,8 @@ export async function listNotedKeys(
 }
 
 /**
- * Upload ids at a key that live runs have, under whichever export; null where one of them is just
- * being told an id, so that any upload there may be its.
+ * Upload ids that live runs of any export have at a key; null if one of them waits for its id: any
+ * upload there may be its.
  */
 export async function findLiveUploadIds(sql: Sql, key: string): Promise<readonly string[] | null> {
   const rows = await sql.query<{ id: string }>(

@@ -1,6 +1,7 @@
 import type { StoredDestination } from '../domain/batch-export.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { live } from './run-moves.ts';
 
 /** The queries behind `sluice verify`; each gives one row a breach. */
 
@@ -60,7 +61,7 @@ export async function findTornTicks(
   );
 }
 
-/** Pairs of intervals in force that overlap. */
+/** Pairs of current intervals that overlap. */
 export async function findOverlaps(
   sql: Sql,
   exportId: string,
@@ -110,8 +111,6 @@ export async function listLeftoverKeys(sql: Sql): Promise<ReadonlySet<string>> {
 
 /** Whether any run may be writing at this moment. */
 export async function hasLiveRuns(sql: Sql): Promise<boolean> {
-  const rows = await sql.query(
-    `select 1 from runs where status in ('Starting', 'Running') limit 1`,
-  );
+  const rows = await sql.query(`select 1 from runs where status in ${live} limit 1`);
   return rows.length > 0;
 }

@@ -53,8 +53,8 @@ export function createMetrics(): Metrics {
       buckets: [0.1, 0.5, 1, 5, 15, 60, 300, 1_800, 7_200],
       registers,
     }),
-    rows: new Counter({ name: 'sluice_rows_total', help: 'Rows put in force.', registers }),
-    bytes: new Counter({ name: 'sluice_bytes_total', help: 'Bytes put in force.', registers }),
+    rows: new Counter({ name: 'sluice_rows_total', help: 'Rows committed.', registers }),
+    bytes: new Counter({ name: 'sluice_bytes_total', help: 'Bytes committed.', registers }),
     runsMade: new Counter({
       name: 'sluice_runs_made_total',
       help: 'Runs made, by tick or backfill.',

@@ -2,9 +2,10 @@ import type { Destination } from '../destinations/destination.ts';
 import { readFileSettings } from '../domain/file-settings.ts';
 import { literalFolder } from '../domain/key-template.ts';
 import { manifestKeyOf } from '../domain/object-keys.ts';
+import type { DataInterval } from '../domain/time.ts';
 import { readManifestAt } from '../pipeline/manifest.ts';
 import type { Sql } from '../store/database.ts';
-import { listReceipts } from '../store/receipts.ts';
+import { listReceipts, type Receipt } from '../store/receipts.ts';
 import {
   findGaps,
   findInconsistentRuns,
@@ -59,11 +60,10 @@ export async function verifyExport(
     elsewhere: 0,
     leftovers: 0,
   };
-  let from = '-infinity';
+  let after: DataInterval | null = null;
   for (;;) {
-    const receipts = await listReceipts(sql, batchExport.id, from, page);
+    const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, after, page);
     for (const receipt of receipts) {
-      if (receipt.intervalStart === from) continue;
       if (receipt.destinationVersion !== batchExport.destinationVersion) {
         verified = { ...verified, elsewhere: verified.elsewhere + 1 };
         continue;
@@ -81,7 +81,7 @@ export async function verifyExport(
     }
     const last = receipts.at(-1);
     if (!last || receipts.length < page) break;
-    from = last.intervalStart;
+    after = last.interval;
   }
   const { orphans, leftovers } = await findOrphans(options);
   for (const finding of orphans) report(finding);

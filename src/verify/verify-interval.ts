@@ -1,6 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { readFileSettings } from '../domain/file-settings.ts';
-import { floorInstant } from '../domain/time.ts';
+import { describeInterval } from '../domain/time.ts';
 import type { Source } from '../sources/source.ts';
 import type { Receipt } from '../store/receipts.ts';
 import type { VerifiedExport } from '../store/verify-queries.ts';
@@ -37,7 +37,7 @@ export async function verifyInterval(
   const tally = new KeyTally();
   const { source, lies } = await readBoth(interval, receipt, tally);
   if (lies.length > 0) return lies.map((detail) => ({ invariant: 'I4', exportId, detail }));
-  const range = `${receipt.intervalStart} to ${receipt.intervalEnd}`;
+  const range = describeInterval(receipt.interval);
   const broken = (detail: string): Finding => ({
     invariant: 'I3',
     exportId,
@@ -75,11 +75,8 @@ async function readBoth(
     dslQuery: currentQuery,
   };
   const { format, compression, dslQuery, includeEvents, excludeEvents } = recipe;
-  const range = {
-    start: floorInstant(receipt.intervalStart),
-    end: floorInstant(receipt.intervalEnd),
-  };
-  const request = { model, teamId, interval: range, dslQuery, includeEvents, excludeEvents };
+  const { interval } = receipt;
+  const request = { model, teamId, interval, dslQuery, includeEvents, excludeEvents };
   const found = await readSourceKeys(source, request, signal, (key) => sink.ofSource(key));
   const lies = await verifyFiles(
     { destination, readRows },

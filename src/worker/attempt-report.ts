@@ -11,7 +11,7 @@ export interface AttemptReport {
   readonly run: ClaimedRun | null;
   /** Why it failed. */
   readonly fault: ErrorCode | null;
-  /** What it put in force. */
+  /** What it committed. */
   readonly rows: number;
   readonly bytes: number;
 }

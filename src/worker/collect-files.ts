@@ -14,7 +14,7 @@ export async function collectFiles(options: ExecutorOptions): Promise<void> {
     const { teamId, exportId, runId } = work;
     try {
       const traits = await findStoreTraits(db, work);
-      const destination = options.plugins.openDestination(work, traits);
+      const destination = options.connectors.openDestination(work, traits);
       try {
         const log = (level: LogLevel, message: string) =>
           appendLogEntries(db, [{ teamId, exportId, runId, level, message }]).catch(

@@ -35,7 +35,7 @@ async function collectAt(options: ExecutorOptions, place: UploadPlace): Promise<
   const { runId } = place;
   const owner = await findUploadOwner(db, place);
   if (!owner) return;
-  const destination = options.plugins.openDestination(owner);
+  const destination = options.connectors.openDestination(owner);
   try {
     for (const upload of await listAbortableUploads(db, place)) {
       await destination.abortUpload(upload);
@@ -56,7 +56,7 @@ async function collectAt(options: ExecutorOptions, place: UploadPlace): Promise<
  * their ids. A store or credentials that list no uploads leave them to the bucket's own lifecycle
  * rule; they hold no byte.
  *
- * @returns false where it cannot be told yet whose they are
+ * @returns false if it is not known yet whose they are
  */
 async function abortUnknown(db: Sql, destination: Destination, key: string): Promise<boolean> {
   const found: { readonly key: string; readonly uploadId: string }[] = [];
@@ -68,7 +68,7 @@ async function abortUnknown(db: Sql, destination: Destination, key: string): Pro
     if (!(error instanceof SluiceError) || error.spec.retryable) throw error;
     return true;
   }
-  // Asked after the list: whoever began an upload before it has its note there, or its id.
+  // Asked after the list: an upload begun before it has its note there, or its id.
   const live = await findLiveUploadIds(db, key);
   if (live === null) return false;
   for (const upload of found) {

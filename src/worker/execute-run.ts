@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import type { Destination, DestinationOwner, StoreTraits } from '../destinations/destination.ts';
 import type { StoredDestination } from '../domain/batch-export.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
-import { hit } from '../domain/failpoints.ts';
 import { type FileSettings, readFileSettings } from '../domain/file-settings.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
-import { floorInstant } from '../domain/time.ts';
+import { describeInterval } from '../domain/time.ts';
+import { failpoint } from '../failpoints/failpoint.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
 import type {
   CommitIntent,
@@ -24,6 +24,8 @@ import {
   type ClaimedRun,
   claimRun,
   confirmLease,
+  listBegunManifests,
+  ownsUploads,
   raiseGeneration,
 } from '../store/leases.ts';
 import { hasUncommittedFiles } from '../store/leftover-files.ts';
@@ -43,13 +45,13 @@ import {
 } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { recordCompletion, recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
+import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
-import { persist } from './persist.ts';
 import { removeFiles } from './remove-files.ts';
+import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
-import { sourceRequestOf } from './source-request.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 
 /** An export's destination as our tables have it. */
@@ -58,8 +60,8 @@ export interface ExportDestination extends DestinationOwner {
   readonly destination: StoredDestination;
 }
 
-/** The plug-ins, as the composition root joined them. */
-export interface Plugins {
+/** The connectors, as the composition root joined them. */
+export interface Connectors {
   /** Opens the secrets and the destination. @param traits what an earlier probe found */
   openDestination(stored: ExportDestination, traits?: StoreTraits | null): Destination;
   /** @throws SluiceError `source.unknown_model` */
@@ -72,7 +74,7 @@ export interface Plugins {
 /** What an attempt is made with, in the worker's process or in one of its own. */
 export interface AttemptOptions {
   readonly context: Context;
-  readonly plugins: Plugins;
+  readonly connectors: Connectors;
   readonly onError: (error: unknown, run: ClaimedRun) => void;
 }
 
@@ -96,7 +98,7 @@ export async function executeRun(options: ExecutorOptions, runId: string): Promi
   const claimedAt = performance.now();
   const run = await claim(options, runId);
   if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0 };
-  await hit('claim');
+  await failpoint('claim');
   const signal = leases.keep(run, claimedAt);
   try {
     return run.crashes >= context.policy.maxSharedCrashes
@@ -121,10 +123,7 @@ export async function executeClaimed(
   const nothing = { run, fault: null, rows: 0, bytes: 0 };
   const log = new RunLog(context.db, run, (error) => options.onError(error, run));
   try {
-    log.add(
-      'INFO',
-      `Attempt ${run.attempt} started for ${run.intervalStart} to ${run.intervalEnd}.`,
-    );
+    log.add('INFO', `Attempt ${run.attempt} started for ${describeInterval(run.interval)}.`);
     if (run.crashes >= context.policy.maxSharedCrashes) {
       log.add(
         'WARNING',
@@ -145,11 +144,11 @@ export async function executeClaimed(
   }
 }
 
-/** A claim whose answer was lost is asked again under the same name: nobody else would renew it. */
+/** A claim whose answer was lost is repeated under the same name: no other worker would renew it. */
 function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<ClaimedRun | null> {
   const { db, policy } = context;
   const holder = `${workerId}/${randomUUID()}`;
-  return persist(
+  return retryUntilRecorded(
     () => db.transaction((tx) => claimRun(tx, runId, holder, policy.leaseMs)),
     AbortSignal.timeout(policy.leaseMs / 2),
   );
@@ -162,8 +161,8 @@ async function attempt(
   log: RunLog,
   signal: AbortSignal,
 ): Promise<IntervalResult | null> {
-  const { context, plugins } = options;
-  const destination = plugins.openDestination(run, await findStoreTraits(context.db, run));
+  const { context, connectors } = options;
+  const destination = connectors.openDestination(run, await findStoreTraits(context.db, run));
   let { traits } = destination;
   const keepTraits = async () => {
     const before = traits;
@@ -174,15 +173,16 @@ async function attempt(
   };
   try {
     const job = await makeJob(options, run);
-    const source = plugins.sourceOf(run.model);
+    const source = connectors.sourceOf(run.model);
     const ports = portsOf(options, run, log);
     await tryStore(context.db, run, destination, ports.journal, log, signal);
     traits = destination.traits;
     const { result, replaced } = await exportInterval(job, source, destination, ports, signal);
     await keepTraits();
-    await hit('before_record');
-    if (!(await persist(() => record(context, run, result, replaced), signal))) return null;
-    await hit('before_removal');
+    await failpoint('before_record');
+    if (!(await retryUntilRecorded(() => record(context, run, result, replaced), signal)))
+      return null;
+    await failpoint('before_removal');
     const current = { ...run, ...job, ...result };
     await removeFiles(context, destination, current, (level, message) =>
       log.add(level, message),
@@ -197,8 +197,8 @@ async function attempt(
 async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<IntervalJob> {
   const { db } = options.context;
   const files = readFileSettings(run.destination.config);
-  const interval = { start: floorInstant(run.intervalStart), end: floorInstant(run.intervalEnd) };
-  const receipt = await findReceipt(db, run.exportId, run.intervalStart, run.intervalEnd);
+  const { interval } = run;
+  const receipt = await findReceipt(db, run.exportId, interval);
   const uploads = await listUploads(db, run);
   const isOwn = ({ generation }: LineageUpload) => generation === run.fileGeneration;
   return {
@@ -212,7 +212,7 @@ async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<Interv
       table: run.model,
       batchExportId: run.exportId,
     }),
-    encoding: options.plugins.encodingOf(files),
+    encoding: options.connectors.encodingOf(files),
     maxFileBytes: files.maxFileBytes,
     writesManifest: files.writesManifest,
     generation: run.fileGeneration,
@@ -222,6 +222,7 @@ async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<Interv
     intent: run.commitIntent as CommitIntent | null,
     uploads: uploads.filter(isOwn),
     mayBeOvertaken: await hasUncommittedFiles(db, run),
+    begunManifests: await listBegunManifests(db, run),
   };
 }
 
@@ -240,7 +241,7 @@ function portsOf(options: AttemptOptions, run: ClaimedRun, log: RunLog): RunPort
       async progressed(upload) {
         await recordUploadParts(db, run, upload);
         cursor = { key: upload.key, parts: upload.parts.length };
-        await hit(upload.parts.length === 1 ? 'first_part' : 'mid_part');
+        await failpoint(upload.parts.length === 1 ? 'first_part' : 'mid_part');
       },
       ended: (upload) => forgetUpload(db, run.runId, upload),
     },
@@ -266,6 +267,7 @@ function portsOf(options: AttemptOptions, run: ClaimedRun, log: RunLog): RunPort
     async confirmLease() {
       if (!(await confirmLease(db, run, policy.leaseMs))) throw lost();
     },
+    ownsUploads: () => ownsUploads(db, run, policy.leaseMs),
     async raiseGeneration(floor) {
       const generation = await raiseGeneration(db, run, floor);
       if (generation === null) throw lost();
@@ -300,8 +302,7 @@ function record(
     },
     {
       exportId: run.exportId,
-      intervalStart: run.intervalStart,
-      intervalEnd: run.intervalEnd,
+      interval: run.interval,
       runId: run.runId,
       destinationVersion: run.destinationVersion,
       generation: result.generation,
@@ -334,10 +335,10 @@ async function conclude(
   const { context } = options;
   if (error.code === 'run.lease_lost' || error.code === 'run.cancelled') return 'lost';
   if (error.code === 'run.released') {
-    await persist(() => releaseRun(context, run), AbortSignal.timeout(5_000));
+    await retryUntilRecorded(() => releaseRun(context, run), AbortSignal.timeout(5_000));
     return 'released';
   }
   options.onError(error, run);
-  await persist(() => recordFault(context, run, error, Math.random()), signal);
+  await retryUntilRecorded(() => recordFault(context, run, error, Math.random()), signal);
   return 'failed';
 }

@@ -12,13 +12,13 @@ import type { Context } from '../use-cases/context.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
 import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
 import { dispatchRuns } from '../use-cases/runs/dispatch-runs.ts';
+import { lookBack } from '../use-cases/runs/look-back.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
-import { lookBack } from './look-back.ts';
 import type { MemoryGate } from './memory-gate.ts';
-import { persist } from './persist.ts';
+import { retryUntilRecorded } from './retry-until-recorded.ts';
 
 export interface HandlerOptions {
   readonly context: Context;
@@ -49,7 +49,8 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     await collectFiles(executor);
   });
   const look = skipWhileBusy(async () => {
-    if ((await lookBack(executor)) > 0) await dispatch();
+    if ((await lookBack(context, executor.connectors.sourceOf, executor.onLookBackError)) > 0)
+      await dispatch();
   });
   const retain = skipWhileBusy(() => applyRetention(context));
   // A restored or copied database does nothing until an operator accepts it: its original may be at work.
@@ -89,18 +90,18 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
 
 /**
  * Executes a run once there is memory for it. It is not claimed before, so that meanwhile any other
- * worker may: the dispatcher rings again for a run that nobody claims.
+ * worker may: the dispatcher re-enqueues a run that no worker claims.
  */
 async function admitAndExecute(
   { context, executor, memory, onAttemptEnd }: HandlerOptions,
   runId: string,
 ): Promise<ClaimedRun | null> {
-  const needs = await persist(
+  const needs = await retryUntilRecorded(
     () => findRunNeeds(context.db, runId),
     AbortSignal.timeout(context.policy.leaseMs / 2),
   );
   if (!needs) return null;
-  const bytes = executor.plugins.memoryOf(needs.type, readFileSettings(needs.config));
+  const bytes = executor.connectors.memoryOf(needs.type, readFileSettings(needs.config));
   const isAlone = needs.crashes >= context.policy.maxSharedCrashes;
   const leave = await memory.enter(bytes + (isAlone ? idleWorkerBytes : 0));
   if (!leave) return null;
@@ -114,7 +115,7 @@ async function admitAndExecute(
   }
 }
 
-/** Nothing is done where the last call is still at work. */
+/** A call while the last one is still at work does nothing. */
 function skipWhileBusy(work: () => Promise<void>): () => Promise<void> {
   let busy = false;
   return async () => {

@@ -17,7 +17,7 @@ interface Held {
 
 /**
  * Keeps the leases of all runs of this worker by one heartbeat. A run whose lease is lost or
- * cancelled is told through its signal; so is one that could not be renewed in time, before
+ * cancelled is notified through its signal; so is one that could not be renewed in time, before
  * another worker may take it.
  */
 export class LeaseKeeper {

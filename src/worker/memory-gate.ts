@@ -23,7 +23,7 @@ export class MemoryGate {
     return this.#usedBytes;
   }
 
-  /** @returns what the run calls when it is done; null where the gate was closed meanwhile */
+  /** @returns what the run calls when it is done; null if the gate was closed meanwhile */
   enter(bytes: number): Promise<(() => void) | null> {
     return new Promise((admit) => {
       this.#waiting.push({ bytes, admit });
@@ -31,7 +31,7 @@ export class MemoryGate {
     });
   }
 
-  /** Turns away whoever waits or comes; those inside go on. */
+  /** Refuses runs that wait or come later; those inside go on. */
   close(): void {
     this.#closed = true;
     this.#admit();

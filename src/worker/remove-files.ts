@@ -1,7 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import type { SluiceError } from '../domain/errors.ts';
 import { fencesManifests } from '../domain/store-traits.ts';
-import { floorInstant, type Timestamp } from '../domain/time.ts';
 import { removeLeftovers } from '../pipeline/leftovers.ts';
 import {
   forgetLeftoverFiles,
@@ -16,8 +15,6 @@ import type { Context } from '../use-cases/context.ts';
 interface Current extends IntervalPlace {
   readonly runId: string;
   readonly era: string | null;
-  readonly intervalStart: Timestamp;
-  readonly intervalEnd: Timestamp;
   readonly generation: number;
   readonly fileGeneration: number;
   readonly manifestKey: string | null;
@@ -42,11 +39,15 @@ export async function removeFiles(
   }
   const leftovers = await listLeftoverFiles(db, current);
   if (leftovers.length === 0) return;
-  const interval = {
-    start: floorInstant(current.intervalStart),
-    end: floorInstant(current.intervalEnd),
-  };
-  const { exportId, runId, era, generation, fileGeneration: lineage, manifestKey } = current;
+  const {
+    exportId,
+    interval,
+    runId,
+    era,
+    generation,
+    fileGeneration: lineage,
+    manifestKey,
+  } = current;
   const commit = { exportId, runId, era, interval, generation, lineage, manifestKey };
   const keepsRecent = destination.traits !== null && !fencesManifests(destination.traits);
   const { removed, fault } = await removeLeftovers(
@@ -55,8 +56,6 @@ export async function removeFiles(
     leftovers,
     keepsRecent,
     async (keys) => {
-      // Keys of a generation are never used again. Files that are replaced in place have the same ones.
-      if (manifestKey !== null) return keys;
       const left = new Set((await listLeftoverFiles(db, current)).map(({ key }) => key));
       return keys.filter((key) => left.has(key));
     },

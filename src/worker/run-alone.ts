@@ -6,14 +6,14 @@ import { recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
 import { recordDeathAlone } from '../use-cases/runs/record-death.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import type { ToChild } from './child-messages.ts';
-import { persist } from './persist.ts';
+import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { type ChildEnd, watchChild } from './watch-child.ts';
 
 /** What the composition root gives for runs that get a process of their own. */
 export interface ChildProgram {
   /** The file of the program, which calls `serveRun`. */
   readonly entry: string;
-  /** What the program opens its connections and plug-ins by. Passed as it is. */
+  /** What the program opens its connections and connectors by. Passed as it is. */
   readonly setup: unknown;
   /** Of the whole process. */
   readonly memoryMib: number;
@@ -22,7 +22,7 @@ export interface ChildProgram {
 /** Of the process's memory; a run's data is beside the heap. */
 const heapShare = 0.5;
 
-/** A loop that stands still for so long is no busy machine. */
+/** An event loop that is silent for so long hangs; a busy machine alone is faster. */
 const minSilentMs = 30_000;
 
 /**
@@ -43,15 +43,15 @@ export async function runAlone(
   if (signal.aborted) {
     const { code } = toSluiceError(signal.reason);
     if (code !== 'run.released') return { ...nothing, end: 'lost' };
-    await persist(() => releaseRun(context, run), AbortSignal.timeout(5_000));
+    await retryUntilRecorded(() => releaseRun(context, run), AbortSignal.timeout(5_000));
     return { ...nothing, end: 'released' };
   }
   if (!end || 'notStarted' in end) {
     const error = toSluiceError(end?.notStarted);
-    await persist(() => recordFault(context, run, error, Math.random()), signal);
+    await retryUntilRecorded(() => recordFault(context, run, error, Math.random()), signal);
     return { ...nothing, end: 'failed', fault: error.code };
   }
-  await persist(() => recordDeathAlone(context, run, end.death), signal);
+  await retryUntilRecorded(() => recordDeathAlone(context, run, end.death), signal);
   return { ...nothing, end: 'failed', fault: new SluiceError('run.crashed').code };
 }
 

@@ -44,7 +44,7 @@ const crashSignals = new Set([
 /** The shell's number for SIGABRT, by which Node itself exits on some systems. */
 const abortedCode = 134;
 
-/** Waits until the process of a run has ended; tells it to stop when `signal` is aborted. */
+/** Waits until the process of a run has ended; asks it to stop when `signal` is aborted. */
 export function watchChild(
   child: ChildProcess,
   limits: ChildLimits,

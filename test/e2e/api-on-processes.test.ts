@@ -1,11 +1,20 @@
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { callRunningService } from '../support/api-under-test.ts';
-import { type Installation, startInstallation, testedQueues } from '../support/installation.ts';
+import {
+  type Installation,
+  type QueueKind,
+  startInstallation,
+  testedQueues,
+} from '../support/installation.ts';
+import { casesOf } from '../support/nightly.ts';
 
 /** What a client sees of the contract, black-box. */
 const suites = ['http', 'batch-exports', 'backfills', 'runs-and-logs', 'idempotency'];
 
-describe.each(['postgres', 'redis'] as const)('real processes, the queue in %s', async (queue) => {
+/** The API only puts jobs into its queue; the suites of both are the same. */
+const queues = casesOf<QueueKind>(['postgres'], ['redis']);
+
+describe.each(queues)('real processes, the queue in %s', async (queue) => {
   if (!testedQueues().includes(queue)) {
     test.skip('there is no redis-server');
     return;

@@ -65,14 +65,23 @@ describe('a quickstart, then the service, then the quickstart again, on one data
     expect((await child.waitForExit(150_000)).code, child.output()).toBe(0);
   });
 
-  test('the service goes on with the exports that the quickstart made', async () => {
+  test('the service goes on with the exports that the quickstart made, and lets no second one in', async () => {
     const service = startSluice('main/all-in-one.js', [], { env });
-    // Killed, not stopped: the next start finds the objects nevertheless.
+    // Killed at the end, not stopped: the next start finds every object nevertheless.
     onTestFinished(async () => {
       service.kill('SIGKILL');
       await service.waitForExit();
     });
-    const { client, exports } = await clientOf(await service.waitForLine(/^ready /, 60_000));
+    const ready = await service.waitForLine(/^ready /, 60_000);
+    const others = [
+      startSluice('main/all-in-one.js', [], { env }),
+      startSluice('cli/sluice.js', quickstart, { env }),
+    ];
+    for (const other of others) {
+      expect((await other.waitForExit(60_000)).code, other.output()).toBe(1);
+      expect(other.output()).toContain(`already running at ${ready.replace('ready ', '')}`);
+    }
+    const { client, exports } = await clientOf(ready);
     const listed = (await client.get(exports)).body.results as readonly { id: string }[];
     expect(listed.length).toBeGreaterThan(0);
     for (const { id } of listed) {
@@ -95,5 +104,12 @@ describe('a quickstart, then the service, then the quickstart again, on one data
     }
     const verify = startSluice('cli/sluice.js', ['verify'], { env });
     expect((await verify.waitForExit(60_000)).code, verify.output()).toBe(0);
+  });
+
+  test('the quickstart proves its rows again, though the service was killed', async () => {
+    const child = startSluice('cli/sluice.js', quickstart, { env });
+    expect((await child.waitForExit(150_000)).code, child.output()).toBe(0);
+    expect(child.output()).toMatch(/proven: 200,000 rows/);
+    expect(child.output()).not.toMatch(/Creating an|Backfilling/);
   });
 });

@@ -14,7 +14,6 @@ const base = {
 
 const scenarios: Record<string, Scenario> = {
   'a message of two transactions': { ...base, sessions: [2] },
-  'two messages side by side': { ...base, sessions: [1, 1] },
   'a message of two transactions, a wait that hits its bound, look-backs': {
     ...base,
     sessions: [2],
@@ -31,8 +30,9 @@ const mutantScenarios: Partial<Record<Mutant, Partial<Scenario>>> = {
   prepared_first: { sessions: [1] },
 };
 
-// A minute by itself.
+// Ten seconds and a minute by themselves. By day only the mutant `any_prepared` has two messages.
 if (process.env.MODEL === 'deep') {
+  scenarios['two messages side by side'] = { ...base, sessions: [1, 1] };
   scenarios['two messages, a wait that hits its bound, look-backs'] = {
     ...base,
     sessions: [1, 1],

@@ -154,7 +154,7 @@ export const mutants = [
   },
   {
     name: 'exports: an unpause is looked for in the parameter beside it',
-    file: 'src/store/batch-exports.ts',
+    file: 'src/store/exports.ts',
     find: "parameterOf('paused', 1)",
     replace: "parameterOf('transformations', 1)",
     test: `${store}/batch-exports.test.ts`,

@@ -19,7 +19,6 @@ import { missedWhilePaused } from '../../src/scheduling/missed-while-paused.ts';
 import { planTicks, type Tick } from '../../src/scheduling/plan.ts';
 import { previewIntervals } from '../../src/scheduling/preview.ts';
 
-import { advanceHighWaterMark } from '../support/high-water-mark.ts';
 import {
   anyCadence,
   anyInstant,
@@ -278,28 +277,6 @@ describe('planning', () => {
       runs,
     );
   });
-});
-
-test('P14 the high-water mark never goes back and ends at the first interval that is not done', () => {
-  const completions = fc.array(fc.array(fc.nat({ max: 30 }), { maxLength: 8 }), { maxLength: 12 });
-  fc.assert(
-    fc.property(completions, (batches) => {
-      let mark = 0;
-      const done = new Set<number>();
-      for (const batch of batches) {
-        for (const index of batch) done.add(index);
-        const advanced = advanceHighWaterMark(
-          mark,
-          [...done].map((index) => ({ start: index * 10, end: index * 10 + 10 })),
-        );
-        expect(advanced).toBeGreaterThanOrEqual(mark);
-        mark = advanced;
-      }
-      const firstOpen = Array.from({ length: 32 }, (_, index) => index).find((i) => !done.has(i));
-      expect(mark).toBe((firstOpen ?? 0) * 10);
-    }),
-    runs,
-  );
 });
 
 test('P15 jitter stays below 5% of the interval and below its limit', () => {

@@ -1,7 +1,7 @@
 /** An attempt, step by step, between the real store and a bucket with conditional puts. */
 
 import { SluiceError } from '../../src/domain/errors.ts';
-import { ceilInstant, type DataInterval } from '../../src/domain/time.ts';
+import type { DataInterval } from '../../src/domain/time.ts';
 import { beginCommit, type ClaimedRun } from '../../src/store/leases.ts';
 import type { Context } from '../../src/use-cases/context.ts';
 import { recordCompletion, recordFault } from '../../src/use-cases/runs/finish-run.ts';
@@ -37,8 +37,7 @@ export function keyOf(exportId: string, { start, end }: DataInterval): string {
   return `${exportId}/${start}-${end}`;
 }
 
-export function keyOfRun({ exportId, intervalStart, intervalEnd }: ClaimedRun): string {
-  const interval = { start: ceilInstant(intervalStart), end: ceilInstant(intervalEnd) };
+export function keyOfRun({ exportId, interval }: ClaimedRun): string {
   return keyOf(exportId, interval);
 }
 
@@ -125,8 +124,7 @@ async function record(context: Context, { run, committed, snapshot }: Attempt): 
     },
     {
       exportId: run.exportId,
-      intervalStart: run.intervalStart,
-      intervalEnd: run.intervalEnd,
+      interval: run.interval,
       runId: run.runId,
       destinationVersion: run.destinationVersion,
       generation: run.fileGeneration,

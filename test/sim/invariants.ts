@@ -6,8 +6,8 @@ import { intervalsIn } from '../../src/scheduling/backfill-range.ts';
 import { listRunningBackfills } from '../../src/store/backfills.ts';
 import { readSchedule } from '../../src/store/ticks.ts';
 import { advanceBackfill } from '../../src/use-cases/backfills/advance-backfill.ts';
-import { advanceHighWaterMark } from '../support/high-water-mark.ts';
 import { keyOf } from './attempt.ts';
+import { advanceHighWaterMark } from './high-water-mark.ts';
 import { act, passTime, type World } from './world.ts';
 
 interface Row {

@@ -9,7 +9,7 @@ import { SluiceError } from '../../src/domain/errors.ts';
 import { type Instant, toTimestamp } from '../../src/domain/time.ts';
 import { openSchedule, type Settings } from '../../src/scheduling/schedule.ts';
 import { listRunningBackfills } from '../../src/store/backfills.ts';
-import { findBatchExport, insertBatchExport } from '../../src/store/batch-exports.ts';
+import { findBatchExport, insertBatchExport } from '../../src/store/exports.ts';
 import { claimRun, type Lease, renewLeases, sweepExpiredLeases } from '../../src/store/leases.ts';
 import { findRun } from '../../src/store/runs.ts';
 import { reportWorker } from '../../src/store/workers.ts';

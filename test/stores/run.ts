@@ -109,8 +109,7 @@ function spawnSuite(args: readonly string[], env: Record<string, string>): Child
     stdio: ['ignore', 'inherit', 'inherit'],
     cwd: path.resolve(import.meta.dirname, '../..'),
     detached: true,
-    // Vite has set it for itself; failpoints work in a test alone.
-    env: { ...process.env, NODE_ENV: 'test', ...env },
+    env: { ...process.env, ...env },
   });
 }
 

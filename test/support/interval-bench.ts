@@ -6,7 +6,7 @@ import type { Destination } from '../../src/destinations/destination.ts';
 import { fileDefinition } from '../../src/destinations/file/definition.ts';
 import { type DestinationConfig, readFileSettings } from '../../src/domain/file-settings.ts';
 import { manifestKey } from '../../src/domain/object-keys.ts';
-import { joinPlugins } from '../../src/main/connectors.ts';
+import { joinConnectors } from '../../src/main/connectors.ts';
 import { type ExportedInterval, exportInterval } from '../../src/pipeline/export-interval.ts';
 import type { CommitIntent, IntervalJob, RunPorts } from '../../src/pipeline/interval-job.ts';
 import { decodeManifest, type Manifest } from '../../src/pipeline/manifest.ts';
@@ -70,7 +70,7 @@ export const openedBy: Readonly<Record<'File' | 'S3', () => Promise<OpenedDestin
   S3: () => openStore(),
 };
 
-const plugins = joinPlugins(
+const plugins = joinConnectors(
   () => {
     throw new Error('the source is given');
   },
@@ -99,6 +99,7 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     intent: null,
     uploads: [],
     mayBeOvertaken: false,
+    begunManifests: [],
     ...changes,
   };
 }
@@ -144,6 +145,7 @@ export function attempt(
       readingBegins: async () => void asked.push('reading'),
       progressed: async () => {},
       confirmLease: async () => void asked.push('lease'),
+      ownsUploads: async () => true,
       raiseGeneration: async (floor) => {
         asked.push(`generation above ${floor}`);
         return floor + 1;

@@ -8,6 +8,9 @@ import { until } from './until.ts';
 /** The repository's folder. */
 export const projectRoot = fileURLToPath(new URL('../..', import.meta.url));
 
+/** Arms what the environment's FAILPOINTS asks for. */
+const failpointActions = new URL('failpoints/actions.mjs', import.meta.url).href;
+
 export interface ProcessExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -75,7 +78,8 @@ export function startSluice(
 ): TestProcess {
   const file = path.join(projectRoot, 'dist', entry);
   if (!existsSync(file)) throw new Error(`The build has no dist/${entry}.`);
-  return startProcess(process.execPath, [file, ...args], options);
+  const breaks = options.env?.FAILPOINTS === undefined ? [] : ['--import', failpointActions];
+  return startProcess(process.execPath, [...breaks, file, ...args], options);
 }
 
 /** Starts any program. It dies with the test file at the latest. */

@@ -8,8 +8,8 @@ import { policyOf } from '../../src/main/policy.ts';
 import { parseCadence } from '../../src/scheduling/parse-cadence.ts';
 import { openSchedule, type Settings } from '../../src/scheduling/schedule.ts';
 import { createSecretBox } from '../../src/security/secret-box.ts';
-import { insertBatchExport } from '../../src/store/batch-exports.ts';
 import { type Database, openDatabase } from '../../src/store/database.ts';
+import { insertBatchExport } from '../../src/store/exports.ts';
 import { type ClaimedRun, claimRun } from '../../src/store/leases.ts';
 import { readNow } from '../../src/store/ticks.ts';
 import type { Context } from '../../src/use-cases/context.ts';
@@ -146,8 +146,7 @@ export function complete(context: Context, run: ClaimedRun): Promise<boolean> {
     },
     {
       exportId: run.exportId,
-      intervalStart: run.intervalStart,
-      intervalEnd: run.intervalEnd,
+      interval: run.interval,
       runId: run.runId,
       destinationVersion: run.destinationVersion,
       generation: run.fileGeneration,

@@ -1,8 +1,7 @@
 import { hashApiKey, mintApiKey } from '../../src/security/api-keys.ts';
 import { type ApiKey, insertApiKey, type NewApiKey } from '../../src/store/api-keys.ts';
 import type { Database } from '../../src/store/database.ts';
-import { insertOrganization } from '../../src/store/organizations.ts';
-import { insertProject } from '../../src/store/projects.ts';
+import { insertOrganization, insertProject } from '../../src/store/tenants.ts';
 
 /** An organization with two projects, and a key of all scopes. */
 export interface Tenant {

@@ -1,11 +1,7 @@
 import { Type } from 'typebox';
 import { toTimestamp } from '../../domain/time.ts';
-import {
-  type BackfillWithProgress,
-  findBackfill,
-  listBackfills,
-} from '../../store/backfill-lists.ts';
-import { averageRows } from '../../store/run-lists.ts';
+import { type BackfillWithProgress, findBackfill, listBackfills } from '../../store/backfills.ts';
+import { averageRows } from '../../store/runs.ts';
 import { backfillRefusal } from '../../use-cases/backfills/refusal.ts';
 import {
   type BackfillProblem,

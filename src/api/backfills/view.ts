@@ -1,5 +1,5 @@
 import { type DataInterval, floorInstant, type Timestamp, toTimestamp } from '../../domain/time.ts';
-import type { BackfillWithProgress } from '../../store/backfill-lists.ts';
+import type { BackfillWithProgress } from '../../store/backfills.ts';
 import type { BackfillPreview as Preview } from '../../use-cases/backfills/start-backfill.ts';
 import type { Backfill, BackfillPreview } from './schema.ts';
 
@@ -9,8 +9,8 @@ export function backfillView(backfill: BackfillWithProgress): Backfill {
     batch_export: backfill.exportId,
     team_id: backfill.teamId,
     status: backfill.status,
-    start_at: backfill.startAt,
-    end_at: backfill.endAt,
+    start_at: toTimestamp(backfill.range.start),
+    end_at: toTimestamp(backfill.range.end),
     order: backfill.order,
     reprocess: backfill.reprocess,
     concurrency: backfill.concurrency,

@@ -1,5 +1,5 @@
-import { findBatchExport } from '../../store/batch-exports.ts';
 import type { Database } from '../../store/database.ts';
+import { findBatchExport } from '../../store/exports.ts';
 import { type Request, reachOf } from '../api.ts';
 import { notFound } from '../api-error.ts';
 import { isUuid } from '../validation/validator.ts';

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { listBatchExports } from '../../store/batch-exports.ts';
+import { listBatchExports } from '../../store/exports.ts';
 import { createExport } from '../../use-cases/exports/create-export.ts';
 import { deleteExport } from '../../use-cases/exports/delete-export.ts';
 import { pauseExport } from '../../use-cases/exports/pause-export.ts';

@@ -1,6 +1,6 @@
 import type { Sql } from '../../store/database.ts';
-import { listProjects } from '../../store/projects.ts';
 import type { Reach } from '../../store/reach.ts';
+import { listProjects } from '../../store/tenants.ts';
 import { invalid } from '../api-error.ts';
 
 /**

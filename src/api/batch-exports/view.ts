@@ -1,9 +1,9 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
-import type { Timestamp } from '../../domain/time.ts';
+import { type Instant, toTimestamp } from '../../domain/time.ts';
 import type { Sql } from '../../store/database.ts';
-import { findLatestRuns } from '../../store/latest-runs.ts';
 import { findUnsettled } from '../../store/look-backs.ts';
 import type { Run } from '../../store/runs.ts';
+import { findLatestRuns } from '../../store/runs.ts';
 import { nextRunOf } from '../../use-cases/exports/schedule.ts';
 import { runView } from '../runs/view.ts';
 import type { BatchExport as BatchExportView } from './schema.ts';
@@ -34,9 +34,10 @@ export async function batchExportView(
 function view(
   batchExport: BatchExport,
   latest: ReadonlyMap<string, readonly Run[]>,
-  unsettled: ReadonlyMap<string, Timestamp>,
+  unsettled: ReadonlyMap<string, Instant>,
 ): BatchExportView {
   const { id, destination, cadence } = batchExport;
+  const unsettledFrom = unsettled.get(id);
   return {
     id,
     team_id: batchExport.teamId,
@@ -60,7 +61,7 @@ function view(
     paused_reason: batchExport.pausedReason,
     next_run_at: nextRunOf(batchExport),
     high_water_mark: batchExport.highWaterMark,
-    unsettled_from: unsettled.get(id) ?? null,
+    unsettled_from: unsettledFrom === undefined ? null : toTimestamp(unsettledFrom),
     failure_streak: batchExport.failureStreak,
     last_success_at: batchExport.lastSuccessAt,
   };

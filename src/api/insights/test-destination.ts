@@ -1,7 +1,7 @@
 import type { CheckStep } from '../../destinations/destination.ts';
 import type { BatchExport } from '../../domain/batch-export.ts';
 import { describeError, toSluiceError } from '../../domain/errors.ts';
-import { findProject } from '../../store/projects.ts';
+import { findProject } from '../../store/tenants.ts';
 import { openDestinationConfig } from '../../use-cases/exports/destination.ts';
 import type { ApiOptions } from '../options.ts';
 

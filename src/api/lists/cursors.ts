@@ -1,5 +1,5 @@
 import { parseTime } from '../../domain/parse-time.ts';
-import type { KeysetPage, KeysetPlace } from '../../store/keyset.ts';
+import type { KeysetPage, KeysetPlace } from '../../store/lists.ts';
 import type { Request } from '../api.ts';
 import { invalid } from '../api-error.ts';
 import { isUuid } from '../validation/validator.ts';

@@ -1,4 +1,4 @@
-import type { OffsetPage, PageRequest } from '../../store/page.ts';
+import type { OffsetPage, PageRequest } from '../../store/lists.ts';
 import type { Request } from '../api.ts';
 
 const defaultLimit = 100;

@@ -1,5 +1,5 @@
 import { parseSpanBack, parseTime } from '../../domain/parse-time.ts';
-import type { TimeBound } from '../../store/time-bound.ts';
+import type { TimeBound } from '../../store/lists.ts';
 
 /** A bound of a list, from text that has passed the schema's format. */
 export function timeBound(text: string | undefined): TimeBound | null {

@@ -1,4 +1,4 @@
-import { type LogEntry, listLogEntries } from '../../store/log-lists.ts';
+import { type LogEntry, listLogEntries } from '../../store/log-entries.ts';
 import { findRun } from '../../store/runs.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
 import { notFound } from '../api-error.ts';

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { isTerminal } from '../../domain/run.ts';
-import { listRuns } from '../../store/run-lists.ts';
-import { findRun, type Run } from '../../store/runs.ts';
+import { toTimestamp } from '../../domain/time.ts';
+import { findRun, listRuns, type Run } from '../../store/runs.ts';
 import { cancelRun, retryRun } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
 import { ApiError, invalid, notFound } from '../api-error.ts';
@@ -59,9 +59,9 @@ export function runRoutes(api: Api, { context }: Deps, family: Family): void {
         place: placeOf(query.cursor, ordering),
         limit: clampLimit(query.limit),
       });
-      const keyOf = ({ id, createdAt, intervalStart }: Run) => ({
+      const keyOf = ({ id, createdAt, interval }: Run) => ({
         id,
-        at: orderBy === 'created_at' ? createdAt : intervalStart,
+        at: orderBy === 'created_at' ? createdAt : toTimestamp(interval.start),
       });
       return cursorEnvelope(request, ordering, page, keyOf, runView);
     },

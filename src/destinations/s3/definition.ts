@@ -17,11 +17,29 @@ export const s3Definition = defineDestination({
     ...checkEndpoint(config),
     ...checkEncryption(config),
   ],
-  // On AWS a bucket's name is its own in all regions.
-  place: ({ endpoint_url, bucket_name }) => `${endpoint_url ?? 'aws'} ${bucket_name}`,
+  place: ({ endpoint_url, region, bucket_name }) =>
+    `${storeOf(endpoint_url, region)} ${bucket_name}`,
   open: (config, { prefix }, context, owner, traits) =>
     new S3Destination(connectS3(config, context, owner, traits), literalFolder(prefix), context),
 });
+
+/** AWS's own endpoints, of one region or of all. */
+const awsHost =
+  /^s3(?:[.-](?:accelerate|dualstack|fips|external-1|[a-z]{2}(?:-[a-z]+)+-\d))*\.amazonaws\.com(?:\.cn)?$/;
+
+/** Names a store, however its address is spelled. On AWS a bucket's name is its own in all regions. */
+function storeOf(endpoint: unknown, region: string): string {
+  const china = region.startsWith('cn-') ? 'aws-cn' : 'aws';
+  const ofRegion = region.startsWith('us-gov-') ? 'aws-us-gov' : china;
+  if (endpoint === null) return ofRegion;
+  const text = String(endpoint);
+  if (!URL.canParse(text)) return text;
+  // The host comes in lower case, without the scheme's own port.
+  const { protocol, host, hostname, pathname } = new URL(text);
+  if (awsHost.test(hostname)) return ofRegion;
+  const path = pathname.split('/').filter(Boolean).join('/');
+  return `${protocol}//${host}${path === '' ? '' : `/${path}`}`;
+}
 
 /**
  * AWS's naming rules; other stores also have old names with capitals and underscores. Never a

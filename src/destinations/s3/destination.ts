@@ -16,7 +16,7 @@ import type { S3Connection } from './client.ts';
 import { commitManifest } from './manifest.ts';
 import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
 import { probeStore } from './probe.ts';
-import { abortUpload, listUploads } from './uploads.ts';
+import { abortUpload, listUploads, ownerOf } from './uploads.ts';
 import { createWriter, resumeWriter } from './writer.ts';
 
 /** A probe amid a commit holds up a run that holds a lease. */
@@ -75,9 +75,10 @@ export class S3Destination implements Destination {
     body: Uint8Array,
     expected: ManifestTag,
     confirm: () => Promise<void> = async () => {},
+    ours: readonly string[] = [],
   ): Promise<{ readonly etag: ManifestTag }> {
     const probe = () => this.probe(AbortSignal.timeout(probePatienceMs));
-    return commitManifest(this.#connection, key, body, expected, { confirm, probe });
+    return commitManifest(this.#connection, key, body, expected, { confirm, probe, ours });
   }
 
   readFile(key: string, signal?: AbortSignal) {
@@ -86,7 +87,9 @@ export class S3Destination implements Destination {
 
   async statFile(key: string) {
     const found = await headObject(this.#connection, key);
-    return found === null ? null : { bytes: found.ContentLength ?? 0, etag: found.ETag ?? null };
+    if (found === null) return null;
+    const { ContentLength: bytes = 0, ETag: etag = null, Metadata: metadata } = found;
+    return { bytes, etag, owner: ownerOf(metadata) };
   }
 
   listFiles(prefix: string) {

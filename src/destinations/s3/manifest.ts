@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
 import type { RetryPolicy } from '../../domain/retry-policy.ts';
@@ -15,6 +16,8 @@ export interface CommitOptions {
   readonly confirm: () => Promise<void>;
   /** Tries the store anew and sets the connection's traits. */
   readonly probe: () => Promise<StoreTraits>;
+  /** MD5 digests of manifests that may be replaced, for credentials that may not read. */
+  readonly ours: readonly string[];
 }
 
 /** Says that the store does not keep to the condition that it was asked for. */
@@ -32,13 +35,13 @@ export async function commitManifest(
   key: string,
   body: Uint8Array,
   expected: ManifestTag,
-  { confirm, probe }: CommitOptions,
+  { confirm, probe, ours }: CommitOptions,
 ): Promise<Put> {
   const attempt = (isLast: boolean) => {
     const condition = conditionFor(expected, connection.traits);
     return condition === null
       ? putUnguarded(connection, key, body, expected, confirm)
-      : putGuarded(connection, key, body, expected, condition, isLast);
+      : putGuarded(connection, key, body, expected, condition, ours, isLast);
   };
   const first = await attempt(false);
   if (first !== contradiction) return first;
@@ -55,6 +58,7 @@ async function putGuarded(
   body: Uint8Array,
   expected: ManifestTag,
   condition: PutCondition,
+  ours: readonly string[],
   isLast: boolean,
 ): Promise<Put | typeof contradiction> {
   try {
@@ -62,7 +66,11 @@ async function putGuarded(
   } catch (error) {
     if (isNotImplemented(error)) return contradiction;
     if (!(error instanceof SluiceError) || error.code !== 'destination.conflict') throw error;
-    const current = await readObject(connection, key);
+    const current = await readUnlessDenied(connection, key);
+    if (current === 'unseen') {
+      if (isCollision(error)) throw error;
+      return await putOverOurs(connection, key, body, ours);
+    }
     const tag = current?.etag ?? null;
     if (current !== null && (await hasBytes(current.body, body))) return { etag: tag };
     // The very state that the condition asks for.
@@ -74,6 +82,48 @@ async function putGuarded(
   }
 }
 
+/**
+ * Credentials that may not read: the manifest in the way may be one of ours whose answer was lost, or
+ * which a worker put before it died. The tag of an object that was sent in one request is its MD5, so it
+ * is replaced on that tag. With KMS a tag is no MD5.
+ *
+ * @throws SluiceError `destination.access_denied` if none fits
+ */
+async function putOverOurs(
+  connection: S3Connection,
+  key: string,
+  body: Uint8Array,
+  ours: readonly string[],
+): Promise<Put> {
+  // Our own last: of the puts before it, one may have taken effect though its answer was lost.
+  const own = createHash('md5').update(body).digest('hex');
+  for (const digest of [...ours, own]) {
+    const condition = conditionFor(digest, connection.traits);
+    if (condition === null) break;
+    try {
+      return await putSmallObject(connection, key, body, condition);
+    } catch (error) {
+      if (!(error instanceof SluiceError) || error.code !== 'destination.conflict') throw error;
+      if (isCollision(error)) throw error;
+    }
+  }
+  const why =
+    connection.encryption.ServerSideEncryption === 'aws:kms'
+      ? 'With KMS encryption its tag does not say whether Sluice put it.'
+      : 'By its tag it is none that Sluice has put there.';
+  const detail = `there is a manifest at ${key}. ${why} Grant the credentials permission to read it, too (s3:GetObject)`;
+  throw new SluiceError('destination.access_denied', detail);
+}
+
+/** `unseen` if the credentials may not read. */
+async function readUnlessDenied(connection: S3Connection, key: string) {
+  return readObject(connection, key).catch((error: unknown) => {
+    const { code } = error as Partial<SluiceError>;
+    if (code === 'destination.access_denied') return 'unseen' as const;
+    throw error;
+  });
+}
+
 /** Without a condition: a look, the fence, and then the put at once. */
 async function putUnguarded(
   connection: S3Connection,
@@ -82,11 +132,7 @@ async function putUnguarded(
   expected: ManifestTag,
   confirm: () => Promise<void>,
 ): Promise<Put> {
-  const current = await readObject(connection, key).catch((error: unknown) => {
-    const { code } = error as Partial<SluiceError>;
-    if (code === 'destination.access_denied') return 'unseen' as const;
-    throw error;
-  });
+  const current = await readUnlessDenied(connection, key);
   if (current !== 'unseen') {
     const tag = current?.etag ?? null;
     if (current !== null && (await hasBytes(current.body, body))) return { etag: tag };

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import {
   AbortMultipartUploadCommand,
   CreateMultipartUploadCommand,
@@ -20,13 +20,15 @@ import type { PartSums } from './part-digest.ts';
 import type { SendOptions } from './request-handler.ts';
 
 /**
- * The requests of a multipart upload. Our upload id is `<mark>+<checksums>.<the store's id>`: the
+ * The requests of a multipart upload. Our upload id is `<mark>+<checksums>+<encryption>.<the store's id>`: the
  * mark, random, is kept in the object's metadata and says after a lost answer whether the object is
  * this upload's. (An ETag would not do: with KMS it is no digest, and equal bytes give an equal one.)
- * `crc32` or `plain` is what the store took the upload for; builds before had no such word.
+ * `crc32` or `plain` is what the store took the upload for, and then comes a digest of the encryption that
+ * it was asked for; builds before had no such words.
  */
 
 const markName = 'sluice-upload';
+const ownerName = 'sluice-export';
 
 /**
  * An answer that comes after the request was given up still names an upload: it is aborted then.
@@ -60,7 +62,10 @@ export async function createUpload(
           Bucket: connection.bucket,
           Key: options.key,
           ContentType: options.contentType,
-          Metadata: { [markName]: mark },
+          Metadata: {
+            [markName]: mark,
+            ...(options.owner === undefined ? {} : { [ownerName]: options.owner }),
+          },
           ...checksum,
           ...connection.encryption,
         }),
@@ -77,7 +82,8 @@ export async function createUpload(
   const { UploadId: id } = created;
   if (!id) throw new SluiceError('destination.unavailable', 'the store gave no upload id');
   const checksums = wanted && created.ChecksumAlgorithm === 'CRC32';
-  const uploadId = `${mark}+${checksums ? 'crc32' : 'plain'}.${id}`;
+  const words = [mark, checksums ? 'crc32' : 'plain', encryptionWord(connection)];
+  const uploadId = `${words.join('+')}.${id}`;
   return { upload: { key: options.key, uploadId }, checksums, alone: asked === 1 };
 }
 
@@ -88,9 +94,24 @@ export async function createUpload(
  * @returns null if it cannot be known: an upload of an older build, before its first part
  */
 export function takesChecksums({ uploadId, parts }: UploadProgress): boolean | null {
-  const word = /^[0-9a-f-]+\+(crc32|plain)\./.exec(uploadId)?.[1];
+  const word = /^[0-9a-f-]+\+(crc32|plain)(?:\+[0-9a-f]+)?\./.exec(uploadId)?.[1];
   if (word !== undefined) return word === 'crc32';
   return parts.length === 0 ? null : parts.every((part) => part.tag.includes(' '));
+}
+
+/**
+ * Whether an upload was begun with the encryption that the destination asks for now: a store keeps it
+ * from the beginning. An upload of an older build says nothing; it will do if nothing is asked for.
+ */
+export function hasSameEncryption(connection: S3Connection, { uploadId }: UploadRef): boolean {
+  const word = /^[0-9a-f-]+\+(?:crc32|plain)\+([0-9a-f]+)\./.exec(uploadId)?.[1];
+  if (word === undefined) return connection.encryption.ServerSideEncryption === undefined;
+  return word === encryptionWord(connection);
+}
+
+function encryptionWord({ encryption }: S3Connection): string {
+  const { ServerSideEncryption: kind = '', SSEKMSKeyId: key = '' } = encryption;
+  return createHash('sha256').update(`${kind} ${key}`).digest('hex').slice(0, 16);
 }
 
 /** Whether an object with this metadata was made by this upload. */
@@ -100,6 +121,11 @@ export function isOwnObject(
 ): boolean {
   const [mark] = splitId(upload);
   return mark !== '' && metadata?.[markName] === mark;
+}
+
+/** The export that made an object; null if it does not say: an earlier build's, or not ours. */
+export function ownerOf(metadata: Readonly<Record<string, string>> | undefined): string | null {
+  return metadata?.[ownerName] ?? null;
 }
 
 function refusesChecksums(error: unknown): boolean {

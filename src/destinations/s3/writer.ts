@@ -1,5 +1,5 @@
 import { SluiceError } from '../../domain/errors.ts';
-import { hit } from '../../domain/failpoints.ts';
+import { failpoint } from '../../failpoints/failpoint.ts';
 import type {
   CompleteOptions,
   DestinationContext,
@@ -18,6 +18,7 @@ import { partSize } from './part-sizes.ts';
 import {
   abortUpload,
   createUpload,
+  hasSameEncryption,
   listParts,
   partEtag,
   signsParts,
@@ -38,7 +39,7 @@ export async function createWriter(
   const patient = signal && delayAbort(signal, createPatienceMs);
   await journal.starting(options.key);
   const { upload, checksums, alone } = await createUpload(connection, options, patient);
-  await hit('upload_begun');
+  await failpoint('upload_begun');
   const writer = new S3Writer(connection, upload, limits, journal, checksums, [], signal);
   try {
     await journal.started(upload, alone);
@@ -77,12 +78,15 @@ export async function resumeWriter(
   const checksums = takesChecksums(progress);
   // A part of the earlier attempt that arrives after our Complete would change the object.
   const isSafe = connection.traits?.sealsUploads ?? true;
-  if (checksums === null || !isSafe) {
+  const isEncrypted = hasSameEncryption(connection, progress);
+  if (checksums === null || !isSafe || !isEncrypted) {
     // The lineage has not reached its commit, so no attempt can be completing the upload.
     await abortUpload(connection, progress);
-    const why = isSafe
-      ? 'begun by an older release, without a part'
-      : 'begun by another attempt, at a store that takes parts of a completed upload';
+    const why = !isSafe
+      ? 'begun by another attempt, at a store that takes parts of a completed upload'
+      : isEncrypted
+        ? 'begun by an older release, without a part'
+        : 'begun with another encryption';
     throw new SluiceError('destination.upload_lost', why);
   }
   const held = new Map((await listParts(connection, progress)).map((part) => [part.number, part]));

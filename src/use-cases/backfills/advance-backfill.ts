@@ -1,5 +1,5 @@
 import type { Instant } from '../../domain/time.ts';
-import { ceilInstant } from '../../domain/time.ts';
+import { describeInterval } from '../../domain/time.ts';
 import { pageOfIntervals } from '../../scheduling/backfill-range.ts';
 import {
   type Backfill,
@@ -44,15 +44,11 @@ async function planPage(
   const room = backfill.concurrency - live;
   if (room <= 0 || !schedule) return { made: 0, more: false };
 
-  const page = pageOfIntervals(
-    schedule.cadences,
-    { start: ceilInstant(backfill.startAt), end: ceilInstant(backfill.endAt) },
-    {
-      order: backfill.order,
-      after: backfill.plannedTo === null ? undefined : ceilInstant(backfill.plannedTo),
-      limit: backfill.reprocess === 'all' ? room : pageSize,
-    },
-  );
+  const page = pageOfIntervals(schedule.cadences, backfill.range, {
+    order: backfill.order,
+    after: backfill.plannedTo ?? undefined,
+    limit: backfill.reprocess === 'all' ? room : pageSize,
+  });
   if (page.length === 0) {
     if (live === 0) await endBackfill(tx, backfill);
     return { made: 0, more: false };
@@ -94,7 +90,7 @@ async function endBackfill(tx: Sql, backfill: Backfill): Promise<void> {
       exportId: backfill.exportId,
       runId: null,
       level: 'INFO',
-      message: `Backfill ${backfill.id} of ${backfill.startAt} to ${backfill.endAt} has ended.`,
+      message: `Backfill ${backfill.id} of ${describeInterval(backfill.range)} has ended.`,
     },
   ]);
 }

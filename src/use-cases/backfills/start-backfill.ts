@@ -1,6 +1,6 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
 import type { DataInterval, Instant } from '../../domain/time.ts';
-import { ceilInstant, floorInstant, toTimestamp } from '../../domain/time.ts';
+import { ceilInstant, describeInterval, floorInstant } from '../../domain/time.ts';
 import { countIntervals, intervalsIn, widenRange } from '../../scheduling/backfill-range.ts';
 import {
   type BackfillOrder,
@@ -10,9 +10,10 @@ import {
   type Reprocess,
 } from '../../store/backfills.ts';
 import type { Sql } from '../../store/database.ts';
+import { lockExport } from '../../store/exports.ts';
 import { appendLogEntries } from '../../store/log-entries.ts';
 import { listCompletedIntervals } from '../../store/receipts.ts';
-import { lockSchedule, readNow } from '../../store/ticks.ts';
+import { readNow } from '../../store/ticks.ts';
 import type { Context } from '../context.ts';
 
 export interface BackfillRequest {
@@ -61,14 +62,13 @@ export async function recordBackfill(
   defaultConcurrency: number,
 ): Promise<BackfillOutcome> {
   // The lock makes two requests for one range wait for each other.
-  const row = await lockSchedule(tx, batchExport.id);
+  const row = await lockExport(tx, batchExport.id);
   if (!row) return { problem: 'empty_range', detail: 'The export was deleted.' };
   const range = rangeOf(batchExport, request, await readNow(tx));
   if ('problem' in range) return range;
 
   for (const running of await findRunningRanges(tx, batchExport.id)) {
-    const overlaps =
-      ceilInstant(running.startAt) < range.end && range.start < ceilInstant(running.endAt);
+    const overlaps = running.range.start < range.end && range.start < running.range.end;
     if (overlaps) {
       return {
         problem: 'already_running',
@@ -98,7 +98,7 @@ export async function recordBackfill(
       exportId: batchExport.id,
       runId: null,
       level: 'INFO',
-      message: `Backfill ${backfillId} of ${toTimestamp(range.start)} to ${toTimestamp(range.end)} started: ${totalRuns} intervals.`,
+      message: `Backfill ${backfillId} of ${describeInterval(range)} started: ${totalRuns} intervals.`,
     },
   ]);
   return { backfillId, range, totalRuns };

@@ -1,4 +1,4 @@
-import { lockBatchExport, markBatchExportDeleted } from '../../store/batch-exports.ts';
+import { lockExport, markBatchExportDeleted } from '../../store/exports.ts';
 import type { Actor } from '../actor.ts';
 import type { Context } from '../context.ts';
 import { done, gone, type Outcome } from '../outcome.ts';
@@ -12,7 +12,7 @@ export async function deleteExport(
   id: string,
 ): Promise<Outcome<null>> {
   return context.db.transaction(async (tx) => {
-    const batchExport = await lockBatchExport(tx, id);
+    const batchExport = await lockExport(tx, id);
     if (!batchExport) return gone;
     await markBatchExportDeleted(tx, id);
     await cancelLiveWork(tx, id);

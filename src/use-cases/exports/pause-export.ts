@@ -1,7 +1,7 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
 import { toTimestamp } from '../../domain/time.ts';
 import { pause } from '../../scheduling/schedule.ts';
-import { lockBatchExport, updateBatchExport } from '../../store/batch-exports.ts';
+import { lockExport, updateBatchExport } from '../../store/exports.ts';
 import { readNow } from '../../store/ticks.ts';
 import type { Actor } from '../actor.ts';
 import type { Context } from '../context.ts';
@@ -15,7 +15,7 @@ export async function pauseExport(
   id: string,
 ): Promise<Outcome<BatchExport>> {
   return context.db.transaction(async (tx) => {
-    const before = await lockBatchExport(tx, id);
+    const before = await lockExport(tx, id);
     if (!before) return gone;
     if (before.paused) return done(before);
     const now = await readNow(tx);

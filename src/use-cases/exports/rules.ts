@@ -9,7 +9,7 @@ export interface CheckedConfig {
   readonly config: DestinationConfig;
 }
 
-/** What the plug-in rooms say of an export's parts. The composition root joins the two. */
+/** What the connector rooms say of an export's parts. The composition root joins the two. */
 export interface ExportRules {
   /** Every model that can be exported. */
   readonly models: readonly Model[];

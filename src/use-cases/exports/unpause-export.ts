@@ -2,8 +2,8 @@ import type { BatchExport } from '../../domain/batch-export.ts';
 import type { DataInterval } from '../../domain/time.ts';
 import { missedWhilePaused } from '../../scheduling/missed-while-paused.ts';
 import { unpause } from '../../scheduling/schedule.ts';
-import { lockBatchExport, updateBatchExport } from '../../store/batch-exports.ts';
 import type { Sql } from '../../store/database.ts';
+import { lockExport, updateBatchExport } from '../../store/exports.ts';
 import { readNow } from '../../store/ticks.ts';
 import type { Actor } from '../actor.ts';
 import { backfillRefusal } from '../backfills/refusal.ts';
@@ -31,7 +31,7 @@ export async function unpauseExport(
 ): Promise<Outcome<UnpausedExport>> {
   const outcome = await settleRefusal(
     context.db.transaction<Outcome<UnpausedExport>>(async (tx) => {
-      const before = await lockBatchExport(tx, id);
+      const before = await lockExport(tx, id);
       if (!before) return gone;
       if (!before.paused) return done({ batchExport: before, backfillIds: [] });
       const now = await readNow(tx);

@@ -5,8 +5,8 @@ import type { DestinationConfig } from '../../domain/file-settings.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { changeCadence, changeWindow, pause, unpause } from '../../scheduling/schedule.ts';
-import { lockBatchExport, updateBatchExport } from '../../store/batch-exports.ts';
 import type { Sql } from '../../store/database.ts';
+import { lockExport, updateBatchExport } from '../../store/exports.ts';
 import {
   listFormerDestinations,
   retireDestination,
@@ -51,7 +51,7 @@ export async function updateExport(
   input: UpdateExportInput,
 ): Promise<Outcome<BatchExport>> {
   return context.db.transaction(async (tx) => {
-    const before = await lockBatchExport(tx, id);
+    const before = await lockExport(tx, id);
     if (!before) return gone;
     const now = await readNow(tx);
     const parsed = parseCadence(input, context.policy.minIntervalMinutes, before.cadence);

@@ -1,10 +1,9 @@
 import { isTerminal } from '../../domain/run.ts';
-import { ceilInstant } from '../../domain/time.ts';
 import { cancelBackfillsOf, finishBackfill } from '../../store/backfills.ts';
-import { lockBatchExport } from '../../store/batch-exports.ts';
 import type { Sql } from '../../store/database.ts';
+import { lockExport } from '../../store/exports.ts';
 import { appendLogEntries } from '../../store/log-entries.ts';
-import { cancelRuns, findRun, insertRuns, type Run } from '../../store/runs.ts';
+import { cancelRuns, findRun, hasBegunCommit, insertRuns, type Run } from '../../store/runs.ts';
 import type { Context } from '../context.ts';
 
 /** `committing`: the run puts its files in force just now and completes. */
@@ -12,22 +11,26 @@ export type Cancellation = 'cancelled' | 'committing' | 'ended';
 
 /**
  * Cancels a run. Its worker, wherever it is, stops at its next heartbeat and leaves nothing behind.
- * A run that has begun to commit is past cancelling and completes.
+ * A run that has begun to commit is past cancelling and completes. If that attempt died, the next one can
+ * be cancelled before it records what it finds: the next run of the interval commits over it.
  */
 export async function cancelRun(context: Context, run: Run): Promise<Cancellation> {
   const { exportId, id: runId, teamId } = run;
   return context.db.transaction(async (tx) => {
     const cancelled = await cancelRuns(tx, { exportId, runId });
     if (cancelled.length > 0) {
-      await appendLogEntries(tx, [
-        { teamId, exportId, runId, level: 'WARNING', message: 'The run was cancelled.' },
-      ]);
+      const begun = await hasBegunCommit(tx, runId);
+      const message = begun ? `The run was cancelled. ${mayBeCurrent}` : 'The run was cancelled.';
+      await appendLogEntries(tx, [{ teamId, exportId, runId, level: 'WARNING', message }]);
       return 'cancelled';
     }
     const now = await findRun(tx, exportId, runId);
     return now !== null && !isTerminal(now.status) ? 'committing' : 'ended';
   });
 }
+
+const mayBeCurrent =
+  'An attempt had begun to commit before, so its manifest may be current or become so. Its files are whole then, but the interval does not count as exported. Retry the run to export it.';
 
 /**
  * Runs an ended run's interval again, as a new run.
@@ -37,10 +40,10 @@ export async function cancelRun(context: Context, run: Run): Promise<Cancellatio
 export async function retryRun(context: Context, run: Run): Promise<string | null> {
   if (!isTerminal(run.status)) return null;
   const { exportId, teamId } = run;
-  const interval = { start: ceilInstant(run.intervalStart), end: ceilInstant(run.intervalEnd) };
+  const { interval } = run;
   const runId = await context.db.transaction(async (tx) => {
     // Whoever deletes it cancels the runs that are there: one made after that would be left.
-    if (!(await lockBatchExport(tx, exportId))) return undefined;
+    if (!(await lockExport(tx, exportId))) return undefined;
     const [made] = await insertRuns(tx, [{ exportId, teamId, interval, backfillId: null }]);
     return made;
   });

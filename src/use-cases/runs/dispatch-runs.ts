@@ -2,6 +2,7 @@ import { type DispatchLimits, pickFair } from '../../scheduling/fairness.ts';
 import type { Sql } from '../../store/database.ts';
 import {
   countDispatched,
+  type EnqueuedRun,
   findUnanswered,
   findWaiting,
   findWaitingByExport,
@@ -10,13 +11,12 @@ import {
   markDispatched,
   markReady,
   type QueuedRun,
-  type Ring,
   unmarkDispatched,
 } from '../../store/outbox.ts';
 import { sumCapacity } from '../../store/workers.ts';
 import type { Context } from '../context.ts';
 
-/** A run the queue was told of is told again after so long unclaimed: the queue may have lost it. */
+/** A run that is unclaimed for so long is enqueued again: the queue may have lost it. */
 const retellAfterMs = 5_000;
 
 /** Waiting runs of one team that are looked at in one go. */
@@ -58,7 +58,7 @@ export async function dispatchRuns(
   return picked.length;
 }
 
-function inOrderOf(runIds: readonly string[], rings: readonly Ring[]): Ring[] {
+function inOrderOf(runIds: readonly string[], rings: readonly EnqueuedRun[]): EnqueuedRun[] {
   const byRun = new Map(rings.map((ring) => [ring.runId, ring]));
   return runIds.flatMap((runId) => byRun.get(runId) ?? []);
 }
@@ -100,9 +100,9 @@ function findFlooded(waiting: readonly QueuedRun[], perExport: number): Readonly
 
 /**
  * The queue takes an entry once while it holds it. One that lost the job, or whose worker ended with
- * the job just fetched, may still believe that it holds it, so each doubling of the times told makes
+ * the job just fetched, may still believe that it holds it, so each doubling of its deliveries makes
  * a new entry: already the second.
  */
-function toEntry({ runId, told }: Ring): QueueEntry {
-  return { runId, ring: `${runId}.${Math.floor(Math.log2(told))}` };
+function toEntry({ runId, deliveries }: EnqueuedRun): QueueEntry {
+  return { runId, ring: `${runId}.${Math.floor(Math.log2(deliveries))}` };
 }

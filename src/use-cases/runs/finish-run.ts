@@ -2,6 +2,7 @@ import { describeError, isErrorCode, SluiceError } from '../../domain/errors.ts'
 import { decideAttempt, type FailureHistory } from '../../domain/retry-policy.ts';
 import { pause } from '../../scheduling/schedule.ts';
 import type { Sql } from '../../store/database.ts';
+import { lockExport, recordFailure, recordSuccess } from '../../store/exports.ts';
 import type { ClaimedRun } from '../../store/leases.ts';
 import {
   forgetLeftoverFiles,
@@ -16,7 +17,6 @@ import {
   putReceipt,
   type Receipt,
 } from '../../store/receipts.ts';
-import { lockExport, recordFailure, recordSuccess } from '../../store/run-outcomes.ts';
 import {
   completeRun,
   failRun,
@@ -24,7 +24,7 @@ import {
   handBackRun,
   type RunResult,
 } from '../../store/runs.ts';
-import { lockSchedule, readNow, storeSchedules } from '../../store/ticks.ts';
+import { readNow, storeSchedules } from '../../store/ticks.ts';
 import type { Context } from '../context.ts';
 
 /**
@@ -92,11 +92,10 @@ export async function recordFault(
       await log(tx, run, 'WARNING', text);
       return;
     }
-    const status = decision.outcome === 'failed' ? 'Failed' : 'FailedRetryable';
     await lockExport(tx, run.exportId);
-    if (!(await failRun(tx, run, status, shown))) return;
+    if (!(await failRun(tx, run, decision.outcome, shown))) return;
     await log(tx, run, 'ERROR', shown.text);
-    if (status === 'Failed') await countFailure(tx, context, run, shown.text);
+    if (decision.outcome === 'failed') await countFailure(tx, context, run, shown.text);
   });
 }
 
@@ -119,7 +118,7 @@ export async function quarantineRun(context: Context, run: ClaimedRun, how: stri
   const text = describeError(new SluiceError('run.crashed', how));
   await context.db.transaction(async (tx) => {
     await lockExport(tx, run.exportId);
-    if (!(await failRun(tx, run, 'Failed', { code: 'run.crashed', text }))) return;
+    if (!(await failRun(tx, run, 'failed', { code: 'run.crashed', text }))) return;
     await log(tx, run, 'ERROR', text);
     await countFailure(tx, context, run, text);
   });
@@ -141,7 +140,7 @@ async function countFailure(
   reason: string,
 ): Promise<void> {
   const { warnAfterFailures, pauseAfterFailures } = context.policy;
-  const row = await lockSchedule(tx, run.exportId);
+  const row = await lockExport(tx, run.exportId);
   const failure = await recordFailure(tx, run.exportId, pauseAfterFailures, reason);
   if (failure.paused && row) {
     const schedule = pause(row.schedule, await readNow(tx));

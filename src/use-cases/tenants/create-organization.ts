@@ -1,5 +1,5 @@
 import type { Database } from '../../store/database.ts';
-import { insertOrganization, type Organization } from '../../store/organizations.ts';
+import { insertOrganization, type Organization } from '../../store/tenants.ts';
 import { done, type Outcome } from '../outcome.ts';
 import { checkName } from './issue-key.ts';
 

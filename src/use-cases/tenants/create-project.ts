@@ -1,6 +1,5 @@
 import type { Database } from '../../store/database.ts';
-import { findOrganization } from '../../store/organizations.ts';
-import { insertProject, type Project } from '../../store/projects.ts';
+import { findOrganization, insertProject, type Project } from '../../store/tenants.ts';
 import { done, type Outcome, refused } from '../outcome.ts';
 import { checkName } from './issue-key.ts';
 

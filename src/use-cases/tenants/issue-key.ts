@@ -4,8 +4,7 @@ import { type GrantedScope, isGrantableScope, scopes } from '../../security/scop
 import { recordActivity } from '../../store/activity.ts';
 import { type ApiKey, insertApiKey } from '../../store/api-keys.ts';
 import type { Database, Sql } from '../../store/database.ts';
-import { findOrganization } from '../../store/organizations.ts';
-import { listProjects } from '../../store/projects.ts';
+import { findOrganization, listProjects } from '../../store/tenants.ts';
 import { done, type Outcome, type Problem } from '../outcome.ts';
 
 export interface IssueKeyInput {

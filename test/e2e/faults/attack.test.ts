@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { FailpointName } from '../../../src/domain/failpoints.ts';
+import type { FailpointName } from '../../../src/failpoints/failpoint.ts';
 import {
   backfill,
   createS3Export,
@@ -289,5 +289,47 @@ describe('two exports with one prefix', () => {
     });
     expect(await installation.s3.namedKeyViolations()).toEqual([]);
     await installation.s3.setQuirks({});
+  });
+});
+
+describe('credentials that may only write', () => {
+  test('survive a worker that dies after its manifest', async () => {
+    const exportId = await createS3Export(installation, { name: 'write only' });
+    for (const operation of ['GetObject', 'HeadObject'] as const) {
+      await installation.s3.faults.add({
+        match: { operation },
+        times: 10_000,
+        effect: { status: 403, code: 'AccessDenied' },
+      });
+    }
+    await breakAt(exportId, 'after_manifest', 'kill');
+    await installation.startWorker();
+    const [run] = await untilEnded(installation, exportId);
+    expect(run).toMatchObject({ status: 'Completed' });
+  });
+});
+
+describe('a run that is cancelled after a commit of it has died', () => {
+  test('leaves a true manifest, which is replaced by the next run', async () => {
+    const exportId = await createS3Export(installation, { name: 'cancelled' });
+    await breakAt(exportId, 'after_manifest', 'kill');
+    const second = await installation.startWorker({ FAILPOINTS: 'claim=stop' });
+    await until(() => second.output().includes('=stop'), {
+      timeoutMs: 60_000,
+      message: () => `the run is claimed again:\n${second.output().slice(-1_000)}`,
+    });
+    const [run] = await readRuns(installation, exportId);
+    const path = `${projectPath(installation)}/batch_exports/${exportId}/runs/${run?.id}/cancel/`;
+    const answer = await installation.client.post(path);
+    expect(answer.status, answer.text).toBe(200);
+    await wake(second);
+    expect((await readRuns(installation, exportId)).at(-1)).toMatchObject({ status: 'Cancelled' });
+    await installation.startWorker();
+    const next = await runAgain(exportId, 1);
+    expect(next).toMatchObject({ status: 'Completed' });
+    const key = `${exportId}/${stem}_manifest.json`;
+    const manifest = JSON.parse((await installation.s3.body(bucket, key)).toString());
+    expect(manifest).toMatchObject({ run_id: next?.id });
+    expect(await expectInvariants(installation)).toMatchObject({ rows });
   });
 });

@@ -1,6 +1,6 @@
 import { gunzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { FailpointName } from '../../../src/domain/failpoints.ts';
+import type { FailpointName } from '../../../src/failpoints/failpoint.ts';
 import {
   backfill,
   createS3Export,
@@ -12,6 +12,7 @@ import {
 } from '../../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { casesOf } from '../../support/nightly.ts';
 import type { TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 
@@ -97,13 +98,10 @@ async function wake(worker: TestProcess) {
 }
 
 describe('a worker that freezes', () => {
-  const steps = [
-    'before_complete',
-    'after_complete',
-    'before_manifest',
-    'after_manifest',
-    'before_removal',
-  ] as const;
+  const steps = casesOf<FailpointName>(
+    ['before_complete', 'before_manifest'],
+    ['after_complete', 'after_manifest', 'before_removal'],
+  );
   test.each(steps)(
     'at %s of a re-run wakes after gzip, plain and gzip again and harms nothing',
     async (step) => {
@@ -249,7 +247,7 @@ describe('a re-run with the same rows', () => {
 });
 
 describe('an export that moves to another prefix', () => {
-  test.each(['before_manifest', 'after_complete'] as const)(
+  test.each(casesOf<FailpointName>(['after_complete'], ['before_manifest']))(
     'is not torn by a first commit that sleeps at %s',
     async (step) => {
       const exportId = await createS3Export(installation, {

@@ -18,6 +18,7 @@ import {
   testedQueues,
 } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { casesOf } from '../../support/nightly.ts';
 import type { TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 
@@ -83,7 +84,7 @@ function outcomeOf(state: State, action: Action) {
 for (const queue of testedQueues()) {
   // All of it on one queue, and what the queue has most to do with on the other.
   const tested: readonly State[] =
-    queue === 'postgres' ? states : ['Starting', 'at its first part'];
+    queue === 'postgres' ? states : casesOf(['Starting'], ['at its first part']);
 
   describe(`on the queue in ${queue}`, () => {
     let installation: Installation;

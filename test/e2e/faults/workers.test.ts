@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type FailpointName, failpointNames } from '../../../src/domain/failpoints.ts';
+import { type FailpointName, failpointNames } from '../../../src/failpoints/failpoint.ts';
 import { connectQueues } from '../../../src/queue/connection.ts';
 import { openQueuePool } from '../../../src/store/database.ts';
 import {

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Database, Sql } from '../../../src/store/database.ts';
-import { findLatestRuns } from '../../../src/store/latest-runs.ts';
 import type { LogLevel } from '../../../src/store/log-entries.ts';
-import { listLogEntries } from '../../../src/store/log-lists.ts';
-import { listRuns } from '../../../src/store/run-lists.ts';
+import { listLogEntries } from '../../../src/store/log-entries.ts';
+import { findLatestRuns, listRuns } from '../../../src/store/runs.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { until } from '../../support/until.ts';

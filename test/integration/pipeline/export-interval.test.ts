@@ -132,4 +132,52 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     expect(await readableKeys(destination)).toEqual([]);
     expect(await uploadsUnder(destination, 'p/')).toHaveLength(left);
   });
+
+  it('aborts no upload that another attempt may have by now', async () => {
+    const { destination } = opened;
+    const stale = attempt(bench, destination, firstJob(), {
+      ownsUploads: async () => false,
+      progressed: async ({ files }) => {
+        if (files > 0) throw new SluiceError('source.permission_denied');
+      },
+    });
+    expect(await codeOf(stale.exported)).toBe('source.permission_denied');
+    expect(await uploadsUnder(destination, 'p/')).toHaveLength(1);
+  });
+
+  it('aborts no such upload if the files are unchanged, either', async () => {
+    const { destination } = opened;
+    const job = firstJob();
+    const first = await attempt(bench, destination, job).exported;
+    const stale = attempt(bench, destination, jobAfter(job, first), {
+      ownsUploads: async () => false,
+    });
+    await stale.exported;
+    expect(await uploadsUnder(destination, 'p/')).toHaveLength(1);
+  });
+
+  it('takes up no upload if the lease is lost', async () => {
+    const { destination } = opened;
+    const job = firstJob();
+    const failed = attempt(bench, destination, job, {
+      progressed: async ({ files }) => {
+        if (files > 0) throw new SluiceError('source.timeout');
+      },
+    });
+    await codeOf(failed.exported);
+    const upload = failed.uploads.heard[0]?.upload;
+    if (!upload) throw new Error('no upload is left');
+    const stale = attempt(
+      bench,
+      destination,
+      { ...job, uploads: [{ ...upload, parts: [] }] },
+      {
+        confirmLease: async () => {
+          throw new SluiceError('run.lease_lost');
+        },
+      },
+    );
+    expect(await codeOf(stale.exported)).toBe('run.lease_lost');
+    expect(await uploadsUnder(destination, 'p/')).toHaveLength(1);
+  });
 });

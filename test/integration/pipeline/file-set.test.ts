@@ -28,6 +28,8 @@ function open(
   changes: Partial<FileSetOptions> = {},
 ): FileSet {
   return new FileSet({
+    exportId: 'export',
+    confirm: async () => {},
     destination,
     journal: recordingJournal().journal,
     encoding: encodingOf({ file_format: 'JSONLines' }),

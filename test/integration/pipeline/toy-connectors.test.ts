@@ -11,7 +11,7 @@ import { readFileSettings } from '../../../src/domain/file-settings.ts';
 import { manifestKey } from '../../../src/domain/object-keys.ts';
 import type { EncoderDefinition } from '../../../src/encoders/encoder.ts';
 import { encoders, jsonLines } from '../../../src/encoders/index.ts';
-import { joinPlugins, joinRegistry, readRowsBy } from '../../../src/main/connectors.ts';
+import { joinConnectors, joinRegistry, readRowsBy } from '../../../src/main/connectors.ts';
 import { decodeManifest } from '../../../src/pipeline/manifest.ts';
 import { contextWith, owner, readAll } from '../../conformance/destination-suite.ts';
 import {
@@ -84,7 +84,7 @@ afterAll(async () => {
 
 const context = () =>
   contextWith({ fileDestinationRoot: root, partBytes: 8 * mebibyte, partsInFlight: 2 });
-const plugins = () => joinPlugins(() => bench.source, context(), testSecrets(), registry);
+const connectors = () => joinConnectors(() => bench.source, context(), testSecrets(), registry);
 
 describe('an encoder and a destination that only their definitions describe', () => {
   const config = { shelf: 'low', file_format: 'Toy', compression: 'inverted', prefix: 'p' };
@@ -119,7 +119,7 @@ describe('an encoder and a destination that only their definitions describe', ()
   });
 
   it('are counted in the memory of a run by what they say', () => {
-    const { memoryOf } = plugins();
+    const { memoryOf } = connectors();
     const files = readFileSettings(config);
     const [source, encoder, packing, parts] = [8, 5, 3, 3 * 8];
     expect(memoryOf('Toy', files) / mebibyte).toBe(source + encoder + packing + parts);
@@ -130,7 +130,7 @@ describe('an encoder and a destination that only their definitions describe', ()
   });
 
   it('export an interval, under the extension of the encoder', async () => {
-    const { encodingOf, openDestination } = plugins();
+    const { encodingOf, openDestination } = connectors();
     const job = firstJob({ encoding: encodingOf(readFileSettings(config)) });
     const destination = openDestination({
       ...owner,

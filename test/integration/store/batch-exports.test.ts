@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { lockBatchExport, updateBatchExport } from '../../../src/store/batch-exports.ts';
+import { lockExport, updateBatchExport } from '../../../src/store/exports.ts';
 import { createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
 
 let side: RunSide;
@@ -18,7 +18,7 @@ async function streakAfterUpdate(given: {
   const { id } = await createExportOfThePast(side, { paused: given.paused });
   await side.db.query('update batch_exports set failure_streak = 7 where id = $1', [id]);
   const updated = await side.db.transaction(async (tx) => {
-    const before = await lockBatchExport(tx, id);
+    const before = await lockExport(tx, id);
     if (!before) throw new Error('the export is gone');
     const { pausedAfter: paused, transformations } = given;
     return updateBatchExport(tx, id, { ...before, paused, transformations });
@@ -68,9 +68,9 @@ describe('updating an export', () => {
       startAt: '2024-03-02T00:00:00.000000Z',
       endAt: '2024-03-03T00:00:00.000000Z',
     } as const;
-    const before = await side.db.transaction((tx) => lockBatchExport(tx, id));
+    const before = await side.db.transaction((tx) => lockExport(tx, id));
     if (!before) throw new Error('the export is gone');
     await updateBatchExport(side.db, id, { ...before, ...changed });
-    expect(await side.db.transaction((tx) => lockBatchExport(tx, id))).toMatchObject(changed);
+    expect(await side.db.transaction((tx) => lockExport(tx, id))).toMatchObject(changed);
   });
 });

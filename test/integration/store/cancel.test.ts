@@ -84,6 +84,20 @@ describe('cancelling a run', () => {
     expect(await complete(side.context, await claim(side, runId))).toBe(true);
   });
 
+  it('says that its manifest may be current if an attempt died in its commit', async () => {
+    const { exportId, runId } = await waitingRun();
+    const run = await claim(side, runId);
+    await beginCommit(side.db, run, leaseMs, {}, emptyCommit);
+    await expireLease(side.db, runId);
+    await claim(side, runId);
+    expect(await cancel(exportId, runId)).toBe('cancelled');
+    const [entry] = await side.db.query<{ message: string }>(
+      `select message from log_entries where run_id = $1 and level = 'WARNING'`,
+      [runId],
+    );
+    expect(entry?.message).toMatch(/its manifest may be current/);
+  });
+
   it('whose lease ran out ends it, swept or not, and leaves nothing in the outbox', async () => {
     for (const swept of [true, false]) {
       const { exportId, runId } = await waitingRun();

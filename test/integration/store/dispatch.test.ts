@@ -1,6 +1,6 @@
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
-import { insertProject } from '../../../src/store/projects.ts';
 import { readServiceState } from '../../../src/store/service-state.ts';
+import { insertProject } from '../../../src/store/tenants.ts';
 import { reportWorker } from '../../../src/store/workers.ts';
 import { dispatchRuns, type QueueEntry } from '../../../src/use-cases/runs/dispatch-runs.ts';
 import {

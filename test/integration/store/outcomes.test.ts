@@ -179,10 +179,9 @@ describe('the receipt', () => {
     if (!run) throw new Error('the run is gone');
     const again = await retryRun(side.context, run);
     expect(await retryRun(side.context, run)).toBeNull();
-    const { intervalStart, intervalEnd } = run;
-    expect((await findReceipt(side.db, id, intervalStart, intervalEnd))?.runId).toBe(run.id);
+    expect((await findReceipt(side.db, id, run.interval))?.runId).toBe(run.id);
     await completeRun(again ?? undefined);
-    expect((await findReceipt(side.db, id, intervalStart, intervalEnd))?.runId).toBe(again);
+    expect((await findReceipt(side.db, id, run.interval))?.runId).toBe(again);
     const receipts = await side.db.query(`select 1 from receipts where export_id = $1`, [id]);
     expect(receipts).toHaveLength(1);
   });

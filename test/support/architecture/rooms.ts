@@ -11,7 +11,7 @@ export interface Room {
   readonly names?: Readonly<Record<string, RegExp>>;
 }
 
-/** The interfaces that the four kinds of plug-in meet the rest by. */
+/** The interfaces that the four kinds of connector meet the rest by. */
 const interfaces = [
   'sources/source.ts',
   'transforms/transform.ts',
@@ -22,6 +22,7 @@ const interfaces = [
 /** The table of `src/README.md` to the letter: rooms under `src` and what each may import. */
 export const rooms: Readonly<Record<string, Room>> = {
   domain: { from: [], packages: [], packageTypes: ['luxon'] },
+  failpoints: { from: [], packages: [] },
   scheduling: { from: ['domain'], packages: ['luxon'] },
   // The models file says what the domain calls a model.
   config: { from: ['domain'], packages: ['typebox', 'yaml', 'node:fs'] },
@@ -42,13 +43,17 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: ['snappy', '@mongodb-js/zstd', 'hyparquet', 'hyparquet-compressors', 'node:*'],
   },
   destinations: {
-    from: ['domain'],
+    from: ['domain', 'failpoints'],
     packages: ['@aws-sdk/client-s3', '@aws-sdk/client-sts', 'typebox', 'node:*'],
   },
   // Of timers the turns of the event loop, no time.
-  pipeline: { from: ['domain', ...interfaces], packages: ['node:crypto', 'node:timers/promises'] },
+  pipeline: {
+    from: ['domain', 'failpoints', ...interfaces],
+    packages: ['node:crypto', 'node:timers/promises'],
+  },
   'use-cases': {
     from: ['domain', 'scheduling', 'store', 'security'],
+    types: ['sources/source.ts'],
     packages: ['node:crypto', 'node:util'],
   },
   security: { from: ['domain'], packages: ['request-filtering-agent', 'node:*'] },
@@ -67,7 +72,16 @@ export const rooms: Readonly<Record<string, Room>> = {
     },
   },
   worker: {
-    from: ['domain', 'use-cases', 'store', 'queue', 'pipeline', 'security', 'telemetry'],
+    from: [
+      'domain',
+      'failpoints',
+      'use-cases',
+      'store',
+      'queue',
+      'pipeline',
+      'security',
+      'telemetry',
+    ],
     types: interfaces,
     packages: ['node:*'],
   },
@@ -92,15 +106,15 @@ export const rooms: Readonly<Record<string, Room>> = {
   main: { from: ['*'], packages: ['*'] },
 };
 
-/** A room of plug-ins: a folder each, none of which may know another. */
-export interface PluginRoom {
-  /** Files at the room's top that know the plug-ins; every other one is for the plug-ins to import. */
+/** A room of connectors: a folder each, none of which may know another. */
+export interface ConnectorRoom {
+  /** Files at the room's top that know the connectors; every other one is for the connectors to import. */
   readonly registries: readonly string[];
-  /** Folders that are no plug-in but what plug-ins are built with. */
+  /** Folders that are no connector but what connectors are built with. */
   readonly groundwork: readonly string[];
 }
 
-export const pluginRooms: Readonly<Record<string, PluginRoom>> = {
+export const connectorRooms: Readonly<Record<string, ConnectorRoom>> = {
   sources: { registries: ['index.ts'], groundwork: [] },
   transforms: { registries: ['index.ts'], groundwork: [] },
   encoders: { registries: ['index.ts'], groundwork: ['codecs', 'text'] },

@@ -1,5 +1,5 @@
 import { posix } from 'node:path';
-import { forbiddenFolders, maxLines, places, pluginRooms, type Room, rooms } from './rooms.ts';
+import { connectorRooms, forbiddenFolders, maxLines, places, type Room, rooms } from './rooms.ts';
 import type { Import, SourceFile } from './source-file.ts';
 
 /** Where a rule is broken and how: `api/x.ts:3 imports …`. */
@@ -55,17 +55,17 @@ export function findUndeclared(
   );
 }
 
-/** Plug-ins that know a sibling, and groundwork that knows a plug-in. */
+/** Connectors that know a sibling, and groundwork that knows a connector. */
 export function findSiblingImports(files: readonly SourceFile[]): Breach[] {
   return files.flatMap((file) => {
-    const plugins = pluginRooms[roomOf(file.path)];
-    if (!plugins) return [];
+    const connectors = connectorRooms[roomOf(file.path)];
+    if (!connectors) return [];
     const own = innerFolder(file.path);
-    if (own === null && plugins.registries.includes(posix.basename(file.path))) return [];
+    if (own === null && connectors.registries.includes(posix.basename(file.path))) return [];
     return arrowsInside(file).flatMap(({ target, line }) => {
       const theirs = innerFolder(target);
-      const isRegistry = theirs === null && plugins.registries.includes(posix.basename(target));
-      const isGroundwork = theirs !== null && plugins.groundwork.includes(theirs);
+      const isRegistry = theirs === null && connectors.registries.includes(posix.basename(target));
+      const isGroundwork = theirs !== null && connectors.groundwork.includes(theirs);
       if (!isRegistry && (theirs === null || theirs === own || isGroundwork)) return [];
       return [`${file.path}:${line} imports ${target}`];
     });

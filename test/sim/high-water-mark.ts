@@ -1,7 +1,7 @@
 import type { DataInterval, Instant } from '../../src/domain/time.ts';
 
 /**
- * What the high-water mark must be, beside the SQL that decides: the end of the unbroken prefix of completed intervals. It never goes back; intervals beyond a gap
+ * The end of the unbroken prefix of completed intervals. It never goes back; intervals beyond a gap
  * do not move it until the gap is closed.
  *
  * @param mark the mark so far; for a new export, the start of its first interval

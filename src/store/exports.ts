@@ -4,7 +4,7 @@ import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Schedule } from '../domain/schedule.ts';
 import { type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
-import type { OffsetPage, PageRequest } from './page.ts';
+import type { OffsetPage, PageRequest } from './lists.ts';
 import { type Reach, reaches, reachValue } from './reach.ts';
 
 /** Everything of an export that a request can set. */
@@ -161,11 +161,12 @@ export async function findBatchExport(
 }
 
 /**
- * An export of any owner, for work that was already allowed, locked until the transaction ends. Rows
- * that refer to it can be written meanwhile: a worker that holds a backfill or a run would else wait for
- * the holder of this lock.
+ * An export of any owner, for work that was already allowed, locked until the transaction ends. Always
+ * before a lock on one of its runs, in which order a delete takes them too. Rows that refer to the export
+ * can still be written: a worker that holds a backfill or a run would otherwise deadlock with the holder
+ * of this lock.
  */
-export async function lockBatchExport(tx: Sql, id: string): Promise<BatchExport | null> {
+export async function lockExport(tx: Sql, id: string): Promise<BatchExport | null> {
   const [row] = await tx.query<Row>(
     `select ${columns} from batch_exports e where e.id = $1 and e.deleted_at is null for no key update`,
     [id],
@@ -193,7 +194,7 @@ export async function listBatchExports(
   return { count: total?.count ?? 0, results: rows.map(toBatchExport) };
 }
 
-/** @returns false where it was deleted before */
+/** @returns false if it was deleted before */
 export async function markBatchExportDeleted(tx: Sql, id: string): Promise<boolean> {
   const rows = await tx.query(
     `update batch_exports set deleted_at = clock_timestamp(), last_updated_at = clock_timestamp()
@@ -201,4 +202,43 @@ export async function markBatchExportDeleted(tx: Sql, id: string): Promise<boole
     [id],
   );
   return rows.length === 1;
+}
+
+/** What a run's end means for its export. */
+export interface FailureStreak {
+  readonly streak: number;
+  readonly paused: boolean;
+}
+
+/** A completed run ends the streak of failures. */
+export async function recordSuccess(tx: Sql, exportId: string): Promise<void> {
+  await tx.query(
+    `update batch_exports set failure_streak = 0, last_success_at = now() where id = $1`,
+    [exportId],
+  );
+}
+
+/**
+ * Counts a Failed run and pauses the export once the streak reaches `pauseAfter`.
+ *
+ * @returns the streak, and whether this failure paused the export
+ */
+export async function recordFailure(
+  tx: Sql,
+  exportId: string,
+  pauseAfter: number,
+  reason: string,
+): Promise<FailureStreak> {
+  const [row] = await tx.query<FailureStreak>(
+    `with old as (select id, paused from batch_exports where id = $1 for no key update)
+     update batch_exports e
+        set failure_streak = failure_streak + 1,
+            paused = e.paused or failure_streak + 1 >= $2,
+            last_paused_at = case when not e.paused and failure_streak + 1 >= $2 then now() else last_paused_at end,
+            paused_reason = case when not e.paused and failure_streak + 1 >= $2 then $3 else paused_reason end
+       from old where e.id = old.id
+     returning e.failure_streak as streak, (e.paused and not old.paused) as paused`,
+    [exportId, pauseAfter, reason],
+  );
+  return row ?? { streak: 0, paused: false };
 }

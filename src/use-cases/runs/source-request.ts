@@ -1,6 +1,6 @@
-import type { EventFilters } from '../domain/file-settings.ts';
-import type { DataInterval } from '../domain/time.ts';
-import type { SourceRequest } from '../sources/source.ts';
+import type { EventFilters } from '../../domain/file-settings.ts';
+import type { DataInterval } from '../../domain/time.ts';
+import type { SourceRequest } from '../../sources/source.ts';
 
 /** The parts of an export that say which rows an interval has. */
 export interface RowChoice extends EventFilters {

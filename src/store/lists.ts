@@ -1,5 +1,4 @@
 import type { Timestamp } from '../domain/time.ts';
-import type { Conditions } from './time-bound.ts';
 
 /** A place between two rows of a list that is ordered by a time, then by id. */
 export interface KeysetPlace {
@@ -36,7 +35,7 @@ export function seek(
     conditions.add(comparison, place.id);
   }
   const direction = descending ? 'desc' : 'asc';
-  // One more than asked for tells whether there is a further page.
+  // One more than asked for: it shows whether there is another page.
   return `order by ${column} ${direction}, ${idColumn} ${direction} limit ${conditions.parameter(limit + 1)}`;
 }
 
@@ -52,4 +51,50 @@ export function toKeysetPage<T>(
     return { results: results.reverse(), hasNext: true, hasPrevious: further };
   }
   return { results, hasNext: further, hasPrevious: place !== null };
+}
+
+/** A page of an offset list: which one, and what it holds. */
+export interface PageRequest {
+  readonly limit: number;
+  readonly offset: number;
+}
+
+export interface OffsetPage<T> {
+  /** Rows in all, whatever the page. */
+  readonly count: number;
+  readonly results: readonly T[];
+}
+
+/** A bound that a list is filtered by: a time, or a span back from Postgres' now (`7 days`). */
+export type TimeBound = { readonly at: Timestamp } | { readonly spanBack: string };
+
+/** The conditions of a list, and the values of their parameters. */
+export class Conditions {
+  readonly values: unknown[] = [];
+  readonly #parts: string[] = [];
+
+  /** @param condition SQL with `?` for the value; null adds nothing */
+  add(condition: string, value: unknown): this {
+    if (value === null || value === undefined) return this;
+    this.#parts.push(condition.replaceAll('?', this.parameter(value)));
+    return this;
+  }
+
+  /** @param comparison the column and the operator */
+  addBound(comparison: string, bound: TimeBound | null): this {
+    if (bound === null) return this;
+    return 'at' in bound
+      ? this.add(`${comparison} ?::timestamptz`, bound.at)
+      : this.add(`${comparison} now() - ?::interval`, bound.spanBack);
+  }
+
+  /** A further value, as the name of its parameter. */
+  parameter(value: unknown): string {
+    this.values.push(value);
+    return `$${this.values.length}`;
+  }
+
+  get sql(): string {
+    return this.#parts.join(' and ');
+  }
 }

@@ -1,12 +1,13 @@
-import { readFileSettings } from '../domain/file-settings.ts';
-import { floorInstant } from '../domain/time.ts';
-import type { Settlement } from '../sources/source.ts';
-import { appendLogEntries } from '../store/log-entries.ts';
-import { type LookBack, recordLookBack, takeLookBacks } from '../store/look-backs.ts';
-import { advanceHighWaterMark } from '../store/receipts.ts';
-import { lockExport } from '../store/run-outcomes.ts';
-import { insertRuns } from '../store/runs.ts';
-import type { ExecutorOptions } from './execute-run.ts';
+import { readFileSettings } from '../../domain/file-settings.ts';
+import { describeInterval } from '../../domain/time.ts';
+import type { Settlement, Source } from '../../sources/source.ts';
+import type { Database } from '../../store/database.ts';
+import { lockExport } from '../../store/exports.ts';
+import { appendLogEntries } from '../../store/log-entries.ts';
+import { type LookBack, recordLookBack, takeLookBacks } from '../../store/look-backs.ts';
+import { advanceHighWaterMark } from '../../store/receipts.ts';
+import { insertRuns } from '../../store/runs.ts';
+import type { Context } from '../context.ts';
 import { type RowChoice, sourceRequestOf } from './source-request.ts';
 
 /** Intervals that one sweep looks at. */
@@ -20,29 +21,28 @@ const longestMs = 900_000;
  * interval runs again, so each row is in exactly one current manifest. One that has nothing to wait for
  * any more and no late rows is settled, and the high-water mark may pass it.
  *
+ * @param sourceOf throws SluiceError `source.unknown_model`
  * @returns how many runs were made
  */
-export async function lookBack(options: ExecutorOptions): Promise<number> {
-  const { db, policy } = options.context;
+export async function lookBack(
+  { db, policy }: Pick<Context, 'db' | 'policy'>,
+  sourceOf: (model: string) => Source,
+  onError: (error: unknown, item: LookBack) => void,
+): Promise<number> {
   let made = 0;
   for (const item of await takeLookBacks(db, policy.lateLookbackHours, perSweep)) {
     try {
-      if (await lookAt(options, item)) made += 1;
+      if (await lookAt(db, sourceOf(item.model), item)) made += 1;
     } catch (error) {
-      options.onLookBackError(error, item);
+      onError(error, item);
     }
   }
   return made;
 }
 
-async function lookAt(options: ExecutorOptions, item: LookBack): Promise<boolean> {
-  const { db } = options.context;
+async function lookAt(db: Database, source: Source, item: LookBack): Promise<boolean> {
   const signal = AbortSignal.timeout(longestMs);
-  const source = options.plugins.sourceOf(item.model);
-  const interval = {
-    start: floorInstant(item.intervalStart),
-    end: floorInstant(item.intervalEnd),
-  };
+  const { interval } = item;
   const state: Pick<Settlement, 'settled' | 'pending' | 'position'> = item.settled
     ? { settled: true, pending: [], position: null }
     : await source.recheck(interval, item.pending, signal);
@@ -76,7 +76,7 @@ async function lookAt(options: ExecutorOptions, item: LookBack): Promise<boolean
         exportId,
         runId: null,
         level: 'WARNING',
-        message: `Rows came late for ${item.intervalStart} to ${item.intervalEnd}; the interval runs again.`,
+        message: `Rows came late for ${describeInterval(interval)}; the interval runs again.`,
       },
     ]);
     return true;

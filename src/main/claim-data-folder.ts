@@ -1,0 +1,22 @@
+import { becomeSoleService, type SoleService } from '../store/sole-service.ts';
+import type { Foundation } from './foundation.ts';
+import { StartError } from './wait-for-database.ts';
+
+/**
+ * Makes this process the only service or quickstart of its data folder. The embedded PostgreSQL is what
+ * they share, and it keeps the mark. With DATABASE_URL there may be many services, and nothing is claimed.
+ *
+ * @throws StartError if another one runs; says where
+ */
+export async function claimDataFolder({ config, databases }: Foundation): Promise<SoleService> {
+  if (!databases.embedded) return { publish: async () => {}, close: async () => {} };
+  const claimed = await becomeSoleService(databases.url);
+  if ('publish' in claimed) return claimed;
+  const folder = config.SLUICE_DATA_DIR;
+  const remedy = 'Use that one, stop it first, or set another SLUICE_DATA_DIR';
+  throw new StartError(
+    claimed.address === null
+      ? `another Sluice is just starting on ${folder}. ${remedy}.`
+      : `already running at ${claimed.address} (on ${folder}). ${remedy}.`,
+  );
+}

@@ -1,0 +1,13 @@
+import { liveStatuses, type RunEvent, type RunStatus, runMoves } from '../domain/run.ts';
+
+const list = (statuses: readonly RunStatus[]): string =>
+  `(${statuses.map((status) => `'${status}'`).join(', ')})`;
+
+/** SQL of the statuses of runs that have not ended. */
+export const live = list(liveStatuses);
+
+/** SQL that sets the status which an event of a run leads to. */
+export const move = (event: RunEvent): string => `status = '${runMoves[event].to}'`;
+
+/** SQL that is true for a run in which an event can happen. */
+export const canMove = (event: RunEvent): string => `status in ${list(runMoves[event].from)}`;

@@ -1,0 +1,72 @@
+import type { Timestamp } from '../domain/time.ts';
+import type { Sql } from './database.ts';
+
+export interface Organization {
+  readonly id: string;
+  readonly name: string;
+  readonly createdAt: Timestamp;
+}
+
+const organizationColumns = `id, name, created_at as "createdAt"`;
+
+export async function insertOrganization(sql: Sql, name: string): Promise<Organization> {
+  const [row] = await sql.query<Organization>(
+    `insert into organizations (name) values ($1) returning ${organizationColumns}`,
+    [name],
+  );
+  if (!row) throw new Error('an insert returned no row');
+  return row;
+}
+
+export async function findOrganization(sql: Sql, id: string): Promise<Organization | null> {
+  const [row] = await sql.query<Organization>(
+    `select ${organizationColumns} from organizations where id = $1`,
+    [id],
+  );
+  return row ?? null;
+}
+
+export async function listOrganizations(sql: Sql): Promise<Organization[]> {
+  return sql.query<Organization>(
+    `select ${organizationColumns} from organizations order by created_at, id`,
+  );
+}
+
+export interface Project {
+  /** The team_id of everything it owns. */
+  readonly id: number;
+  readonly organizationId: string;
+  readonly name: string;
+  /** Trusted by a customer's role when we assume it. */
+  readonly externalId: string;
+  readonly createdAt: Timestamp;
+}
+
+const projectColumns = `id, organization_id as "organizationId", name, external_id as "externalId", created_at as "createdAt"`;
+
+export async function insertProject(
+  sql: Sql,
+  project: { readonly organizationId: string; readonly name: string },
+): Promise<Project> {
+  const [row] = await sql.query<Project>(
+    `insert into projects (organization_id, name) values ($1, $2) returning ${projectColumns}`,
+    [project.organizationId, project.name],
+  );
+  if (!row) throw new Error('an insert returned no row');
+  return row;
+}
+
+export async function findProject(sql: Sql, id: number): Promise<Project | null> {
+  const [row] = await sql.query<Project>(`select ${projectColumns} from projects where id = $1`, [
+    id,
+  ]);
+  return row ?? null;
+}
+
+/** Oldest first. */
+export async function listProjects(sql: Sql, organizationId: string): Promise<Project[]> {
+  return sql.query<Project>(
+    `select ${projectColumns} from projects where organization_id = $1 order by id`,
+    [organizationId],
+  );
+}

@@ -1,0 +1,73 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import {
+  CreateBucketCommand,
+  DeleteObjectCommand,
+  DeleteObjectsCommand,
+  GetObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+} from '@aws-sdk/client-s3';
+import { Upload } from '@aws-sdk/lib-storage';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { openDurableS3 } from '../../src/quickstart/durable-s3.ts';
+
+const Bucket = 'kept';
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'sluice-durable-s3-'));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** A server over the folder. It is not closed before the next one opens: a kill closes nothing. */
+async function open(): Promise<S3Client> {
+  const { app } = await openDurableS3(folder);
+  const endpoint = await app.listen({ port: 0, host: '127.0.0.1' });
+  const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
+  const client = new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true });
+  onTestFinished(async () => {
+    client.destroy();
+    await app.close();
+  });
+  return client;
+}
+
+async function listAll(client: S3Client) {
+  const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket }));
+  return Contents.map(({ Key, ETag, Size }) => ({ Key, ETag, Size }));
+}
+
+test('a change of an object is on disk before it is answered: bytes, metadata and ETag', async () => {
+  const first = await open();
+  await first.send(new CreateBucketCommand({ Bucket }));
+  const Metadata = { mark: 'of ours' };
+  const put = (Key: string, Body: string) =>
+    first.send(new PutObjectCommand({ Bucket, Key, Body, Metadata, ContentType: 'text/plain' }));
+  const long = `${'a folder/'.repeat(60)}ü + %25 & more`;
+  await Promise.all(['old', 'new'].map((body) => put('raced', body)));
+  await put(long, 'one');
+  await put('replaced', 'before');
+  await put('replaced', 'after');
+  for (const key of ['gone', 'gone too', 'gone as well']) await put(key, 'bytes');
+  await first.send(new DeleteObjectCommand({ Bucket, Key: 'gone' }));
+  const Objects = [{ Key: 'gone too' }, { Key: 'gone as well' }];
+  await first.send(new DeleteObjectsCommand({ Bucket, Delete: { Objects } }));
+  const partSize = 5 * 1024 * 1024;
+  const Body = Buffer.alloc(2 * partSize + 7, 'rows');
+  const params = { Bucket, Key: 'of parts', Body, Metadata };
+  await new Upload({ client: first, partSize, params }).done();
+  const before = await listAll(first);
+  expect(before.map(({ Key }) => Key).sort()).toEqual([long, 'of parts', 'raced', 'replaced']);
+
+  const second = await open();
+  expect(await listAll(second)).toEqual(before);
+  const get = (Key: string) => second.send(new GetObjectCommand({ Bucket, Key }));
+  const replaced = await get('replaced');
+  expect(await replaced.Body?.transformToString()).toBe('after');
+  expect(replaced).toMatchObject({ Metadata, ContentType: 'text/plain' });
+  const ofParts = await get('of parts');
+  expect(Buffer.from((await ofParts.Body?.transformToByteArray()) ?? []).equals(Body)).toBe(true);
+  expect(ofParts).toMatchObject({ Metadata });
+});

@@ -1,0 +1,37 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { removeLeftovers } from '../../../src/pipeline/leftovers.ts';
+import { buildTombstone, encodeManifest } from '../../../src/pipeline/manifest.ts';
+import { firstJob } from '../../support/interval-bench.ts';
+import { bucket, type OpenedStore, openStore } from '../../support/s3-destination.ts';
+
+let store: OpenedStore;
+afterEach(() => store?.close());
+
+const key = 'old/a_manifest.json';
+const job = firstJob();
+
+/** Takes the manifest at the former prefix away, at a store without conditional puts. */
+async function leave(confirmed: readonly string[]) {
+  store = await openStore({ quirks: { ifNoneMatch: 'ignore', ifMatch: 'ignore' } });
+  const { destination } = store;
+  await destination.probe(AbortSignal.timeout(30_000));
+  const before = encodeManifest(buildTombstone({ ...job, ...job.encoding }, 'before'));
+  await destination.commitManifest(key, before, null);
+  const commit = { ...job, generation: 2, lineage: 2, manifestKey: 'new/a_manifest.json' };
+  const left = [{ key, generation: 1, manifestKey: key, isRecent: false }];
+  const removal = await removeLeftovers(destination, commit, left, true, async () => confirmed);
+  const found = store.server.objects(bucket).find((object) => object.key === key);
+  return { ...removal, movedTo: JSON.parse(String(found?.body())).moved_to };
+}
+
+describe('a tombstone at a store without conditions', () => {
+  it('is put if the key is still left over', async () => {
+    expect(await leave([key])).toEqual({
+      ...{ removed: [key], fault: null, movedTo: 'new/a_manifest.json' },
+    });
+  });
+
+  it('is not put over the manifest of a run that has begun since', async () => {
+    expect(await leave([])).toEqual({ removed: [], fault: null, movedTo: 'before' });
+  });
+});

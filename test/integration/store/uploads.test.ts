@@ -1,0 +1,87 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beginCommit, listBegunManifests, ownsUploads } from '../../../src/store/leases.ts';
+import { cancelRuns } from '../../../src/store/runs.ts';
+import { listAbortableUploads, recordUpload } from '../../../src/store/uploads.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  emptyCommit,
+  expireLease,
+  firstRun,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+
+let side: RunSide;
+const leaseMs = 60_000;
+
+beforeAll(async () => {
+  side = await openRunSide();
+});
+afterAll(() => side.stop());
+
+async function claimed() {
+  const { id } = await createExportOfThePast(side);
+  await decide(side.context);
+  return claim(side, (await firstRun(side.db, id)).id);
+}
+
+describe('uploads of an attempt', () => {
+  it('are its own until the run is claimed again', async () => {
+    const run = await claimed();
+    expect(await ownsUploads(side.db, run, leaseMs)).toBe(true);
+    await expireLease(side.db, run.runId);
+    const next = await claim(side, run.runId);
+    expect(await ownsUploads(side.db, run, leaseMs)).toBe(false);
+    expect(await ownsUploads(side.db, next, leaseMs)).toBe(true);
+  });
+
+  it('are its own once the run is cancelled, as no other attempt follows', async () => {
+    const run = await claimed();
+    await side.db.transaction((tx) => cancelRuns(tx, { exportId: run.exportId }));
+    expect(await ownsUploads(side.db, run, leaseMs)).toBe(true);
+  });
+});
+
+describe('an upload whose commit was begun', () => {
+  it('is aborted once a later generation is current, but only at the same destination', async () => {
+    const run = await claimed();
+    const upload = { key: 'a', uploadId: 'mark.id' };
+    await recordUpload(side.db, run, upload, true);
+    await beginCommit(side.db, run, leaseMs, {}, emptyCommit);
+    const abortable = async () =>
+      (await listAbortableUploads(side.db, run)).map(({ uploadId }) => uploadId);
+    expect(await abortable()).toEqual([]);
+    await complete(side.context, run);
+    const receipt = (version: number) =>
+      side.db.query(
+        'update receipts set generation = 9, destination_version = $2 where export_id = $1',
+        [run.exportId, version],
+      );
+    await receipt(run.destinationVersion + 1);
+    expect(await abortable()).toEqual([]);
+    await receipt(run.destinationVersion);
+    expect(await abortable()).toEqual([upload.uploadId]);
+  });
+});
+
+describe('manifests whose commits were begun', () => {
+  it('are known until a commit is recorded', async () => {
+    const run = await claimed();
+    await beginCommit(side.db, run, leaseMs, { begunManifests: ['one'] }, emptyCommit);
+    await expireLease(side.db, run.runId);
+    const next = await claim(side, run.runId);
+    expect(await listBegunManifests(side.db, next)).toEqual(['one']);
+    const begun = { begunManifests: ['two', 'one'] };
+    await beginCommit(side.db, next, leaseMs, begun, emptyCommit);
+    expect((await listBegunManifests(side.db, next)).toSorted()).toEqual(['one', 'two']);
+    await complete(side.context, next);
+    await side.db.query('update receipts set generation = $2 where export_id = $1', [
+      next.exportId,
+      next.fileGeneration,
+    ]);
+    expect(await listBegunManifests(side.db, next)).toEqual([]);
+  });
+});

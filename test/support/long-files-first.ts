@@ -1,0 +1,40 @@
+import { relative } from 'node:path';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+
+/**
+ * The files that take longest, the longest first. If one of them began last, one core would work on it
+ * while the other has nothing left to do. The cache of earlier runs knows this too, but a clean checkout
+ * has none.
+ */
+const longest = [
+  'test/e2e/faults/requests.test.ts',
+  'test/e2e/faults/crashes.test.ts',
+  'test/e2e/lifecycle.test.ts',
+  'test/e2e/faults/clocks.test.ts',
+  'test/e2e/faults/generations.test.ts',
+  'test/e2e/faults/attack.test.ts',
+  'test/e2e/faults/strange-stores.test.ts',
+  'test/e2e/quickstart.test.ts',
+  'test/e2e/faults/workers.test.ts',
+  'test/e2e/faults/source.test.ts',
+  'test/e2e/faults/settling.test.ts',
+  'test/e2e/faults/migration.test.ts',
+  'test/e2e/faults/redis.test.ts',
+  'test/e2e/api-on-processes.test.ts',
+  'test/e2e/faults/s3.test.ts',
+  'test/model/settle.test.ts',
+  'test/integration/worker/worker.test.ts',
+];
+
+/** Starts the longest files first, then the other tests with processes, then the rest. */
+export class LongFilesFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId, project }: TestSpecification) => {
+      const name = relative(project.config.root, moduleId);
+      const at = longest.indexOf(name);
+      if (at >= 0) return at;
+      return name.startsWith('test/e2e/') ? longest.length : longest.length + 1;
+    };
+    return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b));
+  }
+}

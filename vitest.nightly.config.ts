@@ -1,0 +1,21 @@
+import { defineConfig } from 'vitest/config';
+import common from './vitest.config.ts';
+
+const { projects: _, ...everyday } = common.test ?? {};
+
+/** The nightly lane, `npm run test:nightly`: the files that have more cases than `npm test` runs, with all of them. */
+export default defineConfig({
+  test: {
+    ...everyday,
+    globalSetup: ['test/support/global-setup.ts'],
+    include: [
+      'test/e2e/api-on-processes.test.ts',
+      'test/e2e/lifecycle.test.ts',
+      'test/e2e/faults/generations.test.ts',
+      'test/e2e/faults/requests.test.ts',
+      'test/model/*.test.ts',
+    ],
+    env: { SLUICE_TESTS: 'nightly', MODEL: 'deep' },
+    testTimeout: 20 * 60_000,
+  },
+});
