@@ -12,8 +12,8 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { buildApi } from '../dist/api/build-api.js';
 import { readConfig } from '../dist/config/config.js';
-import { destinationDefinitions } from '../dist/destinations/index.js';
 import { eventsModel } from '../dist/domain/events-model.js';
+import { registry } from '../dist/main/connectors.js';
 import { policyOf } from '../dist/main/policy.js';
 import { createSecretBox } from '../dist/security/secret-box.js';
 
@@ -31,7 +31,7 @@ async function readDocument() {
       secrets: createSecretBox([{ id: 'unused', key: randomBytes(32) }]),
       doorbell: { runsWaiting: unused, backfillWaiting: unused },
     },
-    destinations: destinationDefinitions,
+    destinations: registry.destinations,
     destinationContext: {},
     models: [eventsModel],
     checkQuery: unused,

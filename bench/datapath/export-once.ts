@@ -1,7 +1,10 @@
+import { randomBytes } from 'node:crypto';
 import { readConfig } from '../../src/config/config.ts';
+import { readFileSettings } from '../../src/domain/file-settings.ts';
 import { destinationContextOf, joinConnectors } from '../../src/main/connectors.ts';
 import { joinSources, loadModels } from '../../src/main/models.ts';
 import { exportInterval } from '../../src/pipeline/export-interval.ts';
+import { createSecretBox } from '../../src/security/secret-box.ts';
 import { interval, teamId } from './events.ts';
 import { reportTaken } from './taken.ts';
 
@@ -13,25 +16,29 @@ import { reportTaken } from './taken.ts';
 const [url = '', endpoint = '', format = '', compression = ''] = process.argv.slice(2);
 const config = readConfig({ DATABASE_URL: url, ALLOWED_PRIVATE_ENDPOINTS: new URL(endpoint).host });
 const context = destinationContextOf(config);
-const connectors = joinConnectors(joinSources(config, loadModels(config), url), context);
-const encoding = { file_format: format, compression: compression === '' ? null : compression };
-const destination = connectors.openDestination(
-  'S3',
-  {
-    bucket_name: 'bench',
-    region: 'us-east-1',
-    prefix: 'events',
-    aws_access_key_id: 'bench',
-    aws_secret_access_key: 'bench',
-    role_arn: null,
-    endpoint_url: endpoint,
-    use_virtual_style_addressing: false,
-    encryption: null,
-    kms_key_id: null,
-    ...encoding,
-  },
-  { externalId: 'bench' },
+const connectors = joinConnectors(
+  joinSources(config, loadModels(config), url),
+  context,
+  createSecretBox([{ id: 'bench', key: randomBytes(32) }]),
 );
+const encoding = { file_format: format, compression: compression === '' ? null : compression };
+const destination = connectors.openDestination({
+  exportId: 'bench',
+  externalId: 'bench',
+  destination: {
+    type: 'S3',
+    config: {
+      bucket_name: 'bench',
+      region: 'us-east-1',
+      prefix: 'events',
+      aws_access_key_id: 'bench',
+      aws_secret_access_key: 'bench',
+      endpoint_url: endpoint,
+      ...encoding,
+    },
+    secrets: null,
+  },
+});
 const nothing = async () => {};
 
 async function exportUntil(end: number) {
@@ -51,7 +58,7 @@ async function exportUntil(end: number) {
         excludeEvents: null,
       },
       prefix: end === interval.end ? 'events' : 'warm-up',
-      encoding: connectors.encodingOf(encoding),
+      encoding: connectors.encodingOf(readFileSettings(encoding)),
       maxFileBytes: null,
       writesManifest: true,
       generation: 1,

@@ -66,7 +66,7 @@ export function waysToRun(url: string, sink: Sink, every: boolean): readonly Way
       run: () => runProcess('naive.js', [url, sink.endpoint]),
     },
     ...encoders.flatMap(({ format, compressions }) =>
-      compressions.map((compression): Way => {
+      [null, ...Object.keys(compressions)].map((compression): Way => {
         const label = compression === null ? format : `${format} + ${compression}`;
         const given = [url, sink.endpoint, format, compression ?? ''];
         const run = () => runProcess('ours.js', given);

@@ -1,6 +1,7 @@
 import type { Agent as HttpAgent } from 'node:http';
 import type { Agent as HttpsAgent } from 'node:https';
 import type { TObject } from 'typebox';
+import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Problem } from '../domain/problem.ts';
 import type { RetryPolicy } from '../domain/retry-policy.ts';
 import type { StoreTraits } from '../domain/store-traits.ts';
@@ -195,9 +196,6 @@ export interface OpenUpload extends UploadRef {
   readonly startedAt: number | null;
 }
 
-/** A part in ten thousand that meets a 503 is sent again within seconds; the rest is the worker's. */
-export const defaultRequestRetry: RetryPolicy = { maxAttempts: 5, baseMs: 250, capMs: 5_000 };
-
 /** What the installation allows and provides; the same for every export. */
 export interface DestinationContext {
   /**
@@ -235,23 +233,27 @@ export interface DestinationOwner {
 export interface DestinationDefinition {
   readonly type: string;
   readonly configSchema: TObject;
+  /** False: nothing that is written can be read again, so there is nothing to verify. */
+  readonly keepsFiles: boolean;
+  /** Whether a run holds parts of its file in memory until they are sent. */
+  readonly buffersParts: boolean;
   /**
    * Rules that a schema cannot say. The `attr` of each problem is the property (`aws_secret_access_key`).
    * `config` has passed the schema; a property that is absent has its default.
    */
-  validate(config: Record<string, unknown>, context: DestinationContext): readonly Problem[];
+  validate(config: DestinationConfig, context: DestinationContext): readonly Problem[];
   /**
-   * Names where the files of a config go, its prefix aside. Where two configs name the same, the one
-   * reaches what the other has written; where they do not, the export moves to another place.
+   * Names where the files of a config go, its prefix aside. If two configs name the same, the one
+   * reaches what the other has written; if they do not, the export moves to another place.
    */
-  place(config: Readonly<Record<string, unknown>>): string;
+  place(config: DestinationConfig): string;
   /**
    * `config` has passed the schema and `validate` and holds its secrets. Opens no connection.
    *
    * @param traits what an earlier probe found; null if none is known
    */
   open(
-    config: Record<string, unknown>,
+    config: DestinationConfig,
     context: DestinationContext,
     owner: DestinationOwner,
     traits?: StoreTraits | null,

@@ -1,15 +1,31 @@
 import { type TSchema, Type } from 'typebox';
+import { type FileSettings, readFileSettings } from '../domain/file-settings.ts';
 import { checkKeyTemplate, keyVariables } from '../domain/key-template.ts';
 import type { Problem } from '../domain/problem.ts';
+import type { DestinationDefinition } from './destination.ts';
 
-/** The properties of every destination that writes files, and the rules over them. */
+/** The file settings of every destination, and the rules over them. */
 
-/** Which compressions a format takes; null, for none, is always the default. */
-export const compressionsByFormat: Readonly<Record<string, readonly (string | null)[]>> = {
-  JSONLines: [null, 'gzip', 'brotli', 'zstd'],
-  CSV: [null, 'gzip', 'brotli', 'zstd'],
-  Parquet: [null, 'snappy', 'gzip', 'zstd', 'lz4', 'brotli'],
-};
+/** A format that files can have, as its encoder describes it. */
+export interface FormatChoice {
+  readonly format: string;
+  /** By name, beside none. */
+  readonly compressions: Readonly<Record<string, unknown>>;
+}
+
+const defaults = readFileSettings({});
+
+/** `null, gzip, zstd` */
+const listCompressions = ({ compressions }: FormatChoice) =>
+  ['null', ...Object.keys(compressions)].join(', ');
+
+/** `JSONLines and CSV: null, gzip. Parquet: null, snappy.` */
+function describeChoices(formats: readonly FormatChoice[]): string {
+  const lists = new Set(formats.map(listCompressions));
+  const names = (list: string) =>
+    formats.filter((choice) => listCompressions(choice) === list).map(({ format }) => format);
+  return [...lists].map((list) => `${names(list).join(' and ')}: ${list}.`).join(' ');
+}
 
 /** A schema that also takes null, which clears the property. */
 export function nullable<T extends TSchema>(schema: T, options: Record<string, unknown>) {
@@ -18,7 +34,50 @@ export function nullable<T extends TSchema>(schema: T, options: Record<string, u
 
 const eventNames = Type.Array(Type.String({ minLength: 1, maxLength: 400 }), { maxItems: 1000 });
 
-export const eventFilterProperties = {
+const fileProperties = (formats: readonly FormatChoice[]) => ({
+  prefix: Type.Optional(
+    Type.String({
+      description:
+        'Put before every key. Variables are filled from the interval, plain names from its end: ' +
+        `${keyVariables.map((name) => `{${name}}`).join(' ')}. Leading, trailing and doubled ` +
+        'slashes are dropped.',
+      default: '',
+      maxLength: 900,
+      examples: ['exports/{table}/{year}/{month}/{day}'],
+    }),
+  ),
+  file_format: Type.Optional(
+    Type.Enum(
+      formats.map(({ format }) => format),
+      {
+        description: 'Format of the files.',
+        default: defaults.format,
+      },
+    ),
+  ),
+  compression: Type.Optional(
+    nullable(
+      Type.Enum([...new Set(formats.flatMap(({ compressions }) => Object.keys(compressions)))]),
+      {
+        description: `Compression of the files. ${describeChoices(formats)}`,
+        default: null,
+        examples: ['gzip'],
+      },
+    ),
+  ),
+  max_file_size_mb: Type.Optional(
+    nullable(Type.Integer({ minimum: 0, maximum: 5_000_000 }), {
+      description: 'Files are split at about so many MiB. Null or 0: one file per interval.',
+      default: null,
+      examples: [100],
+    }),
+  ),
+  manifest: Type.Optional(
+    Type.Boolean({
+      description: 'Whether a manifest is written last, with each file, its rows and SHA-256.',
+      default: true,
+    }),
+  ),
   include_events: Type.Optional(
     nullable(eventNames, {
       description: 'Only events with these names are exported. Null or empty: all.',
@@ -33,66 +92,35 @@ export const eventFilterProperties = {
       examples: [['$feature_flag_called']],
     }),
   ),
-};
+});
 
-export const fileProperties = {
-  prefix: Type.Optional(
-    Type.String({
-      description:
-        'Put before every key. Variables are filled from the interval, plain names from its end: ' +
-        `${keyVariables.map((name) => `{${name}}`).join(' ')}. Leading, trailing and doubled ` +
-        'slashes are dropped.',
-      default: '',
-      maxLength: 900,
-      examples: ['exports/{table}/{year}/{month}/{day}'],
-    }),
-  ),
-  file_format: Type.Optional(
-    Type.Enum(['JSONLines', 'CSV', 'Parquet'], {
-      description: 'Format of the files.',
-      default: 'JSONLines',
-    }),
-  ),
-  compression: Type.Optional(
-    nullable(Type.Enum(['gzip', 'brotli', 'zstd', 'snappy', 'lz4']), {
-      description:
-        'Compression of the files. JSONLines and CSV: null, gzip, brotli, zstd. ' +
-        'Parquet: null, snappy, gzip, zstd, lz4, brotli.',
-      default: null,
-      examples: ['gzip'],
-    }),
-  ),
-  max_file_size_mb: Type.Optional(
-    nullable(Type.Integer({ minimum: 0, maximum: 5_000_000 }), {
-      description: 'Files are split at about so many MiB. Null or 0: one file an interval.',
-      default: null,
-      examples: [100],
-    }),
-  ),
-  manifest: Type.Optional(
-    Type.Boolean({
-      description: 'Whether a manifest is written last, with each file, its rows and SHA-256.',
-      default: true,
-    }),
-  ),
-  ...eventFilterProperties,
-};
+/** A destination's own definition with the settings that all have. */
+export function withFileSettings(
+  definition: DestinationDefinition,
+  formats: readonly FormatChoice[],
+): DestinationDefinition {
+  const { properties: own, required: _, ...options } = definition.configSchema;
+  return {
+    ...definition,
+    configSchema: Type.Object({ ...own, ...fileProperties(formats) }, options),
+    validate: (config, context) => [
+      ...definition.validate(config, context),
+      ...checkFileSettings(readFileSettings(config), formats),
+    ],
+  };
+}
 
-/** The rules over `fileProperties` that the schema cannot say. */
-export function validateFileConfig(config: Record<string, unknown>): readonly Problem[] {
+function checkFileSettings(
+  { format, compression, prefix }: FileSettings,
+  formats: readonly FormatChoice[],
+): readonly Problem[] {
   const problems: Problem[] = [];
-  const format = String(config.file_format ?? 'JSONLines');
-  const compression = (config.compression ?? null) as string | null;
-  const allowed = compressionsByFormat[format] ?? [];
-  if (!allowed.includes(compression)) {
-    const choices = allowed.map((choice) => choice ?? 'null').join(', ');
-    problems.push({
-      attr: 'compression',
-      code: 'invalid_choice',
-      detail: `${format} takes ${choices}.`,
-    });
+  const choice = formats.find((each) => each.format === format);
+  if (choice && compression !== null && choice.compressions[compression] === undefined) {
+    const detail = `${format} takes ${listCompressions(choice)}.`;
+    problems.push({ attr: 'compression', code: 'invalid_choice', detail });
   }
-  for (const detail of checkKeyTemplate(String(config.prefix ?? ''))) {
+  for (const detail of checkKeyTemplate(prefix)) {
     problems.push({ attr: 'prefix', code: 'invalid_input', detail });
   }
   return problems;

@@ -31,19 +31,19 @@ export interface DestinationTestStore {
   readonly config: Readonly<Record<string, unknown>>;
   /** What the installation must provide for it. */
   readonly context: Partial<DestinationContext>;
-  /** Each, laid over `config`, is refused by `validate` with a problem of this property. */
+  /** Each, laid over `config`, is refused by `validate` with a problem of this `attr`. */
   readonly invalid: readonly {
     readonly change: Readonly<Record<string, unknown>>;
-    readonly property: string;
+    readonly attr: string;
   }[];
   stop(): Promise<void>;
 }
 
 /** Refused by every destination that writes files. */
 export const invalidFileConfigs: DestinationTestStore['invalid'] = [
-  { change: { file_format: 'Parquet', compression: 'gzip', prefix: '{nope}' }, property: 'prefix' },
-  { change: { prefix: '../other' }, property: 'prefix' },
-  { change: { prefix: 'a{year' }, property: 'prefix' },
-  { change: { file_format: 'CSV', compression: 'snappy' }, property: 'compression' },
-  { change: { compression: 'lz4' }, property: 'compression' },
+  { change: { file_format: 'Parquet', compression: 'gzip', prefix: '{nope}' }, attr: 'prefix' },
+  { change: { prefix: '../other' }, attr: 'prefix' },
+  { change: { prefix: 'a{year' }, attr: 'prefix' },
+  { change: { file_format: 'CSV', compression: 'snappy' }, attr: 'compression' },
+  { change: { compression: 'lz4' }, attr: 'compression' },
 ];

@@ -1,12 +1,12 @@
 import type { Cadence } from './cadence.ts';
+import type { DestinationConfig } from './file-settings.ts';
 import type { Schedule } from './schedule.ts';
-
 import type { Timestamp } from './time.ts';
 
 /** A destination as stored: `config` without its secrets, which are sealed beside it. */
 export interface StoredDestination {
   readonly type: string;
-  readonly config: Readonly<Record<string, unknown>>;
+  readonly config: DestinationConfig;
   readonly secrets: Buffer | null;
 }
 

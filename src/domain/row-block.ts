@@ -44,3 +44,12 @@ export interface RowBlock {
   /** Length in bytes of the same field; -1 is null. */
   readonly lengths: Int32Array;
 }
+
+/** Days from 1970-01-01 to 2000-01-01, where PostgreSQL's dates and times count from. */
+export const epochDays = 10_957;
+
+/** The text of an `as_json` value: a string's own text, of anything else its JSON; null for null. */
+export function textOfJson(json: string): string | null {
+  if (json === 'null') return null;
+  return json.startsWith('"') ? String(JSON.parse(json)) : json;
+}

@@ -21,7 +21,11 @@ type Actions = (name: FailpointName) => Promise<void>;
 
 let armed: Actions | null = null;
 
-/** For tests: a module that a test preloads into the process. The service never calls it. */
+/**
+ * For tests: a module that a test preloads into the process. The service never calls it.
+ *
+ * @internal
+ */
 export function armFailpoints(actions: Actions): void {
   armed = actions;
 }

@@ -1,11 +1,10 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { buildApi } from '../api/build-api.ts';
-import { destinationDefinitions } from '../destinations/index.ts';
 import { createDashboard } from '../queue/dashboard.ts';
 import { checkQueryOf } from './check-query.ts';
 import { checkSourceOf } from './check-source.ts';
-import { destinationContextOf } from './connectors.ts';
+import { destinationContextOf, registry } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
 import { previewRowsOf } from './preview-rows.ts';
 import { readinessOf } from './readiness.ts';
@@ -26,7 +25,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   const sources = watchSources(foundation);
   const api = await buildApi({
     context,
-    destinations: destinationDefinitions,
+    destinations: registry.destinations,
     destinationContext: destinationContextOf(config),
     models,
     checkQuery: checkQueryOf(models),

@@ -1,14 +1,53 @@
 import type { Config } from '../config/config.ts';
-import type { DestinationContext } from '../destinations/destination.ts';
-import { findDestination } from '../destinations/index.ts';
+import type { DestinationContext, DestinationDefinition } from '../destinations/destination.ts';
+import { joinDestinations, ownDefinitions } from '../destinations/index.ts';
 import { SluiceError } from '../domain/errors.ts';
-import type { Compression, FileFormat } from '../encoders/encoder.ts';
-import { encoderOf, fileExtension, openEncoder } from '../encoders/index.ts';
-import type { Encoding } from '../pipeline/interval-job.ts';
+import type { EncoderDefinition } from '../encoders/encoder.ts';
+import {
+  encoderMemory,
+  encoders,
+  fileExtension,
+  jsonLines,
+  openEncoder,
+  readRejectedRows,
+} from '../encoders/index.ts';
 import { memoryBudget } from '../pipeline/memory-budget.ts';
 import { createOutboundAgents } from '../security/outbound-filter.ts';
+import type { SecretBox } from '../security/secret-box.ts';
+import { openDestinationConfig } from '../use-cases/exports/destination.ts';
+import type { ReadRows } from '../verify/verify-files.ts';
 import type { Connectors } from '../worker/execute-run.ts';
 import type { SourceOf } from './models.ts';
+
+/** The encoders and destinations of an installation. */
+export interface Registry {
+  readonly encoders: readonly EncoderDefinition[];
+  /** With the file settings that all have. */
+  readonly destinations: readonly DestinationDefinition[];
+}
+
+/** Joins encoders and destinations: what the API takes and what a run needs follow from it. */
+export function joinRegistry(
+  formats: readonly EncoderDefinition[],
+  destinations: readonly DestinationDefinition[],
+): Registry {
+  return { encoders: formats, destinations: joinDestinations(formats, destinations) };
+}
+
+/** All that Sluice has. */
+export const registry = joinRegistry(encoders, ownDefinitions);
+
+export function encoderOf({ encoders: known }: Registry, format: string): EncoderDefinition {
+  const found = known.find((definition) => definition.format === format);
+  if (!found) throw new TypeError(`there is no encoder of ${format}`);
+  return found;
+}
+
+export function destinationOf({ destinations }: Registry, type: string): DestinationDefinition {
+  const found = destinations.find((definition) => definition.type === type);
+  if (found) return found;
+  throw new SluiceError('destination.invalid_config', `there is no destination ${type}`);
+}
 
 /** What destinations are given by this installation. */
 export function destinationContextOf(config: Config): DestinationContext {
@@ -27,38 +66,42 @@ export function destinationContextOf(config: Config): DestinationContext {
 }
 
 /** Joins sources, encoders and destinations for the worker. */
-export function joinConnectors(sourceOf: SourceOf, context: DestinationContext): Connectors {
+export function joinConnectors(
+  sourceOf: SourceOf,
+  context: DestinationContext,
+  secrets: SecretBox,
+  known = registry,
+): Connectors {
   return {
-    openDestination(type, destinationConfig, owner, traits) {
-      const definition = findDestination(type);
-      if (!definition) {
-        throw new SluiceError('destination.invalid_config', `there is no destination ${type}`);
-      }
-      return definition.open(destinationConfig, context, owner, traits);
+    openDestination({ exportId, externalId, destination }, traits) {
+      const config = openDestinationConfig(secrets, exportId, destination);
+      return destinationOf(known, destination.type).open(config, context, { externalId }, traits);
     },
     sourceOf,
-    memoryOf: (type, { file_format: format, compression }) =>
+    memoryOf: (type, { format, compression }) =>
       memoryBudget({
-        format: String(format ?? 'JSONLines'),
-        compression: typeof compression === 'string' ? compression : null,
-        partBytes: type === 'S3' ? context.partBytes : 0,
+        encoderBytes: encoderMemory(encoderOf(known, format), compression),
+        partBytes: destinationOf(known, type).buffersParts ? context.partBytes : 0,
         partsInFlight: context.partsInFlight,
       }),
-    encodingOf: (destinationConfig) =>
-      encodingOf(
-        (destinationConfig.file_format ?? 'JSONLines') as FileFormat,
-        (destinationConfig.compression ?? null) as Compression,
-      ),
+    encodingOf({ format, compression }) {
+      const encoder = encoderOf(known, format);
+      return {
+        format,
+        compression,
+        extension: fileExtension(encoder, compression),
+        contentType: encoder.contentType,
+        open: (columns) => openEncoder(encoder, compression, columns),
+        openJsonLines: (columns) => openEncoder(jsonLines, null, columns),
+      };
+    },
   };
 }
 
-function encodingOf(format: FileFormat, compression: Compression): Encoding {
-  return {
-    format,
-    compression,
-    extension: fileExtension(format, compression),
-    contentType: encoderOf(format).contentType,
-    open: (columns) => openEncoder({ format, compression, columns }),
-    openJsonLines: (columns) => openEncoder({ format: 'JSONLines', compression: null, columns }),
-  };
+/** How `verify` reads files back. */
+export function readRowsBy(known: Registry): ReadRows {
+  return (path, made, columns) =>
+    made === 'rejected'
+      ? readRejectedRows(path, columns)
+      : encoderOf(known, made.format).read(path, columns, made.compression);
 }

@@ -2,7 +2,8 @@ import type { PreviewRows } from '../api/options.ts';
 import type { Config } from '../config/config.ts';
 import type { SourcedModel } from '../config/models-file.ts';
 import { SluiceError } from '../domain/errors.ts';
-import { openEncoder } from '../encoders/index.ts';
+import { readFileSettings } from '../domain/file-settings.ts';
+import { jsonLines, openEncoder } from '../encoders/index.ts';
 import { previewRows } from '../pipeline/preview-rows.ts';
 import type { Sql } from '../store/database.ts';
 import { readNow } from '../store/ticks.ts';
@@ -38,14 +39,14 @@ export function previewRowsOf(
     signal.addEventListener('abort', giveUp);
     const tooLong = setTimeout(() => patience.abort(new SluiceError('source.timeout')), patienceMs);
     const { interval: _, ...request } = sourceRequestOf(
-      { model, teamId, dslQuery, config: destination.config },
+      { model, teamId, dslQuery, ...readFileSettings(destination.config) },
       { start: 0, end: 1 },
     );
     try {
       return await previewRows(
         sourceOf(model),
         request,
-        (columns) => openEncoder({ format: 'JSONLines', compression: null, columns }),
+        (columns) => openEncoder(jsonLines, null, columns),
         { limit, now: await readNow(db) },
         patience.signal,
       );

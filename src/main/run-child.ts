@@ -31,16 +31,17 @@ async function execute(
     maxConnections,
     onError: (error) => logger.warn({ err: error }, 'connection trouble'),
   });
+  const secrets = await openSecretBox(config);
   const sourceOf = joinSources(config, loadModels(config), sourceUrl);
   const options = {
     context: {
       db,
       policy: policyOf(config),
-      secrets: await openSecretBox(config),
+      secrets,
       // The worker rings once this process has ended.
       doorbell: { runsWaiting() {}, backfillWaiting() {} },
     },
-    connectors: joinConnectors(sourceOf, destinationContextOf(config)),
+    connectors: joinConnectors(sourceOf, destinationContextOf(config), secrets),
     onError: (error: unknown) =>
       logger.warn({ err: error, run: run.runId, export: run.exportId }, 'an attempt failed'),
   };

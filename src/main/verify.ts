@@ -3,7 +3,13 @@ import type { Database } from '../store/database.ts';
 import { listKnownKeys, listLeftoverKeys, listVerifiedExports } from '../store/verify-queries.ts';
 import type { Finding } from '../verify/finding.ts';
 import { type Verified, verifyExport } from '../verify/verify-export.ts';
-import { destinationContextOf, joinConnectors } from './connectors.ts';
+import {
+  destinationContextOf,
+  destinationOf,
+  joinConnectors,
+  readRowsBy,
+  registry,
+} from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels } from './models.ts';
 
@@ -24,7 +30,8 @@ export async function verifyExports(
 ): Promise<VerifyReport> {
   const secrets = await openSecretBox(config);
   const context = destinationContextOf(config);
-  const connectors = joinConnectors(joinSources(config, loadModels(config), sourceUrl), context);
+  const sourceOf = joinSources(config, loadModels(config), sourceUrl);
+  const connectors = joinConnectors(sourceOf, context, secrets);
   const knownKeys = await listKnownKeys(db);
   const leftoverKeys = await listLeftoverKeys(db);
   const findings: Finding[] = [];
@@ -40,18 +47,17 @@ export async function verifyExports(
   let report: VerifyReport = { ...nothing, findings };
   try {
     for (const batchExport of await listVerifiedExports(db, exportId)) {
-      const { id, destinationType, destinationConfig, destinationSecrets, externalId } =
-        batchExport;
-      const opened = destinationSecrets ? secrets.open(destinationSecrets, id) : {};
-      const config = { ...destinationConfig, ...opened };
-      const destination = connectors.openDestination(destinationType, config, { externalId });
+      const { type } = batchExport.destination;
+      const destination = connectors.openDestination({ ...batchExport, exportId: batchExport.id });
       try {
         const verified = await verifyExport(
           {
             sql: db,
             batchExport,
             destination,
-            source: connectors.sourceOf(batchExport.model),
+            keepsFiles: destinationOf(registry, type).keepsFiles,
+            source: sourceOf(batchExport.model),
+            readRows: readRowsBy(registry),
             knownKeys,
             leftoverKeys,
             signal: new AbortController().signal,

@@ -36,7 +36,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
   });
   const executor: ExecutorOptions = {
     context,
-    connectors: joinConnectors(foundation.sourceOf, destinationContextOf(config)),
+    connectors: joinConnectors(foundation.sourceOf, destinationContextOf(config), context.secrets),
     leases,
     workerId,
     program: childProgramOf(foundation),

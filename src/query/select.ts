@@ -67,21 +67,19 @@ export function countSql(selection: Selection): string {
 }
 
 /**
- * Sends the rows of a selection in COPY's binary format.
+ * Sends the rows of a selection in COPY's binary format, by the interval column, then the keys: in the
+ * same order on every attempt.
  *
  * @param columns one for each of `outputsOf`, in its order, as the server described them; those of
  *   type `as_json` are sent as the text of their JSON
- * @param order `by_key`: by the interval column, then the keys, the same on every attempt; `any`: as
- *   the plan gives them, without a sort
  * @param keys key columns that follow the outputs, hidden from those who read the rows
  */
 export function copySql(
   selection: Selection,
   columns: readonly SentColumn[],
-  order: 'by_key' | 'any',
   keys: readonly SentColumn[] = [],
 ): string {
-  return `COPY (${rowsSql(selection, columns, order, keys)}) TO STDOUT (FORMAT binary)`;
+  return `COPY (${rowsSql(selection, columns, keys)}) TO STDOUT (FORMAT binary)`;
 }
 
 /** Sends the keys of the rows of a selection, in any order, each as `copySql` sends it. */
@@ -94,13 +92,12 @@ export function copyKeySetSql(selection: Selection, keys: readonly SentColumn[])
 
 /** Has the server say, as JSON, how it would find and sort the rows of `copySql`; none is read. */
 export function explainSql(selection: Selection, columns: readonly SentColumn[]): string {
-  return `EXPLAIN (FORMAT JSON) ${rowsSql(selection, columns, 'by_key', [])}`;
+  return `EXPLAIN (FORMAT JSON) ${rowsSql(selection, columns, [])}`;
 }
 
 function rowsSql(
   selection: Selection,
   columns: readonly SentColumn[],
-  order: 'by_key' | 'any',
   keys: readonly SentColumn[],
 ): string {
   const { model, query, teamId } = selection;
@@ -115,7 +112,7 @@ function rowsSql(
     columns[index]?.type === 'as_json' ? jsonTarget(output) : plainTarget(output),
   );
   targets.push(...keys.map((key) => keyTarget(model, query, key)));
-  const select = printSelect(model, query, targets, rowFilter(selection), order === 'by_key');
+  const select = printSelect(model, query, targets, rowFilter(selection), true);
   return checkWall(select, model, teamId);
 }
 

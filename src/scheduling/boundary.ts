@@ -48,11 +48,6 @@ export function nextBoundary(cadence: Cadence, instant: Instant): Instant {
     : Math.floor(instant / step) * step + step;
 }
 
-/** The latest boundary strictly before `instant`. */
-export function previousBoundary(cadence: Cadence, instant: Instant): Instant {
-  return boundaryAtOrBefore(cadence, instant - 1);
-}
-
 /** How many boundaries are in (after, upTo]; 0 if the range is empty. */
 export function countBoundaries(cadence: Cadence, after: Instant, upTo: Instant): number {
   if (upTo <= after) return 0;

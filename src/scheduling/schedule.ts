@@ -36,13 +36,6 @@ export function openSchedule(settings: Settings, now: Instant): Schedule {
   };
 }
 
-/** The newest settings, as a reader of the export sees them. */
-export function settingsOf(schedule: Schedule): Settings {
-  const { pausedSince, startAt, endAt } = newestGate(schedule);
-  const cadence = newestCadence(schedule.cadences);
-  return { cadence, paused: pausedSince !== null, startAt, endAt };
-}
-
 /**
  * The interval open at `now` is closed at the old boundary that follows it; the new cadence begins
  * there. A second change before that boundary replaces the first. Ticks overdue at `now` stay with

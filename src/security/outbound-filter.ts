@@ -1,6 +1,6 @@
 import type { LookupAddress, LookupOptions } from 'node:dns';
 import { lookup as dnsLookup } from 'node:dns';
-import { type AgentOptions, Agent as HttpAgent } from 'node:http';
+import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { isIP, type LookupFunction, Socket, type TcpNetConnectOpts } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -42,55 +42,34 @@ export function createOutboundAgents(
 ): OutboundAgents {
   const allowed = new Set(allowedPrivateEndpoints.map((endpoint) => endpoint.trim().toLowerCase()));
   const options = { keepAlive: true, maxSockets: 256, maxFreeSockets: 64 };
+  // Their classes check the addresses once more by a table of their own: two walls.
   return {
-    httpAgent: new CheckedHttpAgent(options, allowed, lookup),
-    httpsAgent: new CheckedHttpsAgent(options, allowed, lookup),
+    httpAgent: guard(new RequestFilteringHttpAgent(options), HttpAgent, allowed, lookup),
+    httpsAgent: guard(new RequestFilteringHttpsAgent(options), HttpsAgent, allowed, lookup),
   };
 }
 
 type Listener = (error: Error | null, socket: Duplex) => void;
+type Connect = (options: TcpNetConnectOpts, listener?: Listener) => Duplex | null | undefined;
 
-// The base classes check the addresses once more by a table of their own: two walls.
-class CheckedHttpAgent extends RequestFilteringHttpAgent {
-  readonly #allowed: ReadonlySet<string>;
-  readonly #lookup: Lookup;
-
-  constructor(options: AgentOptions, allowed: ReadonlySet<string>, lookup: Lookup) {
-    super(options);
-    this.#allowed = allowed;
-    this.#lookup = lookup;
-  }
-
-  override createConnection(options: TcpNetConnectOpts, listener?: Listener): Duplex {
-    if (isAllowed(options, this.#allowed)) {
-      const plain = { ...options, lookup: this.#lookup as LookupFunction };
-      return HttpAgent.prototype.createConnection.call(this, plain, listener) as Duplex;
+/** @param plain its class without any check, for the endpoints that are allowed */
+function guard<A extends HttpAgent>(
+  agent: A,
+  plain: typeof HttpAgent | typeof HttpsAgent,
+  allowed: ReadonlySet<string>,
+  lookup: Lookup,
+): A {
+  const connectChecked: Connect = agent.createConnection.bind(agent);
+  const connectPlain: Connect = plain.prototype.createConnection.bind(agent);
+  const createConnection: Connect = (options, listener) => {
+    if (isAllowed(options, allowed)) {
+      return connectPlain({ ...options, lookup: lookup as LookupFunction }, listener);
     }
     const { host } = options;
     if (isForbiddenLiteral(host)) return refusedSocket(host, listener);
-    return super.createConnection({ ...options, lookup: checkedLookup(this.#lookup) }, listener);
-  }
-}
-
-class CheckedHttpsAgent extends RequestFilteringHttpsAgent {
-  readonly #allowed: ReadonlySet<string>;
-  readonly #lookup: Lookup;
-
-  constructor(options: AgentOptions, allowed: ReadonlySet<string>, lookup: Lookup) {
-    super(options);
-    this.#allowed = allowed;
-    this.#lookup = lookup;
-  }
-
-  override createConnection(options: TcpNetConnectOpts, listener?: Listener): Duplex {
-    if (isAllowed(options, this.#allowed)) {
-      const plain = { ...options, lookup: this.#lookup as LookupFunction };
-      return HttpsAgent.prototype.createConnection.call(this, plain, listener) as Duplex;
-    }
-    const { host } = options;
-    if (isForbiddenLiteral(host)) return refusedSocket(host, listener);
-    return super.createConnection({ ...options, lookup: checkedLookup(this.#lookup) }, listener);
-  }
+    return connectChecked({ ...options, lookup: checkedLookup(lookup) }, listener);
+  };
+  return Object.assign(agent, { createConnection });
 }
 
 function isAllowed(options: TcpNetConnectOpts, allowed: ReadonlySet<string>): boolean {
@@ -105,7 +84,7 @@ function isForbiddenLiteral(host: string | undefined): host is string {
   return host !== undefined && isIP(host) !== 0 && !isPublicAddress(host);
 }
 
-/** Told by the listener, not thrown: the agent may be serving a request that waited for its turn. */
+/** Reported to the listener, not thrown: the agent may be serving a request that waited for its turn. */
 function refusedSocket(host: string, listener: Listener | undefined): Duplex {
   const socket = new Socket();
   if (listener) listener(forbidden(host), socket);

@@ -1,4 +1,4 @@
-export { checkModel, type ModelFinding, type ModelReport } from './postgres/check-model.ts';
+export { checkModel, type ModelReport } from './postgres/check-model.ts';
 export { countEvents, ensureEventsTable } from './postgres/events-table.ts';
 export { generateEvents } from './postgres/generate-events.ts';
 export { planModels } from './postgres/plan.ts';

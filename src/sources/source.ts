@@ -1,5 +1,5 @@
 import type { Column, RowBlock } from '../domain/row-block.ts';
-import type { DataInterval, Instant } from '../domain/time.ts';
+import type { DataInterval } from '../domain/time.ts';
 
 /** What a run asks of a source. */
 export interface SourceRequest {
@@ -33,8 +33,6 @@ export interface SourceSnapshot {
   readonly slices: readonly Slice[];
   /** The keys of the rows that were read so far; null for a request of keys. */
   keySet(): KeySet | null;
-  /** Rows of the slices in this snapshot that end at or before `end`. */
-  countUntil(end: Instant): Promise<number>;
   /**
    * Pull-based: reads no further ahead than the consumer asks. A block may be read until the next one
    * is asked for; its memory is used again. Throws SluiceError `source.*`.

@@ -1,5 +1,6 @@
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { Cadence, Interval } from '../domain/cadence.ts';
+import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Schedule } from '../domain/schedule.ts';
 import { type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
@@ -30,7 +31,7 @@ export interface NewBatchExport extends BatchExportSettings {
 
 type Row = Omit<BatchExport, 'destination' | 'cadence'> & {
   destinationType: string;
-  destinationConfig: Record<string, unknown>;
+  destinationConfig: DestinationConfig;
   destinationSecrets: Buffer | null;
   interval: Interval;
   timezone: string;
@@ -159,19 +160,11 @@ export async function findBatchExport(
   return row ? toBatchExport(row) : null;
 }
 
-/** Whoever owns it: for work that was already allowed. */
-export async function findAnyBatchExport(sql: Sql, id: string): Promise<BatchExport | null> {
-  const [row] = await sql.query<Row>(
-    `select ${columns} from batch_exports e where e.id = $1 and e.deleted_at is null`,
-    [id],
-  );
-  return row ? toBatchExport(row) : null;
-}
-
 /**
- * As `findAnyBatchExport`, locked until the transaction ends. Always before a lock on one of its runs, in
- * which order a delete takes them too. Rows that refer to the export can still be written: a worker that
- * holds a backfill or a run would otherwise deadlock with the holder of this lock.
+ * An export of any owner, for work that was already allowed, locked until the transaction ends. Always
+ * before a lock on one of its runs, in which order a delete takes them too. Rows that refer to the export
+ * can still be written: a worker that holds a backfill or a run would otherwise deadlock with the holder
+ * of this lock.
  */
 export async function lockExport(tx: Sql, id: string): Promise<BatchExport | null> {
   const [row] = await tx.query<Row>(

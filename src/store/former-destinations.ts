@@ -1,3 +1,4 @@
+import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Sql } from './database.ts';
 
 /**
@@ -20,7 +21,7 @@ export async function retireDestination(tx: Sql, exportId: string): Promise<void
 export interface FormerDestination {
   readonly version: number;
   /** Without secrets. */
-  readonly config: Record<string, unknown>;
+  readonly config: DestinationConfig;
 }
 
 export async function listFormerDestinations(

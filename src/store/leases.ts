@@ -1,4 +1,5 @@
 import type { BatchExport } from '../domain/batch-export.ts';
+import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { enqueueRuns } from './outbox.ts';
@@ -70,7 +71,7 @@ export async function claimRun(
   const [row] = await tx.query<
     Omit<ClaimedRun, 'destination'> & {
       destinationType: string;
-      destinationConfig: Record<string, unknown>;
+      destinationConfig: DestinationConfig;
       destinationSecrets: Buffer | null;
     }
   >(

@@ -126,13 +126,7 @@ export interface RemovalWork extends IntervalPlace {
  * @param limit intervals
  */
 export async function takeRemovals(sql: Sql, limit: number): Promise<RemovalWork[]> {
-  const rows = await sql.query<
-    Omit<RemovalWork, 'destination'> & {
-      type: string;
-      config: Record<string, unknown>;
-      secrets: Buffer | null;
-    }
-  >(
+  const rows = await sql.query<Omit<RemovalWork, 'destination'> & StoredDestination>(
     `with due as (
        select distinct l.export_id, l.data_interval_start, l.data_interval_end, l.destination_version
          from leftover_files l

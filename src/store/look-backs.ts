@@ -1,3 +1,4 @@
+import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
 import type { Sql } from './database.ts';
@@ -21,7 +22,7 @@ export interface LookBack {
   /** What its rows were chosen by; null if it was not kept, then as the export is now. */
   readonly recipe: Recipe | null;
   readonly dslQuery: string | null;
-  readonly config: Readonly<Record<string, unknown>>;
+  readonly config: DestinationConfig;
 }
 
 /** What says that a receipt is not settled; those of older builds leave it to their run. */

@@ -1,3 +1,4 @@
+import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { RunStatus } from '../domain/run.ts';
 import { type DataInterval, type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
@@ -265,7 +266,7 @@ export async function hasBegunCommit(sql: Sql, runId: string): Promise<boolean> 
 export interface RunNeeds {
   readonly type: string;
   /** Without secrets. */
-  readonly config: Record<string, unknown>;
+  readonly config: DestinationConfig;
   /** As its next claim will count them. */
   readonly crashes: number;
 }

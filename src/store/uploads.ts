@@ -24,26 +24,36 @@ export interface LineageUpload extends OpenUpload {
  */
 const unheard = '';
 
-/** Durable before the store is asked for an upload. @returns false if the lease is lost */
-export async function noteUpload(sql: Sql, lease: Uploader, key: string): Promise<boolean> {
-  const rows = await sql.query(
+/**
+ * Durable before the store is asked for an upload.
+ *
+ * @returns `kept` if the key has a note already: an earlier upload of the key may be unknown; null if the
+ *   lease is lost
+ */
+export async function noteUpload(
+  sql: Sql,
+  lease: Uploader,
+  key: string,
+): Promise<'new' | 'kept' | null> {
+  const [row] = await sql.query<{ isNew: boolean }>(
     `with held as (
        select id, fence from runs where id = $1 and fence = $2 and status = 'Running'
      ), noted as (
        insert into uploads (run_id, key, upload_id, fence, destination_version) select id, $3, $4, fence, $5 from held
-       -- The note of an earlier attempt stays its own: its outcome is unknown.
-       on conflict do nothing
+       -- An earlier note stays: the outcome of its upload is unknown.
+       on conflict do nothing returning run_id
      )
-     select from held`,
+     select exists (select from noted) as "isNew" from held`,
     [lease.runId, lease.fence, key, unheard, lease.destinationVersion],
   );
-  return rows.length === 1;
+  if (!row) return null;
+  return row.isNew ? 'new' : 'kept';
 }
 
 /**
  * Durable before the first byte is sent.
  *
- * @param alone whether the note of this attempt can go, as no upload but this can be meant by it
+ * @param alone whether the note of the key can go: it is there for no upload but this
  * @returns false if the lease is lost
  */
 export async function recordUpload(
@@ -216,13 +226,7 @@ export async function findUploadOwner(
   sql: Sql,
   { runId, destinationVersion }: UploadPlace,
 ): Promise<UploadOwner | null> {
-  const [row] = await sql.query<{
-    exportId: string;
-    externalId: string;
-    type: string;
-    config: Record<string, unknown>;
-    secrets: Buffer | null;
-  }>(
+  const [row] = await sql.query<Omit<UploadOwner, 'destination'> & StoredDestination>(
     `select e.id as "exportId", p.external_id as "externalId", e.destination_type as type,
             case when f.version is null then e.destination_config else f.destination_config end as config,
             case when f.version is null then e.destination_secrets else f.destination_secrets end as secrets

@@ -1,3 +1,4 @@
+import type { StoredDestination } from '../domain/batch-export.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { live } from './run-moves.ts';
@@ -10,22 +11,24 @@ export interface VerifiedExport {
   readonly externalId: string;
   readonly model: string;
   readonly dslQuery: string | null;
-  readonly destinationType: string;
-  readonly destinationConfig: Record<string, unknown>;
-  readonly destinationSecrets: Buffer | null;
+  readonly destination: StoredDestination;
   readonly destinationVersion: number;
   readonly highWaterMark: Timestamp | null;
 }
 
 export async function listVerifiedExports(sql: Sql, id: string | null): Promise<VerifiedExport[]> {
-  return sql.query<VerifiedExport>(
+  const rows = await sql.query<Omit<VerifiedExport, 'destination'> & StoredDestination>(
     `select e.id, e.team_id as "teamId", p.external_id as "externalId", e.model, e.dsl_query as "dslQuery",
-            e.destination_type as "destinationType", e.destination_config as "destinationConfig",
-            e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.high_water_mark as "highWaterMark"
+            e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets,
+            e.destination_version as "destinationVersion", e.high_water_mark as "highWaterMark"
        from batch_exports e join projects p on p.id = e.team_id
       where e.deleted_at is null and ($1::uuid is null or e.id = $1) order by e.created_at, e.id`,
     [id],
   );
+  return rows.map(({ type, config, secrets, ...rest }) => ({
+    ...rest,
+    destination: { type, config, secrets },
+  }));
 }
 
 /** Ticks that ran before the high-water mark and have no receipt: gaps. */

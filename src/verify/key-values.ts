@@ -1,8 +1,5 @@
-import type { Column, ColumnType } from '../domain/row-block.ts';
-import { toTimestamp } from '../domain/time.ts';
-
-/** A column of the key, described as it is in the exported rows. */
-export type KeyColumn = Pick<Column, 'name' | 'type'>;
+import type { ColumnType } from '../domain/row-block.ts';
+import type { ReadColumn, ReadRow } from '../encoders/encoder.ts';
 
 /** PostgreSQL's texts hold no NUL: no value of a key can be taken for this or for the separator. */
 const nullKey = '\0null';
@@ -10,6 +7,16 @@ const nullKey = '\0null';
 /** The text of one row's keys. */
 export function joinKeys(keys: readonly (string | null)[]): string {
   return keys.map((key) => key ?? nullKey).join('\0');
+}
+
+/** The key of one row of a file, from the values of its key columns. */
+export function keyOfRow(row: ReadRow, columns: readonly ReadColumn[]): string {
+  return joinKeys(
+    columns.map(({ type }, at) => {
+      const text = row[at] ?? null;
+      return text === null ? null : canonicalKey(type, text);
+    }),
+  );
 }
 
 /** One row's keys for people. */
@@ -37,12 +44,6 @@ export function canonicalKey(type: ColumnType, text: string): string {
   }
 }
 
-/** Of a value that is spelled as JSON: a string's own text, of anything else its JSON. */
-export function keyOfJson(json: string): string | null {
-  if (json === 'null') return null;
-  return json.startsWith('"') ? String(JSON.parse(json)) : json;
-}
-
 /** `2024-03-01 00:00:00.5+00` and `2024-03-01T00:00:00.500000Z` */
 const timeForm = /^(\d+-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(?:Z|\+00)?( BC)?$/;
 
@@ -50,24 +51,4 @@ function canonicalTime(text: string): string {
   const [, day, time, fraction = '', era = ''] = timeForm.exec(text) ?? [];
   if (day === undefined) return text;
   return `${day}T${time}.${fraction.padEnd(6, '0')}${era}`;
-}
-
-/** A time of a Parquet file, microseconds since 1970. */
-export function keyOfMicroseconds(micros: bigint): string {
-  const fraction = ((micros % 1_000n) + 1_000n) % 1_000n;
-  const text = toTimestamp(Number((micros - fraction) / 1_000n));
-  return canonicalTime(yearOfPostgres(`${text.slice(0, -4)}${String(fraction).padStart(3, '0')}Z`));
-}
-
-/** A date of a Parquet file, days since 1970. */
-export function keyOfDays(days: number): string {
-  return yearOfPostgres(toTimestamp(days * 86_400_000)).replace(/T.*Z/, '');
-}
-
-/** ISO's years 0 and below are years before Christ, and those past 9999 have a sign. */
-function yearOfPostgres(text: string): string {
-  const [, year = '', rest = ''] = /^([+-]?\d+)(-.*)$/.exec(text) ?? [];
-  const number = Number(year);
-  const shown = String(number > 0 ? number : 1 - number).padStart(4, '0');
-  return `${shown}${rest}${number > 0 ? '' : ' BC'}`;
 }

@@ -1,9 +1,11 @@
+import { textOfJson } from '../domain/row-block.ts';
+import type { ReadColumn } from '../encoders/encoder.ts';
 import type { Source, SourceRequest } from '../sources/source.ts';
-import { canonicalKey, joinKeys, type KeyColumn, keyOfJson } from './key-values.ts';
+import { canonicalKey, joinKeys } from './key-values.ts';
 
 export interface SourceRows {
   /** The key columns; none where the export does not hold them. */
-  readonly columns: readonly KeyColumn[];
+  readonly columns: readonly ReadColumn[];
   readonly rows: number;
 }
 
@@ -26,7 +28,7 @@ export async function readSourceKeys(
             const length = lengths[index] ?? -1;
             if (length < 0) return null;
             const text = bytes.toString('utf8', start, start + length);
-            return type === 'as_json' ? keyOfJson(text) : canonicalKey(type, text);
+            return type === 'as_json' ? textOfJson(text) : canonicalKey(type, text);
           });
           tell(joinKeys(fields));
         }

@@ -1,4 +1,5 @@
 import type { Destination } from '../destinations/destination.ts';
+import { readFileSettings } from '../domain/file-settings.ts';
 import { literalFolder } from '../domain/key-template.ts';
 import { manifestKeyOf } from '../domain/object-keys.ts';
 import type { DataInterval } from '../domain/time.ts';
@@ -17,6 +18,8 @@ import { type VerifiedInterval, verifyInterval } from './verify-interval.ts';
 
 export interface VerifyOptions extends VerifiedInterval {
   readonly sql: Sql;
+  /** As the destination's definition says: there is nothing to read at one that keeps no files. */
+  readonly keepsFiles: boolean;
   /** Every key that a receipt of any export names. */
   readonly knownKeys: ReadonlySet<string>;
   /** Files that a later commit allows to remove, of any export. */
@@ -47,7 +50,7 @@ export async function verifyExport(
   options: VerifyOptions,
   report: (finding: Finding) => void,
 ): Promise<Verified> {
-  const { sql, batchExport } = options;
+  const { sql, batchExport, keepsFiles } = options;
   for (const finding of await verifyTables(sql, batchExport.id)) report(finding);
   let verified: Verified = {
     intervals: 0,
@@ -65,7 +68,7 @@ export async function verifyExport(
         verified = { ...verified, elsewhere: verified.elsewhere + 1 };
         continue;
       }
-      if (batchExport.destinationType !== 'NoOp') {
+      if (keepsFiles) {
         for (const finding of await verifyInterval(options, receipt)) report(finding);
       }
       verified = {
@@ -114,15 +117,13 @@ const ourKey = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ[
 async function findOrphans(
   options: VerifyOptions,
 ): Promise<{ readonly orphans: readonly Finding[]; readonly leftovers: number }> {
-  const { sql, batchExport, destination, knownKeys, leftoverKeys } = options;
+  const { sql, batchExport, destination, keepsFiles, knownKeys, leftoverKeys } = options;
   const exportId = batchExport.id;
   const findings: Finding[] = [];
   let leftovers = 0;
-  if (batchExport.destinationType === 'NoOp' || (await hasLiveRuns(sql))) {
-    return { orphans: findings, leftovers };
-  }
+  if (!keepsFiles || (await hasLiveRuns(sql))) return { orphans: findings, leftovers };
   const isNamedThere = findNamed(destination);
-  const folder = literalFolder(String(batchExport.destinationConfig.prefix ?? ''));
+  const folder = literalFolder(readFileSettings(batchExport.destination.config).prefix);
   for await (const { key } of destination.listFiles(folder)) {
     if (!ourKey.test(key) || knownKeys.has(key)) continue;
     if (leftoverKeys.has(key)) leftovers += 1;

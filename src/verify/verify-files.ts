@@ -3,27 +3,35 @@ import { mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Destination } from '../destinations/destination.ts';
+import type { ReadColumn, ReadRow } from '../encoders/encoder.ts';
 import { decodeManifest, generationOf, type Manifest } from '../pipeline/manifest.ts';
 import type { Receipt } from '../store/receipts.ts';
-import { readFileKeys, readRejectedKeys } from './file-keys.ts';
-import type { KeyColumn } from './key-values.ts';
+import { keyOfRow } from './key-values.ts';
 
-type Format = Pick<Manifest, 'format' | 'compression'>;
+/** How a file was made; `rejected` is a file of rows that the format could not hold. */
+type Made = Pick<Manifest, 'format' | 'compression'> | 'rejected';
+
+/** Reads columns of a file on local disk, by the reader of its encoder. */
+export type ReadRows = (
+  path: string,
+  made: Made,
+  columns: readonly ReadColumn[],
+) => AsyncIterable<ReadRow>;
 
 /**
  * I4: each entry of the receipt and of the manifest exists with its bytes, checksum and rows. A file at
  * a time is on local disk meanwhile, in the system's folder for temporary files.
  *
- * @param format what the files are taken for where no manifest says it
- * @param columns the key columns; where there are none no row is read
+ * @param made what the files are taken for if no manifest says it
+ * @param columns the key columns; if there are none, no row is read
  * @param tell hears the keys of the rows of every file that is as its entry says
  * @returns what is wrong
  */
 export async function verifyFiles(
-  destination: Destination,
+  { destination, readRows }: { readonly destination: Destination; readonly readRows: ReadRows },
   receipt: Receipt,
-  format: Format,
-  columns: readonly KeyColumn[],
+  made: Made,
+  columns: readonly ReadColumn[],
   tell: (key: string) => void,
 ): Promise<readonly string[]> {
   const lies: string[] = [];
@@ -50,13 +58,10 @@ export async function verifyFiles(
           continue;
         }
         if (columns.length === 0) continue;
-        const keys = isRejected
-          ? readRejectedKeys(path, columns)
-          : readFileKeys(path, read ?? format, columns);
         let rows = 0;
-        for await (const key of keys) {
+        for await (const row of readRows(path, isRejected ? 'rejected' : (read ?? made), columns)) {
           rows += 1;
-          tell(key);
+          tell(keyOfRow(row, columns));
         }
         if (rows !== entry.rows) {
           lies.push(`${entry.key} has ${rows} rows, its manifest says ${entry.rows}`);

@@ -1,5 +1,5 @@
 import type { Destination } from '../destinations/destination.ts';
-import type { Recipe } from '../domain/recipe.ts';
+import { readFileSettings } from '../domain/file-settings.ts';
 import { describeInterval } from '../domain/time.ts';
 import type { Source } from '../sources/source.ts';
 import type { Receipt } from '../store/receipts.ts';
@@ -8,12 +8,13 @@ import type { Finding } from './finding.ts';
 import { bucketsToName, KeyDifference, type KeySink, KeyTally } from './key-tally.ts';
 import { showKeys } from './key-values.ts';
 import { readSourceKeys, type SourceRows } from './source-keys.ts';
-import { verifyFiles } from './verify-files.ts';
+import { type ReadRows, verifyFiles } from './verify-files.ts';
 
 export interface VerifiedInterval {
   readonly batchExport: VerifiedExport;
   readonly destination: Destination;
   readonly source: Source;
+  readonly readRows: ReadRows;
   readonly signal: AbortSignal;
 }
 
@@ -63,33 +64,28 @@ export async function verifyInterval(
 }
 
 async function readBoth(
-  { batchExport, destination, source, signal }: VerifiedInterval,
+  { batchExport, destination, source, readRows, signal }: VerifiedInterval,
   receipt: Receipt,
   sink: KeySink,
 ): Promise<{ readonly source: SourceRows; readonly lies: readonly string[] }> {
-  const { format, compression, ...rows } = receipt.recipe ?? recipeOf(batchExport);
-  const { model, teamId } = batchExport;
-  const request = { model, teamId, interval: receipt.interval, ...rows };
+  const { model, teamId, dslQuery: currentQuery, destination: place } = batchExport;
+  // A receipt of an earlier build has no recipe: the export is taken as it is now.
+  const recipe = receipt.recipe ?? {
+    ...readFileSettings(place.config),
+    dslQuery: currentQuery,
+  };
+  const { format, compression, dslQuery, includeEvents, excludeEvents } = recipe;
+  const { interval } = receipt;
+  const request = { model, teamId, interval, dslQuery, includeEvents, excludeEvents };
   const found = await readSourceKeys(source, request, signal, (key) => sink.ofSource(key));
   const lies = await verifyFiles(
-    destination,
+    { destination, readRows },
     receipt,
     { format, compression },
     found.columns,
     (key) => sink.ofFile(key),
   );
   return { source: found, lies };
-}
-
-/** As the export is now. */
-function recipeOf({ destinationConfig: config, dslQuery }: VerifiedExport): Recipe {
-  return {
-    format: String(config.file_format ?? 'JSONLines'),
-    compression: (config.compression as string | undefined) ?? null,
-    dslQuery,
-    includeEvents: (config.include_events as string[] | undefined) ?? null,
-    excludeEvents: (config.exclude_events as string[] | undefined) ?? null,
-  };
 }
 
 function list(keys: readonly string[]): string {

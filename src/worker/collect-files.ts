@@ -9,20 +9,12 @@ const perSweep = 20;
 
 /** Removes files that the workers of their runs could not remove. */
 export async function collectFiles(options: ExecutorOptions): Promise<void> {
-  const { db, secrets } = options.context;
+  const { db } = options.context;
   for (const work of await takeRemovals(db, perSweep)) {
     const { teamId, exportId, runId } = work;
-    const { type, config, secrets: sealed } = work.destination;
     try {
-      const opened = sealed ? secrets.open(sealed, exportId) : {};
-      const owner = { externalId: work.externalId };
       const traits = await findStoreTraits(db, work);
-      const destination = options.connectors.openDestination(
-        type,
-        { ...config, ...opened },
-        owner,
-        traits,
-      );
+      const destination = options.connectors.openDestination(work, traits);
       try {
         const log = (level: LogLevel, message: string) =>
           appendLogEntries(db, [{ teamId, exportId, runId, level, message }]).catch(

@@ -31,17 +31,11 @@ export async function collectUploads(options: ExecutorOptions): Promise<void> {
 }
 
 async function collectAt(options: ExecutorOptions, place: UploadPlace): Promise<void> {
-  const { db, policy, secrets } = options.context;
+  const { db, policy } = options.context;
   const { runId } = place;
   const owner = await findUploadOwner(db, place);
   if (!owner) return;
-  const { type, config, secrets: sealed } = owner.destination;
-  const opened = sealed ? secrets.open(sealed, owner.exportId) : {};
-  const destination = options.connectors.openDestination(
-    type,
-    { ...config, ...opened },
-    { externalId: owner.externalId },
-  );
+  const destination = options.connectors.openDestination(owner);
   try {
     for (const upload of await listAbortableUploads(db, place)) {
       await destination.abortUpload(upload);

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Destination, DestinationOwner, StoreTraits } from '../destinations/destination.ts';
+import type { StoredDestination } from '../domain/batch-export.ts';
 import { SluiceError, toSluiceError } from '../domain/errors.ts';
+import { type FileSettings, readFileSettings } from '../domain/file-settings.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
 import { describeInterval } from '../domain/time.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
@@ -52,19 +54,21 @@ import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 
+/** An export's destination as our tables have it. */
+export interface ExportDestination extends DestinationOwner {
+  readonly exportId: string;
+  readonly destination: StoredDestination;
+}
+
 /** The connectors, as the composition root joined them. */
 export interface Connectors {
-  openDestination(
-    type: string,
-    config: Record<string, unknown>,
-    owner: DestinationOwner,
-    traits?: StoreTraits | null,
-  ): Destination;
+  /** Opens the secrets and the destination. @param traits what an earlier probe found */
+  openDestination(stored: ExportDestination, traits?: StoreTraits | null): Destination;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
-  encodingOf(config: Readonly<Record<string, unknown>>): Encoding;
+  encodingOf(files: Pick<FileSettings, 'format' | 'compression'>): Encoding;
   /** Bytes that a run to such a destination may need. */
-  memoryOf(type: string, config: Readonly<Record<string, unknown>>): number;
+  memoryOf(type: string, files: Pick<FileSettings, 'format' | 'compression'>): number;
 }
 
 /** What an attempt is made with, in the worker's process or in one of its own. */
@@ -158,11 +162,7 @@ async function attempt(
   signal: AbortSignal,
 ): Promise<IntervalResult | null> {
   const { context, connectors } = options;
-  const { type, config, secrets } = run.destination;
-  const opened = secrets ? context.secrets.open(secrets, run.exportId) : {};
-  const owner = { externalId: run.externalId };
-  const known = await findStoreTraits(context.db, run);
-  const destination = connectors.openDestination(type, { ...config, ...opened }, owner, known);
+  const destination = connectors.openDestination(run, await findStoreTraits(context.db, run));
   let { traits } = destination;
   const keepTraits = async () => {
     const before = traits;
@@ -196,26 +196,25 @@ async function attempt(
 
 async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<IntervalJob> {
   const { db } = options.context;
-  const { config } = run.destination;
+  const files = readFileSettings(run.destination.config);
   const { interval } = run;
   const receipt = await findReceipt(db, run.exportId, interval);
   const uploads = await listUploads(db, run);
   const isOwn = ({ generation }: LineageUpload) => generation === run.fileGeneration;
-  const maxFileMib = numberOr(config.max_file_size_mb, 0);
   return {
     exportId: run.exportId,
     runId: run.runId,
     attempt: run.attempt,
     interval,
-    request: sourceRequestOf({ ...run, config }, interval),
-    prefix: renderKeyTemplate(String(config.prefix ?? ''), {
+    request: sourceRequestOf({ ...run, ...files }, interval),
+    prefix: renderKeyTemplate(files.prefix, {
       interval,
       table: run.model,
       batchExportId: run.exportId,
     }),
-    encoding: options.connectors.encodingOf(config),
-    maxFileBytes: maxFileMib > 0 ? maxFileMib * 1024 * 1024 : null,
-    writesManifest: config.manifest !== false,
+    encoding: options.connectors.encodingOf(files),
+    maxFileBytes: files.maxFileBytes,
+    writesManifest: files.writesManifest,
     generation: run.fileGeneration,
     era: (await currentEra(db)).id,
     // What is at a place that the export has left stays there.
@@ -231,13 +230,19 @@ function portsOf(options: AttemptOptions, run: ClaimedRun, log: RunLog): RunPort
   const { db, policy } = options.context;
   const lost = () => new SluiceError('run.lease_lost');
   let cursor: unknown = run.cursor;
+  /** Keys whose note was made for the upload that begins now. */
+  const ownNotes = new Set<string>();
   return {
     journal: {
       async starting(key) {
-        if (!(await noteUpload(db, run, key))) throw lost();
+        const note = await noteUpload(db, run, key);
+        if (note === null) throw lost();
+        if (note === 'new') ownNotes.add(key);
+        else ownNotes.delete(key);
       },
       async started(upload, alone) {
-        if (!(await recordUpload(db, run, upload, alone))) throw lost();
+        const isOnly = alone && ownNotes.has(upload.key);
+        if (!(await recordUpload(db, run, upload, isOnly))) throw lost();
       },
       async progressed(upload) {
         await recordUploadParts(db, run, upload);
@@ -342,8 +347,4 @@ async function conclude(
   options.onError(error, run);
   await retryUntilRecorded(() => recordFault(context, run, error, Math.random()), signal);
   return 'failed';
-}
-
-function numberOr(value: unknown, otherwise: number): number {
-  return typeof value === 'number' ? value : otherwise;
 }

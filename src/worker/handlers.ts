@@ -1,3 +1,4 @@
+import { readFileSettings } from '../domain/file-settings.ts';
 import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
 import type { JobHandlers } from '../queue/catalogue.ts';
 import type { Producer } from '../queue/producer.ts';
@@ -100,7 +101,7 @@ async function admitAndExecute(
     AbortSignal.timeout(context.policy.leaseMs / 2),
   );
   if (!needs) return null;
-  const bytes = executor.connectors.memoryOf(needs.type, needs.config);
+  const bytes = executor.connectors.memoryOf(needs.type, readFileSettings(needs.config));
   const isAlone = needs.crashes >= context.policy.maxSharedCrashes;
   const leave = await memory.enter(bytes + (isAlone ? idleWorkerBytes : 0));
   if (!leave) return null;

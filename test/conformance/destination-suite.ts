@@ -125,10 +125,10 @@ export function describeDestination(
     });
 
     it('refuses each invalid config and names the property', () => {
-      for (const { change, property } of store.invalid) {
+      for (const { change, attr } of store.invalid) {
         const problems = definition.validate({ ...store.config, ...change }, context);
         const named = problems.map((problem) => problem.attr);
-        expect(named, JSON.stringify(change)).toContain(property);
+        expect(named, JSON.stringify(change)).toContain(attr);
       }
     });
 

@@ -1,8 +1,8 @@
 import { readdirSync } from 'node:fs';
 import { startFauxqs } from 'fauxqs';
 import { expect, it } from 'vitest';
-import { destinationDefinitions, findDestination } from '../../src/destinations/index.ts';
 import type { DestinationTestkit, TestStores } from '../../src/destinations/testkit.ts';
+import { destinationOf, registry } from '../../src/main/connectors.ts';
 import { startS3Server } from '../support/s3-server/server.ts';
 import { describeDestination } from './destination-suite.ts';
 
@@ -51,15 +51,15 @@ const independent: TestStores = {
 };
 
 it('gives each destination of the registry to the suite', () => {
-  const registered = destinationDefinitions.map((definition) => definition.type);
+  const registered = registry.destinations.map((definition) => definition.type);
   expect(kits.map((kit) => kit.type).sort()).toEqual([...registered].sort());
-  expect(findDestination('s3')).toBeNull();
+  expect(() => destinationOf(registry, 's3')).toThrow('there is no destination s3');
 });
 
 for (const kit of kits) {
-  const definition = findDestination(kit.type);
-  if (definition) describeDestination(kit.type, definition, kit, strict);
-  if (definition && kit.type === 'S3') {
+  const definition = destinationOf(registry, kit.type);
+  describeDestination(kit.type, definition, kit, strict);
+  if (kit.type === 'S3') {
     const lacks = ['conditions', 'lists of uploads'] as const;
     describeDestination('S3 at an independent store', definition, kit, independent, lacks);
   }

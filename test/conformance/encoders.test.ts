@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { RowBlock } from '../../src/domain/row-block.ts';
 import type { Compression, EncoderDefinition } from '../../src/encoders/encoder.ts';
 import { encoders, fileExtension, openEncoder } from '../../src/encoders/index.ts';
+import { compressionsOf } from '../support/compressions.ts';
 import { encodeAll, readWithHyparquet } from '../support/parquet-readers.ts';
 import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../support/row-blocks.ts';
 import { unpack } from '../support/unpack.ts';
@@ -22,7 +23,7 @@ const inLargeBlocks = rowBlocks(columns, rows, 15_000);
 const inSmallBlocks = rowBlocks(columns, rows, 71);
 
 const pairs = encoders.flatMap((definition) =>
-  definition.compressions.map((compression) => ({
+  compressionsOf(definition).map((compression) => ({
     format: definition.format,
     compression,
     definition,
@@ -30,10 +31,10 @@ const pairs = encoders.flatMap((definition) =>
 );
 
 const encode = (
-  { format }: EncoderDefinition,
+  definition: EncoderDefinition,
   compression: Compression,
   blocks: readonly RowBlock[],
-) => encodeAll(openEncoder({ format, compression, columns }), blocks);
+) => encodeAll(openEncoder(definition, compression, columns), blocks);
 
 /** What stands in the columns `n` and `name` of the file, read without any of our code. */
 async function readNames(
@@ -102,21 +103,21 @@ describe.each(encoders)('$format', (definition) => {
     const others = encoders.filter((other) => other !== definition);
     expect(others.map(({ extension }) => extension)).not.toContain(definition.extension);
     expect(definition.contentType).toMatch(/^[a-z]+\/[a-z.-]+$/);
-    expect(fileExtension(definition.format, null)).toBe(definition.extension);
+    expect(fileExtension(definition, null)).toBe(definition.extension);
   });
 
   it('refuses a compression that it does not list', () => {
     const all: readonly Compression[] = [null, 'gzip', 'brotli', 'zstd', 'snappy', 'lz4'];
     for (const compression of all) {
-      if (definition.compressions.includes(compression)) continue;
-      const { format } = definition;
-      expect(() => openEncoder({ format, compression, columns })).toThrow(TypeError);
+      if (compressionsOf(definition).includes(compression)) continue;
+      expect(() => openEncoder(definition, compression, columns)).toThrow(TypeError);
+      expect(() => fileExtension(definition, compression)).toThrow(TypeError);
     }
   });
 });
 
 describe.each(encoders.filter(({ format }) => format !== 'Parquet'))('$format', (definition) => {
-  it.each(definition.compressions)(
+  it.each(compressionsOf(definition))(
     'with %s does not show where blocks were cut',
     async (packing) => {
       const one = await encode(definition, packing, inLargeBlocks);
@@ -126,8 +127,8 @@ describe.each(encoders.filter(({ format }) => format !== 'Parquet'))('$format', 
   );
 
   it('names its compression at the end of the extension', () => {
-    const { format, extension } = definition;
-    const named = definition.compressions.map((compression) => fileExtension(format, compression));
+    const { extension } = definition;
+    const named = compressionsOf(definition).map((packing) => fileExtension(definition, packing));
     expect(named).toEqual([extension, `${extension}.gz`, `${extension}.br`, `${extension}.zst`]);
   });
 });

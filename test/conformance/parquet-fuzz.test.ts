@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Column, ColumnType } from '../../src/domain/row-block.ts';
 import { parquet } from '../../src/encoders/parquet/definition.ts';
+import { compressionsOf } from '../support/compressions.ts';
 import {
   type DuckDb,
   encodeParquet,
@@ -49,7 +50,7 @@ const table = fc.array(fc.constantFrom(...types), { minLength: 1, maxLength: 6 }
       maxLength: 30,
     }),
     picks: fc.array(fc.nat(), { maxLength: 400 }),
-    compression: fc.constantFrom(...parquet.compressions),
+    compression: fc.constantFrom(...compressionsOf(parquet)),
     pageRows: fc.integer({ min: 1, max: 150 }),
     pageBytes: fc.integer({ min: 1, max: 4000 }),
     groupRawBytes: fc.integer({ min: 300, max: 20_000 }),

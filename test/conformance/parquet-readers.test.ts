@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parquet } from '../../src/encoders/parquet/definition.ts';
 import { defaultSizes, type ParquetSizes } from '../../src/encoders/parquet/encode.ts';
+import { compressionsOf } from '../support/compressions.ts';
 import {
   type DuckDb,
   encodeParquet,
@@ -128,7 +129,7 @@ async function expectReadBack(file: Buffer, expected: readonly TestRow[], of = c
 }
 
 describe('a Parquet file', () => {
-  it.each(parquet.compressions)(
+  it.each(compressionsOf(parquet))(
     'is read back value by value with compression %s',
     async (compression) => {
       const file = await encodeParquet(columns, compression, rowBlocks(columns, rows, 700));
@@ -136,7 +137,7 @@ describe('a Parquet file', () => {
     },
   );
 
-  it.each(parquet.compressions)(
+  it.each(compressionsOf(parquet))(
     'is read back with many row groups and pages, %s',
     async (codec) => {
       const file = await encodeParquet(columns, codec, rowBlocks(columns, rows, 97), small);

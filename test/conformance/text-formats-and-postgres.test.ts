@@ -4,8 +4,9 @@ import pg from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Column, RowBlock } from '../../src/domain/row-block.ts';
-import type { FileFormat } from '../../src/encoders/encoder.ts';
-import { openEncoder } from '../../src/encoders/index.ts';
+import { csv } from '../../src/encoders/csv/definition.ts';
+import type { EncoderDefinition } from '../../src/encoders/encoder.ts';
+import { jsonLines, openEncoder } from '../../src/encoders/index.ts';
 import { createPostgresSource, planModels } from '../../src/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import { oddValues } from '../support/odd-values.ts';
@@ -76,8 +77,8 @@ afterAll(async () => {
   await database?.drop();
 });
 
-async function encode(format: FileFormat): Promise<Buffer> {
-  return encodeAll(openEncoder({ format, compression: null, columns }), blocks);
+async function encode(definition: EncoderDefinition): Promise<Buffer> {
+  return encodeAll(openEncoder(definition, null, columns), blocks);
 }
 
 /** The rows where the two expressions differ, as text; both see `o` (the table) and `f` (the file). */
@@ -92,7 +93,7 @@ async function differences(file: string, found: string, expected: string): Promi
 
 describe('JSONLines, compared by PostgreSQL with what it prints itself', () => {
   beforeAll(async () => {
-    const lines = (await encode('JSONLines')).toString().split('\n');
+    const lines = (await encode(jsonLines)).toString().split('\n');
     expect(lines.pop()).toBe('');
     await client.query('CREATE TABLE json_lines (n int, line json)');
     await client.query(
@@ -152,7 +153,7 @@ describe('CSV, loaded again by PostgreSQL', () => {
     );
     await client.query(`CREATE TABLE csv_rows (n int, ${loaded.join(', ')})`);
     const copy = client.query(copyFrom('COPY csv_rows FROM STDIN WITH (FORMAT csv, HEADER match)'));
-    copy.end(await encode('CSV'));
+    copy.end(await encode(csv));
     await finished(copy);
   });
 
@@ -165,7 +166,7 @@ describe('CSV, loaded again by PostgreSQL', () => {
 /** The JSON lines of one column of a type, in text. */
 async function format(type: Column['type'], values: readonly TestRow[]): Promise<string[]> {
   const one = [{ name: 'v', type, sourceType: type }];
-  const encoder = openEncoder({ format: 'JSONLines', compression: null, columns: one });
+  const encoder = openEncoder(jsonLines, null, one);
   const file = await encodeAll(encoder, [rowBlock(one, values)]);
   const lines = file.toString().split('\n').slice(0, -1);
   return lines.map((line) => line.slice('{"v":'.length, -1));

@@ -113,7 +113,7 @@ describe('rows of an interval', () => {
     expect(snapshot.columns[7]?.sourceType).toBe('timestamp with time zone');
   });
 
-  it('reads slices that tile the interval, and counts up to each of their ends', async () => {
+  it('reads slices that tile the interval', async () => {
     const source = sourceOf({ sliceMs: 7 * 60_000 });
     const snapshot = await source.open(hour, never);
     const { slices } = snapshot;
@@ -124,10 +124,9 @@ describe('rows of an interval', () => {
     let rows = 0;
     for (const slice of slices) {
       for await (const block of snapshot.read(slice, never)) rows += block.rowCount;
-      expect(await snapshot.countUntil(slice.end)).toBe(rows);
     }
+    expect(rows).toBe(snapshot.totalCount);
     expect(rows).toBe(7200);
-    expect(await snapshot.countUntil(hour.interval.start)).toBe(0);
     await snapshot.close();
   });
 
@@ -220,7 +219,6 @@ describe('a snapshot', () => {
     for await (const block of second ?? []) rows[1] = (rows[1] ?? 0) + block.rowCount;
     expect(snapshot.totalCount).toBe(2000);
     expect(rows).toEqual([1200, 800]);
-    expect(await snapshot.countUntil(request.interval.end)).toBe(2000);
     expect(snapshot.snapshot).toMatch(/^\d+:\d+:/);
     await snapshot.close();
   });

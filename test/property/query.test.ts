@@ -128,7 +128,6 @@ const copyOf = (parsed: ParsedQuery) =>
       excludeEvents: ["'); DROP TABLE events; --"],
     },
     parsed.outputs.map(({ name }) => ({ name, type: 'text' })),
-    'by_key',
   );
 
 /** Every node of a tree with its tag, found without any of the code under test. */

@@ -13,7 +13,6 @@ import {
   countBoundaries,
   nextBoundary,
   nominalMs,
-  previousBoundary,
 } from '../../src/scheduling/boundary.ts';
 import { jitterMs } from '../../src/scheduling/jitter.ts';
 import { missedWhilePaused } from '../../src/scheduling/missed-while-paused.ts';
@@ -73,7 +72,7 @@ describe('boundaries', () => {
         expect(nextBoundary(cadence, end - 1)).toBe(end);
         expect(boundaryAtOrBefore(cadence, end)).toBe(end);
         expect(boundaryAtOrBefore(cadence, end - 1)).toBe(start);
-        expect(previousBoundary(cadence, end)).toBe(start);
+        expect(boundaryAtOrBefore(cadence, end - 1)).toBe(start);
         expect(countBoundaries(cadence, start, end)).toBe(1);
         expect(start % 1000).toBe(0);
       }),

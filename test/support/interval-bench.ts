@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Destination } from '../../src/destinations/destination.ts';
 import { fileDefinition } from '../../src/destinations/file/definition.ts';
+import { type DestinationConfig, readFileSettings } from '../../src/domain/file-settings.ts';
 import { manifestKey } from '../../src/domain/object-keys.ts';
 import { joinConnectors } from '../../src/main/connectors.ts';
 import { type ExportedInterval, exportInterval } from '../../src/pipeline/export-interval.ts';
@@ -21,6 +22,7 @@ import {
 import { createEmptyDatabase, type TestDatabase } from './database.ts';
 import { openStore } from './s3-destination.ts';
 import { createEvents, eventsRequest, insertEvents } from './source-tables.ts';
+import { testSecrets } from './test-secrets.ts';
 
 export const team = 1;
 const start = '2024-03-01T00:00:00Z';
@@ -68,11 +70,16 @@ export const openedBy: Readonly<Record<'File' | 'S3', () => Promise<OpenedDestin
   S3: () => openStore(),
 };
 
-const { encodingOf } = joinConnectors(() => {
-  throw new Error('the source is given');
-}, contextWith({}));
+const plugins = joinConnectors(
+  () => {
+    throw new Error('the source is given');
+  },
+  contextWith({}),
+  testSecrets(),
+);
 
-export { encodingOf };
+export const encodingOf = (config: DestinationConfig) =>
+  plugins.encodingOf(readFileSettings(config));
 
 /** The first attempt of the first run of an hour. */
 export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {

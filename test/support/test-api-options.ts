@@ -1,18 +1,16 @@
-import { randomBytes } from 'node:crypto';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import type { ApiOptions } from '../../src/api/options.ts';
 import { readConfig } from '../../src/config/config.ts';
-import { destinationDefinitions } from '../../src/destinations/index.ts';
 import { eventsModel } from '../../src/domain/events-model.ts';
 import { checkQueryOf } from '../../src/main/check-query.ts';
-import { destinationContextOf } from '../../src/main/connectors.ts';
+import { destinationContextOf, registry } from '../../src/main/connectors.ts';
 import { loadModels } from '../../src/main/models.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { previewRowsOf } from '../../src/main/preview-rows.ts';
-import { createSecretBox } from '../../src/security/secret-box.ts';
 import type { Database } from '../../src/store/database.ts';
 import { checkReadiness } from '../../src/use-cases/installation/check-readiness.ts';
+import { testSecrets } from './test-secrets.ts';
 
 /** Limits that no test meets by accident. */
 export const plenty = { perMinute: 100_000, perHour: 1_000_000 };
@@ -28,10 +26,10 @@ export function testApiOptions(
     context: {
       db,
       policy: policyOf(config),
-      secrets: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
+      secrets: testSecrets(),
       doorbell: { runsWaiting() {}, backfillWaiting() {} },
     },
-    destinations: destinationDefinitions,
+    destinations: registry.destinations,
     destinationContext: destinationContextOf(config),
     models: [eventsModel],
     checkQuery: checkQueryOf(changes.models ?? [eventsModel]),

@@ -1,4 +1,4 @@
-import { Ajv, type ValidateFunction } from 'ajv';
+import { Ajv } from 'ajv';
 import { parseSpanBack, parseTime } from '../../domain/parse-time.ts';
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -42,5 +42,3 @@ export function typedQuery(schema: QuerySchema, query: Record<string, unknown>):
   }
   return typed;
 }
-
-export type { ValidateFunction };

@@ -1,38 +1,29 @@
 import { Type } from 'typebox';
 import type { Problem } from '../../domain/problem.ts';
-import type { DestinationDefinition } from '../destination.ts';
-import { fileProperties, validateFileConfig } from '../file-config.ts';
+import { defineDestination } from '../define-destination.ts';
 import { FileDestination } from './destination.ts';
 
-const fileConfigSchema = Type.Object(
-  {
+export const fileDefinition = defineDestination({
+  type: 'File',
+  description: 'Files on the machine of the workers.',
+  properties: {
     directory: Type.String({
       description: 'Directory below the FILE_DESTINATION_ROOT; made where missing.',
       minLength: 1,
       maxLength: 500,
       examples: ['exports/acme'],
     }),
-    ...fileProperties,
   },
-  { additionalProperties: false, description: 'Files on the machine of the workers.' },
-);
+  keepsFiles: true,
+  buffersParts: false,
+  validate: ({ directory }, context) => checkDirectory(directory, context.fileDestinationRoot),
+  place: ({ directory }) => foldersOf(directory).join('/'),
+  open: ({ directory }, _files, { fileDestinationRoot, partBytes }) =>
+    // `validate` has checked the root; an empty root is none and fails each operation.
+    new FileDestination(fileDestinationRoot ?? '', foldersOf(directory), partBytes),
+});
 
-export const fileDefinition: DestinationDefinition = {
-  type: 'File',
-  configSchema: fileConfigSchema,
-  validate: (config, context) => [
-    ...checkDirectory(String(config.directory), context.fileDestinationRoot),
-    ...validateFileConfig(config),
-  ],
-  place: ({ directory }) => String(directory).split('/').filter(Boolean).join('/'),
-  open: (config, context) =>
-    new FileDestination(
-      // `validate` has seen to it; an empty root is none and fails each operation.
-      context.fileDestinationRoot ?? '',
-      String(config.directory).split('/').filter(Boolean),
-      context.partBytes,
-    ),
-};
+const foldersOf = (directory: string) => directory.split('/').filter(Boolean);
 
 function checkDirectory(directory: string, root: string | null): readonly Problem[] {
   const problem = (detail: string): readonly Problem[] => [

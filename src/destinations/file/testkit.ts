@@ -15,7 +15,7 @@ export const testkit: DestinationTestkit = {
         ...invalidFileConfigs,
         ...['/etc', '../up', 'a/../../b', 'a//b', './a', '.sluice-x', 'a\0b'].map((directory) => ({
           change: { directory },
-          property: 'directory',
+          attr: 'directory',
         })),
       ],
       stop: () => rm(root, { recursive: true, force: true }),

@@ -1,15 +1,13 @@
-import { Type } from 'typebox';
-import type { DestinationDefinition } from '../destination.ts';
-import { fileProperties, validateFileConfig } from '../file-config.ts';
+import { defineDestination } from '../define-destination.ts';
 import { NoOpDestination } from './writer.ts';
 
-export const noOpDefinition: DestinationDefinition = {
+export const noOpDefinition = defineDestination({
   type: 'NoOp',
-  configSchema: Type.Object(fileProperties, {
-    additionalProperties: false,
-    description: 'Reads, encodes and counts, and writes nothing.',
-  }),
-  validate: (config) => validateFileConfig(config),
+  description: 'Reads, encodes and counts, and writes nothing.',
+  properties: {},
+  keepsFiles: false,
+  buffersParts: false,
+  validate: () => [],
   place: () => 'nowhere',
   open: () => new NoOpDestination(),
-};
+});

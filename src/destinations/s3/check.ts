@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { describeError, type ErrorCode, SluiceError, toSluiceError } from '../../domain/errors.ts';
-import { literalFolder } from '../../domain/key-template.ts';
 import { describeMissingTraits } from '../../domain/store-traits.ts';
 import type { CheckStep, DestinationContext, StoreTraits, UploadJournal } from '../destination.ts';
 import type { S3Connection } from './client.ts';
-import type { S3Config } from './config.ts';
 import { deleteObjects, headObject } from './objects.ts';
 import { markerPrefix, probeStore } from './probe.ts';
 import { createWriter } from './writer.ts';
@@ -26,7 +24,7 @@ const checkRetry = { maxAttempts: 2, baseMs: 200, capMs: 1000 };
 /** What a run does, one step at a time; ends with the first that fails. */
 export async function checkDestination(
   connection: S3Connection,
-  config: S3Config,
+  folder: string,
   context: DestinationContext,
   signal: AbortSignal,
 ): Promise<readonly CheckStep[]> {
@@ -39,7 +37,6 @@ export async function checkDestination(
         checkRetry,
       ),
   };
-  const folder = literalFolder(config.prefix);
   const key = `${folder === '' ? '' : `${folder}/`}${markerPrefix}${randomUUID()}`;
   const steps: CheckStep[] = [];
   let current = 'address';
@@ -53,8 +50,8 @@ export async function checkDestination(
     await check('write', () => writeMarker(hurried, key, context));
     current = 'conditional_write';
     steps.push(...traitSteps(await probeStore(hurried, folder, signal)));
-    if (config.encryption !== null) {
-      await check('encryption', () => findEncryption(hurried, key, config));
+    if (connection.encryption.ServerSideEncryption !== undefined) {
+      await check('encryption', () => findEncryption(hurried, key));
     }
     await check('delete', async () => {
       await deleteObjects(hurried, [key]);
@@ -141,16 +138,13 @@ function traitSteps(traits: StoreTraits): readonly CheckStep[] {
   ];
 }
 
-async function findEncryption(
-  connection: S3Connection,
-  key: string,
-  config: S3Config,
-): Promise<null> {
+async function findEncryption(connection: S3Connection, key: string): Promise<null> {
+  const asked = connection.encryption.ServerSideEncryption;
   const found = (await headObject(connection, key))?.ServerSideEncryption ?? 'none';
-  if (found === config.encryption) return null;
+  if (found === asked) return null;
   throw new SluiceError(
     'destination.invalid_config',
-    `asked for encryption ${config.encryption}, the store reports ${found}`,
+    `asked for encryption ${asked}, the store reports ${found}`,
   );
 }
 

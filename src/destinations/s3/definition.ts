@@ -1,30 +1,28 @@
+import { literalFolder } from '../../domain/key-template.ts';
 import type { Problem } from '../../domain/problem.ts';
-import type { DestinationContext, DestinationDefinition } from '../destination.ts';
-import { validateFileConfig } from '../file-config.ts';
+import { defineDestination } from '../define-destination.ts';
+import type { DestinationContext } from '../destination.ts';
 import { connectS3 } from './client.ts';
-import { readS3Config, type S3Config, s3ConfigSchema } from './config.ts';
+import { type S3Config, s3Properties } from './config.ts';
 import { S3Destination } from './destination.ts';
 
-export const s3Definition: DestinationDefinition = {
+export const s3Definition = defineDestination({
   type: 'S3',
-  configSchema: s3ConfigSchema,
-  validate: (raw, context) => {
-    const config = readS3Config(raw);
-    return [
-      ...checkBucketName(config),
-      ...checkCredentials(config, context),
-      ...checkEndpoint(config),
-      ...checkEncryption(config),
-      ...validateFileConfig(raw),
-    ];
-  },
+  description: 'Amazon S3, or a store that speaks its protocol.',
+  properties: s3Properties,
+  keepsFiles: true,
+  buffersParts: true,
+  validate: (config, context) => [
+    ...checkBucketName(config),
+    ...checkCredentials(config, context),
+    ...checkEndpoint(config),
+    ...checkEncryption(config),
+  ],
   place: ({ endpoint_url, region, bucket_name }) =>
-    `${storeOf(endpoint_url ?? null, String(region ?? ''))} ${bucket_name}`,
-  open: (raw, context, owner, traits) => {
-    const config = readS3Config(raw);
-    return new S3Destination(connectS3(config, context, owner, traits), config, context);
-  },
-};
+    `${storeOf(endpoint_url, region)} ${bucket_name}`,
+  open: (config, { prefix }, context, owner, traits) =>
+    new S3Destination(connectS3(config, context, owner, traits), literalFolder(prefix), context),
+});
 
 /** AWS's own endpoints, of one region or of all. */
 const awsHost =

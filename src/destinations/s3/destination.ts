@@ -1,4 +1,3 @@
-import { literalFolder } from '../../domain/key-template.ts';
 import type {
   CheckStep,
   Destination,
@@ -14,7 +13,6 @@ import type {
 } from '../destination.ts';
 import { checkDestination } from './check.ts';
 import type { S3Connection } from './client.ts';
-import type { S3Config } from './config.ts';
 import { commitManifest } from './manifest.ts';
 import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
 import { probeStore } from './probe.ts';
@@ -26,12 +24,13 @@ const probePatienceMs = 60_000;
 
 export class S3Destination implements Destination {
   readonly #connection: S3Connection;
-  readonly #config: S3Config;
+  readonly #folder: string;
   readonly #context: DestinationContext;
 
-  constructor(connection: S3Connection, config: S3Config, context: DestinationContext) {
+  /** @param folder what all keys begin with: its objects are tried out there */
+  constructor(connection: S3Connection, folder: string, context: DestinationContext) {
     this.#connection = connection;
-    this.#config = config;
+    this.#folder = folder;
     this.#context = context;
   }
 
@@ -66,8 +65,7 @@ export class S3Destination implements Destination {
   }
 
   async probe(signal: AbortSignal, journal?: UploadJournal): Promise<StoreTraits> {
-    const folder = literalFolder(this.#config.prefix);
-    const traits = await probeStore(this.#connection, folder, signal, journal);
+    const traits = await probeStore(this.#connection, this.#folder, signal, journal);
     this.#connection.traits = traits;
     return traits;
   }
@@ -103,7 +101,7 @@ export class S3Destination implements Destination {
   }
 
   test(signal: AbortSignal): Promise<readonly CheckStep[]> {
-    return checkDestination(this.#connection, this.#config, this.#context, signal);
+    return checkDestination(this.#connection, this.#folder, this.#context, signal);
   }
 
   async close(): Promise<void> {

@@ -1,15 +1,48 @@
+import { open } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import type { StreamCodec } from './codec.ts';
-import { type CompressBlock, ParallelBlocks } from './parallel-blocks.ts';
+import { ParallelBlocks } from './parallel-blocks.ts';
+import { readZstdFrames } from './zstd-frames.ts';
 
-type NodeZstd = (block: Buffer, done: (error: Error | null, result: Buffer) => void) => void;
+type NodeZstd = (
+  block: Buffer,
+  options: { readonly chunkSize?: number },
+  done: (error: Error | null, result: Buffer) => void,
+) => void;
+
+export interface Zstd {
+  /** Level 3, off this thread, into one frame. `chunkSize` is the room for its output. */
+  compress(block: Buffer, chunkSize?: number): Promise<Buffer>;
+  decompress(frame: Buffer): Promise<Buffer>;
+}
+
+/**
+ * Node has zstd itself from 22.15 on; before, a package with native code, which is loaded only if it
+ * is used.
+ */
+export async function loadZstd(): Promise<Zstd> {
+  const { zstdCompress, zstdDecompress } = zlib as {
+    readonly zstdCompress?: NodeZstd;
+    readonly zstdDecompress?: NodeZstd;
+  };
+  if (zstdCompress === undefined || zstdDecompress === undefined) {
+    const { compress, decompress } = await import('@mongodb-js/zstd');
+    return { compress: (block) => compress(block), decompress };
+  }
+  const compress = promisify(zstdCompress);
+  const decompress = promisify(zstdDecompress);
+  return {
+    compress: (block, chunkSize) => compress(block, chunkSize === undefined ? {} : { chunkSize }),
+    decompress: (frame) => decompress(frame, {}),
+  };
+}
 
 /** zstd, each block a frame of its own (RFC 8878, 3.1: frames one after the other are one stream). */
 export function openZstd(): StreamCodec {
-  const compress = loadZstd();
-  compress.catch(() => {});
-  const blocks = new ParallelBlocks(async (block) => (await compress)(block));
+  const zstd = loadZstd();
+  zstd.catch(() => {});
+  const blocks = new ParallelBlocks(async (block) => (await zstd).compress(block));
   let isEmpty = true;
   return {
     get heldBytes() {
@@ -21,18 +54,18 @@ export function openZstd(): StreamCodec {
     },
     async finish() {
       // A file of no bytes is an error to most readers: it needs one frame.
-      return isEmpty ? [await (await compress)(Buffer.alloc(0))] : blocks.finish();
+      return isEmpty ? [await (await zstd).compress(Buffer.alloc(0))] : blocks.finish();
     },
   };
 }
 
-/**
- * Level 3, off this thread. Node has zstd itself from 22.15 on; before, a package with native code,
- * which is loaded only where it is used.
- */
-async function loadZstd(): Promise<CompressBlock> {
-  const { zstdCompress } = zlib as { readonly zstdCompress?: NodeZstd };
-  if (zstdCompress !== undefined) return promisify(zstdCompress);
-  const { compress } = await import('@mongodb-js/zstd');
-  return (block) => compress(block);
+/** The bytes of a zstd file on local disk, a frame at a time. */
+export async function* readZstd(path: string): AsyncGenerator<Buffer> {
+  const { decompress } = await loadZstd();
+  const file = await open(path);
+  try {
+    for await (const frame of readZstdFrames(file)) yield await decompress(frame);
+  } finally {
+    await file.close();
+  }
 }

@@ -1,7 +1,8 @@
-import { openStreamCodec, streamCompressions } from '../codecs/open-stream-codec.ts';
+import { streamCodecOf, streamCompressions } from '../codecs/stream-compressions.ts';
 import type { EncoderDefinition } from '../encoder.ts';
-import { TextFile } from '../text/text-file.ts';
+import { TextFile, textMemoryBytes } from '../text/text-file.ts';
 import { formatCsv } from './encode.ts';
+import { readCsv } from './read.ts';
 
 /** Comma-separated text with a header line; see README.md for how each type is written. */
 export const csv: EncoderDefinition = {
@@ -9,5 +10,8 @@ export const csv: EncoderDefinition = {
   extension: 'csv',
   contentType: 'text/csv',
   compressions: streamCompressions,
-  open: (columns, compression) => new TextFile(formatCsv(columns), openStreamCodec(compression)),
+  memoryBytes: textMemoryBytes,
+  open: (columns, compression) =>
+    new TextFile(formatCsv(columns), streamCodecOf(compression).open()),
+  read: (path, columns, compression) => readCsv(streamCodecOf(compression).read(path), columns),
 };

@@ -1,14 +1,17 @@
 import type { ColumnType } from '../../domain/row-block.ts';
-import type { SparePool } from './byte-sink.ts';
+import { writeUuid } from '../text/format-integers.ts';
+import { putByteArray, type SparePool } from './byte-arrays.ts';
 import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import { Dictionary } from './dictionary.ts';
 import { bitWidthOf, encodeHybrid, maxHybridBytes } from './levels.ts';
 import { encoding, OpenPage, type PageLimits, type RawPage } from './page.ts';
 import { TextBounds } from './text-bounds.ts';
-import { formatUuid, uuidTextBytes } from './uuid-text.ts';
 
 /** After this many values a dictionary that holds more than half of them is given up. */
 const sampleValues = 1024;
+
+/** Length of a uuid's text, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`. */
+const uuidTextBytes = 36;
 
 /** A page of dictionary indices may stand for this many times the bytes of a plain page. */
 const indexedPageFactor = 2;
@@ -50,7 +53,7 @@ export class ByteArrayColumn implements ColumnWriter {
   }
 
   get openBytes(): number {
-    return this.#page.valueBytes + this.#indexCount * 2 + (this.#dictionary?.sink.end ?? 0);
+    return this.#page.valueBytes + this.#indexCount * 2 + (this.#dictionary?.sink.length ?? 0);
   }
 
   append({ block, view }: ViewedBlock, from: number, to: number): number {
@@ -75,13 +78,13 @@ export class ByteArrayColumn implements ColumnWriter {
     const { sink } = this.#page;
     if (this.#type === 'uuid') {
       // Written where a plain value would stand, so that the dictionary reads it from there.
-      sink.reserve(uuidTextBytes + 4);
-      formatUuid(bytes, from, sink.bytes, sink.end + 4);
-      this.#putText(sink.bytes, sink.view, sink.end + 4, uuidTextBytes);
+      sink.ensure(uuidTextBytes + 4);
+      writeUuid(sink.bytes, sink.length + 4, bytes, from);
+      this.#putText(sink.bytes, sink.view, sink.length + 4, uuidTextBytes);
     } else if (this.#isText) this.#putText(bytes, view, from, length);
     // The first byte of a jsonb is the version of its form.
-    else if (this.#type === 'jsonb') sink.putByteArray(bytes, view, from + 1, length - 1);
-    else sink.putByteArray(bytes, view, from, length);
+    else if (this.#type === 'jsonb') putByteArray(sink, bytes, view, from + 1, length - 1);
+    else putByteArray(sink, bytes, view, from, length);
   }
 
   #putText(bytes: Buffer, view: DataView, from: number, length: number): void {
@@ -100,10 +103,10 @@ export class ByteArrayColumn implements ColumnWriter {
     }
     this.#bounds.add(bytes, view, from, length);
     const { sink } = this.#page;
-    if (bytes !== sink.bytes) sink.putByteArray(bytes, view, from, length);
+    if (bytes !== sink.bytes) putByteArray(sink, bytes, view, from, length);
     else {
-      sink.view.setUint32(sink.end, length, true);
-      sink.end += length + 4;
+      sink.view.setUint32(sink.length, length, true);
+      sink.length += length + 4;
     }
   }
 
@@ -153,16 +156,22 @@ export class ByteArrayColumn implements ColumnWriter {
   #pays(dictionary: Dictionary): boolean {
     if (this.#hasIndexedPages) return true;
     const indexBytes = (this.#indexCount * bitWidthOf(dictionary.size)) / 8;
-    return dictionary.sink.end + indexBytes < this.#plainBytes * 0.75;
+    return dictionary.sink.length + indexBytes < this.#plainBytes * 0.75;
   }
 
   #putIndices(dictionary: Dictionary): void {
     const { sink } = this.#page;
     // At least 1: not every reader takes a width of 0.
     const bitWidth = Math.max(1, bitWidthOf(dictionary.size - 1));
-    sink.reserve(1 + maxHybridBytes(this.#indexCount, bitWidth));
-    sink.bytes[sink.end] = bitWidth;
-    sink.end = encodeHybrid(sink.bytes, sink.end + 1, this.#indices, this.#indexCount, bitWidth);
+    sink.ensure(1 + maxHybridBytes(this.#indexCount, bitWidth));
+    sink.bytes[sink.length] = bitWidth;
+    sink.length = encodeHybrid(
+      sink.bytes,
+      sink.length + 1,
+      this.#indices,
+      this.#indexCount,
+      bitWidth,
+    );
     this.#indexCount = 0;
     this.#plainBytes = 0;
   }
@@ -173,7 +182,7 @@ export class ByteArrayColumn implements ColumnWriter {
       dictionary: dictionary && {
         values: dictionary.size,
         encoding: encoding.plain,
-        body: dictionary.sink.bytes.subarray(0, dictionary.sink.end),
+        body: dictionary.sink.bytes.subarray(0, dictionary.sink.length),
         release: () => {},
       },
       nullCount: this.#nullCount,

@@ -1,5 +1,6 @@
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
+import { loadZstd } from '../codecs/zstd.ts';
 import type { Compression } from '../encoder.ts';
 import { compressLz4 } from './lz4.ts';
 
@@ -46,26 +47,13 @@ export async function loadCodec(compression: Compression): Promise<Codec> {
       const params = { [zlib.constants.BROTLI_PARAM_QUALITY]: brotliQuality };
       return { id: 4, compress: (page) => brotli(page, { params, chunkSize: chunkSizeFor(page) }) };
     }
-    case 'zstd':
-      return { id: 6, compress: await loadZstd() };
+    case 'zstd': {
+      const { compress } = await loadZstd();
+      return { id: 6, compress: (page) => compress(page, chunkSizeFor(page)) };
+    }
     case 'lz4':
       return { id: 7, compress: async (page) => compressLz4(page) };
+    default:
+      throw new TypeError(`Parquet's pages take no compression ${compression}`);
   }
-}
-
-type Zstd = (
-  page: Buffer,
-  options: { chunkSize: number },
-  done: (error: Error | null, result: Buffer) => void,
-) => void;
-
-/** Level 3 both ways. Node has zstd itself from 22.15 on. */
-async function loadZstd(): Promise<Codec['compress']> {
-  const { zstdCompress } = zlib as { zstdCompress?: Zstd };
-  if (zstdCompress !== undefined) {
-    const compress = promisify(zstdCompress);
-    return (page) => compress(page, { chunkSize: chunkSizeFor(page) });
-  }
-  const { compress } = await import('@mongodb-js/zstd');
-  return (page) => compress(page);
 }

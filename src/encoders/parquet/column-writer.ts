@@ -1,5 +1,5 @@
 import type { RowBlock } from '../../domain/row-block.ts';
-import { viewOf } from './byte-sink.ts';
+import { viewOf } from '../byte-writer.ts';
 import type { RawPage } from './page.ts';
 
 /** A row block with a view of its bytes, made once a block. */

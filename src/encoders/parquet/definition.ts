@@ -1,11 +1,18 @@
 import type { EncoderDefinition } from '../encoder.ts';
 import { openParquet } from './encode.ts';
+import { readParquet } from './read.ts';
+
+/** Pages are compressed inside the file, as they are filled. */
+const inside = { suffix: '', memoryBytes: 0 };
 
 /** Parquet, for warehouses and query engines; see README.md for types and limits. */
 export const parquet: EncoderDefinition = {
   format: 'Parquet',
   extension: 'parquet',
   contentType: 'application/vnd.apache.parquet',
-  compressions: [null, 'snappy', 'gzip', 'zstd', 'lz4', 'brotli'],
+  compressions: { snappy: inside, gzip: inside, zstd: inside, lz4: inside, brotli: inside },
+  // A row group held until it is whole, the pages of all columns and their dictionaries.
+  memoryBytes: 56 * 1024 ** 2,
   open: (columns, compression) => openParquet(columns, compression),
+  read: readParquet,
 };

@@ -1,4 +1,5 @@
-import { ByteSink } from './byte-sink.ts';
+import { ByteWriter } from '../byte-writer.ts';
+import { putByteArray } from './byte-arrays.ts';
 
 /** More distinct values than this are no dictionary; indices stay within 16 bits. */
 const maxEntries = 32_768;
@@ -11,7 +12,7 @@ const maxProbes = 256;
  * the dictionary page needs them. Found again by a hash table with open addressing.
  */
 export class Dictionary {
-  readonly sink: ByteSink;
+  readonly sink: ByteWriter;
   size = 0;
   readonly #maxBytes: number;
   #slots = new Int32Array(256).fill(-1);
@@ -20,7 +21,7 @@ export class Dictionary {
   #hashes = new Int32Array(128);
 
   constructor(maxBytes: number) {
-    this.sink = new ByteSink(4096, 0);
+    this.sink = new ByteWriter(4096);
     this.#maxBytes = maxBytes;
   }
 
@@ -42,10 +43,10 @@ export class Dictionary {
   }
 
   /** Appends entry `index` to `target` as a PLAIN value. */
-  copyEntry(index: number, target: ByteSink): void {
+  copyEntry(index: number, target: ByteWriter): void {
     const start = this.#starts[index] as number;
     const length = this.sink.view.getUint32(start, true);
-    target.putByteArray(this.sink.bytes, this.sink.view, start + 4, length);
+    putByteArray(target, this.sink.bytes, this.sink.view, start + 4, length);
   }
 
   #holds(entry: number, bytes: Buffer, from: number, length: number): boolean {
@@ -66,12 +67,12 @@ export class Dictionary {
     from: number,
     length: number,
   ): number {
-    if (this.size === maxEntries || this.sink.end + 4 + length > this.#maxBytes) return -1;
+    if (this.size === maxEntries || this.sink.length + 4 + length > this.#maxBytes) return -1;
     const entry = this.size++;
     if (entry === this.#starts.length) this.#grow();
-    this.#starts[entry] = this.sink.end;
+    this.#starts[entry] = this.sink.length;
     this.#hashes[entry] = hash;
-    this.sink.putByteArray(bytes, view, from, length);
+    putByteArray(this.sink, bytes, view, from, length);
     if (entry * 2 >= this.#slots.length - 2) this.#rehash();
     else this.#slots[slot] = entry;
     return entry;

@@ -1,7 +1,7 @@
 import type { Column, RowBlock } from '../../domain/row-block.ts';
 import type { Compression, FileEncoder, RejectedRow } from '../encoder.ts';
 import { ByteArrayColumn } from './byte-array-column.ts';
-import { SparePool } from './byte-sink.ts';
+import { SparePool } from './byte-arrays.ts';
 import { type ColumnWriter, viewBlock } from './column-writer.ts';
 import { FixedColumn, fixedValues } from './fixed-column.ts';
 import { fileFooter, magic, type RowGroup } from './metadata.ts';

@@ -1,12 +1,9 @@
-import type { ColumnType } from '../../domain/row-block.ts';
-import type { SparePool } from './byte-sink.ts';
+import { type ColumnType, epochDays } from '../../domain/row-block.ts';
+import type { SparePool } from './byte-arrays.ts';
 import type { Bounds, ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import { encoding, OpenPage, type PageLimits, type RawPage } from './page.ts';
 
-/** Days between the epochs of Unix and PostgreSQL, 1970-01-01 and 2000-01-01. */
-export const epochDays = 10_957;
-
-/** The same in microseconds, 946,684,800,000,000, as the two halves of an int64. */
+/** `epochDays` in microseconds, 946,684,800,000,000, as the two halves of an int64. */
 const epochMicrosHigh = 220_417;
 const epochMicrosLow = 993_517_568;
 
@@ -48,7 +45,7 @@ export class FixedColumn implements ColumnWriter {
     while (row < to && !page.isFull) {
       if ((lengths[field] as number) < 0) page.addNull();
       else {
-        page.sink.reserve(8);
+        page.sink.ensure(8);
         this.#values.put(page, view, offsets[field] as number);
         page.addPresent();
       }
@@ -86,8 +83,8 @@ function int32Values(read: (view: DataView, at: number) => number): FixedValues 
   return {
     put({ sink }, view, at) {
       const value = read(view, at);
-      sink.view.setInt32(sink.end, value, true);
-      sink.end += 4;
+      sink.view.setInt32(sink.length, value, true);
+      sink.length += 4;
       if (value < min) min = value;
       if (value > max) max = value;
     },
@@ -118,9 +115,9 @@ function int64Values(addHigh: number, addLow: number): FixedValues {
       const sum = view.getUint32(at + 4) + addLow;
       const low = sum >>> 0;
       const high = view.getInt32(at) + addHigh + (sum > 0xffffffff ? 1 : 0);
-      sink.view.setUint32(sink.end, low, true);
-      sink.view.setInt32(sink.end + 4, high, true);
-      sink.end += 8;
+      sink.view.setUint32(sink.length, low, true);
+      sink.view.setInt32(sink.length + 4, high, true);
+      sink.length += 8;
       if (isEmpty || high < minHigh || (high === minHigh && low < minLow)) {
         minHigh = high;
         minLow = low;
@@ -157,12 +154,12 @@ function floatValues(bytesEach: 4 | 8): FixedValues {
     put({ sink }, view, at) {
       const value = bytesEach === 4 ? view.getFloat32(at) : view.getFloat64(at);
       // The bits are copied, not the number: a NaN keeps its payload.
-      if (bytesEach === 4) sink.view.setInt32(sink.end, view.getInt32(at), true);
+      if (bytesEach === 4) sink.view.setInt32(sink.length, view.getInt32(at), true);
       else {
-        sink.view.setInt32(sink.end, view.getInt32(at + 4), true);
-        sink.view.setInt32(sink.end + 4, view.getInt32(at), true);
+        sink.view.setInt32(sink.length, view.getInt32(at + 4), true);
+        sink.view.setInt32(sink.length + 4, view.getInt32(at), true);
       }
-      sink.end += bytesEach;
+      sink.length += bytesEach;
       if (value < min) min = value;
       if (value > max) max = value;
       if (Number.isNaN(value)) hasNaN = true;
@@ -184,8 +181,8 @@ const boolValues: FixedValues = {
   put(page, view, at) {
     const { sink } = page;
     const bit = (page.rows - page.nulls) % 8;
-    if (bit === 0) sink.bytes[sink.end++] = 0;
-    const last = sink.end - 1;
+    if (bit === 0) sink.bytes[sink.length++] = 0;
+    const last = sink.length - 1;
     sink.bytes[last] = (sink.bytes[last] as number) | (view.getUint8(at) << bit);
   },
   takeBounds: () => undefined,

@@ -1,4 +1,5 @@
-import type { ByteSink, SparePool } from './byte-sink.ts';
+import type { ByteWriter } from '../byte-writer.ts';
+import type { SparePool } from './byte-arrays.ts';
 import { encodeHybrid, maxHybridBytes } from './levels.ts';
 
 /** parquet.thrift's Encoding. */
@@ -25,7 +26,7 @@ export interface RawPage {
  * version 1, the one that every reader takes: levels and values are compressed together.
  */
 export class OpenPage {
-  sink: ByteSink;
+  sink: ByteWriter;
   rows = 0;
   nulls = 0;
   readonly limits: PageLimits;
@@ -44,7 +45,7 @@ export class OpenPage {
 
   /** Bytes of values so far. */
   get valueBytes(): number {
-    return this.sink.end - this.#head;
+    return this.sink.length - this.#head;
   }
 
   get isFull(): boolean {
@@ -70,7 +71,7 @@ export class OpenPage {
     const page: RawPage = {
       values: this.rows,
       encoding: pageEncoding,
-      body: sink.bytes.subarray(start, sink.end),
+      body: sink.bytes.subarray(start, sink.length),
       release: () => this.#keep(sink),
     };
     this.sink = this.#spares.take(this.#isHuge(sink) ? this.#head : sink.bytes.length, this.#head);
@@ -79,12 +80,12 @@ export class OpenPage {
     return page;
   }
 
-  #keep(sink: ByteSink): void {
+  #keep(sink: ByteWriter): void {
     if (!this.#isHuge(sink)) this.#spares.give(sink);
   }
 
   /** Made so by one huge value: not the measure of the pages to come. */
-  #isHuge(sink: ByteSink): boolean {
+  #isHuge(sink: ByteWriter): boolean {
     return sink.bytes.length > this.limits.bytes * 4 + this.#head;
   }
 }

@@ -1,15 +1,11 @@
+import { epochDays } from '../../domain/row-block.ts';
 import { readInt32, readInt64, writeDigits } from './format-integers.ts';
 
 const DAY_US = 86_400_000_000;
-/** Days from 1970-01-01 to 2000-01-01, where PostgreSQL counts from. */
-const EPOCH_DAYS = 10_957;
 const MAX_DATE = 0x7fff_ffff;
 const MIN_DATE = -0x8000_0000;
 const MAX_TIMESTAMP = 2n ** 63n - 1n;
 const MIN_TIMESTAMP = -(2n ** 63n);
-
-/** At most this many bytes: `-infinity`, or `294276-12-31T23:59:59.999999Z BC`. */
-export const MAX_TIME_BYTES = 40;
 
 /** The last day's text, kept because neighbouring rows mostly share it. */
 let lastDay = Number.NaN;
@@ -82,7 +78,7 @@ function writeDay(out: Buffer, at: number, day: number): number {
 
 /** Day number to calendar date: http://howardhinnant.github.io/date_algorithms.html#civil_from_days */
 function formatDay(day: number): void {
-  const shifted = day + EPOCH_DAYS + 719_468;
+  const shifted = day + epochDays + 719_468;
   const era = Math.floor(shifted / 146_097);
   const dayOfEra = shifted - era * 146_097;
   const yearOfEra = Math.floor(

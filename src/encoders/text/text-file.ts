@@ -1,7 +1,7 @@
 import type { RowBlock } from '../../domain/row-block.ts';
+import { ByteWriter } from '../byte-writer.ts';
 import type { StreamCodec } from '../codecs/codec.ts';
 import type { FileEncoder } from '../encoder.ts';
-import { ByteWriter } from './byte-writer.ts';
 
 /** Formats rows into text; keeps no bytes of a block. */
 export interface RowFormatter {
@@ -12,6 +12,8 @@ export interface RowFormatter {
 
 /** A chunk goes to the codec once it has reached this size, at the end of a row. */
 const CHUNK_BYTES = 1 << 20;
+/** Chunks on their way through a codec and behind it. */
+export const textMemoryBytes = 4 * 1024 ** 2;
 /** Room for the row that passes the size, so that the buffer seldom grows. */
 const SPARE_BYTES = 1 << 16;
 

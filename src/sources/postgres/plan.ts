@@ -96,7 +96,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
         columns: keyColumns,
         copySql: (range) => copyKeySetSql(selectionOf(range), keyColumns),
       },
-      copySql: (range) => copySql(selectionOf(range), columns, 'by_key', hidden),
+      copySql: (range) => copySql(selectionOf(range), columns, hidden),
       ...counts,
     };
   };

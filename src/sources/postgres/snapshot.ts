@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import type { RowBlock } from '../../domain/row-block.ts';
-import type { DataInterval, Instant } from '../../domain/time.ts';
+import type { DataInterval } from '../../domain/time.ts';
 import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import {
   type ConnectionOptions,
@@ -78,7 +78,6 @@ class PostgresSnapshot implements SourceSnapshot {
   readonly snapshot: string;
   readonly slices: readonly Slice[];
   readonly #opened: Opened;
-  readonly #interval: DataInterval;
   readonly #idle: pg.Client[];
   readonly #clients: Set<pg.Client>;
   readonly #keys = new KeyDigest();
@@ -89,7 +88,6 @@ class PostgresSnapshot implements SourceSnapshot {
     this.snapshot = opened.snapshot;
     this.slices = sliceInterval(interval, opened.options.sliceMs);
     this.#opened = opened;
-    this.#interval = interval;
     this.#idle = [opened.client];
     this.#clients = new Set(this.#idle);
   }
@@ -97,18 +95,6 @@ class PostgresSnapshot implements SourceSnapshot {
   keySet(): KeySet | null {
     if (this.#opened.select.keys === null) return null;
     return { digest: this.#keys.read(), count: this.#keys.count };
-  }
-
-  async countUntil(end: Instant): Promise<number> {
-    const { start } = this.#interval;
-    const last = this.slices.findLast((slice) => slice.end <= end);
-    if (!last) return 0;
-    if (last === this.slices.at(-1)) return this.totalCount;
-    const signal = new AbortController().signal;
-    const client = await this.#acquire(signal);
-    const rows = await count(client, this.#opened.select, { start, end: last.end }, signal);
-    this.#idle.push(client);
-    return rows;
   }
 
   async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { BatchExport } from '../../domain/batch-export.ts';
+import type { DestinationConfig } from '../../domain/file-settings.ts';
 import { type Problem, Refusal } from '../../domain/problem.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { widenRange } from '../../scheduling/backfill-range.ts';
@@ -11,13 +12,14 @@ import { readNow } from '../../store/ticks.ts';
 import { recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import type { Actor, Context } from '../context.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
-import { type Config, sealDestination } from './destination.ts';
+
+import { sealDestination } from './destination.ts';
 import { checkEventFilters, type ExportRules } from './rules.ts';
 import { checkWindow, windowOf } from './schedule.ts';
 
 export interface CreateExportInput {
   readonly name: string;
-  readonly destination: { readonly type: string; readonly config: Config };
+  readonly destination: { readonly type: string; readonly config: DestinationConfig };
   readonly interval: string;
   readonly timezone?: string | undefined;
   readonly offsetDay?: number | null | undefined;

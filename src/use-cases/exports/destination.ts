@@ -1,8 +1,7 @@
 import type { StoredDestination } from '../../domain/batch-export.ts';
+import type { DestinationConfig } from '../../domain/file-settings.ts';
 import type { SecretBox } from '../../security/secret-box.ts';
 import type { ExportRules } from './rules.ts';
-
-export type Config = Readonly<Record<string, unknown>>;
 
 /** Splits a whole config into what is stored in the open and what is sealed. */
 export function sealDestination(
@@ -10,7 +9,7 @@ export function sealDestination(
   secrets: SecretBox,
   exportId: string,
   type: string,
-  config: Config,
+  config: DestinationConfig,
 ): StoredDestination {
   const secretNames = new Set(rules.secretProperties(type));
   const entries = Object.entries(config);
@@ -23,21 +22,24 @@ export function sealDestination(
 }
 
 /**
- * The whole config of a stored destination, its secrets in the clear. Never to leave the process. The
- * API needs it to test a destination, and to check a changed config: whether it is complete cannot be
- * told without what is sealed.
+ * The whole config of a stored destination, its secrets in the clear. It must not leave the process. A
+ * run and the test of a destination need it, and the check of a changed config: without its secrets a
+ * config is not complete.
  */
 export function openDestinationConfig(
   secrets: SecretBox,
   exportId: string,
   destination: StoredDestination,
-): Config {
+): DestinationConfig {
   if (destination.secrets === null) return destination.config;
   return { ...destination.config, ...secrets.open(destination.secrets, exportId) };
 }
 
 /** `change` laid over `current`, objects into objects. Null takes a property away. */
-export function mergeConfig(current: Config, change: Config): Config {
+export function mergeConfig(
+  current: DestinationConfig,
+  change: DestinationConfig,
+): DestinationConfig {
   const merged: Record<string, unknown> = { ...current };
   for (const [name, value] of Object.entries(change)) {
     const before = merged[name];
@@ -47,6 +49,6 @@ export function mergeConfig(current: Config, change: Config): Config {
   return merged;
 }
 
-function isPlain(value: unknown): value is Config {
+function isPlain(value: unknown): value is DestinationConfig {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,3 +1,4 @@
+import { type DestinationConfig, readFileSettings } from '../../domain/file-settings.ts';
 import type { Model } from '../../domain/model.ts';
 import type { Problem } from '../../domain/problem.ts';
 
@@ -5,7 +6,7 @@ export interface CheckedConfig {
   /** Every fault; attributes begin with `destination__config`. */
   readonly problems: readonly Problem[];
   /** The config with the defaults of what was not said. */
-  readonly config: Readonly<Record<string, unknown>>;
+  readonly config: DestinationConfig;
 }
 
 /** What connectors and query say of an export's parts. The composition root joins the two. */
@@ -14,9 +15,9 @@ export interface ExportRules {
   readonly models: readonly Model[];
   readonly destinationTypes: readonly string[];
   /** Checks a whole config, its secrets included. `type` is one of `destinationTypes`. */
-  checkDestination(type: string, config: Readonly<Record<string, unknown>>): CheckedConfig;
+  checkDestination(type: string, config: DestinationConfig): CheckedConfig;
   /** Names where the files of a checked config go; another name is another place. */
-  placeOf(type: string, config: Readonly<Record<string, unknown>>): string;
+  placeOf(type: string, config: DestinationConfig): string;
   /** Properties of the config that are sealed at rest and never answered. */
   secretProperties(type: string): readonly string[];
   /** The described form of a query, or what is wrong with it. */
@@ -32,15 +33,17 @@ export interface ExportRules {
 export function checkEventFilters(
   rules: ExportRules,
   modelName: string,
-  config: Readonly<Record<string, unknown>>,
+  config: DestinationConfig,
 ): readonly Problem[] {
   const model = rules.models.find(({ name }) => name === modelName);
   if (!model || model.eventColumn !== null) return [];
-  return ['include_events', 'exclude_events']
-    .filter((filter) => Array.isArray(config[filter]) && config[filter].length > 0)
-    .map((filter) => ({
-      code: 'invalid_input',
-      detail: `The model ${modelName} has no events to include or exclude.`,
-      attr: `destination__config__${filter}`,
-    }));
+  const { includeEvents, excludeEvents } = readFileSettings(config);
+  return [
+    ...(includeEvents ? ['include_events'] : []),
+    ...(excludeEvents ? ['exclude_events'] : []),
+  ].map((filter) => ({
+    code: 'invalid_input',
+    detail: `The model ${modelName} has no events to include or exclude.`,
+    attr: `destination__config__${filter}`,
+  }));
 }

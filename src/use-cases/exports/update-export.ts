@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../domain/batch-export.ts';
 import type { Cadence } from '../../domain/cadence.ts';
+import type { DestinationConfig } from '../../domain/file-settings.ts';
 import { notFound, type Problem, Refusal } from '../../domain/problem.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
@@ -15,7 +16,8 @@ import {
 import { readNow } from '../../store/ticks.ts';
 import type { Actor, Context } from '../context.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
-import { type Config, mergeConfig, openDestinationConfig, sealDestination } from './destination.ts';
+
+import { mergeConfig, openDestinationConfig, sealDestination } from './destination.ts';
 import { checkEventFilters, type ExportRules } from './rules.ts';
 import { checkWindow, windowOf } from './schedule.ts';
 
@@ -23,7 +25,7 @@ import { checkWindow, windowOf } from './schedule.ts';
 export interface UpdateExportInput {
   readonly name?: string | undefined;
   readonly destination?:
-    | { readonly type?: string | undefined; readonly config?: Config | undefined }
+    | { readonly type?: string | undefined; readonly config?: DestinationConfig | undefined }
     | undefined;
   readonly interval?: string | undefined;
   readonly timezone?: string | undefined;

@@ -1,3 +1,4 @@
+import { readFileSettings } from '../../domain/file-settings.ts';
 import { describeInterval } from '../../domain/time.ts';
 import type { Settlement, Source } from '../../sources/source.ts';
 import type { Transactor } from '../../store/database.ts';
@@ -7,7 +8,7 @@ import { type LookBack, recordLookBack, takeLookBacks } from '../../store/look-b
 import { advanceHighWaterMark } from '../../store/receipts.ts';
 import { insertRuns } from '../../store/runs.ts';
 import type { Context } from '../context.ts';
-import { sourceRequestOf } from './source-request.ts';
+import { type RowChoice, sourceRequestOf } from './source-request.ts';
 
 /** Intervals that one sweep looks at. */
 const perSweep = 20;
@@ -83,9 +84,6 @@ async function lookAt(db: Transactor, source: Source, item: LookBack): Promise<b
 }
 
 /** The rows as the interval's files have them; the export may have changed since. */
-function choiceOf(item: LookBack) {
-  if (item.recipe === null) return item;
-  const { dslQuery, includeEvents, excludeEvents } = item.recipe;
-  const config = { include_events: includeEvents, exclude_events: excludeEvents };
-  return { ...item, dslQuery, config };
+function choiceOf(item: LookBack): RowChoice {
+  return { ...item, ...readFileSettings(item.config), ...item.recipe };
 }

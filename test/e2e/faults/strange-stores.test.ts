@@ -253,4 +253,18 @@ describe('uploads', () => {
     await expectInvariants(installation);
     await retireExports(installation);
   });
+
+  test('one of the probe whose answer is lost is aborted, though its key is used again', async () => {
+    const exportId = await createS3Export(installation, { name: 'lost answer' });
+    await installation.s3.faults.add({
+      match: { operation: 'CreateMultipartUpload' },
+      times: 1,
+      effect: { loseResponse: true },
+    });
+    await backfill(installation, exportId, hour);
+    expect(await untilEnded(installation, exportId)).toMatchObject([{ status: 'Completed', rows }]);
+    await expectInvariants(installation);
+    expect(await installation.s3.uploads(bucket)).toEqual([]);
+    await retireExports(installation);
+  });
 });

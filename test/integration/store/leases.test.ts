@@ -311,7 +311,8 @@ describe('the note of an upload that a store is asked for', () => {
   it('goes with the answer, and until then nobody can tell whose the uploads of its key are', async () => {
     const { runId } = await waitingRun();
     const run = await claim(side, runId);
-    expect(await noteUpload(side.db, run, 'note 1')).toBe(true);
+    expect(await noteUpload(side.db, run, 'note 1')).toBe('new');
+    expect(await noteUpload(side.db, run, 'note 1')).toBe('kept');
     expect(await listNotedKeys(side.db, run)).toEqual(['note 1']);
     expect(await listUploads(side.db, run)).toEqual([]);
     expect(await findLiveUploadIds(side.db, 'note 1')).toBeNull();
@@ -337,8 +338,8 @@ describe('the note of an upload that a store is asked for', () => {
     await noteUpload(side.db, killed, upload.key);
     await expireLease(side.db, runId);
     const next = await claim(side, runId);
-    expect(await noteUpload(side.db, next, upload.key)).toBe(true);
-    expect(await noteUpload(side.db, killed, upload.key)).toBe(false);
+    expect(await noteUpload(side.db, next, upload.key)).toBe('kept');
+    expect(await noteUpload(side.db, killed, upload.key)).toBeNull();
     await recordUpload(side.db, next, upload, true);
     expect(await listNotedKeys(side.db, next)).toEqual([upload.key]);
   });

@@ -1,12 +1,11 @@
-import { findDestination } from '../../../src/destinations/index.ts';
 import { testkit } from '../../../src/destinations/s3/testkit.ts';
+import { destinationOf, registry } from '../../../src/main/connectors.ts';
 import { describeDestination } from '../../conformance/destination-suite.ts';
 import { openForeignS3 } from '../../support/foreign-s3.ts';
 import { readStore } from '../store.ts';
 
 const store = readStore();
-const definition = findDestination('S3');
-if (!definition) throw new Error('There is no destination S3.');
+const definition = destinationOf(registry, 'S3');
 
 /** Swift refuses each conditional PUT. */
 const lacks = store.name === 'swift' ? (['conditions'] as const) : [];

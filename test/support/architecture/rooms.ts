@@ -35,9 +35,13 @@ export const rooms: Readonly<Record<string, Room>> = {
     packageTypes: ['pg', 'fastify'],
   },
   query: { from: ['domain'], packages: ['libpg-query', 'pgsql-parser'] },
-  sources: { from: ['domain', 'query'], packages: ['pg', 'pg-copy-streams', 'node:*'] },
+  sources: { from: ['domain', 'query'], packages: ['pg', 'node:*'] },
   transforms: { from: ['domain'], packages: ['node:*'] },
-  encoders: { from: ['domain'], packages: ['snappy', '@mongodb-js/zstd', 'node:*'] },
+  encoders: {
+    from: ['domain'],
+    // Files are read back with other programs' readers than those that wrote them.
+    packages: ['snappy', '@mongodb-js/zstd', 'hyparquet', 'hyparquet-compressors', 'node:*'],
+  },
   destinations: {
     from: ['domain', 'failpoints'],
     packages: ['@aws-sdk/client-s3', '@aws-sdk/client-sts', 'typebox', 'node:*'],
@@ -55,8 +59,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   security: { from: ['domain'], packages: ['request-filtering-agent', 'node:*'] },
   verify: {
     from: ['domain', 'store', 'security', 'pipeline/manifest.ts', ...interfaces],
-    // It reads the files back with other programs' readers than those that wrote them.
-    packages: ['@mongodb-js/zstd', 'hyparquet', 'hyparquet-compressors', 'node:*'],
+    packages: ['node:*'],
   },
   api: {
     from: ['domain', 'use-cases', 'store', 'security'],

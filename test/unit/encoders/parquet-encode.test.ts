@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { viewOf } from '../../../src/encoders/parquet/byte-sink.ts';
+import { viewOf } from '../../../src/encoders/byte-writer.ts';
 import { parquet } from '../../../src/encoders/parquet/definition.ts';
 import { Dictionary } from '../../../src/encoders/parquet/dictionary.ts';
 import { openParquet, type ParquetSizes } from '../../../src/encoders/parquet/encode.ts';
+import { compressionsOf } from '../../support/compressions.ts';
 import { encodeParquet, readMetadata } from '../../support/parquet-readers.ts';
 import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../../support/row-blocks.ts';
 
@@ -24,7 +25,7 @@ const sizes: ParquetSizes = {
 };
 
 describe('the Parquet encoder', () => {
-  it.each(parquet.compressions)(
+  it.each(compressionsOf(parquet))(
     'gives equal bytes however rows are cut, %s',
     async (compression) => {
       const whole = await encodeParquet(columns, compression, [rowBlock(columns, rows)], sizes);

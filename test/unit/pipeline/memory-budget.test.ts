@@ -1,15 +1,15 @@
 import { expect, it } from 'vitest';
 import { settings } from '../../../src/config/settings.ts';
-import {
-  idleWorkerBytes,
-  memoryBudget,
-  type RunShape,
-} from '../../../src/pipeline/memory-budget.ts';
+import { encoderMemory } from '../../../src/encoders/index.ts';
+import { encoderOf, registry } from '../../../src/main/connectors.ts';
+import { idleWorkerBytes, memoryBudget } from '../../../src/pipeline/memory-budget.ts';
 
 const mebibyte = 1024 ** 2;
 const upload = { partBytes: 8 * mebibyte, partsInFlight: 2 };
-const budget = (shape: Pick<RunShape, 'format' | 'compression'>) =>
-  memoryBudget({ ...upload, ...shape }) / mebibyte;
+const bytesOf = (format: string, compression: string | null) =>
+  encoderMemory(encoderOf(registry, format), compression);
+const budget = (format: string, compression: string | null) =>
+  memoryBudget({ ...upload, encoderBytes: bytesOf(format, compression) }) / mebibyte;
 
 it.each([
   ['JSONLines', null, 36],
@@ -21,17 +21,17 @@ it.each([
 ])(
   '%s with %s may need %i MiB, as the documentation of the setting says',
   (format, compression, mib) => {
-    expect(budget({ format, compression })).toBe(mib);
+    expect(budget(format, compression)).toBe(mib);
   },
 );
 
 it('without an upload no part is counted', () => {
-  const shape = { format: 'JSONLines', compression: null, partBytes: 0, partsInFlight: 2 };
+  const shape = { encoderBytes: bytesOf('JSONLines', null), partBytes: 0, partsInFlight: 2 };
   expect(memoryBudget(shape)).toBe(12 * mebibyte);
 });
 
 it('the default memory holds the default concurrency in every format', () => {
   const memory = Number(settings.WORKER_MEMORY_MB.defaultText) - idleWorkerBytes / mebibyte;
   const runs = Number(settings.WORKER_CONCURRENCY.defaultText);
-  expect(memory).toBeGreaterThanOrEqual(runs * budget({ format: 'Parquet', compression: 'zstd' }));
+  expect(memory).toBeGreaterThanOrEqual(runs * budget('Parquet', 'zstd'));
 });

@@ -52,23 +52,16 @@ const asText = (selection: Selection) =>
 describe('the statement that sends rows', () => {
   test('is one plain SELECT where there is no condition', () => {
     const selection = select('SELECT event, properties.a AS a FROM events');
-    expect(copySql(selection, asText(selection), 'by_key')).toBe(
+    expect(copySql(selection, asText(selection))).toBe(
       `COPY (SELECT source."event" AS "event", (source."properties" ->> 'a') AS "a"` +
         ` FROM "public"."events" AS source WHERE ${filter}` +
         ` ORDER BY source."inserted_at", source."uuid") TO STDOUT (FORMAT binary)`,
     );
   });
 
-  test('sorts only where it is asked to', () => {
-    const text = 'SELECT event FROM events';
-    for (const selection of [select(text), select(`${text} WHERE TRUE`)]) {
-      expect(copySql(selection, asText(selection), 'any')).not.toContain('ORDER BY');
-    }
-  });
-
   test('without a query sends every column of the model', () => {
     const selection = select(null);
-    const sql = copySql(selection, asText(selection), 'by_key');
+    const sql = copySql(selection, asText(selection));
     for (const { name } of eventsModel.columns)
       expect(sql).toContain(`source."${name}" AS "${name}"`);
     expect(sql).toContain(`WHERE ${filter} ORDER BY`);
@@ -76,7 +69,7 @@ describe('the statement that sends rows', () => {
 
   test('puts a condition outside of a fence that holds the filters', () => {
     const selection = select(`SELECT event FROM events WHERE event = 'a' OR TRUE`);
-    const sql = copySql(selection, asText(selection), 'by_key');
+    const sql = copySql(selection, asText(selection));
     expect(sql).toContain(
       ` FROM "public"."events" AS source WHERE ${filter}` +
         ` ORDER BY source."inserted_at", source."uuid" OFFSET 0) AS source`,
@@ -89,14 +82,10 @@ describe('the statement that sends rows', () => {
 
   test('sends what has no binary form of its own as JSON text', () => {
     const selection = select('SELECT event, 1.5 AS n FROM events');
-    const sql = copySql(
-      selection,
-      [
-        { name: 'event', type: 'text' },
-        { name: 'n', type: 'as_json' },
-      ],
-      'any',
-    );
+    const sql = copySql(selection, [
+      { name: 'event', type: 'text' },
+      { name: 'n', type: 'as_json' },
+    ]);
     expect(sql).toContain('SELECT source."event" AS "event",');
     expect(sql).toContain('CAST(pg_catalog.to_json(1.5) AS pg_catalog.text) AS "n"');
   });
@@ -123,8 +112,8 @@ describe('the statement that sends rows', () => {
 
   test('refuses columns that are not those of the query', () => {
     const selection = select('SELECT event FROM events');
-    expect(() => copySql(selection, [{ name: 'uuid', type: 'uuid' }], 'any')).toThrow();
-    expect(() => copySql(selection, [], 'any')).toThrow();
+    expect(() => copySql(selection, [{ name: 'uuid', type: 'uuid' }])).toThrow();
+    expect(() => copySql(selection, [])).toThrow();
   });
 
   test.each(['2024-03-01', "2024-03-01T00:00:00.000000Z' OR TRUE --", '2024-03-01T00:00:00Z'])(
@@ -144,7 +133,7 @@ describe('the statement that sends rows', () => {
 describe('a model of another table', () => {
   test('has its own relation, tenant, interval and keys', () => {
     const selection = select('SELECT id FROM orders', { model: small });
-    const sql = copySql(selection, asText(selection), 'by_key');
+    const sql = copySql(selection, asText(selection));
     expect(sql).toContain(
       `FROM "shop"."Order ""lines""" AS source WHERE (source."account" = '42')`,
     );
@@ -159,7 +148,7 @@ describe('a model of another table', () => {
     expect(flat).toContain('SELECT (round(amount * 100)) AS "cents"');
     expect(flat).toContain(`((data::jsonb) ->> 'a') AS "a"`);
     const fenced = select('SELECT cents FROM orders WHERE cents > 5', { model: small });
-    const sql = copySql(fenced, asText(fenced), 'by_key');
+    const sql = copySql(fenced, asText(fenced));
     expect(sql).toContain('SELECT source."cents" AS "cents" FROM (SELECT');
     expect(sql).toContain('(round(amount * 100)) AS "cents"');
     expect(sql).toContain('WHERE source."cents" > 5');

@@ -2,12 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Schedule } from '../../../src/domain/schedule.ts';
 import { tickAfter } from '../../../src/scheduling/cadence-history.ts';
 import { planTicks } from '../../../src/scheduling/plan.ts';
-import {
-  changeCadence,
-  changeWindow,
-  pause,
-  settingsOf,
-} from '../../../src/scheduling/schedule.ts';
+import { changeCadence } from '../../../src/scheduling/schedule.ts';
 import { at, daily, scheduleFrom, show, showIntervals, utc, weekly } from './examples.ts';
 
 function intervalsDue(schedule: Schedule, now: string): string[] {
@@ -148,18 +143,5 @@ describe('a bound that new zone data moved', () => {
     expect(intervalsDue(stored, '2024-05-01T09:00Z')).toEqual([
       '2024-05-01T07:17:00Z/2024-05-01T09:00:00Z',
     ]);
-  });
-});
-
-test('settingsOf shows the newest settings, also those that begin later', () => {
-  let schedule = scheduleFrom('2024-05-01T08:30Z');
-  schedule = changeCadence(schedule, daily('UTC', 3), at('2024-05-01T08:40Z'));
-  schedule = changeWindow(schedule, { endAt: at('2025-01-01T00:00Z') }, at('2024-05-01T08:41Z'));
-  schedule = pause(schedule, at('2024-05-01T08:42Z'));
-  expect(settingsOf(schedule)).toEqual({
-    cadence: daily('UTC', 3),
-    paused: true,
-    startAt: null,
-    endAt: at('2025-01-01T00:00Z'),
   });
 });

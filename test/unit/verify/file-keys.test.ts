@@ -3,18 +3,22 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { readFileKeys, readRejectedKeys } from '../../../src/verify/file-keys.ts';
-import { joinKeys, type KeyColumn, keyOfDays } from '../../../src/verify/key-values.ts';
-import { rawProperty } from '../../../src/verify/raw-json.ts';
+import type { ReadColumn, ReadRow } from '../../../src/encoders/encoder.ts';
+import { rawProperty } from '../../../src/encoders/jsonlines/raw-json.ts';
+import { textOfDays } from '../../../src/encoders/parquet/read.ts';
+import { readRowsBy, registry } from '../../../src/main/connectors.ts';
+import { joinKeys, keyOfRow } from '../../../src/verify/key-values.ts';
 
-const columns: readonly KeyColumn[] = [
+const readRows = readRowsBy(registry);
+
+const columns: readonly ReadColumn[] = [
   { name: 'id', type: 'int8' },
   { name: 'Code', type: 'text' },
 ];
 
-async function collect(keys: AsyncIterable<string>): Promise<string[]> {
+async function collect(rows: AsyncIterable<ReadRow>): Promise<string[]> {
   const found: string[] = [];
-  for await (const key of keys) found.push(key);
+  for await (const row of rows) found.push(keyOfRow(row, columns));
   return found;
 }
 
@@ -32,12 +36,12 @@ async function put(bytes: Buffer): Promise<string> {
 
 async function jsonLines(text: string): Promise<string[]> {
   const path = await put(gzipSync(text));
-  return collect(readFileKeys(path, { format: 'JSONLines', compression: 'gzip' }, columns));
+  return collect(readRows(path, { format: 'JSONLines', compression: 'gzip' }, columns));
 }
 
 async function csv(text: string): Promise<string[]> {
   const path = await put(Buffer.from(text));
-  return collect(readFileKeys(path, { format: 'CSV', compression: null }, columns));
+  return collect(readRows(path, { format: 'CSV', compression: null }, columns));
 }
 
 it('keeps neighbours past 2^53 apart in JSON, wherever they stand in the line', async () => {
@@ -69,7 +73,7 @@ it('tells null, empty text and the word null apart', async () => {
 
 it('finds the keys of a rejected row in its line', async () => {
   const line = '{"column":"id","reason":"x","row":{"id":9007199254740993,"Code":"c"}}\n';
-  const found = await collect(readRejectedKeys(await put(Buffer.from(line)), columns));
+  const found = await collect(readRows(await put(Buffer.from(line)), 'rejected', columns));
   expect(found).toEqual([joinKeys(['9007199254740993', 'c'])]);
 });
 
@@ -89,5 +93,5 @@ it.each([
   [-719_163, '0001-12-31 BC'],
   [2_932_897, '10000-01-01'],
 ])('day %i of a Parquet file is spelled %s, as PostgreSQL does', (days, expected) => {
-  expect(keyOfDays(days)).toBe(expected);
+  expect(textOfDays(days)).toBe(expected);
 });

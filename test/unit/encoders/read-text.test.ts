@@ -5,7 +5,8 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { compress } from '@mongodb-js/zstd';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readText, splitRecords } from '../../../src/verify/file-text.ts';
+import { streamCodecOf } from '../../../src/encoders/codecs/stream-compressions.ts';
+import { splitRecords } from '../../../src/encoders/text/split-records.ts';
 
 let folder: string;
 beforeAll(async () => {
@@ -17,7 +18,7 @@ async function readBack(bytes: Buffer, compression: string | null): Promise<Buff
   const path = join(folder, 'file');
   await writeFile(path, bytes);
   const chunks: Buffer[] = [];
-  for await (const chunk of readText(path, compression)) chunks.push(chunk);
+  for await (const chunk of streamCodecOf(compression).read(path)) chunks.push(chunk);
   return Buffer.concat(chunks);
 }
 

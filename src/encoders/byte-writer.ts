@@ -1,13 +1,17 @@
 /**
- * A growing run of bytes to format into. `bytes` and `length` are open so that the formatting loops
- * run without a call per byte: whoever writes calls `ensure` first and moves `length` afterwards.
+ * A byte buffer that grows, with a view of the same memory. `bytes` and `length` are open so that the
+ * formatting loops run without a call per byte: the caller calls `ensure` first and moves `length`
+ * afterwards.
  */
 export class ByteWriter {
   bytes: Buffer;
+  view: DataView;
   length = 0;
 
   constructor(capacity: number) {
+    // Not from Node's pool: the bytes are handed to another thread.
     this.bytes = Buffer.allocUnsafeSlow(capacity);
+    this.view = viewOf(this.bytes);
   }
 
   /** Makes room for `more` bytes behind `length`; `bytes` may be another buffer afterwards. */
@@ -17,13 +21,19 @@ export class ByteWriter {
     const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.bytes.length * 2));
     this.bytes.copy(grown, 0, 0, this.length);
     this.bytes = grown;
+    this.view = viewOf(grown);
   }
 
   /** Gives the bytes away and starts anew with a buffer of `capacity`. */
   take(capacity: number): Buffer {
     const taken = this.bytes.subarray(0, this.length);
     this.bytes = Buffer.allocUnsafeSlow(capacity);
+    this.view = viewOf(this.bytes);
     this.length = 0;
     return taken;
   }
+}
+
+export function viewOf(bytes: Buffer): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
 }

@@ -1,0 +1,51 @@
+import { type Static, type TObject, type TProperties, Type } from 'typebox';
+import { Value } from 'typebox/value';
+import { type FileSettings, readFileSettings } from '../domain/file-settings.ts';
+import type { Problem } from '../domain/problem.ts';
+import type { StoreTraits } from '../domain/store-traits.ts';
+import type {
+  Destination,
+  DestinationContext,
+  DestinationDefinition,
+  DestinationOwner,
+} from './destination.ts';
+
+/** A destination's own settings: its properties with their defaults. */
+export type Settings<Own extends TProperties> = Required<Static<TObject<Own>>>;
+
+interface OwnDefinition<Own extends TProperties>
+  extends Pick<DestinationDefinition, 'type' | 'keepsFiles' | 'buffersParts'> {
+  readonly description: string;
+  /** Properties of the config beside the file settings. */
+  readonly properties: Own;
+  validate(settings: Settings<Own>, context: DestinationContext): readonly Problem[];
+  place(settings: Settings<Own>): string;
+  open(
+    settings: Settings<Own>,
+    files: FileSettings,
+    context: DestinationContext,
+    owner: DestinationOwner,
+    traits: StoreTraits | null,
+  ): Destination;
+}
+
+/** A definition whose own code sees a config as a type. Its file settings come with the registry. */
+export function defineDestination<Own extends TProperties>(
+  own: OwnDefinition<Own>,
+): DestinationDefinition {
+  const { type, keepsFiles, buffersParts, description } = own;
+  const configSchema = Type.Object(own.properties, { additionalProperties: false, description });
+  const defaults = Value.Default(configSchema, {}) as object;
+  // The config has passed the schema.
+  const parse = (config: object) => ({ ...defaults, ...config }) as Settings<Own>;
+  return {
+    type,
+    keepsFiles,
+    buffersParts,
+    configSchema,
+    validate: (config, context) => own.validate(parse(config), context),
+    place: (config) => own.place(parse(config)),
+    open: (config, context, owner, traits = null) =>
+      own.open(parse(config), readFileSettings(config), context, owner, traits),
+  };
+}

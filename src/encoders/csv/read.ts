@@ -1,0 +1,42 @@
+import type { ReadColumn, ReadRow } from '../encoder.ts';
+import { splitRecords } from '../text/split-records.ts';
+
+export async function* readCsv(
+  text: AsyncIterable<Buffer>,
+  columns: readonly ReadColumn[],
+): AsyncGenerator<ReadRow> {
+  let places: readonly number[] | null = null;
+  for await (const record of splitRecords(text, true)) {
+    const fields = csvFields(record.toString('utf8'));
+    if (places) yield places.map((place) => fields[place] ?? null);
+    else places = columns.map(({ name }) => fields.indexOf(name));
+  }
+}
+
+const cellEnd = /[,\r\n]/g;
+
+/** The fields of a record of RFC 4180; an empty one without quotes is null. */
+function csvFields(record: string): readonly (string | null)[] {
+  const fields: (string | null)[] = [];
+  for (let position = 0; ; position += 1) {
+    let field: string | null = null;
+    if (record[position] === '"') {
+      field = '';
+      for (;;) {
+        const quote = record.indexOf('"', position + 1);
+        if (quote === -1) throw new Error('a quoted field does not end');
+        field += record.slice(position + 1, quote);
+        position = quote + 1;
+        if (record[position] !== '"') break;
+        field += '"';
+      }
+    } else {
+      cellEnd.lastIndex = position;
+      const end = cellEnd.exec(record)?.index ?? record.length;
+      if (end > position) field = record.slice(position, end);
+      position = end;
+    }
+    fields.push(field);
+    if (record[position] !== ',') return fields;
+  }
+}

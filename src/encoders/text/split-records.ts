@@ -1,0 +1,35 @@
+/**
+ * Records, each with the line break that ends it.
+ *
+ * @param quoted whether a line break between double quotes belongs to the record (RFC 4180)
+ */
+export async function* splitRecords(
+  chunks: AsyncIterable<Buffer>,
+  quoted: boolean,
+): AsyncGenerator<Buffer> {
+  let begun: Buffer[] = [];
+  let inQuotes = false;
+  for await (const chunk of chunks) {
+    let start = 0;
+    for (let at = 0; at < chunk.length; ) {
+      const found = chunk.indexOf(10, at);
+      const end = found === -1 ? chunk.length : found + 1;
+      if (quoted) inQuotes = endsInQuotes(inQuotes, chunk, at, end);
+      at = end;
+      if (found === -1 || inQuotes) continue;
+      const last = chunk.subarray(start, end);
+      yield begun.length === 0 ? last : Buffer.concat([...begun, last]);
+      begun = [];
+      start = end;
+    }
+    if (start < chunk.length) begun.push(chunk.subarray(start));
+  }
+  if (begun.length > 0) yield Buffer.concat(begun);
+}
+
+/** A doubled quote within a field leaves and enters again. */
+function endsInQuotes(before: boolean, bytes: Buffer, start: number, end: number): boolean {
+  let inQuotes = before;
+  for (let at = start; at < end; at += 1) if (bytes[at] === 0x22) inQuotes = !inQuotes;
+  return inQuotes;
+}

@@ -1,0 +1,161 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Type } from 'typebox';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { destinationRules } from '../../../src/api/batch-exports/destination-rules.ts';
+import { defineDestination } from '../../../src/destinations/define-destination.ts';
+import { FileDestination } from '../../../src/destinations/file/destination.ts';
+import { ownDefinitions } from '../../../src/destinations/index.ts';
+import { readFileSettings } from '../../../src/domain/file-settings.ts';
+import { manifestKey } from '../../../src/domain/object-keys.ts';
+import type { EncoderDefinition } from '../../../src/encoders/encoder.ts';
+import { encoders, jsonLines } from '../../../src/encoders/index.ts';
+import { joinConnectors, joinRegistry, readRowsBy } from '../../../src/main/connectors.ts';
+import { decodeManifest } from '../../../src/pipeline/manifest.ts';
+import { contextWith, owner, readAll } from '../../conformance/destination-suite.ts';
+import {
+  attempt,
+  firstJob,
+  type IntervalBench,
+  openIntervalBench,
+} from '../../support/interval-bench.ts';
+import { testSecrets } from '../../support/test-secrets.ts';
+
+const mebibyte = 1024 ** 2;
+const rows = 12;
+
+/** JSON Lines with every byte inverted: what it says of itself is all that the rest knows. */
+const toyEncoder: EncoderDefinition = {
+  format: 'Toy',
+  extension: 'toy',
+  contentType: 'application/toy',
+  compressions: { inverted: { suffix: '.inv', memoryBytes: 3 * mebibyte } },
+  memoryBytes: 5 * mebibyte,
+  open(columns, compression) {
+    const inner = jsonLines.open(columns, null);
+    const pack = (chunks: readonly Uint8Array[]) =>
+      compression === null ? chunks : chunks.map((chunk) => chunk.map((byte) => byte ^ 0xff));
+    return {
+      get heldBytes() {
+        return inner.heldBytes;
+      },
+      write: async (block) => pack(await inner.write(block)),
+      finish: async () => pack(await inner.finish()),
+    };
+  },
+  async *read(path) {
+    yield [`read from ${path}`];
+  },
+};
+
+/** A shelf is a folder below the root. */
+const toyDestination = defineDestination({
+  type: 'Toy',
+  description: 'A shelf.',
+  properties: {
+    shelf: Type.String({ description: 'Which one.' }),
+    label: Type.Optional(Type.String({ description: 'What is on it.', default: 'files' })),
+    key: Type.Optional(Type.String({ description: 'Of the lock.', writeOnly: true })),
+  },
+  keepsFiles: true,
+  buffersParts: true,
+  validate: ({ shelf, label }) =>
+    shelf === 'top'
+      ? [{ attr: 'shelf', code: 'invalid_input', detail: `${label} are out of reach.` }]
+      : [],
+  place: ({ shelf, label }) => `${shelf} ${label}`,
+  open: ({ shelf, label }, _files, { fileDestinationRoot, partBytes }) =>
+    new FileDestination(fileDestinationRoot ?? '', [shelf, label], partBytes),
+});
+
+const registry = joinRegistry([...encoders, toyEncoder], [...ownDefinitions, toyDestination]);
+
+let bench: IntervalBench;
+let root: string;
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), 'sluice-toy-'));
+  bench = await openIntervalBench(rows);
+});
+afterAll(async () => {
+  await bench?.drop();
+  await rm(root, { recursive: true, force: true });
+});
+
+const context = () =>
+  contextWith({ fileDestinationRoot: root, partBytes: 8 * mebibyte, partsInFlight: 2 });
+const connectors = () => joinConnectors(() => bench.source, context(), testSecrets(), registry);
+
+describe('an encoder and a destination that only their definitions describe', () => {
+  const config = { shelf: 'low', file_format: 'Toy', compression: 'inverted', prefix: 'p' };
+
+  it('are validated by what they say, at every destination and in every format', () => {
+    const rules = destinationRules(registry.destinations, context());
+    const problemsOf = (type: string, changes: object) =>
+      rules.checkDestination(type, { ...config, ...changes }).problems.map(({ attr }) => attr);
+    expect(rules.checkDestination('Toy', config)).toEqual({
+      problems: [],
+      config: {
+        ...config,
+        label: 'files',
+        max_file_size_mb: null,
+        manifest: true,
+        include_events: null,
+        exclude_events: null,
+      },
+    });
+    expect(problemsOf('Toy', { shelf: 'top' })).toEqual(['destination__config__shelf']);
+    expect(problemsOf('Toy', { compression: 'gzip' })).toEqual([
+      'destination__config__compression',
+    ]);
+    expect(problemsOf('Toy', { file_format: 'CSV' })).toEqual(['destination__config__compression']);
+    expect(problemsOf('Toy', { file_format: 'Nope' })).toEqual([
+      'destination__config__file_format',
+    ]);
+    const noOp = { file_format: 'Toy', compression: 'inverted' };
+    expect(rules.checkDestination('NoOp', noOp).problems).toEqual([]);
+    expect(rules.secretProperties('Toy')).toEqual(['key']);
+    expect(rules.placeOf('Toy', { shelf: 'low' })).toBe('low files');
+  });
+
+  it('are counted in the memory of a run by what they say', () => {
+    const { memoryOf } = connectors();
+    const files = readFileSettings(config);
+    const [source, encoder, packing, parts] = [8, 5, 3, 3 * 8];
+    expect(memoryOf('Toy', files) / mebibyte).toBe(source + encoder + packing + parts);
+    expect(memoryOf('NoOp', files) / mebibyte).toBe(source + encoder + packing);
+    expect(memoryOf('Toy', readFileSettings({ file_format: 'Toy' })) / mebibyte).toBe(
+      source + encoder + parts,
+    );
+  });
+
+  it('export an interval, under the extension of the encoder', async () => {
+    const { encodingOf, openDestination } = connectors();
+    const job = firstJob({ encoding: encodingOf(readFileSettings(config)) });
+    const destination = openDestination({
+      ...owner,
+      exportId: job.exportId,
+      destination: { type: 'Toy', config, secrets: null },
+    });
+    const { result } = await attempt(bench, destination, job).exported;
+    expect(result.recipe).toMatchObject({ format: 'Toy', compression: 'inverted' });
+    const key = manifestKey(job.prefix, job.interval);
+    const manifest = decodeManifest((await readAll(destination, key)) ?? Buffer.alloc(0));
+    expect(manifest).toMatchObject({ format: 'Toy', compression: 'inverted', total_rows: rows });
+    const [file] = manifest?.files ?? [];
+    expect(file?.key).toMatch(/Z\.toy\.inv$/);
+    const bytes = (await readAll(destination, file?.key ?? '')) ?? Buffer.alloc(0);
+    const lines = Buffer.from(bytes.map((byte) => byte ^ 0xff))
+      .toString()
+      .split('\n');
+    expect(lines.slice(0, -1).map((line) => typeof JSON.parse(line))).toHaveLength(rows);
+    await destination.close();
+  });
+
+  it('are read back by verify with the reader of the encoder', async () => {
+    const made = { format: 'Toy', compression: 'inverted' };
+    const found = [];
+    for await (const row of readRowsBy(registry)('a file', made, [])) found.push(row);
+    expect(found).toEqual([['read from a file']]);
+  });
+});
