@@ -6,7 +6,7 @@ import { createLogger } from '../src/telemetry/logger.ts';
 import { testApiOptions } from '../test/support/test-api-options.ts';
 import { replay, type Script, type Statement } from './api-statements.ts';
 
-/** What a server is told before it starts. */
+/** What a server needs to know before it starts. */
 export interface ServerOrder {
   readonly databaseUrl: string;
   /** Null: our API. Else a bare one, that asks these statements of each route. */

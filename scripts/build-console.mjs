@@ -1,4 +1,4 @@
-/** Builds the operators' page into dist/console, only where something it is made of is newer. */
+/** Builds the operators' page into dist/console, only if one of its sources is newer. */
 import { readdirSync, statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
@@ -10,7 +10,7 @@ function changedAt(path) {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (!stats) return 0;
   const below = stats.isDirectory() ? readdirSync(path).map((name) => `${path}/${name}`) : [];
-  // A folder's own time tells of files that are gone.
+  // A folder's own time changes when a file is removed.
   return Math.max(stats.mtimeMs, ...below.map(changedAt));
 }
 

@@ -27,7 +27,7 @@ function findMissing(packages) {
   for (const [parent, entry] of Object.entries(packages)) {
     for (const [name, version] of Object.entries(entry.optionalDependencies ?? {})) {
       const found = placesOf(parent, name).find((place) => packages[place]);
-      // A range is npm's to judge; where the very version is named, another one does not do.
+      // npm judges a range. An exact version must be that version.
       const isExact = /^\d/.test(version);
       if (found && (!isExact || packages[found].version === version)) continue;
       const top = `node_modules/${name}`;

@@ -33,7 +33,7 @@ function settingsTable() {
 function configurationPage() {
   return `# Configuration
 
-Sluice is configured by environment variables alone. All are read at the start, and every fault is told at once. ${from} from \`src/config/settings.ts\`.
+Sluice is configured by environment variables alone. Sluice reads all of them at the start and reports every fault at once. ${from} from \`src/config/settings.ts\`.
 
 ${settingsTable()}
 `;

@@ -10,7 +10,7 @@ import type { Taken } from './taken.ts';
 export interface Way {
   readonly kind: 'limit' | 'shell' | 'libraries' | 'ours';
   readonly label: string;
-  /** Of the limit's wall time; null where nothing is promised. */
+  /** Of the limit's wall time; null if nothing is promised. */
   readonly bar: number | null;
   readonly run: () => Promise<Taken>;
 }

@@ -50,7 +50,7 @@ test('files are held against what they were made by, not against what their expo
   await pool.query('delete from events');
 });
 
-test('the invariants hold where nothing went wrong, and each breach of them is found', async () => {
+test('the invariants hold if nothing went wrong, and each breach of them is found', async () => {
   const { pool, s3, secrets, tenant, redis } = installation;
   const team = tenant.projectIds[0];
   const other = await installation.addTenant();

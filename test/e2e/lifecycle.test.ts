@@ -168,7 +168,7 @@ describe('with the queue away', () => {
   });
 
   test.skipIf(!testedQueues().includes('redis'))(
-    'SIGTERM ends worker and API within the grace where Redis is gone, and the run is handed back',
+    'SIGTERM ends worker and API within the grace if Redis is gone, and the run is handed back',
     async () => {
       await install('redis');
       await insertHour();
@@ -188,7 +188,7 @@ describe('with the queue away', () => {
     90_000,
   );
 
-  test('SIGTERM ends worker and API within the grace where Postgres is gone', async () => {
+  test('SIGTERM ends worker and API within the grace if Postgres is gone', async () => {
     await install('postgres');
     proxy = await startTcpProxy({
       target: { port: Number(new URL(installation.databaseUrl).port) },

@@ -31,7 +31,7 @@ async function json<T = Record<string, unknown>>(...args: string[]): Promise<T> 
   return JSON.parse(lines.at(-1) ?? 'null') as T;
 }
 
-test('tells its version', async () => {
+test('prints its version', async () => {
   const { version } = JSON.parse(readFileSync(`${projectRoot}/package.json`, 'utf8'));
   expect(await sluice('--version')).toEqual({ code: 0, output: `${version}\n` });
 });
@@ -146,7 +146,7 @@ describe('what goes wrong', () => {
     ]);
   });
 
-  test('a database that is away is said to be away', async () => {
+  test('an unreachable database is reported as unreachable', async () => {
     const child = startSluice('cli/sluice.js', ['organizations', 'list'], {
       env: { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' },
     });

@@ -28,7 +28,7 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 it.each(['parts', 'shown'])(
-  'late rows of %s are found, and none where nothing came',
+  'late rows of %s are found, and none if nothing came',
   async (name) => {
     await database.pool.query('truncate parts');
     await database.pool.query(`insert into parts values (1, 1, '2024-03-01T00:30:00Z')`);

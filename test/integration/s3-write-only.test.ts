@@ -39,7 +39,7 @@ const manifestAtStore = () => {
 const md5 = (text: string) => createHash('md5').update(text).digest('hex');
 
 describe('credentials that may not read', () => {
-  /** Three attempts of a run of which two died after their manifests. */
+  /** Three attempts of a run; two of them died after their manifests. */
   it('replace the manifest of a dead attempt, and that of the one after it', async () => {
     const destination = await start();
     let job = firstJob();

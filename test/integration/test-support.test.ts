@@ -46,7 +46,7 @@ describe('a real process', () => {
     expect(process.output()).toContain('two');
   });
 
-  it('is killed by signal, even where its own child keeps its output open', async () => {
+  it('is killed by signal, even if its own child keeps its output open', async () => {
     const process = startProcess('sh', ['-c', 'echo up; sleep 60; true']);
     await process.waitForLine(/^up/);
     process.kill('SIGKILL');

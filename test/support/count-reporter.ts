@@ -8,7 +8,7 @@ interface Counts {
 }
 
 /**
- * Prints `N passed, N failed` (and `, N skipped` where there are any), alone on the very last line of
+ * Prints `N passed, N failed` (and `, N skipped` if there are any), alone on the very last line of
  * the run: after the other reporters, the coverage table and the global teardown. A file that does not
  * load, a hook that fails and an error outside of every test each count as one failed.
  */

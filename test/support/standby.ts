@@ -12,7 +12,7 @@ import { until } from './until.ts';
 export interface Replication {
   readonly primary: OwnPostgres;
   readonly standbyUrl: string;
-  /** Stops what the standby shows where it is, until `resumeReplay`; it goes on receiving. */
+  /** Pauses the replay of the standby until `resumeReplay`; it continues to receive. */
   pauseReplay(): Promise<void>;
   resumeReplay(): Promise<void>;
   /** Waits until the standby shows all that the primary has written. */

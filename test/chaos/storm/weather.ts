@@ -187,7 +187,7 @@ export async function databaseWeather(world: World, signal: AbortSignal): Promis
   await persistently(() => replication.resumeReplay());
 }
 
-/** Redis loses all that it has, or is away for a while. */
+/** Redis loses all its data, or is unreachable for a while. */
 export async function redisWeather(world: World, signal: AbortSignal): Promise<number> {
   const { redis } = world.installation;
   if (redis === null) return 0;

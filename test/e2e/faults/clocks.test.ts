@@ -38,7 +38,7 @@ describe.each(testedQueues())('on the queue in %s', (queue) => {
     ['an hour ahead', hourMs],
     ['an hour behind', -hourMs],
   ] as const;
-  // One on each queue where there are two: the other comes along beside it.
+  // If there are two queues, one worker on each: the other one runs beside it.
   const tested = shifts.filter(
     ([, ms]) => testedQueues().length === 1 || ms > 0 === (queue === 'postgres'),
   );
@@ -56,7 +56,7 @@ describe.each(testedQueues())('on the queue in %s', (queue) => {
       await untilTicked(installation, exportId);
     });
 
-    test('keeps the lease of its run, and nobody takes it', async () => {
+    test('keeps the lease of its run, and no other worker takes it', async () => {
       await installation.stopWorkers();
       const slow = { operation: 'CreateMultipartUpload' } as const;
       const worker = await installation.startWorker(shifted(shiftMs));

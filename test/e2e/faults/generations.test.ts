@@ -225,7 +225,7 @@ describe('a re-run with the same rows', () => {
     expect(await expectInvariants(installation)).toMatchObject({ rows });
   });
 
-  test('commits after a move there and back of which the first half was not finished', async () => {
+  test('commits after a move there and back, if the first move was not finished', async () => {
     const exportId = await createS3Export(installation, {
       name: 'back',
       config: { prefix: '{batch_export_id}/old' },

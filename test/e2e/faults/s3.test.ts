@@ -70,7 +70,7 @@ const passing: Record<string, Faults> = {
   ],
 };
 
-describe('passing faults: backoff, then success', () => {
+describe('transient faults: backoff, then success', () => {
   const exports = new Map<string, string>();
   beforeAll(async () => {
     for (const [name, faults] of Object.entries(passing)) {
@@ -188,7 +188,7 @@ describe('faults that somebody must mend', () => {
     },
   );
 
-  test('the invariants hold for all others, and no secret is told', async () => {
+  test('the invariants hold for all others, and no secret is shown', async () => {
     await installation.s3.faults.clear();
     for (const [name, { config }] of Object.entries(lasting)) {
       // What cannot be reached cannot be verified.

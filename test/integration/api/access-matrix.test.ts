@@ -159,7 +159,7 @@ test('an object that is not there, or was deleted: 404, before the body is looke
   }
 });
 
-test('@current is the organization, and the project where the key has one', async () => {
+test('@current is the organization, and the project if the key has one', async () => {
   const { organizationId, projectIds } = api.tenant;
   const narrowed = await withKey({ organizationId, projectIds: [projectIds[1]] });
   const made = await narrowed.post('/api/projects/@current/batch_exports', exportBody());

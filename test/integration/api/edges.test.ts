@@ -90,7 +90,7 @@ describe('what no database can hold is the fault of the request', () => {
 
 describe('what the contract ignores', () => {
   test.each([null, 'x', 1.5, {}])(
-    'team_id %j in the body, where the path has the project',
+    'team_id %j in the body, although the path has the project',
     async (team_id) => {
       const created = await client.post(exports, exportBody({ team_id }));
       expect(created.status).toBe(201);

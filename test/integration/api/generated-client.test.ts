@@ -21,7 +21,7 @@ interface Example {
   readonly operation: Operation;
   readonly path: string;
   readonly parameters: Readonly<Record<string, string>>;
-  /** Of the body; null where it sends none. */
+  /** Of the body; null if it sends none. */
   readonly json: string | null;
 }
 

@@ -26,9 +26,9 @@ afterAll(() => api.stop());
 
 describe('probes', () => {
   test('the process is live and ready, without a key', async () => {
-    const nobody = api.client.withKey(null);
-    expect((await nobody.get('/livez')).body).toEqual({ status: 'ok' });
-    const ready = await nobody.get('/readyz');
+    const anonymous = api.client.withKey(null);
+    expect((await anonymous.get('/livez')).body).toEqual({ status: 'ok' });
+    const ready = await anonymous.get('/readyz');
     expect(ready.status).toBe(200);
     expect(ready.body).toEqual({
       status: 'ok',
@@ -118,9 +118,9 @@ describe('the queue board', () => {
       isAdmin: true,
     });
     expect((await api.client.withKey(key).get('/admin/queues')).text).toBe('the board');
-    const nobody = api.client.withKey(null);
-    expect((await nobody.get('/admin/queues', basic(key))).text).toBe('the board');
-    const forged = await nobody.send('POST', '/admin/queues/retry', {
+    const anonymous = api.client.withKey(null);
+    expect((await anonymous.get('/admin/queues', basic(key))).text).toBe('the board');
+    const forged = await anonymous.send('POST', '/admin/queues/retry', {
       headers: { ...basic(key).headers, 'sec-fetch-site': 'cross-site' },
     });
     expect(forged.status).toBe(403);

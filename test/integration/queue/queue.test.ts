@@ -198,8 +198,8 @@ for (const lane of queueBackends) {
   });
 }
 
-describe.skipIf(!ownRedisAvailable())('a Redis that is away', () => {
-  it('is told to the producer at once, keeps nothing waiting, and is used again when it is back', async () => {
+describe.skipIf(!ownRedisAvailable())('an unreachable Redis', () => {
+  it('fails the producer at once, keeps nothing waiting, and is used again when it is back', async () => {
     const redis = await startOwnRedis();
     const connection = connectQueues({ kind: 'redis', url: redis.url }, () => {});
     const producer = openProducer(connection, () => {});
@@ -232,7 +232,7 @@ describe.skipIf(!ownRedisAvailable())('a Redis that is away', () => {
     const { doorbell } = foundation.context;
     expect(() => doorbell.runsWaiting()).not.toThrow();
     expect(() => doorbell.backfillWaiting('b')).not.toThrow();
-    // A rejection that nobody takes would fail the file by now.
+    // An unhandled rejection would fail the file by now.
     await expect(foundation.producer.add('dispatch-runs', {})).rejects.toThrow();
     await foundation.close();
     await database.drop();

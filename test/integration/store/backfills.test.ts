@@ -93,7 +93,7 @@ describe('a backfill', () => {
     expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 7 });
   });
 
-  it('goes backwards where the newest are wanted first', async () => {
+  it('goes backwards if the newest are wanted first', async () => {
     const { batchExport, range } = await quietExport(5);
     const { backfillId } = await start(batchExport, {
       ...range,
@@ -126,7 +126,7 @@ describe('a backfill', () => {
     expect(logs).toHaveLength(1);
   });
 
-  it('goes on where it was once the worker that advanced it is gone, and its failed runs do not stop it', async () => {
+  it('continues at the same interval after its worker is lost, and its failed runs do not stop it', async () => {
     const { batchExport, range } = await quietExport(4);
     const { backfillId } = await start(batchExport, { ...range, concurrency: 1 });
     await advanceBackfill(side.context, backfillId);
@@ -204,7 +204,7 @@ describe('a backfill', () => {
     expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 0 });
   });
 
-  it('is refused where another of an overlapping range is running, also at the same moment', async () => {
+  it('is refused if another one of an overlapping range is running, also at the same moment', async () => {
     const { batchExport, range } = await quietExport(6);
     const request = { ...range, order: 'oldest_first', reprocess: 'all', concurrency: 1 } as const;
     const outcomes = await Promise.all(
@@ -225,7 +225,7 @@ describe('a backfill', () => {
 });
 
 describe('cancelling a backfill', () => {
-  it('lets its live runs finish where that is wanted, and makes no more', async () => {
+  it('lets its live runs finish if that is wanted, and makes no more', async () => {
     const { batchExport, range } = await quietExport(5);
     const { backfillId } = await start(batchExport, { ...range });
     await advanceBackfill(side.context, backfillId);

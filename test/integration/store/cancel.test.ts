@@ -74,7 +74,7 @@ describe('cancelling a run', () => {
     expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
   });
 
-  it('comes too late once it commits: it completes, also where its worker is lost meanwhile', async () => {
+  it('comes too late once it commits: it completes, even if its worker is lost meanwhile', async () => {
     const { exportId, runId } = await waitingRun();
     const run = await claim(side, runId);
     expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(true);

@@ -216,7 +216,7 @@ describe('a lease that ran out', () => {
     expect(await claim(side, runId)).toMatchObject({ crashes: 1, faults: 0 });
   });
 
-  it('is renewed by the worker that was only slow, where nobody took it meanwhile', async () => {
+  it('is renewed by a worker that was only slow, if no other worker took it meanwhile', async () => {
     const { runId } = await waitingRun();
     const run = await claim(side, runId);
     await expireLease(side.db, runId);
@@ -264,7 +264,7 @@ describe('handing back', () => {
     expect(await tryClaim(runId)).toMatchObject({ attempt: 2, crashes: 0, faults: 1 });
   });
 
-  it('after a passing fault counts it, keeps its text and backs off longer each time', async () => {
+  it('after a transient error counts it, keeps its text and backs off longer each time', async () => {
     const { exportId, runId } = await waitingRun();
     const delays: number[] = [];
     for (let fault = 1; fault <= 4; fault += 1) {
@@ -308,7 +308,7 @@ describe('handing back', () => {
 describe('the note of an upload that a store is asked for', () => {
   const upload = { key: 'k', uploadId: 'u1' };
 
-  it('goes with the answer, and until then nobody can tell whose the uploads of its key are', async () => {
+  it('is removed with the answer; until then the uploads of its key may belong to any attempt', async () => {
     const { runId } = await waitingRun();
     const run = await claim(side, runId);
     expect(await noteUpload(side.db, run, 'note 1')).toBe(true);
@@ -322,7 +322,7 @@ describe('the note of an upload that a store is asked for', () => {
     expect(await findLiveUploadIds(side.db, 'note 1')).toEqual([]);
   });
 
-  it('stays where the store may have begun another upload than the one it told of', async () => {
+  it('stays if the store may have begun another upload than the one in its answer', async () => {
     const { runId } = await waitingRun();
     const run = await claim(side, runId);
     await noteUpload(side.db, run, upload.key);

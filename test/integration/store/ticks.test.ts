@@ -182,7 +182,7 @@ describe('deciding ticks', () => {
     ]);
   });
 
-  it('puts off an export whose schedule is broken and decides all others; once mended, no tick is lost', async () => {
+  it('puts off an export whose schedule is broken and decides all others; once it is fixed, no tick is lost', async () => {
     const broken = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
     const sound = await createExportOfThePast(side);
     const store = (schedule: unknown) =>

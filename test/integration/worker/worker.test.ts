@@ -63,7 +63,7 @@ for (const lane of queueBackends) {
       return foundation;
     }
 
-    /** Nobody can read the table's rows until the lock is taken away. */
+    /** The table's rows cannot be read until the lock is released. */
     async function lock(table: 'events' | 'uploads'): Promise<() => Promise<void>> {
       const client = new Client({ connectionString: side.url });
       locks.push(client);
@@ -172,7 +172,7 @@ for (const lane of queueBackends) {
       await untilRun(id, { status: 'Completed', crashes: 0, faults: 0 });
     });
 
-    it('says of an attempt whose own database went away that it was this', async () => {
+    it('names its own database as the cause if an attempt lost the connection to it', async () => {
       const unlock = await lock('uploads');
       await openWorker();
       const { id } = await createExportOfThePast(side);
@@ -190,7 +190,7 @@ for (const lane of queueBackends) {
       await untilRun(id, { status: 'Completed', crashes: 0 });
     });
 
-    it('loses nothing where all its connections to Postgres are cut again and again', async () => {
+    it('loses nothing if all its connections to Postgres are cut again and again', async () => {
       await openWorker();
       const { id } = await createExportOfThePast(side, { createdMsAgo: 24 * hourMs });
       const cut = () =>

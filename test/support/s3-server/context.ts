@@ -40,7 +40,7 @@ export interface S3Response {
 
 export type Handler = (context: Context) => Promise<S3Response> | S3Response;
 
-/** The bucket of the request: NoSuchBucket, or PermanentRedirect where it lives in another region. */
+/** The bucket of the request: NoSuchBucket, or PermanentRedirect if it is in another region. */
 export function requireBucket({ request, buckets, region }: Context): Bucket {
   const bucket = buckets.get(request.bucket ?? '');
   if (!bucket) {

@@ -2,10 +2,10 @@ import type { OperationName } from './operations.ts';
 import type { S3Request } from './request.ts';
 
 export type FaultEffect =
-  /** An error answer before any work; the code also where the catalogue does not know it. */
+  /** An error answer before any work; the code may be unknown to the catalogue. */
   | { status: number; code: string; message?: string }
   /**
-   * Waits, then goes on as usual. The work is dropped if the client goes away meanwhile, unless
+   * Waits, then goes on as usual. The work is dropped if the client disconnects meanwhile, unless
    * `outlivesClient` says that the request takes effect all the same.
    */
   | { delayMs: number; outlivesClient?: boolean }
@@ -40,7 +40,7 @@ export interface Fault {
     /** Only the n-th request (from 1) that fits the rest, counted since the fault was added. */
     nth?: number;
   };
-  /** How often it strikes; default 1, or without end where a probability is given. */
+  /** How often it strikes; default 1, or without end if a probability is given. */
   times?: number;
   /** Chance for each fitting request, from the server's seeded generator; default 1. */
   probability?: number;

@@ -61,7 +61,7 @@ function bucketOfHost(host: string, suffixes: readonly string[]): string | undef
   return suffix === undefined ? undefined : name.slice(0, -suffix.length - 1);
 }
 
-/** Takes a request apart; null where its target cannot be decoded. */
+/** Takes a request apart; null if its target cannot be decoded. */
 export function parseRequest(
   message: IncomingMessage,
   { id, receivedAt, hostSuffixes }: { id: string; receivedAt: number; hostSuffixes: string[] },

@@ -136,7 +136,7 @@ describe('a fault of the file', () => {
     expect(faults[0]).toMatch(expected);
   });
 
-  it('is told together with all others, in the order of the file', () => {
+  it('is reported together with all others, in the order of the file', () => {
     const text = `${orders((good) => good.replace('team_id', '[]').replace('type: numeric, ', ''))}
   - name: orders
     relation: shop.lines

@@ -99,7 +99,7 @@ describe('a flood', () => {
   test.each([
     ['at once', small(() => 40)],
     ['one after the other', small((tenant) => 40 + tenant * 3)],
-  ])('of one tenant at most doubles what 50 tenants wait that come %s', (_, arrivals) => {
+  ])('of one tenant at most doubles the wait of 50 tenants that come %s', (_, arrivals) => {
     const alone = percentile95(simulate(arrivals, workers));
     const flooded = percentile95(simulate([...flood, ...arrivals], workers));
     expect(flooded).toBeLessThanOrEqual(alone * 2);

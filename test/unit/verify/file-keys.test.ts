@@ -40,7 +40,7 @@ async function csv(text: string): Promise<string[]> {
   return collect(readFileKeys(path, { format: 'CSV', compression: null }, columns));
 }
 
-it('keeps neighbours past 2^53 apart in JSON, wherever they stand in the line', async () => {
+it('keeps neighbours past 2^53 apart in JSON, wherever they are in the line', async () => {
   const found = await jsonLines(
     `{"id":9007199254740993,"Code":"a","rest":{"id":[1,"}"]}}\n` +
       `{"rest":[{"id":"\\"]"}],"nothing":null, "Code":"b" , "id" : -9223372036854775808}\n`,
