@@ -21,7 +21,7 @@ function placesOf(parent, name) {
   );
 }
 
-/** Optional packages that some package wants, and that are nowhere it would find them. */
+/** Optional packages that another package wants and that Node would not find for it. */
 function findMissing(packages) {
   const missing = [];
   for (const [parent, entry] of Object.entries(packages)) {

@@ -1,9 +1,10 @@
 /**
- * Writes what is documented from the code itself: docs/configuration.md, docs/errors.md, .env.example, the
- * table of settings in README.md and that of a model's properties in docs/models.md. Works in the current folder, on what `npm run build` made.
+ * Writes the documentation that is generated from code: docs/configuration.md, docs/errors.md, .env.example,
+ * the table of settings in README.md and that of a model's properties in docs/models.md. Works in the
+ * current folder, on what `npm run build` made.
  *
  *   node scripts/generate-docs.mjs           writes
- *   node scripts/generate-docs.mjs --check   writes nothing; exits 1 and names what is out of step
+ *   node scripts/generate-docs.mjs --check   writes nothing; exits 1 and names the outdated files
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -65,7 +66,7 @@ The text of \`latest_error\` is \`code: what it means (details) what to do\`; th
 ${sections.join('\n')}`;
 }
 
-/** Longer than a line of a terminal is hard to read in a file that people edit. */
+/** Wraps the text: people edit this file in a terminal. */
 function comment(text) {
   const lines = [''];
   for (const word of text.split(' ')) {
@@ -76,7 +77,7 @@ function comment(text) {
   return lines.map((line) => `# ${line}`).join('\n');
 }
 
-/** The default as it could be written there; some are words that only a reader understands. */
+/** The default as a value for the file; some defaults are words for readers, not values. */
 function defaultValue({ defaultText, read }) {
   try {
     read(defaultText);
@@ -162,7 +163,7 @@ const check = process.argv.includes('--check');
 for (const [path, render] of Object.entries(pages)) {
   const text = render();
   if (current(path) === text) continue;
-  process.stdout.write(`${path} ${check ? 'is out of step: npm run docs' : 'written'}\n`);
+  process.stdout.write(`${path} ${check ? 'is outdated: npm run docs' : 'written'}\n`);
   if (check) {
     process.exitCode = 1;
   } else {

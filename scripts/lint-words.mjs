@@ -48,37 +48,86 @@ const rules = [
   [/\btells\b(?!.{1,40}\bapart\b)/gi, 'says, reports'],
   [/\btell(?:ing)? of\b/gi, 'report'],
   [/\bmend(?:s|ed|ing)?\b/gi, 'fix'],
-  [/\bpassing (?:fault|error|failure|trouble|problem|condition|reason|cause|one|ones)s?\b/gi, 'transient'],
+  [
+    /\bpassing (?:fault|error|failure|trouble|problem|condition|reason|cause|one|ones)s?\b/gi,
+    'transient',
+  ],
   [/\bwhoever\b/gi, 'name the actor'],
   [/(?<!\u0000)\b[Nn]obody\b(?!@|\u0000)/g, 'name the actor; state it positively'],
   [/\brung\b/gi, 'enqueued, notified'],
   [/\brings? (?:for|again|it|them|the|every|twice|at)\b/gi, 'enqueue, notify'],
   [/\bin force\b/gi, 'current'],
   [/(?<!\bno )\blies\b/gi, 'is'],
-  [/\b(?:lie|lay|lying) (?:in|at|on|about|around|beside|there|before|behind|after|between|within|outside|below|above)\b/gi, 'be'],
+  [
+    /\b(?:lie|lay|lying) (?:in|at|on|about|around|beside|there|before|behind|after|between|within|outside|below|above)\b/gi,
+    'be',
+  ],
   [/\bstands?\b(?!-| in for\b| for\b| up\b|alone\b)/gi, 'is'],
   [/\bstood\b/gi, 'was'],
-  [/\b(?:is|are|was|were|be|been|being|stays?|stayed|goes|went|gone|going) away\b/gi, 'is unreachable; was removed'],
+  [
+    /\b(?:is|are|was|were|be|been|being|stays?|stayed|goes|went|gone|going) away\b/gi,
+    'is unreachable; was removed',
+  ],
   [/\b(?:has|have|had) gone\b/gi, 'is unreachable; was removed; ended'],
   [/\b(?:is|are|was|were) none (?:that|of)\b/gi, 'state it positively'],
   [/\b(?:come|comes|came|coming|gets?|got) further\b/gi, 'make progress'],
-  [/\bput(?:s|ting)? (?:it |them |this |that |things )?right\b(?! (?:before|after|behind|in|at)\b)/gi, 'fix'],
-  [new RegExp(`(?<!\\b(?:${placeWords})\\s+|^[^\\w]*)\\bwhere (?:${subject})(?![\\w-])(?!\\s*(?:=|<|>|\\())`, 'g'), 'if', 'prose'],
+  [
+    /\bput(?:s|ting)? (?:it |them |this |that |things )?right\b(?! (?:before|after|behind|in|at)\b)/gi,
+    'fix',
+  ],
+  [
+    new RegExp(
+      `(?<!\\b(?:${placeWords})\\s+|^[^\\w]*)\\bwhere (?:${subject})(?![\\w-])(?!\\s*(?:=|<|>|\\())`,
+      'g',
+    ),
+    'if',
+    'prose',
+  ],
   // Any other subject; in strings it may be SQL.
-  [new RegExp(`(?<!\\b(?:${placeWords})\\s+|^[^\\w]*)\\bwhere (?!(?:${subject})\\b)(?:[a-z][a-z’']+|Postgres(?:QL)?|Redis|S3|Sluice)\\b(?![\\w-])(?!\\s*(?:=|<|>|\\(|is\\b|in\\b|~|\\.))`, 'g'), 'if', 'words'],
+  [
+    new RegExp(
+      `(?<!\\b(?:${placeWords})\\s+|^[^\\w]*)\\bwhere (?!(?:${subject})\\b)(?:[a-z][a-z’']+|Postgres(?:QL)?|Redis|S3|Sluice)\\b(?![\\w-])(?!\\s*(?:=|<|>|\\(|is\\b|in\\b|~|\\.))`,
+      'g',
+    ),
+    'if',
+    'words',
+  ],
   // At the start of a sentence it names a place, unless a main clause follows.
   [new RegExp(`\\bWhere (?:${subject})(?![\\w-])(?=[^.;:\\u0000]{4,120},)`, 'g'), 'If', 'prose'],
-  [/\bone an? (?:line|page|file|interval|row|run|export|process|worker|tenant|project|key|day|hour|minute|second|time|test|table|aggregate|block|part|tick|folder|column|field)\b/gi, 'one per …'],
-  [/\b(?:free|worker's|its|all|no|few|enough|more|run|worker) places\b|\bplaces? of (?:a|the|its|one|each) workers?\b|\bplaces (?:free|taken|left)\b/gi, 'slots'],
-  [/\b(?:at most|at least|for) so (?:many|long|much|few|often)\b|\bso (?:many|long|much|few|often) at (?:most|least)\b/gi, 'say how many'],
-  [/(?<!\b(?:instance|because|regardless|irrespective|each|none|all|some|any|one|many|most|every|either|neither|two)\s)\bof which\b/gi, 'start a new sentence'],
+  [
+    /\bone an? (?:line|page|file|interval|row|run|export|process|worker|tenant|project|key|day|hour|minute|second|time|test|table|aggregate|block|part|tick|folder|column|field)\b/gi,
+    'one per …',
+  ],
+  [
+    /\b(?:free|worker's|its|all|no|few|enough|more|run|worker) places\b|\bplaces? of (?:a|the|its|one|each) workers?\b|\bplaces (?:free|taken|left)\b/gi,
+    'slots',
+  ],
+  [
+    /\b(?:at most|at least|for) so (?:many|long|much|few|often)\b|\bso (?:many|long|much|few|often) at (?:most|least)\b/gi,
+    'say how many',
+  ],
+  [
+    /(?<!\b(?:instance|because|regardless|irrespective|each|none|all|some|any|one|many|most|every|either|neither|two)\s)\bof which\b/gi,
+    'start a new sentence',
+  ],
   [/\b(?:thereof|whereof|hereof|therein|whereupon|thereupon|lest)\b/gi, 'start a new sentence'],
-  [/(?<=^|[.:>"'`\u0000] ?)(?:Least|Most) (?:seconds|minutes|hours|days|rows|bytes|connections|requests|runs|level|number|MiB|times|attempts)\b/gm, 'minimum, maximum'],
+  [
+    /(?<=^|[.:>"'`\u0000] ?)(?:Least|Most) (?:seconds|minutes|hours|days|rows|bytes|connections|requests|runs|level|number|MiB|times|attempts)\b/gm,
+    'minimum, maximum',
+  ],
   [/\bnothing to do:/gi, 'No action needed:'],
   [/\b(?:hold|holds|held) (?!.{0,30}[.,;:])(?:\w+ ){1,4}against\b/gi, 'check … against'],
 ];
 
-const identifierWords = { told: 'said', mend: 'fix', mends: 'fixes', mended: 'fixed', nobody: 'no…', whoever: 'name the actor', rung: 'enqueued' };
+const identifierWords = {
+  told: 'said',
+  mend: 'fix',
+  mends: 'fixes',
+  mended: 'fixed',
+  nobody: 'no…',
+  whoever: 'name the actor',
+  rung: 'enqueued',
+};
 
 /** Puts `with` in place of every character but line ends. */
 const blank = (text, filler = GAP) => text.replace(/[^\s]/g, filler);
@@ -88,7 +137,8 @@ function withoutHoles(text) {
   return text.replace(/\$\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}/g, (hole) => blank(hole, CODE));
 }
 
-const looseSqlMarks = /[a-z]_[a-z]|\$\d|::|[a-z]\.[a-z]|[=<>]|\bset\b|\bfrom\b|\bnot\b(?: \w+)?$|^.where /i;
+const looseSqlMarks =
+  /[a-z]_[a-z]|\$\d|::|[a-z]\.[a-z]|[=<>]|\bset\b|\bfrom\b|\bnot\b(?: \w+)?$|^.where /i;
 const sqlMarks =
   /\b(?:select\b[^.]*\bfrom|insert into|update \w+(?: \w+)? set|delete from|returning|create (?:unique )?(?:table|index)|alter table|order by|group by|is (?:not )?null|exists ?\(|left join|inner join)|[=<>] ?(?:\$\d|\$\{|any|')/i;
 
@@ -103,8 +153,14 @@ function ofScript(text, isTsx) {
   let at = 0;
   const between = (piece) => {
     code += piece;
-    const jsx = isTsx ? piece.replace(/(?<=>)[^<>{}=;]*(?=[<{])|(?<=\})[^<>{}=;()]*(?=[<{])/g, (t) => t.replace(/\S/g, (c) => String.fromCharCode(c.charCodeAt(0) + 0xe000))) : piece;
-    prose += jsx.replace(/[^\s\ue000-\uf8ff]/g, GAP).replace(/[\ue000-\uf8ff]/g, (c) => String.fromCharCode(c.charCodeAt(0) - 0xe000));
+    const jsx = isTsx
+      ? piece.replace(/(?<=>)[^<>{}=;]*(?=[<{])|(?<=\})[^<>{}=;()]*(?=[<{])/g, (t) =>
+          t.replace(/\S/g, (c) => String.fromCharCode(c.charCodeAt(0) + 0xe000)),
+        )
+      : piece;
+    prose += jsx
+      .replace(/[^\s\ue000-\uf8ff]/g, GAP)
+      .replace(/[\ue000-\uf8ff]/g, (c) => String.fromCharCode(c.charCodeAt(0) - 0xe000));
   };
   for (const match of text.matchAll(pieces)) {
     between(text.slice(at, match.index));
@@ -115,7 +171,11 @@ function ofScript(text, isTsx) {
       prose += ofComment(match[0]);
     } else {
       const whole = match[0];
-      strings.push([prose.length, prose.length + whole.length, string !== undefined && sqlMarks.test(whole)]);
+      strings.push([
+        prose.length,
+        prose.length + whole.length,
+        string !== undefined && sqlMarks.test(whole),
+      ]);
       code += string === undefined ? blank(whole, ' ') : blank(whole, ' ');
       prose += GAP + withoutHoles(whole.slice(1, -1)) + GAP;
     }
@@ -127,7 +187,11 @@ function ofScript(text, isTsx) {
 const inlineCode = (text) => text.replace(/`[^`\n]*`/g, (code) => CODE.repeat(code.length));
 
 function ofComment(text) {
-  return inlineCode(text.replace(/^(\s*)(\/\/+|\/\*+|\*(?!\/))/gm, (lead) => lead.replace(/\S/g, ' ')).replace(/\*\/$/, '  '));
+  return inlineCode(
+    text
+      .replace(/^(\s*)(\/\/+|\/\*+|\*(?!\/))/gm, (lead) => lead.replace(/\S/g, ' '))
+      .replace(/\*\/$/, '  '),
+  );
 }
 
 function ofMarkdown(text) {
@@ -143,7 +207,10 @@ function ofMarked(text, mark) {
     .split('\n')
     .map((line) => {
       const found = line.search(mark);
-      return found < 0 ? blank(line) : blank(line.slice(0, found)) + inlineCode(line.slice(found).replace(/^(?:--|#)+/, (m) => ' '.repeat(m.length)));
+      return found < 0
+        ? blank(line)
+        : blank(line.slice(0, found)) +
+            inlineCode(line.slice(found).replace(/^(?:--|#)+/, (m) => ' '.repeat(m.length)));
     })
     .join('\n');
   return { prose, code: '', strings: [] };
@@ -158,14 +225,16 @@ function read(file) {
     const marked = ofMarked(text, /(?:^|\s)--/);
     return { ...marked, text };
   }
-  if (['.yml', '.yaml', '.json', '.html'].includes(kind)) return { prose: text, code: '', strings: [] };
+  if (['.yml', '.yaml', '.json', '.html'].includes(kind))
+    return { prose: text, code: '', strings: [] };
   if (kind === '.css') return ofScript(text, false);
   return ofMarked(text, /(?:^|\s)#/);
 }
 
 const isRead = (file) =>
   !skippedFiles.includes(file) &&
-  (/\.(?:tsx?|mjs|cjs|md|sql|ya?ml|json|css|html|service|conf)$/.test(file) || /^(?:\.ci\/run|Dockerfile|Procfile)$/.test(file));
+  (/\.(?:tsx?|mjs|cjs|md|sql|ya?ml|json|css|html|service|conf)$/.test(file) ||
+    /^(?:\.ci\/run|Dockerfile|Procfile)$/.test(file));
 
 function* offendersIn(file, messages) {
   const { prose, code, strings } = read(file);
@@ -176,28 +245,50 @@ function* offendersIn(file, messages) {
     for (const match of prose.matchAll(spaced)) {
       const string = strings.find(([from, to]) => match.index >= from && match.index < to);
       if (string !== undefined) {
-        if (only === 'words' && (string[2] || looseSqlMarks.test(read(file).prose.slice(string[0], string[1])))) continue;
+        if (
+          only === 'words' &&
+          (string[2] || looseSqlMarks.test(read(file).prose.slice(string[0], string[1])))
+        )
+          continue;
         if (only === 'prose' && (string[2] || match[0].includes(CODE))) continue;
         // A test that asserts a message of ours changes together with the message.
         const [from, to] = string;
-        const around = prose.slice(Math.max(from + 1, match.index - 12), Math.min(to - 1, match.index + match[0].length + 12));
-        const known = around.replace(/[\u0000\u00a4]+/g, '\n').split('\n').find((part) => part.includes(match[0])) ?? match[0];
-        if (file.startsWith('test/') && /\w\W+\w/.test(known) && messages().includes(known)) continue;
+        const around = prose.slice(
+          Math.max(from + 1, match.index - 12),
+          Math.min(to - 1, match.index + match[0].length + 12),
+        );
+        const known =
+          around
+            .replace(/[\u0000\u00a4]+/g, '\n')
+            .split('\n')
+            .find((part) => part.includes(match[0])) ?? match[0];
+        if (file.startsWith('test/') && /\w\W+\w/.test(known) && messages().includes(known))
+          continue;
       }
-      yield { line: lineAt(match.index), word: match[0].replace(/\s+/g, ' ').replaceAll(CODE, '…'), instead };
+      yield {
+        line: lineAt(match.index),
+        word: match[0].replace(/\s+/g, ' ').replaceAll(CODE, '…'),
+        instead,
+      };
     }
   }
   for (const match of code.matchAll(/[A-Za-z_$][\w$]*/g)) {
     for (const word of match[0].split(/_|(?<=[a-z0-9])(?=[A-Z])/)) {
-      const instead = Object.hasOwn(identifierWords, word.toLowerCase()) && identifierWords[word.toLowerCase()];
-      if (instead) yield { line: code.slice(0, match.index).split('\n').length, word: match[0], instead };
+      const instead =
+        Object.hasOwn(identifierWords, word.toLowerCase()) && identifierWords[word.toLowerCase()];
+      if (instead)
+        yield { line: code.slice(0, match.index).split('\n').length, word: match[0], instead };
     }
   }
 }
 
 const wanted = process.argv.slice(2).filter((argument) => argument !== '--count');
 const counting = process.argv.includes('--count');
-const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', ...wanted], { encoding: 'utf8' })
+const files = execFileSync(
+  'git',
+  ['ls-files', '--cached', '--others', '--exclude-standard', ...wanted],
+  { encoding: 'utf8' },
+)
   .split('\n')
   .filter((file) => file !== '' && isRead(file) && existsSync(file));
 
@@ -217,10 +308,17 @@ for (const file of files) {
   const offenders = [...offendersIn(file, messages)].sort((one, other) => one.line - other.line);
   total += offenders.length;
   const parts = file.split('/');
-  const room = parts.length === 1 ? '(root)' : parts.slice(0, ['src', 'test'].includes(parts[0]) && parts.length > 2 ? 2 : 1).join('/');
+  const room =
+    parts.length === 1
+      ? '(root)'
+      : parts.slice(0, ['src', 'test'].includes(parts[0]) && parts.length > 2 ? 2 : 1).join('/');
   rooms.set(room, (rooms.get(room) ?? 0) + offenders.length);
-  if (!counting) for (const { line, word, instead } of offenders) console.log(`${file}:${line}: ${word} → ${instead}`);
+  if (!counting)
+    for (const { line, word, instead } of offenders)
+      console.log(`${file}:${line}: ${word} → ${instead}`);
 }
-if (counting) for (const [room, count] of [...rooms].sort()) if (count > 0) console.log(`${String(count).padStart(5)}  ${room}`);
+if (counting)
+  for (const [room, count] of [...rooms].sort())
+    if (count > 0) console.log(`${String(count).padStart(5)}  ${room}`);
 console.log(`${total} ${total === 1 ? 'offender' : 'offenders'} in ${files.length} files`);
 process.exitCode = total > 0 && !counting ? 1 : 0;

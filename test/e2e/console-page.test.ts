@@ -89,7 +89,7 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
     await page.getByRole('alert').getByText(/key/i).waitFor();
   });
 
-  test('lets in who has one, and says that nothing is there yet', async () => {
+  test('opens with a key, and says that there is no export yet', async () => {
     await page.getByLabel('API key').fill(key);
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('heading', { name: 'Nothing is exported yet' }).waitFor();
@@ -195,7 +195,7 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
     expect(await page.evaluate('sessionStorage.length + localStorage.length')).toBe(0);
   });
 
-  test('broke no rule of its content policy, and threw nothing', async () => {
+  test('violates no rule of its content policy, and throws nothing', async () => {
     const answer = await fetch(`${address}/console/`);
     const html = await answer.text();
     expect(answer.headers.get('content-security-policy')).toContain("script-src 'self'");

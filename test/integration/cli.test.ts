@@ -92,7 +92,7 @@ describe('organizations, projects and keys', () => {
     await db.close();
   });
 
-  test('a person gets a line a field', async () => {
+  test('the output for people has one line per field', async () => {
     const { code, output } = await sluice('organizations', 'create', '--name', 'People');
     expect(code).toBe(0);
     expect(output).toMatch(/^name +People$/m);

@@ -101,7 +101,7 @@ describe('a file destination', () => {
     expect(problems).toMatchObject([{ property: 'directory' }]);
   });
 
-  it('says that its root is gone, and that it may pass', async () => {
+  it('says that its root is gone, as a transient error', async () => {
     await rm(root, { recursive: true });
     expect(await codeOf(create('x'))).toBe('destination.unavailable');
   });

@@ -77,7 +77,7 @@ async function eventsBefore(end: number): Promise<string[]> {
   return columnBytes(blocks, 'event').map(String).sort();
 }
 
-/** Exports the interval. @returns what a later look-back is held against */
+/** Exports the interval. @returns what a later look-back compares with */
 async function see(source: Source, request: SourceRequest): Promise<EarlierExport> {
   const snapshot = await source.open(request, never);
   await readAll(snapshot, never);

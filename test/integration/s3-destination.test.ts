@@ -118,7 +118,7 @@ describe('an upload to S3', () => {
     expect(await keysUnder(started.destination, '')).toEqual(['a', 'b', 'c', 'd', 'e']);
   });
 
-  it('gives up to the worker after its tries, and can then be aborted', async () => {
+  it('fails after its own retries, and can then be aborted', async () => {
     const started = await start({ context: { partsInFlight: 1 } });
     const { server, destination, sent } = started;
     server.faults.add(part({ status: 503, code: 'SlowDown' }, { probability: 1 }));
@@ -385,7 +385,7 @@ describe('the completion of an upload', () => {
     expect(await codeOf(upload(started, twoParts))).toBe('destination.upload_lost');
   });
 
-  it('does not believe a store that drops parts and says success', async () => {
+  it('does not trust a store that drops parts and says success', async () => {
     const port = await serve(({ method, url = '' }, response) => {
       const answer = (xml: string) => response.writeHead(200, { etag: '"e-1"' }).end(xml);
       if (method !== 'POST') answer('');
@@ -449,7 +449,7 @@ describe('reading from S3', () => {
     expect(await codeOf(readAll(started.destination, 'a.jsonl'))).toBe('destination.stalled');
   });
 
-  it('takes a reader of ours that is slow for no stall', async () => {
+  it('does not take a slow reader of ours for a stall', async () => {
     const started = await start({ context: { stallTimeoutMs: 300 } });
     const bytes = randomBytes(16 * partBytes);
     await upload(started, bytes);

@@ -143,7 +143,7 @@ export async function untilEnded(
   );
 }
 
-/** Parts that are safely at the destination, of the runs of an export. */
+/** Parts of an export's runs that are stored at the destination. */
 export async function countParts({ pool }: Installation, exportId: string): Promise<number> {
   const { rows } = await pool.query<{ parts: number }>(
     `select coalesce(sum(jsonb_array_length(u.parts)), 0)::int as parts

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { ApiDocument, JsonSchema } from './openapi.ts';
 
-/** Texts that have broken somebody's service. */
+/** Texts that have broken services before. */
 const hostile = [
   '',
   ' ',

@@ -93,7 +93,7 @@ async function openServer(): Promise<{ url: string; close: () => Promise<void> }
   return { url: server.url, close };
 }
 
-/** Stops and removes what earlier runs left that were killed. */
+/** Stops and removes what killed earlier runs left behind. */
 async function clearAbandoned(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const pid = new RegExp(`^${folderPrefix}(\\d+)-`).exec(name)?.[1];

@@ -73,7 +73,7 @@ export async function findBreaches(
 }
 
 /**
- * I1 to I4 and what of I5 our tables tell: what `sluice verify` does, in this process. A process of its
+ * I1 to I4 and the part of I5 that our tables show: what `sluice verify` does, in this process. A process of its
  * own for each call took as long as many a test; `any-table` and `quickstart` run the command itself.
  */
 async function verify({ env, db, databaseUrl }: Installation) {

@@ -7,7 +7,7 @@ import type { Fleet } from './fleet.ts';
 import { type Random, randomOf } from './random.ts';
 import { act, persistently, type World } from './world.ts';
 
-/** Requests may take effect so long after their client gave up. */
+/** How long after their client gave up requests may still take effect. */
 const longestLateMs = 5_000;
 const often = Number.POSITIVE_INFINITY;
 

@@ -48,7 +48,7 @@ describe.each(testedQueues())('on the queue in %s', (queue) => {
       const worker = await installation.startWorker(shifted(shiftMs));
       const exportId = await pastExport(installation);
       await untilTicked(installation, exportId);
-      // Its recurring jobs go on elsewhere once it is gone.
+      // Its recurring jobs continue elsewhere after it has ended.
       worker.kill('SIGKILL');
       await worker.waitForExit();
       await installation.startWorker();
@@ -77,7 +77,7 @@ describe.each(testedQueues())('on the queue in %s', (queue) => {
       expect(worker.hasExited()).toBe(false);
     });
 
-    test('leaves no lease for ever when it dies', async () => {
+    test('leaves no lease behind for ever when it dies', async () => {
       await installation.stopWorkers();
       const worker = await installation.startWorker({
         ...shifted(shiftMs),

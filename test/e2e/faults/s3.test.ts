@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterEach(() => installation?.s3.faults.clear());
 afterAll(() => installation?.close());
 
-/** What befalls the requests of one export; the others go on meanwhile. */
+/** The fault that hits the requests of one export; the others continue meanwhile. */
 type Faults = readonly (Omit<Fault, 'match'> & { readonly match?: Fault['match'] })[];
 
 const passing: Record<string, Faults> = {
@@ -151,7 +151,7 @@ const lasting: Record<
   },
 };
 
-describe('faults that somebody must mend', () => {
+describe('faults that a person must fix', () => {
   const exports = new Map<string, string>();
   beforeAll(async () => {
     for (const [name, { config = {}, fault }] of Object.entries(lasting)) {

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-describe('what no database can hold is the fault of the request', () => {
+describe('a value that no database can hold is an error of the request', () => {
   test.each([
     ['2024-99-99T00:00:00.000000Z'],
     ['2023-02-29T00:00:00.000000Z'],

@@ -41,7 +41,7 @@ test('ten at once take effect once; the others are answered that it is in flight
   expect(await count()).toBe(before + 1);
 });
 
-test('what dies before its answer is kept has no effect, and its key is free at once', async () => {
+test('a request that dies before its answer is stored has no effect, and its key is free at once', async () => {
   const before = await count();
   await api.db.transaction(async (tx) => {
     // The request can do everything but record its answer.
@@ -63,7 +63,7 @@ test('what dies before its answer is kept has no effect, and its key is free at 
   expect(await count()).toBe(before + 1);
 });
 
-test('an answer that cannot be kept takes its effect with it', async () => {
+test('a request whose answer cannot be stored has no effect', async () => {
   const before = await count();
   await api.db.query(
     `alter table idempotency_keys add constraint nothing_kept check (idempotency_key <> 'unkept')`,
@@ -74,7 +74,7 @@ test('an answer that cannot be kept takes its effect with it', async () => {
   expect((await create('unkept')).status).toBe(201);
 });
 
-test('the bell for a backfill rings when others can see it', async () => {
+test('a backfill is announced to the workers once they can see it', async () => {
   const seen: Promise<number>[] = [];
   const options = testApiOptions(api.db, api.databaseUrl);
   const backfillWaiting = (id: string) => {

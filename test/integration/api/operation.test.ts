@@ -36,7 +36,7 @@ describe('probes', () => {
     });
   });
 
-  test('with the queue away it is ready, but degraded, and writes are taken', async () => {
+  test('without the queue it is ready, but degraded, and accepts writes', async () => {
     queueFault = 'the queue is away';
     const ready = await api.client.get('/readyz');
     expect(ready.status).toBe(200);
@@ -48,7 +48,7 @@ describe('probes', () => {
     queueFault = null;
   });
 
-  test('metrics tell requests by route, never by path', async () => {
+  test('metrics count requests by route, never by path', async () => {
     await api.client.get(`${api.project}/batch_exports`);
     const { status, text } = await api.client.withKey(null).get('/metrics');
     expect(status).toBe(200);
@@ -57,7 +57,7 @@ describe('probes', () => {
   });
 });
 
-test('with Postgres away requests are 503, readiness says what is wrong, and all heals', async () => {
+test('without Postgres requests are 503, readiness names the fault, and everything recovers', async () => {
   const address = new URL(api.databaseUrl);
   const proxy = await startTcpProxy({
     target: { host: address.hostname, port: Number(address.port) },
@@ -127,7 +127,7 @@ describe('the queue board', () => {
   });
 });
 
-test('a fault of ours shows its request id, and nothing of the inside', async () => {
+test('an internal error shows its request id, and no internals', async () => {
   const broken = await startApiUnderTest({
     checkQuery: () => {
       throw new Error('the secret inside');

@@ -105,7 +105,7 @@ describe('a backfill', () => {
     expect(started).toEqual(started.toSorted().toReversed());
   });
 
-  it('is advanced by many workers at once without a run too many, and ends once', async () => {
+  it('is advanced by many workers at once without an extra run, and ends once', async () => {
     const { batchExport, range } = await quietExport(6);
     const { backfillId } = await start(batchExport, { ...range, concurrency: 4 });
     const advanceAll = () =>
@@ -150,7 +150,7 @@ describe('a backfill', () => {
     expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 4 });
   });
 
-  it('passes over an interval that has a live run', async () => {
+  it('skips an interval that has a live run', async () => {
     const batchExport = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
     await decide(side.context);
     const [, live] = await listRuns(side.db, batchExport.id);
@@ -190,7 +190,7 @@ describe('a backfill', () => {
     },
   );
 
-  it('that finds nothing to do in many pages ends all the same', async () => {
+  it('without work in many pages ends all the same', async () => {
     const { batchExport, range } = await quietExport(1_200);
     const first = await start(batchExport, { ...range, concurrency: 1_200 });
     await advanceBackfill(side.context, first.backfillId);

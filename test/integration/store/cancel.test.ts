@@ -49,7 +49,7 @@ async function cancel(exportId: string, runId: string): Promise<Cancellation> {
 const cancelled = { status: 'Cancelled', waits: false };
 
 describe('cancelling a run', () => {
-  it('that has not begun ends it, and no ring begins it any more', async () => {
+  it('that has not begun ends it, and no late job starts it any more', async () => {
     const { exportId, runId } = await waitingRun();
     expect(await cancel(exportId, runId)).toBe('cancelled');
     expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
@@ -128,7 +128,7 @@ describe('cancelling a run', () => {
         complete(side.context, run),
         side.db.transaction((tx) => claimRun(tx, runId, 'other', leaseMs)),
       ]);
-      // Whatever won, a ring finds the truth and clears what is stale.
+      // Whichever won, a late job sees the current state and clears what is stale.
       await side.db.transaction((tx) => claimRun(tx, runId, 'last', leaseMs));
       const after = await firstRun(side.db, exportId);
       expect(after.waits).toBe(false);

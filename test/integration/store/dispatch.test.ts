@@ -150,7 +150,7 @@ describe('the dispatcher', () => {
     expect(await dispatch(context)).toHaveLength(3);
   });
 
-  it('passes over what waits for its time until the time has come', async () => {
+  it('skips runs that are not due yet', async () => {
     const { id } = await createExportOfThePast(side);
     await addWaiting(id, 1, { inHours: 1 });
     await reportWorker(side.db, 'one', 4);
@@ -188,7 +188,7 @@ describe('the dispatcher', () => {
     expect(await dispatch()).toHaveLength(1);
   });
 
-  it('takes a dispatch back that the queue did not accept, and says so to its caller', async () => {
+  it('undoes a dispatch that the queue did not accept, and reports it to its caller', async () => {
     const { id } = await createExportOfThePast(side);
     await addWaiting(id, 2);
     await reportWorker(side.db, 'one', 4);
@@ -199,7 +199,7 @@ describe('the dispatcher', () => {
 });
 
 describe('tens of thousands of runs that wait for their time', () => {
-  it('cost a dispatch no more than a look at those that may start', async () => {
+  it('add no cost to a dispatch: it reads only those that may start', async () => {
     const project = await insertProject(side.db, {
       organizationId: side.tenant.organizationId,
       name: 'Small',

@@ -57,7 +57,7 @@ function tryClaim(runId: string, holder = String(randomUUID())): Promise<Claimed
 const state = (exportId: string): Promise<RunRow> => firstRun(side.db, exportId);
 
 describe('a claim', () => {
-  it('is won by one of twenty workers', async () => {
+  it('succeeds for one of twenty workers', async () => {
     const { exportId, runId } = await waitingRun();
     const claims = await Promise.all(Array.from({ length: 20 }, () => tryClaim(runId)));
     expect(claims.filter((run) => run !== null)).toHaveLength(1);
@@ -82,7 +82,7 @@ describe('a claim', () => {
     expect(await state(exportId)).toMatchObject({ crashes: 0 });
   });
 
-  it('does not come before the backoff is over, however often the queue rings', async () => {
+  it('does not come before the backoff is over, however often the queue delivers its job', async () => {
     const { exportId, runId } = await waitingRun();
     await recordFault(side.context, await claim(side, runId), passing, 0.99);
     expect(await tryClaim(runId)).toBeNull();
@@ -172,7 +172,7 @@ describe('a process that a run had for itself and that ended', () => {
     return { exportId, runId, claimAndRead };
   }
 
-  it('sets the run aside at once if it crashed, while others go on', async () => {
+  it('fails the run at once if it crashed, while others continue', async () => {
     const { exportId, claimAndRead } = await readingRun();
     const other = await waitingRun();
     await recordDeathAlone(side.context, await claimAndRead(), crashed);
@@ -180,7 +180,7 @@ describe('a process that a run had for itself and that ended', () => {
     expect(await complete(side.context, await claim(side, other.runId))).toBe(true);
   });
 
-  it('sets the run aside the second time if it may have been killed from outside', async () => {
+  it('fails the run the second time if it may have been killed from outside', async () => {
     const { exportId, claimAndRead } = await readingRun();
     await recordDeathAlone(side.context, await claimAndRead(), killed);
     expect(await state(exportId)).toMatchObject({ status: 'Running', waits: true, faults: 1 });
@@ -188,7 +188,7 @@ describe('a process that a run had for itself and that ended', () => {
     expect(await state(exportId)).toMatchObject({ status: 'Failed', errorCode: 'run.crashed' });
   });
 
-  it('is no proof twice if the run made progress between', async () => {
+  it('does not count twice if the run made progress in between', async () => {
     const { exportId, claimAndRead } = await readingRun();
     await recordDeathAlone(side.context, await claimAndRead(), killed);
     const run = await claimAndRead();

@@ -87,7 +87,7 @@ for (const lane of queueBackends) {
         { timeoutMs: 20_000, message: `the run is ${JSON.stringify(wanted)}` },
       );
 
-    it('decides ticks, exports their rows and records what became of them', async () => {
+    it('decides ticks, exports their rows and records the results', async () => {
       await openWorker();
       const { id, schedule } = await createExportOfThePast(side);
       await side.db.query(
@@ -121,7 +121,7 @@ for (const lane of queueBackends) {
       expect(logs).toHaveLength(1);
     });
 
-    it('works a backfill off to its end', async () => {
+    it('completes a backfill', async () => {
       await openWorker();
       const batchExport = await createExportOfThePast(side, { createdMsAgo: 0 });
       const endAt = batchExport.schedule.openIntervalStart;
@@ -227,7 +227,7 @@ for (const lane of queueBackends) {
       expect(receipts).toHaveLength(24);
     }, 90_000);
 
-    it('brings its duties back within seconds after the queue lost everything', async () => {
+    it('schedules its recurring jobs again within seconds after the queue lost everything', async () => {
       const unlock = await lockSource();
       await openWorker({ WORKER_CONCURRENCY: '2', MAX_RUNS_PER_EXPORT: '10' });
       const { id } = await createExportOfThePast(side, { createdMsAgo: 6 * hourMs });

@@ -59,7 +59,7 @@ describe('pickFair', () => {
     expect(picked([backfill(1, 'a', 3), live(1, 'a', 9)], inFlight)).toEqual(['a@9']);
   });
 
-  test('fills no more than the free slots, and none for none', () => {
+  test('fills no more than the free slots, and none if none is free', () => {
     const waiting = [live(1, 'a', 1), live(2, 'b', 2), live(3, 'c', 3)];
     expect(picked(waiting, [], 2)).toEqual(['a@1', 'b@2']);
     expect(picked(waiting, [], 0)).toEqual([]);
@@ -105,7 +105,7 @@ describe('a flood', () => {
     expect(flooded).toBeLessThanOrEqual(alone * 2);
   });
 
-  test('is itself worked off by all that its limit allows', () => {
+  test('uses all that its own limit allows', () => {
     const waits = simulate(flood.slice(0, 400), workers, (tenantId) => tenantId === 0);
     const mean = 10;
     expect(Math.max(...waits)).toBeLessThan((400 / limits.perTenant) * mean * 1.3);

@@ -59,7 +59,7 @@ it('keeps odd characters of text in JSON and CSV alike', async () => {
   expect(cells).toEqual(lines);
 });
 
-it('tells null, empty text and the word null apart', async () => {
+it('distinguishes null, empty text and the word null', async () => {
   const expected = [joinKeys(['1', null]), joinKeys(['1', '']), joinKeys(['1', 'null'])];
   expect(new Set(expected).size).toBe(3);
   expect(await csv('id,Code\n1,\n1,""\n1,null\n')).toEqual(expected);
