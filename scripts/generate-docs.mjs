@@ -42,9 +42,9 @@ ${settingsTable()}
 
 const faults = {
   customer: 'The customer must act',
-  destination: 'The destination is in trouble',
-  source: 'The source is in trouble',
-  internal: 'Sluice or its installation is in trouble',
+  destination: 'The destination has a problem',
+  source: 'The source has a problem',
+  internal: 'Sluice or its installation has a problem',
 };
 
 function errorsPage() {
@@ -57,11 +57,11 @@ function errorsPage() {
         cell(remedy),
         retryable ? 'yes' : 'no',
       ]);
-    return `## ${title}\n\n${table(['Code', 'What it means', 'What to do', 'Tried again'], rows)}\n`;
+    return `## ${title}\n\n${table(['Code', 'What it means', 'What to do', 'Retried'], rows)}\n`;
   });
   return `# Errors of runs
 
-The text of \`latest_error\` is \`code: what it means (details) what to do\`; the log of the run has it too. A run whose error is tried again ends as \`FailedRetryable\` when its attempts are used up; any other error ends it as \`Failed\` at once. ${from} from \`src/domain/errors.ts\`.
+The text of \`latest_error\` is \`code: what it means (details) what to do\`; the log of the run has it too. Sluice retries a run after some errors: when its attempts are used up, it ends as \`FailedRetryable\`. Any other error ends it as \`Failed\` at once. ${from} from \`src/domain/errors.ts\`.
 
 ${sections.join('\n')}`;
 }

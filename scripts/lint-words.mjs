@@ -4,8 +4,8 @@
  *   node scripts/lint-words.mjs            prints `file:line: word → what to write`; exits 1 if there is any
  *   node scripts/lint-words.mjs --count    prints how many each folder has
  *
- * With paths behind it, it looks at these only. It reads comments, strings, JSX text and Markdown. It skips
- * SQL, code in Markdown and generated parts. Identifiers are split into words and checked against a short list.
+ * Works in the current folder, a git work tree; with paths, on these only. It reads comments, strings, JSX text
+ * and Markdown. It skips SQL, code in Markdown and generated parts. Of identifiers it checks a few words.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -15,18 +15,18 @@ const skippedFiles = [
   'package-lock.json',
   'docs/style.md',
   'scripts/lint-words.mjs',
+  'test/unit/lint-words.test.ts',
   // Written by `npm run docs` and `npm run api-types` from sources that are checked.
   'docs/configuration.md',
   'docs/errors.md',
   '.env.example',
-  'src/console/openapi.json',
-  'src/console/api-types.ts',
+  'src/console/api-schema.d.ts',
 ];
 
-// Stands for a piece of inline code, so that "where `x` is true" is still seen.
+// In place of a piece of inline code, so that "where `x` is true" is still seen.
 const CODE = '\u00a4';
-// Stands for anything that is not prose; no pattern crosses it.
-const GAP = '\u0000';
+// In place of anything that is not prose; no pattern crosses it.
+const GAP = '\ue000';
 
 const subject = [
   `it|its|the|there|this|that|these|those|no|a|an|one|they|none|nothing|neither|both|any|all|each|every|some|only`,
@@ -42,7 +42,10 @@ const placeWords = [
   'end|half|side|pause|resume|resumes|list|lists|unknown',
 ].join('|');
 
-/** Each rule: what is found, and what to write instead. `prose: 'comment'` leaves strings out. */
+/**
+ * Each rule: what is found, what to write instead, and which strings it leaves out: `sql` those that are
+ * surely SQL, `maybe sql` also those that could be.
+ */
 const rules = [
   [/\btold\b/gi, 'said, reported, notified'],
   [/\btells\b(?!.{1,40}\bapart\b)/gi, 'says, reports'],
@@ -53,7 +56,7 @@ const rules = [
     'transient',
   ],
   [/\bwhoever\b/gi, 'name the actor'],
-  [/(?<!\u0000)\b[Nn]obody\b(?!@|\u0000)/g, 'name the actor; state it positively'],
+  [/(?<!\ue000)\b[Nn]obody\b(?!@|\ue000)/g, 'name the actor; state it positively'],
   [/\brung\b/gi, 'enqueued, notified'],
   [/\brings? (?:for|again|it|them|the|every|twice|at)\b/gi, 'enqueue, notify'],
   [/\bin force\b/gi, 'current'],
@@ -81,7 +84,7 @@ const rules = [
       'g',
     ),
     'if',
-    'prose',
+    'sql',
   ],
   // Any other subject; in strings it may be SQL.
   [
@@ -90,16 +93,16 @@ const rules = [
       'g',
     ),
     'if',
-    'words',
+    'maybe sql',
   ],
   // At the start of a sentence it names a place, unless a main clause follows.
-  [new RegExp(`\\bWhere (?:${subject})(?![\\w-])(?=[^.;:\\u0000]{4,120},)`, 'g'), 'If', 'prose'],
+  [new RegExp(`\\bWhere (?:${subject})(?![\\w-])(?=[^.;:\\ue000]{4,120},)`, 'g'), 'If', 'sql'],
   [
     /\bone an? (?:line|page|file|interval|row|run|export|process|worker|tenant|project|key|day|hour|minute|second|time|test|table|aggregate|block|part|tick|folder|column|field)\b/gi,
     'one per …',
   ],
   [
-    /\b(?:free|worker's|its|all|no|few|enough|more|run|worker) places\b|\bplaces? of (?:a|the|its|one|each) workers?\b|\bplaces (?:free|taken|left)\b/gi,
+    /\b(?:free|worker's|enough|worker) places\b|\bplaces? of (?:a|the|its|one|each) workers?\b|\bplaces (?:free|taken|left)\b/gi,
     'slots',
   ],
   [
@@ -112,213 +115,200 @@ const rules = [
   ],
   [/\b(?:thereof|whereof|hereof|therein|whereupon|thereupon|lest)\b/gi, 'start a new sentence'],
   [
-    /(?<=^|[.:>"'`\u0000] ?)(?:Least|Most) (?:seconds|minutes|hours|days|rows|bytes|connections|requests|runs|level|number|MiB|times|attempts)\b/gm,
+    /(?<=^|[.:>"'`\ue000] ?)(?:Least|Most) (?:seconds|minutes|hours|days|rows|bytes|connections|requests|runs|level|number|MiB|times|attempts)\b/gm,
     'minimum, maximum',
   ],
   [/\bnothing to do:/gi, 'No action needed:'],
   [/\b(?:hold|holds|held) (?!.{0,30}[.,;:])(?:\w+ ){1,4}against\b/gi, 'check … against'],
 ];
 
-const identifierWords = {
-  told: 'said',
-  mend: 'fix',
-  mends: 'fixes',
-  mended: 'fixed',
-  nobody: 'no…',
-  whoever: 'name the actor',
-  rung: 'enqueued',
-};
+const identifierWords = new Map([
+  ['told', 'said'],
+  ['mend', 'fix'],
+  ['mends', 'fixes'],
+  ['mended', 'fixed'],
+  ['nobody', 'name the actor'],
+  ['whoever', 'name the actor'],
+  ['rung', 'enqueued'],
+]);
 
-/** Puts `with` in place of every character but line ends. */
-const blank = (text, filler = GAP) => text.replace(/[^\s]/g, filler);
+/** Puts `filler` in place of every character but white space. */
+const blank = (text, filler = GAP) => text.replace(/\S/g, filler);
+const inlineCode = (text) => text.replace(/`[^`\n]*`/g, (code) => CODE.repeat(code.length));
 
-/** A template may hold code; what is between the braces is a gap. */
-function withoutHoles(text) {
-  return text.replace(/\$\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}/g, (hole) => blank(hole, CODE));
-}
-
-const looseSqlMarks =
-  /[a-z]_[a-z]|\$\d|::|[a-z]\.[a-z]|[=<>]|\bset\b|\bfrom\b|\bnot\b(?: \w+)?$|^.where /i;
 const sqlMarks =
   /\b(?:select\b[^.]*\bfrom|insert into|update \w+(?: \w+)? set|delete from|returning|create (?:unique )?(?:table|index)|alter table|order by|group by|is (?:not )?null|exists ?\(|left join|inner join)|[=<>] ?(?:\$\d|\$\{|any|')/i;
+const looseSqlMarks =
+  /[a-z]_[a-z]|\$\d|::|[a-z]\.[a-z]|[=<>]|\bset\b|\bfrom\b|\bnot\b(?: \w+)?$|^.where /i;
 
-/** Comments, strings, regular expressions and the code between them, in order. */
+/** Comments, strings and regular expressions; what is between them is code. */
 const pieces =
-  /(?<line>\/\/[^\n]*)|(?<block>\/\*[\s\S]*?\*\/)|(?<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\$]|\\[\s\S]|\$(?!\{)|\$\{(?:[^{}`]|`[^`]*`|\{[^{}]*\})*\})*`)|(?<regex>(?<=[=(,:!&|?;{}\n>][ \t]*)\/(?![*/ ])(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[dgimsuvy]*)/g;
+  /(?<comment>\/\/[^\n]*|\/\*[\s\S]*?\*\/)|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\$]|\\[\s\S]|\$(?!\{)|\$\{(?:[^{}`]|`[^`]*`|\{[^{}]*\})*\})*`|(?<=[=(,:!&|?;{}\n>][ \t]*)\/(?![*/ ])(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[dgimsuvy]*/g;
 
+/** The text between two JSX tags or holes. */
+const jsxText = /(?<=>)[^<>{}=;]*(?=[<{])|(?<=\})[^<>{}=;()]*(?=[<{])/g;
+
+/** Splits a program: `prose` and `code` have the length of `text`, each blank where the other one is. */
 function ofScript(text, isTsx) {
   let prose = '';
   let code = '';
   const strings = [];
-  let at = 0;
-  const between = (piece) => {
-    code += piece;
-    const jsx = isTsx
-      ? piece.replace(/(?<=>)[^<>{}=;]*(?=[<{])|(?<=\})[^<>{}=;()]*(?=[<{])/g, (t) =>
-          t.replace(/\S/g, (c) => String.fromCharCode(c.charCodeAt(0) + 0xe000)),
-        )
-      : piece;
-    prose += jsx
-      .replace(/[^\s\ue000-\uf8ff]/g, GAP)
-      .replace(/[\ue000-\uf8ff]/g, (c) => String.fromCharCode(c.charCodeAt(0) - 0xe000));
-  };
-  for (const match of text.matchAll(pieces)) {
-    between(text.slice(at, match.index));
-    at = match.index + match[0].length;
-    const { line, block, string } = match.groups;
-    if (line !== undefined || block !== undefined) {
-      code += blank(match[0], ' ');
-      prose += ofComment(match[0]);
-    } else {
-      const whole = match[0];
-      strings.push([
-        prose.length,
-        prose.length + whole.length,
-        string !== undefined && sqlMarks.test(whole),
-      ]);
-      code += string === undefined ? blank(whole, ' ') : blank(whole, ' ');
-      prose += GAP + withoutHoles(whole.slice(1, -1)) + GAP;
+  const addCode = (piece) => {
+    let at = 0;
+    for (const match of isTsx ? piece.matchAll(jsxText) : []) {
+      const before = piece.slice(at, match.index);
+      prose += blank(before) + match[0];
+      code += before + blank(match[0], ' ');
+      at = match.index + match[0].length;
     }
+    prose += blank(piece.slice(at));
+    code += piece.slice(at);
+  };
+  let at = 0;
+  for (const match of text.matchAll(pieces)) {
+    const [piece] = match;
+    addCode(text.slice(at, match.index));
+    at = match.index + piece.length;
+    if (match.groups.comment === undefined) {
+      strings.push({
+        from: match.index,
+        to: at,
+        isSql: sqlMarks.test(piece),
+        isMaybeSql: looseSqlMarks.test(piece),
+        isTestName: /\b(?:describe|it|test)\b[^\n]*\(\s*$/.test(
+          text.slice(match.index - 60, match.index),
+        ),
+      });
+      const holes = /\$\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}/g;
+      prose += GAP + piece.slice(1, -1).replace(holes, (hole) => blank(hole, CODE)) + GAP;
+    } else {
+      prose += inlineCode(
+        piece.replace(/^\s*(?:\/\/+|\/\*+|\*(?!\/))|\*\/$/gm, (mark) => blank(mark, ' ')),
+      );
+    }
+    code += blank(piece, ' ');
   }
-  between(text.slice(at));
+  addCode(text.slice(at));
   return { prose, code, strings };
 }
 
-const inlineCode = (text) => text.replace(/`[^`\n]*`/g, (code) => CODE.repeat(code.length));
-
-function ofComment(text) {
-  return inlineCode(
-    text
-      .replace(/^(\s*)(\/\/+|\/\*+|\*(?!\/))/gm, (lead) => lead.replace(/\S/g, ' '))
-      .replace(/\*\/$/, '  '),
-  );
-}
-
 function ofMarkdown(text) {
-  const prose = text
-    .replace(/<!-- \w+: npm run docs[\s\S]*?<!-- \/\w+ -->/g, (part) => blank(part))
-    .replace(/^ *```[\s\S]*?^ *```/gm, (part) => blank(part));
-  return { prose: inlineCode(prose), code: '', strings: [] };
+  const parts = /<!-- \w+: npm run docs[\s\S]*?<!-- \/\w+ -->|^ *```[\s\S]*?^ *```/gm;
+  return inlineCode(text.replace(parts, (part) => blank(part)));
 }
 
-/** What begins with `mark` up to the end of the line: comments of SQL, YAML, shell. */
+/** The comments of a language whose comments go from `mark` to the end of the line. */
 function ofMarked(text, mark) {
-  const prose = text
-    .split('\n')
-    .map((line) => {
-      const found = line.search(mark);
-      return found < 0
-        ? blank(line)
-        : blank(line.slice(0, found)) +
-            inlineCode(line.slice(found).replace(/^(?:--|#)+/, (m) => ' '.repeat(m.length)));
-    })
-    .join('\n');
-  return { prose, code: '', strings: [] };
+  const lines = text.split('\n').map((line) => {
+    const at = line.search(mark);
+    if (at < 0) return blank(line);
+    return (
+      blank(line.slice(0, at)) +
+      inlineCode(line.slice(at).replace(/^\s?(?:--|#)+/, (lead) => blank(lead, ' ')))
+    );
+  });
+  return lines.join('\n');
 }
 
 function read(file) {
   const text = readFileSync(file, 'utf8');
   const kind = extname(file);
-  if (['.ts', '.tsx', '.mjs', '.cjs', '.js'].includes(kind)) return ofScript(text, kind === '.tsx');
-  if (kind === '.md') return ofMarkdown(text);
-  if (kind === '.sql') {
-    const marked = ofMarked(text, /(?:^|\s)--/);
-    return { ...marked, text };
-  }
-  if (['.yml', '.yaml', '.json', '.html'].includes(kind))
-    return { prose: text, code: '', strings: [] };
-  if (kind === '.css') return ofScript(text, false);
-  return ofMarked(text, /(?:^|\s)#/);
+  if (/^\.(?:tsx?|[mc]?js|css)$/.test(kind)) return ofScript(text, kind === '.tsx');
+  const prose =
+    kind === '.md'
+      ? ofMarkdown(text)
+      : kind === '.sql'
+        ? ofMarked(text, /(?:^|\s)--/)
+        : /^\.(?:ya?ml|json|html)$/.test(kind)
+          ? text
+          : ofMarked(text, /(?:^|\s)#/);
+  return { prose, code: '', strings: [] };
 }
 
 const isRead = (file) =>
   !skippedFiles.includes(file) &&
-  (/\.(?:tsx?|mjs|cjs|md|sql|ya?ml|json|css|html|service|conf)$/.test(file) ||
+  (/\.(?:tsx?|[mc]js|md|sql|ya?ml|json|css|html|service|conf)$/.test(file) ||
     /^(?:\.ci\/run|Dockerfile|Procfile)$/.test(file));
 
-function* offendersIn(file, messages) {
+function listFiles(...paths) {
+  const args = ['ls-files', '--cached', '--others', '--exclude-standard', '--', ...paths];
+  return execFileSync('git', args, { encoding: 'utf8' })
+    .split('\n')
+    .filter((file) => file !== '' && existsSync(file));
+}
+
+let sources;
+/** Whether src has this text: a test that asserts a message of ours changes together with the message. */
+function isInSource(text) {
+  sources ??= listFiles('src')
+    .filter((file) => /\.tsx?$/.test(file))
+    .map((file) => readFileSync(file, 'utf8'))
+    .join('\n');
+  return sources.includes(text);
+}
+
+/** The words around a match, within the literal text of its string. */
+function around(prose, { from, to }, match) {
+  const start = Math.max(from + 1, match.index - 12);
+  const end = Math.min(to - 1, match.index + match[0].length + 12);
+  const literals = prose.slice(start, end).split(/[\ue000\u00a4]+/);
+  return literals.find((literal) => literal.includes(match[0])) ?? match[0];
+}
+
+function isAllowed(file, prose, string, match, leavesOut) {
+  if (leavesOut !== undefined && (string.isSql || match[0].includes(CODE))) return true;
+  if (leavesOut === 'maybe sql' && string.isMaybeSql) return true;
+  if (!file.startsWith('test/') || string.isTestName) return false;
+  const words = around(prose, string, match);
+  return /\w\W+\w/.test(words) && isInSource(words);
+}
+
+function* offendersIn(file) {
   const { prose, code, strings } = read(file);
   const lineAt = (index) => prose.slice(0, index).split('\n').length;
-  for (const [pattern, instead, only] of rules) {
-    // A comment's words may be on two lines.
+  for (const [pattern, instead, leavesOut] of rules) {
+    // The words may be on two lines.
     const spaced = new RegExp(pattern.source.replaceAll(' ', '\\s+'), pattern.flags);
     for (const match of prose.matchAll(spaced)) {
-      const string = strings.find(([from, to]) => match.index >= from && match.index < to);
-      if (string !== undefined) {
-        if (
-          only === 'words' &&
-          (string[2] || looseSqlMarks.test(read(file).prose.slice(string[0], string[1])))
-        )
-          continue;
-        if (only === 'prose' && (string[2] || match[0].includes(CODE))) continue;
-        // A test that asserts a message of ours changes together with the message.
-        const [from, to] = string;
-        const around = prose.slice(
-          Math.max(from + 1, match.index - 12),
-          Math.min(to - 1, match.index + match[0].length + 12),
-        );
-        const known =
-          around
-            .replace(/[\u0000\u00a4]+/g, '\n')
-            .split('\n')
-            .find((part) => part.includes(match[0])) ?? match[0];
-        if (file.startsWith('test/') && /\w\W+\w/.test(known) && messages().includes(known))
-          continue;
-      }
-      yield {
-        line: lineAt(match.index),
-        word: match[0].replace(/\s+/g, ' ').replaceAll(CODE, '…'),
-        instead,
-      };
+      const string = strings.find(({ from, to }) => match.index >= from && match.index < to);
+      if (string && isAllowed(file, prose, string, match, leavesOut)) continue;
+      const word = match[0].replace(/\s+/g, ' ').replaceAll(/\u00a4+/g, '…');
+      yield { line: lineAt(match.index), word, instead };
     }
   }
   for (const match of code.matchAll(/[A-Za-z_$][\w$]*/g)) {
-    for (const word of match[0].split(/_|(?<=[a-z0-9])(?=[A-Z])/)) {
-      const instead =
-        Object.hasOwn(identifierWords, word.toLowerCase()) && identifierWords[word.toLowerCase()];
-      if (instead)
-        yield { line: code.slice(0, match.index).split('\n').length, word: match[0], instead };
+    for (const part of match[0].split(/_|(?<=[a-z0-9])(?=[A-Z])/)) {
+      const instead = identifierWords.get(part.toLowerCase());
+      if (instead !== undefined) yield { line: lineAt(match.index), word: match[0], instead };
     }
   }
 }
 
-const wanted = process.argv.slice(2).filter((argument) => argument !== '--count');
-const counting = process.argv.includes('--count');
-const files = execFileSync(
-  'git',
-  ['ls-files', '--cached', '--others', '--exclude-standard', ...wanted],
-  { encoding: 'utf8' },
-)
-  .split('\n')
-  .filter((file) => file !== '' && isRead(file) && existsSync(file));
+/** `src/api`, `test/unit`, `docs`, `(root)`. */
+function roomOf(file) {
+  const folders = file.split('/').slice(0, -1);
+  if (folders.length === 0) return '(root)';
+  return folders.slice(0, ['src', 'test'].includes(folders[0]) ? 2 : 1).join('/');
+}
 
-let source;
-const messages = () => {
-  source ??= execFileSync('git', ['ls-files', 'src'], { encoding: 'utf8' })
-    .split('\n')
-    .filter((file) => /\.tsx?$/.test(file) && existsSync(file))
-    .map((file) => readFileSync(file, 'utf8'))
-    .join('\n');
-  return source;
-};
-
+const print = (line) => process.stdout.write(`${line}\n`);
+const isCounting = process.argv.includes('--count');
+const paths = process.argv.slice(2).filter((argument) => argument !== '--count');
+const files = listFiles(...paths).filter(isRead);
 const rooms = new Map();
 let total = 0;
 for (const file of files) {
-  const offenders = [...offendersIn(file, messages)].sort((one, other) => one.line - other.line);
+  const offenders = [...offendersIn(file)].sort((one, other) => one.line - other.line);
   total += offenders.length;
-  const parts = file.split('/');
-  const room =
-    parts.length === 1
-      ? '(root)'
-      : parts.slice(0, ['src', 'test'].includes(parts[0]) && parts.length > 2 ? 2 : 1).join('/');
-  rooms.set(room, (rooms.get(room) ?? 0) + offenders.length);
-  if (!counting)
-    for (const { line, word, instead } of offenders)
-      console.log(`${file}:${line}: ${word} → ${instead}`);
+  rooms.set(roomOf(file), (rooms.get(roomOf(file)) ?? 0) + offenders.length);
+  if (isCounting) continue;
+  for (const { line, word, instead } of offenders) print(`${file}:${line}: ${word} → ${instead}`);
 }
-if (counting)
-  for (const [room, count] of [...rooms].sort())
-    if (count > 0) console.log(`${String(count).padStart(5)}  ${room}`);
-console.log(`${total} ${total === 1 ? 'offender' : 'offenders'} in ${files.length} files`);
-process.exitCode = total > 0 && !counting ? 1 : 0;
+if (isCounting) {
+  for (const [room, count] of [...rooms].sort()) {
+    if (count > 0) print(`${String(count).padStart(5)}  ${room}`);
+  }
+}
+const counted = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
+print(`${counted(total, 'offender')} in ${counted(files.length, 'file')}`);
+process.exitCode = total > 0 && !isCounting ? 1 : 0;
