@@ -16,7 +16,7 @@ function changedAt(path) {
 
 process.chdir(root);
 if (Math.max(...sources.map(changedAt)) >= changedAt(built)) {
-  // Under a test runner it would be React's slow, talkative build.
+  // Under a test runner it would be React's slow development build.
   process.env.NODE_ENV = 'production';
   const { build } = await import('vite');
   await build({ configFile: 'vite.config.ts', logLevel: 'warn' });

@@ -52,7 +52,7 @@ function countTests(modules: readonly TestModule[], outsideErrors: number): Coun
   return counts;
 }
 
-/** A hook that fails in a suite skips its tests; the suite itself then stands for them. */
+/** A hook that fails in a suite skips its tests; the suite itself then counts for them. */
 function countSuiteErrors(suite: TestSuite): number {
   return suite.errors().length > 0 ? 1 : 0;
 }

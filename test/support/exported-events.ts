@@ -38,7 +38,7 @@ export interface S3ExportChanges {
 
 /**
  * Creates an export of the tenant's first project to the installation's bucket, by the API. Its
- * schedule is over, so that a test that runs across a full hour has no run more; `end_at: null` for
+ * schedule has ended, so that a test that runs across a full hour gets no extra run; `end_at: null` for
  * one that is live.
  */
 export async function createS3Export(

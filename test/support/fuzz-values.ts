@@ -48,7 +48,7 @@ export function textFor(schema: JsonSchema): fc.Arbitrary<string> {
   );
 }
 
-/** An object of our making may have a `toString` of its own. */
+/** A generated object may have a `toString` of its own. */
 const toText = (value: unknown): string =>
   typeof value === 'object' ? JSON.stringify(value) : String(value);
 

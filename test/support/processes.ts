@@ -52,7 +52,7 @@ const groups = new Set<number>();
 /** How long after its end a process's output may still arrive. */
 const lastOutputMs = 300;
 
-// Whatever a test file started and left is ended with the file, and with this worker at the latest.
+// Processes that a test file leaves behind end with the file, or with this worker at the latest.
 afterAll(async () => {
   reap();
   await until(() => running.size === 0, { message: 'the processes of this file have ended' });

@@ -13,7 +13,7 @@ export interface RedisServer {
   stop(): Promise<void>;
 }
 
-/** A Redis that a test may treat badly. What was not persisted is lost with the process. */
+/** A Redis that a test may kill. What was not persisted is lost with the process. */
 export interface OwnRedisServer extends RedisServer {
   readonly port: number;
   pid(): number;

@@ -14,7 +14,7 @@ export interface TcpProxy {
   readonly connections: number;
   /** Resets every open connection on both sides; new ones are still taken. */
   cut(): void;
-  /** Stops listening: new connections are refused. Open ones live on. */
+  /** Stops listening: new connections are refused. Open ones stay open. */
   refuse(): Promise<void>;
   /** Listens again, on the same port. */
   accept(): Promise<void>;

@@ -6,7 +6,7 @@ import type { S3Request } from './request.ts';
 import type { Bucket } from './storage.ts';
 
 export interface S3Limits {
-  /** Every part but the last must have so many bytes; S3's own rule is 5 MiB. */
+  /** Minimum bytes of every part but the last; S3's own rule is 5 MiB. */
   minPartBytes: number;
   /** Highest part number; S3's own rule is 10,000. */
   maxParts: number;

@@ -26,7 +26,7 @@ export interface RequestLogEntry {
   /** Body bytes that came in and went out. */
   requestBytes: number;
   responseBytes: number;
-  /** The kind of fault that befell it. */
+  /** The kind of fault that hit it. */
   fault: keyof typeof effectNames | undefined;
 }
 
@@ -259,7 +259,7 @@ async function work(wire: Wire, request: S3Request, state: ServerState): Promise
   return answer;
 }
 
-/** Never comes back but by the end of the connection. */
+/** Returns only when the connection ends. */
 async function closed({ signal }: Wire): Promise<never> {
   if (!signal.aborted) {
     await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));

@@ -31,24 +31,24 @@ test('a worker that runs is live, whatever is unreachable', async () => {
 });
 
 test('a worker is ready with Postgres and the queue, degraded without the queue, unavailable without Postgres', async () => {
-  const health = async (faults: { postgres?: string; queue?: string; era?: string }) => {
+  const answersOf = async (faults: { postgres?: string; queue?: string; era?: string }) => {
     const { status, text } = await ask('/readyz', faults);
     await health?.close();
     return [status, JSON.parse(text)];
   };
-  expect(await health({})).toEqual([
+  expect(await answersOf({})).toEqual([
     200,
     { status: 'ok', checks: { postgres: 'ok', queue: 'ok', era: 'ok' } },
   ]);
-  expect(await health({ queue: 'away' })).toEqual([
+  expect(await answersOf({ queue: 'away' })).toEqual([
     200,
     { status: 'degraded', checks: { postgres: 'ok', queue: 'away', era: 'ok' } },
   ]);
-  expect(await health({ era: 'a copy' })).toEqual([
+  expect(await answersOf({ era: 'a copy' })).toEqual([
     200,
     { status: 'degraded', checks: { postgres: 'ok', queue: 'ok', era: 'a copy' } },
   ]);
-  expect(await health({ postgres: 'unreachable' })).toEqual([
+  expect(await answersOf({ postgres: 'unreachable' })).toEqual([
     503,
     { status: 'unavailable', checks: { postgres: 'unreachable', queue: 'ok', era: 'ok' } },
   ]);
