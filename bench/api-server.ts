@@ -6,7 +6,7 @@ import { createLogger } from '../src/telemetry/logger.ts';
 import { testApiOptions } from '../test/support/test-api-options.ts';
 import { replay, type Script, type Statement } from './api-statements.ts';
 
-/** What a server is told before it starts. */
+/** What a server needs to know before it starts. */
 export interface ServerOrder {
   readonly databaseUrl: string;
   /** Null: our API. Else a bare one, that asks these statements of each route. */
@@ -21,7 +21,7 @@ export interface Scripts {
   readonly createdId: string;
 }
 
-/** One request's limits: none that a measurement meets. */
+/** Limits that no measurement reaches. */
 export const boundless = { perMinute: 1_000_000_000, perHour: 2_000_000_000 };
 
 /** A process of its own for each server, with as many connections. */
@@ -86,7 +86,7 @@ function bareServer(db: Database, { list, retrieve, create, createdId }: Scripts
   return server;
 }
 
-/** Without what no answer shows. */
+/** Without the columns that no answer shows. */
 function shown(row: Row, latestRuns: readonly Row[]): Row {
   row.destinationSecrets = undefined;
   row.schedule = undefined;

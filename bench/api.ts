@@ -34,7 +34,7 @@ const { values } = parseArgs({
 if (values.database === undefined) throw new Error('--database names the server to measure on');
 const duration = Number(values.seconds);
 const rounds = Number(values.rounds);
-/** The least share of the bare server's requests a second. */
+/** The minimum share of the bare server's requests per second. */
 const bar = 0.8;
 
 interface Server {
@@ -56,7 +56,7 @@ async function failure(child: ChildProcess): Promise<never> {
   throw new Error(`a server ended with ${code}`);
 }
 
-/** Milliseconds of processor time so far. */
+/** Milliseconds of CPU time so far. */
 async function usageOf(server: Server): Promise<number> {
   server.process.send('usage');
   const [{ user, system }] = await once(server.process, 'message');

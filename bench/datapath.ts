@@ -114,10 +114,10 @@ The path from PostgreSQL to an S3 that keeps nothing, all on one machine, in one
 \`npm run bench:datapath -- --write\`: ${about}.
 
 The ratio is wall time over that of the first line, the database alone. CPU and memory are those of
-the exporting process; the database and the S3 stand beside it on the same cores. Of ours, and only of
-ours, the process is warm, as a worker is when a run comes to it: a sixth of the rows has gone through it
-before. It has the malloc settings of the Dockerfile and the systemd units, and one run to do. Left out is
-what a worker writes to its own database meanwhile. Our gzip is at level 5, the shell's at 6.
+the exporting process; the database and the S3 run beside it on the same cores. Our process, and only
+ours, is warm, as a worker is when it gets a run: it has exported a sixth of the rows before. It has the
+malloc settings of the Dockerfile and the systemd units, and one run to do. The figures leave out what a
+worker writes to its own database meanwhile. Our gzip is at level 5, the shell's at 6.
 
 ${table}
 `;

@@ -26,7 +26,6 @@ const { values } = parseArgs({
   },
 });
 const cores = availableParallelism();
-/** What a tick's row tells of its export. */
 const week = 7 * 86_400_000;
 
 const dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-bench-'));

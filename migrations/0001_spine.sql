@@ -40,7 +40,7 @@ create table batch_exports (
   destination_type text not null,
   -- Without secrets.
   destination_config jsonb not null,
-  -- The secret properties of the config, sealed; null where there are none.
+  -- The secret properties of the config, sealed; null if there are none.
   destination_secrets bytea,
   "interval" text not null,
   timezone text not null default 'UTC',
@@ -77,7 +77,7 @@ create table backfills (
   export_id uuid not null references batch_exports (id),
   team_id integer not null,
   status text not null default 'Running' check (status in ('Running', 'Completed', 'Cancelled')),
-  -- The range in force, widened to interval bounds.
+  -- The requested range, widened to interval bounds.
   start_at timestamptz not null,
   end_at timestamptz not null,
   "order" text not null default 'oldest_first' check ("order" in ('oldest_first', 'newest_first')),
@@ -106,9 +106,9 @@ create table runs (
   data_interval_start timestamptz not null,
   data_interval_end timestamptz not null,
   attempt integer not null default 0,
-  -- Leases that ran out: attempts whose process was never heard of again.
+  -- Expired leases: attempts whose process stopped sending heartbeats.
   crashes integer not null default 0,
-  -- Attempts that ended in a passing fault; the retry policy counts these.
+  -- Attempts that ended in a transient error; the retry policy counts these.
   faults integer not null default 0,
   -- Rises with every claim and when a run is handed back. A write that carries an older fence is refused.
   fence bigint not null default 0,
@@ -116,7 +116,7 @@ create table runs (
   lease_expires_at timestamptz,
   -- Set once an attempt has begun to commit: from here on a cancellation comes too late.
   committing_at timestamptz,
-  -- What that attempt was about to put in force; the next one adopts it if the manifest is there.
+  -- What that attempt was about to commit; the next one adopts it if the manifest is there.
   commit_intent jsonb,
   records_total_count bigint,
   records_completed bigint,
@@ -175,11 +175,11 @@ create table outbox (
   backfill_id uuid,
   data_interval_start timestamptz not null,
   available_at timestamptz not null default now(),
-  -- The dispatcher has seen available_at pass: what waits for its time is no burden to what may start.
+  -- The dispatcher has seen available_at pass. Runs that are not ready yet do not slow down the others.
   ready boolean not null default false,
-  -- When the queue was last told; null: not yet.
+  -- When it was last enqueued; null: not yet.
   dispatched_at timestamptz,
-  -- How often the queue was told since the run waits.
+  -- How often it was enqueued since the run waits.
   told integer not null default 0
 );
 create index outbox_delayed on outbox (available_at) where not ready;
@@ -200,13 +200,13 @@ create table uploads (
   primary key (run_id, key, upload_id)
 );
 
--- The manifest in force of each interval, as we recorded it.
+-- The current manifest of each interval, as we recorded it.
 create table receipts (
   export_id uuid not null references batch_exports (id),
   data_interval_start timestamptz not null,
   data_interval_end timestamptz not null,
   run_id uuid not null references runs (id),
-  -- Null where the export writes no manifest.
+  -- Null if the export writes no manifest.
   manifest_key text,
   manifest_etag text,
   -- [{key, rows, bytes, sha256}]

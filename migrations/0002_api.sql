@@ -20,7 +20,7 @@ create table idempotency_keys (
   idempotency_key text not null,
   -- SHA-256 of method, path and body.
   fingerprint bytea not null,
-  -- What was answered, kept in the transaction that did what it tells of.
+  -- What was answered, stored by the same transaction as the change.
   status smallint,
   response text,
   created_at timestamptz not null default now(),
@@ -28,7 +28,7 @@ create table idempotency_keys (
 );
 create index idempotency_keys_by_time on idempotency_keys (created_at);
 
--- Requests taken from the budget of each key. Lost in a crash of Postgres, and harmlessly so.
+-- Requests taken from the budget of each key. A crash of Postgres loses them, which does no harm.
 create unlogged table rate_limits (
   key_id uuid primary key,
   minute_started_at timestamptz not null default now(),

@@ -1,6 +1,6 @@
 -- Up Migration
 
--- Where an export's files went before its destination moved: uploads that were begun there are ended
+-- Where an export's files went before its destination moved: uploads that were begun there are aborted
 -- there. Version n is the place before the n-th move.
 create table former_destinations (
   export_id uuid not null references batch_exports (id) on delete cascade,
@@ -13,7 +13,7 @@ create table former_destinations (
 
 -- How often the export's destination has moved to another place.
 alter table batch_exports add column destination_version integer not null default 0;
--- The version that the upload was begun at, and the one that the manifest in force is at.
+-- The version that the upload was begun at, and the one of the current manifest.
 alter table uploads add column destination_version integer not null default 0;
 alter table receipts add column destination_version integer not null default 0;
 

@@ -1,6 +1,6 @@
 -- Up Migration
 
--- What the files were made by; null where they were made before it was kept.
+-- What the files were made by; null if they were made before this was kept.
 alter table receipts add column recipe jsonb;
 
 -- Down Migration

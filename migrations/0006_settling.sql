@@ -9,7 +9,7 @@ alter table receipts
   add column settled boolean,
   -- What may still add rows, by the source's own names.
   add column pending_transactions text[] not null default '{}',
-  -- Of the keys of all rows read, as a set; null where it was not made.
+  -- Of the keys of all rows read, as a set; null if it was not computed.
   add column key_digest text,
   add column key_count bigint,
   -- When the pending transactions were last looked for.

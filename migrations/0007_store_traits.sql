@@ -1,6 +1,6 @@
 -- Up Migration
 
--- What the store of the export's destination was found to keep to; null where it was not tried since
+-- Conditions and checksums that the destination's store supports; null if it was not tried since
 -- the destination moved to another place.
 alter table batch_exports add column store_traits jsonb;
 -- The version of the destination that was tried, and when.

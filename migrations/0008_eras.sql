@@ -9,7 +9,7 @@ create table eras (
   began_at timestamptz not null default clock_timestamp(),
   -- For people: what differs from the era before.
   reason text not null,
-  -- Where these tables were when the era began; null where the server does not say.
+  -- Where these tables were when the era began; null if the server does not say.
   system_identifier text,
   timeline integer,
   database_oid bigint,

@@ -21,13 +21,13 @@ function placesOf(parent, name) {
   );
 }
 
-/** Optional packages that some package wants, and that are nowhere it would find them. */
+/** Optional packages that another package wants and that Node would not find for it. */
 function findMissing(packages) {
   const missing = [];
   for (const [parent, entry] of Object.entries(packages)) {
     for (const [name, version] of Object.entries(entry.optionalDependencies ?? {})) {
       const found = placesOf(parent, name).find((place) => packages[place]);
-      // A range is npm's to judge; where the very version is named, another one does not do.
+      // npm judges a range. An exact version must be that version.
       const isExact = /^\d/.test(version);
       if (found && (!isExact || packages[found].version === version)) continue;
       const top = `node_modules/${name}`;

@@ -19,7 +19,7 @@ import { createSecretBox } from '../dist/security/secret-box.js';
 
 const target = 'src/console/api-schema.d.ts';
 
-/** The document of an API that serves no request: nothing behind it is opened. */
+/** The document of an API that serves no request: it opens no database and no queue. */
 async function readDocument() {
   const unused = () => {
     throw new Error('the document needs no database, queue or source');
@@ -86,7 +86,7 @@ function answersOf({ openapi, info, components, paths }) {
 const pick = (object, test) =>
   Object.fromEntries(Object.entries(object).filter(([name]) => test(name)));
 
-/** A property may have the name of a keyword: what is a schema keeps it. */
+/** Removes keywords of prose, but not properties that have the name of such a keyword. */
 function withoutProse(value, isNames = false) {
   if (Array.isArray(value)) return value.map((item) => withoutProse(item));
   if (typeof value !== 'object' || value === null) return value;
@@ -102,7 +102,7 @@ const written = await openapiTypescript(answersOf(await readDocument()), {
     '/** Written by `npm run api-types` from the OpenAPI document. Do not edit. */\n\n',
 });
 const text = written
-  // Remarks that say nothing.
+  // Remarks without content.
   .replaceAll(/^ *\/\*\* @enum \{\w+\} \*\/\n/gm, '')
   // An answer with a name, in one line.
   .replaceAll(

@@ -1,9 +1,10 @@
 /**
- * Writes what is documented from the code itself: docs/configuration.md, docs/errors.md, .env.example, the
- * table of settings in README.md and that of a model's properties in docs/models.md. Works in the current folder, on what `npm run build` made.
+ * Writes the documentation that is generated from code: docs/configuration.md, docs/errors.md, .env.example,
+ * the table of settings in README.md and that of a model's properties in docs/models.md. Works in the
+ * current folder, on what `npm run build` made.
  *
  *   node scripts/generate-docs.mjs           writes
- *   node scripts/generate-docs.mjs --check   writes nothing; exits 1 and names what is out of step
+ *   node scripts/generate-docs.mjs --check   writes nothing; exits 1 and names the outdated files
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -33,7 +34,7 @@ function settingsTable() {
 function configurationPage() {
   return `# Configuration
 
-Sluice is configured by environment variables alone. All are read at the start, and every fault is told at once. ${from} from \`src/config/settings.ts\`.
+Sluice is configured by environment variables alone. Sluice reads all of them at the start and reports every fault at once. ${from} from \`src/config/settings.ts\`.
 
 ${settingsTable()}
 `;
@@ -41,9 +42,9 @@ ${settingsTable()}
 
 const faults = {
   customer: 'The customer must act',
-  destination: 'The destination is in trouble',
-  source: 'The source is in trouble',
-  internal: 'Sluice or its installation is in trouble',
+  destination: 'The destination has a problem',
+  source: 'The source has a problem',
+  internal: 'Sluice or its installation has a problem',
 };
 
 function errorsPage() {
@@ -56,16 +57,16 @@ function errorsPage() {
         cell(remedy),
         retryable ? 'yes' : 'no',
       ]);
-    return `## ${title}\n\n${table(['Code', 'What it means', 'What to do', 'Tried again'], rows)}\n`;
+    return `## ${title}\n\n${table(['Code', 'What it means', 'What to do', 'Retried'], rows)}\n`;
   });
   return `# Errors of runs
 
-The text of \`latest_error\` is \`code: what it means (details) what to do\`; the log of the run has it too. A run whose error is tried again ends as \`FailedRetryable\` when its attempts are used up; any other error ends it as \`Failed\` at once. ${from} from \`src/domain/errors.ts\`.
+The text of \`latest_error\` is \`code: what it means (details) what to do\`; the log of the run has it too. Sluice retries a run after some errors: when its attempts are used up, it ends as \`FailedRetryable\`. Any other error ends it as \`Failed\` at once. ${from} from \`src/domain/errors.ts\`.
 
 ${sections.join('\n')}`;
 }
 
-/** Longer than a line of a terminal is hard to read in a file that people edit. */
+/** Wraps the text: people edit this file in a terminal. */
 function comment(text) {
   const lines = [''];
   for (const word of text.split(' ')) {
@@ -76,7 +77,7 @@ function comment(text) {
   return lines.map((line) => `# ${line}`).join('\n');
 }
 
-/** The default as it could be written there; some are words that only a reader understands. */
+/** The default as a value for the file; some defaults are words for readers, not values. */
 function defaultValue({ defaultText, read }) {
   try {
     read(defaultText);
@@ -162,7 +163,7 @@ const check = process.argv.includes('--check');
 for (const [path, render] of Object.entries(pages)) {
   const text = render();
   if (current(path) === text) continue;
-  process.stdout.write(`${path} ${check ? 'is out of step: npm run docs' : 'written'}\n`);
+  process.stdout.write(`${path} ${check ? 'is outdated: npm run docs' : 'written'}\n`);
   if (check) {
     process.exitCode = 1;
   } else {

@@ -51,7 +51,7 @@ describe('the rooms under src', () => {
       dependencies: Record<string, string>;
     };
     const dependencies = Object.keys(manifest.dependencies);
-    // The quickstart reads its Parquet files back with DuckDB where that is installed.
+    // The quickstart reads its Parquet files back with DuckDB, if that is installed.
     dependencies.push('@duckdb/node-api');
     expect(findUndeclared(files.filter(isServer), dependencies)).toEqual([]);
   });
@@ -94,12 +94,12 @@ describe('the rules see', () => {
     expect(findForbiddenArrows(parse('scheduling/plan.ts', text))).toHaveLength(1);
   });
 
-  test('a room that nobody has entered in the table', () => {
+  test('a room that is missing from the table', () => {
     expect(rooms.attic).toBeUndefined();
     expect(findForbiddenArrows(parse('attic/x.ts', 'export const x = 1;'))).toHaveLength(1);
   });
 
-  test('values where only types may go, and writes where only reads may', () => {
+  test('a value import for a type-only arrow, and a write for a read-only arrow', () => {
     const arrows = (name: string, text: string) => findForbiddenArrows(parse(name, text)).length;
     const destination = "from '../destinations/destination.ts';";
     expect(arrows('worker/a.ts', `import { type Destination } ${destination}`)).toBe(0);

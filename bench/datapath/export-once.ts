@@ -9,7 +9,7 @@ import { interval, teamId } from './events.ts';
 import { reportTaken } from './taken.ts';
 
 /**
- * Exports the rows as a worker does, to an S3, and tells its parent what it took. A worker is there
+ * Exports the rows as a worker does, to an S3, and reports to its parent what it took. A worker is there
  * before its runs are, so a sixth of the rows goes first, and is not measured. Left out is what a
  * worker writes to its own database meanwhile.
  */

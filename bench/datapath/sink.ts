@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 
 /**
  * An S3 for one benchmark, in a process of its own: it takes whatever is sent, counts it and keeps
- * nothing. It tells its parent its port; asked `take`, it tells the bytes of all objects but
+ * nothing. It sends its port to its parent. Asked `take`, it answers the bytes of all objects but
  * manifests and warm-ups since the last time. Not the tests' S3 sink: that one unpacks and counts lines,
  * which would take CPU from what is measured.
  */

@@ -1,16 +1,16 @@
 /** What one way took, once. */
 export interface Taken {
   readonly wallMs: number;
-  /** Of the process alone, not of the database or the sink; null where it is a shell's. */
+  /** Of the process alone, not of the database or the sink; null if it is a shell's. */
   readonly cpuMs: number | null;
   readonly peakMib: number | null;
-  /** Null where the way does not count them. */
+  /** Null if the way does not count them. */
   readonly rows: number | null;
-  /** Of the objects; null where the way does not count them. */
+  /** Of the objects; null if the way does not count them. */
   readonly bytes: number | null;
 }
 
-/** Times the work of this process, tells the parent and ends. */
+/** Times the work of this process, reports to the parent and ends. */
 export async function reportTaken(
   work: () => Promise<{ readonly rows: number; readonly bytes: number | null }>,
 ): Promise<void> {

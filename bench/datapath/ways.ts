@@ -6,11 +6,11 @@ import { selectEvents } from './events.ts';
 import type { Sink } from './start-sink.ts';
 import type { Taken } from './taken.ts';
 
-/** One way to get the rows out, with what it is to be held against. */
+/** One way to get the rows out, with the bar that it must meet. */
 export interface Way {
   readonly kind: 'limit' | 'shell' | 'libraries' | 'ours';
   readonly label: string;
-  /** Of the limit's wall time; null where nothing is promised. */
+  /** Of the limit's wall time; null if nothing is promised. */
   readonly bar: number | null;
   readonly run: () => Promise<Taken>;
 }
@@ -25,14 +25,14 @@ const bars: Readonly<Record<string, number>> = {
   'Parquet + snappy': 1.4,
 };
 
-/** As a worker runs in production; and one word less about the SDK's next Node. */
+/** As a worker runs in production; also silences the SDK's warning about its next Node version. */
 const processEnv = {
   ...process.env,
   ...deployedMalloc,
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
 };
 
-/** Whether the ways of a shell can be gone on this machine. */
+/** Whether this machine has the programs of the shell ways. */
 export function hasShellTools(): boolean {
   return ['psql', 'gzip', 'curl'].every((tool) => spawnSync(tool, ['--version']).status === 0);
 }

@@ -90,7 +90,7 @@ export async function codeOf(promise: Promise<unknown>): Promise<string> {
 }
 
 /**
- * What every destination does, whatever stands behind it.
+ * What every destination does, whatever its store is.
  *
  * @param lacks what the store itself does not know
  */
@@ -143,7 +143,7 @@ export function describeDestination(
       expect(await keysUnder(destination, '')).toEqual([]);
     });
 
-    it('tells the journal of an upload before its first byte and after its end', async () => {
+    it('notes an upload in the journal before its first byte and after its end', async () => {
       const { journal, heard } = recordingJournal();
       const writer = await destination.createFile(options('journal/a.jsonl'), journal);
       expect(heard).toEqual([{ what: 'started', upload: writer.upload }]);
@@ -154,7 +154,7 @@ export function describeDestination(
       expect(JSON.parse(JSON.stringify(writer.upload))).toEqual(writer.upload);
     });
 
-    it('takes an abort of an upload that nobody knows', async () => {
+    it('accepts the abort of an unknown upload', async () => {
       const { journal } = recordingJournal();
       const writer = await destination.createFile(options('unknown/a.jsonl'), journal);
       await writer.abort();
@@ -167,7 +167,7 @@ export function describeDestination(
       await destination.deleteFiles(['nothing/here.jsonl', 'nothing/there.jsonl']);
     });
 
-    it('finds no file where none is', async () => {
+    it('finds no file at an unused key', async () => {
       expect(await destination.readFile('nothing/here.jsonl')).toBeNull();
       expect(await keysUnder(destination, 'nothing')).toEqual([]);
     });
@@ -299,7 +299,7 @@ export function describeDestination(
       );
 
       it.skipIf(lacks.includes('conditions'))(
-        'replaces a manifest only where the one in force is the expected one',
+        'replaces a manifest only if the current one is the expected one',
         async () => {
           const key = 'manifest/replace_manifest.json';
           const commit = (text: string, expected: string | null) =>
@@ -323,7 +323,7 @@ export function describeDestination(
         expect(await destination.commitManifest(key, body, null)).toEqual(first);
       });
 
-      it('lists by prefix, in order, and deletes what it is told', async () => {
+      it('lists by prefix, in order, and deletes the keys it is given', async () => {
         const keys = ['list/a-1', 'list/a/1', 'list/a/2', 'list/b', 'lisu'];
         for (const key of [...keys].reverse()) {
           const writer = await destination.createFile(options(key), recordingJournal().journal);

@@ -36,7 +36,7 @@ const encode = (
   blocks: readonly RowBlock[],
 ) => encodeAll(openEncoder(definition, compression, columns), blocks);
 
-/** What stands in the columns `n` and `name` of the file, read without any of our code. */
+/** The values of the columns `n` and `name` of the file, read without any of our code. */
 async function readNames(
   { format }: EncoderDefinition,
   compression: Compression,

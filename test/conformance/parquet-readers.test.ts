@@ -231,11 +231,11 @@ describe('the dictionary of a text column', () => {
       texts: Array.from({ length: 9000 }, (_, index) => [`value ${index}`]),
       encodings: ['PLAIN', 'RLE'],
     },
-    'is given up at the first page where it saves too little': {
+    'is dropped at the first page if it saves too little': {
       texts: Array.from({ length: 9000 }, (_, index) => [`value ${index < 1100 ? 0 : index}`]),
       encodings: ['PLAIN', 'RLE'],
     },
-    'is given up in the middle of a chunk where it grows too large': {
+    'is dropped in the middle of a chunk if it grows too large': {
       texts: Array.from({ length: 90_000 }, (_, index) => [`value ${index < 45_000 ? 1 : index}`]),
       encodings: ['PLAIN', 'RLE', 'RLE_DICTIONARY'],
     },

@@ -150,9 +150,7 @@ export const multipartRules: Rules = {
     expect(await upload.complete([part])).toBe(first);
   },
 
-  'a complete with If-None-Match: * is refused with 412 where the object exists': async (
-    subject,
-  ) => {
+  'a complete with If-None-Match: * is refused with 412 if the object exists': async (subject) => {
     const fresh = await begin(subject, 'mp/conditional');
     await fresh.complete([await fresh.part(1, 'first')], { IfNoneMatch: '*' });
     const late = await begin(subject, 'mp/conditional');

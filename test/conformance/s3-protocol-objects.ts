@@ -213,7 +213,7 @@ export const objectRules: Rules = {
     expect(Buckets.map(({ Name }) => Name)).toContain(bucket);
   },
 
-  'the bucket tells its location': async ({ s3, bucket }) => {
+  'the bucket answers its location': async ({ s3, bucket }) => {
     const answer = await s3.send(new GetBucketLocationCommand({ Bucket: bucket }));
     // us-east-1 has no constraint.
     expect(answer.LocationConstraint ?? '').toBe('');

@@ -18,7 +18,7 @@ export interface Subject {
 export interface ClientOptions {
   credentials?: S3Credentials;
   region?: string;
-  /** Sends checksums only where S3 demands them. */
+  /** Sends checksums only if S3 demands them. */
   withoutChecksums?: boolean;
 }
 

@@ -78,7 +78,7 @@ const fauxqsDifferences: ProtocolTarget['differences'] = {
   'of several writers with If-None-Match: * exactly one wins': 'writes have no conditions',
   'If-Match replaces the version it names and no other': 'writes have no conditions',
   'If-Match on a key that is not there is 404 NoSuchKey': 'writes have no conditions',
-  'a complete with If-None-Match: * is refused with 412 where the object exists':
+  'a complete with If-None-Match: * is refused with 412 if the object exists':
     'writes have no conditions',
   'a complete with If-Match replaces the version it names and no other':
     'writes have no conditions',
@@ -109,10 +109,10 @@ const miniflareDifferences: ProtocolTarget['differences'] = {
   'an error is an XML document with Code, Message and RequestId': 'no RequestId',
   'encoding-type=url encodes keys in a listing': 'also slashes, and a space as %20',
   'server-side encryption is echoed': '501 NotImplemented for aws:kms',
-  'the bucket tells its location': 'R2 has the one region auto',
+  'the bucket answers its location': 'R2 has the one region auto',
   'virtual-host style reaches the same object': 'path style only',
   'If-Match on a key that is not there is 404 NoSuchKey': '412 PreconditionFailed',
-  'a complete with If-None-Match: * is refused with 412 where the object exists':
+  'a complete with If-None-Match: * is refused with 412 if the object exists':
     'completes have no conditions',
   'a complete with If-Match replaces the version it names and no other':
     'completes have no conditions',

@@ -25,7 +25,7 @@ export interface ProtocolTarget {
   missing?: string | undefined;
   /**
    * The rules that this server does not keep, and what it does instead. Each is run all the same and
-   * must fail: a difference that goes away has to be struck off.
+   * must fail: a difference that no longer exists has to be removed from the list.
    */
   differences: Record<string, string>;
 }

@@ -14,7 +14,7 @@ import { encodeAll } from '../support/parquet-readers.ts';
 import { rowBlock, type TestRow } from '../support/row-blocks.ts';
 import { readAll } from '../support/source-tables.ts';
 
-/** Times are told apart from to_json's by their microseconds: they are compared as values. */
+/** Times differ from to_json's in their microseconds, so they are compared as values. */
 const times = new Set(['date', 'timestamp', 'timestamptz']);
 const never = new AbortController().signal;
 const columnList = oddValues.map(({ column, declared }) => `${column} ${declared}`).join(', ');
@@ -81,7 +81,7 @@ async function encode(definition: EncoderDefinition): Promise<Buffer> {
   return encodeAll(openEncoder(definition, null, columns), blocks);
 }
 
-/** The rows where the two expressions differ, as text; both see `o` (the table) and `f` (the file). */
+/** The rows for which the two expressions differ, as text; both see `o` (the table) and `f` (the file). */
 async function differences(file: string, found: string, expected: string): Promise<unknown[]> {
   const { rows } = await client.query(
     `SELECT o.n, (${found})::text AS found, (${expected})::text AS expected

@@ -115,7 +115,7 @@ it('verify sees one row lost, one changed and one added among big keys and their
   expect(output).toContain(`1 rows are not in the source: ${first}/`);
 });
 
-it('refuses a model that is unknown, that changes, and event filters where there are no events', async () => {
+it('refuses an unknown model, a change of model, and event filters on a model without events', async () => {
   const { client } = installation;
   const path = `${projectPath(installation)}/batch_exports/`;
   const body = (changes: object, config: object = {}) => ({

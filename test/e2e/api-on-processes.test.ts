@@ -28,7 +28,7 @@ describe.each(queues)('real processes, the queue in %s', async (queue) => {
       env: {
         MIN_INTERVAL_MINUTES: '5',
         RETRY_BASE_SECONDS: '30',
-        // Nobody is there: what the worker takes is tried again for longer than any test lasts.
+        // Nothing listens there: the worker retries what it takes for longer than any test lasts.
         AWS_ENDPOINT_URL_S3: 'http://127.0.0.1:1',
       },
     });

@@ -89,7 +89,7 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
     await page.getByRole('alert').getByText(/key/i).waitFor();
   });
 
-  test('lets in who has one, and says that nothing is there yet', async () => {
+  test('opens with a key, and says that there is no export yet', async () => {
     await page.getByLabel('API key').fill(key);
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('heading', { name: 'Nothing is exported yet' }).waitFor();
@@ -121,7 +121,7 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
     expect(await page.content()).not.toContain(credentials.secretAccessKey);
   });
 
-  test('tests the destination, and tells the intervals that come next', async () => {
+  test('tests the destination, and shows the next intervals', async () => {
     await page.getByRole('button', { name: 'Test the destination' }).click();
     const steps = page.locator('.steps').getByRole('listitem');
     await steps.last().waitFor();
@@ -177,7 +177,7 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
     await page.getByRole('button', { name: 'Unpause Events to acme' }).waitFor();
   });
 
-  test('says so where the key is refused later on', async () => {
+  test('says so if the key is refused later on', async () => {
     const session = await page.evaluate("sessionStorage.getItem('sluice-session')");
     const revoked = String(session).replace(key, 'slc_revoked');
     await page.evaluate(`sessionStorage.setItem('sluice-session', ${JSON.stringify(revoked)})`);
@@ -195,7 +195,7 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
     expect(await page.evaluate('sessionStorage.length + localStorage.length')).toBe(0);
   });
 
-  test('broke no rule of its content policy, and threw nothing', async () => {
+  test('violates no rule of its content policy, and throws nothing', async () => {
     const answer = await fetch(`${address}/console/`);
     const html = await answer.text();
     expect(answer.headers.get('content-security-policy')).toContain("script-src 'self'");

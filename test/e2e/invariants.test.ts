@@ -13,7 +13,7 @@ import {
 import { type Installation, startInstallation, testedQueues } from '../support/installation.ts';
 import { expectInvariants, findBreaches } from '../support/invariants.ts';
 
-/** The test of the tests: each breach is put in by hand, and must be found. */
+/** A test of the checker: each breach is made by hand, and must be found. */
 
 let installation: Installation;
 beforeAll(async () => {
@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => installation?.close());
 
-test('files are held against what they were made by, not against what their export is now', async () => {
+test('files are checked against the settings that made them, not against the current ones', async () => {
   const { client, pool, tenant } = installation;
   const next = { start: hour.end, end: '2024-03-01T02:00:00Z' };
   await insertEvents(pool, { team: tenant.projectIds[0], rows: 100 });
@@ -50,7 +50,7 @@ test('files are held against what they were made by, not against what their expo
   await pool.query('delete from events');
 });
 
-test('the invariants hold where nothing went wrong, and each breach of them is found', async () => {
+test('the invariants hold if nothing went wrong, and each breach of them is found', async () => {
   const { pool, s3, secrets, tenant, redis } = installation;
   const team = tenant.projectIds[0];
   const other = await installation.addTenant();

@@ -61,7 +61,7 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
 
     const [run, ...others] = await untilEnded(installation, exportId);
     expect(run).toMatchObject({ status: 'Completed', rows });
-    // More where the machine is so busy that a worker cannot keep its short lease.
+    // More if the machine is so busy that a worker cannot keep its short lease.
     expect(run?.attempt).toBeGreaterThanOrEqual(2);
     expect(others).toEqual([]);
 

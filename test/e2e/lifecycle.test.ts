@@ -65,7 +65,7 @@ async function untilMidUpload(): Promise<{ exportId: string; holder: TestProcess
   return { exportId, holder };
 }
 
-/** Waits for the end in order, within the grace and without a word of an error. */
+/** Waits for an orderly end, within the grace and without an error in the log. */
 async function expectOrderlyExit(process: TestProcess): Promise<void> {
   expect(await process.waitForExit(graceSeconds * 1_000)).toEqual(exitedWell);
   expect(process.output()).not.toMatch(
@@ -159,7 +159,7 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
   }, 60_000);
 });
 
-describe('with the queue away', () => {
+describe('without the queue', () => {
   afterEach(async () => {
     await proxy?.accept();
     await installation?.close();
@@ -168,7 +168,7 @@ describe('with the queue away', () => {
   });
 
   test.skipIf(!testedQueues().includes('redis'))(
-    'SIGTERM ends worker and API within the grace where Redis is gone, and the run is handed back',
+    'SIGTERM ends worker and API within the grace if Redis is gone, and the run is handed back',
     async () => {
       await install('redis');
       await insertHour();
@@ -188,7 +188,7 @@ describe('with the queue away', () => {
     90_000,
   );
 
-  test('SIGTERM ends worker and API within the grace where Postgres is gone', async () => {
+  test('SIGTERM ends worker and API within the grace if Postgres is gone', async () => {
     await install('postgres');
     proxy = await startTcpProxy({
       target: { port: Number(new URL(installation.databaseUrl).port) },

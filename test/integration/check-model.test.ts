@@ -92,7 +92,7 @@ it.each<[string, Partial<Model>, readonly RegExp[]]>([
       /^No partition holds the last hour/,
     ],
   ],
-])('a warning tells of %s', async (_, changes, expected) => {
+])('a warning reports %s', async (_, changes, expected) => {
   const { findings } = await check(changes);
   expect(findings.map(({ severity }) => severity)).toEqual(expected.map(() => 'warning'));
   for (const [index, finding] of findings.entries()) {
@@ -100,7 +100,7 @@ it.each<[string, Partial<Model>, readonly RegExp[]]>([
   }
 });
 
-it('an error tells of a role that may not read, and of a database that does not answer', async () => {
+it('an error reports a role that may not read, and a database that does not answer', async () => {
   const url = new URL(database.url);
   url.username = 'check_model_blind';
   url.password = 'blind';

@@ -31,7 +31,7 @@ async function json<T = Record<string, unknown>>(...args: string[]): Promise<T> 
   return JSON.parse(lines.at(-1) ?? 'null') as T;
 }
 
-test('tells its version', async () => {
+test('prints its version', async () => {
   const { version } = JSON.parse(readFileSync(`${projectRoot}/package.json`, 'utf8'));
   expect(await sluice('--version')).toEqual({ code: 0, output: `${version}\n` });
 });
@@ -92,7 +92,7 @@ describe('organizations, projects and keys', () => {
     await db.close();
   });
 
-  test('a person gets a line a field', async () => {
+  test('the output for people has one line per field', async () => {
     const { code, output } = await sluice('organizations', 'create', '--name', 'People');
     expect(code).toBe(0);
     expect(output).toMatch(/^name +People$/m);
@@ -146,7 +146,7 @@ describe('what goes wrong', () => {
     ]);
   });
 
-  test('a database that is away is said to be away', async () => {
+  test('an unreachable database is reported as unreachable', async () => {
     const child = startSluice('cli/sluice.js', ['organizations', 'list'], {
       env: { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' },
     });

@@ -27,7 +27,7 @@ async function runTests(
   return { code, lastLine: run.output().trimEnd().split('\n').at(-1) };
 }
 
-it('counts what passed, and says nothing of skipped tests where there are none', async () => {
+it('counts what passed, and mentions no skipped tests if there are none', async () => {
   const run = await runTests('good', { 'a.test.js': 'it("a", () => {}); it("b", () => {});' });
   expect(run).toEqual({ code: 0, lastLine: '2 passed, 0 failed' });
 });

@@ -107,7 +107,7 @@ describe('the embedded PostgreSQL', () => {
     await server.stop();
   });
 
-  it('takes another port where the last one is taken', async () => {
+  it('takes another port if the last one is taken', async () => {
     const last = Number(await readFile(path.join(dataDir, 'postgres', 'port'), 'utf8'));
     const occupant = await listen(last);
     const server = await start();
@@ -240,7 +240,7 @@ it('clears what an initdb whose start was killed is still writing', async () => 
 });
 
 describe("PostgreSQL's programs", () => {
-  it('are copied to where the server can run them, and a copy that others can write to is not run', async () => {
+  it('are copied to a place where the server can run them; a copy that others can write to is not run', async () => {
     const top = await mkdtemp(path.join(tmpdir(), 'sluice-embedded-'));
     await chmod(top, 0o755);
     // Closed to another user, read-only for this one, and as npm unpacks it: without links.

@@ -20,7 +20,7 @@ function run(FAILPOINTS: string, script: string) {
 
 const nameError = `const name = (error) => console.log(error.message);`;
 
-test('an error strikes at its step, the time that was asked for', () => {
+test('an error occurs at its step, on the n-th time as set', () => {
   const { stdout } = run(
     'claim=error(source.unavailable)@2;before_open=delay(1)',
     `${nameError}

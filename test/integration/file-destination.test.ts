@@ -64,7 +64,7 @@ describe('a file destination stays below its root', () => {
     },
   );
 
-  it('where a folder is a link that leads out', async () => {
+  it('if a folder is a link that leads out', async () => {
     await mkdir(join(root, 'acme'));
     await symlink(outside, join(root, 'acme', 'link'));
     const refused = 'destination.invalid_config';
@@ -75,7 +75,7 @@ describe('a file destination stays below its root', () => {
     expect(await readdir(outside)).toEqual(['secret']);
   });
 
-  it('where its own directory is a link', async () => {
+  it('if its own directory is a link', async () => {
     await symlink(outside, join(root, 'acme'));
     expect(await codeOf(create('x'))).toBe('destination.invalid_config');
     expect(await codeOf(destination.readFile('secret'))).toBe('destination.invalid_config');
@@ -83,7 +83,7 @@ describe('a file destination stays below its root', () => {
     expect(steps).toMatchObject([{ step: 'directory', passed: false }]);
   });
 
-  it('where a file is a link: it is replaced, never followed', async () => {
+  it('if a file is a link: it is replaced, never followed', async () => {
     await mkdir(join(root, 'acme'));
     await symlink(join(outside, 'secret'), join(root, 'acme', 'x'));
     expect(await codeOf(destination.readFile('x'))).toBe('destination.invalid_config');
@@ -96,12 +96,12 @@ describe('a file destination stays below its root', () => {
 });
 
 describe('a file destination', () => {
-  it('is refused where the installation has no root', () => {
+  it('is refused if the installation has no root', () => {
     const problems = fileDefinition.validate({ directory: 'acme' }, contextWith({}));
     expect(problems).toMatchObject([{ attr: 'directory' }]);
   });
 
-  it('says that its root is gone, and that it may pass', async () => {
+  it('says that its root is gone, as a transient error', async () => {
     await rm(root, { recursive: true });
     expect(await codeOf(create('x'))).toBe('destination.unavailable');
   });

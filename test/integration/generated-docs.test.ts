@@ -18,11 +18,11 @@ function check(cwd: string): { status: number | null; stdout: string } {
   return spawnSync(process.execPath, [script, '--check'], { cwd, encoding: 'utf8' });
 }
 
-test('the documentation that is generated is in step with the code', () => {
+test('the generated documentation is up to date', () => {
   expect(check(root)).toMatchObject({ status: 0, stdout: '' });
 });
 
-test('what is out of step is named, and written anew', () => {
+test('outdated files are named, and written anew', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'sluice-docs-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   for (const name of generated) cpSync(path.join(root, name), path.join(folder, name));

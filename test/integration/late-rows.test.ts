@@ -27,42 +27,39 @@ beforeAll(async () => {
 
 afterAll(() => database.drop());
 
-it.each(['parts', 'shown'])(
-  'late rows of %s are found, and none where nothing came',
-  async (name) => {
-    await database.pool.query('truncate parts');
-    await database.pool.query(`insert into parts values (1, 1, '2024-03-01T00:30:00Z')`);
-    const source = createPostgresSource({
-      connectionString: database.url,
-      plan: planModels([modelOf(name)]),
-    });
-    const request = {
-      ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
-      model: name,
-    };
-    const see = async () => {
-      const opened = await source.open(request, signal);
-      await readAll(opened, signal);
-      await opened.close();
-      return { snapshot: opened.snapshot, ...(opened.keySet() ?? { digest: null, count: -1 }) };
-    };
-    const earlier = await see();
-    const late = () => source.hasLateRows(request, earlier, null, signal);
-    expect(await late()).toBe(false);
-    await database.pool.query(`insert into parts values (2, 2, '2024-03-01T00:31:00Z')`);
-    expect(await late(), 'another project').toBe(false);
-    await database.pool.query(`insert into parts values (3, 1, '2024-03-01T00:31:00Z')`);
-    expect(await late()).toBe(true);
-    const then = await see();
-    await database.pool.query(`delete from parts where id = 1`);
-    await database.pool.query(`insert into parts values (4, 1, '2024-03-01T00:32:00Z')`);
-    expect(await source.hasLateRows(request, then, null, signal), 'one for one').toBe(true);
-    await database.pool.query(`insert into parts select * from parts`);
-    const twice = await see();
-    expect(twice.count).toBe(6 - 2);
-    expect(await source.hasLateRows(request, twice, null, signal), 'keys that repeat').toBe(false);
-  },
-);
+it.each(['parts', 'shown'])('late rows of %s are found, and none if nothing came', async (name) => {
+  await database.pool.query('truncate parts');
+  await database.pool.query(`insert into parts values (1, 1, '2024-03-01T00:30:00Z')`);
+  const source = createPostgresSource({
+    connectionString: database.url,
+    plan: planModels([modelOf(name)]),
+  });
+  const request = {
+    ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
+    model: name,
+  };
+  const see = async () => {
+    const opened = await source.open(request, signal);
+    await readAll(opened, signal);
+    await opened.close();
+    return { snapshot: opened.snapshot, ...(opened.keySet() ?? { digest: null, count: -1 }) };
+  };
+  const earlier = await see();
+  const late = () => source.hasLateRows(request, earlier, null, signal);
+  expect(await late()).toBe(false);
+  await database.pool.query(`insert into parts values (2, 2, '2024-03-01T00:31:00Z')`);
+  expect(await late(), 'another project').toBe(false);
+  await database.pool.query(`insert into parts values (3, 1, '2024-03-01T00:31:00Z')`);
+  expect(await late()).toBe(true);
+  const then = await see();
+  await database.pool.query(`delete from parts where id = 1`);
+  await database.pool.query(`insert into parts values (4, 1, '2024-03-01T00:32:00Z')`);
+  expect(await source.hasLateRows(request, then, null, signal), 'one for one').toBe(true);
+  await database.pool.query(`insert into parts select * from parts`);
+  const twice = await see();
+  expect(twice.count).toBe(6 - 2);
+  expect(await source.hasLateRows(request, twice, null, signal), 'keys that repeat').toBe(false);
+});
 
 it('rows of an attached partition are found though their writer is older than the snapshot', async () => {
   await database.pool.query(`

@@ -77,7 +77,7 @@ async function eventsBefore(end: number): Promise<string[]> {
   return columnBytes(blocks, 'event').map(String).sort();
 }
 
-/** Exports the interval. @returns what a later look-back is held against */
+/** Exports the interval. @returns what a later look-back compares with */
 async function see(source: Source, request: SourceRequest): Promise<EarlierExport> {
   const snapshot = await source.open(request, never);
   await readAll(snapshot, never);
@@ -304,7 +304,7 @@ describe('settling', () => {
     expect(await sourceOf(200).settle(hourTo(Date.now()), never)).toMatchObject({ settled: false });
   });
 
-  it('tells a late row of each kind from those it has seen, once its transaction has ended', async () => {
+  it('finds a late row of each kind among known ones, once its transaction has ended', async () => {
     const source = sourceOf(100);
     const [late, savepoint, seen] = await Promise.all([
       openSession(),

@@ -44,7 +44,7 @@ beforeAll(async () => {
 
 afterAll(() => database?.drop());
 
-/** The rows of a request, and what was told of them. */
+/** The rows of a request, and what was reported about them. */
 async function read(request: SourceRequest, options: Partial<PostgresSourceOptions> = {}) {
   const snapshot = await sourceOf(options).open(request, never);
   try {
@@ -185,7 +185,7 @@ describe('a query', () => {
 });
 
 describe('reading again', () => {
-  it('gives the same bytes where nothing changed, though the rows lie elsewhere', async () => {
+  it('gives the same bytes if nothing changed, though the rows were moved', async () => {
     const tied = eventsRequest(2, day, '2024-03-01T01:00:00Z');
     const digests = async () => [
       digestOf((await read(hour)).blocks),
@@ -347,7 +347,7 @@ describe('a failure', () => {
     await snapshot.close();
   });
 
-  it('of a missing relation is told before anything is read', async () => {
+  it('of a missing relation is reported before anything is read', async () => {
     const empty = await createEmptyDatabase();
     const source = createPostgresSource({ connectionString: empty.url });
     await expect(source.open(hour, never)).rejects.toMatchObject({
@@ -356,7 +356,7 @@ describe('a failure', () => {
     await empty.drop();
   });
 
-  it('of a database whose encoding says nothing is told before anything is read', async () => {
+  it('of a database without a known encoding is reported before anything is read', async () => {
     const name = new URL(database.url).pathname.slice(1);
     await database.pool.query(
       `CREATE DATABASE ${name}_ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'`,

@@ -101,7 +101,7 @@ it('a standby without its primary is refused, or allowed and never settled', asy
   expect(await sourceOf().recheck(interval, ['standby'], never)).toMatchObject({ settled: true });
 });
 
-it('a primary that is none, or of another cluster, is refused', async () => {
+it('a settle_url that is no primary, or of another cluster, is refused', async () => {
   const end = await sourceNow();
   const interval = { start: end - 3_600_000, end };
   const itself = sourceOf({ primaryUrl: replication.standbyUrl });

@@ -67,7 +67,7 @@ describe('the allow-list against the server', () => {
     const volatilities = new Set(rows.map(({ volatility }) => volatility));
     expect(rows.filter(({ plain }) => !plain)).toEqual([]);
     expect(volatilities.has('v')).toBe(false);
-    // Marked stable exactly where one of its overloads is.
+    // Marked stable exactly if one of its overloads is.
     expect(volatilities.has('s')).toBe(allowed.volatility === 'stable');
   });
 

@@ -57,14 +57,14 @@ const unread: Record<string, { readonly effect: FaultEffect; readonly detail: Re
 };
 
 describe.each(Object.entries(unread))('an answer that is %s', (_, { effect, detail }) => {
-  it('is asked for again', async () => {
+  it('is requested again', async () => {
     store = await openStore();
     store.server.faults.add({ match: { operation: 'GetObject' }, times: 2, effect });
     expect(await store.destination.readFile('missing_manifest.json')).toBeNull();
     expect(store.sent('GetObject')).toBe(3);
   });
 
-  it('says what came, and ends nothing for good, if it comes again and again', async () => {
+  it('is described and counts as transient, if it comes again and again', async () => {
     store = await openStore();
     store.server.faults.add({ match: { operation: 'CreateMultipartUpload' }, ...forever, effect });
     const { journal } = recordingJournal();

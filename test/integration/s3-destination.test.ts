@@ -20,7 +20,7 @@ import { type S3ServerOptions, startS3Server } from '../support/s3-server/server
 import { until } from '../support/until.ts';
 
 const credentials = { accessKeyId: 'AKIACANARY0000000001', secretAccessKey: 'canary-secret' };
-/** Small, so that the tests are quick; the server is told. */
+/** Small, so that the tests are quick; the server uses the same limit. */
 const partBytes = 256 * 1024;
 const serverDefaults = { buckets: ['exports'], credentials, minPartBytes: partBytes };
 const closers: (() => Promise<unknown> | unknown)[] = [];
@@ -65,7 +65,7 @@ async function upload({ destination }: Started, bytes: Uint8Array, key = 'a.json
   await writer.complete();
 }
 
-/** A server that answers as it is told, for what no honest store does. @returns its port */
+/** A server that gives the answers of the test, which no correct store gives. @returns its port */
 async function serve(answer: RequestListener): Promise<number> {
   const server = createServer((request, response) => {
     request.resume().on('end', () => answer(request, response));
@@ -87,10 +87,10 @@ const part = (effect: FaultEffect, more: Partial<Fault> = {}): Fault => ({
 
 describe('an upload to S3', () => {
   it.each<[string, FaultEffect]>([
-    ['is told to slow down', { status: 503, code: 'SlowDown' }],
+    ['is answered with SlowDown', { status: 503, code: 'SlowDown' }],
     ['fails inside the store', { status: 500, code: 'InternalError' }],
     ['is reset in the middle', { resetAfterBytes: 100_000 }],
-    ['is answered by nobody', { halfOpen: true }],
+    ['gets no answer', { halfOpen: true }],
     ['moves ten bytes a second', { trickleBytesPerSecond: 10 }],
     ['loses its answer', { loseResponse: true }],
     ['is damaged on the way', { status: 400, code: 'BadDigest' }],
@@ -104,7 +104,7 @@ describe('an upload to S3', () => {
     expect(started.server.uploads('exports')).toEqual([]);
   });
 
-  it('gets through where one request in five fails', async () => {
+  it('succeeds although one request in five fails', async () => {
     const started = await start({
       context: { requestRetry: { maxAttempts: 10, baseMs: 1, capMs: 5 } },
     });
@@ -118,7 +118,7 @@ describe('an upload to S3', () => {
     expect(await keysUnder(started.destination, '')).toEqual(['a', 'b', 'c', 'd', 'e']);
   });
 
-  it('gives up to the worker after its tries, and can then be aborted', async () => {
+  it('fails after its own retries, and can then be aborted', async () => {
     const started = await start({ context: { partsInFlight: 1 } });
     const { server, destination, sent } = started;
     server.faults.add(part({ status: 503, code: 'SlowDown' }, { probability: 1 }));
@@ -152,7 +152,7 @@ describe('an upload to S3', () => {
     expect(object?.body().equals(bytes)).toBe(true);
   });
 
-  it('fails, and shows nothing, where even grown parts do not hold the file', async () => {
+  it('fails, and shows nothing, if the file is too large even for the largest parts', async () => {
     const { server, destination } = await start({ context: { maxParts: 2 } });
     const writer = await destination.createFile(options('a'), recordingJournal().journal);
     expect(await codeOf(writer.write(randomBytes(Math.round(3.2 * partBytes))))).toBe(
@@ -178,7 +178,7 @@ describe('an upload to S3', () => {
     });
   });
 
-  it('goes without checksums where the store does not take them', async () => {
+  it('sends no checksums if the store does not accept them', async () => {
     const started = await start();
     const create = { operation: 'CreateMultipartUpload' } as const;
     started.server.faults.add({ match: create, effect: { status: 501, code: 'NotImplemented' } });
@@ -279,7 +279,7 @@ describe('an upload to S3', () => {
     await edited.close();
   });
 
-  it('is sent anew where the store holds other parts than the recorded ones', async () => {
+  it('is sent anew if the store holds other parts than the recorded ones', async () => {
     const { destination } = await start();
     const { journal, progress } = recordingJournal();
     const writer = await destination.createFile(options('a'), journal);
@@ -309,7 +309,7 @@ describe('an upload to S3', () => {
     expect(server.objects('exports')).toEqual([]);
   });
 
-  it('tells the journal before it asks for the upload, and whether there may be another', async () => {
+  it('writes the journal before it asks for the upload, and notes whether there may be another', async () => {
     const { server, destination } = await start();
     const heard: [string, number, boolean?][] = [];
     const begun = () => server.uploads('exports').length;
@@ -328,12 +328,12 @@ describe('an upload to S3', () => {
       ['a', 0],
       ['a', 1, true],
       ['b', 1],
-      // One of the two for b is known to nobody.
+      // One of the two for b is on no record.
       ['b', 3, false],
     ]);
   });
 
-  it('tells the journal only of an unbroken run of parts', async () => {
+  it('notes only an unbroken sequence of parts in the journal', async () => {
     const { server, destination } = await start({ context: { partsInFlight: 3 } });
     server.faults.add(part({ delayMs: 300 }));
     const runs: number[][] = [];
@@ -357,9 +357,9 @@ describe('the completion of an upload', () => {
     ['says 200 and means an error', { okWithError: 'InternalError' }],
     ['loses its answer', { loseResponse: true }],
     ['fails', { status: 503, code: 'ServiceUnavailable' }],
-    ['is answered by nobody', { halfOpen: true }],
+    ['gets no answer', { halfOpen: true }],
     ['collides with another operation', { status: 409, code: 'OperationAborted' }],
-  ])('is repeated where it %s', async (_, effect) => {
+  ])('is repeated if it %s', async (_, effect) => {
     const started = await start({ context: { stallTimeoutMs: 400 } });
     started.server.faults.add({ match: complete, effect });
     await upload(started, twoParts);
@@ -367,7 +367,7 @@ describe('the completion of an upload', () => {
     expect(started.sent('CompleteMultipartUpload')).toBeGreaterThan(1);
   });
 
-  it('knows its own object where the store has forgotten the upload', async () => {
+  it('knows its own object if the store has forgotten the upload', async () => {
     const started = await start();
     started.server.faults.add({ match: { ...complete, nth: 1 }, effect: { loseResponse: true } });
     const gone = { status: 404, code: 'NoSuchUpload' };
@@ -385,7 +385,7 @@ describe('the completion of an upload', () => {
     expect(await codeOf(upload(started, twoParts))).toBe('destination.upload_lost');
   });
 
-  it('does not believe a store that drops parts and says success', async () => {
+  it('does not trust a store that drops parts and says success', async () => {
     const port = await serve(({ method, url = '' }, response) => {
       const answer = (xml: string) => response.writeHead(200, { etag: '"e-1"' }).end(xml);
       if (method !== 'POST') answer('');
@@ -414,7 +414,7 @@ describe('a manifest at S3', () => {
   const put = { operation: 'PutObject' } as const;
   const body = Buffer.from('{"run":"a"}');
 
-  it('is committed where its answer was lost', async () => {
+  it('is committed if its answer was lost', async () => {
     const { server, destination, sent } = await start();
     server.faults.add({ match: put, effect: { loseResponse: true } });
     const { etag } = await destination.commitManifest('m.json', body, null);
@@ -422,7 +422,7 @@ describe('a manifest at S3', () => {
     expect(sent('PutObject')).toBe(2);
   });
 
-  it('is a conflict where the store says so and another one is in force', async () => {
+  it('is a conflict if the store says so and another one is current', async () => {
     const { server, destination, sent } = await start();
     await destination.commitManifest('m.json', body, null);
     server.faults.add({ match: put, effect: { status: 409, code: 'ConditionalRequestConflict' } });
@@ -432,7 +432,7 @@ describe('a manifest at S3', () => {
     expect(String(server.objects('exports')[0]?.body())).toBe('{"run":"a"}');
   });
 
-  it('is put without a condition where the store knows none', async () => {
+  it('is put without a condition if the store supports none', async () => {
     const { server, destination } = await start();
     server.faults.add({ match: put, effect: { status: 501, code: 'NotImplemented' } });
     await destination.commitManifest('m.json', body, null);
@@ -441,7 +441,7 @@ describe('a manifest at S3', () => {
 });
 
 describe('reading from S3', () => {
-  it('ends where the store gives a byte at a time', async () => {
+  it('ends if the store sends one byte at a time', async () => {
     const started = await start({ context: { stallTimeoutMs: 400 } });
     await upload(started, randomBytes(100_000));
     const get = { operation: 'GetObject' } as const;
@@ -449,7 +449,7 @@ describe('reading from S3', () => {
     expect(await codeOf(readAll(started.destination, 'a.jsonl'))).toBe('destination.stalled');
   });
 
-  it('takes a reader of ours that is slow for no stall', async () => {
+  it('does not take a slow reader of ours for a stall', async () => {
     const started = await start({ context: { stallTimeoutMs: 300 } });
     const bytes = randomBytes(16 * partBytes);
     await upload(started, bytes);
@@ -507,7 +507,7 @@ describe('the test of an S3 destination', () => {
       context: () => createOutboundAgents([]),
     },
     {
-      name: 'an address where nobody listens',
+      name: 'an address without a listener',
       step: 'address',
       error: /unavailable.*ECONNREFUSED/,
       config: { endpoint_url: 'http://127.0.0.1:1' },
@@ -588,7 +588,7 @@ describe('the test of an S3 destination', () => {
     expect(JSON.stringify(steps)).not.toMatch(/CANARY|canary/);
   });
 
-  it('warns where listing is denied, and goes on', async () => {
+  it('warns if listing is denied, and continues', async () => {
     const { server, destination } = await start();
     const denied = { status: 403, code: 'AccessDenied' };
     server.faults.add({ match: { operation: 'ListObjectsV2' }, effect: denied });
@@ -597,7 +597,7 @@ describe('the test of an S3 destination', () => {
     expect(steps.find((each) => each.step === 'bucket')?.warning).toMatch(/list/);
   });
 
-  it('warns where the store knows no conditional writes', async () => {
+  it('warns if the store has no conditional writes', async () => {
     const { server, destination } = await start();
     const unknown = { status: 501, code: 'NotImplemented' };
     server.faults.add({ match: { operation: 'PutObject' }, effect: unknown });
@@ -618,14 +618,14 @@ describe('the test of an S3 destination', () => {
 });
 
 describe('a connection to S3', () => {
-  it('fails at once, with one request, where only the owner can help', async () => {
+  it('fails at once, with one request, if only the owner can help', async () => {
     const { server, destination } = await start({ config: { aws_secret_access_key: 'wrong' } });
     const file = destination.createFile(options('a'), recordingJournal().journal);
     expect(await codeOf(file)).toBe('destination.invalid_credentials');
     expect(server.requests).toHaveLength(1);
   });
 
-  it('is made with the process’s own credentials only where they are lent', async () => {
+  it('is made with the process’s own credentials only if the settings allow it', async () => {
     vi.stubEnv('AWS_ACCESS_KEY_ID', credentials.accessKeyId);
     vi.stubEnv('AWS_SECRET_ACCESS_KEY', credentials.secretAccessKey);
     closers.push(() => vi.unstubAllEnvs());
@@ -638,7 +638,7 @@ describe('a connection to S3', () => {
     expect(started.server.objects('exports')).toHaveLength(1);
   });
 
-  it('names the bucket in the host where it is told to', async () => {
+  it('names the bucket in the host if the config says so', async () => {
     const outbound = createOutboundAgents(['*.s3.localhost'], (_host, lookup, answer) =>
       lookup.all
         ? answer(null, [{ address: '127.0.0.1', family: 4 }])

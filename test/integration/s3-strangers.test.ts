@@ -89,7 +89,7 @@ const strangers: readonly (readonly [string, S3Quirks, Partial<StoreTraits>])[] 
 describe.each(strangers)('a store that %s', (_, quirks, differs) => {
   const traits = { ...all, ...differs };
 
-  it('is found out by a probe, which leaves nothing behind', async () => {
+  it('is detected by a probe, which leaves nothing behind', async () => {
     store = await openStore({ quirks }, {}, { prefix: 'a/{year}' });
     const { journal, heard } = recordingJournal();
     expect(await store.destination.probe(later(), journal)).toEqual(traits);
@@ -102,7 +102,7 @@ describe.each(strangers)('a store that %s', (_, quirks, differs) => {
     for (const marker of keys) expect(marker).toMatch(/^a\/\.sluice-test-/);
   });
 
-  it('is found out while one request in five fails or loses its answer', async () => {
+  it('is detected while one request in five fails or loses its answer', async () => {
     store = await openStore(
       { quirks, seed: 3 },
       { requestRetry: { maxAttempts: 10, baseMs: 1, capMs: 5 } },
@@ -184,7 +184,7 @@ describe.each(strangers)('a store that %s', (_, quirks, differs) => {
   });
 });
 
-it('is found out though it forgets a completion whose answer was lost', async () => {
+it('is detected although it forgets a completion whose answer was lost', async () => {
   store = await openStore();
   const match = { operation: 'CompleteMultipartUpload', nth: 1 } as const;
   store.server.faults.add({ match, effect: { loseResponse: true } });
@@ -214,7 +214,7 @@ describe('a put without a condition', () => {
     expect(store.server.objects('exports')).toEqual([]);
   });
 
-  it('is not made, and the fence not asked, at a store that keeps to conditions', async () => {
+  it('is not made, and the fence is not asked, at a store with working conditions', async () => {
     store = await openStore();
     const confirm = async () => {
       throw new SluiceError('run.lease_lost');
@@ -238,10 +238,10 @@ describe('a store that changes', () => {
   it('refuses a tag that it shows: is tried again, and the new form is kept', () =>
     change({ quotedIfMatch: 'refuse' }, { ifMatch: 'unquoted' }));
 
-  it('answers 501: is tried again, and the fence is left', () =>
+  it('answers 501: is tried again, and only the fence remains', () =>
     change({ ifMatch: 'refuse' }, { ifMatch: 'none', completeIfMatch: false }));
 
-  it('is tried again once only, if its answers do not agree with its trial', async () => {
+  it('is tried again only once, if its answers disagree with the probe', async () => {
     store = await openStore();
     const destination = store.open(all);
     const { etag } = await destination.commitManifest(key, body('1'), null);

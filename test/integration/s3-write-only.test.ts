@@ -11,7 +11,7 @@ import {
 } from '../support/interval-bench.ts';
 import { bucket, type OpenedStore, openStore } from '../support/s3-destination.ts';
 
-/** Credentials that may put and delete, but neither read nor look. */
+/** Credentials that may put and delete, but neither read nor list. */
 
 let bench: IntervalBench;
 let store: OpenedStore;
@@ -39,7 +39,7 @@ const manifestAtStore = () => {
 const md5 = (text: string) => createHash('md5').update(text).digest('hex');
 
 describe('credentials that may not read', () => {
-  /** Three attempts of a run of which two died after their manifests. */
+  /** Three attempts of a run; two of them died after their manifests. */
   it('replace the manifest of a dead attempt, and that of the one after it', async () => {
     const destination = await start();
     let job = firstJob();
@@ -69,7 +69,7 @@ describe('credentials that may not read', () => {
     expect(manifestAtStore()).toMatchObject({ generation: 3 });
   });
 
-  it('take their own put for done whose answer was lost', async () => {
+  it('count their own put as done if only its answer was lost', async () => {
     const destination = await start();
     const put = { operation: 'PutObject', key: /_manifest/ } as const;
     store.server.faults.add({ match: put, effect: { loseResponse: true } });

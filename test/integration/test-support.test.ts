@@ -26,7 +26,7 @@ describe('the test database', () => {
     await Promise.all(clones.map((clone) => clone.drop()));
   });
 
-  it('is dropped although somebody is connected', async () => {
+  it('is dropped although a client is connected', async () => {
     const empty = await createEmptyDatabase();
     const name = new URL(empty.url).pathname.slice(1);
     const other = new Client({ connectionString: empty.url });
@@ -39,14 +39,14 @@ describe('the test database', () => {
 });
 
 describe('a real process', () => {
-  it('is heard line by line and its end is seen', async () => {
+  it('is read line by line and its end is seen', async () => {
     const process = startProcess('sh', ['-c', 'echo one; echo two >&2; echo three; exit 3']);
     expect(await process.waitForLine(/^th/)).toBe('three');
     expect(await process.waitForExit()).toEqual({ code: 3, signal: null });
     expect(process.output()).toContain('two');
   });
 
-  it('is killed by signal, even where its own child keeps its output open', async () => {
+  it('is killed by signal, even if its own child keeps its output open', async () => {
     const process = startProcess('sh', ['-c', 'echo up; sleep 60; true']);
     await process.waitForLine(/^up/);
     process.kill('SIGKILL');

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { explore, type Model, Violation } from './explore.ts';
 
 interface State {
-  readonly phase: 'idle' | 'waits' | 'reads' | 'set aside';
+  readonly phase: 'idle' | 'waits' | 'reads' | 'failed';
   /** What the run has counted. */
   readonly counted: number;
   /** What the checker knows: workers that died while they read or wrote. */
@@ -29,9 +29,7 @@ function crashModel(countsWaiting: boolean): Model<State> {
       switch (state.phase) {
         case 'idle':
           return [
-            state.counted > 2
-              ? to('set aside', { phase: 'set aside' })
-              : to('claim', { phase: 'waits' }),
+            state.counted > 2 ? to('failed', { phase: 'failed' }) : to('claim', { phase: 'waits' }),
           ];
         case 'waits': {
           const counted = state.counted + (countsWaiting ? 1 : 0);
@@ -49,14 +47,14 @@ function crashModel(countsWaiting: boolean): Model<State> {
       }
     },
     check: ({ phase, harmful }) => {
-      if (phase === 'set aside' && harmful < 3)
-        throw new Violation('Q1', `the run is set aside after ${harmful} deaths of its own`);
+      if (phase === 'failed' && harmful < 3)
+        throw new Violation('Q1', `the run is Failed after ${harmful} deaths of its own`);
     },
   };
 }
 
 describe('deaths that count', () => {
-  test('a run is set aside only after it has ended three processes itself', () => {
+  test('a run is Failed only after it crashed three processes itself', () => {
     expect(explore(crashModel(false)).violation).toBeNull();
   });
 

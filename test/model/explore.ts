@@ -10,7 +10,7 @@ export interface Move<State> {
 
 export interface Model<State> {
   readonly start: State;
-  /** The same text for states that cannot be told apart. */
+  /** The same text for states that no step can distinguish. */
   readonly keyOf: (state: State) => string;
   readonly movesOf: (state: State) => readonly Move<State>[];
   /** Throws `Violation` if an invariant does not hold in `state`. */

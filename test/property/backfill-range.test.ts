@@ -65,7 +65,7 @@ describe('backfill ranges', () => {
     );
   });
 
-  test('P13 the count, the pages and the other order all tell of the same intervals', () => {
+  test('P13 the count, the pages and the other order all give the same intervals', () => {
     fc.assert(
       fc.property(anyPast, fc.integer({ min: 1, max: 9 }), ({ cadences, asked }, limit) => {
         const whole = [...intervalsIn(cadences, asked, 'oldest_first')];

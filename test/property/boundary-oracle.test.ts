@@ -117,7 +117,7 @@ describe.each(zones)('around every change of %s', (timezone) => {
   test('days and weeks begin where the wall clock says', () => {
     const wall = wallOf(timezone);
     const changes = changesOf(wall);
-    // Without a change (UTC) some midnights stand in.
+    // A zone without a change (UTC) gets some midnights instead.
     const centres =
       changes.length > 0 ? changes : [0, Date.UTC(2000, 1, 29), Date.UTC(2100, 1, 28)];
     for (const change of centres) {

@@ -62,7 +62,7 @@ describe('fairness', () => {
     );
   });
 
-  test('P16 the choice does not hang on the order of the list, and is a prefix of a larger one', () => {
+  test('P16 the choice does not depend on the order of the list, and is a prefix of a larger one', () => {
     fc.assert(
       fc.property(anyRuns, anyRuns, fc.nat({ max: 20 }), fc.nat(), (waiting, flying, slots, at) => {
         const turned = [...waiting.slice(at % 60), ...waiting.slice(0, at % 60)].toReversed();

@@ -125,7 +125,7 @@ export interface Lived {
  *
  * @param visit called with the schedule and the time before each change and at the end; what it
  *   returns goes on (a planner that keeps up, or nothing at all)
- * @param opened the schedule to begin with, where it is not a new one
+ * @param opened the schedule to begin with, if it is not a new one
  */
 export function play(
   life: Life,

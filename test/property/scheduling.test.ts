@@ -61,7 +61,7 @@ function planAll(schedule: Schedule, now: Instant): readonly Tick[] {
 }
 
 describe('boundaries', () => {
-  test('P1 intervals tile: every instant lies in exactly one, and neighbours share their bound', () => {
+  test('P1 intervals tile: every instant is in exactly one, and neighbours share their bound', () => {
     fc.assert(
       fc.property(anyCadence, anyInstant, (cadence, instant) => {
         const start = boundaryAtOrBefore(cadence, instant);

@@ -111,7 +111,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
 
 /** What is rare by chance and dangerous: several actions in a row, on which others follow. */
 const motif: fc.Arbitrary<readonly Action[]> = fc.oneof(
-  // A worker freezes before some step of its commit, and wakes when others have gone on.
+  // A worker freezes before some step of its commit, and wakes after others have continued.
   fc
     .record({ worker, count: fc.integer({ min: 1, max: 3 }), minutes: fc.nat(25) })
     .map(({ worker: frozen, count, minutes }): readonly Action[] => [

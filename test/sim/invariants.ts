@@ -28,7 +28,7 @@ interface Record {
     fileGeneration: number | null;
     begunGeneration: number | null;
     rows: number | null;
-    isLeasedToNobody: boolean;
+    hasLeaseWithoutWorker: boolean;
   })[];
   readonly receipts: readonly (Row & { runId: string; etag: string; rows: number })[];
   readonly backfills: readonly (Row & { id: string })[];
@@ -41,7 +41,7 @@ const all = (fields: string, from: string) =>
 const wholeRecord = `select
   ${all(`'id', id, 'mark', ${ms('high_water_mark')}`, 'batch_exports')} as exports,
   ${all(`${row}, 'tickAt', ${ms('tick_at')}, 'fate', fate, 'runId', run_id`, '(select * from ticks order by export_id, tick_at) t')} as ticks,
-  ${all(`${row}, 'id', id, 'backfillId', backfill_id, 'status', status, 'fence', fence, 'attempt', attempt, 'fileGeneration', file_generation, 'begunGeneration', committing_generation, 'rows', records_completed, 'isLeasedToNobody', status = 'Running' and lease_holder is null and lease_expires_at is not null`, '(select * from runs order by id) r')} as runs,
+  ${all(`${row}, 'id', id, 'backfillId', backfill_id, 'status', status, 'fence', fence, 'attempt', attempt, 'fileGeneration', file_generation, 'begunGeneration', committing_generation, 'rows', records_completed, 'hasLeaseWithoutWorker', status = 'Running' and lease_holder is null and lease_expires_at is not null`, '(select * from runs order by id) r')} as runs,
   ${all(`${row}, 'runId', run_id, 'etag', manifest_etag, 'rows', rows`, '(select * from receipts order by export_id, data_interval_start) c')} as receipts,
   ${all(`'exportId', export_id, 'id', id, 'start', ${ms('start_at')}, 'end', ${ms('end_at')}`, "backfills where status = 'Completed'")} as backfills`;
 
@@ -95,7 +95,7 @@ export async function checkAlways(world: World, witness: Witness): Promise<void>
     must(run.fence >= (witness.fences.get(run.id) ?? 0), `I5: the fence of run ${run.id} fell`);
     witness.fences.set(run.id, run.fence);
     checkGeneration(run, witness);
-    must(!run.isLeasedToNobody, `run ${run.id} is leased to nobody`);
+    must(!run.hasLeaseWithoutWorker, `run ${run.id} has a lease without a worker`);
     const ended = witness.ended.get(run.id);
     must(ended === undefined || ended === run.status, `I5: run ${run.id} left its end`);
     if (isTerminal(run.status)) witness.ended.set(run.id, run.status);
@@ -179,7 +179,7 @@ export async function checkSettled(world: World): Promise<{ runs: number; comple
     // A run that did not complete may have put its manifest last; a re-run replaces it.
     if (author?.status !== 'Completed') continue;
     must(receipt.etag === String(manifest.etag), `I4: ${key} is on record with another manifest`);
-    must(author.rows === manifest.snapshot, `I4: ${key} tells of other rows than its run`);
+    must(author.rows === manifest.snapshot, `I4: ${key} names other rows than its run`);
   }
   await checkBackfills(world, record);
   const completed = runs.filter(({ status }) => status === 'Completed').length;

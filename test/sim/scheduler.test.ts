@@ -42,11 +42,11 @@ describe(`simulation with --seed ${seed} --runs ${runs}`, () => {
 
 describe('the simulator finds what is put in on purpose:', () => {
   test.each<[Defect, string, RegExp]>([
-    ['ring_once', 'a dispatcher that never rings again', /never ends/],
+    ['ring_once', 'a dispatcher that never enqueues again', /never ends/],
     ['put_unconditionally', 'a commit without a condition', /I4: /],
     ['plan_from_memory', 'a planner that does not read the row it locks', /I1 I2: /],
     ['fence_never_rises', 'a claim that hands out the same fence', /I5: /],
-    ['hand_back_keeps_fence', 'a heartbeat that outlives a hand-back', /leased to nobody/],
+    ['hand_back_keeps_fence', 'a heartbeat that outlives a hand-back', /lease without a worker/],
     ['generation_again', 'a claim that resumes what began to commit', /C2: /],
   ])(
     '%s, %s',

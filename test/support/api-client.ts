@@ -3,7 +3,7 @@ export interface ApiAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** The JSON of the body; an empty object where there is none. */
+  /** The JSON of the body; an empty object if there is none. */
   readonly body: WireBody;
 }
 

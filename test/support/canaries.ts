@@ -1,4 +1,4 @@
-/** Stands in every row of a team's events, and must be seen in that team's files only. */
+/** Part of every row of a team's events; must be seen in that team's files only. */
 export const canaryOf = (team: number): string => `canary-of-team-${team}.`;
 
 /** Finds canaries; the first group is the team. */

@@ -8,7 +8,7 @@ interface Counts {
 }
 
 /**
- * Prints `N passed, N failed` (and `, N skipped` where there are any), alone on the very last line of
+ * Prints `N passed, N failed` (and `, N skipped` if there are any), alone on the very last line of
  * the run: after the other reporters, the coverage table and the global teardown. A file that does not
  * load, a hook that fails and an error outside of every test each count as one failed.
  */
@@ -52,7 +52,7 @@ function countTests(modules: readonly TestModule[], outsideErrors: number): Coun
   return counts;
 }
 
-/** A hook that fails in a suite skips its tests; the suite itself then stands for them. */
+/** A hook that fails in a suite skips its tests; the suite itself then counts for them. */
 function countSuiteErrors(suite: TestSuite): number {
   return suite.errors().length > 0 ? 1 : 0;
 }

@@ -8,7 +8,7 @@ export interface TestDatabase {
   readonly url: string;
   /** For a test's own looks into it, at most five connections. Opened at the first query. */
   readonly pool: Pool;
-  /** Cuts whoever is connected and drops it. May be called again. */
+  /** Ends all connections and drops it. May be called again. */
   drop(): Promise<void>;
 }
 

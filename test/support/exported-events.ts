@@ -38,7 +38,7 @@ export interface S3ExportChanges {
 
 /**
  * Creates an export of the tenant's first project to the installation's bucket, by the API. Its
- * schedule is over, so that a test that runs across a full hour has no run more; `end_at: null` for
+ * schedule has ended, so that a test that runs across a full hour gets no extra run; `end_at: null` for
  * one that is live.
  */
 export async function createS3Export(
@@ -143,7 +143,7 @@ export async function untilEnded(
   );
 }
 
-/** Parts that are safely at the destination, of the runs of an export. */
+/** Parts of an export's runs that are stored at the destination. */
 export async function countParts({ pool }: Installation, exportId: string): Promise<number> {
   const { rows } = await pool.query<{ parts: number }>(
     `select coalesce(sum(jsonb_array_length(u.parts)), 0)::int as parts

@@ -9,7 +9,7 @@ export interface RedisWays {
   readonly url: string | null;
   /** The `redis-server` on the PATH. */
   readonly program: string | null;
-  /** Whether a Docker engine answers; the client alone runs nothing. Asked only where it is needed. */
+  /** Whether a Docker engine answers; the client alone runs nothing. Asked only if it is needed. */
   readonly docker: boolean;
 }
 

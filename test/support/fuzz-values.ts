@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { ApiDocument, JsonSchema } from './openapi.ts';
 
-/** Texts that have broken somebody's service. */
+/** Texts that have broken services before. */
 const hostile = [
   '',
   ' ',
@@ -48,7 +48,7 @@ export function textFor(schema: JsonSchema): fc.Arbitrary<string> {
   );
 }
 
-/** An object of our making may have a `toString` of its own. */
+/** A generated object may have a `toString` of its own. */
 const toText = (value: unknown): string =>
   typeof value === 'object' ? JSON.stringify(value) : String(value);
 

@@ -16,7 +16,7 @@ export interface TestPostgres {
   readonly adminUrl: string;
   /** Every database of this run begins with it. */
   readonly prefix: string;
-  /** The migrated database that tests clone. Nobody may be connected to it. */
+  /** The migrated database that tests clone. No connection to it may be open. */
   readonly template: string;
 }
 
@@ -59,7 +59,7 @@ function announceRedis({ url, program, docker }: RedisWays): void {
   console.log(`The lanes that need Redis are skipped: ${missing}.`);
 }
 
-/** Type errors are the type check's matter: what compiles is built, and a test tells whether it works. */
+/** Type errors are the type check's matter: what compiles is built, and a test shows whether it works. */
 async function build(): Promise<void> {
   const root = path.resolve(import.meta.dirname, '../..');
   const compiler = path.join(root, 'node_modules/typescript/bin/tsc');
@@ -74,7 +74,7 @@ async function openServer(): Promise<{ url: string; close: () => Promise<void> }
   const given = process.env.TEST_DATABASE_URL;
   if (given) return { url: given, close: async () => {} };
   await clearAbandoned();
-  // The number tells a later run whether this one still lives.
+  // By this number a later run knows whether this one still lives.
   const dataDir = await mkdtemp(path.join(tmpdir(), `${folderPrefix}${process.pid}-`));
   const server = await startEmbeddedPostgres({
     dataDir,
@@ -93,7 +93,7 @@ async function openServer(): Promise<{ url: string; close: () => Promise<void> }
   return { url: server.url, close };
 }
 
-/** Stops and removes what earlier runs left that were killed. */
+/** Stops and removes what killed earlier runs left behind. */
 async function clearAbandoned(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const pid = new RegExp(`^${folderPrefix}(\\d+)-`).exec(name)?.[1];

@@ -24,9 +24,9 @@ export interface InstallationOptions {
   readonly workerEntry?: string;
   /** For every process of it. */
   readonly env?: Readonly<Record<string, string>>;
-  /** A server of the test's own, with a database that nobody uses; default one cloned from the template. */
+  /** A server of the test's own, with an unused database; by default one cloned from the template. */
   readonly databaseUrl?: string;
-  /** What the processes are told, where that is another address of the same database (a proxy). */
+  /** The address for the processes, if it is another one of the same database (a proxy). */
   readonly reachedAt?: (databaseUrl: string) => string;
   /** The S3 server's limits. */
   readonly s3?: {
@@ -53,7 +53,7 @@ export interface Installation {
   readonly db: Database;
   readonly s3: SpawnedS3Server;
   readonly checksNamedKeys: boolean;
-  /** Null where the queue lives in Postgres. */
+  /** Null if the queue lives in Postgres. */
   readonly redis: OwnRedisServer | null;
   readonly tenant: Tenant;
   /** Of the tenant's key. It goes on over a restart of the API: the port stays. */
@@ -62,7 +62,7 @@ export interface Installation {
   readonly recording: Recording;
   /** The first project of each tenant, by the tenant's key. */
   readonly teamOfKey: ReadonlyMap<string, number>;
-  /** Another tenant, whose rows nobody else may see. */
+  /** Another tenant, whose rows no other tenant may see. */
   addTenant(): Promise<Tenant>;
   /** The environment that every process of it gets. */
   readonly env: Readonly<Record<string, string>>;
@@ -162,7 +162,7 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
   };
 
   await startApi();
-  // One tells all others what the schema is; together they would only wait for each other.
+  // One migrates for all; together they would only wait for each other.
   await Promise.all(Array.from({ length: workers }, () => startWorker()));
   await pool.query(recordMoves);
   const teamOfKey = new Map<string, number>();

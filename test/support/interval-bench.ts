@@ -114,7 +114,7 @@ export function jobAfter(
   return { ...before, runId, generation: result.generation + 1, current: result, ...changes };
 }
 
-/** What a run asked and was told while it was exported. */
+/** What a run asked, and the answers, while it was exported. */
 export interface Attempt {
   /** In order: `reading`, `commit`, `lease`, `generation 1`. */
   readonly asked: readonly string[];

@@ -17,10 +17,10 @@ export interface Verified {
 }
 
 /**
- * Holds a whole installation against the invariants of the guarantees, I1 to I8. To be called at the
+ * Checks a whole installation against the invariants of the guarantees, I1 to I8. To be called at the
  * end of every test with real processes, once nothing runs any more; the API must be up.
  *
- * @returns what the files in force hold, for the test to compare with what it put in
+ * @returns what the current files hold, for the test to compare with what it put in
  */
 export async function expectInvariants(installation: Installation): Promise<Verified> {
   await untilSwept(installation);
@@ -73,7 +73,7 @@ export async function findBreaches(
 }
 
 /**
- * I1 to I4 and what of I5 our tables tell: what `sluice verify` does, in this process. A process of its
+ * I1 to I4 and the part of I5 that our tables show: what `sluice verify` does, in this process. A process of its
  * own for each call took as long as many a test; `any-table` and `quickstart` run the command itself.
  */
 async function verify({ env, db, databaseUrl }: Installation) {

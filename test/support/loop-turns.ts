@@ -1,4 +1,4 @@
-/** Counts the turns of this process's event loop: where a piece of work holds it, none is added. */
+/** Counts the turns of this process's event loop: while a piece of work blocks it, none is added. */
 export function countLoopTurns(): { turns(): number; stop(): void } {
   let turns = 0;
   let next = setImmediate(count);

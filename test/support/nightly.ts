@@ -1,10 +1,10 @@
 /**
- * Whether this is `npm run test:nightly`. By day a test that proves the same in many cases runs those that
- * differ most; at night it runs all of them.
+ * Whether this is `npm run test:nightly`. A test that proves the same in many cases runs the most different
+ * ones in `npm test` and all of them at night.
  */
 export const isNightly = process.env.SLUICE_TESTS === 'nightly';
 
-/** The cases by day, and at night these and the rest. */
+/** The cases of `npm test`; at night these and the rest. */
 export function casesOf<Case>(byDay: readonly Case[], rest: readonly Case[]): readonly Case[] {
   return isNightly ? [...byDay, ...rest] : byDay;
 }

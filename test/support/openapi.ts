@@ -7,10 +7,10 @@ export interface Operation {
   readonly method: string;
   /** With parameters in braces. */
   readonly path: string;
-  /** The scope that its key needs; null where it needs no key. */
+  /** The scope that its key needs; null if it needs no key. */
   readonly scope: string | null;
   readonly parameters: readonly Parameter[];
-  /** Schema of the JSON body; undefined where it takes none. */
+  /** Schema of the JSON body; undefined if it takes none. */
   readonly body: JsonSchema | undefined;
   readonly statuses: readonly string[];
 }
@@ -50,7 +50,7 @@ export interface ApiDocument {
     readonly paths: Readonly<Record<string, Readonly<Record<string, RawOperation>>>>;
   };
   readonly operations: readonly Operation[];
-  /** What is wrong with a body, by the schema of that status; null where nothing is. */
+  /** What is wrong with a body, by the schema of that status; null if nothing is. */
   faultOf(operation: Operation, status: number, body: unknown): string | null;
 }
 

@@ -27,11 +27,11 @@ export interface TestProcess {
   readonly pid: number;
   /** All of standard output and standard error so far, as they came. */
   output(): string;
-  /** The first line on standard output that matches; fails with the output where the process ends first. */
+  /** The first line on standard output that matches; fails with the output if the process ends first. */
   waitForLine(pattern: RegExp, timeoutMs?: number): Promise<string>;
   kill(signal?: NodeJS.Signals): void;
   hasExited(): boolean;
-  /** Fails, with the output, where the process does not end in time (default 30 s). */
+  /** Fails, with the output, if the process does not end in time (default 30 s). */
   waitForExit(timeoutMs?: number): Promise<ProcessExit>;
 }
 
@@ -52,7 +52,7 @@ const groups = new Set<number>();
 /** How long after its end a process's output may still arrive. */
 const lastOutputMs = 300;
 
-// Whatever a test file started and left is ended with the file, and with this worker at the latest.
+// Processes that a test file leaves behind end with the file, or with this worker at the latest.
 afterAll(async () => {
   reap();
   await until(() => running.size === 0, { message: 'the processes of this file have ended' });
@@ -64,7 +64,7 @@ function reap(): void {
     try {
       process.kill(-group, 'SIGKILL');
     } catch {
-      // Nobody of it is left.
+      // No process of it is left.
     }
   }
   groups.clear();

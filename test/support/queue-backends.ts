@@ -7,7 +7,7 @@ import { ownRedisAvailable, startOwnRedis } from './redis.ts';
 
 /** A queue backend of one test file's own. */
 export interface TestQueueBackend {
-  /** What the processes of a lane are told. */
+  /** The settings for the processes of a lane. */
   readonly env: { readonly DATABASE_URL?: string; readonly REDIS_URL?: string };
   /** A connection as a process of ours opens it. Closed with the backend at the latest. */
   connect(): Promise<QueueConnection>;
@@ -19,7 +19,7 @@ export interface TestQueueBackend {
 export interface QueueBackendLane {
   readonly name: 'Postgres' | 'Redis';
   readonly available: () => boolean;
-  /** @param databaseUrl where a queue in Postgres lives; by default a database of its own */
+  /** @param databaseUrl of a queue in Postgres; by default a database of its own */
   open(databaseUrl?: string): Promise<TestQueueBackend>;
 }
 

@@ -20,7 +20,7 @@ interface Promised {
   readonly backfillIds: string[];
 }
 
-/** Fields that a client sets and that nobody else changes. */
+/** Fields that only the client sets and changes. */
 const settings = ['name', 'interval', 'start_at', 'end_at', 'dsl_query', 'timezone'] as const;
 
 /** A client that remembers every answer, also those to the same service with another key. */

@@ -13,7 +13,7 @@ export interface RedisServer {
   stop(): Promise<void>;
 }
 
-/** A Redis that a test may treat badly. What was not persisted is lost with the process. */
+/** A Redis that a test may kill. What was not persisted is lost with the process. */
 export interface OwnRedisServer extends RedisServer {
   readonly port: number;
   pid(): number;
@@ -29,7 +29,7 @@ export function redisAvailable(): boolean {
   return url !== null || program !== null || docker;
 }
 
-/** Whether a test can have a Redis of its own to kill and restart: only where `redis-server` is on the PATH. */
+/** Whether a test can have a Redis of its own to kill and restart: only if `redis-server` is on the PATH. */
 export function ownRedisAvailable(): boolean {
   return inject('redis').program !== null;
 }

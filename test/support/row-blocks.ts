@@ -12,7 +12,7 @@ export function columnsOf(types: Readonly<Record<string, ColumnType>>): readonly
   return Object.entries(types).map(([name, type]) => ({ name, type, sourceType: type }));
 }
 
-/** The block that a COPY of these rows would give: a length stands before each field's bytes. */
+/** The block that a COPY of these rows would give: a length comes before each field's bytes. */
 export function rowBlock(columns: readonly Column[], rows: readonly TestRow[]): RowBlock {
   const offsets = new Int32Array(rows.length * columns.length);
   const lengths = new Int32Array(rows.length * columns.length);

@@ -20,7 +20,7 @@ import { createTenant, type Tenant } from './tenants.ts';
 
 export const hourMs = 3_600_000;
 
-/** What the worker's use cases stand on, over a database of its own. No queue. */
+/** What the worker's use cases need, over a database of its own. No queue. */
 export interface RunSide {
   readonly url: string;
   readonly db: Database;
@@ -117,7 +117,7 @@ export function decide(context: Context): Promise<number> {
   });
 }
 
-/** A worker takes the run. Fails where it may not. */
+/** A worker takes the run. Fails if it may not. */
 export async function claim(
   side: Pick<RunSide, 'db'>,
   runId: string,
@@ -128,7 +128,7 @@ export async function claim(
   return run;
 }
 
-/** The worker has put an empty manifest in force. @returns false where its lease is lost */
+/** The worker has committed an empty manifest. @returns false if its lease is lost */
 export function complete(context: Context, run: ClaimedRun): Promise<boolean> {
   const progress = { recordsTotalCount: 0, recordsCompleted: 0, bytesExported: 0, files: 0 };
   return recordCompletion(
@@ -205,7 +205,7 @@ export async function expireLease(db: Database, runId: string): Promise<void> {
   ]);
 }
 
-/** The oldest of an export's runs; fails where there is none. */
+/** The oldest of an export's runs; fails if there is none. */
 export async function firstRun(db: Database, exportId: string): Promise<RunRow> {
   const [run] = await listRuns(db, exportId);
   if (!run) throw new Error('the export has no run');

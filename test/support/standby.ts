@@ -12,7 +12,7 @@ import { until } from './until.ts';
 export interface Replication {
   readonly primary: OwnPostgres;
   readonly standbyUrl: string;
-  /** Stops what the standby shows where it is, until `resumeReplay`; it goes on receiving. */
+  /** Pauses the replay of the standby until `resumeReplay`; it continues to receive. */
   pauseReplay(): Promise<void>;
   resumeReplay(): Promise<void>;
   /** Waits until the standby shows all that the primary has written. */
@@ -40,7 +40,7 @@ export async function startReplication(
   await appendFile(hba, 'host replication all 127.0.0.1/32 scram-sha-256\n');
   await client.query('select pg_reload_conf()');
   await client.query(`select pg_backup_start('standby', true)`);
-  // Files that change or go while they are copied are made whole by the replay.
+  // The replay repairs files that change or disappear while they are copied.
   await run('cp', ['-a', path.join(primary.dataDir, 'postgres'), dataDir]).catch(() => {});
   const { rows } = await client.query<{ labelfile: string }>(
     'select labelfile from pg_backup_stop(false)',

@@ -14,14 +14,14 @@ export interface TcpProxy {
   readonly connections: number;
   /** Resets every open connection on both sides; new ones are still taken. */
   cut(): void;
-  /** Stops listening: new connections are refused. Open ones live on. */
+  /** Stops listening: new connections are refused. Open ones stay open. */
   refuse(): Promise<void>;
   /** Listens again, on the same port. */
   accept(): Promise<void>;
   /** Half-open: connections stay (and are taken), but no byte moves in either direction. */
   pause(): void;
   resume(): void;
-  /** Holds back each piece of data, in each direction, for so many milliseconds; 0 ends it. */
+  /** Holds back each piece of data, in each direction, for this many milliseconds; 0 ends it. */
   delay(ms: number): void;
   /** How many connections `resetAfterBytes` has reset. */
   readonly resets: number;
@@ -129,7 +129,7 @@ export async function startTcpProxy({ target }: { target: TcpTarget }): Promise<
         if (socket === client) pairs.delete(pair);
       });
     }
-    // A side that dies is told to the other one by the listeners above.
+    // The listeners above close the other side when one side dies.
     carry(client, upstream, pair, valve).catch(() => reset(pair));
     carry(upstream, client, pair, valve).catch(() => reset(pair));
   };

@@ -61,6 +61,6 @@ test.each([
   ['-- drop table runs\nselect 1', []],
   ['select 1;\n\n-- Down Migration\ndrop table runs', []],
   ['-- Contracts: 1.4.0 stopped using runs.cursor\nalter table runs drop column cursor', []],
-])('%s is told for what it is', (sql, expected) => {
+])('%s is recognised', (sql, expected) => {
   expect(findContractions(`-- Up Migration\n${sql};\n`)).toEqual(expected);
 });

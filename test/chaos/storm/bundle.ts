@@ -2,7 +2,7 @@ import path from 'node:path';
 import { build } from 'vite';
 import { projectRoot } from '../../support/processes.ts';
 
-/** Beside the folders of the build: what a program finds from its own place is where it was. */
+/** Beside the folders of the build, so that a program finds its files by the same relative paths. */
 const folder = 'storm';
 
 /**

@@ -7,7 +7,7 @@ import type { World } from './world.ts';
 
 const shiftedClock = fileURLToPath(new URL('../../support/shifted-clock.mjs', import.meta.url));
 const workers = 8;
-/** So many are left to work when one is struck: a machine that starts them slowly is struck less often. */
+/** This many keep working when one is killed, so a machine that starts them slowly has fewer kills. */
 const minUp = 4;
 const watchEveryMs = 100;
 const workerSteps = failpointNames.filter((name) => name !== 'before_enqueue');

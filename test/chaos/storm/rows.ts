@@ -57,7 +57,7 @@ export async function writeRows(world: World, signal: AbortSignal): Promise<void
   await commitPrepared(world);
 }
 
-/** A prepared transaction that nobody ends. */
+/** A prepared transaction that stays open. */
 export async function leakOne(world: World): Promise<void> {
   const team = world.installation.tenant.projectIds[0];
   await persistently(() =>

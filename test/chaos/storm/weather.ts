@@ -7,7 +7,7 @@ import type { Fleet } from './fleet.ts';
 import { type Random, randomOf } from './random.ts';
 import { act, persistently, type World } from './world.ts';
 
-/** Requests may take effect so long after their client gave up. */
+/** How long after their client gave up requests may still take effect. */
 const longestLateMs = 5_000;
 const often = Number.POSITIVE_INFINITY;
 
@@ -187,7 +187,7 @@ export async function databaseWeather(world: World, signal: AbortSignal): Promis
   await persistently(() => replication.resumeReplay());
 }
 
-/** Redis loses all that it has, or is away for a while. */
+/** Redis loses all its data, or is unreachable for a while. */
 export async function redisWeather(world: World, signal: AbortSignal): Promise<number> {
   const { redis } = world.installation;
   if (redis === null) return 0;

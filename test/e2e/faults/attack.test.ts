@@ -14,7 +14,7 @@ import { expectInvariants } from '../../support/invariants.ts';
 import type { TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 
-/** Sequences of kills, freezes and edits that once left a row twice in a bucket, or a torn manifest. */
+/** Sequences of kills, freezes and edits that once left a row twice in a bucket, or an incomplete manifest. */
 
 const rows = 50;
 const stem = '2024-03-01T00:00:00Z-2024-03-01T01:00:00Z';

@@ -35,7 +35,7 @@ function outcomeOf(state: State, action: Action) {
 /** The bucket of each interval's files once the export was moved. */
 const movedTo: Record<State, readonly string[]> = {
   queued: [otherBucket, otherBucket, otherBucket],
-  // An attempt that is under way ends where it began.
+  // A running attempt ends at the place where it began.
   running: [bucket, otherBucket, otherBucket],
   ended: [bucket, bucket, bucket],
 };

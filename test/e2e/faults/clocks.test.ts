@@ -38,7 +38,7 @@ describe.each(testedQueues())('on the queue in %s', (queue) => {
     ['an hour ahead', hourMs],
     ['an hour behind', -hourMs],
   ] as const;
-  // One on each queue where there are two: the other comes along beside it.
+  // If there are two queues, one worker on each: the other one runs beside it.
   const tested = shifts.filter(
     ([, ms]) => testedQueues().length === 1 || ms > 0 === (queue === 'postgres'),
   );
@@ -48,7 +48,7 @@ describe.each(testedQueues())('on the queue in %s', (queue) => {
       const worker = await installation.startWorker(shifted(shiftMs));
       const exportId = await pastExport(installation);
       await untilTicked(installation, exportId);
-      // Its recurring jobs go on elsewhere once it is gone.
+      // Its recurring jobs continue elsewhere after it has ended.
       worker.kill('SIGKILL');
       await worker.waitForExit();
       await installation.startWorker();
@@ -56,7 +56,7 @@ describe.each(testedQueues())('on the queue in %s', (queue) => {
       await untilTicked(installation, exportId);
     });
 
-    test('keeps the lease of its run, and nobody takes it', async () => {
+    test('keeps the lease of its run, and no other worker takes it', async () => {
       await installation.stopWorkers();
       const slow = { operation: 'CreateMultipartUpload' } as const;
       const worker = await installation.startWorker(shifted(shiftMs));
@@ -77,7 +77,7 @@ describe.each(testedQueues())('on the queue in %s', (queue) => {
       expect(worker.hasExited()).toBe(false);
     });
 
-    test('leaves no lease for ever when it dies', async () => {
+    test('leaves no lease behind for ever when it dies', async () => {
       await installation.stopWorkers();
       const worker = await installation.startWorker({
         ...shifted(shiftMs),

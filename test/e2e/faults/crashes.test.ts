@@ -75,7 +75,7 @@ test('four kills while exports wait to settle: each of them completes', async ()
   }
 });
 
-/** A run under which two workers died while they read, as its row says, and no worker. */
+/** A run with two dead workers in its row, both while they read; no worker runs. */
 async function deadlyRun(range = quiet): Promise<string> {
   const exportId = await createS3Export(installation, { name: 'deadly' });
   await backfill(installation, exportId, range);
@@ -117,7 +117,7 @@ test.each([
   ['needs more memory than it may', 'before_open=fill', 'more than 512 MiB', 2],
   ['needs more heap than it may', 'before_open=grow', 'SIGABRT', 2],
 ] as const)(
-  'a run whose own process %s is set aside, while the others of its worker complete',
+  'a run whose own process %s is Failed, while the others of its worker complete',
   async (_, failpoint, how, attempt) => {
     const exportId = await deadlyRun();
     const others = [await createS3Export(installation), await createS3Export(installation)];

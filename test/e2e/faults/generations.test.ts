@@ -16,7 +16,7 @@ import { casesOf } from '../../support/nightly.ts';
 import type { TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 
-/** What must hold whatever freezes, dies or comes late: a key that a current manifest names is sacred. */
+/** Whatever freezes, dies or comes late: a key that a current manifest names is never written or deleted. */
 
 const rows = 50;
 const stem = '2024-03-01T00:00:00Z-2024-03-01T01:00:00Z';
@@ -85,7 +85,7 @@ async function breakAt(exportId: string, step: FailpointName, action: 'kill' | '
   return worker;
 }
 
-/** Lets a worker go on that was stopped, until it has noticed that its run is no longer its own. */
+/** Resumes a stopped worker until it has noticed that it lost its run. */
 async function wake(worker: TestProcess) {
   const noticed = () => {
     worker.kill('SIGCONT');
@@ -225,7 +225,7 @@ describe('a re-run with the same rows', () => {
     expect(await expectInvariants(installation)).toMatchObject({ rows });
   });
 
-  test('commits after a move there and back of which the first half was not finished', async () => {
+  test('commits after a move there and back, if the first move was not finished', async () => {
     const exportId = await createS3Export(installation, {
       name: 'back',
       config: { prefix: '{batch_export_id}/old' },

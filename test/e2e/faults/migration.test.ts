@@ -106,7 +106,7 @@ test('old and new build run together across a migration: no 5xx, every run ends,
   }
 });
 
-/** Requests of a client, one after the other, until it is told to stop. */
+/** Requests of a client, one after the other, until it is stopped. */
 function keepAsking(installation: Installation, exportId: string) {
   const path_ = `${projectPath(installation)}/batch_exports/${exportId}/`;
   let asked = 0;
@@ -125,7 +125,7 @@ function keepAsking(installation: Installation, exportId: string) {
       await ask().catch((error: unknown) => failures.push(String(error)));
       return stopped;
     },
-    { everyMs: 20, timeoutMs: 600_000, message: 'the client is told to stop' },
+    { everyMs: 20, timeoutMs: 600_000, message: 'the client is stopped' },
   );
   return {
     count: () => asked,

@@ -78,7 +78,7 @@ test.each(['fast', 'immediate'] as const)(
 test('connections cut again and again, also between COMMIT and its answer: each write once', async () => {
   const exportId = await createS3Export(installation, { name: 'over cut connections' });
   await backfill(installation, exportId, quiet, { concurrency: 4 });
-  // Wherever the bytes end: within a statement, a COMMIT, or the answer to it.
+  // At any byte: within a statement, a COMMIT, or the answer to it.
   for (let cut = 0; cut < 25; cut += 1) {
     const before = proxy.resets;
     proxy.resetAfterBytes(1 + ((cut * 7_919) % 20_000));

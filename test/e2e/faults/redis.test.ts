@@ -65,7 +65,7 @@ describe.skipIf(!ownRedisAvailable())('Redis', () => {
     });
   });
 
-  test('away for a while: the API answers 2xx all the while, readiness says degraded, all runs end', async () => {
+  test('unreachable for a while: the API answers 2xx throughout, readiness says degraded, all runs end', async () => {
     await server.kill();
     await until(async () => (await readiness()) === 'degraded');
     const exportId = await createS3Export(installation, { name: 'made without a queue' });
@@ -83,7 +83,7 @@ describe.skipIf(!ownRedisAvailable())('Redis', () => {
     await retireExports(installation);
   });
 
-  test('without noeviction: a loud warning in the log, readiness degraded, runs go on', async () => {
+  test('without noeviction: a loud warning in the log, readiness degraded, runs continue', async () => {
     await asAdmin((redis) => redis.config('SET', 'maxmemory-policy', 'allkeys-lru'));
     await until(async () => (await readiness()) === 'degraded');
     const worker = await installation.startWorker();

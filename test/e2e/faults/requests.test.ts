@@ -63,7 +63,7 @@ function dayOf(state: State) {
 /** The documented outcome of each request in each state. */
 function outcomeOf(state: State, action: Action) {
   const ends = action === 'cancel' || action === 'delete';
-  // An attempt that is under way ends where it began.
+  // A running attempt ends at the place where it began.
   const began = isSending(state) || isCommitting(state) || state === 'Completed';
   const final = ends && !isCommitting(state) && state !== 'Completed' ? 'Cancelled' : 'Completed';
   const cancelAnswer = isCommitting(state) ? 409 : state === 'Completed' ? 400 : 200;
@@ -127,11 +127,11 @@ for (const queue of testedQueues()) {
         }
         for (const [action, one] of asked) seen.set(action, { ...one, soon: runs.get(action) });
         if (state === 'waiting for retry') {
-          // Nobody is at these runs: what was sent to a place they leave is ended without them.
+          // No worker has these runs: uploads to the place that they leave are aborted without one.
           const left = ['cancel', 'delete', 'bucket'].map((action) => ids.get(action as Action));
           await until(
             async () => !(await uploadKeys(installation)).some((key) => left.includes(key)),
-            { timeoutMs: 12_000, message: 'uploads that nobody goes on with are ended' },
+            { timeoutMs: 12_000, message: 'abandoned uploads are aborted' },
           );
         }
         await release();

@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterEach(() => installation?.s3.faults.clear());
 afterAll(() => installation?.close());
 
-/** What befalls the requests of one export; the others go on meanwhile. */
+/** The fault that hits the requests of one export; the others continue meanwhile. */
 type Faults = readonly (Omit<Fault, 'match'> & { readonly match?: Fault['match'] })[];
 
 const passing: Record<string, Faults> = {
@@ -70,7 +70,7 @@ const passing: Record<string, Faults> = {
   ],
 };
 
-describe('passing faults: backoff, then success', () => {
+describe('transient faults: backoff, then success', () => {
   const exports = new Map<string, string>();
   beforeAll(async () => {
     for (const [name, faults] of Object.entries(passing)) {
@@ -151,7 +151,7 @@ const lasting: Record<
   },
 };
 
-describe('faults that somebody must mend', () => {
+describe('faults that a person must fix', () => {
   const exports = new Map<string, string>();
   beforeAll(async () => {
     for (const [name, { config = {}, fault }] of Object.entries(lasting)) {
@@ -188,7 +188,7 @@ describe('faults that somebody must mend', () => {
     },
   );
 
-  test('the invariants hold for all others, and no secret is told', async () => {
+  test('the invariants hold for all others, and no secret is shown', async () => {
     await installation.s3.faults.clear();
     for (const [name, { config }] of Object.entries(lasting)) {
       // What cannot be reached cannot be verified.

@@ -257,7 +257,7 @@ describe('an object of more parts than allowed', () => {
     await retireExports(installation);
   });
 
-  test('is split where a size is set', async () => {
+  test('is split if a maximum size is set', async () => {
     const { run, objects } = await exportWith('2', 'split', { max_file_size_mb: 10 });
     expect(run).toMatchObject({ status: 'Completed', rows: largeRows });
     expect(objects.length).toBeGreaterThan(2);

@@ -88,7 +88,7 @@ test('a standby without its primary is refused, and readiness says so', async ()
   await worker.waitForExit();
 });
 
-test('a standby that is allowed without its primary: unsettled, said so, and looked back at by time', async () => {
+test('a standby that is allowed without its primary: unsettled, reported as such, and re-checked by time', async () => {
   const worker = await installation.startWorker({
     ALLOW_UNSETTLED_STANDBY: 'true',
     LATE_LOOKBACK_HOURS: '720',

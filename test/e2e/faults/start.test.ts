@@ -63,7 +63,7 @@ describe.each([
   ['worker', 'WORKER_PORT'],
   ['all-in-one', 'PORT'],
 ])('%s, started while Postgres is unreachable', (entry, portName) => {
-  test('waits, says so once, answers the probes, and goes on', async () => {
+  test('waits, says so once, answers the probes, and continues', async () => {
     await proxy.refuse();
     const port = await freePort();
     const started = start(entry, { DATABASE_URL: through(), [portName]: port });

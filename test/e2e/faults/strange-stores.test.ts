@@ -61,7 +61,7 @@ async function workingExport(name: string): Promise<string> {
   return exportId;
 }
 
-describe('conditions are tried, not believed', () => {
+describe('conditions are tested, not assumed', () => {
   const rerun = async (exportId: string) => {
     const query = { dsl_query: 'SELECT uuid, event, inserted_at FROM events' };
     const path = `${projectPath(installation)}/batch_exports/${exportId}/`;
@@ -85,7 +85,7 @@ describe('conditions are tried, not believed', () => {
     await retireExports(installation);
   });
 
-  test('a store that begins to refuse quotes is tried again, and the run says so', async () => {
+  test('a store that begins to refuse quotes is probed again, and the run says so', async () => {
     const exportId = await workingExport('changes');
     expect(await traitsOf(exportId)).toMatchObject({ ifMatch: 'quoted' });
     await installation.s3.setQuirks({ quotedIfMatch: 'refuse', completeConditions: 'refuse' });
@@ -111,7 +111,7 @@ describe('conditions are tried, not believed', () => {
   });
 });
 
-describe('transient is transient', () => {
+describe('a transient error does not end a run', () => {
   // A 404 that cannot be read is confirmed by a list; there is no such way out of a proxy's page.
   const unread: readonly (readonly [string, FaultEffect, RegExp])[] = [
     ['cut off in its body', { cutBodyAfterBytes: 50 }, /Completed/],
@@ -159,7 +159,7 @@ describe('transient is transient', () => {
     await retireExports(installation);
   });
 
-  test('it ends the run if it says so twice; one that never worked ends it at once', async () => {
+  test('it ends the run if it does so twice; one that never worked ends it at once', async () => {
     const worked = await workingExport('denied for good');
     const fresh = await createS3Export(installation, { name: 'never worked' });
     for (const exportId of [worked, fresh]) {

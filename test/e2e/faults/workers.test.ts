@@ -109,7 +109,7 @@ describe('kill -9 of a worker', () => {
   test.each(steps)('at the step %s: another worker finishes the run', (step) => {
     const outcome = outcomes.get(step);
     expect(outcome?.run).toMatchObject({ status: 'Completed', rows, attempt: 2 });
-    // What was in force already is adopted, not written again.
+    // A manifest that is already current is adopted, not written again.
     const adopted = step === 'after_manifest' || step === 'before_record';
     expect(outcome?.manifest).toMatchObject({ attempt: adopted ? 1 : 2, total_rows: rows });
   });
@@ -154,7 +154,7 @@ test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no do
   const manifests = await Promise.all(exports.map(readManifest));
   for (const worker of workers) {
     const noticed = () => {
-      // It stops itself again where it comes to the step once more before it notices.
+      // It stops itself again if it reaches the step once more before it notices.
       worker.kill('SIGCONT');
       return /"end":"(lost|failed)"/.test(worker.output());
     };
@@ -173,7 +173,7 @@ test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no do
   await retireExports(installation);
 });
 
-test('an upload begun in the instant of a kill is ended, also where its run is cancelled or set aside', async () => {
+test('an upload begun in the instant of a kill is aborted, also if its run is cancelled or fails', async () => {
   await installation.stopWorkers();
   const { pool, s3 } = installation;
   const dead = await breakAtEach(['upload_begun', 'upload_begun'], 'kill');

@@ -7,7 +7,7 @@ import { exportBody } from '../../support/batch-export-bodies.ts';
 import { type ApiDocument, fillPath, type Operation, readDocument } from '../../support/openapi.ts';
 import { createKey, createTenant, type Tenant } from '../../support/tenants.ts';
 
-/** Open to all: probes tell nothing of a tenant. */
+/** Open to all: probes show nothing about a tenant. */
 const open = ['GET /livez', 'GET /readyz'];
 
 let api: ApiUnderTest;
@@ -34,7 +34,7 @@ function pathOf(operation: Operation, tenant: Tenant = api.tenant): string {
   });
 }
 
-/** A body that would be refused, were it looked at before the key. */
+/** A body that would be refused if it were checked before the key. */
 const call = (client: ApiClient, operation: Operation, tenant?: Tenant) =>
   client.send(operation.method, pathOf(operation, tenant), operation.body ? { raw: '{' } : {});
 
@@ -159,7 +159,7 @@ test('an object that is not there, or was deleted: 404, before the body is looke
   }
 });
 
-test('@current is the organization, and the project where the key has one', async () => {
+test('@current is the organization, and the project if the key has one', async () => {
   const { organizationId, projectIds } = api.tenant;
   const narrowed = await withKey({ organizationId, projectIds: [projectIds[1]] });
   const made = await narrowed.post('/api/projects/@current/batch_exports', exportBody());
@@ -188,7 +188,7 @@ test('last_used_at is recorded, at most once a minute', async () => {
   expect(await lastUsed()).toBe(first);
 });
 
-test('keys are not where they can be read', async () => {
+test('keys are not stored in readable form', async () => {
   const [row] = await api.db.query<{ found: boolean }>(
     `select exists (select from api_keys k where k::text like '%' || $1 || '%') as found`,
     [api.tenant.key],

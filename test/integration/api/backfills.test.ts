@@ -21,7 +21,7 @@ async function create(changes: Readonly<Record<string, unknown>> = {}): Promise<
 }
 
 describe('start', () => {
-  test('answers the export with the backfill and the range in force', async () => {
+  test('answers the export with the backfill and its widened range', async () => {
     const path = await create();
     const { status, body } = await client.post(`${path}/backfill/`, {
       start_at: '2024-03-01T00:30:00+00:00',
@@ -51,7 +51,7 @@ describe('start', () => {
     });
   });
 
-  test('of too many at a time, the next is told when to ask again', async () => {
+  test('beyond the limit of concurrent backfills is refused with Retry-After', async () => {
     const [, team] = api.tenant.projectIds;
     const path = `/api/projects/${team}/batch_exports`;
     const start = async () => {
@@ -127,7 +127,7 @@ describe('start', () => {
     expect([status, body.code, body.type]).toEqual([409, 'conflict', 'invalid_request']);
   });
 
-  test('dry_run tells what would be done, and stores nothing', async () => {
+  test('dry_run answers what would be done, and stores nothing', async () => {
     const path = await create();
     const { status, body } = await client.post(`${path}/backfill`, { ...march, dry_run: true });
     expect(status).toBe(200);
@@ -169,7 +169,7 @@ describe('list and cancel', () => {
     ] as const) {
       const path = await create();
       const { body } = await client.post(`${path}/backfill`, march);
-      // Where a worker runs, it may be the one that makes the first run.
+      // If a worker runs, it may be the one that makes the first run.
       await api.db.query(
         `insert into runs (export_id, team_id, backfill_id, data_interval_start, data_interval_end)
          select export_id, team_id, id, start_at, start_at + interval '1 hour' from backfills where id = $1

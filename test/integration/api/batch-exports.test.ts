@@ -499,7 +499,7 @@ describe('the organization path', () => {
     expect((await client.delete(path)).status).toBe(204);
   });
 
-  test('create needs a team_id where there are several projects', async () => {
+  test('create needs a team_id if there are several projects', async () => {
     const { status, body } = await client.post(organization(), exportBody());
     expect(status).toBe(400);
     expect(body).toMatchObject({ code: 'required', attr: 'team_id' });

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-describe('what no database can hold is the fault of the request', () => {
+describe('a value that no database can hold is an error of the request', () => {
   test.each([
     ['2024-99-99T00:00:00.000000Z'],
     ['2023-02-29T00:00:00.000000Z'],
@@ -90,7 +90,7 @@ describe('what no database can hold is the fault of the request', () => {
 
 describe('what the contract ignores', () => {
   test.each([null, 'x', 1.5, {}])(
-    'team_id %j in the body, where the path has the project',
+    'team_id %j in the body, although the path has the project',
     async (team_id) => {
       const created = await client.post(exports, exportBody({ team_id }));
       expect(created.status).toBe(201);

@@ -159,7 +159,7 @@ function bodyOf(path: string, method: string, flag: boolean): object | undefined
   return method === 'PATCH' ? { paused: flag } : undefined;
 }
 
-/** What is no text is sent as the bytes that are no UTF-8. */
+/** A value that is no text is sent as bytes that are not UTF-8. */
 function encodeId(id: string): string {
   return encodeURIComponent(id.replaceAll(/\p{Surrogate}/gu, '')) || '%ED%A0%80';
 }

@@ -21,7 +21,7 @@ interface Example {
   readonly operation: Operation;
   readonly path: string;
   readonly parameters: Readonly<Record<string, string>>;
-  /** Of the body; null where it sends none. */
+  /** Of the body; null if it sends none. */
   readonly json: string | null;
 }
 
@@ -40,7 +40,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** The shell itself says what the curl commands of the README are given. */
+/** The arguments of the README's curl commands, as the shell itself passes them. */
 async function readExamples(): Promise<readonly Example[]> {
   const readme = await readFile(path.join(projectRoot, 'README.md'), 'utf8');
   const blocks = [...readme.matchAll(/```sh\n(curl [\s\S]*?)```/g)].map(([, block]) => block);

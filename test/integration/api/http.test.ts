@@ -111,7 +111,7 @@ describe('bodies', () => {
     expect(body).toMatchObject({ type: 'invalid_request', code: 'unsupported_media_type' });
   });
 
-  test('a charset is no matter', async () => {
+  test('a charset makes no difference', async () => {
     const { status } = await send(JSON.stringify(exportBody()), 'application/json; charset=utf-8');
     expect(status).toBe(201);
   });
@@ -148,14 +148,14 @@ test('an error says its id, which the response header has too', async () => {
   expect(Object.keys(body)).toEqual(['type', 'code', 'detail', 'attr', 'errors', 'request_id']);
 });
 
-test('answers are kept by no cache and sniffed by no browser', async () => {
+test('answers forbid caching and content sniffing', async () => {
   const { headers } = await client.get(exports);
   expect(headers.get('cache-control')).toBe('no-store');
   expect(headers.get('x-content-type-options')).toBe('nosniff');
   expect(headers.get('content-security-policy')).toContain("default-src 'none'");
 });
 
-test('X-Forwarded-* is not believed without TRUST_PROXY', async () => {
+test('X-Forwarded-* is ignored without TRUST_PROXY', async () => {
   await client.post(exports, exportBody());
   await client.post(exports, exportBody());
   const headers = { 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'https' };

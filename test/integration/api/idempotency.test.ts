@@ -31,7 +31,7 @@ test('the same request takes effect once, and is answered alike', async () => {
   expect(await count()).toBe(before + 1);
 });
 
-test('ten at once take effect once; those in flight are told so', async () => {
+test('ten at once take effect once; the others are answered that it is in flight', async () => {
   const before = await count();
   const answers = await Promise.all(Array.from({ length: 10 }, () => create('at-once')));
   for (const { status, body } of answers) {
@@ -41,10 +41,10 @@ test('ten at once take effect once; those in flight are told so', async () => {
   expect(await count()).toBe(before + 1);
 });
 
-test('what dies before its answer is kept has no effect, and its key is free at once', async () => {
+test('a request that dies before its answer is stored has no effect, and its key is free at once', async () => {
   const before = await count();
   await api.db.transaction(async (tx) => {
-    // The request can do all but tell of it.
+    // The request can do everything but record its answer.
     await tx.query('lock table activity in exclusive mode');
     const dying = create('dying');
     const waiting = () =>
@@ -63,7 +63,7 @@ test('what dies before its answer is kept has no effect, and its key is free at 
   expect(await count()).toBe(before + 1);
 });
 
-test('an answer that cannot be kept takes its effect with it', async () => {
+test('a request whose answer cannot be stored has no effect', async () => {
   const before = await count();
   await api.db.query(
     `alter table idempotency_keys add constraint nothing_kept check (idempotency_key <> 'unkept')`,
@@ -74,7 +74,7 @@ test('an answer that cannot be kept takes its effect with it', async () => {
   expect((await create('unkept')).status).toBe(201);
 });
 
-test('the bell for a backfill rings when others can see it', async () => {
+test('a backfill is announced to the workers once they can see it', async () => {
   const seen: Promise<number>[] = [];
   const options = testApiOptions(api.db, api.databaseUrl);
   const backfillWaiting = (id: string) => {
@@ -87,7 +87,7 @@ test('the bell for a backfill rings when others can see it', async () => {
     const answer = await ringing.inject({
       method: 'POST',
       url: exports,
-      headers: { authorization: `Bearer ${api.tenant.key}`, 'idempotency-key': 'rung' },
+      headers: { authorization: `Bearer ${api.tenant.key}`, 'idempotency-key': 'locked' },
       payload: exportBody({ start_at: '2024-03-01T00:00:00Z', backfill: true }),
     });
     expect(answer.statusCode).toBe(201);

@@ -30,7 +30,7 @@ test('the schedule previews the next 10 intervals, each beginning where the last
   }
 });
 
-test('the schedule says what a pause and an end do', async () => {
+test('the schedule shows the effect of a pause and of an end', async () => {
   const path = await create({ paused: true });
   const { body } = await api.client.get(`${path}/schedule`);
   expect(new Set(body.results.map(({ fate }) => fate))).toEqual(new Set(['paused']));

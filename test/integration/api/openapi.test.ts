@@ -68,7 +68,7 @@ test('every operation has a name of its own, a summary and the errors it can giv
   }
 });
 
-test('whoever is to try again later is told that the answer says when', () => {
+test('every answer that asks for a later retry documents Retry-After', () => {
   const { paths } = document.raw as unknown as { paths: Record<string, Record<string, Answers>> };
   for (const [path, operations] of Object.entries(paths)) {
     for (const [method, { responses }] of Object.entries(operations)) {

@@ -35,9 +35,9 @@ afterAll(() => api.stop());
 
 describe('probes', () => {
   test('the process is live and ready, without a key', async () => {
-    const nobody = api.client.withKey(null);
-    expect((await nobody.get('/livez')).body).toEqual({ status: 'ok' });
-    const ready = await nobody.get('/readyz');
+    const anonymous = api.client.withKey(null);
+    expect((await anonymous.get('/livez')).body).toEqual({ status: 'ok' });
+    const ready = await anonymous.get('/readyz');
     expect(ready.status).toBe(200);
     expect(ready.body).toEqual({
       status: 'ok',
@@ -45,7 +45,7 @@ describe('probes', () => {
     });
   });
 
-  test('with the queue away it is ready, but degraded, and writes are taken', async () => {
+  test('without the queue it is ready, but degraded, and accepts writes', async () => {
     queueFault = 'the queue is away';
     const ready = await api.client.get('/readyz');
     expect(ready.status).toBe(200);
@@ -57,7 +57,7 @@ describe('probes', () => {
     queueFault = null;
   });
 
-  test('metrics tell requests by route, never by path', async () => {
+  test('metrics count requests by route, never by path', async () => {
     await api.client.get(`${api.project}/batch_exports`);
     const { status, text } = await api.client.withKey(null).get('/metrics');
     expect(status).toBe(200);
@@ -66,7 +66,7 @@ describe('probes', () => {
   });
 });
 
-test('with Postgres away requests are 503, readiness says what is wrong, and all heals', async () => {
+test('without Postgres requests are 503, readiness names the fault, and everything recovers', async () => {
   const address = new URL(api.databaseUrl);
   const proxy = await startTcpProxy({
     target: { host: address.hostname, port: Number(address.port) },
@@ -127,16 +127,16 @@ describe('the queue board', () => {
       isAdmin: true,
     });
     expect((await api.client.withKey(key).get('/admin/queues')).text).toBe('the board');
-    const nobody = api.client.withKey(null);
-    expect((await nobody.get('/admin/queues', basic(key))).text).toBe('the board');
-    const forged = await nobody.send('POST', '/admin/queues/retry', {
+    const anonymous = api.client.withKey(null);
+    expect((await anonymous.get('/admin/queues', basic(key))).text).toBe('the board');
+    const forged = await anonymous.send('POST', '/admin/queues/retry', {
       headers: { ...basic(key).headers, 'sec-fetch-site': 'cross-site' },
     });
     expect(forged.status).toBe(403);
   });
 });
 
-test('a fault of ours shows its request id, and nothing of the inside', async () => {
+test('an internal error shows its request id, and no internals', async () => {
   const broken = await startApiUnderTest({
     checkQuery: () => {
       throw new Error('the secret inside');

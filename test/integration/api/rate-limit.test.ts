@@ -8,7 +8,7 @@ import { testApiOptions } from '../../support/test-api-options.ts';
 
 const rateLimit = { perMinute: 50, perHour: 60 };
 
-test('a key is let through its limit exactly, over all API processes, and then told when', async () => {
+test('a key may send exactly its limit over all API processes, and then learns when to retry', async () => {
   const api = await startApiUnderTest({ rateLimit });
   const otherDb = openDatabase({
     connectionString: api.databaseUrl,

@@ -102,7 +102,7 @@ describe('the row preview', () => {
     expect(valuesOf('event')).toEqual(['old', 'old']);
   });
 
-  test('is given up where the source takes too long', async () => {
+  test('is stopped if the source takes too long', async () => {
     const { db, databaseUrl, client, tenant } = api;
     const models = loadModels(readConfig({}));
     const previewRows = previewRowsOf(readConfig({}), models, databaseUrl, db, 300);

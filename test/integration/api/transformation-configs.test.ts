@@ -191,14 +191,14 @@ describe('rearrange', () => {
     expect(moved.map(({ id }) => id)).toEqual([second.id, first.id]);
   });
 
-  test('takes the fields of the seed where the plugin has one config', async () => {
+  test('takes the fields of the seed if the plugin has one config', async () => {
     const only = await create({ plugin: 4, order: 1, config: { names: '{"a":"b"}' } });
     const { status, body } = await client.patch(`${configs}/rearrange`, { plugin: 4, order: 9 });
     expect(status).toBe(200);
     expect(body).toMatchObject({ id: only.id, order: 9 });
   });
 
-  test('moves nothing where one id is not of this project', async () => {
+  test('moves nothing if one id is not of this project', async () => {
     const own = await create({ ...filter, order: 5 });
     const orders = { [own.id]: 6, 2147483647: 7 };
     const { status, body } = await client.patch(`${configs}/rearrange`, { orders });
@@ -275,7 +275,7 @@ describe("an organization's own plugins", () => {
     expect(used.name).toBe('Ours');
   });
 
-  test('a step whose plugin is gone says so where its config is changed, and takes all else', async () => {
+  test('a step whose plugin was removed says so if its config is changed, and takes all else', async () => {
     const { body } = await client.post(plugins, mine);
     const step = await create({ plugin: body.id, order: 1, config: { token: 'canary' } });
     await api.db.query('delete from plugins where id = $1', [body.id]);

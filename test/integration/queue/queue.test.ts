@@ -98,7 +98,7 @@ for (const lane of queueBackends) {
       );
     });
 
-    it('holds a ring once while it waits, and takes it anew once the job is in hand', async () => {
+    it('holds a notification once while it waits, and accepts a new one once the job runs', async () => {
       const rings = [{ runId: 'r', ring: 'r.0' }];
       for (let times = 0; times < 5; times += 1) await producer.addRuns(rings);
       const deliveries: Delivery[] = [];
@@ -114,7 +114,7 @@ for (const lane of queueBackends) {
       expect(deliveries.at(-1)?.data).toEqual({ runId: 'last' });
     });
 
-    it('lets no run keep the short duties waiting', async () => {
+    it('delays no short job behind a run', async () => {
       const deliveries: Delivery[] = [];
       const { opened, open } = gate();
       consume(deliveries, ({ name }) => (name === 'execute-run' ? opened : Promise.resolve()), 1);
@@ -130,7 +130,7 @@ for (const lane of queueBackends) {
       await until(() => ringsOf(deliveries, 'execute-run') === 2);
     });
 
-    it('goes on after a handler that throws, and says which job it was', async () => {
+    it('continues after a handler that throws, and names the job', async () => {
       const deliveries: Delivery[] = [];
       const failed: string[] = [];
       consume(deliveries, async () => Promise.reject(new Error('broken')), 4, failed);
@@ -152,7 +152,7 @@ for (const lane of queueBackends) {
       expect([failed, deliveries]).toEqual([['execute-run'], []]);
     });
 
-    it('waits for the jobs in hand when it closes, and takes no other', async () => {
+    it('waits for its running jobs when it closes, and takes no other', async () => {
       const deliveries: Delivery[] = [];
       const { opened, open } = gate();
       const consumer = consume(deliveries, () => opened, 1);
@@ -174,7 +174,7 @@ for (const lane of queueBackends) {
       expect(deliveries.map((delivery) => delivery.data)).toContainEqual({ runId: 'r2' });
     });
 
-    it('brings the recurring jobs, once each however many workers make sure of them', async () => {
+    it('schedules the recurring jobs, once each, however many workers ensure them', async () => {
       await Promise.all(Array.from({ length: 4 }, () => producer.ensureRecurring()));
       const deliveries: Delivery[] = [];
       consume(deliveries);
@@ -196,7 +196,7 @@ for (const lane of queueBackends) {
       expect(ringsOf(deliveries, 'apply-retention')).toBeLessThanOrEqual(3);
     });
 
-    it('brings the recurring jobs again within seconds after it lost everything', async () => {
+    it('schedules the recurring jobs again within seconds after it lost everything', async () => {
       const deliveries: Delivery[] = [];
       consume(deliveries);
       await producer.ensureRecurring();
@@ -209,8 +209,8 @@ for (const lane of queueBackends) {
   });
 }
 
-describe.skipIf(!ownRedisAvailable())('a Redis that is away', () => {
-  it('is told to the producer at once, keeps nothing waiting, and is used again when it is back', async () => {
+describe.skipIf(!ownRedisAvailable())('an unreachable Redis', () => {
+  it('fails the producer at once, keeps nothing waiting, and is used again when it is back', async () => {
     const redis = await startOwnRedis();
     const connection = connectQueues({ kind: 'redis', url: redis.url }, () => {});
     const producer = openProducer(connection, () => {});
@@ -227,7 +227,7 @@ describe.skipIf(!ownRedisAvailable())('a Redis that is away', () => {
     await redis.stop();
   });
 
-  it('lets the doorbell of the API ring in vain without a word', async () => {
+  it('drops a notification of the API without an error', async () => {
     const redis = await startOwnRedis();
     const database = await createTestDatabase();
     const foundation = await openFoundation(
@@ -243,14 +243,14 @@ describe.skipIf(!ownRedisAvailable())('a Redis that is away', () => {
     const { doorbell } = foundation.context;
     expect(() => doorbell.runsWaiting()).not.toThrow();
     expect(() => doorbell.backfillWaiting('b')).not.toThrow();
-    // A rejection that nobody takes would fail the file by now.
+    // An unhandled rejection would fail the file by now.
     await expect(foundation.producer.add('dispatch-runs', {})).rejects.toThrow();
     await foundation.close();
     await database.drop();
     await redis.stop();
   });
 
-  it('that may evict jobs is called by its name', async () => {
+  it('that may evict jobs is reported with its policy', async () => {
     const redis = await startOwnRedis(['--maxmemory-policy', 'allkeys-lru']);
     const connection = connectQueues({ kind: 'redis', url: redis.url }, () => {});
     const faults = await until(() => connection.inspect());

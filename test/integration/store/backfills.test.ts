@@ -91,7 +91,7 @@ describe('a backfill', () => {
     expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 7 });
   });
 
-  it('goes backwards where the newest are wanted first', async () => {
+  it('goes backwards if the newest are wanted first', async () => {
     const { batchExport, range } = await quietExport(5);
     const { backfillId } = await start(batchExport, {
       ...range,
@@ -103,7 +103,7 @@ describe('a backfill', () => {
     expect(started).toEqual(started.toSorted().toReversed());
   });
 
-  it('is advanced by many workers at once without a run too many, and ends once', async () => {
+  it('is advanced by many workers at once without an extra run, and ends once', async () => {
     const { batchExport, range } = await quietExport(6);
     const { backfillId } = await start(batchExport, { ...range, concurrency: 4 });
     const advanceAll = () =>
@@ -124,7 +124,7 @@ describe('a backfill', () => {
     expect(logs).toHaveLength(1);
   });
 
-  it('goes on where it was once the worker that advanced it is gone, and its failed runs do not stop it', async () => {
+  it('continues at the same interval after its worker is lost, and its failed runs do not stop it', async () => {
     const { batchExport, range } = await quietExport(4);
     const { backfillId } = await start(batchExport, { ...range, concurrency: 1 });
     await advanceBackfill(side.context, backfillId);
@@ -148,7 +148,7 @@ describe('a backfill', () => {
     expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 4 });
   });
 
-  it('passes over an interval that has a live run', async () => {
+  it('skips an interval that has a live run', async () => {
     const batchExport = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
     await decide(side.context);
     const [, live] = await listRuns(side.db, batchExport.id);
@@ -188,7 +188,7 @@ describe('a backfill', () => {
     },
   );
 
-  it('that finds nothing to do in many pages ends all the same', async () => {
+  it('without work in many pages ends all the same', async () => {
     const { batchExport, range } = await quietExport(1_200);
     const first = await start(batchExport, { ...range, concurrency: 1_200 });
     await advanceBackfill(side.context, first.backfillId);
@@ -202,7 +202,7 @@ describe('a backfill', () => {
     expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 0 });
   });
 
-  it('is refused where another of an overlapping range is running, also at the same moment', async () => {
+  it('is refused if another one of an overlapping range is running, also at the same moment', async () => {
     const { batchExport, range } = await quietExport(6);
     const request = { ...range, order: 'oldest_first', reprocess: 'all', concurrency: 1 } as const;
     const outcomes = await Promise.allSettled(
@@ -225,7 +225,7 @@ describe('a backfill', () => {
 });
 
 describe('cancelling a backfill', () => {
-  it('lets its live runs finish where that is wanted, and makes no more', async () => {
+  it('lets its live runs finish if that is wanted, and makes no more', async () => {
     const { batchExport, range } = await quietExport(5);
     const { backfillId } = await start(batchExport, { ...range });
     await advanceBackfill(side.context, backfillId);

@@ -54,7 +54,7 @@ function unlessRefused(error: unknown): void {
 const cancelled = { status: 'Cancelled', waits: false };
 
 describe('cancelling a run', () => {
-  it('that has not begun ends it, and no ring begins it any more', async () => {
+  it('that has not begun ends it, and no late job starts it any more', async () => {
     const { exportId, runId } = await waitingRun();
     await cancel(exportId, runId);
     expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
@@ -79,7 +79,7 @@ describe('cancelling a run', () => {
     expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
   });
 
-  it('comes too late once it commits: it completes, also where its worker is lost meanwhile', async () => {
+  it('comes too late once it commits: it completes, even if its worker is lost meanwhile', async () => {
     const { exportId, runId } = await waitingRun();
     const run = await claim(side, runId);
     expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(true);
@@ -133,7 +133,7 @@ describe('cancelling a run', () => {
         complete(side.context, run),
         side.db.transaction((tx) => claimRun(tx, runId, 'other', leaseMs)),
       ]);
-      // Whatever won, a ring finds the truth and clears what is stale.
+      // Whichever won, a late job sees the current state and clears what is stale.
       await side.db.transaction((tx) => claimRun(tx, runId, 'last', leaseMs));
       const after = await firstRun(side.db, exportId);
       expect(after.waits).toBe(false);

@@ -26,9 +26,9 @@ afterAll(async () => {
 
 /** One dispatch into a queue that takes all. */
 async function dispatch(context = side.context): Promise<string[]> {
-  const told: QueueEntry[] = [];
-  await dispatchRuns(context, async (entries) => void told.push(...entries));
-  return told.map((entry) => entry.runId);
+  const enqueued: QueueEntry[] = [];
+  await dispatchRuns(context, async (entries) => void enqueued.push(...entries));
+  return enqueued.map((entry) => entry.runId);
 }
 
 async function exportsOf(runIds: readonly string[]): Promise<string[]> {
@@ -90,9 +90,9 @@ describe('the dispatcher', () => {
     const { id } = await createExportOfThePast(side);
     await addWaiting(id, 40);
     await reportWorker(side.db, 'one', 30);
-    const told = (await Promise.all(Array.from({ length: 8 }, () => dispatch(context)))).flat();
-    expect(told).toHaveLength(40);
-    expect(new Set(told).size).toBe(40);
+    const enqueued = (await Promise.all(Array.from({ length: 8 }, () => dispatch(context)))).flat();
+    expect(enqueued).toHaveLength(40);
+    expect(new Set(enqueued).size).toBe(40);
   });
 
   it('lets a tenant with one run in beside one that floods the outbox, and its other exports too', async () => {
@@ -142,15 +142,15 @@ describe('the dispatcher', () => {
     await addWaiting(one.id, 10);
     await addWaiting(two.id, 10);
     await reportWorker(side.db, 'one', 50);
-    const told = await dispatch(context);
-    expect(told).toHaveLength(3);
-    const runs = await Promise.all(told.map((runId) => claim(side, runId)));
+    const enqueued = await dispatch(context);
+    expect(enqueued).toHaveLength(3);
+    const runs = await Promise.all(enqueued.map((runId) => claim(side, runId)));
     expect(await dispatch(context)).toHaveLength(0);
     await Promise.all(runs.map((run) => complete(side.context, run)));
     expect(await dispatch(context)).toHaveLength(3);
   });
 
-  it('passes over what waits for its time until the time has come', async () => {
+  it('skips runs that are not due yet', async () => {
     const { id } = await createExportOfThePast(side);
     await addWaiting(id, 1, { inHours: 1 });
     await reportWorker(side.db, 'one', 4);
@@ -159,7 +159,7 @@ describe('the dispatcher', () => {
     expect(await dispatch()).toHaveLength(1);
   });
 
-  it('tells a queue that lost its jobs again after five seconds, as a new entry at each doubling', async () => {
+  it('re-enqueues lost jobs after five seconds, then after twice as long each time, as new entries', async () => {
     const { id } = await createExportOfThePast(side);
     await addWaiting(id, 1);
     await reportWorker(side.db, 'one', 4);
@@ -179,7 +179,7 @@ describe('the dispatcher', () => {
     expect(new Set(rings).size).toBe(4);
   });
 
-  it('tells again what was dispatched in a future that a clock which went back has left', async () => {
+  it('re-enqueues what was dispatched at a later time than now, after a clock went back', async () => {
     const { id } = await createExportOfThePast(side);
     await addWaiting(id, 1);
     await reportWorker(side.db, 'one', 4);
@@ -188,7 +188,7 @@ describe('the dispatcher', () => {
     expect(await dispatch()).toHaveLength(1);
   });
 
-  it('takes a dispatch back that the queue did not accept, and says so to its caller', async () => {
+  it('undoes a dispatch that the queue did not accept, and reports it to its caller', async () => {
     const { id } = await createExportOfThePast(side);
     await addWaiting(id, 2);
     await reportWorker(side.db, 'one', 4);
@@ -199,7 +199,7 @@ describe('the dispatcher', () => {
 });
 
 describe('tens of thousands of runs that wait for their time', () => {
-  it('cost a dispatch no more than a look at those that may start', async () => {
+  it('add no cost to a dispatch: it reads only those that may start', async () => {
     const project = await insertProject(side.db, {
       organizationId: side.tenant.organizationId,
       name: 'Small',

@@ -57,7 +57,7 @@ function tryClaim(runId: string, holder = String(randomUUID())): Promise<Claimed
 const state = (exportId: string): Promise<RunRow> => firstRun(side.db, exportId);
 
 describe('a claim', () => {
-  it('is won by one of twenty workers', async () => {
+  it('succeeds for one of twenty workers', async () => {
     const { exportId, runId } = await waitingRun();
     const claims = await Promise.all(Array.from({ length: 20 }, () => tryClaim(runId)));
     expect(claims.filter((run) => run !== null)).toHaveLength(1);
@@ -82,7 +82,7 @@ describe('a claim', () => {
     expect(await state(exportId)).toMatchObject({ crashes: 0 });
   });
 
-  it('does not come before the backoff is over, however often the queue rings', async () => {
+  it('does not come before the backoff is over, however often the queue delivers its job', async () => {
     const { exportId, runId } = await waitingRun();
     await recordFault(side.context, await claim(side, runId), passing, 0.99);
     expect(await tryClaim(runId)).toBeNull();
@@ -172,7 +172,7 @@ describe('a process that a run had for itself and that ended', () => {
     return { exportId, runId, claimAndRead };
   }
 
-  it('sets the run aside at once if it crashed, while others go on', async () => {
+  it('fails the run at once if it crashed, while others continue', async () => {
     const { exportId, claimAndRead } = await readingRun();
     const other = await waitingRun();
     await recordDeathAlone(side.context, await claimAndRead(), crashed);
@@ -180,7 +180,7 @@ describe('a process that a run had for itself and that ended', () => {
     expect(await complete(side.context, await claim(side, other.runId))).toBe(true);
   });
 
-  it('sets the run aside the second time if it may have been killed from outside', async () => {
+  it('fails the run the second time if it may have been killed from outside', async () => {
     const { exportId, claimAndRead } = await readingRun();
     await recordDeathAlone(side.context, await claimAndRead(), killed);
     expect(await state(exportId)).toMatchObject({ status: 'Running', waits: true, faults: 1 });
@@ -188,7 +188,7 @@ describe('a process that a run had for itself and that ended', () => {
     expect(await state(exportId)).toMatchObject({ status: 'Failed', errorCode: 'run.crashed' });
   });
 
-  it('is no proof twice if the run made progress between', async () => {
+  it('does not count twice if the run made progress in between', async () => {
     const { exportId, claimAndRead } = await readingRun();
     await recordDeathAlone(side.context, await claimAndRead(), killed);
     const run = await claimAndRead();
@@ -216,7 +216,7 @@ describe('a lease that ran out', () => {
     expect(await claim(side, runId)).toMatchObject({ crashes: 1, faults: 0 });
   });
 
-  it('is renewed by the worker that was only slow, where nobody took it meanwhile', async () => {
+  it('is renewed by a worker that was only slow, if no other worker took it meanwhile', async () => {
     const { runId } = await waitingRun();
     const run = await claim(side, runId);
     await expireLease(side.db, runId);
@@ -264,7 +264,7 @@ describe('handing back', () => {
     expect(await tryClaim(runId)).toMatchObject({ attempt: 2, crashes: 0, faults: 1 });
   });
 
-  it('after a passing fault counts it, keeps its text and backs off longer each time', async () => {
+  it('after a transient error counts it, keeps its text and backs off longer each time', async () => {
     const { exportId, runId } = await waitingRun();
     const delays: number[] = [];
     for (let fault = 1; fault <= 4; fault += 1) {
@@ -308,7 +308,7 @@ describe('handing back', () => {
 describe('the note of an upload that a store is asked for', () => {
   const upload = { key: 'k', uploadId: 'u1' };
 
-  it('goes with the answer, and until then nobody can tell whose the uploads of its key are', async () => {
+  it('is removed with the answer; until then the uploads of its key may belong to any attempt', async () => {
     const { runId } = await waitingRun();
     const run = await claim(side, runId);
     expect(await noteUpload(side.db, run, 'note 1')).toBe('new');
@@ -323,7 +323,7 @@ describe('the note of an upload that a store is asked for', () => {
     expect(await findLiveUploadIds(side.db, 'note 1')).toEqual([]);
   });
 
-  it('stays where the store may have begun another upload than the one it told of', async () => {
+  it('stays if the store may have begun another upload than the one in its answer', async () => {
     const { runId } = await waitingRun();
     const run = await claim(side, runId);
     await noteUpload(side.db, run, upload.key);

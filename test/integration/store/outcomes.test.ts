@@ -172,7 +172,7 @@ describe('the high-water mark', () => {
 });
 
 describe('the receipt', () => {
-  it('of a re-run replaces the one before; there is one an interval', async () => {
+  it('of a re-run replaces the one before; there is one per interval', async () => {
     const { id, runIds } = await exportWithRuns(1);
     await completeRun(runIds[0]);
     const run = await findRun(side.db, id, runIds[0] ?? '');

@@ -72,7 +72,7 @@ describe('retention', () => {
     expect(after).toEqual(before);
   });
 
-  it('deletes ended runs, but neither those of receipts in force nor live ones, nor ticks the mark still needs', async () => {
+  it('deletes ended runs, but neither those of current receipts nor live ones, nor ticks the mark still needs', async () => {
     const id = await exportWithHistory();
     await age(id, 400);
     await applyRetention(side.context);
@@ -205,7 +205,7 @@ describe('uploads left behind', () => {
     expect(await orphaned()).toContain(runId);
   });
 
-  it('are collected at once where nobody held the run when it was cancelled', async () => {
+  it('are collected at once if no worker held the run when it was cancelled', async () => {
     const [run] = await side.db.query<{ fence: number }>('select fence from runs where id = $1', [
       runId,
     ]);

@@ -57,14 +57,14 @@ describe('what a probe found', () => {
     expect(await findStoreTraits(side.db, place(id, 1))).toBeNull();
   });
 
-  it('is not believed if a release before tried out less', async () => {
+  it('is not used if an earlier release tested less', async () => {
     const { id } = await exportWithRuns(1);
     const { sealsUploads: _, ...less } = traits;
     await keepStoreTraits(side.db, place(id), less as StoreTraits);
     expect(await findStoreTraits(side.db, place(id))).toBeNull();
   });
 
-  it('is believed for seven days', async () => {
+  it('is used for seven days', async () => {
     const { id } = await exportWithRuns(1);
     await keepStoreTraits(side.db, place(id), traits);
     const age = (text: string) =>
@@ -79,7 +79,7 @@ describe('what a probe found', () => {
   });
 });
 
-describe('an error that trying again does not help', () => {
+describe('a permanent error', () => {
   const denied = new SluiceError('destination.access_denied');
   const noBucket = new SluiceError('destination.bucket_not_found');
   const away = new SluiceError('destination.unavailable');
@@ -111,7 +111,7 @@ describe('an error that trying again does not help', () => {
     expect(await runOf(id, 0)).toMatchObject({ status: 'Failed', attempt: 1 });
   });
 
-  it('ends it at one that did when the next attempt says the same, and counts no fault', async () => {
+  it('ends it at one that did if the next attempt fails the same way, and counts no fault', async () => {
     const { id, runId } = await workingExport();
     await fail(runId, denied);
     const waiting = { status: 'Running', waits: true, faults: 0, errorCode: denied.code };
@@ -128,7 +128,7 @@ describe('an error that trying again does not help', () => {
     expect(entries[0]?.message).toMatch(/worked before.*destination\.access_denied/);
   });
 
-  it('waits for the second opinion as long as the policy says', async () => {
+  it('waits for the second attempt as long as the policy says', async () => {
     const { runId } = await workingExport();
     const context = side.withPolicy({ secondOpinionMs: 10_000 });
     await failAttempt(side, context, runId ?? '', denied);
@@ -140,7 +140,7 @@ describe('an error that trying again does not help', () => {
     expect(row?.seconds).toBeCloseTo(10, 3);
   });
 
-  it('must be said twice in a row, and is counted if it changes', async () => {
+  it('must come twice in a row, and is counted if it changes', async () => {
     const { id, runId } = await workingExport();
     await fail(runId, denied, away, denied);
     expect(await runOf(id, 1)).toMatchObject({ status: 'Running', faults: 1 });
@@ -157,7 +157,7 @@ describe('an error that trying again does not help', () => {
     expect(await runOf(id, 1)).toMatchObject({ status: 'Failed', attempt: 1 });
   });
 
-  it('is believed at once if it is not the destination’s', async () => {
+  it('is final at once if it is not the destination’s', async () => {
     const { id, runId } = await workingExport();
     await fail(runId, new SluiceError('query.invalid'));
     expect(await runOf(id, 1)).toMatchObject({ status: 'Failed', attempt: 1 });

@@ -114,7 +114,7 @@ describe('deciding ticks', () => {
     expect(row?.n).toBe(15_000);
   });
 
-  it('writes down ticks of a pause and outside the window as rows without a run', async () => {
+  it('stores ticks of a pause and outside the window as rows without a run', async () => {
     const now = await readNow(side.db);
     const paused = await createExportOfThePast(side, { paused: true, createdMsAgo: 2 * hourMs });
     const later = await createExportOfThePast(side, { startAt: now + hourMs });
@@ -143,7 +143,7 @@ describe('deciding ticks', () => {
     expect(row?.end).toMatch(/:00:00\.000000Z$/);
   });
 
-  it('cannot make the run of a tick twice, whatever a decider believes', async () => {
+  it('cannot make the run of a tick twice, even with a stale schedule', async () => {
     const { id } = await createExportOfThePast(side);
     await decide(side.context);
     const run = await firstRun(side.db, id);
@@ -182,7 +182,7 @@ describe('deciding ticks', () => {
     ]);
   });
 
-  it('puts off an export whose schedule is broken and decides all others; once mended, no tick is lost', async () => {
+  it('postpones an export whose schedule is broken and decides all others; once it is fixed, no tick is lost', async () => {
     const broken = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
     const sound = await createExportOfThePast(side);
     const store = (schedule: unknown) =>

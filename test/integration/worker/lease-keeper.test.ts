@@ -79,7 +79,7 @@ describe('the keeper of leases', () => {
     }
   });
 
-  it('tells a run that it was cancelled, within seconds', async () => {
+  it('notifies a run that it was cancelled, within seconds', async () => {
     const run = await claimed();
     const signal = openKeeper().keep(run, performance.now());
     const row = await findRun(side.db, run.exportId, run.runId);
@@ -88,14 +88,14 @@ describe('the keeper of leases', () => {
     expect(await codeOf(signal)).toBe('run.cancelled');
   });
 
-  it('tells a run that another worker took it over', async () => {
+  it('notifies a run that another worker took it over', async () => {
     const run = await claimed();
     await expireLease(side.db, run.runId);
     await claim(side, run.runId);
     expect(await codeOf(openKeeper().keep(run, performance.now()))).toBe('run.lease_lost');
   });
 
-  it('tells every run to hand itself back, those too that are claimed from then on', async () => {
+  it('asks every run to hand itself back, also those that are claimed later', async () => {
     const keeper = openKeeper();
     const early = keeper.keep(await claimed(), performance.now());
     keeper.releaseAll();
@@ -118,7 +118,7 @@ describe('the keeper of leases', () => {
   });
 
   it.each(['hangs', 'is away'])(
-    'stops a run before its lease runs out where Postgres %s',
+    'stops a run before its lease runs out if Postgres %s',
     async (how) => {
       const { hostname, port } = new URL(side.url);
       const proxy = await startTcpProxy({ target: { host: hostname, port: Number(port) } });

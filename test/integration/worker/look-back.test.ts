@@ -131,7 +131,7 @@ describe('rows that come late', () => {
     expect([run, more]).toEqual([{ settled: true, pending: [] }, []]);
   });
 
-  it('are not looked for again at once if the run that should fetch them failed', async () => {
+  it('are not searched again at once if the run that should fetch them failed', async () => {
     const { id, schedule } = await createExportOfThePast(side);
     await insert(side.db, 'in time', schedule.openIntervalStart + 1_000);
     await start({ LATE_LOOKBACK_HOURS: '3' });

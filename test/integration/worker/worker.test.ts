@@ -63,7 +63,7 @@ for (const lane of queueBackends) {
       return foundation;
     }
 
-    /** Nobody can read the table's rows until the lock is taken away. */
+    /** The table's rows cannot be read until the lock is released. */
     async function lock(table: 'events' | 'uploads'): Promise<() => Promise<void>> {
       const client = new Client({ connectionString: side.url });
       locks.push(client);
@@ -87,7 +87,7 @@ for (const lane of queueBackends) {
         { timeoutMs: 20_000, message: `the run is ${JSON.stringify(wanted)}` },
       );
 
-    it('decides ticks, exports their rows and records what became of them', async () => {
+    it('decides ticks, exports their rows and records the results', async () => {
       await openWorker();
       const { id, schedule } = await createExportOfThePast(side);
       await side.db.query(
@@ -121,7 +121,7 @@ for (const lane of queueBackends) {
       expect(logs).toHaveLength(1);
     });
 
-    it('works a backfill off to its end', async () => {
+    it('completes a backfill', async () => {
       await openWorker();
       const batchExport = await createExportOfThePast(side, { createdMsAgo: 0 });
       const endAt = batchExport.schedule.openIntervalStart;
@@ -172,7 +172,7 @@ for (const lane of queueBackends) {
       await untilRun(id, { status: 'Completed', crashes: 0, faults: 0 });
     });
 
-    it('says of an attempt whose own database went away that it was this', async () => {
+    it('names its own database as the cause if an attempt lost the connection to it', async () => {
       const unlock = await lock('uploads');
       await openWorker();
       const { id } = await createExportOfThePast(side);
@@ -190,7 +190,7 @@ for (const lane of queueBackends) {
       await untilRun(id, { status: 'Completed', crashes: 0 });
     });
 
-    it('loses nothing where all its connections to Postgres are cut again and again', async () => {
+    it('loses nothing if all its connections to Postgres are cut again and again', async () => {
       await openWorker();
       const { id } = await createExportOfThePast(side, { createdMsAgo: 24 * hourMs });
       const cut = () =>
@@ -227,7 +227,7 @@ for (const lane of queueBackends) {
       expect(receipts).toHaveLength(24);
     }, 90_000);
 
-    it('brings its duties back within seconds after the queue lost everything', async () => {
+    it('schedules its recurring jobs again within seconds after the queue lost everything', async () => {
       const unlock = await lockSource();
       await openWorker({ WORKER_CONCURRENCY: '2', MAX_RUNS_PER_EXPORT: '10' });
       const { id } = await createExportOfThePast(side, { createdMsAgo: 6 * hourMs });

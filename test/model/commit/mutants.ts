@@ -6,7 +6,7 @@ export const mutants = {
   unchanged_beside_a_sleeper: 'a re-run with equal bytes ends although an earlier put may yet land',
   unchanged_at_a_former_prefix: 'a re-run ends on a manifest that is about to get a tombstone',
   tombstone_only_where_the_receipt_is:
-    'a prefix where a commit began, but was not recorded, is left',
+    'a prefix with a commit that began, but was not recorded, is left',
   delete_the_old_manifest: 'a moved interval deletes its old manifest instead of a tombstone',
   tombstone_without_generation: 'a tombstone is put also on a manifest of a later generation',
   delete_before_tombstone: 'files at a former prefix are deleted while their manifest is current',

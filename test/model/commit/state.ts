@@ -87,7 +87,7 @@ export interface Attempt {
   /** The current manifest as it was when the attempt began. */
   readonly found: Manifest | null;
   readonly committed: Manifest | null;
-  /** Other prefixes, where the interval has a manifest or may yet get one: each needs a tombstone. */
+  /** Other prefixes at which the interval has a manifest or may yet get one: each needs a tombstone. */
   readonly former: readonly string[];
   /** What is at the first of them. */
   readonly there: Manifest | null;
@@ -118,7 +118,7 @@ export interface State {
   };
 }
 
-/** What may still happen. A scenario is small where these are. */
+/** What may still happen. A scenario is small if these are. */
 export interface Budget {
   runs: number;
   claims: number;

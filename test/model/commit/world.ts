@@ -323,7 +323,7 @@ function check(state: State, rules: Rules): void {
   if (run?.status !== 'Completed' || seen.astray) return;
   const { receipt } = db;
   const named = receipt && bucket.manifests[receipt.prefix];
-  must(named?.bytes === run.bytes, 'C4', `the manifest does not tell of the run that is Completed`);
+  must(named?.bytes === run.bytes, 'C4', `the manifest is not that of the run that is Completed`);
   must(named?.tag === receipt?.tag, 'C5', 'the receipt is of another manifest');
   must(named?.generation === receipt?.generation, 'C5', 'the receipt has another generation');
   if (state.workers.every((worker) => worker === null) && state.late.length === 0) {

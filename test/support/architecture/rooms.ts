@@ -11,7 +11,7 @@ export interface Room {
   readonly names?: Readonly<Record<string, RegExp>>;
 }
 
-/** The interfaces that the four kinds of connector meet the rest by. */
+/** The interface files of the connectors. */
 const interfaces = [
   'sources/source.ts',
   'transforms/transform.ts',
@@ -19,7 +19,7 @@ const interfaces = [
   'destinations/destination.ts',
 ];
 
-/** The table of `src/README.md` to the letter: rooms under `src` and what each may import. */
+/** The table of `src/README.md`: rooms under `src` and what each may import. */
 export const rooms: Readonly<Record<string, Room>> = {
   domain: { from: [], packages: [], packageTypes: ['luxon'] },
   failpoints: { from: [], packages: [] },
@@ -121,7 +121,7 @@ export const connectorRooms: Readonly<Record<string, ConnectorRoom>> = {
   destinations: { registries: ['index.ts'], groundwork: [] },
 };
 
-/** Where a thing may be named that no other place may; a folder, or one file. */
+/** The only places where a thing may be named: a folder, or one file. */
 export const places = {
   environment: ['config'],
   // The page is a program of its own, with the clock of the browser.

@@ -42,7 +42,7 @@ function refuse(path: string, room: Room, found: Import): string | null {
   return `imports ${target}`;
 }
 
-/** Packages that run with us but are not installed with us, being no dependency or one of development. */
+/** Packages that our code imports but a production install lacks: no dependency, or one of development. */
 export function findUndeclared(
   files: readonly SourceFile[],
   declared: readonly string[],
@@ -85,7 +85,7 @@ function innerFolder(path: string): string | null {
   return parts.length > 2 ? (parts[1] ?? null) : null;
 }
 
-/** What may be named in its own places only, elsewhere. */
+/** Names that are used outside of the only places where they are allowed. */
 export function findMisplaced(files: readonly SourceFile[], what: keyof typeof places): Breach[] {
   const allowed: readonly string[] = places[what];
   return files

@@ -2,11 +2,11 @@ import { parseAst } from 'vitest/node';
 
 /** One arrow of a file: what it imports, and which names of it. */
 export interface Import {
-  /** As written: `../domain/run.ts`, `pg`; null where it is computed and so cannot be checked. */
+  /** As written: `../domain/run.ts`, `pg`; null if it is computed and so cannot be checked. */
   readonly specifier: string | null;
   /** Names of imported values, `*` for a namespace or a dynamic import; types are not among them. */
   readonly names: readonly string[];
-  /** True where nothing of it is left at run time. */
+  /** True if nothing of it is left at run time. */
   readonly typeOnly: boolean;
   readonly line: number;
 }
@@ -36,7 +36,7 @@ interface Node {
  * Parses one file with the parser that Vitest brings (oxc): what is in comments and in strings does
  * not count, and imports of every form do.
  *
- * @throws Error where the text is not valid TypeScript
+ * @throws Error if the text is not valid TypeScript
  */
 export function parseSourceFile(path: string, text: string): SourceFile {
   const imports: Import[] = [];

@@ -11,7 +11,7 @@ const childPrefix = 'child:';
  * example `mid_part=kill;before_record=delay(500)@2`: kill and stop (SIGKILL and SIGSTOP to the process
  * itself), abort (a crash), exit(code), fill and grow (memory beside the heap or in it, without end),
  * error(code of the catalogue), delay(ms), hold (until the process gets SIGWINCH).
- * `@n` strikes the n-th time only; `child:mid_part=kill` in processes of a single run only.
+ * `@n` acts on the n-th time only; `child:mid_part=kill` in processes of a single run only.
  */
 const isChild = path.basename(process.argv[1] ?? '') === 'child-run.js';
 const failpoints = new Map(

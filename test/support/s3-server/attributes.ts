@@ -85,7 +85,7 @@ export function checksumHeaders(object: StoredObject): Record<string, string> {
   return { [`x-amz-checksum-${name}`]: value, 'x-amz-checksum-type': type };
 }
 
-/** An ETag is the MD5 of the content only where KMS does not encrypt it: a client must not count on it. */
+/** An ETag is the MD5 of the content only if KMS does not encrypt it: a client must not count on it. */
 export function etagOf(md5: Buffer, encryption: Encryption, suffix = ''): string {
   const digest = encryption.kmsKeyId
     ? createHash('md5').update(encryption.kmsKeyId).update(md5).digest()

@@ -51,7 +51,7 @@ function declaredBytes(request: S3Request, mode: StreamingMode | null): number {
   throw new S3Error('MissingContentLength');
 }
 
-/** The one checksum that headers or the announced trailer name, with its value where it is known yet. */
+/** The one checksum that headers or the announced trailer name, with its value if it is known yet. */
 function declaredChecksum(
   request: S3Request,
   mode: StreamingMode | null,
@@ -107,9 +107,9 @@ function checkContentMd5(request: S3Request, md5: Buffer): void {
 }
 
 /**
- * Reads a body to its end, hashing as it flows, and throws where it does not keep what the headers or
+ * Reads a body to its end, hashing as it flows, and throws if it does not keep what the headers or
  * the trailer promised: length, SHA-256, chunk signatures, Content-MD5, x-amz-checksum-*. The last are
- * left alone with `ignoreChecksums`: where they speak about something else than this body.
+ * left alone with `ignoreChecksums`: they may be about something else than this body.
  */
 export async function readBody(
   request: S3Request,

@@ -43,7 +43,7 @@ function readPartList(text: string, maxParts: number): ListedPart[] {
   });
 }
 
-/** A store that reads no checksums may take a part that names one for none of its own. */
+/** A store that reads no checksums may not recognise a part that names one. */
 function keepKnownParts({ quirks }: Context, listed: ListedPart[]): ListedPart[] {
   if (quirks.checksums !== 'drop-parts') return listed;
   const known = listed.filter(({ checksums }) => checksums.size === 0);

@@ -16,7 +16,7 @@ function matches(header: string, object: StoredObject): boolean {
 
 /**
  * Takes note of the key's state as a write comes in, and gives the check to make in the same turn as
- * the write itself: 412 where the condition does not hold, 404 for If-Match on no object, 409 where
+ * the write itself: 412 if the condition does not hold, 404 for If-Match on no object, 409 if
  * the object was deleted in between.
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
  */

@@ -6,7 +6,7 @@ import type { S3Request } from './request.ts';
 import type { Bucket } from './storage.ts';
 
 export interface S3Limits {
-  /** Every part but the last must have so many bytes; S3's own rule is 5 MiB. */
+  /** Minimum bytes of every part but the last; S3's own rule is 5 MiB. */
   minPartBytes: number;
   /** Highest part number; S3's own rule is 10,000. */
   maxParts: number;
@@ -40,7 +40,7 @@ export interface S3Response {
 
 export type Handler = (context: Context) => Promise<S3Response> | S3Response;
 
-/** The bucket of the request: NoSuchBucket, or PermanentRedirect where it lives in another region. */
+/** The bucket of the request: NoSuchBucket, or PermanentRedirect if it is in another region. */
 export function requireBucket({ request, buckets, region }: Context): Bucket {
   const bucket = buckets.get(request.bucket ?? '');
   if (!bucket) {

@@ -19,14 +19,14 @@ export interface RequestLogEntry {
   operation: OperationName;
   bucket: string | undefined;
   key: string | undefined;
-  /** null while it runs, and for ever where the connection ended without an answer. */
+  /** null while it runs, and for ever if the connection ended without an answer. */
   status: number | null;
   /** The error code of the answer. */
   code: string | undefined;
   /** Body bytes that came in and went out. */
   requestBytes: number;
   responseBytes: number;
-  /** The kind of fault that befell it. */
+  /** The kind of fault that hit it. */
   fault: keyof typeof effectNames | undefined;
 }
 
@@ -48,7 +48,7 @@ function nameOf(effect: FaultEffect): keyof typeof effectNames {
   ) as keyof typeof effectNames;
 }
 
-/** The connection is gone, by a fault or by the client: there is nobody to answer. */
+/** The connection is gone, by a fault or by the client: no client is left to answer. */
 class ConnectionLost extends Error {}
 
 interface Wire {
@@ -71,7 +71,7 @@ function cutConnection({ message }: Wire): never {
   throw new ConnectionLost();
 }
 
-/** Passes pieces on, as slowly as the fault says, and cuts the connection where it says so. */
+/** Passes pieces on, as slowly as the fault says, and cuts the connection if it says so. */
 async function* underFault(
   wire: Wire,
   source: AsyncIterable<Buffer> | Iterable<Buffer>,
@@ -153,7 +153,7 @@ async function writeAnswer(wire: Wire, answer: S3Response): Promise<void> {
   for (const [name, value] of Object.entries(answer.headers ?? {})) {
     if (value !== undefined) headers[name] = Buffer.from(value, 'utf8').toString('latin1');
   }
-  // A client that was not told to continue may or may not send its body: the connection cannot be used again.
+  // A client that did not get 100 Continue may or may not send its body: the connection cannot be used again.
   if (wire.awaitsContinue) headers.connection = 'close';
   response.writeHead(answer.status, headers);
   entry.status = answer.status;
@@ -205,7 +205,7 @@ function errorAnswer(
 
 function asS3Error(error: unknown): S3Error {
   if (error instanceof S3Error) return error;
-  // Ours to repair: say it where the test's author sees it.
+  // A fault of this server: report it to the author of the test.
   console.error('s3-server:', error);
   return new S3Error('InternalError');
 }
@@ -259,7 +259,7 @@ async function work(wire: Wire, request: S3Request, state: ServerState): Promise
   return answer;
 }
 
-/** Never comes back but by the end of the connection. */
+/** Returns only when the connection ends. */
 async function closed({ signal }: Wire): Promise<never> {
   if (!signal.aborted) {
     await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
@@ -318,7 +318,7 @@ export async function serveRequest(
     await writeAnswer(wire, answer);
   } catch (error) {
     if (!gone.signal.aborted && !(error instanceof ConnectionLost)) asS3Error(error);
-    // Null where the client went first.
+    // Null if the client disconnected first.
     (message.socket as Socket | null)?.destroy();
   }
 }

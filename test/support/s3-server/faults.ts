@@ -2,24 +2,24 @@ import type { OperationName } from './operations.ts';
 import type { S3Request } from './request.ts';
 
 export type FaultEffect =
-  /** An error answer before any work; the code also where the catalogue does not know it. */
+  /** An error answer before any work; the code may be unknown to the catalogue. */
   | { status: number; code: string; message?: string }
   /**
-   * Waits, then goes on as usual. The work is dropped if the client goes away meanwhile, unless
-   * `outlivesClient` says that the request takes effect all the same.
+   * Waits, then continues as usual. The work is dropped if the client disconnects meanwhile, unless
+   * `outlivesClient` says that the request takes effect nevertheless.
    */
   | { delayMs: number; outlivesClient?: boolean }
-  /** Resets the connection after so many bytes of the body: the request's for an upload, else the answer's. */
+  /** Resets the connection after this many bytes of the body: the request's for an upload, else the answer's. */
   | { resetAfterBytes: number }
   /** Reads nothing, answers nothing, keeps the connection open. */
   | { halfOpen: true }
-  /** Reads an upload's body, or writes a download's, at so many bytes a second. */
+  /** Reads an upload's body, or writes a download's, at this many bytes per second. */
   | { trickleBytesPerSecond: number }
   /** Status 200 with an error document, no work done: what CompleteMultipartUpload and copies may do. */
   | { okWithError: string }
   /** Does the work, then resets the connection instead of answering. */
   | { loseResponse: true }
-  /** Does the work, announces the answer's whole length, and ends the connection after so many bytes of its body. */
+  /** Does the work, announces the answer's whole length, and ends the connection after this many bytes of its body. */
   | { cutBodyAfterBytes: number }
   /** Answers in the store's place, as a proxy does: no work, no error document. */
   | { foreignAnswer: ForeignAnswer };
@@ -40,7 +40,7 @@ export interface Fault {
     /** Only the n-th request (from 1) that fits the rest, counted since the fault was added. */
     nth?: number;
   };
-  /** How often it strikes; default 1, or without end where a probability is given. */
+  /** How often it acts; default 1, or without end if a probability is given. */
   times?: number;
   /** Chance for each fitting request, from the server's seeded generator; default 1. */
   probability?: number;
@@ -48,7 +48,7 @@ export interface Fault {
 }
 
 export interface ActiveFault {
-  /** How often it has struck. */
+  /** How often it has acted. */
   readonly hits: number;
   remove(): void;
 }
@@ -105,7 +105,7 @@ class Rule implements ActiveFault {
   }
 }
 
-/** The plan and, for the server, the question what befalls a request: the first rule that fits. */
+/** The plan. For the server it finds the fault of a request: the first rule that matches. */
 export function createFaultPlan(
   seed: number,
 ): FaultPlan & { effectOn(request: S3Request): FaultEffect | null } {

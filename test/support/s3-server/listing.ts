@@ -25,7 +25,7 @@ function keyWriter(request: S3Request): (key: string) => string {
 const optional = (name: string, value: string | undefined): Xml[] =>
   value === undefined ? [] : [element(name, value)];
 
-/** The part of a key up to the first delimiter after the prefix; undefined where it has none. */
+/** The part of a key up to the first delimiter after the prefix; undefined if it has none. */
 function commonPrefix(key: string, prefix: string, delimiter: string): string | undefined {
   if (delimiter === '') return undefined;
   const at = key.indexOf(delimiter, prefix.length);
@@ -35,7 +35,7 @@ function commonPrefix(key: string, prefix: string, delimiter: string): string | 
 interface Page<T> {
   items: T[];
   prefixes: string[];
-  /** The key or common prefix that ended the page; null where nothing is left. */
+  /** The key or common prefix that ended the page; null if nothing is left. */
   last: string | null;
 }
 

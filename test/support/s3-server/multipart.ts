@@ -7,7 +7,7 @@ import { parameter } from './request.ts';
 import { type Bucket, newUploadId, type StoredObject, type StoredUpload } from './storage.ts';
 import { element, resultDocument } from './xml.ts';
 
-/** The open upload that the request names; NoSuchUpload also where the key is another one. */
+/** The open upload that the request names; NoSuchUpload also if the key is another one. */
 export function requireUpload(
   { request }: Context,
   bucket: Bucket,

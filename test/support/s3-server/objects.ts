@@ -44,7 +44,7 @@ interface Range {
   end: number;
 }
 
-/** One byte range; anything else in the header is passed over, as S3 does. */
+/** One byte range; anything else in the header is ignored, as S3 does. */
 function readRange(request: S3Request, bytes: number): Range | null {
   const match = /^bytes=(\d*)-(\d*)$/.exec(request.headers.range ?? '');
   if (!match || (match[1] === '' && match[2] === '')) return null;

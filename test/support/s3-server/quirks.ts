@@ -1,8 +1,8 @@
-/** How stores that speak S3's protocol differ from S3. What is left out is as S3 does it. */
+/** How stores with S3's protocol differ from S3. Everything else is as in S3. */
 export interface S3Quirks {
   /** An If-Match with its quotes never fits: Ceph RGW 16. */
   quotedIfMatch?: 'refuse';
-  /** On PutObject and CompleteMultipartUpload: the condition is passed over, or answered 501. */
+  /** On PutObject and CompleteMultipartUpload: the condition is ignored, or answered 501. */
   ifNoneMatch?: 'ignore' | 'refuse';
   ifMatch?: 'ignore' | 'refuse';
   /**

@@ -103,7 +103,7 @@ export async function sendRaw(raw: RawRequest): Promise<RawAnswer> {
     headers: { ...headers, ...raw.unsignedHeaders, 'content-length': String(body.length) },
     agent: false,
   });
-  // `once` below tells of errors before the answer. One after it, as where the server answers
+  // `once` below reports errors before the answer. An error after it, for example if the server answers
   // early and hangs up on the rest of the body, must not end the process.
   request.on('error', () => {});
   if (headers.expect !== undefined) {

@@ -31,7 +31,7 @@ const maxWrites = 200_000;
 const isManifest = (key: string): boolean => key.endsWith('_manifest.json');
 
 /**
- * Keeps every write and delete, and holds them against the rule of the files that Sluice writes: a
+ * Keeps every write and delete, and checks them against the rule of the files that Sluice writes: a
  * key that a current manifest names is never written or deleted, and what a manifest names is there,
  * with its bytes, when the manifest is put.
  */

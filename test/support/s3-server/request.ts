@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { type OperationName, operationOf } from './operations.ts';
 
-/** A request as the rules see it: taken apart, not yet believed. */
+/** A parsed request; its signature is not checked yet. */
 export interface S3Request {
   id: string;
   method: string;
@@ -61,7 +61,7 @@ function bucketOfHost(host: string, suffixes: readonly string[]): string | undef
   return suffix === undefined ? undefined : name.slice(0, -suffix.length - 1);
 }
 
-/** Takes a request apart; null where its target cannot be decoded. */
+/** Parses a request; null if its target cannot be decoded. */
 export function parseRequest(
   message: IncomingMessage,
   { id, receivedAt, hostSuffixes }: { id: string; receivedAt: number; hostSuffixes: string[] },

@@ -57,11 +57,11 @@ export interface S3Server {
   writes(bucket: string): readonly ObjectWrite[];
   /** Takes an object away, as its owner may do; it is not recorded. */
   removeObject(bucket: string, key: string): void;
-  /** What has touched a key that a current manifest named, and manifests that named what was not there. */
+  /** Writes and deletes of keys that a current manifest named, and manifests that named missing keys. */
   namedKeyViolations(): readonly string[];
-  /** From now on it differs from S3 so. */
+  /** From now on it differs from S3 in these ways. */
   setQuirks(quirks: S3Quirks): void;
-  /** From now on only these are known. */
+  /** From now on it accepts only these. */
   setCredentials(credentials: readonly S3Credentials[]): void;
   /** Cuts every connection and ends. */
   close(): Promise<void>;

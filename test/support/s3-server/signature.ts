@@ -100,7 +100,7 @@ export function createChunkSigner(
   };
 }
 
-/** `20130524T000000Z` to milliseconds since the epoch; null where it is not of that form. */
+/** `20130524T000000Z` to milliseconds since the epoch; null if it is not of that form. */
 export function parseAmzDate(text: string): number | null {
   const match = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(text);
   if (!match) return null;

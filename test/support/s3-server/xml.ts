@@ -52,7 +52,7 @@ function unescapeText(text: string): string {
 }
 
 /**
- * Reads the small documents that S3 requests carry: elements and text; attributes are passed over,
+ * Reads the small documents that S3 requests carry: elements and text; attributes are ignored,
  * no DOCTYPE, no CDATA. Gives null for anything that is not well-formed.
  */
 export function parseXml(source: string): XmlNode | null {

@@ -37,7 +37,7 @@ function faultsOf(text: string): readonly string[] {
 }
 
 describe('a models file', () => {
-  it('says each model in the words of the domain', () => {
+  it('becomes the models of the domain', () => {
     expect(parse(orders())).toEqual([
       {
         sourceUrl: 'postgres://reader@shop/shop',
@@ -136,7 +136,7 @@ describe('a fault of the file', () => {
     expect(faults[0]).toMatch(expected);
   });
 
-  it('is told together with all others, in the order of the file', () => {
+  it('is reported together with all others, in the order of the file', () => {
     const text = `${orders((good) => good.replace('team_id', '[]').replace('type: numeric, ', ''))}
   - name: orders
     relation: shop.lines
@@ -163,7 +163,7 @@ describe('a fault of the file', () => {
     expect(faultsOf(text)[0]).toMatch(/^models\.yaml:1 .+\. .+/);
   });
 
-  it('that is not there names the file and the variable', () => {
+  it('is reported with the file and the variable if the file is missing', () => {
     expect(() => readModelsFile('/nowhere/models.yaml', options)).toThrow(
       /MODELS_FILE names \/nowhere\/models\.yaml, which cannot be read \(ENOENT/,
     );

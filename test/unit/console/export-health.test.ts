@@ -135,6 +135,6 @@ test.each([
   [{ type: 'S3', config: { bucket_name: 'acme', prefix: '' } }, 'S3 · acme'],
   [{ type: 'File', config: { directory: 'copy' } }, 'File · copy'],
   [{ type: 'NoOp', config: {} }, 'NoOp'],
-])('a destination is told in a few words', (destination, text) => {
+])('a destination is described in a few words', (destination, text) => {
   expect(describeDestination({ destination })).toBe(text);
 });

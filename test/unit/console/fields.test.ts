@@ -42,7 +42,7 @@ describe('a schema becomes inputs', () => {
     ]);
   });
 
-  test('of which those that may stay empty go under more, but never a secret', () => {
+  test('that may stay empty are under "more", but never a secret', () => {
     expect(fields.filter(isOptional).map(({ name }) => name)).toEqual([
       'compression',
       'max_file_size_mb',
@@ -79,7 +79,7 @@ describe('the inputs become a config', () => {
     });
   });
 
-  test('that comes back as it was where nothing was touched, its secrets not named', () => {
+  test('that is unchanged if nothing was edited, without its secrets', () => {
     const config = {
       bucket_name: 'acme',
       prefix: 'a',
@@ -96,7 +96,7 @@ describe('the inputs become a config', () => {
     expect(configOf(fields, values, edit)).toMatchObject({ prefix: '', compression: null });
   });
 
-  test('with a secret where one was typed, and null where it is to be removed', () => {
+  test('with a secret if one was typed, and null if it is to be removed', () => {
     const values = valuesOf(fields, {});
     expect(configOf(fields, { ...values, secret_key: ' s3cret ' }, edit).secret_key).toBe('s3cret');
     const cleared = { isNew: false, cleared: new Set(['secret_key']) };
@@ -109,7 +109,7 @@ describe('the API’s description', () => {
     post: { requestBody: { content: { 'application/json': { schema: { properties } } } } },
   });
 
-  test('tells the destinations, intervals, models and what more the server has', () => {
+  test('lists the destinations, intervals, models and what else the server has', () => {
     const document = {
       paths: {
         '/api/projects/{project_id}/batch_exports/': body({

@@ -45,6 +45,6 @@ test.each([
   ['text', 'text'],
   [{ plan: 'pro' }, '{"plan":"pro"}'],
   ['x'.repeat(81), `${'x'.repeat(79)}…`],
-])('a value of a row stands on one line', (value, text) => {
+])('a value of a row is shown on one line', (value, text) => {
   expect(formatCell(value)).toBe(text);
 });

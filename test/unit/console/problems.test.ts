@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { readErrorBody, readRunError, sortProblems } from '../../../src/console/problems.ts';
 
 describe('an error answer', () => {
-  test('tells all its problems and its request', () => {
+  test('shows all its problems and its request', () => {
     const problem = { type: 'validation_error', code: 'required', detail: 'Needed.', attr: 'name' };
     const answer = readErrorBody(400, { ...problem, errors: [problem], request_id: 'r1' });
     expect(answer).toEqual({
@@ -12,7 +12,7 @@ describe('an error answer', () => {
   });
 
   test.each([[null], ['<html>'], [{ errors: [] }], [{ errors: [{ detail: 5 }] }]])(
-    'that is not of our shape (%j) is told by its status',
+    'that is not of our shape (%j) is described by its status',
     (body) => {
       expect(readErrorBody(418, body).problems[0]?.detail).toMatch(/418/);
       expect(readErrorBody(503, body).problems[0]?.detail).toMatch(/away/);

@@ -19,24 +19,24 @@ test.each([
 });
 
 describe('an interval', () => {
-  test('names its day once where it stays within one', () => {
+  test('names its day once if it stays within one', () => {
     expect(berlin.interval('2024-03-12T13:00:00Z', '2024-03-12T14:00:00Z', now)).toBe(
       '12 Mar, 14:00 – 15:00',
     );
   });
 
-  test('names both days where it crosses midnight in the reader’s zone', () => {
+  test('names both days if it crosses midnight in the reader’s zone', () => {
     expect(berlin.interval('2024-03-12T22:00:00Z', '2024-03-12T23:00:00Z', now)).toBe(
       '12 Mar, 23:00 – 13 Mar, 00:00',
     );
   });
 
-  test('without a start is told by its end', () => {
+  test('without a start is described by its end', () => {
     expect(berlin.interval(null, '2024-03-12T14:00:00Z', now)).toBe('up to 15:00');
   });
 });
 
-test('the hover tells a time in UTC', () => {
+test('the hover shows a time in UTC', () => {
   expect(formatUtc('2024-03-01T00:00:00.123456Z')).toBe('2024-03-01 00:00:00 UTC');
 });
 

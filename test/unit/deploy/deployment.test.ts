@@ -79,7 +79,7 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  test('lets workers be scaled: nothing of theirs is one of a kind', () => {
+  test('lets workers be scaled: no setting of theirs allows only one', () => {
     expect(service('worker').container_name).toBeUndefined();
     expect(service('worker').ports).toBeUndefined();
   });
@@ -105,7 +105,7 @@ describe('docker-compose.yml', () => {
   });
 });
 
-describe('what ends a process', () => {
+describe('the service manager that stops a process', () => {
   test('waits longer than the process may take to hand its work back', () => {
     for (const name of ['api', 'worker']) {
       expect(seconds(service(name).stop_grace_period)).toBeGreaterThan(graceSeconds);
@@ -119,7 +119,7 @@ describe('what ends a process', () => {
   });
 });
 
-describe('npm start and its kin', () => {
+describe('npm start and similar scripts', () => {
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
 
   // npm passes a signal to its shell alone: a shell that stays in between dies and leaves Node behind.
@@ -151,7 +151,7 @@ describe('the Dockerfile', () => {
   const lines = read('Dockerfile').split('\n');
   const last = lines.slice(lines.findLastIndex((line) => line.startsWith('FROM')));
 
-  test('ends as a user who is not root, with no development package, and says how it fares', () => {
+  test('runs as a user who is not root, without development packages, and has a health check', () => {
     expect(last.filter((line) => line.startsWith('USER'))).toEqual(['USER node']);
     expect(last.join('\n')).toContain('npm ci --omit=dev');
     expect(last.some((line) => line.startsWith('HEALTHCHECK'))).toBe(true);
@@ -179,7 +179,7 @@ describe('the Dockerfile', () => {
   });
 });
 
-describe('what watches a deployment', () => {
+describe('the monitoring of a deployment', () => {
   const defined = new Set(
     readdirSync(path.join(root, 'src'), { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.ts'))

@@ -53,7 +53,7 @@ test('a binary that is missing is named, and added with its platform', () => {
   expect(run(folder, '--check').status).toBe(0);
 });
 
-test('a binary of another version does not do, and the right one goes beside it', () => {
+test('a binary of another version is not accepted, and the right one is added beside it', () => {
   const folder = folderWith({
     '': {},
     'node_modules/b/node_modules/a': { optionalDependencies: { 'a-linux-arm64': '3.0.0' } },

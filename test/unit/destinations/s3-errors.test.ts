@@ -61,7 +61,7 @@ describe('what an answer of the store means', () => {
     expect(toDestinationError(answer(name, status), []).code).toBe(`destination.${code}`);
   });
 
-  it('is about the key where access to KMS is denied', () => {
+  it('is about the key if access to KMS is denied', () => {
     const message = 'User x is not authorized to perform: kms:GenerateDataKey on resource y';
     const error = toDestinationError(answer('AccessDenied', 403, { message }), []);
     expect(error.code).toBe('destination.kms_denied');
@@ -82,7 +82,7 @@ describe('what an answer of the store means', () => {
     expect(found.detail).toBe('the bucket is in eu-west-1');
   });
 
-  it('is about the credentials where a malformed header speaks of no region', () => {
+  it('is about the credentials if a malformed header names no region', () => {
     const error = answer('AuthorizationHeaderMalformed', 400, {
       message: 'Credential is malformed',
     });
@@ -103,7 +103,7 @@ describe('what a failed connection means', () => {
     ['DEPTH_ZERO_SELF_SIGNED_CERT', 'invalid_config'],
     ['ERR_TLS_CERT_ALTNAME_INVALID', 'invalid_config'],
     ['ERR_SSL_WRONG_VERSION_NUMBER', 'invalid_config'],
-  ])('%s is %s, and no address is told', (code, expected) => {
+  ])('%s is %s, and no address is shown', (code, expected) => {
     const error = toDestinationError(system(code), []);
     expect(error.code).toBe(`destination.${expected}`);
     expect(error.detail).toBe(code);

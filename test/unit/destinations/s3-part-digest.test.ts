@@ -18,7 +18,7 @@ it('sums a part that came in pieces as the whole', () => {
   );
 });
 
-it('makes no sum that nobody asked for', () => {
+it('computes no checksum that is not needed', () => {
   const digest = new PartDigest({ crc32: false, sha256: false, md5: false });
   digest.update(Buffer.from('a'));
   expect(digest.end()).toEqual({ crc32: null, sha256: null, md5: null });

@@ -30,7 +30,7 @@ describe('part sizes', () => {
     expect(partSize(2_000, 8 * mebibyte, 10_000)).toBe(8 * mebibyte);
   });
 
-  it('grow soon where few parts are allowed', () => {
+  it('grow soon if few parts are allowed', () => {
     expect([1, 2, 3, 4].map((number) => partSize(number, 5 * mebibyte, 4) / mebibyte)).toEqual([
       5, 10, 20, 40,
     ]);

@@ -80,7 +80,7 @@ describe('checking a key template', () => {
     expect(checkKeyTemplate('../{x}/{y}\t')).toHaveLength(4);
   });
 
-  it('accepts what just fits', () => {
+  it('accepts values at the limits', () => {
     expect(checkKeyTemplate('a'.repeat(maxPrefixBytes))).toEqual([]);
     expect(checkKeyTemplate(`${'a'.repeat(maxPrefixBytes - 63)}{table}`)).toEqual([]);
   });
@@ -112,7 +112,7 @@ describe('the folder that holds no variable', () => {
 });
 
 describe('a bound in a key', () => {
-  it('is never cut to a second it does not mean', () => {
+  it('is never rounded to another second', () => {
     expect(isoSeconds(0)).toBe('1970-01-01T00:00:00Z');
     expect(() => isoSeconds(1)).toThrow(RangeError);
     expect(() => isoSeconds(Date.UTC(10_000, 0, 1))).toThrow(RangeError);

@@ -8,29 +8,29 @@ function decide(code: ErrorCode, before: ErrorCode | null, workedBefore = true, 
   return decideAttempt(new SluiceError(code), attempt, { before, workedBefore }, policy, 0.5);
 }
 
-describe('an attempt that ended with what trying again does not help', () => {
+describe('an attempt that ended with a permanent error', () => {
   it('ends the run at once at a destination that never worked', () => {
     expect(decide('destination.access_denied', null, false)).toEqual({ outcome: 'failed' });
   });
 
-  it('is doubted at a destination that worked before, and believed the second time', () => {
+  it('is retried at a destination that worked before, and final the second time', () => {
     const doubted = { outcome: 'doubted', delayMs: 10_000 };
     expect(decide('destination.access_denied', null)).toEqual(doubted);
     expect(decide('destination.access_denied', 'destination.access_denied').outcome).toBe('failed');
   });
 
-  it('is doubted anew after something transient came between', () => {
+  it('is retried anew after a transient error in between', () => {
     expect(decide('destination.access_denied', 'destination.unavailable').outcome).toBe('doubted');
   });
 
-  it('counts as a fault if the destination says another such thing, so that there is an end', () => {
+  it('counts as an attempt if the destination answers another permanent error, so that the retries end', () => {
     const next = (attempt: number) =>
       decide('destination.access_denied', 'destination.bucket_not_found', true, attempt);
     expect(next(1)).toEqual({ outcome: 'retry', delayMs: 10_000 });
     expect(next(3)).toEqual({ outcome: 'failed' });
   });
 
-  it('is believed if it is not the destination that says so', () => {
+  it('is final if the error is not the destination’s', () => {
     expect(decide('query.invalid', null)).toEqual({ outcome: 'failed' });
   });
 

@@ -24,7 +24,7 @@ const chunks = Array.from({ length: 7 }, (_, index) =>
 );
 
 describe.each([null, ...Object.keys(streamCompressions)])('the codec of %s', (compression) => {
-  it('gives the bytes back in order, also where a chunk is larger than a block', async () => {
+  it('gives the bytes back in order, also if a chunk is larger than a block', async () => {
     const packed = await compress(compression, chunks);
     expect((await unpack(compression, packed)).equals(Buffer.concat(chunks))).toBe(true);
   });
@@ -52,7 +52,7 @@ describe('the codec of gzip', () => {
 });
 
 describe('ParallelBlocks', () => {
-  it('keeps the order where later blocks are done first, and holds at most four', async () => {
+  it('keeps the order if later blocks are done first, and holds at most four', async () => {
     const running: (() => void)[] = [];
     let most = 0;
     const blocks = new ParallelBlocks(async (block) => {

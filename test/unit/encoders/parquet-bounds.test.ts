@@ -25,7 +25,7 @@ const text = fc.oneof(
 );
 
 describe('the bounds of texts', () => {
-  it('stand around every text, short and in whole characters', () => {
+  it('enclose every text, are short and end at whole characters', () => {
     fc.assert(
       fc.property(fc.array(text, { minLength: 1, maxLength: 8 }), (texts) => {
         const sorted = texts.map((each) => Buffer.from(each)).sort(Buffer.compare);
@@ -47,7 +47,7 @@ describe('the bounds of texts', () => {
     );
   });
 
-  it('have no greatest where only the last character of all repeats', () => {
+  it('have no maximum if the text repeats only the last character of all', () => {
     expect(boundsOf(['\u{10ffff}'.repeat(20)])?.max).toBeUndefined();
     expect(boundsOf([`a${'\u{10ffff}'.repeat(20)}`])?.max).toEqual(Buffer.from('b'));
   });
@@ -101,7 +101,7 @@ describe('the statistics of a column chunk', () => {
     expect(await statisticsOf('float4', [1, Number.NaN])).toEqual({ null_count: 0n });
   });
 
-  it('count nulls where nothing else is known', async () => {
+  it('count nulls if nothing else is known', async () => {
     expect(await statisticsOf('jsonb', ['{}', null, null])).toEqual({ null_count: 2n });
     expect(await statisticsOf('int4', [null, null])).toEqual({ null_count: 2n });
   });

@@ -73,7 +73,7 @@ describe('the Parquet encoder', () => {
     expect(file.length).toBe(Number(at) + metadata.metadata_length + 8);
   });
 
-  it('fails the write where a page cannot be compressed', async () => {
+  it('fails the write if a page cannot be compressed', async () => {
     const encoder = openParquet(columns, 'lzo' as never, sizes);
     await expect(encoder.write(rowBlock(columns, rows))).rejects.toThrow();
   });

@@ -68,7 +68,7 @@ describe('LZ4 blocks', () => {
     }
   });
 
-  it('grow little where nothing repeats, and shrink what does', () => {
+  it('grow little if nothing repeats, and shrink what does', () => {
     expectBack(randomFillSync(Buffer.alloc(1_000_000)));
     expect(compressLz4(Buffer.alloc(1_000_000)).length).toBeLessThan(4000);
   });

@@ -42,7 +42,7 @@ describe('values that no Parquet type holds', () => {
     ]);
   });
 
-  it('leave a valid file behind where no row is left', async () => {
+  it('leave a valid file behind if no row is left', async () => {
     const encoder = openParquet(columns, 'snappy');
     const file = await encodeAll(encoder, [rowBlock(columns, [[1, 'infinity', null, null]])]);
     expect(await readWithHyparquet(file, columns)).toEqual([]);

@@ -61,7 +61,7 @@ describe('the text of a file', () => {
     expect((await readBack(await compress(zeros), 'zstd')).equals(zeros)).toBe(true);
   });
 
-  it.each(['gzip', 'brotli', 'zstd'])('fails where %s breaks off', async (compression) => {
+  it.each(['gzip', 'brotli', 'zstd'])('fails if %s breaks off', async (compression) => {
     const all = {
       gzip: gzipSync(small),
       brotli: brotliCompressSync(small),
@@ -71,7 +71,7 @@ describe('the text of a file', () => {
     await expect(readBack(bytes.subarray(0, -2), compression)).rejects.toThrow();
   });
 
-  it('fails where it is not zstd', async () => {
+  it('fails if it is not zstd', async () => {
     await expect(readBack(whole, 'zstd')).rejects.toThrow('no zstd frame begins at byte 0');
   });
 });
@@ -109,7 +109,7 @@ describe('records', () => {
     );
   });
 
-  it('end at every line break where there are no quotes, and the last may have none', async () => {
+  it('end at every line break outside quotes, and the last may have none', async () => {
     expect(await split([Buffer.from('a"\n"b')], false)).toEqual(['a"\n', '"b']);
   });
 });

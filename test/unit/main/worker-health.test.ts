@@ -30,35 +30,35 @@ async function ask(
   return { status: response.status, text: await response.text() };
 }
 
-test('a worker that runs is live, whatever stands behind it', async () => {
+test('a worker that runs is live, whatever is unreachable', async () => {
   expect(await ask('/livez', { postgres: 'unreachable' })).toMatchObject({ status: 200 });
 });
 
 test('a worker is ready with Postgres and the queue, degraded without the queue, unavailable without Postgres', async () => {
-  const told = async (faults: { postgres?: string; queue?: string; era?: string }) => {
+  const answersOf = async (faults: { postgres?: string; queue?: string; era?: string }) => {
     const { status, text } = await ask('/readyz', faults);
     await health?.close();
     return [status, JSON.parse(text)];
   };
-  expect(await told({})).toEqual([
+  expect(await answersOf({})).toEqual([
     200,
     { status: 'ok', checks: { postgres: 'ok', queue: 'ok', era: 'ok' } },
   ]);
-  expect(await told({ queue: 'away' })).toEqual([
+  expect(await answersOf({ queue: 'away' })).toEqual([
     200,
     { status: 'degraded', checks: { postgres: 'ok', queue: 'away', era: 'ok' } },
   ]);
-  expect(await told({ era: 'a copy' })).toEqual([
+  expect(await answersOf({ era: 'a copy' })).toEqual([
     200,
     { status: 'degraded', checks: { postgres: 'ok', queue: 'ok', era: 'a copy' } },
   ]);
-  expect(await told({ postgres: 'unreachable' })).toEqual([
+  expect(await answersOf({ postgres: 'unreachable' })).toEqual([
     503,
     { status: 'unavailable', checks: { postgres: 'unreachable', queue: 'ok', era: 'ok' } },
   ]);
 });
 
-test('a worker tells what it counted', async () => {
+test('a worker reports what it counted', async () => {
   const { status, text } = await ask('/metrics');
   expect(status).toBe(200);
   expect(text).toContain('sluice_attempts_total{end="completed"} 3');

@@ -19,7 +19,7 @@ function openFile() {
   return { file: new HashedFile('a', writer), written };
 }
 
-it('counts and hashes what it hands on, in its order', async () => {
+it('counts and hashes what it passes on, in the same order', async () => {
   const chunks = [3 * mebibyte + 1, 0, 17, mebibyte, 2 * mebibyte].map((size) => randomBytes(size));
   const { file, written } = openFile();
   await file.write(chunks.slice(0, 2), 5);

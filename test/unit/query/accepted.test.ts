@@ -213,7 +213,7 @@ describe('the shape of a query', () => {
     expect(namesOf(text)).toEqual(expected);
   });
 
-  test('is told as fields, values and one canonical text', () => {
+  test('is given as fields, values and one canonical text', () => {
     const text = `select event , properties."$x" x from events e where e.event='a' or NOT uuid is null`;
     expect(schemaOf(read(text), eventsModel)).toEqual({
       fields: [
@@ -231,7 +231,7 @@ describe('the shape of a query', () => {
     expect(schema.fields.map(({ alias }) => alias)).toEqual(all);
   });
 
-  test('words that name a moving time are text where no time is', () => {
+  test('words that name a moving time are text if no time is expected', () => {
     const query = read(
       `SELECT event FROM events WHERE event = 'now' OR properties.range = 'today'`,
     );

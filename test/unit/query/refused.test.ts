@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { eventsModel } from '../../../src/domain/events-model.ts';
 import { parseQuery } from '../../../src/query/parse-query.ts';
 
-/** `¦` stands right before the place that the problem must name; it is taken out of the query. */
+/** `¦` is right before the place that the problem must name; it is taken out of the query. */
 type Refused = readonly [query: string, construct: string];
 
 const inSelect = (expression: string) => `SELECT ${expression} AS x FROM events`;

@@ -50,7 +50,7 @@ const asText = (selection: Selection) =>
   outputsOf(selection.model, selection.query).map(({ name }) => ({ name, type: 'text' as const }));
 
 describe('the statement that sends rows', () => {
-  test('is one plain SELECT where there is no condition', () => {
+  test('is one plain SELECT if there is no condition', () => {
     const selection = select('SELECT event, properties.a AS a FROM events');
     expect(copySql(selection, asText(selection))).toBe(
       `COPY (SELECT source."event" AS "event", (source."properties" ->> 'a') AS "a"` +

@@ -54,13 +54,13 @@ describe('widenRange', () => {
     ).toEqual(['2024-03-09T12:00:00Z/2024-03-09T15:00:00Z']);
   });
 
-  test('is null where no interval is complete', () => {
+  test('is null if no interval is complete', () => {
     expect(
       widened(always(utc('hour')), '2024-03-09T15:10Z', '2024-03-09T15:20Z', '2024-03-09T15:30Z'),
     ).toEqual([]);
   });
 
-  test('widens to the bounds that were in force at the time', () => {
+  test('widens to the bounds that were valid at the time', () => {
     expect(widened(changed, '2024-05-01T09:30Z', '2024-05-01T12:00Z', '2024-06-01')).toEqual([
       '2024-05-01T09:00:00Z/2024-05-02T00:00:00Z',
     ]);
@@ -77,7 +77,7 @@ describe('intervalsIn', () => {
   ];
   const whole = range('2024-05-01T09:00Z', '2024-05-04T01:00Z');
 
-  test('follows the cadences that were in force', () => {
+  test('follows the cadences that were valid at the time', () => {
     expect(showIntervals([...intervalsIn(changed, whole, 'oldest_first')])).toEqual(overTheChanges);
   });
 
@@ -109,7 +109,7 @@ describe('intervalsIn', () => {
 describe('pageOfIntervals', () => {
   const day = range('2024-05-01T00:00Z', '2024-05-01T05:00Z');
 
-  test('goes on after the interval it is told, in both orders', () => {
+  test('continues after the given interval, in both orders', () => {
     const hourly = always(utc('hour'));
     expect(
       showIntervals(
@@ -158,7 +158,7 @@ describe('countIntervals', () => {
     expect(countIntervals(changed, range('2024-05-01T09:30Z', '2024-05-04T00:30Z'))).toBe(3);
   });
 
-  test('is 0 where no interval lies whole in the range', () => {
+  test('is 0 if no whole interval is in the range', () => {
     expect(countIntervals(changed, range('2024-05-02T01:00Z', '2024-05-02T02:00Z'))).toBe(0);
     expect(countIntervals(changed, range('2024-05-02T00:00Z', '2024-05-02T00:00Z'))).toBe(0);
   });

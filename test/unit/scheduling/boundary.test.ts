@@ -29,7 +29,7 @@ describe('UTC cadences', () => {
     ['every 20 minutes', '2024-01-01T00:50Z', '2024-01-01T00:40:00Z', '2024-01-01T01:00:00Z'],
     ['every 30 minutes', '2024-01-01T00:29Z', '2024-01-01T00:00:00Z', '2024-01-01T00:30:00Z'],
     ['hour', '1969-12-31T23:30Z', '1969-12-31T23:00:00Z', '1970-01-01T00:00:00Z'],
-  ] as const)('%s at %s lies between %s and %s', (interval, instant, before, after) => {
+  ] as const)('%s at %s is between %s and %s', (interval, instant, before, after) => {
     expect(show(boundaryAtOrBefore(utc(interval), at(instant)))).toBe(before);
     expect(show(nextBoundary(utc(interval), at(instant)))).toBe(after);
   });
@@ -73,7 +73,7 @@ describe('local days and weeks', () => {
       ['2024-03-30T01:00:00Z', '2024-03-31T01:00:00Z', '2024-04-01T00:00:00Z'],
     ],
     [
-      'midnight in São Paulo lies in a gap',
+      'midnight in São Paulo is in a gap',
       daily('America/Sao_Paulo'),
       '2018-11-03T12:00Z',
       ['2018-11-03T03:00:00Z', '2018-11-04T03:00:00Z', '2018-11-05T02:00:00Z'],
@@ -85,7 +85,7 @@ describe('local days and weeks', () => {
       ['2018-02-17T01:00:00Z', '2018-02-18T01:00:00Z', '2018-02-19T02:00:00Z'],
     ],
     [
-      'midnight in Beirut lies in a gap',
+      'midnight in Beirut is in a gap',
       daily('Asia/Beirut'),
       '2024-03-30T12:00Z',
       ['2024-03-29T22:00:00Z', '2024-03-30T22:00:00Z', '2024-03-31T21:00:00Z'],
@@ -97,7 +97,7 @@ describe('local days and weeks', () => {
       ['2024-11-02T04:00:00Z', '2024-11-03T04:00:00Z', '2024-11-04T05:00:00Z'],
     ],
     [
-      'midnight in Havana lies in a gap',
+      'midnight in Havana is in a gap',
       daily('America/Havana'),
       '2024-03-09T12:00Z',
       ['2024-03-09T05:00:00Z', '2024-03-10T05:00:00Z', '2024-03-11T04:00:00Z'],
@@ -163,7 +163,7 @@ describe('local days and weeks', () => {
       ['2024-02-25T00:00:00Z', '2024-03-03T00:00:00Z'],
     ],
     [
-      'weeks lie on the offset day and hour over a change of clock',
+      'weeks begin on the offset day and hour over a change of clock',
       weekly('Europe/London', 1, 9),
       '2024-03-29T12:00Z',
       ['2024-03-25T09:00:00Z', '2024-04-01T08:00:00Z', '2024-04-08T08:00:00Z'],
@@ -172,13 +172,13 @@ describe('local days and weeks', () => {
     expect(boundariesFrom(cadence, from, expected.length)).toEqual(expected);
   });
 
-  test('between the two passes of a fold the boundary of the first pass is in force', () => {
+  test('between the two passes of a fold the boundary of the first pass counts', () => {
     const cadence = daily('America/New_York', 1);
     expect(show(boundaryAtOrBefore(cadence, at('2024-11-03T06:30Z')))).toBe('2024-11-03T05:00:00Z');
     expect(show(nextBoundary(cadence, at('2024-11-03T05:59Z')))).toBe('2024-11-04T06:00:00Z');
   });
 
-  test('where a fold goes back past a boundary, that boundary stays passed', () => {
+  test('if a fold goes back past a boundary, that boundary stays passed', () => {
     // At 02:00 on 5 March 2010 Casey went back to 23:00 on the 4th.
     const cadence = daily('Antarctica/Casey');
     const secondPass = at('2010-03-04T15:30Z');

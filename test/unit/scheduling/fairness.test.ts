@@ -59,7 +59,7 @@ describe('pickFair', () => {
     expect(picked([backfill(1, 'a', 3), live(1, 'a', 9)], inFlight)).toEqual(['a@9']);
   });
 
-  test('fills no more than the free slots, and none for none', () => {
+  test('fills no more than the free slots, and none if none is free', () => {
     const waiting = [live(1, 'a', 1), live(2, 'b', 2), live(3, 'c', 3)];
     expect(picked(waiting, [], 2)).toEqual(['a@1', 'b@2']);
     expect(picked(waiting, [], 0)).toEqual([]);
@@ -99,13 +99,13 @@ describe('a flood', () => {
   test.each([
     ['at once', small(() => 40)],
     ['one after the other', small((tenant) => 40 + tenant * 3)],
-  ])('of one tenant at most doubles what 50 tenants wait that come %s', (_, arrivals) => {
+  ])('of one tenant at most doubles the wait of 50 tenants that come %s', (_, arrivals) => {
     const alone = percentile95(simulate(arrivals, workers));
     const flooded = percentile95(simulate([...flood, ...arrivals], workers));
     expect(flooded).toBeLessThanOrEqual(alone * 2);
   });
 
-  test('is itself worked off by all that its limit allows', () => {
+  test('uses all that its own limit allows', () => {
     const waits = simulate(flood.slice(0, 400), workers, (tenantId) => tenantId === 0);
     const mean = 10;
     expect(Math.max(...waits)).toBeLessThan((400 / limits.perTenant) * mean * 1.3);

@@ -51,7 +51,7 @@ describe('missedWhilePaused', () => {
     ]);
   });
 
-  test('leaves out ticks outside the window, also where it changed during the pause', () => {
+  test('leaves out ticks outside the window, also if the window changed during the pause', () => {
     const closed = changeWindow(
       pausedAtHalfPast,
       { endAt: at('2024-05-01T10:30Z') },

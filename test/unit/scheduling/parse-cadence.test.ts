@@ -72,7 +72,7 @@ describe('parseCadence', () => {
     expect(problemsOf(input)).toEqual(expected);
   });
 
-  test('one minute is allowed where the installation allows it', () => {
+  test('one minute is allowed if the installation allows it', () => {
     expect(problemsOf({ interval: 'every 1 minutes' }, 1)).toEqual([]);
   });
 

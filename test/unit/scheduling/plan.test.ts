@@ -33,7 +33,7 @@ describe('the first tick', () => {
     expect(due(schedule, '2024-05-01T11:00Z')).toEqual(['10:00/11:00 ran']);
   });
 
-  test('is the next boundary also where start_at lies in the past', () => {
+  test('is the next boundary also if start_at is in the past', () => {
     const schedule = scheduleFrom('2024-05-01T10:30Z', { startAt: at('2020-01-01T00:00Z') });
     expect(due(schedule, '2024-05-01T11:00Z')).toEqual(['10:00/11:00 ran']);
   });

@@ -27,7 +27,7 @@ describe('previewIntervals', () => {
     ]);
   });
 
-  test('goes on from what is decided where the clock went back', () => {
+  test('continues from the decided ticks if the clock went back', () => {
     const created = scheduleFrom('2024-05-01T08:30Z');
     const { schedule } = planTicks(created, at('2024-05-01T11:00Z'), 100);
     const previewed = previewIntervals(schedule, at('2024-05-01T09:30Z'), 1);

@@ -128,7 +128,7 @@ describe('connections through the outbound agents', () => {
     }
   });
 
-  it('are refused where one of several addresses is private', async () => {
+  it('are refused if one of several addresses is private', async () => {
     const lookup = resolving({ 'mixed.test': ['8.8.8.8', '127.0.0.1'] });
     expect(await refusal(get(createOutboundAgents([], lookup), 'mixed.test'))).toBe(forbidden);
   });

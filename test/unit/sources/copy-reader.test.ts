@@ -103,7 +103,7 @@ describe('CopyReader', () => {
     );
   });
 
-  it('gives each block a turn of the event loop, also where many come at once', async () => {
+  it('gives each block a turn of the event loop, also if many come at once', async () => {
     const texts = Array.from({ length: 100 }, (_, index) => `${index}`.padStart(50));
     const data = message('d', Buffer.concat([header, ...texts.map(copyRow), trailer]));
     const { client, reader } = await open([
@@ -119,13 +119,13 @@ describe('CopyReader', () => {
     expect(loop.turns()).toBeGreaterThanOrEqual(blocks);
   });
 
-  it('fails where fewer rows came than the server says it sent', async () => {
+  it('fails if fewer rows came than the server says it sent', async () => {
     const data = message('d', Buffer.concat([header, copyRow('a'), trailer]));
     const bytes = Buffer.concat([copyOut, data, copyDone, complete(2), ready]);
     await expect(read([bytes])).rejects.toThrow('1 rows arrived, the server sent 2');
   });
 
-  it('fails where the server ends the stream without a trailer', async () => {
+  it('fails if the server ends the stream without a trailer', async () => {
     const data = message('d', Buffer.concat([header, copyRow('a')]));
     const bytes = Buffer.concat([copyOut, data, copyDone, complete(1), ready]);
     await expect(read([bytes])).rejects.toThrow('ended before its trailer');
@@ -139,13 +139,13 @@ describe('CopyReader', () => {
     }
   });
 
-  it('fails where the connection ends in the middle of a message', async () => {
+  it('fails if the connection ends in the middle of a message', async () => {
     const data = message('d', Buffer.concat([header, copyRow('a')]));
     const half = Buffer.concat([copyOut, data]).subarray(0, -3);
     await expect(read([half, null])).rejects.toThrow('Connection terminated unexpectedly');
   });
 
-  it('fails where the server answers with something else than rows', async () => {
+  it('fails if the server answers with anything but rows', async () => {
     await expect(read([Buffer.concat([complete(0), ready])])).rejects.toThrow('was not sent');
   });
 });

@@ -12,7 +12,7 @@ const nothing: Live = {
 };
 const prepared = (...ids: bigint[]) => new Map(ids.map((id) => [id, { preparedAtMs: 50 }]));
 
-test('what is alive has a name, but for what was prepared before the interval', () => {
+test('every live transaction has a name, except those prepared before the interval', () => {
   const live = {
     ...nothing,
     virtual: new Map([

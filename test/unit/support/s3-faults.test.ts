@@ -53,7 +53,7 @@ const failure = (work: Promise<unknown>): Promise<string> =>
 const keys = () => server.objects(Bucket).map(({ key }) => key);
 
 describe('a fault', () => {
-  test('strikes once unless told otherwise, and only what it matches', async () => {
+  test('hits one request by default, and only one that it matches', async () => {
     const fault = server.faults.add({
       match: { operation: 'PutObject', key: /^a/ },
       effect: { status: 503, code: 'SlowDown' },
@@ -70,7 +70,7 @@ describe('a fault', () => {
     ]);
   });
 
-  test('strikes the n-th fitting request, as often as told, until it is cleared', async () => {
+  test('hits the n-th matching request, as many times as set, until it is cleared', async () => {
     const effect = { status: 500, code: 'InternalError' };
     server.faults.add({ match: { nth: 2 }, times: 5, effect });
     const outcomes = [];
@@ -86,7 +86,7 @@ describe('a fault', () => {
     await put('6');
   });
 
-  test('with a probability strikes about that share, the same for the same seed', async () => {
+  test('with a probability hits about that share, the same for the same seed', async () => {
     const run = async (): Promise<string[]> => {
       server.faults.add({ match: {}, probability: 0.3, effect: { status: 500, code: 'Oops' } });
       const outcomes = [];
@@ -187,7 +187,7 @@ describe('a fault', () => {
     expect(server.uploads(Bucket)).toEqual([]);
   });
 
-  test('loseResponse does the work and tells nobody', async () => {
+  test('loseResponse does the work and sends no answer', async () => {
     server.faults.add({ match: {}, effect: { loseResponse: true } });
     expect(await failure(put('done', 'all of it'))).toMatch(/ECONNRESET|EPIPE/);
     expect(server.objects(Bucket)[0]?.body().toString()).toBe('all of it');

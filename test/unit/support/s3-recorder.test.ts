@@ -96,7 +96,7 @@ describe('a key that a current manifest names', () => {
     expect(server.namedKeyViolations()).toHaveLength(1);
   });
 
-  test('is another one in another bucket, and a write that is refused is none', async () => {
+  test('is another key in another bucket, and a refused write does not count', async () => {
     await put('a', '1', 'other');
     const refused = s3.send(
       new PutObjectCommand({ Bucket, Key: 'a', Body: '2', IfNoneMatch: '*' }),

@@ -51,7 +51,7 @@ function connect(server: S3Server, own: S3Credentials = credentials): S3Client {
 }
 
 describe('the S3 server', () => {
-  test('tells a bucket of another region by 301 and its region', async () => {
+  test('answers 301 and the region for a bucket of another region', async () => {
     const server = await start({ buckets: [{ name: Bucket, region: 'eu-west-1' }] });
     const put = new PutObjectCommand({ Bucket, Key: 'x', Body: 'x' });
     expect(await refusal(connect(server).send(put))).toBe('301 PermanentRedirect');
@@ -152,7 +152,7 @@ describe('the S3 server', () => {
     expect(server.objects(Bucket)).toEqual([]);
   });
 
-  test('refuses before the body is sent where the client waits for 100 Continue', async () => {
+  test('refuses before the body is sent if the client waits for 100 Continue', async () => {
     const server = await start();
     const request = httpRequest(`${server.endpoint}/${Bucket}/early`, {
       method: 'PUT',
@@ -172,7 +172,7 @@ describe('the S3 server', () => {
     expect(server.requests[0]).toMatchObject({ status: 403, requestBytes: 0 });
   });
 
-  test('tells a client that waits for 100 Continue to go on', async () => {
+  test('answers 100 Continue to a client that waits for it', async () => {
     const server = await start();
     const answer = await sendRaw({
       endpoint: server.endpoint,

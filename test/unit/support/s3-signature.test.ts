@@ -96,7 +96,7 @@ const presigned: Example = {
 
 describe("Signature Version 4, by AWS's own examples", () => {
   for (const [name, example] of Object.entries(examples)) {
-    test(`${name} is believed, and refused with one digit changed`, () => {
+    test(`${name} is accepted, and refused with one digit changed`, () => {
       expect(believe(example).payloadHash).toBe(example.headers['x-amz-content-sha256']);
       const signature = (example.signature ?? '').replace(/.$/, (last) =>
         last === '0' ? '1' : '0',
@@ -105,7 +105,7 @@ describe("Signature Version 4, by AWS's own examples", () => {
     });
   }
 
-  test('a presigned URL is believed, and not one second longer', () => {
+  test('a presigned URL is accepted until it expires, and not one second longer', () => {
     expect(believe(presigned).payloadHash).toBe('UNSIGNED-PAYLOAD');
     const query = presigned.query?.map(([name, value]): [string, string] => [
       name,

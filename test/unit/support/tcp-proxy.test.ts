@@ -100,7 +100,7 @@ describe('the TCP proxy', () => {
     await ping(client);
     proxy.pause();
     client.socket.write('held');
-    // A second connection that is taken shows that the event loop has gone round meanwhile.
+    // A second connection that is accepted shows that the event loop had a turn meanwhile.
     const other = open();
     await until(() => proxy.connections === 2);
     expect(client.received()).toBe('ping');

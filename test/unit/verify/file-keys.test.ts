@@ -44,7 +44,7 @@ async function csv(text: string): Promise<string[]> {
   return collect(readRows(path, { format: 'CSV', compression: null }, columns));
 }
 
-it('keeps neighbours past 2^53 apart in JSON, wherever they stand in the line', async () => {
+it('keeps neighbours past 2^53 apart in JSON, wherever they are in the line', async () => {
   const found = await jsonLines(
     `{"id":9007199254740993,"Code":"a","rest":{"id":[1,"}"]}}\n` +
       `{"rest":[{"id":"\\"]"}],"nothing":null, "Code":"b" , "id" : -9223372036854775808}\n`,
@@ -63,7 +63,7 @@ it('keeps odd characters of text in JSON and CSV alike', async () => {
   expect(cells).toEqual(lines);
 });
 
-it('tells null, empty text and the word null apart', async () => {
+it('distinguishes null, empty text and the word null', async () => {
   const expected = [joinKeys(['1', null]), joinKeys(['1', '']), joinKeys(['1', 'null'])];
   expect(new Set(expected).size).toBe(3);
   expect(await csv('id,Code\n1,\n1,""\n1,null\n')).toEqual(expected);

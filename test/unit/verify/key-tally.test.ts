@@ -24,7 +24,7 @@ function tellAll(sink: KeySink, source: readonly string[], files: readonly strin
 const sorted = (list: readonly string[]) => list.toSorted();
 
 describe('a tally of keys', () => {
-  it('tells nothing of equal keys in any order', () => {
+  it('reports no difference for equal keys in any order', () => {
     fc.assert(
       fc.property(
         keys,
@@ -40,7 +40,7 @@ describe('a tally of keys', () => {
     );
   });
 
-  it('tells the buckets of all that differs, and what is in them is named', () => {
+  it('reports the buckets of all differences, and names the keys in them', () => {
     fc.assert(
       fc.property(keys, keys, (source, files) => {
         const tally = new KeyTally();
@@ -83,7 +83,7 @@ it.each([
   expect(bucketsToName(everyBucket, keys, most)).toEqual(everyBucket.slice(0, expected));
 });
 
-it('keys of other buckets are not kept', () => {
+it('keeps no keys of other buckets', () => {
   const all = new KeyDifference(everyBucket);
   const none = new KeyDifference([]);
   for (const sink of [all, none]) tellAll(sink, ['a', 'b'], []);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryGate } from '../../../src/worker/memory-gate.ts';
 
-/** Enters runs of these sizes; says who is inside. */
+/** Enters runs of these sizes; says which are inside. */
 function enterAll(gate: MemoryGate, sizes: readonly number[]) {
   const leave: ((() => void) | null | undefined)[] = sizes.map(() => undefined);
   for (const [index, bytes] of sizes.entries()) {
@@ -41,7 +41,7 @@ describe('the gate of a worker', () => {
     expect(await runs.inside()).toEqual([0, 1, 2]);
   });
 
-  it('lets a run that is larger than all in alone', async () => {
+  it('lets a run in alone if it is larger than the whole memory', async () => {
     const runs = enterAll(new MemoryGate(100), [10, 500, 10]);
     expect(await runs.inside()).toEqual([0]);
     runs.leave(0);
@@ -50,7 +50,7 @@ describe('the gate of a worker', () => {
     expect(await runs.inside()).toEqual([0, 1, 2]);
   });
 
-  it('gives back once what is left twice', async () => {
+  it('gives memory back once if a run leaves twice', async () => {
     const gate = new MemoryGate(100);
     const runs = enterAll(gate, [60, 30]);
     expect(await runs.inside()).toEqual([0, 1]);
@@ -59,7 +59,7 @@ describe('the gate of a worker', () => {
     expect(gate.usedBytes).toBe(30);
   });
 
-  it('turns away who waits and who comes once it is closed', async () => {
+  it('refuses waiting and new runs once it is closed', async () => {
     const gate = new MemoryGate(100);
     const runs = enterAll(gate, [100, 50]);
     expect(await runs.inside()).toEqual([0]);

@@ -1,0 +1,103 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+const script = path.resolve('scripts/lint-words.mjs');
+let folder = '';
+
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'sluice-words-'));
+  execFileSync('git', ['init', '-q', folder]);
+});
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function lint(files: Readonly<Record<string, string>>, ...options: string[]) {
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(path.join(folder, path.dirname(name)), { recursive: true });
+    writeFileSync(path.join(folder, name), text);
+  }
+  const ended = spawnSync(process.execPath, [script, ...options], {
+    cwd: folder,
+    encoding: 'utf8',
+  });
+  return { status: ended.status, lines: ended.stdout.trimEnd().split('\n') };
+}
+
+describe('the lint of words', () => {
+  test.each([
+    ['a comment', 'a.ts', '// The queue is told.\n', 'told'],
+    [
+      'a phrase on two lines',
+      'a.ts',
+      '/**\n * Null where\n * there is none.\n */\n',
+      'where there',
+    ],
+    ['a string', 'a.ts', "throw new Error('the database is away');\n", 'is away'],
+    ['a template', 'a.ts', 'const a = `the file lies at \x24{place}`;\n', 'lies'],
+    ['an identifier', 'a.ts', 'const isLeasedToNobody = true;\n', 'isLeasedToNobody'],
+    ['the text of the page', 'a.tsx', 'const a = <p>For whoever reads it</p>;\n', 'whoever'],
+    ['Markdown', 'a.md', 'Fails where `x` is set.\n', 'where …'],
+    ['a comment of SQL', 'a.sql', '-- The manifest in force.\nselect 1;\n', 'in force'],
+    ['YAML', 'a.yml', 'description: One a page.\n', 'One a page'],
+    ['a condition before its clause', 'a.ts', '// Where a worker runs, it takes it.\n', 'Where a'],
+  ])('finds a word in %s', (_, name, text, word) => {
+    const { status, lines } = lint({ [name]: text });
+    expect(status).toBe(1);
+    expect(lines).toHaveLength(2);
+    expect(lines[0]).toContain(`${name}:`);
+    expect(lines[0]).toContain(`: ${word} → `);
+    expect(lines[1]).toBe('1 offender in 1 file');
+  });
+
+  test.each([
+    [
+      'SQL',
+      'a.ts',
+      "await query('select id from runs where not settled');\nconst b = `where \x24{a}`;\n",
+    ],
+    ['a place', 'a.ts', '// It knows where the file is. Continues from where it stopped.\n'],
+    ['a place at the start of a sentence', 'a.ts', '/** Where the API serves. */\n'],
+    [
+      'words that hold a forbidden one',
+      'a.ts',
+      '// Recommended on a standby; a stand-in understands at least one.\n',
+    ],
+    ['numbers', 'a.ts', '// At most 4 parts, at least one; one of them, each of which is whole.\n'],
+    ['code in Markdown', 'a.md', 'See `told`.\n\n```sh\necho nobody\n```\n'],
+    [
+      'generated Markdown',
+      'a.md',
+      '<!-- settings: npm run docs writes it -->\ntold\n<!-- /settings -->\n',
+    ],
+    ['a name of the system', 'a.ts', "run('postgres://nobody@127.0.0.1', 'nobody');\n"],
+  ])('accepts %s', (_, name, text) => {
+    expect(lint({ [name]: text })).toEqual({ status: 0, lines: ['0 offenders in 1 file'] });
+  });
+
+  test('accepts a test that asserts a message of src until src has another message', () => {
+    const files = { 'test/a.test.ts': "expect(said).toBe('the queue is away');\n" };
+    const message = (text: string) => ({ ...files, 'src/a.ts': `export const m = '${text}';\n` });
+    expect(lint(message('the queue is away')).lines).toEqual([
+      'src/a.ts:1: is away → is unreachable; was removed',
+      '1 offender in 2 files',
+    ]);
+    expect(lint(message('the queue is unreachable')).lines[0]).toContain(
+      'test/a.test.ts:1: is away',
+    );
+  });
+
+  test('counts by room, and then does not fail', () => {
+    const files = {
+      'src/api/a.ts': '// told\n// mended\n',
+      'docs/a.md': 'nobody\n',
+      'b.md': 'fine\n',
+    };
+    expect(lint(files, '--count')).toEqual({
+      status: 0,
+      lines: ['    1  docs', '    2  src/api', '3 offenders in 3 files'],
+    });
+  });
+});
