@@ -115,7 +115,7 @@ describe('a query is refused', () => {
   test('with the position of the call', () => {
     const result = parseQuery(inSelect(`lower(event) || strpos(event, upper('a'))`), model);
     expect(result).toMatchObject({
-      problems: [{ construct: 'function strpos', position: 24, message: expect.any(String) }],
+      problems: [{ construct: 'function strpos', position: 24, detail: expect.any(String) }],
     });
   });
 });
