@@ -16,7 +16,7 @@ export type Settings<Own extends TProperties> = Required<Static<TObject<Own>>>;
 interface OwnDefinition<Own extends TProperties>
   extends Pick<DestinationDefinition, 'type' | 'keepsFiles' | 'buffersParts'> {
   readonly description: string;
-  /** Properties of the config beside the file settings. */
+  /** Properties of the config besides the file settings. */
   readonly properties: Own;
   validate(settings: Settings<Own>, context: DestinationContext): readonly Problem[];
   place(settings: Settings<Own>): string;
@@ -29,14 +29,13 @@ interface OwnDefinition<Own extends TProperties>
   ): Destination;
 }
 
-/** A definition whose own code sees a config as a type. Its file settings come with the registry. */
+/** Gives a definition's own code the config as a type. The registry adds the file settings. */
 export function defineDestination<Own extends TProperties>(
   own: OwnDefinition<Own>,
 ): DestinationDefinition {
   const { type, keepsFiles, buffersParts, description } = own;
   const configSchema = Type.Object(own.properties, { additionalProperties: false, description });
   const defaults = Value.Default(configSchema, {}) as object;
-  // The config has passed the schema.
   const parse = (config: object) => ({ ...defaults, ...config }) as Settings<Own>;
   return {
     type,

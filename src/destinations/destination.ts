@@ -11,60 +11,62 @@ export type { StoreTraits } from '../domain/store-traits.ts';
 /** What the destination needs to continue or abort an upload after a crash; JSON, no secret. */
 export interface UploadRef {
   readonly key: string;
-  /** Opaque to all but the destination. */
+  /** Only the destination reads it. */
   readonly uploadId: string;
 }
 
 /** Bytes of one file that are safely at the destination, though not yet readable. */
 export interface UploadProgress extends UploadRef {
-  /** The unbroken run of parts from the first byte on, in order, numbered from 1. */
+  /** The parts without a gap from the first byte on, in order, numbered from 1. */
   readonly parts: readonly UploadPart[];
 }
 
 export interface UploadPart {
   readonly number: number;
   readonly bytes: number;
-  /** Opaque to all but the destination. */
+  /** Only the destination reads it. */
   readonly tag: string;
 }
 
 export interface FileOptions {
   readonly key: string;
   /**
-   * The file's own type. There is no Content-Encoding: clients that heed it would unpack a `.gz` on
-   * the way, and the bytes would no longer be those of the manifest.
+   * The file's own type. There is no Content-Encoding: a client would then unpack a `.gz` on the way,
+   * and the bytes would differ from the manifest.
    */
   readonly contentType: string;
-  /** Names the export in what a store keeps beside the bytes, if it keeps anything. */
+  /** The export, stored with the object if the store keeps metadata. */
   readonly owner?: string;
 }
 
-/** What a store says of an object without its bytes. */
+/** What a store says about an object, without its bytes. */
 export interface FileFacts {
   readonly bytes: number;
   readonly etag: string | null;
   /**
-   * The export that made it; null if the object does not say, as those of earlier builds; left out by a
-   * destination that keeps nothing beside the bytes.
+   * The export that made the object; null if the object does not say (earlier builds). Undefined if the
+   * destination keeps no metadata.
    */
   readonly owner?: string | null;
 }
 
 /**
- * One file on its way. Nothing is readable at `key` before `complete`; `abort` leaves nothing
- * behind. `write` resolves once there is room for more (back-pressure), in order; `bytes` are free
- * for reuse then. After a failure each call throws it; `abort` or `suspend` is still due.
+ * One file that is being written. Nothing is readable at `key` before `complete`; `abort` leaves
+ * nothing behind. `write` resolves once there is room for more (back-pressure), in order; then `bytes`
+ * may be reused. After a failure each call throws it; the caller must still call `abort` or `suspend`.
  */
 export interface FileWriter {
   /** Names the upload in the journal. */
   readonly upload: UploadRef;
   write(bytes: Uint8Array): Promise<void>;
-  /** Waits until every byte is at the destination, not yet readable. Nothing may be written after it. */
+  /**
+   * Waits until every byte is at the destination, not yet readable. Nothing may be written after it.
+   */
   flush(): Promise<void>;
   /**
-   * Makes the file readable, whole, at its key. May be called again with the same effect.
+   * Makes the whole file readable at its key. A second call has the same effect.
    *
-   * @throws SluiceError `destination.conflict` if the key does not hold what `options.replaces` says
+   * @throws SluiceError `destination.conflict` if the key does not have what `options.replaces` says
    */
   complete(options?: CompleteOptions): Promise<{ readonly etag: string | null }>;
   /** Stops what is in flight and removes the upload. No effect after `complete`, or again. */
@@ -75,31 +77,34 @@ export interface FileWriter {
 
 export interface CompleteOptions {
   /**
-   * The tag of what must be at the key: null for nothing. Left out, anything is replaced, as it is by a
-   * store that knows no conditional writes.
+   * The tag that must be at the key; null: the key must be free. Undefined: anything is replaced. A
+   * store without conditional writes always replaces.
    */
   readonly replaces?: ManifestTag;
-  /** Of the whole file, lower-case hexadecimal: a file whose upload two attempts shared is held against it. */
+  /**
+   * Of the whole file, lower-case hexadecimal. If two attempts shared the upload, the object is checked
+   * against it.
+   */
   readonly sha256?: string;
 }
 
-/** Told about uploads before and while they exist, so that none is ever forgotten. */
+/** Is notified of uploads before and while they exist, so that no upload is forgotten. */
 export interface UploadJournal {
   /**
-   * Durable before a store is asked for an upload that it will name itself: should nobody hear the
-   * answer, the upload is looked for under its key.
+   * Must be durable before the store is asked for an upload, whose id the store chooses. If the answer
+   * is lost, the upload is looked for under its key.
    */
   starting(key: string): Promise<void>;
   /**
-   * Durable before the first byte is sent.
+   * Must be durable before the first byte is sent.
    *
-   * @param alone false where the store may have begun other uploads for the same `starting`, whose
-   *   names nobody heard
+   * @param alone false if the store may have begun other uploads for the same `starting`, and their
+   *   answers were lost
    */
   started(upload: UploadRef, alone: boolean): Promise<void>;
-  /** Never called at once for one upload, and always with more bytes than the last time. */
+  /** Never called concurrently for one upload, and always with more bytes than the last time. */
   progressed(upload: UploadProgress): Promise<void>;
-  /** The upload was completed or aborted. Called again where `complete` is. */
+  /** The upload was completed or aborted. May be called again for the same upload. */
   ended(upload: UploadRef): Promise<void>;
 }
 
@@ -107,38 +112,38 @@ export interface UploadJournal {
 export interface CheckStep {
   readonly step: string;
   readonly passed: boolean;
-  /** What went wrong and what to do; null where it passed. */
+  /** What went wrong and what to do; null if the step passed. */
   readonly error: string | null;
-  /** What is weaker than it could be though runs work; null where nothing is. */
+  /** What is weaker than it could be, though runs work; null if nothing is. */
   readonly warning: string | null;
 }
 
-/** The manifest that is in force for an interval as we recorded it; null where there is none. */
+/** The tag of an interval's current manifest as we recorded it; null if there is none. */
 export type ManifestTag = string | null;
 
 /** An open connection to one export's destination. Throws SluiceError `destination.*` only. */
 export interface Destination {
   /**
-   * What the store is known to keep to; null if it was not tried yet. Each probe replaces it, also
-   * one that the destination makes by itself since the store acted against it.
+   * What the store was found to support; null before the first probe. Each probe replaces it, including
+   * one that the destination starts itself because the store behaved differently.
    */
   readonly traits: StoreTraits | null;
   /**
-   * Tries out what the store keeps to, with marker objects beside the files that it removes again.
+   * Tries out what the store supports, with marker objects that it removes again.
    *
-   * @param journal hears of the marker's uploads, so that they are ended if this process dies
+   * @param journal records the marker's uploads, so that they are ended if this process dies
    */
   probe(signal: AbortSignal, journal?: UploadJournal): Promise<StoreTraits>;
-  /** @param signal ends what the writer waits for; `abort` is still due */
+  /** @param signal stops what the writer waits for; the caller must still call `abort` */
   createFile(
     options: FileOptions,
     journal: UploadJournal,
     signal?: AbortSignal,
   ): Promise<FileWriter>;
   /**
-   * Goes on with an upload of an earlier attempt. The file is written again from its first byte, for
-   * the attempt reads a snapshot of its own; what turns out to be at the destination already is not
-   * sent again. Throws `destination.upload_lost` where the destination no longer has the upload.
+   * Continues an upload of an earlier attempt. The caller writes the file again from its first byte,
+   * since the attempt reads its own snapshot. Parts that the destination already has are not sent
+   * again. Throws `destination.upload_lost` if the destination no longer has the upload.
    */
   resumeFile(
     options: FileOptions,
@@ -149,18 +154,18 @@ export interface Destination {
   /** Aborts an upload that another attempt left behind; an unknown one is no error. */
   abortUpload(upload: UploadRef): Promise<void>;
   /**
-   * Uploads under `prefix` that are neither completed nor aborted, for collecting forgotten ones. Their
-   * ids end the ids that the journal was told.
+   * Uploads under `prefix` that are neither completed nor aborted, to collect forgotten ones. Each id
+   * is the end of an id that the journal got.
    */
   listUploads(prefix: string): AsyncIterable<OpenUpload>;
   /**
    * The commit point: puts the manifest if the current one is still `expected`, else throws
-   * `destination.conflict`. A store that knows no conditional writes puts it unconditionally.
+   * `destination.conflict`. A store without conditional writes puts it unconditionally.
    *
-   * @param confirm asks the run's fence; called right before each unconditional put, which it
-   *   prevents by throwing
-   * @param ours MD5 digests (hexadecimal) of manifests that may be replaced though their tags are not
-   *   known: credentials that may not read see them by no other name
+   * @param confirm checks the run's fence right before each unconditional put; it throws to prevent the
+   *   put
+   * @param ours MD5 digests (hexadecimal) of manifests that may be replaced though their tags are
+   *   unknown: credentials that cannot read identify a manifest only by its MD5
    */
   commitManifest(
     key: string,
@@ -170,8 +175,8 @@ export interface Destination {
     ours?: readonly string[],
   ): Promise<{ readonly etag: ManifestTag }>;
   /**
-   * The object's bytes and tag, or null where there is none. The body must be read, to the end or
-   * until the reader leaves its loop: it holds a connection or an open file.
+   * The object's bytes and tag, or null if there is no object. Read the body to its end or leave the
+   * loop: until then it holds a connection or an open file.
    */
   readFile(
     key: string,
@@ -184,71 +189,74 @@ export interface Destination {
   /** Missing ones are no error. */
   deleteFiles(keys: readonly string[]): Promise<void>;
   /**
-   * The checks of a run, one by one, with a marker object that is removed again. Ends with the
-   * first step that fails.
+   * Tries each step of a run, with a marker object that is removed again. Stops at the first step that
+   * fails.
    */
   test(signal: AbortSignal): Promise<readonly CheckStep[]>;
   close(): Promise<void>;
 }
 
 export interface OpenUpload extends UploadRef {
-  /** Milliseconds since the Unix epoch by the destination's clock, where it tells. */
+  /**
+   * When the upload began, in milliseconds since the Unix epoch by the destination's clock; null if the
+   * destination does not say.
+   */
   readonly startedAt: number | null;
 }
 
 /** What the installation allows and provides; the same for every export. */
 export interface DestinationContext {
   /**
-   * All connections go through these. They keep sockets alive, live as long as the process and
-   * refuse forbidden addresses with SluiceError `destination.endpoint_forbidden`.
+   * All connections use these agents. They keep sockets alive, live as long as the process and refuse
+   * forbidden addresses with SluiceError `destination.endpoint_forbidden`.
    */
   readonly httpAgent: HttpAgent;
   readonly httpsAgent: HttpsAgent;
   readonly allowAmbientCredentials: boolean;
-  /** Where roles are assumed; null for the region's own endpoint at AWS. */
+  /** Endpoint for assuming roles; null: AWS's endpoint of the region. */
   readonly stsEndpoint: string | null;
   readonly fileDestinationRoot: string | null;
-  /** Bytes of one part before growth (5 MiB at least, for S3), and parts in flight per file. */
+  /** Bytes of a file's first parts; minimum 5 MiB for S3. */
   readonly partBytes: number;
   readonly partsInFlight: number;
-  /** Parts of one file at most; 10,000 at S3. Part sizes grow so that any size fits. */
+  /** Maximum parts per file; 10,000 at S3. Part sizes grow so that any size fits. */
   readonly maxParts: number;
   readonly connectTimeoutMs: number;
-  /** A request that moves (nearly) no byte for so long has stalled. */
+  /** A request that moves (nearly) no byte for this time has stalled. */
   readonly stallTimeoutMs: number;
-  /** Repeats of a single request within an attempt; the worker repeats whole attempts. */
+  /** Retries of a single request within an attempt; the worker retries whole attempts. */
   readonly requestRetry: RetryPolicy;
 }
 
-/** Who an export belongs to, as far as a destination must know. */
+/** Who owns an export, as far as a destination must know. */
 export interface DestinationOwner {
-  /** Made per project; a role's trust policy names it, so that no other project can use the role. */
+  /** Made per project. A role's trust policy names it, so that no other project can use the role. */
   readonly externalId: string;
 }
 
 /**
- * A destination as a described object: API validation, secrets, OpenAPI and the form on the page
- * all follow from `configSchema`. Secret properties carry `writeOnly: true`.
+ * A destination as data: API validation, secrets, OpenAPI and the page's form follow from
+ * `configSchema`. Secret properties have `writeOnly: true`.
  */
 export interface DestinationDefinition {
   readonly type: string;
   readonly configSchema: TObject;
-  /** False: nothing that is written can be read again, so there is nothing to verify. */
+  /** False if nothing that is written can be read again: then there is nothing to verify. */
   readonly keepsFiles: boolean;
   /** Whether a run holds parts of its file in memory until they are sent. */
   readonly buffersParts: boolean;
   /**
-   * Rules that a schema cannot say. The `attr` of each problem is the property (`aws_secret_access_key`).
-   * `config` has passed the schema; a property that is absent has its default.
+   * Rules that a schema cannot express. The `attr` of each problem is the property
+   * (`aws_secret_access_key`). `config` has passed the schema, and its defaults are filled in.
    */
   validate(config: DestinationConfig, context: DestinationContext): readonly Problem[];
   /**
-   * Names where the files of a config go, its prefix aside. If two configs name the same, the one
-   * reaches what the other has written; if they do not, the export moves to another place.
+   * Identifies where the files of a config go, without its prefix. If it changes, the export moves: its
+   * new files cannot overwrite the old ones.
    */
   place(config: DestinationConfig): string;
   /**
-   * `config` has passed the schema and `validate` and holds its secrets. Opens no connection.
+   * `config` has passed the schema and `validate` and contains its secrets. Opens no connection.
    *
    * @param traits what an earlier probe found; null if none is known
    */

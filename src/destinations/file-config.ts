@@ -6,10 +6,10 @@ import type { DestinationDefinition } from './destination.ts';
 
 /** The file settings of every destination, and the rules over them. */
 
-/** A format that files can have, as its encoder describes it. */
+/** A format of files, as its encoder describes it. */
 export interface FormatChoice {
   readonly format: string;
-  /** By name, beside none. */
+  /** By name, besides none. */
   readonly compressions: Readonly<Record<string, unknown>>;
 }
 
@@ -27,7 +27,7 @@ function describeChoices(formats: readonly FormatChoice[]): string {
   return [...lists].map((list) => `${names(list).join(' and ')}: ${list}.`).join(' ');
 }
 
-/** A schema that also takes null, which clears the property. */
+/** A schema that also accepts null, which clears the property. */
 export function nullable<T extends TSchema>(schema: T, options: Record<string, unknown>) {
   return Type.Union([schema, Type.Null()], options);
 }
@@ -38,7 +38,7 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
   prefix: Type.Optional(
     Type.String({
       description:
-        'Put before every key. Variables are filled from the interval, plain names from its end: ' +
+        'Prefix of every key. Variables are filled from the interval; names without start or end use its end: ' +
         `${keyVariables.map((name) => `{${name}}`).join(' ')}. Leading, trailing and doubled ` +
         'slashes are dropped.',
       default: '',
@@ -67,7 +67,7 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
   ),
   max_file_size_mb: Type.Optional(
     nullable(Type.Integer({ minimum: 0, maximum: 5_000_000 }), {
-      description: 'Files are split at about so many MiB. Null or 0: one file per interval.',
+      description: 'Files are split at about this size, in MiB. Null or 0: one file per interval.',
       default: null,
       examples: [100],
     }),
@@ -94,7 +94,7 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
   ),
 });
 
-/** A destination's own definition with the settings that all have. */
+/** Adds the file settings of all destinations to a destination's definition. */
 export function withFileSettings(
   definition: DestinationDefinition,
   formats: readonly FormatChoice[],

@@ -1,17 +1,17 @@
 import type { DestinationContext } from './destination.ts';
 
 /**
- * What a destination gives to the conformance suite, from `testkit.ts` in its folder: a true store
- * to talk to, on this machine, and configs that it must take and refuse.
+ * What a destination gives to the conformance suite, from `testkit.ts` in its folder: a real store on
+ * this machine, and configs that it must accept or refuse.
  */
 export interface DestinationTestkit {
   readonly type: string;
-  /** False where nothing that is written can be read again. */
+  /** False if nothing that is written can be read again. */
   readonly keepsFiles: boolean;
   start(stores: TestStores): Promise<DestinationTestStore>;
 }
 
-/** Stores that need more than a folder: the suite brings them. */
+/** Stores that need more than a folder; the suite provides them. */
 export interface TestStores {
   s3(): Promise<S3TestStore>;
 }
@@ -27,11 +27,11 @@ export interface S3TestStore {
 }
 
 export interface DestinationTestStore {
-  /** Valid, and leads to an empty place. */
+  /** Valid, and points to an empty place. */
   readonly config: Readonly<Record<string, unknown>>;
   /** What the installation must provide for it. */
   readonly context: Partial<DestinationContext>;
-  /** Each, laid over `config`, is refused by `validate` with a problem of this `attr`. */
+  /** `validate` refuses each, merged into `config`, with a problem of this `attr`. */
   readonly invalid: readonly {
     readonly change: Readonly<Record<string, unknown>>;
     readonly attr: string;

@@ -1,18 +1,18 @@
 import type { Expression } from './expression.ts';
 
 /**
- * What a query may call, compare and cast with. Reviewed by hand, entry by entry: the result
- * depends on the arguments alone (a test holds every entry against pg_proc of a live server), and
- * `growth-rules.ts` bounds its size and its cost by theirs. Without a rule there it is refused.
+ * What a query may call, compare and cast with. Each entry was reviewed by hand: its result depends on the
+ * arguments alone (a test checks every entry against pg_proc of a live server). `growth-rules.ts` limits
+ * its size and cost; an entry without a rule there is refused.
  */
 export interface AllowedFunction {
   readonly arguments: readonly [least: number, most: number];
   /**
-   * `stable` where PostgreSQL's answer also depends on the session (TimeZone, DateStyle): the
-   * source pins both, so the result is still the same on every attempt.
+   * `stable` if PostgreSQL's answer also depends on the session (TimeZone, DateStyle). The source fixes
+   * both, so the result is still the same on every attempt.
    */
   readonly volatility: 'immutable' | 'stable';
-  /** The bare name is grammar to the parser: it is always printed with its schema. */
+  /** The bare name is grammar to the parser, so it is always printed with its schema. */
   readonly reserved: boolean;
   /** What is wrong with these arguments, or null. */
   readonly refuse: ((args: readonly Expression[]) => string | null) | null;
@@ -30,14 +30,14 @@ function allow(least: number, most: number, options: Options = {}): AllowedFunct
   };
 }
 
-/** Longest padding, and longest replacement of one match. */
+/** Maximum padding, and maximum replacement of one match. */
 const maxPadding = 1000;
 const maxReplacement = 100;
 
 const isWholeNumber = (argument: Expression | undefined): boolean =>
   argument?.kind === 'number' && /^-?\d+$/.test(argument.text);
 
-/** Where the second argument is text, PostgreSQL takes it as a regular expression. */
+/** If the second argument is text, PostgreSQL reads it as a regular expression. */
 function refuseSubstring([, ...positions]: readonly Expression[]): string | null {
   const isPosition = (argument: Expression) =>
     isWholeNumber(argument) || (argument.kind === 'cast' && argument.type.name === 'int4');
@@ -144,7 +144,7 @@ export const likeOperators: ReadonlyMap<string, string> = new Map([
 export interface AllowedType {
   /** The largest value of each modifier: `[1000, 1000]` of `numeric(precision, scale)`. */
   readonly modifiers: readonly number[];
-  /** Reads words such as `now`, whose value moves. */
+  /** Reads words such as `now`, whose meaning changes with time. */
   readonly temporal: boolean;
 }
 
@@ -154,8 +154,8 @@ const type = (modifiers: readonly number[] = [], temporal = false): AllowedType 
 });
 
 /**
- * Not among them: `json` and `jsonb` (a few bytes of text become a hundred thousand digits),
- * `char(n)` (pads without bound), everything that looks names up (`regclass` and its kin).
+ * Not allowed: `json` and `jsonb` (a few bytes of text become a hundred thousand digits), `char(n)` (pads
+ * without limit), and all types that look up names (`regclass` and the like).
  */
 export const castTypes: ReadonlyMap<string, AllowedType> = new Map([
   ['bool', type()],

@@ -28,31 +28,31 @@ import {
 } from './size.ts';
 import type { Scope } from './translate-column.ts';
 
-/** Largest value that a query makes, beyond four times the columns that it is made of. */
+/** Maximum bytes of a value that a query makes, besides four times the columns in it. */
 export const maxBytes = 2 ** 20;
 const freeTimes = 4;
-/** Largest needle, in bytes. */
+/** Maximum bytes of a search text. */
 export const maxNeedle = 1_024;
-/** Most digits of a literal that is read as a number. */
+/** Maximum digits of a literal that is read as a number. */
 const maxDigits = 1_000;
-/** Most steps of one call, and of all calls of a query on one row: about a second. */
+/** Maximum steps of one call, and of all calls of a query on one row: about a second. */
 export const maxCallCost = 1e8;
 export const maxRowCost = 1e9;
-/** How often a query may read a column without a guard, and how large its row may then be. */
+/** How often a query may read a column without a guard. Above it the row's size is limited. */
 const freeReads = 64;
 const maxRowBytes = 64 * 2 ** 20;
-/** A query that takes no values of this size is refused. */
+/** If a query would only work with values smaller than this, it is refused. */
 const minColumnBytes = 1_024;
 
-/** How large the value of an expression may be at run time: a guard around it holds it to that. */
+/** The maximum size of an expression's value at run time. A guard around the expression enforces it. */
 export interface Limit {
   /** Of its text. */
   readonly bytes: number;
-  /** Whether its stored size may be looked at first: it never is much smaller than what counts. */
+  /** Whether the guard may check the stored size first, which is cheap. */
   readonly stored: boolean;
 }
 
-/** The guards of a query, by the places in its tree. */
+/** The guards of a query, by the expressions that they surround. */
 export type Limits = ReadonlyMap<Expression, Limit>;
 
 interface Demand extends Product {
@@ -60,12 +60,12 @@ interface Demand extends Product {
   readonly offset: number;
 }
 
-/** Bounds the size of every value of one query and the cost of each of its rows. */
+/** Limits the size of every value of one query and the cost of each of its rows. */
 export class Bounds {
   readonly #sizes = new Map<Expression, Size>();
   readonly #limits = new Map<Expression, Limit>();
   readonly #demands: Demand[] = [];
-  /** What all expressions together read of each column, once for each that takes it as an operand. */
+  /** What all expressions together read of each column, once per expression that uses it as an operand. */
   readonly #reads = new Map<
     string | Expression,
     { times: number; leaves: Set<Expression>; max: number }
@@ -74,9 +74,9 @@ export class Bounds {
   #constantCost = 0;
 
   /**
-   * Notes the size of an expression whose operands were measured before.
+   * Computes the size of an expression whose operands were measured before.
    *
-   * @throws Refusal if it may be too large, or cost too much, whatever the columns hold
+   * @throws Refusal if it may be too large, or cost too much, whatever the columns contain
    */
   measure(expression: Expression, scope: Scope, offset: number): void {
     const size = this.#sizeOf(expression, scope, offset);
@@ -87,14 +87,14 @@ export class Bounds {
   }
 
   /**
-   * The guards that keep every row of the query within the bounds.
+   * The guards that keep every row of the query within the limits.
    *
    * @throws Refusal if they would let nothing through
    */
   finish(outputs: readonly Expression[]): Limits {
     const row = plus(outputs.map((output) => this.#read(output)));
     if (row.bytes > maxBytes) {
-      const message = `The columns of a row may have more than ${maxBytes} bytes beside what they are made of.`;
+      const message = `The columns of one row may need more than ${maxBytes} bytes beyond their source columns. Select fewer or shorter expressions.`;
       throw new Refusal('large row', 0, message);
     }
     this.#holdMany(row, maxRowBytes);
@@ -175,7 +175,7 @@ export class Bounds {
     offset: number,
   ): Size {
     const construct = functions.has(name) ? `function ${name}` : `operator ${name}`;
-    if (!rule) throw new Refusal(construct, offset, `${name} has no bound.`);
+    if (!rule) throw new Refusal(construct, offset, 'is not supported.');
     if (hasLongNumber(name, operands, maxDigits)) throw longNumber(offset);
     const { size, products, needles }: Growth = rule(sizes, operands);
     for (const place of needles) {
@@ -201,20 +201,20 @@ export class Bounds {
     offset: number,
   ): void {
     if (!isNeedle(needle)) {
-      const message = `What ${name} searches for is a literal of at most ${maxNeedle} bytes or a column.`;
+      const message = `${name} can search only for a column or a literal of at most ${maxNeedle} bytes.`;
       throw new Refusal(construct, offset, message);
     }
     const most = largestWithin(maxNeedle, (bytes) => sizeAt(size, bytes));
     if (size.parts.size > 0) this.#limit(size, most, false);
   }
 
-  /** A value that may grow far beyond its columns takes smaller ones. */
+  /** If a value may grow far beyond its columns, the columns must be smaller. */
   #holdValue(size: Size, construct: string, offset: number): void {
     const grown = { ...size, parts: partsOf(size, freeTimes) };
     const most = largestWithin(maxBytes, (bytes) => sizeAt(grown, bytes));
     if (most >= 0 && grown.parts.size === 0) return;
     if (most < minColumnBytes) {
-      const message = `This value may have more than ${maxBytes} bytes.`;
+      const message = `This value may need more than ${maxBytes} bytes. Shorten its arguments, for example by left(…, 1000).`;
       throw new Refusal(`large ${construct}`, offset, message);
     }
     this.#limit(grown, most, false);
@@ -251,7 +251,7 @@ export class Bounds {
   }
 }
 
-/** No schoolbook arithmetic on what is this short is dear. */
+/** Arithmetic on numbers this short is cheap. */
 function isSmall({ left, right }: Product): boolean {
   const isShort = ({ parts, bytes }: Size) => parts.size === 0 && bytes <= 2_000;
   return isShort(left) && isShort(right);
@@ -313,11 +313,11 @@ function castSize(
   if (isLiteral && numberBytes(operand.value) > maxDigits) throw longNumber(offset);
   const [precision, scale = 0] = type.modifiers;
   if (precision !== undefined) return constant(precision + scale + 8, 'number');
-  // The widest floating-point number has 309 digits.
+  // The longest floating-point number has 309 digits.
   if (isFixed(from)) return constant(400, 'number');
   if (from.kind === 'number') return from;
   if (isLiteral) return constant(literalBytes(operand.value), 'number');
-  // Eight characters make 131,072 digits. A guard writes the operand twice, so guards do not nest.
+  // Eight characters can become 131,072 digits. A guard writes the operand twice, so guards do not nest.
   const isNested = [...from.parts.keys()].some((key) => typeof key !== 'string');
   if (isNested) return constant(maxNumericBytes, 'number');
   return leaf(expression, expression, 'number', maxNumericBytes);
@@ -348,7 +348,7 @@ function constructOf(expression: Expression): string {
 }
 
 function longNumber(offset: number): Refusal {
-  return new Refusal('number', offset, `Numbers have at most ${maxDigits} digits.`);
+  return new Refusal('number', offset, `Use a number of at most ${maxDigits} digits.`);
 }
 
 function tooDear(construct: string, offset: number): Refusal {

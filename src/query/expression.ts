@@ -1,13 +1,13 @@
 /**
- * An expression that is allowed: the only form in which anything of a tenant's query reaches a
- * server. PostgreSQL's own tree is translated into it; what has no form here cannot be said.
+ * An allowed expression: the only form in which a tenant's query reaches a server. PostgreSQL's own tree is
+ * translated into it; whatever has no form here cannot be expressed.
  */
 export type Expression =
   | { readonly kind: 'column'; readonly name: string }
   /** `properties.a.b`: the text at a path into a JSON column; the path is never empty. */
   | { readonly kind: 'json'; readonly column: string; readonly path: readonly string[] }
   | { readonly kind: 'string'; readonly value: string }
-  /** Plain decimal text, as PostgreSQL reads it; never hexadecimal or with underscores. */
+  /** Plain decimal text; never hexadecimal or with underscores. */
   | { readonly kind: 'number'; readonly text: string }
   | { readonly kind: 'keyword'; readonly keyword: 'TRUE' | 'FALSE' | 'NULL' }
   | { readonly kind: 'unary'; readonly operator: string; readonly operand: Expression }
@@ -25,7 +25,7 @@ export type Expression =
       readonly left: Expression;
       readonly right: Expression;
     }
-  /** Never holds an operand of its own kind and operator: `(a AND b) AND c` is one of three. */
+  /** Never contains an operand of its own kind and operator: `(a AND b) AND c` is one of three. */
   | {
       readonly kind: 'logic';
       readonly operator: 'AND' | 'OR';

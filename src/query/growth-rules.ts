@@ -2,22 +2,22 @@ import type { Expression } from './expression.ts';
 import { numberBytes } from './literal-size.ts';
 import { atMost, constant, fixed, isFixed, plus, type Size, times } from './size.ts';
 
-/** Work that grows with the product of two sizes, inside one call that nothing can interrupt. */
+/** Work that grows with the product of two sizes, in one call that PostgreSQL cannot interrupt. */
 export interface Product {
   readonly left: Size;
   readonly right: Size;
   /**
-   * `needle`: the right side is searched for in the left one. `numbers`: the schoolbook arithmetic of
-   * numeric. `elements`: each element of one side is compared with each of the other.
+   * `needle`: the right side is searched for in the left one. `numbers`: multiplication or division of
+   * numeric, digit by digit. `elements`: each element of one side is compared with each of the other.
    */
   readonly of: 'needle' | 'numbers' | 'elements';
 }
 
-/** What a call or an operator makes of the sizes of its arguments. */
+/** How a call or an operator turns the sizes of its arguments into the size of its result. */
 export interface Growth {
   readonly size: Size;
   readonly products: readonly Product[];
-  /** Arguments that are literals of at most 1 KiB or columns, by their places. */
+  /** Indices of arguments that must be columns or literals of at most 1 KiB. */
   readonly needles: readonly number[];
 }
 
@@ -68,7 +68,7 @@ const cut =
 
 const pad: GrowthRule = (_, args) => grown(constant(Math.max(0, wholeNumber(args[1]) ?? 0) * 4));
 
-/** Each match of one byte at least is replaced. */
+/** Each match has at least one byte and is replaced. */
 const replace = search(([size = empty, , by = empty], [, from]) => {
   const matched = from?.kind === 'string' ? Math.max(1, Buffer.byteLength(from.value)) : 1;
   return times(size, Math.max(1, by.bytes / matched));
@@ -76,14 +76,14 @@ const replace = search(([size = empty, , by = empty], [, from]) => {
 
 const asArray = (size: Size): Size => ({ ...size, kind: 'array' });
 
-/** Of a text of one character and a separator, an element has four bytes of header and four of text. */
+/** An element of one character needs four bytes of header and four of text. */
 const split = search(([size = empty], args) => {
   const [, separator] = args;
   const isText = separator?.kind === 'string' && separator.value !== '';
   return asArray(plus([times(size, isText && args.length === 2 ? 4 : 9)], 64));
 });
 
-/** An element has one byte at least, and each may be followed by the separator or be the text for null. */
+/** An element has at least one byte and may be followed by the separator or by the text for null. */
 const joinElements: GrowthRule = ([size = empty, ...between], args) => {
   const longest = between.reduce(
     (sum, text) => sum + (text.parts.size > 0 ? 1_024 : text.bytes),
@@ -95,7 +95,7 @@ const joinElements: GrowthRule = ([size = empty, ...between], args) => {
 const joinWith: GrowthRule = ([separator = empty, ...values]) =>
   grown(plus([...values, times(separator, Math.max(0, values.length - 1))], 16));
 
-/** A character of the pattern makes twelve bytes at most (PostgreSQL's own bound). */
+/** A character of the pattern makes at most twelve bytes (PostgreSQL's own limit). */
 const format: GrowthRule = ([value = empty, pattern = empty]) => {
   const size = plus([times(pattern, 12)], 64);
   if (isFixed(value)) return grown(size, { needles: [1] });
@@ -105,7 +105,7 @@ const format: GrowthRule = ([value = empty, pattern = empty]) => {
 const sameNumber: GrowthRule = ([size = empty]) =>
   grown(isFixed(size) ? fixed : numeric(plus([size], 8)));
 
-/** `round(x, 9)` has nine digits behind its point, and no number has more than 16,383. */
+/** `round(x, 9)` has nine digits after the point, and no number has more than 16,383. */
 const rounded: GrowthRule = (sizes, args) => {
   const [size = empty, digits] = sizes;
   if (!digits) return sameNumber(sizes, args);
@@ -115,7 +115,7 @@ const rounded: GrowthRule = (sizes, args) => {
 
 const numeric = (size: Size): Size => ({ ...size, kind: 'number' });
 
-/** Digits of a quotient behind its point, beyond those of its operands. */
+/** Digits of a quotient after the point, in addition to those of its operands. */
 const quotientDigits = 1_100;
 
 const multiply: GrowthRule = ([left = empty, right = empty]) => {
@@ -136,7 +136,7 @@ const add: GrowthRule = ([left = empty, right = empty]) => {
   return grown(isNumber ? numeric(plus([left, right], 8)) : plus([left, right], 8));
 };
 
-/** Also keys out of JSON, each looked for among all. */
+/** Also removes keys from JSON; each is searched for among all. */
 const subtract: GrowthRule = (sizes, args) => {
   const { size } = add(sizes, args);
   const [left = empty, right = empty] = sizes;
@@ -144,7 +144,7 @@ const subtract: GrowthRule = (sizes, args) => {
   return grown(size, { products: [{ left, right, of: 'elements' }] });
 };
 
-/** As the text of an array, what is appended to it may have every character escaped. */
+/** In the text of an array, every character of an appended value may be escaped. */
 const append: GrowthRule = (sizes) => {
   if (!sizes.some(({ kind }) => kind === 'array')) return grown(plus(sizes, 16));
   return grown(asArray(times(plus(sizes, 16), 2)));
@@ -155,7 +155,7 @@ const elements: GrowthRule = ([left = empty, right = empty]) =>
 
 const toUtf8 = /^utf-?8$/i;
 
-/** Of every function on the list how large its result and how dear its call can be. */
+/** For each allowed function: how large its result and how costly its call can be. */
 export const functionGrowth: ReadonlyMap<string, GrowthRule> = new Map<string, GrowthRule>([
   ['ascii', toFixed],
   ['btrim', search(first)],
@@ -174,7 +174,7 @@ export const functionGrowth: ReadonlyMap<string, GrowthRule> = new Map<string, G
   ['ltrim', search(first)],
   ['md5', toBytes(32)],
   ['octet_length', toFixed],
-  // A negative length repeats what comes before the place.
+  // A negative length repeats the text before the position.
   ['overlay', ([size = empty, by = empty]) => grown(plus([times(size, 2), by]))],
   ['position', search(() => fixed)],
   ['replace', replace],
@@ -190,7 +190,7 @@ export const functionGrowth: ReadonlyMap<string, GrowthRule> = new Map<string, G
   // A character of one byte may become one of four.
   ['translate', search(([size = empty]) => times(size, 4))],
   ['upper', toTimes(3)],
-  // As text, a byte has two digits; no encoding makes a character more than four times as long.
+  // As text, a byte has two digits. No encoding makes a character more than four times as long.
   [
     'convert_to',
     ([size = empty], [, encoding]) =>
@@ -236,7 +236,7 @@ const matchIgnoringCase: GrowthRule = ([left = empty, right = empty]) =>
   });
 const match = search(() => fixed);
 
-/** The same of every operator between two operands. */
+/** The same for every operator between two operands. */
 export const operatorGrowth: ReadonlyMap<string, GrowthRule> = new Map<string, GrowthRule>([
   ['=', toFixed],
   ['<>', toFixed],
@@ -268,7 +268,9 @@ export const operatorGrowth: ReadonlyMap<string, GrowthRule> = new Map<string, G
   ['NOT ILIKE', matchIgnoringCase],
 ]);
 
-/** One value against each element of an array: equality looks at their lengths first, order copies both. */
+/**
+ * One value is compared with each element of an array. Equality compares lengths first; order copies both.
+ */
 export const quantifiedGrowth = (operator: string): GrowthRule =>
   operator === '=' || operator === '<>' ? toFixed : elements;
 
@@ -277,7 +279,7 @@ const arithmetic: ReadonlySet<string> = new Set(
   '+ - * / % abs ceil ceiling div floor mod round sign trunc to_char'.split(' '),
 );
 
-/** Whether one of the arguments is read as a number of more digits than `most`. */
+/** Whether an argument is read as a number of more than `most` digits. */
 export function hasLongNumber(name: string, args: readonly Expression[], most: number): boolean {
   if (!arithmetic.has(name)) return false;
   return args.some((part) => part.kind === 'string' && numberBytes(part.value) > most);

@@ -1,14 +1,14 @@
 import type { Limit } from './bounds.ts';
 
-/** What a guard's error begins with; the source room takes its text from there. */
+/** The prefix of a guard's error. The source recognizes it and takes the rest as the error's text. */
 export const guardMark = 'value too large: ';
 
-/** The stored form of a value is compressed, at best, to a 256th (lz4). */
+/** The stored form of a value is compressed by at most this factor (lz4). */
 const maxCompression = 256;
 
 /**
- * The value of `text` if it is within the limit; if it is not, an error of class 22. Nothing
- * interrupts PostgreSQL inside one call, so the size is looked at before.
+ * The value of `text` if it is within the limit, else an error of class 22. PostgreSQL cannot be
+ * interrupted inside one call, so the size is checked before.
  *
  * @param name what the value is called, as a literal
  */
@@ -19,7 +19,7 @@ export function printGuard(text: string, name: string, { bytes, stored }: Limit)
   const condition = stored
     ? `pg_catalog.pg_column_size(${text}) > ${first} AND ${isLarge}`
     : isLarge;
-  // The message holds the size, so that the planner can't work it out beforehand.
+  // The message contains the size, so that the planner cannot compute it beforehand.
   const message = `pg_catalog.concat(${name}, ${size})`;
   const failure = `CASE WHEN ${condition} THEN CAST(${message} AS pg_catalog.bool) END`;
   return `CASE WHEN ${failure} THEN NULL ELSE ${text} END`;

@@ -11,8 +11,8 @@ const timeFunctions: ReadonlySet<string> = new Set(
 );
 
 /**
- * Refuses a literal such as `'yesterday'` where PostgreSQL would read it as an instant: it would
- * pick other rows on each attempt. The same word is plain text everywhere else.
+ * Refuses a literal such as `'yesterday'` if PostgreSQL would read it as a time: it would select other rows
+ * on each attempt. Elsewhere the same word is plain text.
  */
 export function refuseMovingTime(expression: Expression, scope: Scope, offset: number): void {
   const operands = operandsOf(expression);
@@ -23,10 +23,14 @@ export function refuseMovingTime(expression: Expression, scope: Scope, offset: n
     (expression.kind === 'call' && timeFunctions.has(expression.name)) ||
     operands.some((part) => isTime(part, scope));
   if (!readsTime) return;
-  throw new Refusal('moving time', offset, 'Words such as now and today are no fixed time.');
+  throw new Refusal(
+    'moving time',
+    offset,
+    'Use a fixed time such as 2024-03-01, not a word such as now or today.',
+  );
 }
 
-/** Whether the value is a time as far as can be told without the server. */
+/** Whether the value is a time, as far as we know without the server. */
 function isTime(expression: Expression, scope: Scope): boolean {
   switch (expression.kind) {
     case 'column': {

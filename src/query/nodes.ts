@@ -1,6 +1,6 @@
 import { Refusal } from './problem.ts';
 
-/** A node of PostgreSQL's parse tree: a tag and its fields, of which none is known yet. */
+/** A node of PostgreSQL's parse tree: a tag and its fields, still unknown. */
 export interface TaggedNode {
   readonly tag: string;
   readonly fields: Fields;
@@ -8,7 +8,7 @@ export interface TaggedNode {
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** What people call the nodes and fields that are refused; the rest is named as the tree does. */
+/** Common names for nodes and fields that are refused; the others are named as in the tree. */
 const words: ReadonlyMap<string, string> = new Map([
   ['SubLink', 'subquery'],
   ['RangeSubselect', 'subquery in FROM'],
@@ -59,12 +59,12 @@ export function wordsFor(name: string): string {
   return words.get(name) ?? name;
 }
 
-/** Takes a node apart. A node that is not of the usual shape is refused. */
+/** Splits a node into tag and fields. A node of an unusual shape is refused. */
 export function untag(node: unknown, offset: number): TaggedNode {
   const entries = isFields(node) ? Object.entries(node) : [];
   const [entry] = entries;
   if (!entry || entries.length !== 1 || !isFields(entry[1])) {
-    throw new Refusal('expression', offset, 'This part of the query is not understood.');
+    throw new Refusal('expression', offset, 'is not supported.');
   }
   return { tag: entry[0], fields: entry[1] };
 }
@@ -77,13 +77,13 @@ export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Where the node says it stands in the text, in bytes, else where its parent does. */
+/** The node's position in the text, in bytes; if it has none, its parent's. */
 export function offsetOf(fields: Fields, parent: number): number {
   const { location } = fields;
   return typeof location === 'number' && location >= 0 ? location : parent;
 }
 
-/** Refuses a node that has a field this room does not read: what is not read may mean anything. */
+/** Refuses a node with a field that we do not read: it could change the meaning. */
 export function onlyFields(
   { tag, fields }: TaggedNode,
   known: readonly string[],
@@ -92,7 +92,7 @@ export function onlyFields(
   for (const name of Object.keys(fields)) {
     if (name === 'location' || known.includes(name)) continue;
     const construct = wordsFor(`${tag}.${name}`);
-    throw new Refusal(construct, offset, `A query cannot hold this: ${construct}.`);
+    throw new Refusal(construct, offset, 'is not supported.');
   }
 }
 
@@ -104,7 +104,7 @@ export function namesIn(list: unknown): readonly (string | null)[] {
   });
 }
 
-/** The first place that the node or anything inside it gives; null where there is none. */
+/** The first position in the node or inside it; null if there is none. */
 export function firstOffset(node: unknown): number | null {
   if (Array.isArray(node)) {
     return node.reduce<number | null>((found, part) => found ?? firstOffset(part), null);

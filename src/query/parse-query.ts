@@ -9,8 +9,8 @@ import { readSelect, type Select } from './statement.ts';
 import { type Budget, newBudget, translateExpression } from './translate.ts';
 import { checkName, isStar } from './translate-column.ts';
 
-/** Most problems that are named; what follows is not read. */
-const mostProblems = 100;
+/** Maximum problems that are reported; the rest of the query is not read. */
+const maxProblems = 100;
 
 /** One column of the result. */
 export interface Output {
@@ -18,14 +18,14 @@ export interface Output {
   readonly expression: Expression;
 }
 
-/** A query that is allowed: nothing of the caller's text but what these expressions say. */
+/** A query that is allowed. It contains only these expressions, nothing else of the caller's text. */
 export interface ParsedQuery {
   /** At least one; their names differ. */
   readonly outputs: readonly Output[];
   readonly where: Expression | null;
-  /** Whether the columns are those of `*` alone. */
+  /** Whether the columns come from `*` alone. */
   readonly star: boolean;
-  /** Guards that a server is sent around parts of these expressions. */
+  /** Guards around parts of these expressions, for the server. */
   readonly limits: Limits;
 }
 
@@ -34,15 +34,15 @@ export type ParseResult =
   | { readonly problems: readonly [QueryProblem, ...QueryProblem[]] };
 
 /**
- * Reads a dsl_query: one SELECT over `model` in PostgreSQL's grammar, held against the allow-list
- * node by node. Says what is wrong with each column and with the condition, first to last.
+ * Reads a dsl_query: one SELECT over `model` in PostgreSQL's grammar, checked node by node against the
+ * allow-list. Reports the problems of each column and of the condition, first to last.
  */
 export function parseQuery(text: string, model: Model): ParseResult {
   const parsed = parseSql(text);
   if ('problem' in parsed) return { problems: [parsed.problem] };
   const refusals: Refusal[] = [];
   const attempt = <T>(read: () => T): T | null => {
-    if (refusals.length >= mostProblems) return null;
+    if (refusals.length >= maxProblems) return null;
     try {
       return read();
     } catch (error) {
@@ -75,7 +75,7 @@ function readParts(
       const { offset, read } = readTarget(target, scope, budget);
       for (const output of read) {
         if (names.has(output.name)) {
-          const message = `Two columns are called ${output.name}; give one another alias.`;
+          const message = `Two columns are called ${output.name}. Give one of them another alias.`;
           throw new Refusal(`column "${output.name}" twice`, offset, message);
         }
         names.add(output.name);
@@ -115,7 +115,7 @@ function readTarget(
   const output = typeof name === 'string' ? name : naturalName(expression);
   if (output !== null) checkName(output, offset);
   if (output !== null) return { offset, read: [{ name: output, expression }] };
-  const message = 'This column has no name of its own; add AS and a name.';
+  const message = 'Add AS and a name.';
   throw new Refusal('column without a name', offset, message);
 }
 
@@ -125,7 +125,7 @@ function isStarTarget(target: unknown, scope: Select['scope']): boolean {
   return isStar(val.ColumnRef.fields, scope);
 }
 
-/** The name PostgreSQL would give too: of the column, of the last key, of what is cast. */
+/** The name that PostgreSQL would give: of the column, of the last key, of what is cast. */
 function naturalName(expression: Expression): string | null {
   if (expression.kind === 'column') return expression.name;
   if (expression.kind === 'json') return expression.path.at(-1) ?? null;
@@ -133,8 +133,8 @@ function naturalName(expression: Expression): string | null {
 }
 
 /**
- * The query in one canonical spelling: equal queries have equal text, and it parses to itself. It
- * can be longer than what was written and pass the limit of length, so keep what was written.
+ * The query in one canonical spelling: equal queries have equal text, and it parses to itself. It may be
+ * longer than the original and exceed the length limit, so keep the original.
  */
 export function normalizedText(query: ParsedQuery, model: Model): string {
   const columns = query.star

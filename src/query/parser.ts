@@ -1,25 +1,25 @@
 import { hasSqlDetails, loadModule, parseSync, type ScanToken, scanSync } from 'libpg-query';
 import { problemAt, type QueryProblem } from './problem.ts';
 
-// The parser is WebAssembly. Awaiting it here leaves callers no order to get wrong.
+// The parser is WebAssembly. It is loaded here, so that callers need not care.
 await loadModule();
 
-/** Longest query, in characters. */
+/** Maximum characters of a query. */
 export const maxCharacters = 10_000;
 /** Most tokens in all. */
 const maxTokens = 5_000;
 /**
- * Most tokens on one path into the tree. The parser walks trees by recursion: about 1,900 nested
- * NOTs exhaust its stack, and a trap inside WebAssembly does not give that stack back.
+ * Maximum tokens on one path into the tree. The parser walks trees by recursion: about 1,900 nested NOTs
+ * exhaust its stack, and a trap in WebAssembly never frees that stack.
  */
 const maxPath = 800;
 /**
- * Longest run of characters that operators are made of. The lexer reads a run of `+` once for each of
- * its characters: ten thousand of them stop the process for a second.
+ * Maximum length of a run of operator characters. The lexer reads a run of `+` once per character: ten
+ * thousand of them block the process for a second.
  */
 const maxRun = 64;
 const longRun = new RegExp(`[-+*/<>=~!@#%^&|\`?]{${maxRun + 1}}`);
-/** PostgreSQL cuts longer names without an error: a key would quietly become another key. */
+/** PostgreSQL cuts longer names without an error: a key would become another key. */
 const maxNameBytes = 63;
 
 export type Tokens = readonly ScanToken[];
@@ -28,17 +28,17 @@ export type ParseOutcome =
   | { readonly statements: readonly unknown[]; readonly tokens: Tokens }
   | { readonly problem: QueryProblem };
 
-/** Turns an offset in UTF-8 bytes, as parse trees have them, into a position for people. */
+/** Converts an offset in UTF-8 bytes, as in parse trees, into a position for people. */
 export function positionAt(text: string, offset: number): number {
   return Array.from(Buffer.from(text).subarray(0, Math.max(0, offset)).toString()).length + 1;
 }
 
-/** PostgreSQL's own parse of `text`, after the guards that keep the parser itself safe. */
+/** Parses `text` with PostgreSQL's parser, after checks that protect the parser itself. */
 export function parseSql(text: string): ParseOutcome {
   const problem = checkCharacters(text);
   if (problem) return { problem };
   const tokens = tokensOf(text);
-  // Where the lexer fails the parser fails too, without building a tree, and says where.
+  // If the lexer fails, the parser fails too, without building a tree, and says at which position.
   const tokenProblem = tokens && checkTokens(text, tokens);
   if (tokenProblem) return { problem: tokenProblem };
   try {
@@ -49,7 +49,7 @@ export function parseSql(text: string): ParseOutcome {
   }
 }
 
-/** The tokens of `text`, without comments; null where the lexer refuses it. */
+/** The tokens of `text`, without comments; null if the lexer refuses it. */
 export function tokensOf(text: string): Tokens | null {
   try {
     return scanSync(text).tokens.filter(({ tokenName }) => !tokenName.endsWith('_COMMENT'));
@@ -60,31 +60,31 @@ export function tokensOf(text: string): Tokens | null {
 
 function checkCharacters(text: string): QueryProblem | null {
   if (text.trim() === '') {
-    return problemAt('empty query', 1, 'The query is empty.');
+    return problemAt('empty query', 1, 'Write a SELECT.');
   }
   if (text.length > maxCharacters) {
-    const message = `The query is longer than ${maxCharacters} characters.`;
+    const message = `Shorten the query to at most ${maxCharacters} characters.`;
     return problemAt('long query', maxCharacters + 1, message);
   }
   const run = longRun.exec(text);
   if (run) {
-    const message = `More than ${maxRun} characters of operators follow one another.`;
+    const message = `Write at most ${maxRun} operator characters in a row.`;
     const position = Array.from(text.slice(0, run.index)).length + 1;
     return problemAt('long operator', position, message);
   }
-  // The parser takes C strings of UTF-8: it would stop at a NUL and change a lone surrogate.
+  // The parser reads C strings of UTF-8: it would stop at a NUL and change a lone surrogate.
   const bad = /[^\P{Cc}\t\n\r\x7f-\x9f]|\p{Cs}/u.exec(text);
   if (!bad) return null;
   const code = bad[0].charCodeAt(0).toString(16).toUpperCase().padStart(4, '0');
   const position = Array.from(text.slice(0, bad.index)).length + 1;
-  const message = `The character U+${code} cannot be part of a query.`;
+  const message = 'is not supported.';
   return problemAt(`character U+${code}`, position, message);
 }
 
 function checkTokens(text: string, tokens: Tokens): QueryProblem | null {
   const tooDeep = tokens[maxTokens] ?? firstTooDeep(tokens);
   if (tooDeep) {
-    const message = 'The query has too many parts; shorten its expressions.';
+    const message = 'The query has too many parts. Shorten its expressions.';
     return problemAt('long expression', positionAt(text, tooDeep.start), message);
   }
   const tooLong = tokens.find((token) => nameBytes(token) > maxNameBytes);
@@ -96,8 +96,8 @@ function checkTokens(text: string, tokens: Tokens): QueryProblem | null {
 }
 
 /**
- * The token at which the tree could become deeper than `maxPath`: what commas part lies side by
- * side, everything else may lie inside one another.
+ * The token at which the tree could become deeper than `maxPath`. Parts between commas are siblings; all
+ * other parts may be nested.
  */
 function firstTooDeep(tokens: Tokens): ScanToken | undefined {
   const outer: { path: number; deepest: number }[] = [];
@@ -140,7 +140,7 @@ function describeSyntaxError(error: unknown): QueryProblem {
     const hint = error.message.endsWith('"$"') ? ' Quote such a name: properties."$name".' : '';
     return problemAt('syntax error', position, `${sentence(error.message)}${hint}`);
   }
-  return problemAt('nesting', 1, 'The query is nested too deeply.');
+  return problemAt('nesting', 1, 'The query is nested too deeply. Use fewer levels.');
 }
 
 function sentence(message: string): string {

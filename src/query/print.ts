@@ -4,13 +4,13 @@ import type { CastType, Expression } from './expression.ts';
 import { guardMark, printGuard } from './guard.ts';
 import { tokensOf } from './parser.ts';
 
-/** How names are written: for a server, or for people in the language they wrote. */
+/** How names are written: for a server, or in the language of the query. */
 export interface Dialect {
   readonly column: (name: string) => string;
   readonly json: (column: string, path: readonly string[]) => string;
   readonly function: (name: string) => string;
   readonly type: (name: string) => string;
-  /** Guards around parts of the expression; only a server is sent them. */
+  /** Guards around parts of the expression; only for a server. */
   readonly limits?: Limits;
 }
 
@@ -27,8 +27,8 @@ const bare: ReadonlySet<Expression['kind']> = new Set([
 ]);
 
 /**
- * The text of an expression. Every operand that is not a single thing stands in parentheses, so
- * no rule of precedence is needed to read it back as the same tree.
+ * The text of an expression. Every compound operand is in parentheses, so it is read back as the same tree
+ * without rules of precedence.
  */
 export function printExpression(expression: Expression, dialect: Dialect): string {
   const text = printUnguarded(expression, dialect);
@@ -111,7 +111,7 @@ function printType({ name, modifiers, array }: CastType, dialect: Dialect): stri
   return `${dialect.type(name)}${suffix}${array ? '[]' : ''}`;
 }
 
-/** A literal that is read back the same whatever standard_conforming_strings says. */
+/** A literal that is read back unchanged whatever standard_conforming_strings is. */
 export function quoteText(text: string): string {
   const quoted = `'${text.replaceAll("'", "''")}'`;
   const escaped = quoted.replace(/[\\\p{Cc}]/gu, (character) => {
@@ -125,11 +125,11 @@ export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** The lexer's kinds of word: 0 none, 1 a keyword that may still be any name, above that not. */
+/** The lexer's kinds of keyword: 0 none, 1 still allowed as any name, above that not. */
 const unreservedKind = 1;
 const reservedKind = 4;
 
-/** Quoted only where PostgreSQL would not read the bare name as the same name. */
+/** Quoted only if PostgreSQL would not read the bare name as the same name. */
 export function quoteNameIfNeeded(name: string): string {
   if (!/^[a-z_][a-z0-9_$]*$/.test(name)) return quoteName(name);
   return (tokensOf(name)?.[0]?.keywordKind ?? reservedKind) <= unreservedKind
@@ -137,7 +137,7 @@ export function quoteNameIfNeeded(name: string): string {
     : quoteName(name);
 }
 
-/** The language of the query itself: normalised text, and what problems speak of. */
+/** The language of the query itself, for normalized text and problems. */
 export const queryDialect: Dialect = {
   column: quoteNameIfNeeded,
   json: (column, path) => [column, ...path].map(quoteNameIfNeeded).join('.'),
@@ -145,11 +145,11 @@ export const queryDialect: Dialect = {
   type: (name) => name,
 };
 
-/** The name of the relation within a printed statement; never the tenant's choice. */
+/** The relation's name in a printed statement; the tenant cannot choose it. */
 export const sourceName = 'source';
 
 /**
- * What a server is sent: every name says where it belongs, so no search path can bend it.
+ * For a server: every name has its schema, so no search path can change its meaning.
  *
  * @param column how a column of the model is read
  */

@@ -4,16 +4,18 @@ import type { Problem } from '../domain/problem.ts';
 export interface QueryProblem extends Problem {
   /** What is refused, in the words of SQL: `JOIN`, `function pg_sleep`, `relation "users"`. */
   readonly construct: string;
-  /** Where it stands in the caller's text: in characters (code points), the first is 1. */
+  /** Its position in the caller's text, in characters (code points); the first is 1. */
   readonly position: number;
 }
 
 export function problemAt(construct: string, position: number, message: string): QueryProblem {
-  const detail = `${construct} at position ${position}: ${message}`;
+  const name = construct.replace(/^(?:function|aggregate) (?!in |with )(.*)/, '$1()');
+  const colon = message.startsWith('is not supported') ? '' : ':';
+  const detail = `${name} (position ${position})${colon} ${message}`;
   return { code: 'invalid_input', detail, attr: 'dsl_query', construct, position };
 }
 
-/** Thrown within this room where a part of a query is refused; `offset` counts UTF-8 bytes. */
+/** Thrown in this room if a part of a query is refused; `offset` counts UTF-8 bytes. */
 export class Refusal extends Error {
   readonly construct: string;
   readonly offset: number;

@@ -21,18 +21,18 @@ type SentColumn = Pick<Column, 'name' | 'type'>;
 /** The rows that a statement reads. */
 export interface Selection {
   readonly model: Model;
-  /** Null for all columns of the model and every row. */
+  /** Null: all columns of the model and every row. */
   readonly query: ParsedQuery | null;
   readonly teamId: number;
   /** Half-open, by the interval column; exact to the microsecond. */
   readonly range: { readonly start: Timestamp; readonly end: Timestamp };
-  /** Rows with one of these events only; null or empty for all. */
+  /** Only rows with one of these events; null or empty: all. */
   readonly includeEvents: readonly string[] | null;
-  /** No rows with one of these events; a row without an event stays. */
+  /** Without rows with one of these events; a row without an event stays. */
   readonly excludeEvents: readonly string[] | null;
 }
 
-/** What the statements below give, in this order. */
+/** The outputs of the statements below, in this order. */
 export function outputsOf(model: Model, query: ParsedQuery | null): readonly Output[] {
   return (
     query?.outputs ??
@@ -41,10 +41,9 @@ export function outputsOf(model: Model, query: ParsedQuery | null): readonly Out
 }
 
 /**
- * A statement whose columns the server is asked to describe. It finds no row should it ever be run.
+ * A statement whose columns the server is asked to describe. Even if it were run, it would find no row.
  *
- * Like every statement here it is meant for a session with `search_path = pg_catalog` and
- * `TimeZone = UTC`.
+ * Like every statement here it needs a session with `search_path = pg_catalog` and `TimeZone = UTC`.
  *
  * @param keys key columns that follow the outputs
  */
@@ -67,12 +66,12 @@ export function countSql(selection: Selection): string {
 }
 
 /**
- * Sends the rows of a selection in COPY's binary format, by the interval column, then the keys: in the
- * same order on every attempt.
+ * Sends the rows of a selection in COPY's binary format, sorted by the interval column, then the keys: in
+ * the same order on every attempt.
  *
- * @param columns one for each of `outputsOf`, in its order, as the server described them; those of
- *   type `as_json` are sent as the text of their JSON
- * @param keys key columns that follow the outputs, hidden from those who read the rows
+ * @param columns one per output of `outputsOf`, in its order, as the server described them; columns of type
+ *   `as_json` are sent as the text of their JSON
+ * @param keys key columns that follow the outputs, hidden from the readers of the rows
  */
 export function copySql(
   selection: Selection,
@@ -90,7 +89,7 @@ export function copyKeySetSql(selection: Selection, keys: readonly SentColumn[])
   return `COPY (${checkWall(select, model, teamId)}) TO STDOUT (FORMAT binary)`;
 }
 
-/** Has the server say, as JSON, how it would find and sort the rows of `copySql`; none is read. */
+/** Makes the server explain, as JSON, how it would find and sort the rows of `copySql`; reads no row. */
 export function explainSql(selection: Selection, columns: readonly SentColumn[]): string {
   return `EXPLAIN (FORMAT JSON) ${rowsSql(selection, columns, [])}`;
 }
@@ -117,11 +116,11 @@ function rowsSql(
 }
 
 /**
- * Sends the keys of the rows of a selection as text, one column a key, in the order of `copySql` by
- * key: what a check of exported files is held against.
+ * Sends the keys of a selection's rows as text, one column per key, in the order of `copySql` by key:
+ * exported files are checked against it.
  *
- * @param columns one for each key of the model, in its order; those of type `as_json` are sent as
- *   the text of their JSON
+ * @param columns one per key of the model, in its order; columns of type `as_json` are sent as the text of
+ *   their JSON
  */
 export function copyKeysSql(selection: Selection, columns: readonly SentColumn[]): string {
   const { model, query, teamId } = selection;
@@ -135,10 +134,10 @@ export function copyKeysSql(selection: Selection, columns: readonly SentColumn[]
 }
 
 /**
- * Counts the rows of a selection's interval, whatever its query, that were written by transactions
- * at or after `xmin`, as `late`. Rows carry the lower half of a transaction id only: it is taken for
- * the newest id with that half. On a server whose ids have not come as far as `xmin` (its rows were
- * restored from a dump) every row counts.
+ * Counts the rows of a selection's interval, whatever its query, that were written by transactions at or
+ * after `xmin`, as `late`. Rows have only the lower half of a transaction id; it is assumed to be the
+ * newest id with that half. On a server whose ids have not reached `xmin` (its rows were restored from a
+ * dump) every row counts.
  *
  * @param xmin a full transaction id, decimal
  */
@@ -156,7 +155,7 @@ export function countLateSql(selection: Selection, xmin: string): string {
 
 type Target = (dialect: Dialect) => string;
 
-/** What the columns that rows are sorted by are called within a statement. */
+/** The names, within a statement, of the columns that rows are sorted by. */
 const orderName = (index: number): string => `sluice order ${index + 1}`;
 
 const plainTarget =
@@ -181,11 +180,10 @@ function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Ta
 }
 
 /**
- * Without a condition of the tenant's: one plain SELECT. With one: the rows are filtered first, in
- * a subquery that OFFSET 0 keeps the planner from opening, and the condition sees what is left. So
- * a cast that fails or an operator that is dear never runs on a row of another tenant, whatever
- * order the planner prefers, and an error text cannot quote one. The subquery sorts, by the index;
- * the planner sees that the order asked for outside is that one already.
+ * Without a tenant's condition: one plain SELECT. With one: a subquery filters the rows first, and OFFSET 0
+ * keeps the planner from merging it. The condition sees only the filtered rows. So a cast that fails or a
+ * costly operator never runs on another tenant's row, whatever order the planner prefers, and an error text
+ * cannot quote one. The subquery sorts by the index; the planner sees that the outer order is the same.
  */
 function printSelect(
   model: Model,
@@ -220,7 +218,7 @@ function printSelect(
 const printTargets = (targets: readonly Target[], dialect: Dialect): string =>
   targets.map((target) => target(dialect)).join(', ');
 
-/** Names over the relation itself, where a column of the model may be an expression. */
+/** Names over the relation itself: a column of the model may be an expression. */
 function relationDialect(model: Model): Dialect {
   const expressions = new Map(model.columns.map(({ name, expression }) => [name, expression]));
   return serverDialectWith((name) => {
@@ -231,7 +229,7 @@ function relationDialect(model: Model): Dialect {
 
 const never: Expression = { kind: 'keyword', keyword: 'FALSE' };
 
-/** Tenant, interval and events, as a tree of literals: nothing in it is pasted into text. */
+/** Tenant, interval and events as a tree of literals: nothing is pasted into text. */
 function rowFilter({ model, teamId, range, includeEvents, excludeEvents }: Selection): Expression {
   if (!Number.isSafeInteger(teamId)) throw new Error('A team id is a whole number.');
   const column = (name: string): Expression => ({ kind: 'column', name });
@@ -243,13 +241,16 @@ function rowFilter({ model, teamId, range, includeEvents, excludeEvents }: Selec
   });
   const events = (names: readonly string[]): Expression => {
     if (model.eventColumn === null) {
-      throw new SluiceError('query.invalid', `${model.name} has no events to include or exclude.`);
+      throw new SluiceError(
+        'query.invalid',
+        `${model.name} has no event column. Remove include_events and exclude_events.`,
+      );
     }
     const items = names.map(literal);
     return { kind: 'in', negated: false, operand: column(model.eventColumn), items };
   };
   return conjunction('AND', [
-    // Untyped, so that it takes the type of the column, whichever it is.
+    // Untyped, so that it takes the column's type.
     compare(model.tenantColumn, '=', literal(String(teamId))),
     compare(model.intervalColumn, '>=', instant(range.start)),
     compare(model.intervalColumn, '<', instant(range.end)),
@@ -261,9 +262,12 @@ function rowFilter({ model, teamId, range, includeEvents, excludeEvents }: Selec
 }
 
 function literal(value: string): Expression {
-  // A literal cannot hold a NUL, and a lone surrogate would become another character.
+  // A literal cannot contain a NUL, and a lone surrogate would become another character.
   if (/\0|\p{Cs}/u.test(value)) {
-    throw new SluiceError('query.invalid', 'An event name holds a character that no text can.');
+    throw new SluiceError(
+      'query.invalid',
+      'An event name contains a NUL or half of a surrogate pair. Remove it.',
+    );
   }
   return { kind: 'string', value };
 }

@@ -1,21 +1,21 @@
 import type { Expression } from './expression.ts';
 
-/** No value of PostgreSQL is larger. */
+/** Maximum bytes of any PostgreSQL value. */
 export const maxValueBytes = 2 ** 30;
 
-/** What of a value's size the values of one column decide. */
+/** The part of a value's size that depends on one column's values. */
 export interface Part {
   /** The size grows by this many bytes per byte of the column's value. */
   readonly times: number;
-  /** The places in the expression that read the column: what a guard is put around. */
+  /** The places in the expression that read the column; guards go around them. */
   readonly leaves: ReadonlySet<Expression>;
-  /** The largest value that a leaf can have. */
+  /** The maximum size of a leaf's value. */
   readonly max: number;
 }
 
 /**
- * An upper bound of a value's size in bytes, of its text and of its stored form: a constant and a
- * multiple of the size of each column that it is made of.
+ * An upper limit of a value's size in bytes, of its text and of its stored form: a constant and a multiple
+ * of the size of each column in it.
  */
 export interface Size {
   /**
@@ -30,7 +30,7 @@ export interface Size {
 
 const none: Size['parts'] = new Map();
 
-/** Any value of fixed width, as text: an interval is the longest. */
+/** Any value of fixed width, as text; an interval is the longest. */
 export const fixed: Size = { kind: 'fixed', bytes: 64, parts: none };
 
 export function constant(bytes: number, kind: Size['kind'] = 'other'): Size {
@@ -95,7 +95,7 @@ function join(
   return parts;
 }
 
-/** The same value, cut to so many bytes if that is less than a large value. */
+/** The same value, cut to this many bytes if that is less than a large value. */
 export function atMost(size: Size, bytes: number): Size {
   if (size.parts.size === 0) return { ...size, bytes: Math.min(size.bytes, bytes) };
   return bytes <= 2 ** 20 ? constant(bytes) : size;
@@ -108,7 +108,9 @@ export function sizeAt(size: Size, columnBytes: number): number {
   return bytes;
 }
 
-/** The largest size of a column's value for which `measure`, which rises, is within `limit`; or -1. */
+/**
+ * The largest size of a column's value for which `measure`, which never falls, is within `limit`; or -1.
+ */
 export function largestWithin(limit: number, measure: (columnBytes: number) => number): number {
   if (measure(0) > limit) return -1;
   let fits = 0;

@@ -4,14 +4,14 @@ import type { Tokens } from './parser.ts';
 import { Refusal } from './problem.ts';
 import type { Scope } from './translate-column.ts';
 
-/** The parts of a SELECT that are read: its targets, what names mean in it, its condition. */
+/** The parts of a SELECT that are read. */
 export interface Select {
   readonly targets: readonly unknown[];
   readonly scope: Scope;
   readonly where: unknown;
 }
 
-/** Clauses that are refused, by their field in the tree, with the keyword that opens them. */
+/** Clauses that are refused, by their field in the tree, with their first keyword. */
 const refusedClauses: ReadonlyMap<string, string> = new Map([
   ['distinctClause', 'DISTINCT'],
   ['intoClause', 'INTO'],
@@ -33,7 +33,7 @@ const refusedClauses: ReadonlyMap<string, string> = new Map([
 const setOperation: ReadonlySet<string> = new Set(['op', 'all', 'larg', 'rarg']);
 
 /**
- * The one SELECT over the one model that the statements are.
+ * Reads the statements as one SELECT over one model.
  *
  * @throws Refusal with the clause that makes it something else
  */
@@ -42,7 +42,7 @@ export function readSelect(statements: readonly unknown[], tokens: Tokens, model
   for (const name of Object.keys(select)) refuseClause(name, select, tokens);
   const targets = listOf(select.targetList);
   if (targets.length === 0) {
-    throw new Refusal('empty SELECT', 0, 'A query selects at least one column, or *.');
+    throw new Refusal('empty SELECT', 0, 'Select at least one column, or *.');
   }
   return { targets, scope: readFrom(select.fromClause, tokens, model), where: select.whereClause };
 }
@@ -50,17 +50,17 @@ export function readSelect(statements: readonly unknown[], tokens: Tokens, model
 function onlySelect(statements: readonly unknown[], tokens: Tokens): Fields {
   const [first, second] = statements;
   const start = tokens[0]?.start ?? 0;
-  if (first === undefined) throw new Refusal('empty query', 0, 'The query is empty.');
+  if (first === undefined) throw new Refusal('empty query', 0, 'Write a SELECT.');
   const { stmt } = first as { readonly stmt?: unknown };
   if (second !== undefined) {
     const { stmt_location: at } = second as { readonly stmt_location?: number };
     const next = tokens.find((token) => token.start >= (at ?? 0));
-    throw new Refusal('several statements', next?.start ?? start, 'A query is one statement.');
+    throw new Refusal('several statements', next?.start ?? start, 'Write one statement only.');
   }
   const node = untag(stmt, start);
   if (node.tag === 'SelectStmt') return node.fields;
   const construct = node.tag.replace(/Stmt$/, '').toUpperCase();
-  throw new Refusal(construct, start, 'A query is a SELECT.');
+  throw new Refusal(construct, start, 'is not supported: write a SELECT.');
 }
 
 function refuseClause(name: string, select: Fields, tokens: Tokens): void {
@@ -76,7 +76,7 @@ function refuseClause(name: string, select: Fields, tokens: Tokens): void {
   throw refuseAt(keyword === 'FOR' ? 'row locking' : keyword, keyword, value, tokens);
 }
 
-/** At the keyword, as most clauses do not say where they begin; else at the first part that does. */
+/** At the keyword, since most clauses do not say where they begin; else at the first part that does. */
 function refuseAt(construct: string, keyword: string, node: unknown, tokens: Tokens): Refusal {
   const [word] = keyword.toLowerCase().split(' ');
   const matching = tokens.filter(
@@ -84,10 +84,10 @@ function refuseAt(construct: string, keyword: string, node: unknown, tokens: Tok
   );
   const token = matching.find(({ start }) => depthAt(start, tokens) === 0) ?? matching[0];
   const offset = token?.start ?? firstOffset(node) ?? 0;
-  return new Refusal(construct, offset, `A query cannot hold this: ${construct}.`);
+  return new Refusal(construct, offset, 'is not supported.');
 }
 
-/** Parentheses that are open there: FOR of FOR UPDATE is not the one in SUBSTRING(… FOR 2). */
+/** The number of open parentheses: the FOR of FOR UPDATE is not the one in SUBSTRING(… FOR 2). */
 function depthAt(offset: number, tokens: Tokens): number {
   return tokens
     .filter(({ start }) => start < offset)
@@ -98,11 +98,11 @@ function readFrom(fromClause: unknown, tokens: Tokens, model: Model): Scope {
   const [first, second] = listOf(fromClause);
   if (first === undefined) {
     const end = tokens.at(-1)?.end ?? 0;
-    throw new Refusal('no FROM', end, `A query reads one model: add FROM ${model.name}.`);
+    throw new Refusal('no FROM', end, `Add FROM ${model.name}.`);
   }
   if (second !== undefined) {
     const offset = firstOffset(second) ?? 0;
-    throw new Refusal('several relations', offset, 'A query reads one model.');
+    throw new Refusal('several relations', offset, 'Read one model only.');
   }
   const offset = firstOffset(first) ?? 0;
   const relation = untag(first, offset);
@@ -114,7 +114,7 @@ function readFrom(fromClause: unknown, tokens: Tokens, model: Model): Scope {
   const { relname, inh, relpersistence, alias } = relation.fields;
   if (inh !== true) throw refuseAt('ONLY', 'ONLY', first, tokens);
   if (relname !== model.name || relpersistence !== 'p') {
-    const message = `This export can read ${model.name} and nothing else.`;
+    const message = `This export can read only ${model.name}.`;
     throw new Refusal(`relation "${String(relname)}"`, offset, message);
   }
   return { model, qualifier: alias === undefined ? model.name : readAlias(alias, model, offset) };
@@ -125,6 +125,6 @@ function readAlias(alias: unknown, model: Model, offset: number): string {
   onlyFields({ tag: 'Alias', fields }, ['aliasname'], offset);
   const name = String(fields.aliasname);
   if (!model.columns.some((column) => column.name === name)) return name;
-  const message = `${name} is a column; give ${model.name} another alias.`;
+  const message = `${name} is a column. Give ${model.name} another alias.`;
   throw new Refusal(`alias "${name}"`, offset, message);
 }

@@ -11,22 +11,22 @@ const aggregates: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 
-/** A call of a function on the list. */
+/** A call of an allowed function. */
 export function translateCall(node: TaggedNode, translate: Translate): Expression {
   const { offset } = translate;
   const name = functionName(node.fields.funcname, offset);
   const allowed = functions.get(name);
   if (!allowed) {
-    const kind = aggregates.has(name) ? 'aggregate' : 'function';
-    const message = `${name} is not one of the functions a query can use.`;
-    throw new Refusal(`${kind} ${name}`, offset, message);
+    if (!aggregates.has(name)) throw new Refusal(`function ${name}`, offset, 'is not supported.');
+    const message = 'is not supported: export queries cannot aggregate.';
+    throw new Refusal(`aggregate ${name}`, offset, message);
   }
   onlyFields(node, ['funcname', 'args', 'funcformat'], offset);
   const args = listOf(node.fields.args).map(translate.part);
-  const [least, most] = allowed.arguments;
-  if (args.length < least || args.length > most) {
-    const expected = least === most ? `${least}` : `${least} to ${most}`;
-    const message = `${name} takes ${expected} arguments here, not ${args.length}.`;
+  const [min, max] = allowed.arguments;
+  if (args.length < min || args.length > max) {
+    const expected = min === max ? `${min}` : `${min} to ${max}`;
+    const message = `${name} takes ${expected} arguments, not ${args.length}.`;
     throw new Refusal(`function ${name}`, offset, message);
   }
   const wrong = allowed.refuse?.(args);
@@ -34,7 +34,7 @@ export function translateCall(node: TaggedNode, translate: Translate): Expressio
   return { kind: 'call', name, arguments: args };
 }
 
-/** A cast to a type on the list. */
+/** A cast to an allowed type. */
 export function translateCast(node: TaggedNode, translate: Translate): Expression {
   onlyFields(node, ['arg', 'typeName'], translate.offset);
   const type = readType(node.fields.typeName, translate.offset);
@@ -45,12 +45,11 @@ export function translateCast(node: TaggedNode, translate: Translate): Expressio
 /** COALESCE, GREATEST and LEAST. */
 export function translateForm(name: string, args: unknown, translate: Translate): Expression {
   if (!forms.has(name)) {
-    throw new Refusal(name, translate.offset, `A query cannot use ${name}.`);
+    throw new Refusal(name, translate.offset, 'is not supported.');
   }
   return { kind: 'form', name, arguments: listOf(args).map(translate.part) };
 }
 
-/** Array constructor. */
 export function translateArray(node: TaggedNode, translate: Translate): Expression {
   onlyFields(node, ['elements', 'list_start', 'list_end'], translate.offset);
   return { kind: 'array', items: listOf(node.fields.elements).map(translate.part) };
@@ -58,15 +57,15 @@ export function translateArray(node: TaggedNode, translate: Translate): Expressi
 
 function functionName(list: unknown, offset: number): string {
   const names = namesIn(list);
-  // The parser itself writes `pg_catalog` before what has a syntax of its own (EXTRACT, TRIM).
+  // The parser adds `pg_catalog` to functions with a syntax of their own (EXTRACT, TRIM).
   const [name, ...more] = names[0] === 'pg_catalog' ? names.slice(1) : names;
   if (typeof name === 'string' && more.length === 0) return name;
   const construct = `function ${names.join('.')}`;
-  throw new Refusal(construct, offset, 'Functions are written without a schema.');
+  throw new Refusal(construct, offset, 'Write the function without a schema.');
 }
 
 function readType(typeName: unknown, offset: number): CastType {
-  if (!isFields(typeName)) throw new Refusal('cast', offset, 'A cast names a type.');
+  if (!isFields(typeName)) throw new Refusal('cast', offset, 'Name a type.');
   const place = typeof typeName.location === 'number' ? typeName.location : offset;
   onlyFields(
     { tag: 'TypeName', fields: typeName },
@@ -80,7 +79,7 @@ function readType(typeName: unknown, offset: number): CastType {
   if (!allowed || typeof name !== 'string' || bounds.length > 1) {
     const written = [name, ...more].join('.');
     const construct = `type ${written}${'[]'.repeat(bounds.length)}`;
-    throw new Refusal(construct, place, `${construct} is not one of those a query can cast to.`);
+    throw new Refusal(construct, place, 'is not supported.');
   }
   const modifiers = listOf(typeName.typmods).map((node) => readModifier(node, name, place));
   if (modifiers.some((value, index) => value < 0 || value > (allowed.modifiers[index] ?? -1))) {
@@ -94,5 +93,5 @@ function readModifier(node: unknown, name: string, offset: number): number {
   const { tag, fields } = untag(node, offset);
   const value = tag === 'A_Const' && isFields(fields.ival) ? (fields.ival.ival ?? 0) : null;
   if (typeof value === 'number') return value;
-  throw new Refusal(`type ${name}`, offset, `The modifiers of ${name} are whole numbers.`);
+  throw new Refusal(`type ${name}`, offset, `Use whole numbers in the parentheses after ${name}.`);
 }

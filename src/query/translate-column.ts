@@ -6,7 +6,7 @@ import { Refusal } from './problem.ts';
 /** What names can mean in one query. */
 export interface Scope {
   readonly model: Model;
-  /** What may stand before a column: the alias in FROM, else the model's name. */
+  /** What may precede a column: the alias in FROM, else the model's name. */
   readonly qualifier: string;
 }
 
@@ -19,7 +19,11 @@ export function translateColumn(node: TaggedNode, offset: number, scope: Scope):
   onlyFields(node, ['fields'], offset);
   const names = namesIn(node.fields.fields);
   if (names.includes(null)) {
-    throw new Refusal('*', offset, 'A star stands alone in the SELECT list, in no expression.');
+    throw new Refusal(
+      '*',
+      offset,
+      'Use * only as an item of the SELECT list, not in an expression.',
+    );
   }
   for (const part of names) checkName(part ?? '', offset);
   const [name, ...path] = withoutQualifier(
@@ -33,16 +37,16 @@ export function translateColumn(node: TaggedNode, offset: number, scope: Scope):
     throw new Refusal(
       `${name}.${path.join('.')}`,
       offset,
-      `The column ${name} does not hold JSON, nothing can be reached inside it.`,
+      `The column ${name} is not JSON, so it has no keys.`,
     );
   }
   return { kind: 'json', column: name, path };
 }
 
-/** Names end up in files and in the normalised text, where a control character would be lost. */
+/** Names end up in files and in the normalized text, where a control character would be lost. */
 export function checkName(name: string, offset: number): void {
   if (!/\p{Cc}/u.test(name)) return;
-  throw new Refusal('control character', offset, 'A name cannot hold a control character.');
+  throw new Refusal('control character', offset, 'Remove the control character from the name.');
 }
 
 /** Whether a column reference is a bare star, `*` or `events.*`. */
@@ -60,16 +64,12 @@ function withoutQualifier(names: readonly string[], scope: Scope): readonly stri
 
 function refuseColumn(name: string, offset: number, { model, qualifier }: Scope): Refusal {
   if (systemColumns.has(name)) {
-    return new Refusal(`system column ${name}`, offset, 'System columns cannot be read.');
+    return new Refusal(`system column ${name}`, offset, 'is not supported.');
   }
   if (name === qualifier || name === model.name) {
-    const message = 'A whole row is no value; name its columns.';
+    const message = 'is not supported: name the columns.';
     return new Refusal(`whole-row reference ${name}`, offset, message);
   }
   const names = model.columns.map((column) => column.name).join(', ');
-  return new Refusal(
-    `column "${name}"`,
-    offset,
-    `${model.name} has no such column, only ${names}.`,
-  );
+  return new Refusal(`column "${name}"`, offset, `${model.name} has only these columns: ${names}.`);
 }

@@ -13,7 +13,7 @@ const betweenKeywords: ReadonlyMap<unknown, string> = new Map([
 
 const comparisons: ReadonlySet<string> = new Set(['=', '<>', '<', '<=', '>', '>=']);
 
-/** Everything that PostgreSQL parses as an operator (A_Expr): IN, BETWEEN and LIKE included. */
+/** Everything that PostgreSQL parses as an operator (A_Expr), including IN, BETWEEN and LIKE. */
 export function translateOperator(node: TaggedNode, translate: Translate): Expression {
   const { offset } = translate;
   onlyFields(
@@ -106,11 +106,11 @@ function readPlain(
   };
 }
 
-/** The operator's bare name. One with a schema could be anybody's. */
+/** The operator's bare name. With a schema it could be any user's operator. */
 function operatorName(name: unknown, offset: number): string {
   const [operator, ...more] = namesIn(name);
   if (typeof operator === 'string' && more.length === 0) return operator;
-  const message = 'Operators are written bare, without OPERATOR() and a schema.';
+  const message = 'Write the operator without OPERATOR() and a schema.';
   throw new Refusal('OPERATOR()', offset, message);
 }
 
@@ -122,6 +122,5 @@ function itemsOf(list: unknown, translate: Translate): readonly Expression[] {
 }
 
 function refuseOperator(operator: string, offset: number): Refusal {
-  const message = `The operator ${operator} is not one of those a query can use.`;
-  return new Refusal(`operator ${operator}`, offset, message);
+  return new Refusal(`operator ${operator}`, offset, 'is not supported.');
 }

@@ -16,11 +16,11 @@ import { type Scope, translateColumn } from './translate-column.ts';
 import { translateOperator } from './translate-operator.ts';
 import type { Translate } from './translation.ts';
 
-/** Deepest nesting of one expression, and most nodes of a query. */
+/** Maximum nesting of one expression, and maximum nodes of a query. */
 const maxDepth = 100;
 const maxNodes = 2_000;
 
-/** Nodes that one query may still have, and the sizes of those it has; shared by all of its expressions. */
+/** The nodes that one query may still have, and the sizes so far; shared by its expressions. */
 export interface Budget {
   nodes: number;
   readonly bounds: Bounds;
@@ -32,7 +32,7 @@ export function newBudget(): Budget {
 
 type Translator = (node: TaggedNode, translate: Translate) => Expression;
 
-/** Every node that an expression may have. What is not here is refused. */
+/** Every node that an expression may have. All others are refused. */
 const translators: ReadonlyMap<string, Translator> = new Map<string, Translator>([
   ['ColumnRef', (node, { offset, scope }) => translateColumn(node, offset, scope)],
   ['A_Const', translateLiteral],
@@ -50,10 +50,10 @@ const translators: ReadonlyMap<string, Translator> = new Map<string, Translator>
 ]);
 
 /**
- * An expression of PostgreSQL's tree as ours.
+ * Translates an expression of PostgreSQL's tree into ours.
  *
- * @param parent the offset in bytes of what holds the node, for nodes that do not say theirs
- * @throws Refusal for anything that is not on the lists
+ * @param parent the offset in bytes of the parent, for nodes without an offset
+ * @throws Refusal for anything that is not allowed
  */
 export function translateExpression(
   node: unknown,
@@ -66,15 +66,15 @@ export function translateExpression(
   const offset = offsetOf(tagged.fields, parent);
   budget.nodes -= 1;
   if (budget.nodes < 0) {
-    throw new Refusal('long query', offset, `A query has at most ${maxNodes} parts.`);
+    throw new Refusal('long query', offset, `Use at most ${maxNodes} parts.`);
   }
   if (depth > maxDepth) {
-    throw new Refusal('nesting', offset, `Expressions nest at most ${maxDepth} levels deep.`);
+    throw new Refusal('nesting', offset, `Nest expressions at most ${maxDepth} levels deep.`);
   }
   const translator = translators.get(tagged.tag);
   if (!translator) {
     const construct = wordsFor(tagged.tag);
-    throw new Refusal(construct, offset, `A query cannot hold this: ${construct}.`);
+    throw new Refusal(construct, offset, 'is not supported.');
   }
   const part = (child: unknown) => translateExpression(child, scope, budget, offset, depth + 1);
   const expression = translator(tagged, { scope, offset, part });
@@ -83,7 +83,7 @@ export function translateExpression(
   return expression;
 }
 
-/** Decimals only, and no exponent that makes a short literal a long number. */
+/** Only decimals, without an exponent that makes a short literal a long number. */
 const plainNumber = /^-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,2})?$/i;
 const maxDigits = 100;
 
@@ -91,7 +91,7 @@ function translateLiteral(node: TaggedNode, { offset }: Translate): Expression {
   const { fields } = node;
   onlyFields(node, ['ival', 'fval', 'sval', 'boolval', 'isnull'], offset);
   if (fields.isnull === true) return { kind: 'keyword', keyword: 'NULL' };
-  // The tree leaves out what is zero, empty or false.
+  // The tree omits zero, empty and false values.
   if (isFields(fields.ival)) return { kind: 'number', text: String(fields.ival.ival ?? 0) };
   if (isFields(fields.sval)) return { kind: 'string', value: String(fields.sval.sval ?? '') };
   if (isFields(fields.boolval)) {
@@ -99,7 +99,7 @@ function translateLiteral(node: TaggedNode, { offset }: Translate): Expression {
   }
   const text = isFields(fields.fval) ? String(fields.fval.fval ?? '') : '';
   if (plainNumber.test(text) && text.length <= maxDigits) return { kind: 'number', text };
-  const message = `Numbers are plain decimals of at most ${maxDigits} characters, exponents up to 99.`;
+  const message = `Use a plain decimal of at most ${maxDigits} characters, with an exponent up to 99.`;
   throw new Refusal('number', offset, message);
 }
 
@@ -111,10 +111,10 @@ function translateLogic(node: TaggedNode, translate: Translate): Expression {
   if (boolop === 'NOT_EXPR' && first) return { kind: 'not', operand: first };
   if (boolop === 'AND_EXPR') return conjunction('AND', operands);
   if (boolop === 'OR_EXPR') return conjunction('OR', operands);
-  throw new Refusal(String(boolop), translate.offset, `A query cannot use ${String(boolop)}.`);
+  throw new Refusal(String(boolop), translate.offset, 'is not supported.');
 }
 
-/** Joins with AND or OR; operands that are joined the same way become operands of this one. */
+/** Joins with AND or OR, without nesting: operands joined the same way become operands of this one. */
 export function conjunction(operator: 'AND' | 'OR', parts: readonly Expression[]): Expression {
   const operands = parts.flatMap((part) =>
     part.kind === 'logic' && part.operator === operator ? part.operands : [part],
@@ -136,7 +136,7 @@ const tests: ReadonlyMap<unknown, string> = new Map([
 function translateTest(node: TaggedNode, field: string, translate: Translate): Expression {
   onlyFields(node, ['arg', field], translate.offset);
   const test = tests.get(node.fields[field]);
-  if (!test) throw new Refusal('IS', translate.offset, 'A query cannot use this test.');
+  if (!test) throw new Refusal('IS', translate.offset, 'is not supported.');
   return { kind: 'test', test, operand: translate.part(node.fields.arg) };
 }
 
@@ -175,7 +175,7 @@ function translateSubscript(node: TaggedNode, translate: Translate): Expression 
   const indexes = listOf(node.fields.indirection).map((entry) => {
     const index = untag(entry, translate.offset);
     if (index.tag !== 'A_Indices') {
-      const message = 'Fields of a composite value cannot be reached.';
+      const message = 'is not supported: fields of composite values cannot be read.';
       throw new Refusal('field access', translate.offset, message);
     }
     onlyFields(index, ['uidx'], translate.offset);

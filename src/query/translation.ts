@@ -1,7 +1,7 @@
 import type { Expression } from './expression.ts';
 import type { Scope } from './translate-column.ts';
 
-/** Where a translation stands, and how it goes on into the parts of the node it stands at. */
+/** The current node of a translation, and how to translate its parts. */
 export interface Translate {
   readonly scope: Scope;
   readonly offset: number;

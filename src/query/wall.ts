@@ -3,7 +3,7 @@ import type { Model } from '../domain/model.ts';
 import { type Fields, isFields, listOf, namesIn } from './nodes.ts';
 import { sourceName } from './print.ts';
 
-/** Every other node by which a statement could reach rows. */
+/** Every other node through which a statement could read rows. */
 const otherReads: readonly string[] = [
   'SubLink',
   'JoinExpr',
@@ -15,12 +15,12 @@ const otherReads: readonly string[] = [
 ];
 
 /**
- * The second wall: reads a printed statement back with PostgreSQL's parser, knowing nothing of how
- * it was made. It must be one SELECT that names one relation, the model's, right under a WHERE
- * whose first level of ANDs holds the tenant.
+ * The second wall: parses a printed statement with PostgreSQL's parser, independent of how it was made. It
+ * must be one SELECT that names one relation, the model's, directly under a WHERE whose first level of ANDs
+ * contains the tenant.
  *
  * @returns `sql` itself
- * @throws Error where the statement is anything else: a fault of this room, never of the caller
+ * @throws Error if the statement is anything else: a bug of this room, never the caller's fault
  */
 export function checkWall(sql: string, model: Model, teamId: number): string {
   const statements = parseSync(sql).stmts ?? [];
@@ -38,7 +38,7 @@ export function checkWall(sql: string, model: Model, teamId: number): string {
     relation.catalogname === undefined &&
     selects.length === 1 &&
     selects.every(({ whereClause }) => holdsTenant(whereClause, model, String(teamId)));
-  if (!holds) throw new Error(`A statement over ${model.name} does not keep to its tenant.`);
+  if (!holds) throw new Error(`A statement over ${model.name} is not limited to its tenant.`);
   return sql;
 }
 
@@ -73,12 +73,12 @@ function findAll(node: unknown, tag: string): readonly Fields[] {
 }
 
 /**
- * What is wrong with an operator's expression for a column, or null. It is trusted, so it may call
- * what it likes; it must be one expression and read no relation.
+ * What is wrong with an operator's expression for a column, or null. The operator is trusted, so it may
+ * call anything. It must be one expression and read no relation.
  */
 export function checkModelExpression(expression: string): string | null {
   try {
-    // Exactly as it is printed later: what closes the parenthesis early or comments it out shows.
+    // Exactly as it is printed later, so that a closing parenthesis or a comment is found.
     const statements: readonly unknown[] = parseSync(`SELECT (${expression})`).stmts ?? [];
     const [select, ...more] = findAll(statements, 'SelectStmt');
     const isOne =

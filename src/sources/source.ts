@@ -5,19 +5,20 @@ import type { DataInterval } from '../domain/time.ts';
 export interface SourceRequest {
   readonly model: string;
   readonly teamId: number;
-  /** Rows whose interval column lies in this half-open interval. */
+  /** Rows whose interval column is in this half-open interval. */
   readonly interval: DataInterval;
   readonly dslQuery: string | null;
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;
   /**
-   * `rows` by default. `keys`: instead of the rows their keys as text (those of type `as_json` as JSON), in the order of
-   * the rows, under columns that say what the keys are in the rows; none where the rows do not hold the keys.
+   * Default `rows`. `keys`: instead of the rows their keys as text (those of type `as_json` as JSON), in
+   * the order of the rows. The columns say what the keys are in the rows; there are none if the rows do not
+   * contain the keys.
    */
   readonly select?: 'rows' | 'keys';
 }
 
-/** A part of the interval, read on its own; slices tile the interval in ascending order. */
+/** A part of the interval that is read separately; slices cover the interval in ascending order. */
 export type Slice = DataInterval;
 
 /**
@@ -34,8 +35,8 @@ export interface SourceSnapshot {
   /** The keys of the rows that were read so far; null for a request of keys. */
   keySet(): KeySet | null;
   /**
-   * Pull-based: reads no further ahead than the consumer asks. A block may be read until the next one
-   * is asked for; its memory is used again. Throws SluiceError `source.*`.
+   * Pull-based: reads no further ahead than the consumer asks. A block may be read until the next one is
+   * asked for; then its memory is reused. Throws SluiceError `source.*`.
    */
   read(slice: Slice, signal: AbortSignal): AsyncIterable<RowBlock>;
   close(): Promise<void>;
@@ -44,19 +45,19 @@ export interface SourceSnapshot {
 /** Why an interval is not settled. */
 export type Unsettled = 'clock' | 'transactions' | 'unseen' | 'replay' | 'standby';
 
-/** Whether all rows of an interval can be seen. */
+/** Whether all rows of an interval are visible. */
 export interface Settlement {
   readonly settled: boolean;
-  /** What may still add rows, by names that `recheck` knows; none if it settled. */
+  /** What may still add rows, by names that `recheck` knows; empty if it settled. */
   readonly pending: readonly string[];
   readonly reason: Unsettled | null;
-  /** What the server must have replayed before it shows all of it; null if it is no standby. */
+  /** What the server must have replayed to show all of it; null if it is not a standby. */
   readonly position: string | null;
 }
 
 /** The keys of an interval's rows in one snapshot, as a set. */
 export interface KeySet {
-  /** Equal for equal sets of keys, in whatever order; opaque. */
+  /** Equal for equal sets of keys, in any order; opaque. */
   readonly digest: string;
   readonly count: number;
 }
@@ -71,7 +72,9 @@ export interface EarlierExport {
 
 /** The state of a source's server, for operators. */
 export interface SourceState {
-  /** What is wrong: with an error its runs fail, with a warning intervals stay unsettled for longer. */
+  /**
+   * What is wrong. With an error the source's runs fail; with a warning intervals stay unsettled longer.
+   */
   readonly findings: readonly { readonly severity: 'error' | 'warning'; readonly detail: string }[];
   /** The clock of the server that gives rows their time. */
   readonly clockMs: number;
@@ -81,20 +84,19 @@ export interface SourceState {
 
 export interface Source {
   /**
-   * Waits until no transaction can add rows to the interval any more, or until the bound.
+   * Waits until no transaction can add rows to the interval, or until the timeout.
    *
    * @throws SluiceError `source.standby` if the server cannot prove it
    */
   settle(interval: DataInterval, signal: AbortSignal): Promise<Settlement>;
-  /** Looks again, without waiting, at what `settle` or `recheck` named as pending. */
+  /** Checks again, without waiting, what `settle` or `recheck` named as pending. */
   recheck(
     interval: DataInterval,
     pending: readonly string[],
     signal: AbortSignal,
   ): Promise<Settlement>;
   /**
-   * Whether the interval has rows that an earlier export did not see. Rows that were only removed
-   * since do not count.
+   * Whether the interval has rows that an earlier export did not see. Removed rows do not count.
    *
    * @param position of the settlement
    */

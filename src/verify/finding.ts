@@ -3,13 +3,13 @@ export type Invariant = 'I1' | 'I2' | 'I3' | 'I4' | 'I5';
 
 export const invariantTitles: Readonly<Record<Invariant, string>> = {
   I1: 'no gap: the completed intervals tile up to the high-water mark',
-  I2: 'no overlap: no instant is in two intervals in force',
-  I3: 'exactly once: each source row is in exactly one file in force',
+  I2: 'no overlap: no instant is in two current intervals',
+  I3: 'exactly once: each source row is in exactly one current file',
   I4: 'no lies: each manifest entry exists with its bytes, checksum and rows; nothing else is there',
-  I5: 'one terminal state a run, its counts agree',
+  I5: 'one terminal state per run, its counts agree',
 };
 
-/** An invariant that does not hold. */
+/** An invariant that is broken. */
 export interface Finding {
   readonly invariant: Invariant;
   readonly exportId: string;

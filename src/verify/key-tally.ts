@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 
-/** A power of two; where something differs, rows are named from the buckets that differ. */
+/** A power of two. If something differs, rows are named from the buckets that differ. */
 export const bucketCount = 4096;
-/** Sums of 32 bits each, side by side. */
+/** Number of 32-bit sums per bucket. */
 const lanes = 4;
 
 /** Takes keys of the source and of the files. */
@@ -15,15 +15,15 @@ function digestOf(key: string): Buffer {
   return createHash('sha256').update(key).digest();
 }
 
-/** By the digest's first two bytes; the sums take others. */
+/** From the digest's first two bytes; the sums use other bytes. */
 export function bucketOf(digest: Buffer): number {
   return digest.readUInt16LE(0) % bucketCount;
 }
 
 /**
- * Tells in constant memory whether the files hold each key as often as the source. Each key's
- * SHA-256 is added for the source and taken away for the files: 128 bits a bucket, and a count. Where
- * all come to nothing the two are equal; that they do by chance is a matter of 1 in 2^128.
+ * Checks in constant memory whether the files have each key as often as the source. Each key's SHA-256 is
+ * added for the source and subtracted for the files: 128 bits and a count per bucket. If all sums are zero
+ * the two are equal, except with a probability of 1 in 2^128.
  */
 export class KeyTally implements KeySink {
   readonly #counts = new Float64Array(bucketCount);
@@ -59,7 +59,7 @@ export class KeyTally implements KeySink {
   }
 }
 
-/** Of the buckets that differ as many as hold no more than `most` of `keys` keys, at least one. */
+/** As many of the buckets that differ as have at most `most` of `keys` keys, at least one. */
 export function bucketsToName(
   differing: readonly number[],
   keys: number,
@@ -68,10 +68,10 @@ export function bucketsToName(
   return differing.slice(0, Math.max(1, Math.floor((most * bucketCount) / Math.max(1, keys))));
 }
 
-/** What the files hold otherwise than the source, by the keys of some buckets. */
+/** How the files differ from the source, by the keys of some buckets. */
 export class KeyDifference implements KeySink {
   readonly #buckets: ReadonlySet<number>;
-  /** How often each key is still to come; below zero it came too often. */
+  /** How often each key is still expected; below zero it came too often. */
   readonly #due = new Map<string, { left: number; inSource: boolean }>();
 
   constructor(buckets: readonly number[]) {
@@ -86,7 +86,7 @@ export class KeyDifference implements KeySink {
     this.#count(key, -1, false);
   }
 
-  /** One entry a row; a row of a view may share its key with others. */
+  /** One entry per row; a row of a view may share its key with others. */
   read(): {
     readonly lost: readonly string[];
     readonly doubled: readonly string[];

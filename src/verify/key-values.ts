@@ -1,7 +1,7 @@
 import type { ColumnType } from '../domain/row-block.ts';
 import type { ReadColumn, ReadRow } from '../encoders/encoder.ts';
 
-/** PostgreSQL's texts hold no NUL: no value of a key can be taken for this or for the separator. */
+/** PostgreSQL's texts have no NUL, so no key value equals this or the separator. */
 const nullKey = '\0null';
 
 /** The text of one row's keys. */
@@ -25,10 +25,10 @@ export function showKeys(joined: string): string {
 }
 
 /**
- * One spelling for each value: PostgreSQL, JSON, CSV and Parquet write the same time and the same
- * float in several.
+ * One spelling for each value: PostgreSQL, JSON, CSV and Parquet write the same time and the same float
+ * differently.
  *
- * @param text the value as PostgreSQL casts it to text, or as a file spells it
+ * @param text the value as PostgreSQL casts it to text, or as in a file
  */
 export function canonicalKey(type: ColumnType, text: string): string {
   switch (type) {

@@ -4,12 +4,12 @@ import type { Source, SourceRequest } from '../sources/source.ts';
 import { canonicalKey, joinKeys } from './key-values.ts';
 
 export interface SourceRows {
-  /** The key columns; none where the export does not hold them. */
+  /** The key columns; none if the export does not include them. */
   readonly columns: readonly ReadColumn[];
   readonly rows: number;
 }
 
-/** Tells the keys of an interval's rows as the source has them now. */
+/** Reports the keys that an interval's rows have in the source now. */
 export async function readSourceKeys(
   source: Source,
   request: SourceRequest,

@@ -18,11 +18,11 @@ import { type VerifiedInterval, verifyInterval } from './verify-interval.ts';
 
 export interface VerifyOptions extends VerifiedInterval {
   readonly sql: Sql;
-  /** As the destination's definition says: there is nothing to read at one that keeps no files. */
+  /** From the destination's definition: if it keeps no files, there is nothing to read. */
   readonly keepsFiles: boolean;
   /** Every key that a receipt of any export names. */
   readonly knownKeys: ReadonlySet<string>;
-  /** Files that a later commit allows to remove, of any export. */
+  /** Files of any export that may be removed, because of a later commit. */
   readonly leftoverKeys: ReadonlySet<string>;
 }
 
@@ -37,14 +37,13 @@ export interface Verified {
   readonly leftovers: number;
 }
 
-/** Receipts that are read in one go. */
+/** Receipts per read. */
 const page = 100;
 
 /**
- * Holds one export against its promises: our tables, the source and the bucket. Reads every file in
- * force.
+ * Checks one export against its promises: our tables, the source and the bucket. Reads every current file.
  *
- * @param report told of each breach as it is found
+ * @param report called with each breach as it is found
  */
 export async function verifyExport(
   options: VerifyOptions,
@@ -102,7 +101,7 @@ async function verifyTables(sql: Sql, exportId: string): Promise<readonly Findin
       breach('I1', `an interval ends at ${end} and the next begins at ${next}`),
     ),
     ...(await findOverlaps(sql, exportId)).map(({ a, b }) =>
-      breach('I2', `the intervals in force that begin at ${a} and at ${b} overlap`),
+      breach('I2', `the current intervals that begin at ${a} and at ${b} overlap`),
     ),
     ...(await findInconsistentRuns(sql, exportId)).map(({ id, why }) =>
       breach('I5', `run ${id}: ${why}`),
@@ -110,10 +109,10 @@ async function verifyTables(sql: Sql, exportId: string): Promise<readonly Findin
   ];
 }
 
-/** `…/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z` and what follows: a key that we would make. */
+/** `…/2024-03-01T00:00:00Z-2024-03-01T01:00:00Z` and the rest: a key that Sluice would make. */
 const ourKey = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ[^/]*$/;
 
-/** I4: nothing of ours is there that no current manifest names. Not looked for while a run writes. */
+/** I4: every object of ours is named by a current manifest. Not checked while a run writes. */
 async function findOrphans(
   options: VerifyOptions,
 ): Promise<{ readonly orphans: readonly Finding[]; readonly leftovers: number }> {
@@ -144,9 +143,8 @@ async function findOrphans(
 }
 
 /**
- * Asks the manifests in the bucket about keys that our receipts do not have: an export that has left
- * this place leaves its manifest and its files there, or a tombstone. Keys come in order, so the last
- * manifest is kept.
+ * Looks up keys that our receipts do not have in the bucket's manifests: an export that has left this place
+ * leaves its manifest and files there, or a tombstone. Keys come in order, so it caches the last manifest.
  */
 function findNamed(destination: Destination): (key: string) => Promise<boolean> {
   let last: { readonly manifestKey: string; readonly names: ReadonlySet<string> } | null = null;

@@ -8,10 +8,10 @@ import { decodeManifest, generationOf, type Manifest } from '../pipeline/manifes
 import type { Receipt } from '../store/receipts.ts';
 import { keyOfRow } from './key-values.ts';
 
-/** How a file was made; `rejected` is a file of rows that the format could not hold. */
+/** How a file was made; `rejected` is a file of rows that the format could not store. */
 type Made = Pick<Manifest, 'format' | 'compression'> | 'rejected';
 
-/** Reads columns of a file on local disk, by the reader of its encoder. */
+/** Reads columns of a local file with the reader of its encoder. */
 export type ReadRows = (
   path: string,
   made: Made,
@@ -19,12 +19,12 @@ export type ReadRows = (
 ) => AsyncIterable<ReadRow>;
 
 /**
- * I4: each entry of the receipt and of the manifest exists with its bytes, checksum and rows. A file at
- * a time is on local disk meanwhile, in the system's folder for temporary files.
+ * I4: each entry of the receipt and of the manifest exists with its bytes, checksum and rows. One file at a
+ * time is on local disk, in the system's temporary folder.
  *
- * @param made what the files are taken for if no manifest says it
+ * @param made how the files are read if no manifest says it
  * @param columns the key columns; if there are none, no row is read
- * @param tell hears the keys of the rows of every file that is as its entry says
+ * @param tell gets the keys of the rows of every correct file
  * @returns what is wrong
  */
 export async function verifyFiles(
@@ -34,14 +34,14 @@ export async function verifyFiles(
   columns: readonly ReadColumn[],
   tell: (key: string) => void,
 ): Promise<readonly string[]> {
-  const lies: string[] = [];
+  const faults: string[] = [];
   const manifest = receipt.manifestKey && (await readSmall(destination, receipt.manifestKey));
   const read = manifest ? decodeManifest(manifest) : null;
   if (receipt.manifestKey !== null) {
-    if (!read) lies.push(`${receipt.manifestKey} is missing`);
+    if (!read) faults.push(`${receipt.manifestKey} is missing`);
     else if (isAhead(read, receipt)) return [describeAhead(read, receipt)];
     else if (JSON.stringify(read.files) !== JSON.stringify(receipt.files.map(entryOf))) {
-      lies.push(`${receipt.manifestKey} lists other files than the run recorded`);
+      faults.push(`${receipt.manifestKey} does not list the files that the run recorded`);
     }
   }
   const folder = await mkdtemp(join(tmpdir(), 'sluice-verify-'));
@@ -52,9 +52,9 @@ export async function verifyFiles(
       [receipt.rejectedFiles, true],
     ] as const) {
       for (const entry of entries) {
-        const lie = await findLie(destination, entry, path);
-        if (lie !== null) {
-          lies.push(lie);
+        const fault = await findFault(destination, entry, path);
+        if (fault !== null) {
+          faults.push(fault);
           continue;
         }
         if (columns.length === 0) continue;
@@ -64,17 +64,17 @@ export async function verifyFiles(
           tell(keyOfRow(row, columns));
         }
         if (rows !== entry.rows) {
-          lies.push(`${entry.key} has ${rows} rows, its manifest says ${entry.rows}`);
+          faults.push(`${entry.key} has ${rows} rows, its manifest says ${entry.rows}`);
         }
       }
     }
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
-  return lies;
+  return faults;
 }
 
-/** Whether the bucket holds a commit that our database does not know: it was rolled back. */
+/** Whether the bucket has a commit that our database lost because it was rolled back. */
 function isAhead(manifest: Manifest, { generation, era }: Receipt): boolean {
   const otherEra = era !== null && manifest.era != null && manifest.era !== era;
   return otherEra || generationOf(manifest) > generation;
@@ -83,7 +83,7 @@ function isAhead(manifest: Manifest, { generation, era }: Receipt): boolean {
 function describeAhead(manifest: Manifest, { manifestKey, generation, era }: Receipt): string {
   return (
     `${manifestKey} is of generation ${generationOf(manifest)} (era ${manifest.era ?? 'unknown'}), our record of ` +
-    `generation ${generation} (era ${era ?? 'unknown'}): the bucket holds a commit that this database does not ` +
+    `generation ${generation} (era ${era ?? 'unknown'}): the bucket has a commit that this database does not ` +
     'know. It was probably restored from a backup, or a copy of it is running. Run the interval again.'
   );
 }
@@ -92,8 +92,8 @@ type Entry = Receipt['files'][number];
 
 const entryOf = ({ key, rows, bytes, sha256 }: Entry) => ({ key, rows, bytes, sha256 });
 
-/** Brings a file to `path`. @returns what is wrong with its bytes */
-async function findLie(
+/** Downloads a file to `path`. @returns what is wrong with its bytes */
+async function findFault(
   destination: Destination,
   { key, bytes, sha256 }: Entry,
   path: string,

@@ -18,16 +18,16 @@ export interface VerifiedInterval {
   readonly signal: AbortSignal;
 }
 
-/** Rows that a finding names at most. */
-const mostNamed = 5;
+/** Maximum rows that a finding names. */
+const maxNamed = 5;
 
-/** Keys that are held at most to name rows; past it a part of the buckets stands for all. */
+/** Maximum keys in memory to name rows; beyond it only a part of the buckets is used. */
 const heldKeys = 2_000_000;
 
 /**
- * I4 and I3: the files of an interval are as its receipt says, and hold each row of the source once,
- * and nothing else. Rows of a view may share a key: the files must hold it as often as the source. In
- * memory of a fixed size for any interval; only where rows differ all is read again to name them.
+ * I4 and I3: the files of an interval are as its receipt says, and have each row of the source exactly
+ * once. Rows of a view may share a key: the files must have it as often as the source. Memory is constant
+ * for any interval; only if rows differ is everything read again to name them.
  */
 export async function verifyInterval(
   interval: VerifiedInterval,
@@ -35,8 +35,8 @@ export async function verifyInterval(
 ): Promise<readonly Finding[]> {
   const { exportId } = receipt;
   const tally = new KeyTally();
-  const { source, lies } = await readBoth(interval, receipt, tally);
-  if (lies.length > 0) return lies.map((detail) => ({ invariant: 'I4', exportId, detail }));
+  const { source, faults } = await readBoth(interval, receipt, tally);
+  if (faults.length > 0) return faults.map((detail) => ({ invariant: 'I4', exportId, detail }));
   const range = describeInterval(receipt.interval);
   const broken = (detail: string): Finding => ({
     invariant: 'I3',
@@ -45,7 +45,7 @@ export async function verifyInterval(
   });
   if (source.columns.length === 0) {
     if (receipt.rows === source.rows) return [];
-    return [broken(`${receipt.rows} rows in force, ${source.rows} in the source`)];
+    return [broken(`${receipt.rows} current rows, ${source.rows} in the source`)];
   }
   const differing = tally.differing();
   if (differing.length === 0) return [];
@@ -67,9 +67,9 @@ async function readBoth(
   { batchExport, destination, source, readRows, signal }: VerifiedInterval,
   receipt: Receipt,
   sink: KeySink,
-): Promise<{ readonly source: SourceRows; readonly lies: readonly string[] }> {
+): Promise<{ readonly source: SourceRows; readonly faults: readonly string[] }> {
   const { model, teamId, dslQuery: currentQuery, destination: place } = batchExport;
-  // A receipt of an earlier build has no recipe: the export is taken as it is now.
+  // Earlier builds kept no recipe: use the export's current settings.
   const recipe = receipt.recipe ?? {
     ...readFileSettings(place.config),
     dslQuery: currentQuery,
@@ -78,17 +78,17 @@ async function readBoth(
   const { interval } = receipt;
   const request = { model, teamId, interval, dslQuery, includeEvents, excludeEvents };
   const found = await readSourceKeys(source, request, signal, (key) => sink.ofSource(key));
-  const lies = await verifyFiles(
+  const faults = await verifyFiles(
     { destination, readRows },
     receipt,
     { format, compression },
     found.columns,
     (key) => sink.ofFile(key),
   );
-  return { source: found, lies };
+  return { source: found, faults };
 }
 
 function list(keys: readonly string[]): string {
-  const shown = keys.slice(0, mostNamed).map(showKeys);
-  return shown.join(', ') + (keys.length > mostNamed ? ' …' : '');
+  const shown = keys.slice(0, maxNamed).map(showKeys);
+  return shown.join(', ') + (keys.length > maxNamed ? ' …' : '');
 }

@@ -58,10 +58,10 @@ it.each<[string, Partial<Model>, RegExp]>([
     /relation public\.thing does not/,
   ],
   ['columns', { keyColumns: ['nr'], tenantColumn: 'tenant' }, /no column tenant, nr: correct/],
-  ['type', { columns: [column('id', 'integer')] }, /^id is bigint, not integer: correct type/],
+  ['type', { columns: [column('id', 'integer')] }, /^id is bigint, not integer\. Correct type/],
   ['type by its name', { columns: [column('id', 'big int')] }, /^id: there is no type big int/],
   ['expression', { columns: [column('x', 'text', 'nothing + 1')] }, /column "nothing" does not/],
-  ['project', { tenantColumn: 'owner' }, /owner is uuid, which cannot be a project's number/],
+  ['project', { tenantColumn: 'owner' }, /owner is uuid, which cannot hold a project's ID/],
   ['interval', { intervalColumn: 'note' }, /note is text, not timestamp with time zone: name/],
 ])('an error names the %s that is not there or not right', async (_, changes, expected) => {
   const { findings } = await check(changes);
@@ -73,22 +73,22 @@ it.each<[string, Partial<Model>, readonly RegExp[]]>([
     'a table without any index',
     { tenantColumn: 'kind', intervalColumn: 'free' },
     [
-      /^free may be null, and such a row is never exported/,
-      /^Every run reads more than its interval: create an index on \(kind, free\)/,
+      /^free may be null, and rows with null are never exported/,
+      /^Every run reads more than its interval\. Create an index on \(kind, free\)/,
     ],
   ],
   [
     'a time without a zone',
     { intervalColumn: 'local' },
-    [/^local is timestamp without time zone, .*taken for UTC/, /^Every run reads/],
+    [/^local is timestamp without time zone, .*reads it as UTC/, /^Every run reads/],
   ],
-  ['a key that may repeat', { keyColumns: ['note'] }, [/^Nothing says that note is unique/]],
-  ['a view', { relation: { schema: 'public', name: 'shown' } }, [/^Nothing says that id is/]],
+  ['a key that may repeat', { keyColumns: ['note'] }, [/^No unique index covers note/]],
+  ['a view', { relation: { schema: 'public', name: 'shown' } }, [/^No unique index covers id/]],
   [
     'no partition',
     { relation: { schema: 'public', name: 'days' } },
     [
-      /^Nothing says that id is unique within a project: add a unique index/,
+      /^No unique index covers id within a project\. Add a unique index/,
       /^No partition holds the last hour/,
     ],
   ],
@@ -107,7 +107,7 @@ it('an error reports a role that may not read, and a database that does not answ
   const blind = await check({}, url.href);
   expect(blind.findings).toContainEqual({
     severity: 'error',
-    detail: expect.stringMatching(/^The role may not read team, at, id: grant it SELECT/),
+    detail: expect.stringMatching(/^The role may not read team, at, id\. Grant it SELECT/),
   });
   url.port = '1';
   expect((await check({}, url.href)).findings).toEqual([

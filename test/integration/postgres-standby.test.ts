@@ -119,7 +119,7 @@ it('a check of the model says what a standby lacks', async () => {
   expect(await check({})).toMatch(/error: The source is a standby, .*settle_url/);
   expect(await check({ allowUnsettledStandby: true })).toMatch(/warning: .*never settle/);
   expect(await check({ primaryUrl: replication.standbyUrl })).toMatch(
-    /error: .*correct settle_url/,
+    /error: .*Correct settle_url/,
   );
   expect(await check({ primaryUrl: replication.primary.url })).not.toMatch(/standby/);
 });

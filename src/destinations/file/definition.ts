@@ -8,7 +8,7 @@ export const fileDefinition = defineDestination({
   description: 'Files on the machine of the workers.',
   properties: {
     directory: Type.String({
-      description: 'Directory below the FILE_DESTINATION_ROOT; made where missing.',
+      description: 'Directory below FILE_DESTINATION_ROOT. Sluice creates it if it is missing.',
       minLength: 1,
       maxLength: 500,
       examples: ['exports/acme'],
@@ -19,7 +19,7 @@ export const fileDefinition = defineDestination({
   validate: ({ directory }, context) => checkDirectory(directory, context.fileDestinationRoot),
   place: ({ directory }) => foldersOf(directory).join('/'),
   open: ({ directory }, _files, { fileDestinationRoot, partBytes }) =>
-    // `validate` has checked the root; an empty root is none and fails each operation.
+    // `validate` refuses a config without a root; with an empty root each operation fails.
     new FileDestination(fileDestinationRoot ?? '', foldersOf(directory), partBytes),
 });
 
@@ -29,10 +29,11 @@ function checkDirectory(directory: string, root: string | null): readonly Proble
   const problem = (detail: string): readonly Problem[] => [
     { attr: 'directory', code: 'invalid_input', detail },
   ];
-  if (root === null) return problem('This installation has no FILE_DESTINATION_ROOT.');
+  if (root === null)
+    return problem('FILE_DESTINATION_ROOT is not set. Ask your operator to set it.');
   const segments = directory.split('/');
   const plain = /^(?!\.{1,2}$)[\p{L}\p{N}_.@ -]{1,100}$/u;
   return segments.every((segment) => plain.test(segment) && !segment.startsWith('.sluice-'))
     ? []
-    : problem('Must be a relative path of plain names, without . and .. and doubled slashes.');
+    : problem('Use a relative path, such as exports/events, without ., .. or empty parts.');
 }

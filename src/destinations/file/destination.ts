@@ -19,7 +19,7 @@ import { listFiles, listUploads } from './listing.ts';
 import { commitManifest, fileTag } from './manifest.ts';
 import { createWriter, removeHidden, resumeWriter } from './writer.ts';
 
-/** The file system of this machine is known: nothing has to be tried. */
+/** A local file system is known: it needs no probe. */
 const traits: StoreTraits = {
   ifNoneMatch: true,
   ifMatch: 'quoted',
@@ -35,7 +35,7 @@ export class FileDestination implements Destination {
   readonly #folders: readonly string[];
   readonly #syncBytes: number;
 
-  /** @param syncBytes between two syncs to the disk, each of which the journal hears of */
+  /** @param syncBytes bytes between two syncs to the disk; the journal is notified of each */
   constructor(root: string, folders: readonly string[], syncBytes: number) {
     this.#root = root;
     this.#folders = folders;
@@ -163,7 +163,7 @@ async function* read(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Arr
   }
 }
 
-/** The marker's upload ends within the check, so there is nothing to remember. */
+/** The marker's upload ends within the check, so no record is needed. */
 const unrecorded: UploadJournal = {
   starting: async () => {},
   started: async () => {},

@@ -1,6 +1,6 @@
 import { type ErrorCode, SluiceError } from '../../domain/errors.ts';
 
-/** What the file system's codes mean; what is not listed may pass (EIO, EMFILE, EBUSY, ESTALE …). */
+/** What the file system's codes mean. Others may be transient (EIO, EMFILE, EBUSY, ESTALE …). */
 const codes: Record<string, ErrorCode> = {
   EACCES: 'destination.access_denied',
   EPERM: 'destination.access_denied',
@@ -12,7 +12,7 @@ const codes: Record<string, ErrorCode> = {
   EXDEV: 'destination.invalid_config',
 };
 
-/** The path is not told: it is the operator's. */
+/** Without the path: only the operator may see it. */
 export function toDestinationError(error: unknown): SluiceError {
   if (error instanceof SluiceError) return error;
   const code = systemCode(error);
@@ -20,7 +20,7 @@ export function toDestinationError(error: unknown): SluiceError {
   return new SluiceError(codes[code] ?? 'destination.unavailable', code, error);
 }
 
-/** `ENOENT` and the like, or null for what the file system did not say. */
+/** `ENOENT` and the like; null if the error is not the file system's. */
 export function systemCode(error: unknown): string | null {
   const code = error instanceof Error && 'code' in error ? error.code : null;
   return typeof code === 'string' ? code : null;

@@ -7,7 +7,7 @@ import { systemCode } from './errors.ts';
 /** Names of files that are not (yet) part of the export; no listing shows them. */
 export const hiddenPrefix = '.sluice-';
 
-/** A key's folder and name, each segment checked: a key never leads out of the directory. */
+/** A key's folder and name. Each segment is checked, so a key never points outside the directory. */
 export function splitKey(key: string): {
   readonly folders: readonly string[];
   readonly name: string;
@@ -16,17 +16,17 @@ export function splitKey(key: string): {
   const name = segments.at(-1) ?? '';
   for (const segment of segments) {
     if (segment === '' || segment === '.' || segment === '..' || segment.includes('\0')) {
-      throw new SluiceError('destination.invalid_config', 'a key leads out of the directory');
+      throw new SluiceError('destination.invalid_config', 'a key points outside the directory');
     }
   }
   return { folders: segments.slice(0, -1), name };
 }
 
 /**
- * The path of a folder below `root`, each step of it a true directory: a symbolic link on the way
- * is refused, wherever it leads. `root` itself is the operator's and may be one.
+ * The path of a folder below `root`. Each step must be a real directory: a symbolic link is refused.
+ * `root` itself may be a link, since it is the operator's.
  *
- * @returns null where it does not exist and is not to be made
+ * @returns null if it does not exist and may not be created
  */
 export async function findFolder(
   root: string,
@@ -37,7 +37,7 @@ export async function findFolder(
   try {
     path = await realpath(root);
   } catch (error) {
-    throw new SluiceError('destination.unavailable', 'FILE_DESTINATION_ROOT is not there', error);
+    throw new SluiceError('destination.unavailable', 'FILE_DESTINATION_ROOT does not exist', error);
   }
   for (const folder of folders) {
     path = join(path, folder);
@@ -45,7 +45,10 @@ export async function findFolder(
     const found = await lstat(path).catch(ignore('ENOENT'));
     if (found === undefined) return null;
     if (!found.isDirectory()) {
-      throw new SluiceError('destination.invalid_config', 'a folder on the way is not a directory');
+      throw new SluiceError(
+        'destination.invalid_config',
+        'a part of the directory is a file or a symbolic link',
+      );
     }
   }
   return path;
@@ -61,14 +64,14 @@ export async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Opens for reading, never through a link; null where there is none. */
+/** Opens for reading, never through a link; null if there is no file. */
 export async function openForRead(path: string): Promise<FileHandle | null> {
   return (
     (await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(ignore('ENOENT'))) ?? null
   );
 }
 
-/** For `catch`: swallows one code of the file system. */
+/** For `catch`: ignores one code of the file system. */
 export function ignore(code: string): (error: unknown) => undefined {
   return (error) => {
     if (systemCode(error) !== code) throw error;

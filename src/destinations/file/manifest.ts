@@ -20,10 +20,11 @@ export async function fileTag(path: string): Promise<ManifestTag> {
 }
 
 /**
- * Renames a file to `name` if that still has the tag `expected`. A name that must be free is taken by a
- * link, which the file system refuses if it is not. File systems have no conditional rename, so a
- * replacement compares and renames under a lock file. Breaking a stale lock is the one gap: a process
- * that is stopped for a minute between the two does not see it. The run's fence is asked before that.
+ * Renames a file to `name` if `name` still has the tag `expected`. If `name` must be free, it is made
+ * as a link, which the file system refuses if the name exists. File systems have no conditional rename,
+ * so a replacement compares and renames under a lock file. One gap remains: a process that is stopped
+ * for a minute between the two does not see that its lock was broken. The run's fence is checked before
+ * that.
  *
  * @returns the tag of the file under its name
  * @throws SluiceError `destination.conflict`
@@ -52,7 +53,7 @@ export async function replaceFile(
   });
 }
 
-/** Puts a manifest if the one that is there has the tag `expected`. */
+/** Puts a manifest if the one at the key has the tag `expected`. */
 export async function commitManifest(
   folder: string,
   name: string,
@@ -83,7 +84,7 @@ export async function commitManifest(
   }
 }
 
-/** @param draft a file that was just written: its time is about the file system's now */
+/** @param draft a file that was just written: its time shows the file system's clock */
 async function withLock<T>(path: string, draft: string, run: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     const lock = await open(path, 'wx').catch(ignore('EEXIST'));
@@ -92,7 +93,7 @@ async function withLock<T>(path: string, draft: string, run: () => Promise<T>): 
       break;
     }
     if (attempt === lockTries)
-      throw new SluiceError('destination.conflict', 'the manifest is locked');
+      throw new SluiceError('destination.conflict', 'another process is writing the manifest');
     const [held, now] = await Promise.all([lstat(path).catch(ignore('ENOENT')), lstat(draft)]);
     const stale = held !== undefined && now.mtimeMs - held.mtimeMs > staleLockMs;
     if (stale) await unlink(path).catch(ignore('ENOENT'));

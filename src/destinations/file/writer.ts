@@ -41,8 +41,8 @@ export async function createWriter(
 }
 
 /**
- * Begins the file of an earlier attempt anew. That attempt may still have its hidden file open, so this
- * one is another.
+ * Begins the file of an earlier attempt again. That attempt may still have its hidden file open, so
+ * this one has another name.
  */
 export async function resumeWriter(
   root: string,
@@ -72,8 +72,8 @@ export async function removeHidden(
 }
 
 /**
- * A hidden file beside its key that is renamed when it is whole and on the disk. One that the next
- * attempt has removed can't be renamed any more, so a worker that lost its lease does no harm.
+ * A hidden file beside its key that is renamed when it is whole and on the disk. If the next attempt
+ * has removed it, the rename fails: a worker that lost its lease does no harm.
  */
 class LocalFileWriter implements FileWriter {
   readonly upload: UploadRef;
@@ -107,7 +107,7 @@ class LocalFileWriter implements FileWriter {
     try {
       await this.#append(bytes);
     } catch (error) {
-      // Bytes are missing now: nothing may follow them.
+      // Bytes are missing now: no more may be written.
       this.#failure = toDestinationError(error);
       throw this.#failure;
     }
@@ -154,7 +154,7 @@ class LocalFileWriter implements FileWriter {
     return { etag: this.#etag };
   }
 
-  /** Gives the hidden file its name. @returns its tag */
+  /** Renames the hidden file to its key. @returns its tag */
   async #publish(replaces: ManifestTag | undefined): Promise<ManifestTag> {
     const { folder, path } = this.#place;
     const { name } = splitKey(this.upload.key);

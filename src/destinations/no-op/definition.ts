@@ -3,7 +3,7 @@ import { NoOpDestination } from './writer.ts';
 
 export const noOpDefinition = defineDestination({
   type: 'NoOp',
-  description: 'Reads, encodes and counts, and writes nothing.',
+  description: 'Reads, encodes and counts rows, but writes nothing.',
   properties: {},
   keepsFiles: false,
   buffersParts: false,

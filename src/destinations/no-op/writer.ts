@@ -12,7 +12,6 @@ import type {
   UploadRef,
 } from '../destination.ts';
 
-/** Takes every byte and keeps none, so that a run can be tried and measured. */
 /** Nothing is written, so nothing can be overwritten. */
 const traits: StoreTraits = {
   ifNoneMatch: true,

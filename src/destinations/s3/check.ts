@@ -8,7 +8,7 @@ import { deleteObjects, headObject } from './objects.ts';
 import { markerPrefix, probeStore } from './probe.ts';
 import { createWriter } from './writer.ts';
 
-/** The part of the config that an error speaks about; others belong to what was being done. */
+/** The part of the config that an error is about; other errors belong to the current step. */
 const stepOfCode: Partial<Record<ErrorCode, string>> = {
   'destination.endpoint_forbidden': 'address',
   'destination.invalid_credentials': 'credentials',
@@ -18,10 +18,10 @@ const stepOfCode: Partial<Record<ErrorCode, string>> = {
   'destination.kms_denied': 'encryption',
 };
 
-/** Somebody waits for the answer. */
+/** Short, because a person waits for the answer. */
 const checkRetry = { maxAttempts: 2, baseMs: 200, capMs: 1000 };
 
-/** What a run does, one step at a time; ends with the first that fails. */
+/** Tries what a run does, step by step; stops at the first failure. */
 export async function checkDestination(
   connection: S3Connection,
   folder: string,
@@ -59,7 +59,7 @@ export async function checkDestination(
     });
   } catch (caught) {
     addFailure(steps, current, toSluiceError(caught));
-    // The marker may be there; what comes of this is not the failure to report.
+    // The marker may exist. A failure to remove it is not the failure to report.
     if (current !== 'address' && current !== 'delete') {
       await deleteObjects(hurried, [key]).catch(() => {});
     }
@@ -72,8 +72,8 @@ function passedStep(step: string, warning: string | null = null): CheckStep {
 }
 
 /**
- * An error names its step by what it speaks of. The first request tells about three: an answer
- * passed the address, and one that speaks of the bucket passed the credentials.
+ * An error belongs to the step that it is about. The first request tests three: if the store answered,
+ * the address is right; if the error is about the bucket, the credentials are right.
  */
 function addFailure(steps: CheckStep[], current: string, error: SluiceError): void {
   const failed = stepOfCode[error.code] ?? current;
@@ -88,7 +88,7 @@ function addFailure(steps: CheckStep[], current: string, error: SluiceError): vo
   steps.push({ step: failed, passed: false, error: describeError(error), warning: null });
 }
 
-/** The first request. @returns a warning where listing is denied, which only `verify` needs */
+/** The first request. @returns a warning if listing is denied; only `verify` needs it */
 async function tryListing(connection: S3Connection, folder: string): Promise<string | null> {
   try {
     await connection.request((client, send) =>
@@ -123,7 +123,9 @@ async function writeMarker(
   return null;
 }
 
-/** One step for each kind of trait: what the store does not do is weaker, and no failure. */
+/**
+ * One step per kind of trait. Something that the store does not support is a warning, not a failure.
+ */
 function traitSteps(traits: StoreTraits): readonly CheckStep[] {
   const missing = describeMissingTraits(traits);
   const warn = (step: string, ...names: readonly (keyof StoreTraits)[]) => {
@@ -148,7 +150,7 @@ async function findEncryption(connection: S3Connection, key: string): Promise<nu
   );
 }
 
-/** The marker's upload ends within the check, so there is nothing to remember. */
+/** The marker's upload ends within the check, so no record is needed. */
 const unrecorded: UploadJournal = {
   starting: async () => {},
   started: async () => {},

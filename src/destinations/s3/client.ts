@@ -7,18 +7,18 @@ import { toDestinationError } from './errors.ts';
 import { createRequestHandler, type SendOptions } from './request-handler.ts';
 import { retryRequest } from './retry-request.ts';
 
-/** A client for one bucket whose requests are repeated within bounds and fail as SluiceError. */
+/** A client for one bucket. It retries requests within limits and fails as SluiceError. */
 export interface S3Connection {
   readonly bucket: string;
   /** Whether it is reached over TLS. */
   readonly secure: boolean;
-  /** What the store was found to know; null if it was not tried. A probe sets it anew. */
+  /** What the store was found to support; null before the first probe. A probe replaces it. */
   traits: StoreTraits | null;
-  /** Headers that ask for encryption at rest; for each request that makes an object. */
+  /** Headers that ask for encryption at rest, for each request that creates an object. */
   readonly encryption: { ServerSideEncryption?: 'AES256' | 'aws:kms'; SSEKMSKeyId?: string };
   /**
    * @param call must be safe to repeat
-   * @param policy repeats; the context's own where it is left out
+   * @param policy of retries; default: the context's
    */
   request<T>(
     call: (client: S3Client, options: SendOptions) => Promise<T>,
@@ -46,7 +46,7 @@ export function connectS3(
     // Our own CRC32 goes with each part; the SDK's default adds trailers that many stores refuse.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
-    // With agents of our own the SDK would ask but not wait for the answer.
+    // With our own agents the SDK would send the header but not wait for the answer.
     expectContinueHeader: false,
     followRegionRedirects: false,
     useArnRegion: false,
@@ -74,7 +74,7 @@ export function connectS3(
   };
 }
 
-/** Each setting that the SDK would otherwise look for in the environment and in files is set. */
+/** Sets everything that the SDK would otherwise look for in the environment and in files. */
 function clientDefaults(region: string, requestHandler: ReturnType<typeof createRequestHandler>) {
   return {
     region,
@@ -106,7 +106,7 @@ function assumeRole(
 ): NonNullable<S3ClientConfig['credentials']> {
   const keys = staticKeys(config);
   return async () => {
-    // Few have a role; the others need not load what asks for one.
+    // Loaded only for the few exports that have a role.
     const { AssumeRoleCommand, STSClient } = await import('@aws-sdk/client-sts');
     const client = new STSClient({
       ...clientDefaults(config.region, createRequestHandler(context)),
@@ -133,9 +133,9 @@ function assumeRole(
   };
 }
 
-/** Denied by STS is not denied by the bucket: the role or its trust policy must be mended. */
+/** If STS denies access, the role or its trust policy must be fixed, not the bucket. */
 function roleError(error: SluiceError): SluiceError {
   if (error.spec.retryable) return error;
-  const detail = `the role cannot be assumed: ${error.detail ?? error.code}`;
+  const detail = `cannot assume the role: ${error.detail ?? error.code}`;
   return new SluiceError('destination.invalid_credentials', detail, error);
 }

@@ -8,20 +8,20 @@ import { isCollision, isInternalError, isNotImplemented } from './errors.ts';
 import { headObject, readObject } from './objects.ts';
 import { codeOf, isOwnObject, isUnknown, partEtag, uploadTarget } from './uploads.ts';
 
-/** An upload as it is to be completed. */
+/** An upload that is to be completed. */
 export interface WholeUpload extends CompleteOptions {
   readonly parts: readonly UploadPart[];
-  /** Whether another attempt, which may not have ended, has the upload as well. */
+  /** Whether another attempt, which may still run, has the upload too. */
   readonly shared: boolean;
 }
 
 /**
- * Completes an upload and looks whether the object is whole. An answer that was lost is found out
- * about: an upload that is gone though its object is there was completed by us. If another attempt had
- * the upload as well, the object's bytes decide, not its mark.
+ * Completes an upload and checks that the object is whole. If the answer was lost: an upload that no
+ * longer exists while its object does was completed by us. If another attempt had the upload too, the
+ * object's bytes decide, not its mark.
  *
  * @returns the object's ETag
- * @throws SluiceError `destination.conflict` if the key does not hold what `whole.replaces` says
+ * @throws SluiceError `destination.conflict` if the key does not have what `whole.replaces` says
  */
 export async function completeUpload(
   connection: S3Connection,
@@ -60,9 +60,9 @@ export async function completeUpload(
 }
 
 /**
- * Looks at the object right after its completion.
+ * Checks the object right after its completion.
  *
- * @param given the tag that the store named; '' for none, as Ceph RGW 16 does it at first
+ * @param given the tag that the store named; '' for none, as Ceph RGW 16 does at first
  * @returns its tag in the form in which the store shows it
  */
 async function checkObject(
@@ -79,14 +79,17 @@ async function checkObject(
     checkSize(found.ContentLength, parts);
     return found.ETag;
   }
-  // Another tag is another writer's object, or an old one that a store still shows.
+  // Another tag belongs to another writer's object, or to an old object that the store still shows.
   if (given !== '') return given;
-  throw new SluiceError('destination.unavailable', 'completing gave no tag, and no object of ours');
+  throw new SluiceError(
+    'destination.unavailable',
+    'the store completed the upload without a tag, and the object is not ours',
+  );
 }
 
 /**
- * Ceph RGW 16 answers the completion of an upload that it does not know with 500, for ever. Its list
- * of parts says the truth.
+ * Ceph RGW 16 always answers 500 to the completion of an upload that it does not know. So we ask for
+ * the list of its parts.
  */
 async function findLoss(
   connection: S3Connection,
@@ -100,7 +103,7 @@ async function findLoss(
   return new SluiceError('destination.upload_lost', detail, error);
 }
 
-/** @returns the tag that the store names, maybe an empty one */
+/** @returns the tag that the store names; may be empty */
 function sendCompletion(
   connection: S3Connection,
   upload: UploadRef,
@@ -116,17 +119,20 @@ function sendCompletion(
       }),
       send,
     );
-    // A store that fails after it began to answer says 200 and no result.
+    // A store that fails after it began to answer sends status 200 without a result.
     if (!etag && !key) {
-      throw new SluiceError('destination.unavailable', 'completing gave no result');
+      throw new SluiceError(
+        'destination.unavailable',
+        'the store answered the completion without a result',
+      );
     }
     return etag ?? '';
   }, signal);
 }
 
 /**
- * Completes again without a condition if the store refused one that holds, or no longer knows it: a
- * conflict that nothing caused must not come back for ever. The destination's traits keep that.
+ * Completes again without a condition if the store wrongly refused one, or no longer supports it:
+ * otherwise the same conflict would return forever. The destination's traits remember that.
  */
 async function completeUnguarded(
   connection: S3Connection,
@@ -140,7 +146,7 @@ async function completeUnguarded(
   return completeUpload(connection, upload, rest, signal);
 }
 
-/** The digest of the tags of an object's parts: its own tag, as S3 makes it without KMS. */
+/** The digest of the tags of an object's parts: the object's own tag, as S3 computes it without KMS. */
 function digestOf(parts: readonly UploadPart[]): string {
   const digest = createHash('md5');
   for (const part of parts) digest.update(Buffer.from(partEtag(part).replaceAll('"', ''), 'hex'));
@@ -148,10 +154,10 @@ function digestOf(parts: readonly UploadPart[]): string {
 }
 
 /**
- * Reads an object back whose upload another attempt had as well: it may have completed it with parts
- * of its own.
+ * Reads back an object whose upload another attempt shared: that attempt may have completed it with
+ * other parts.
  *
- * @throws SluiceError `destination.upload_lost` if the object does not hold the bytes of this attempt
+ * @throws SluiceError `destination.upload_lost` if the object does not have the bytes of this attempt
  */
 async function checkContent(
   connection: S3Connection,
@@ -165,15 +171,15 @@ async function checkContent(
   throw new SluiceError('destination.upload_lost', 'another attempt has completed this upload');
 }
 
-/** A store that leaves out parts, or counts them otherwise, must not pass for a success. */
+/** A store that drops parts, or counts them differently, must not count as a success. */
 function checkSize(found: number | undefined, parts: readonly UploadPart[]): void {
   const sent = parts.reduce((sum, part) => sum + part.bytes, 0);
   if (found === sent) return;
-  const detail = `the store shows an object of ${found ?? 'no'} bytes where ${sent} were sent`;
+  const detail = `the store shows an object of ${found ?? 'no'} bytes, but ${sent} were sent`;
   throw new SluiceError('destination.unavailable', detail);
 }
 
-/** Credentials may be good for writing only: then there is nothing to look at. */
+/** Credentials may allow writing only: then the object cannot be checked. */
 async function headOrNothing(connection: S3Connection, key: string) {
   try {
     return await headObject(connection, key);

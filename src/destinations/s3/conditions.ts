@@ -1,6 +1,6 @@
 import type { ManifestTag, StoreTraits } from '../destination.ts';
 
-/** What must hold for a put to take place; null for an unconditional one. */
+/** What must be true for a put to succeed; null for an unconditional put. */
 export type PutCondition = { readonly IfNoneMatch: '*' } | { readonly IfMatch: string } | null;
 
 /** How an ETag is written in If-Match. Ceph RGW 16 answers 412 to the right tag in its quotes. */
@@ -11,12 +11,12 @@ export function tagInForm(tag: string, form: TagForm): string {
   return form === 'quoted' ? `"${bare}"` : bare;
 }
 
-/** Whether two tags are the same, however they are quoted. */
+/** Whether two tags are the same, quoted or not. */
 export function isSameTag(one: ManifestTag, other: ManifestTag): boolean {
   return one?.replaceAll('"', '') === other?.replaceAll('"', '');
 }
 
-/** The condition of a completion; null for none. @param expected left out: anything is replaced */
+/** The condition of a completion; null for none. @param expected undefined: anything is replaced */
 export function completionCondition(
   expected: ManifestTag | undefined,
   traits: StoreTraits | null,
@@ -27,8 +27,8 @@ export function completionCondition(
 }
 
 /**
- * The condition for replacing what has the tag `expected`, or for making what must not be there
- * (null). A store that was not tried is taken for one that does as S3 does.
+ * The condition for replacing an object with the tag `expected`; null: the key must be free. Before the
+ * first probe a store is assumed to behave like S3.
  */
 export function conditionFor(expected: ManifestTag, traits: StoreTraits | null): PutCondition {
   if (expected === null) return (traits?.ifNoneMatch ?? true) ? { IfNoneMatch: '*' } : null;

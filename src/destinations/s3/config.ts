@@ -4,13 +4,13 @@ import { nullable } from '../file-config.ts';
 
 export const s3Properties = {
   bucket_name: Type.String({
-    description: 'The bucket, which must exist.',
+    description: 'Name of the bucket. It must exist.',
     minLength: 1,
     maxLength: 255,
     examples: ['acme-exports'],
   }),
   region: Type.String({
-    description: 'The region of the bucket; `auto` or any word where the store has none.',
+    description: 'Region of the bucket. If the store has no regions: `auto` or any word.',
     minLength: 1,
     maxLength: 63,
     pattern: '^[A-Za-z0-9-]+$',
@@ -18,7 +18,7 @@ export const s3Properties = {
   }),
   aws_access_key_id: Type.Optional(
     nullable(Type.String({ minLength: 1, maxLength: 256 }), {
-      description: 'Access key; with its secret, or neither.',
+      description: 'ID of the access key. Set both the key ID and the secret, or neither.',
       default: null,
       writeOnly: true,
     }),
@@ -38,7 +38,7 @@ export const s3Properties = {
       }),
       {
         description:
-          'A role to assume. Its trust policy must require the external id of the project.',
+          'ARN of a role to assume. Its trust policy must require the external ID of the project.',
         default: null,
         examples: ['arn:aws:iam::123456789012:role/exports'],
       },
@@ -46,26 +46,26 @@ export const s3Properties = {
   ),
   endpoint_url: Type.Optional(
     nullable(Type.String({ maxLength: 2048 }), {
-      description: 'Address of a store other than AWS that speaks S3. Null: AWS.',
+      description: 'URL of an S3-compatible store. Leave empty for AWS.',
       default: null,
       examples: ['https://storage.example.com'],
     }),
   ),
   use_virtual_style_addressing: Type.Optional(
     Type.Boolean({
-      description: 'Whether the bucket is named in the host rather than in the path.',
+      description: 'Whether requests name the bucket in the host instead of in the path.',
       default: false,
     }),
   ),
   encryption: Type.Optional(
     nullable(Type.Enum(['AES256', 'aws:kms']), {
-      description: 'Encryption at rest. Null: as the bucket is set up.',
+      description: 'Encryption at rest. Leave empty for the default of the bucket.',
       default: null,
     }),
   ),
   kms_key_id: Type.Optional(
     nullable(Type.String({ minLength: 1, maxLength: 2048 }), {
-      description: 'Id, alias or ARN of the KMS key. Only with encryption aws:kms.',
+      description: 'ID, alias or ARN of the KMS key. Only for encryption aws:kms.',
       default: null,
       examples: ['arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab'],
     }),

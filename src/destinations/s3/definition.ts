@@ -8,7 +8,7 @@ import { S3Destination } from './destination.ts';
 
 export const s3Definition = defineDestination({
   type: 'S3',
-  description: 'Amazon S3, or a store that speaks its protocol.',
+  description: 'Amazon S3 or an S3-compatible store.',
   properties: s3Properties,
   keepsFiles: true,
   buffersParts: true,
@@ -28,14 +28,17 @@ export const s3Definition = defineDestination({
 const awsHost =
   /^s3(?:[.-](?:accelerate|dualstack|fips|external-1|[a-z]{2}(?:-[a-z]+)+-\d))*\.amazonaws\.com(?:\.cn)?$/;
 
-/** Names a store, however its address is spelled. On AWS a bucket's name is its own in all regions. */
+/**
+ * Identifies a store, however its address is spelled. AWS has one store: its bucket names are unique
+ * across regions.
+ */
 function storeOf(endpoint: unknown, region: string): string {
   const china = region.startsWith('cn-') ? 'aws-cn' : 'aws';
   const ofRegion = region.startsWith('us-gov-') ? 'aws-us-gov' : china;
   if (endpoint === null) return ofRegion;
   const text = String(endpoint);
   if (!URL.canParse(text)) return text;
-  // The host comes in lower case, without the scheme's own port.
+  // The URL parser makes the host lower case and drops the scheme's default port.
   const { protocol, host, hostname, pathname } = new URL(text);
   if (awsHost.test(hostname)) return ofRegion;
   const path = pathname.split('/').filter(Boolean).join('/');
@@ -43,8 +46,8 @@ function storeOf(endpoint: unknown, region: string): string {
 }
 
 /**
- * AWS's naming rules; other stores also have old names with capitals and underscores. Never a
- * slash, a colon or the like: an ARN here would make the SDK talk to another host.
+ * AWS's naming rules; other stores also have old names with capitals and underscores. Never a slash or
+ * a colon: with an ARN the SDK would talk to another host.
  */
 function checkBucketName({ bucket_name: name, endpoint_url }: S3Config): Problem[] {
   const aws = /^(?!\d+\.\d+\.\d+\.\d+$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
@@ -52,12 +55,7 @@ function checkBucketName({ bucket_name: name, endpoint_url }: S3Config): Problem
   const valid = (endpoint_url === null ? aws : other).test(name) && !name.includes('..');
   return valid
     ? []
-    : [
-        invalid(
-          'bucket_name',
-          'A bucket is named with 3 to 63 lower case letters, digits, - and .',
-        ),
-      ];
+    : [invalid('bucket_name', 'Use 3 to 63 lower case letters, digits, hyphens and dots.')];
 }
 
 function checkCredentials(config: S3Config, context: DestinationContext): Problem[] {
@@ -70,7 +68,7 @@ function checkCredentials(config: S3Config, context: DestinationContext): Proble
     return problem('aws_access_key_id', 'Required with aws_secret_access_key.');
   }
   if (id === null && !context.allowAmbientCredentials) {
-    const detail = 'Required: this installation does not lend its own credentials.';
+    const detail = 'Required: this installation does not share its own credentials with exports.';
     return [...problem('aws_access_key_id', detail), ...problem('aws_secret_access_key', detail)];
   }
   return [];
@@ -79,19 +77,26 @@ function checkCredentials(config: S3Config, context: DestinationContext): Proble
 function checkEndpoint({ endpoint_url }: S3Config): Problem[] {
   if (endpoint_url === null) return [];
   const problem = (detail: string) => [invalid('endpoint_url', detail)];
-  if (!URL.canParse(endpoint_url)) return problem('Not a URL.');
+  if (!URL.canParse(endpoint_url)) return problem('Use a URL, such as https://s3.example.com.');
   const url = new URL(endpoint_url);
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
     return problem('Must start with https:// or http://.');
   }
-  if (url.username !== '' || url.password !== '') return problem('May not hold credentials.');
-  if (url.search !== '' || url.hash !== '') return problem('May not hold a query or fragment.');
+  if (url.username !== '' || url.password !== '')
+    return problem('Remove the credentials: use aws_access_key_id and aws_secret_access_key.');
+  if (url.search !== '' || url.hash !== '')
+    return problem('Remove the query and the fragment (what follows ? or #).');
   return [];
 }
 
 function checkEncryption({ encryption, kms_key_id }: S3Config): Problem[] {
   return kms_key_id !== null && encryption !== 'aws:kms'
-    ? [invalid('kms_key_id', 'Only with encryption aws:kms.')]
+    ? [
+        invalid(
+          'kms_key_id',
+          'Only for encryption aws:kms. Set encryption to aws:kms, or remove the key.',
+        ),
+      ]
     : [];
 }
 

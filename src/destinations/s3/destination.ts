@@ -19,7 +19,7 @@ import { probeStore } from './probe.ts';
 import { abortUpload, listUploads, ownerOf } from './uploads.ts';
 import { createWriter, resumeWriter } from './writer.ts';
 
-/** A probe amid a commit holds up a run that holds a lease. */
+/** A probe during a commit delays a run that holds a lease. */
 const probePatienceMs = 60_000;
 
 export class S3Destination implements Destination {
@@ -27,7 +27,7 @@ export class S3Destination implements Destination {
   readonly #folder: string;
   readonly #context: DestinationContext;
 
-  /** @param folder what all keys begin with: its objects are tried out there */
+  /** @param folder what all keys begin with; probes put their objects there */
   constructor(connection: S3Connection, folder: string, context: DestinationContext) {
     this.#connection = connection;
     this.#folder = folder;
@@ -48,7 +48,6 @@ export class S3Destination implements Destination {
     journal: UploadJournal,
     signal?: AbortSignal,
   ): Promise<FileWriter> {
-    // The store has kept the options since the upload began.
     return resumeWriter(this.#connection, progress, this.#context, journal, signal);
   }
 

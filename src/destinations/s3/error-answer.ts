@@ -5,14 +5,14 @@ import { StalledError } from './stall-watch.ts';
 const maxBodyBytes = 1024 * 1024;
 
 /**
- * An answer that is no success and does not say why: cut off, empty, too long, or not a store's error
- * document. Its status alone may be a proxy's, or half of an answer.
+ * An error answer that does not say why: cut off, empty, too long, or not a store's error document. Its
+ * status alone may come from a proxy.
  */
 export class UnreadAnswer extends Error {
   readonly status: number;
-  /** Whether the body came to its end: then it is at least an answer. */
+  /** Whether the body was read to its end. */
   readonly whole: boolean;
-  /** Whether there could be no body, since the request was a HEAD. */
+  /** Whether the request was a HEAD, whose answer has no body. */
   readonly toHead: boolean;
 
   constructor(status: number, what: string, whole: boolean, toHead = false) {
@@ -25,10 +25,10 @@ export class UnreadAnswer extends Error {
 }
 
 /**
- * Reads the body of an answer that is no success. The SDK invents an error name from the status if
- * it cannot read the body, so the body is judged here.
+ * Reads the body of an error answer. If the SDK cannot read the body, it invents an error name from the
+ * status, so we check the body first.
  *
- * @returns the whole body: an error document of S3 or STS that names its code
+ * @returns the whole body: an error document of S3 or STS with its code
  * @throws UnreadAnswer if it is anything else; StalledError
  */
 export async function readErrorAnswer(

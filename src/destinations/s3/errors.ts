@@ -2,7 +2,7 @@ import { type ErrorCode, SluiceError } from '../../domain/errors.ts';
 import { UnreadAnswer } from './error-answer.ts';
 import { StalledError } from './stall-watch.ts';
 
-/** Codes of S3, of stores that speak it, of STS and KMS. Prefixes and statuses follow below. */
+/** Codes of S3, S3-compatible stores, STS and KMS. Prefixes and statuses follow below. */
 const codes: Record<string, ErrorCode> = {
   AccessDenied: 'destination.access_denied',
   AccessDeniedException: 'destination.access_denied',
@@ -23,7 +23,7 @@ const codes: Record<string, ErrorCode> = {
   ExpiredTokenException: 'destination.expired_credentials',
   TokenRefreshRequired: 'destination.expired_credentials',
   NoSuchBucket: 'destination.bucket_not_found',
-  // The callers that ask for an object have handled theirs.
+  // Callers that ask for an object have handled its absence already.
   NotFound: 'destination.bucket_not_found',
   AuthorizationHeaderMalformed: 'destination.wrong_region',
   BucketRegionError: 'destination.wrong_region',
@@ -43,19 +43,19 @@ const codes: Record<string, ErrorCode> = {
   InternalError: 'destination.unavailable',
   OperationAborted: 'destination.unavailable',
   RequestTimeout: 'destination.unavailable',
-  // The SDK has taken over the store's time by then, so the next try is signed with it.
+  // The SDK has adopted the store's time by then and signs the next try with it.
   RequestTimeTooSkewed: 'destination.unavailable',
   ServiceUnavailable: 'destination.unavailable',
-  // A new bucket whose name has not spread yet.
+  // A new bucket whose name is not known everywhere yet.
   TemporaryRedirect: 'destination.unavailable',
-  // Damaged on the way: the same bytes are sent again.
+  // Damaged in transit: the same bytes are sent again.
   BadDigest: 'destination.unavailable',
   IncompleteBody: 'destination.unavailable',
   XAmzContentChecksumMismatch: 'destination.unavailable',
   XAmzContentSHA256Mismatch: 'destination.unavailable',
   AbortError: 'destination.unavailable',
   ConditionalRequestConflict: 'destination.conflict',
-  // An If-Match on an object that is gone.
+  // An If-Match on an object that no longer exists.
   NoSuchKey: 'destination.conflict',
   PreconditionFailed: 'destination.conflict',
   InvalidPart: 'destination.upload_lost',
@@ -63,8 +63,8 @@ const codes: Record<string, ErrorCode> = {
 };
 
 /**
- * For a code that is not listed, in an error document that was read whole. Other 4xx: the request
- * itself is refused, so it is the config.
+ * For other codes in an error document that was read whole. With any other 4xx the store refuses the
+ * request itself, so the config is wrong.
  */
 const statuses: Record<number, ErrorCode> = {
   301: 'destination.wrong_region',
@@ -82,7 +82,7 @@ const statuses: Record<number, ErrorCode> = {
   501: 'destination.invalid_config',
 };
 
-/** Node's codes of a certificate or protocol that somebody must mend. */
+/** Node's codes of a certificate or protocol error that a person must fix. */
 const tlsFaults = new Set([
   'CERT_HAS_EXPIRED',
   'CERT_NOT_YET_VALID',
@@ -98,11 +98,11 @@ const tlsFaults = new Set([
 ]);
 
 /**
- * What any failure of a request means. It is final only if the store said so in an answer that was
- * read whole: a status alone may be a proxy's, or half of an answer. A host name that does not resolve counts as transient, since
- * a resolver's outage looks the same; the destination's test names it at once.
+ * What a failure of a request means. It is final only if the store said so in an answer that was read
+ * whole: a status alone may come from a proxy. A host name that does not resolve counts as transient,
+ * because a resolver's outage looks the same; the destination's test shows it at once.
  *
- * @param secrets that no message may show, the access key id among them
+ * @param secrets that no message may show, including the access key id
  */
 export function toDestinationError(error: unknown, secrets: readonly string[]): SluiceError {
   if (error instanceof SluiceError) return error;
@@ -116,7 +116,7 @@ export function toDestinationError(error: unknown, secrets: readonly string[]): 
   return new SluiceError(code, detail, new StoreError(facts, clean(facts.message, secrets)));
 }
 
-/** A refused condition is not final, so a whole answer without a document will do for it. */
+/** A refused condition is not final, so it needs no error document. */
 function unreadError({ status, whole, message }: UnreadAnswer): SluiceError {
   const code =
     status === 429
@@ -132,11 +132,11 @@ function unreadError({ status, whole, message }: UnreadAnswer): SluiceError {
 }
 
 /**
- * What is kept of a failure as the cause. The SDK's own error holds the request with its signed
- * headers and whole sockets, which must not get into a log.
+ * The part of a failure that is kept as the cause. The SDK's own error contains the signed request and
+ * sockets, which must not get into a log.
  */
 export class StoreError extends Error {
-  /** Of the answer; undefined where there was none. */
+  /** HTTP status; undefined if there was no answer. */
   readonly status: number | undefined;
   readonly systemCode: string | undefined;
   /** What the store's support asks for. */
@@ -151,20 +151,20 @@ export class StoreError extends Error {
   }
 }
 
-/** Whether a store refused because it does not know what was asked of it. */
+/** Whether a store refused because it does not support the request. */
 export function isNotImplemented(error: unknown): boolean {
   const cause = error instanceof SluiceError ? error.cause : undefined;
   if (!(cause instanceof StoreError)) return false;
   return cause.status === 501 && cause.name !== 'UnreadAnswer';
 }
 
-/** Whether a store gave up a conditional write since another request was at the same key. */
+/** Whether a store refused a conditional write because of a concurrent request at the same key. */
 export function isCollision(error: unknown): boolean {
   const cause = error instanceof SluiceError ? error.cause : undefined;
   return cause instanceof StoreError && cause.status === 409;
 }
 
-/** Whether a store said, in an answer that was read whole, that it failed inside. */
+/** Whether a store reported an internal error, in an answer that was read whole. */
 export function isInternalError(error: unknown): boolean {
   const cause = error instanceof SluiceError ? error.cause : undefined;
   if (!(cause instanceof StoreError)) return false;
@@ -205,7 +205,7 @@ function readFacts(error: unknown): Facts | null {
 }
 
 function findCode({ name, systemCode, status, message, region }: Facts): ErrorCode {
-  // It is also the answer to a malformed access key, and then speaks of no region.
+  // Stores also answer this to a malformed access key; then no region is named.
   if (name === 'AuthorizationHeaderMalformed' && region === undefined) {
     return 'destination.invalid_credentials';
   }
@@ -213,11 +213,11 @@ function findCode({ name, systemCode, status, message, region }: Facts): ErrorCo
   const listed = aboutKey ? undefined : codes[name];
   if (listed) return listed;
   if (aboutKey || name.startsWith('KMS.')) return 'destination.kms_denied';
-  // A connection that broke within an answer: the status is not the whole of it.
+  // If the connection broke within the answer, the status is not enough.
   if (status !== undefined && systemCode === undefined) {
     const byStatus = statuses[status];
     if (byStatus) return byStatus;
-    // A success that could not be read was cut or garbled on the way.
+    // A success that could not be read was cut or damaged in transit.
     return status >= 500 || status < 400 ? 'destination.unavailable' : 'destination.invalid_config';
   }
   return systemCode !== undefined && tlsFaults.has(systemCode)
@@ -230,14 +230,14 @@ function describe(code: ErrorCode, facts: Facts, secrets: readonly string[]): st
   if (code === 'destination.wrong_region' && region !== undefined) {
     return clean(`the bucket is in ${region}`, secrets);
   }
-  // A failed connection: the code says it, and the message may name addresses.
+  // A failed connection: the code is enough, and the message may name addresses.
   if (systemCode !== undefined) return clean(systemCode, secrets);
   const answered = status === undefined ? '' : `, HTTP ${status}`;
   const said = /unknown/i.test(message) || message === name ? '' : `: ${message}`;
   return clean(`${name}${answered}${said}`, secrets);
 }
 
-/** Whatever a store answers is a stranger's text: one line, bounded, nothing of the credentials. */
+/** A store's text is not trusted: one line, limited in length, without credentials. */
 function clean(text: string, secrets: readonly string[]): string {
   let result = text;
   for (const secret of secrets) {

@@ -1,14 +1,14 @@
 import type { ClientRequest } from 'node:http';
 
-/** A store that answers later than this has most likely lost the request. */
+/** A store that has not answered by then has most likely lost the request. */
 const patienceMs = 10 * 60_000;
 
-/** Each holds a socket; a store that answers nothing must not collect them without end. */
+/** Each holds a socket. The limit keeps a silent store from collecting them without end. */
 const maxKept = 64;
 
 /**
- * Requests that were given up and are still listened to: their answers may name what they made. They
- * do not keep the process alive.
+ * Requests that were given up but may still be answered: an answer may name an upload. They do not keep
+ * the process alive.
  */
 class LateRequests {
   #kept = 0;
@@ -29,5 +29,5 @@ class LateRequests {
   }
 }
 
-/** One for the process: it bounds the sockets of all destinations. */
+/** One per process: it limits the sockets of all destinations. */
 export const lateRequests = new LateRequests();

@@ -12,23 +12,24 @@ type Put = { readonly etag: ManifestTag };
 
 /** What a commit needs besides the connection. */
 export interface CommitOptions {
-  /** Asks the run's fence; throws if it is lost. */
+  /** Checks the run's fence; throws if it is lost. */
   readonly confirm: () => Promise<void>;
-  /** Tries the store anew and sets the connection's traits. */
+  /** Probes the store again and sets the connection's traits. */
   readonly probe: () => Promise<StoreTraits>;
   /** MD5 digests of manifests that may be replaced, for credentials that may not read. */
   readonly ours: readonly string[];
 }
 
-/** Says that the store does not keep to the condition that it was asked for. */
+/** The store does not behave as its traits say. */
 const contradiction = Symbol('contradiction');
 
 /**
- * Puts the manifest if the current one is still `expected`. A refusal whose cause is our own earlier
- * put, whose answer was lost, is a success: the current object has exactly these bytes.
+ * Puts the manifest if the current one is still `expected`. If the store refuses because of our own
+ * earlier put, whose answer was lost, that is a success: the current object has exactly these bytes.
  *
- * A store that refuses a condition which holds, or no longer knows it, is tried anew, once. If it
- * refuses again, only the fence is left: a conflict without another writer must not come back for ever.
+ * If a store wrongly refuses a condition, or no longer supports it, it is probed once more. If it
+ * refuses again, only the fence protects the put: a conflict without another writer must not return
+ * forever.
  */
 export async function commitManifest(
   connection: S3Connection,
@@ -73,9 +74,9 @@ async function putGuarded(
     }
     const tag = current?.etag ?? null;
     if (current !== null && (await hasBytes(current.body, body))) return { etag: tag };
-    // The very state that the condition asks for.
+    // The condition was true, yet the store refused.
     if (isSameTag(tag, expected) && (current === null) === (expected === null)) {
-      // A collision says nothing of the condition: it must not take it away.
+      // A collision says nothing about the condition, so conditional writes stay on.
       if (!(isLast && isCollision(error))) return contradiction;
     }
     throw error;
@@ -83,11 +84,11 @@ async function putGuarded(
 }
 
 /**
- * Credentials that may not read: the manifest in the way may be one of ours whose answer was lost, or
- * which a worker put before it died. The tag of an object that was sent in one request is its MD5, so it
- * is replaced on that tag. With KMS a tag is no MD5.
+ * For credentials that cannot read: the existing manifest may be ours, either because an answer was
+ * lost or because its worker died. The tag of an object sent in one request is its MD5, so it is
+ * replaced on that tag. With KMS a tag is not an MD5.
  *
- * @throws SluiceError `destination.access_denied` if none fits
+ * @throws SluiceError `destination.access_denied` if no digest matches
  */
 async function putOverOurs(
   connection: S3Connection,
@@ -95,7 +96,7 @@ async function putOverOurs(
   body: Uint8Array,
   ours: readonly string[],
 ): Promise<Put> {
-  // Our own last: of the puts before it, one may have taken effect though its answer was lost.
+  // Our own goes last: an earlier put may have succeeded though its answer was lost.
   const own = createHash('md5').update(body).digest('hex');
   for (const digest of [...ours, own]) {
     const condition = conditionFor(digest, connection.traits);
@@ -110,12 +111,12 @@ async function putOverOurs(
   const why =
     connection.encryption.ServerSideEncryption === 'aws:kms'
       ? 'With KMS encryption its tag does not say whether Sluice put it.'
-      : 'By its tag it is none that Sluice has put there.';
-  const detail = `there is a manifest at ${key}. ${why} Grant the credentials permission to read it, too (s3:GetObject)`;
+      : 'Its tag matches no manifest that Sluice put there.';
+  const detail = `there is a manifest at ${key}. ${why} Grant the credentials permission to read it (s3:GetObject)`;
   throw new SluiceError('destination.access_denied', detail);
 }
 
-/** `unseen` if the credentials may not read. */
+/** Returns `unseen` if the credentials cannot read. */
 async function readUnlessDenied(connection: S3Connection, key: string) {
   return readObject(connection, key).catch((error: unknown) => {
     const { code } = error as Partial<SluiceError>;
@@ -124,7 +125,7 @@ async function readUnlessDenied(connection: S3Connection, key: string) {
   });
 }
 
-/** Without a condition: a look, the fence, and then the put at once. */
+/** Without a condition: look, check the fence, then put at once. */
 async function putUnguarded(
   connection: S3Connection,
   key: string,
@@ -139,7 +140,7 @@ async function putUnguarded(
     if (!isSameTag(tag, expected)) throw new SluiceError('destination.conflict', key);
   }
   await confirm();
-  // Once: a second copy could take effect after a later commit. The next attempt looks, then decides.
+  // Not retried: a second copy could take effect after a later commit. The next attempt looks first.
   return await putSmallObject(connection, key, body, null, once);
 }
 
@@ -176,7 +177,7 @@ export async function putSmallObject(
   return { etag: etag ?? null };
 }
 
-/** Whether a body is exactly these bytes. Reads no further than the first that differs. */
+/** Whether a body is exactly these bytes. Stops at the first difference. */
 export async function hasBytes(
   stream: AsyncIterable<Uint8Array>,
   bytes: Uint8Array,

@@ -9,10 +9,10 @@ import type { S3Connection } from './client.ts';
 import { UnreadAnswer } from './error-answer.ts';
 import { StoreError, toDestinationError } from './errors.ts';
 
-/** Deletions sent at once. One request a key: not every store knows DeleteObjects. */
+/** Concurrent deletions. One request per key: not every store supports DeleteObjects. */
 const deletionsInFlight = 8;
 
-/** @returns null where there is no such object */
+/** @returns null if there is no such object */
 export async function readObject(
   connection: S3Connection,
   key: string,
@@ -28,7 +28,7 @@ export async function readObject(
   if (found === null) return null;
   const body = found.Body as AsyncIterable<Uint8Array> | undefined;
   if (!found.ETag) {
-    // A store names the tag of each object. A page that a proxy puts in its place must not be read as one.
+    // A store sends a tag with each object. A page that a proxy sends instead must not be read as one.
     (found.Body as { destroy?: () => void } | undefined)?.destroy?.();
     throw new SluiceError('destination.unavailable', `HTTP 200 without an ETag for ${key}`);
   }
@@ -44,8 +44,8 @@ export interface ObjectHead {
 }
 
 /**
- * Metadata and size of an object without its bytes, or null. The refusal of a HEAD has no body that
- * could say why, so a GET of one byte is asked instead.
+ * Metadata and size of an object, or null. A refused HEAD has no body that could say why, so this is a
+ * GET of one byte.
  */
 export async function headObject(
   connection: S3Connection,
@@ -108,8 +108,8 @@ export async function deleteObjects(
 }
 
 /**
- * A missing key says NoSuchKey; a missing bucket stays an error. A 404 that could not be read, not
- * even when it was asked again, counts if the store lists no such key: some stores give it no body.
+ * A missing key is NoSuchKey; a missing bucket stays an error. Some stores send 404 without a body.
+ * After a retry, such a 404 counts if the store lists no such key.
  */
 async function nullIfMissing(
   connection: S3Connection,
@@ -139,11 +139,11 @@ async function isListed(
       ),
     signal,
   );
-  // A proxy's page would be read as an empty list. A list names its prefix.
+  // A proxy's page would be read as an empty list. A real list names its prefix.
   return page.Prefix !== key || page.Contents?.[0]?.Key === key;
 }
 
-/** A body can fail while it is read, too. */
+/** A body can also fail while it is read. */
 async function* withOurErrors(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
     yield* body;

@@ -1,19 +1,19 @@
 import { createHash, type Hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-/** What a part is told and known by, each only where it is asked for. */
+/** Checksums of a part, each computed only if it is needed. */
 export interface PartSums {
   /** `x-amz-checksum-crc32`: base64 of the four bytes. */
   readonly crc32: string | null;
   /** `x-amz-content-sha256` of a signed body: hex. */
   readonly sha256: string | null;
-  /** Of which the ETag of an unencrypted part is made: hex. */
+  /** Hex; the ETag of an unencrypted part. */
   readonly md5: string | null;
 }
 
 /**
- * The sums of one part, made as it is filled. Over a whole part of 8 MiB each takes 5 to 40 ms at
- * once, in which no heartbeat could be sent.
+ * The checksums of one part, computed while it is filled. Over a whole part of 8 MiB each would take 5
+ * to 40 ms at once, and heartbeats would wait.
  */
 export class PartDigest {
   #crc32: number | null;
@@ -32,7 +32,7 @@ export class PartDigest {
     this.#md5?.update(bytes);
   }
 
-  /** To be called once. */
+  /** Call it once. */
   end(): PartSums {
     return {
       crc32: this.#crc32 === null ? null : encodeCrc32(this.#crc32),

@@ -14,9 +14,8 @@ import { abortUpload, createUpload, isOwnObject, signsParts, uploadPart } from '
 export const markerPrefix = '.sluice-test-';
 
 /**
- * Tries out what the store keeps to, in place of believing it: each condition must let through a
- * write that it fits, and stop one that it does not fit. Whatever is no answer to that question
- * (denied access, an outage) is thrown.
+ * Tries out what the store supports: each condition must allow a write that fits it and stop one that
+ * does not. Anything else (denied access, an outage) is thrown.
  *
  * @param folder of the marker objects; '' for the top of the bucket
  */
@@ -30,7 +29,7 @@ export async function probeStore(
   const keys = [`${base}-put`, `${base}-upload`] as const;
   const trial: S3Connection = {
     ...connection,
-    // What is known of the store must not bend the trial.
+    // Earlier findings must not change the result.
     traits: null,
     request: (call, own, policy) =>
       connection.request(call, own ? AbortSignal.any([own, signal]) : signal, policy),
@@ -41,7 +40,7 @@ export async function probeStore(
     const uploads = new UploadTrial(trial, keys[1], signal, journal);
     return { ...puts, ...(await uploads.run(form)) };
   } finally {
-    // The right to delete may be missing, and what comes of this is not the result.
+    // The permission to delete may be missing. This failure is not the result.
     await deleteObjects(connection, keys).catch(() => {});
   }
 }
@@ -57,7 +56,7 @@ async function probePuts(
     try {
       await putSmallObject(connection, key, body, condition);
     } catch (error) {
-      // An earlier try of this very put took effect, and its answer was lost.
+      // An earlier try of this put may have succeeded though its answer was lost.
       const found = isRefusal(error) ? await readObject(connection, key) : null;
       if (found === null || !(await hasBytes(found.body, body))) throw error;
     }
@@ -77,14 +76,16 @@ async function probePuts(
   return { ifNoneMatch, ifMatch: 'none' };
 }
 
-/** What a store does with uploads. Each trial has one of its own: a refusal may end it. */
+/**
+ * Tries what a store does with uploads. Each trial has its own upload, because a refusal may end it.
+ */
 class UploadTrial {
   readonly #connection: S3Connection;
   readonly #key: string;
   readonly #signal: AbortSignal;
   readonly #journal: UploadJournal | undefined;
   #checksums = true;
-  /** What was completed last, so that the object is its. */
+  /** The upload that was completed last: the object is from it. */
   #last: { readonly upload: UploadRef; readonly checksums: boolean } | null = null;
 
   constructor(
@@ -117,29 +118,29 @@ class UploadTrial {
     };
   }
 
-  /** Sends the last completed upload its part again. With equal bytes, so the object stays readable. */
+  /** Sends a part to the last completed upload, with the same bytes, so the object stays readable. */
   async #refusesLateParts(): Promise<boolean> {
     const last = this.#last;
     if (last === null) throw new SluiceError('internal.unexpected', 'no upload was completed');
     const { upload, checksums } = last;
     const outcome = await outcomeOf(async () => {
       await sendTrialPart(this.#connection, upload, checksums, this.#signal);
-      // A store may have made an upload of it again.
+      // A store may have recreated the upload.
       await abortUpload(this.#connection, upload).catch(() => {});
     }).catch((error: unknown) => {
-      // Neither taken nor refused, each time: it may have been taken.
+      // The store neither accepted nor refused it: it may have accepted it.
       if (isInternalError(error)) return 'done' as const;
       throw error;
     });
     return outcome !== 'done';
   }
 
-  /** Makes the object, if possible on the condition that there is none. */
+  /** Creates the object, if possible on the condition that there is none. */
   async #create(): Promise<Outcome> {
     const created = await this.#outcome({ IfNoneMatch: '*' });
     if (created === 'done') return created;
     if (this.#checksums && (await this.#outcome(null)) === 'done') return created;
-    // Then it may be the checksums that the store does not take.
+    // Perhaps the store refuses the checksums.
     this.#checksums = false;
     const plain = await this.#outcome({ IfNoneMatch: '*' });
     if (plain !== 'done') await this.#complete(null);
@@ -229,10 +230,10 @@ function randomTag(): string {
   return randomBytes(16).toString('hex');
 }
 
-/** `unknown`: the store does not know what was asked of it. */
+/** `unknown`: the store does not support the request. */
 type Outcome = 'done' | 'refused' | 'unknown';
 
-/** A collision (409) says nothing of the condition, and passes. */
+/** A collision (409) says nothing about the condition, and is transient. */
 const maxCollisions = 3;
 
 async function outcomeOf(write: () => Promise<unknown>): Promise<Outcome> {

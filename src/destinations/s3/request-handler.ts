@@ -6,7 +6,7 @@ import { collectBody, readErrorAnswer } from './error-answer.ts';
 import { lateRequests } from './late-requests.ts';
 import { type StallLimits, watchForStall } from './stall-watch.ts';
 
-/** The SDK's request, as far as it is used here. */
+/** The parts of the SDK's request that are used here. */
 interface SdkRequest {
   readonly protocol: string;
   readonly hostname: string;
@@ -23,16 +23,16 @@ type Limits = Pick<
   'httpAgent' | 'httpsAgent' | 'connectTimeoutMs' | 'stallTimeoutMs'
 >;
 
-/** A write counts as moved once the system took it, so this is how finely a stall is seen. */
+/** A write counts as sent once the system took it, so stalls are seen at this granularity. */
 const writeBytes = 128 * 1024;
 
 /** Must move within a stall timeout; less is a trickle. */
-const leastBytes = 1024;
+const minBytes = 1024;
 
 /**
- * Sends the SDK's requests. The SDK's own handler counts a body as sent once it is queued and knows
- * no trickle; this one sees each write leave. It follows no redirect, uses only the agents it is
- * given and leaves them open.
+ * Sends the SDK's requests. The SDK's own handler counts a body as sent once it is queued and cannot
+ * detect a trickle; this one sees each write leave. It follows no redirects and uses only the given
+ * agents, which it leaves open.
  */
 export function createRequestHandler(limits: Limits) {
   return {
@@ -44,12 +44,12 @@ export function createRequestHandler(limits: Limits) {
   };
 }
 
-/** What the handler takes of the options of a command. */
+/** The options of a command that the handler uses. */
 export interface SendOptions {
   readonly abortSignal?: AbortSignal;
   /**
-   * For a request that makes something which its answer names. It is not cut off if it is given up:
-   * an answer that still comes is handed over here, if it is a success.
+   * For a request that creates something which its answer names. If it is given up, it is not cut off:
+   * a late successful answer is passed to this function.
    */
   readonly onLateAnswer?: (body: string) => void;
 }
@@ -70,7 +70,8 @@ function send(request: SdkRequest, limits: Limits, options: SendOptions) {
     const onAbort = () => giveUp(abortError());
     signal?.addEventListener('abort', onAbort, { once: true });
     outgoing.once('close', () => signal?.removeEventListener('abort', onAbort));
-    // Stays on: after the response an error reaches its reader, and here it must not end the process.
+    // Stays attached: after the response the reader gets the error, and it must not end the process
+    // here.
     outgoing.on('error', reject);
     outgoing.once('response', (response) => {
       const statusCode = response.statusCode ?? 0;
@@ -109,7 +110,7 @@ function open(request: SdkRequest, limits: Limits): ClientRequest {
   });
 }
 
-/** Piece by piece, each when the one before has left. @returns the bytes that have left so far */
+/** Writes piece by piece, each after the one before was sent. @returns the bytes sent so far */
 function writeBody(outgoing: ClientRequest, body: Uint8Array | string | undefined): () => number {
   const bytes = typeof body === 'string' ? Buffer.from(body) : (body ?? new Uint8Array(0));
   let sent = 0;
@@ -141,18 +142,18 @@ function limitConnect(outgoing: ClientRequest, connectTimeoutMs: number): void {
 }
 
 /**
- * A store may work for minutes on completing an upload and sends a blank now and then meanwhile
- * (API reference of CompleteMultipartUpload), so there each byte counts, within a bound.
+ * A store may need minutes to complete an upload, and sends a blank now and then (API reference of
+ * CompleteMultipartUpload). So each byte counts there, within a total limit.
  */
 function stallLimits(request: SdkRequest, limits: Limits): StallLimits {
   const { stallTimeoutMs } = limits;
   const completes = request.method === 'POST' && request.query?.uploadId !== undefined;
   return completes
-    ? { stallTimeoutMs, leastBytes: 1, totalMs: 10 * stallTimeoutMs }
-    : { stallTimeoutMs, leastBytes, totalMs: null };
+    ? { stallTimeoutMs, minBytes: 1, totalMs: 10 * stallTimeoutMs }
+    : { stallTimeoutMs, minBytes, totalMs: null };
 }
 
-/** Encoded and ordered as it was signed. */
+/** Encoded and sorted as it was signed. */
 function queryString(query: NonNullable<SdkRequest['query']>): string {
   return Object.keys(query)
     .sort()

@@ -3,18 +3,18 @@ import { decideRetry, type RetryPolicy } from '../../domain/retry-policy.ts';
 import { toDestinationError } from './errors.ts';
 
 /**
- * Faults of one request among many that a repeat mends: one part in ten thousand that meets a 503
- * must not cost the attempt. What stays is the worker's to repeat. A conflict and a lost upload are
- * retryable for the worker, but the same request would only meet them again.
+ * Transient errors of one request that a retry fixes: one 503 among ten thousand parts must not cost
+ * the attempt. The worker retries the rest. It also retries a conflict and a lost upload; the same
+ * request would only fail again.
  */
-const passing = new Set([
+const transient = new Set([
   'destination.unavailable',
   'destination.throttled',
   'destination.stalled',
 ]);
 
 /**
- * Sends a request until it succeeds, its fault is not a passing one, or the policy is spent.
+ * Sends a request until it succeeds, its error is not transient, or the policy is exhausted.
  *
  * @param send must be safe to repeat
  * @throws SluiceError of the last try; at once when `signal` aborts
@@ -31,7 +31,8 @@ export async function retryRequest<T>(
     } catch (caught) {
       const error = toDestinationError(caught, secrets);
       const decision = decideRetry(error, attempt, policy, Math.random());
-      if (decision.outcome !== 'retry' || !passing.has(error.code) || signal?.aborted) throw error;
+      if (decision.outcome !== 'retry' || !transient.has(error.code) || signal?.aborted)
+        throw error;
       await wait(decision.delayMs, undefined, { signal }).catch(() => {
         throw error;
       });

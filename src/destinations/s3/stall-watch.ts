@@ -2,14 +2,14 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 
 export interface StallLimits {
-  /** A request that moves less than `leastBytes` in so long is ended. */
+  /** A request that moves less than `minBytes` in this time is ended. */
   readonly stallTimeoutMs: number;
   /**
-   * More than a trickle: a store that takes or gives a byte a second must not hold a slot for
-   * hours. 1 where the store keeps a long answer alive by single bytes.
+   * More than a trickle: a store that moves one byte per second must not hold a slot for hours. 1 if
+   * the store keeps a long answer alive by single bytes.
    */
-  readonly leastBytes: number;
-  /** The whole request, in milliseconds; null for no limit but the stall. */
+  readonly minBytes: number;
+  /** Limit of the whole request, in milliseconds; null for no limit but the stall. */
   readonly totalMs: number | null;
 }
 
@@ -21,12 +21,12 @@ export class StalledError extends Error {
   }
 }
 
-/** Checks in one stall timeout: how late the end of a stalled request can be is a fraction of it. */
+/** Checks per stall timeout: a stalled request ends at most a fraction of the timeout late. */
 const checksPerTimeout = 4;
 
 /**
- * Watches one request from the moment it has a socket, so that waiting for a free one does not
- * count. Ends it with StalledError. A response whose bytes wait for our own reader is not stalled.
+ * Watches one request from the moment it has a socket: waiting for a free socket does not count. Ends a
+ * stalled request with StalledError. A response that waits for our own reader is not stalled.
  *
  * @param sentBytes of the request's body, handed to the system so far
  * @param giveUp ends a request that has no response yet
@@ -49,7 +49,7 @@ export function watchForStall(
     const timer = setInterval(() => {
       checks += 1;
       const readerIsSlow = (response?.readableLength ?? 0) > 0;
-      if (moved() - mark >= limits.leastBytes || readerIsSlow) {
+      if (moved() - mark >= limits.minBytes || readerIsSlow) {
         mark = moved();
         quietChecks = 0;
       } else {
@@ -63,7 +63,7 @@ export function watchForStall(
     const stop = () => clearInterval(timer);
     const end = (error: Error) => {
       stop();
-      // Its reader must see the error if there is a response already.
+      // If there is a response, its reader must see the error.
       if (response) response.destroy(error);
       else giveUp(error);
     };

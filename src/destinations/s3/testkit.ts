@@ -20,7 +20,7 @@ export const testkit: DestinationTestkit = {
   },
 };
 
-/** Laid over a valid config with keys and an endpoint. */
+/** Each is merged into a valid config with keys and an endpoint. */
 const invalidS3Configs = [
   { change: { aws_access_key_id: null }, attr: 'aws_access_key_id' },
   { change: { aws_secret_access_key: null }, attr: 'aws_secret_access_key' },

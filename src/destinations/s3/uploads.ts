@@ -20,22 +20,22 @@ import type { PartSums } from './part-digest.ts';
 import type { SendOptions } from './request-handler.ts';
 
 /**
- * The requests of a multipart upload. Our upload id is `<mark>+<checksums>+<encryption>.<the store's id>`: the
- * mark, random, is kept in the object's metadata and says after a lost answer whether the object is
- * this upload's. (An ETag would not do: with KMS it is no digest, and equal bytes give an equal one.)
- * `crc32` or `plain` is what the store took the upload for, and then comes a digest of the encryption that
- * it was asked for; builds before had no such words.
+ * The requests of a multipart upload. Our upload id is `<mark>+<checksums>+<encryption>.<the store's
+ * id>`. The mark is random and kept in the object's metadata. After a lost answer it shows whether the
+ * object is this upload's. (An ETag cannot: with KMS it is not a digest, and equal bytes have equal
+ * ETags.) `crc32` or `plain` is what the store accepted. Then follows a digest of the requested
+ * encryption. Earlier builds had neither word.
  */
 
 const markName = 'sluice-upload';
 const ownerName = 'sluice-export';
 
 /**
- * An answer that comes after the request was given up still names an upload: it is aborted then.
+ * If an answer comes after the request was given up, the upload it names is aborted.
  *
- * @returns the upload; whether its parts carry a CRC32 (not every store takes one, and some that know
- * of none drop the parts of a list that names any; so only if the store said it will); and whether
- * the store was asked just once, so that there can be no other
+ * @returns the upload; whether its parts have a CRC32 (only if the store said so: some refuse it, and
+ *   some drop parts that have one); and whether the store was asked just once, so that there can be no
+ *   other upload
  */
 export async function createUpload(
   connection: S3Connection,
@@ -50,7 +50,7 @@ export async function createUpload(
   let asked = 0;
   const onLateAnswer = (body: string) => {
     const id = /<UploadId>([^<]+)<\/UploadId>/.exec(body)?.[1];
-    // What cannot be aborted now is found by its note.
+    // If it cannot be aborted now, its note is enough to find it.
     if (id) abortUpload(connection, { key: options.key, uploadId: `.${id}` }).catch(() => {});
   };
   const create = (checksum: { readonly ChecksumAlgorithm?: 'CRC32' }) =>
@@ -88,10 +88,10 @@ export async function createUpload(
 }
 
 /**
- * Whether the parts of an upload must carry checksums: a store that took it with them refuses parts
- * without, and one that took it without may drop parts that have them.
+ * Whether the parts of an upload must have checksums: a store that accepted the upload with checksums
+ * refuses parts without. A store that accepted it without may drop parts that have one.
  *
- * @returns null if it cannot be known: an upload of an older build, before its first part
+ * @returns null if it is unknown: an upload of an earlier build, before its first part
  */
 export function takesChecksums({ uploadId, parts }: UploadProgress): boolean | null {
   const word = /^[0-9a-f-]+\+(crc32|plain)(?:\+[0-9a-f]+)?\./.exec(uploadId)?.[1];
@@ -100,8 +100,8 @@ export function takesChecksums({ uploadId, parts }: UploadProgress): boolean | n
 }
 
 /**
- * Whether an upload was begun with the encryption that the destination asks for now: a store keeps it
- * from the beginning. An upload of an older build says nothing; it will do if nothing is asked for.
+ * Whether an upload was begun with the encryption that the destination asks for now: a store fixes it
+ * at the beginning. Uploads of earlier builds do not say; they fit if no encryption is asked for.
  */
 export function hasSameEncryption(connection: S3Connection, { uploadId }: UploadRef): boolean {
   const word = /^[0-9a-f-]+\+(?:crc32|plain)\+([0-9a-f]+)\./.exec(uploadId)?.[1];
@@ -123,7 +123,9 @@ export function isOwnObject(
   return mark !== '' && metadata?.[markName] === mark;
 }
 
-/** The export that made an object; null if it does not say: an earlier build's, or not ours. */
+/**
+ * The export that made an object; null if the object does not say (an earlier build's, or not ours).
+ */
 export function ownerOf(metadata: Readonly<Record<string, string>> | undefined): string | null {
   return metadata?.[ownerName] ?? null;
 }
@@ -157,14 +159,14 @@ export async function uploadPart(
 }
 
 /**
- * Whether a part's bytes are hashed for its signature: not over TLS where a CRC32, whose header is
- * signed, guards them.
+ * Whether a part's bytes are hashed for its signature. Over TLS a signed CRC32 header protects them
+ * instead.
  */
 export function signsParts(connection: S3Connection, checksums: boolean): boolean {
   return !(connection.secure && checksums);
 }
 
-/** The signer takes this header for the hash of the body, and does not make it again. */
+/** The signer uses this header as the hash of the body instead of computing it. */
 function signAs(command: UploadPartCommand, payloadHash: string): void {
   command.middlewareStack.add(
     (next) => async (args) => {
@@ -176,7 +178,7 @@ function signAs(command: UploadPartCommand, payloadHash: string): void {
   );
 }
 
-/** Also of an upload that is unknown, and until parts that were on their way are gone too. */
+/** Also for an unknown upload. Waits until parts that were in flight have ended too. */
 export async function abortUpload(connection: S3Connection, upload: UploadRef): Promise<void> {
   for (let round = 0; round < 3; round += 1) {
     try {
@@ -193,7 +195,7 @@ export async function abortUpload(connection: S3Connection, upload: UploadRef): 
   }
 }
 
-/** The parts that the store holds. Throws `destination.upload_lost` where it knows no such upload. */
+/** The parts that the store has. Throws `destination.upload_lost` if it knows no such upload. */
 export async function listParts(
   connection: S3Connection,
   upload: UploadRef,
@@ -205,7 +207,7 @@ export async function listParts(
       if (saysUnknown(error)) {
         throw new SluiceError('destination.upload_lost', 'the store knows no such upload', error);
       }
-      // A store that does not list parts takes the request for a GET of the object.
+      // A store that does not support ListParts treats the request as a GET of the object.
       if (!isNotImplemented(error) && codeOf(error) !== 'destination.conflict') throw error;
       throw new SluiceError('destination.upload_lost', 'the store does not list parts', error);
     });
@@ -224,7 +226,7 @@ function listPage(connection: S3Connection, upload: UploadRef, marker?: string) 
   );
 }
 
-/** Whether the store says, when it is asked for the parts, that it knows no such upload. */
+/** Whether the store reports, if asked for the parts, that it knows no such upload. */
 export async function isUnknown(connection: S3Connection, upload: UploadRef): Promise<boolean> {
   return await listPage(connection, upload).then(() => false, saysUnknown);
 }
@@ -263,7 +265,7 @@ export function partEtag(part: UploadPart): string {
   return part.tag.split(' ')[0] ?? '';
 }
 
-/** `NoSuchKey` is Ceph RGW's answer to ListParts, and Swift's to the abort of a completed upload. */
+/** Ceph RGW answers `NoSuchKey` to ListParts, and Swift to the abort of a completed upload. */
 function saysUnknown(error: unknown): boolean {
   if (codeOf(error) === 'destination.upload_lost') return true;
   const cause = error instanceof SluiceError ? error.cause : undefined;

@@ -28,7 +28,7 @@ import {
 
 type Limits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
 
-/** Begins a file. The journal knows of it before the store is asked, and its name before this resolves. */
+/** Begins a file. The journal records it before the store is asked, and its id before this resolves. */
 export async function createWriter(
   connection: S3Connection,
   options: FileOptions,
@@ -44,14 +44,17 @@ export async function createWriter(
   try {
     await journal.started(upload, alone);
   } catch (error) {
-    // Nobody would know of it.
+    // It has no record, so it must not remain.
     await abortUpload(connection, upload).catch(() => {});
     throw error;
   }
   return writer;
 }
 
-/** An upload that is created while its answer is given up is known to nobody: it is waited for a while. */
+/**
+ * If a request for an upload is given up, its answer would be lost, and so the upload's id: wait for a
+ * while.
+ */
 const createPatienceMs = 5_000;
 
 function delayAbort(signal: AbortSignal, ms: number): AbortSignal {
@@ -63,9 +66,9 @@ function delayAbort(signal: AbortSignal, ms: number): AbortSignal {
 }
 
 /**
- * Goes on with an upload; the recorded parts that the store still holds need not be sent again.
+ * Continues an upload. Recorded parts that the store still has are not sent again.
  *
- * @throws SluiceError `destination.upload_lost` if the file has to be begun anew
+ * @throws SluiceError `destination.upload_lost` if the file has to be begun again
  */
 export async function resumeWriter(
   connection: S3Connection,
@@ -107,9 +110,9 @@ export async function resumeWriter(
 }
 
 /**
- * A file as a multipart upload, however small: an upload that the next attempt has aborted can
- * never be completed any more, on any store, so a worker that lost its lease can't put its object
- * over a committed one. A single PutObject could, at any later time.
+ * A file as a multipart upload, however small. Once the next attempt has aborted an upload, no store
+ * can complete it. So a worker that lost its lease cannot put its object over a committed one. A single
+ * PutObject could, at any later time.
  */
 class S3Writer implements FileWriter {
   readonly upload: UploadRef;
@@ -117,18 +120,18 @@ class S3Writer implements FileWriter {
   readonly #limits: Limits;
   readonly #journal: UploadJournal;
   readonly #checksums: boolean;
-  /** Whether another attempt, which may not have ended, has the upload as well. */
+  /** Whether another attempt, which may still run, has the upload too. */
   readonly #shared: boolean;
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
   readonly #inFlight = new Set<Promise<void>>();
-  /** Parts that arrived while an earlier one has not. */
+  /** Parts that arrived before an earlier one. */
   readonly #early = new Map<number, UploadPart>();
-  /** Parts of an earlier attempt that are at the store. */
+  /** Parts that an earlier attempt sent and the store has. */
   readonly #known: ReadonlyMap<number, UploadPart>;
-  /** The unbroken run of parts that arrived. */
+  /** The parts that arrived, without a gap. */
   readonly #parts: UploadPart[] = [];
-  /** Buffers of parts that were sent: new memory costs more than filling it. */
+  /** Buffers to reuse: allocating one costs more than filling it. */
   readonly #spare: Buffer[] = [];
   #buffer: Buffer | null = null;
   #filled = 0;
@@ -178,7 +181,7 @@ class S3Writer implements FileWriter {
 
   async flush(): Promise<void> {
     this.#throwFailure();
-    // A file without a byte has one part without a byte: an upload has at least one.
+    // An upload needs at least one part: an empty file has one empty part.
     const unsent = this.#filled > 0 || this.#nextNumber === 1;
     if (!this.#sealed && unsent) await this.#sendPart();
     this.#sealed = true;
@@ -212,7 +215,7 @@ class S3Writer implements FileWriter {
     await Promise.all(this.#inFlight);
   }
 
-  /** Hands the buffer over to the network; resolves when another part may be filled. */
+  /** Starts to send the buffer; resolves when another part may be filled. */
   async #sendPart(): Promise<void> {
     const number = this.#nextNumber;
     const buffer = this.#buffer ?? Buffer.alloc(0);
@@ -236,7 +239,7 @@ class S3Writer implements FileWriter {
     });
   }
 
-  /** Never rejects: a failure stops the others and is thrown by the next call. */
+  /** Never rejects: a failure stops the other parts, and the next call throws it. */
   async #upload(number: number, buffer: Buffer, length: number, sums: PartSums): Promise<void> {
     try {
       const body = buffer.subarray(0, length);
@@ -252,7 +255,7 @@ class S3Writer implements FileWriter {
     return uploadPart(this.#connection, this.upload, number, body, sums, this.#signal);
   }
 
-  /** The part as an earlier attempt sent it, where it held these very bytes: its ETag is their MD5. */
+  /** The part as an earlier attempt sent it, if it had the same bytes: its ETag is their MD5. */
   #findKnown(number: number, length: number, { md5 }: PartSums): UploadPart | null {
     const known = this.#known.get(number);
     if (known?.bytes !== length) return null;
@@ -268,14 +271,14 @@ class S3Writer implements FileWriter {
       this.#parts.push(next);
       this.#early.delete(next.number);
     }
-    // What the journal knows of the attempt before stays until there is more.
+    // The record of the earlier attempt stays until there is more.
     if (this.#parts.length === before || this.#parts.length <= this.#known.size) return;
     const progress = { ...this.upload, parts: [...this.#parts] };
     this.#recorded = this.#recorded.then(() => this.#journal.progressed(progress));
     await this.#recorded;
   }
 
-  /** Never a part too many: the file would be cut there. */
+  /** Throws rather than send a part too many, which would cut the file. */
   #takeBuffer(): Buffer {
     if (this.#nextNumber > this.#limits.maxParts) {
       const detail = `the file needs more than ${this.#limits.maxParts} parts; set max_file_size_mb`;

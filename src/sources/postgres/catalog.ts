@@ -14,13 +14,13 @@ export interface Relation {
 
 export interface RelationColumn {
   readonly typeName: string;
-  /** Of a domain the type that it is made of. */
+  /** For a domain: its base type. */
   readonly baseType: number;
   readonly nullable: boolean;
   readonly mayRead: boolean;
 }
 
-/** What a domain is made of, however many domains deep. */
+/** The base type of a domain, however deep domains are nested. */
 const baseTypeSql = (oid: string) => `
   (WITH RECURSIVE base AS (
      SELECT oid, typtype, typbasetype FROM pg_type WHERE oid = ${oid}
@@ -28,7 +28,7 @@ const baseTypeSql = (oid: string) => `
      SELECT t.oid, t.typtype, t.typbasetype FROM pg_type t JOIN base b ON b.typtype = 'd' AND t.oid = b.typbasetype)
    SELECT oid::int8 FROM base WHERE typtype <> 'd')`;
 
-/** Null where there is none. */
+/** Null if there is none. */
 export async function findRelation(
   client: pg.Client,
   { relation }: Model,
@@ -62,7 +62,7 @@ export async function findRelation(
   };
 }
 
-/** Whether a unique index that holds for all rows is made of some of these columns. */
+/** Whether these columns contain those of a unique index over all rows. */
 export async function hasUniqueKey(
   client: pg.Client,
   relation: number,
@@ -83,7 +83,7 @@ export async function hasUniqueKey(
   return rows.length > 0;
 }
 
-/** The type behind a name, of a domain what it is made of; null where the name is no type's. */
+/** The type with this name, for a domain its base type; null if no type has the name. */
 export async function typeOidOf(client: pg.Client, name: string): Promise<number | null> {
   const signal = new AbortController().signal;
   await query(client, 'SAVEPOINT name', signal);

@@ -11,7 +11,7 @@ import { type PlanNode, readPlan } from './read-plan.ts';
 import { beginSnapshot } from './snapshot.ts';
 
 export interface ModelFinding {
-  /** With an error exports of the model fail; with a warning they are slow, or may miss rows. */
+  /** `error`: exports of the model fail. `warning`: they are slow, or may miss rows. */
   readonly severity: 'error' | 'warning';
   /** What is wrong and what to do. */
   readonly detail: string;
@@ -19,7 +19,7 @@ export interface ModelFinding {
 
 export interface ModelReport {
   readonly findings: readonly ModelFinding[];
-  /** How the server would read an hour's rows; empty where it could not be asked. */
+  /** How the server would read one hour's rows; empty if the server could not be asked. */
   readonly plan: readonly string[];
 }
 
@@ -39,11 +39,11 @@ const otherTimes: ReadonlySet<number> = new Set([1082, 1114]);
 type Tell = (severity: ModelFinding['severity'], detail: string) => void;
 
 /**
- * Holds a model against its database: what is missing, what may not be read and what will be slow.
- * Reads the catalog and plans; no row is read.
+ * Checks a model against its database: what is missing, what may not be read and what will be slow. Reads
+ * the catalog and query plans, no rows.
  *
  * @param teamId the project whose last hour the plan is for
- * @param settling how transactions are waited for if the database is a standby
+ * @param settling how to wait for transactions if the database is a standby
  */
 export async function checkModel(
   connectionString: string,
@@ -62,7 +62,10 @@ export async function checkModel(
       const relation = await findRelation(client, model, signal);
       if (!relation) {
         const { schema, name } = model.relation;
-        tell('error', `The relation ${schema}.${name} does not exist: correct relation.`);
+        tell(
+          'error',
+          `The relation ${schema}.${name} does not exist. Correct the model's relation.`,
+        );
         return { findings, plan };
       }
       await checkColumns(client, model, relation, teamId, tell);
@@ -103,34 +106,40 @@ async function checkColumns(
   const names = [...new Set(used)];
   const missing = names.filter((name) => !relation.columns.has(name));
   if (missing.length > 0) {
-    tell('error', `The relation has no column ${missing.join(', ')}: correct the names.`);
+    tell('error', `The relation has no column ${missing.join(', ')}. Correct the names.`);
   }
   const hidden = names.filter((name) => relation.columns.get(name)?.mayRead === false);
   if (hidden.length > 0 || !relation.mayUseSchema) {
     const grant = relation.mayUseSchema ? 'SELECT on the relation' : 'USAGE on the schema';
-    tell('error', `The role may not read ${hidden.join(', ') || 'it'}: grant it ${grant}.`);
+    tell(
+      'error',
+      `The role may not read ${hidden.join(', ') || 'the relation'}. Grant it ${grant}.`,
+    );
   }
   const tenant = relation.columns.get(model.tenantColumn);
   if (tenant && !(await accepts(client, tenant.typeName, teamId))) {
-    const what = `${model.tenantColumn} is ${tenant.typeName}, which cannot be a project's number`;
-    tell('error', `${what}: name another column, or a view that has one.`);
+    const what = `${model.tenantColumn} is ${tenant.typeName}, which cannot hold a project's ID`;
+    tell('error', `${what}. Name another column, or a view that has one.`);
   }
   const interval = relation.columns.get(model.intervalColumn);
   if (interval && interval.baseType !== timestamptz) {
     const isTime = otherTimes.has(interval.baseType);
     tell(
       isTime ? 'warning' : 'error',
-      `${model.intervalColumn} is ${interval.typeName}, not timestamp with time zone: ${isTime ? 'it is taken for UTC' : 'name a column of that type'}.`,
+      `${model.intervalColumn} is ${interval.typeName}, not timestamp with time zone. ${isTime ? 'Sluice reads it as UTC' : 'Name a column of that type'}.`,
     );
   }
   for (const name of new Set([model.tenantColumn, model.intervalColumn])) {
     if (relation.holdsRows && relation.columns.get(name)?.nullable) {
-      tell('warning', `${name} may be null, and such a row is never exported: make it NOT NULL.`);
+      tell(
+        'warning',
+        `${name} may be null, and rows with null are never exported. Make it NOT NULL.`,
+      );
     }
   }
 }
 
-/** Whether a literal of the project's number can stand for a value of the type. */
+/** Whether the project's ID can be a value of the type. */
 async function accepts(client: pg.Client, typeName: string, teamId: number): Promise<boolean> {
   try {
     const signal = new AbortController().signal;
@@ -151,11 +160,11 @@ async function checkIndexes(
   const columns = [...model.keyColumns, model.tenantColumn];
   if (relation.holdsRows && (await hasUniqueKey(client, relation.oid, columns))) return;
   const keys = model.keyColumns.join(', ');
-  const advice = relation.holdsRows ? ': add a unique index, or name the key' : '';
-  tell('warning', `Nothing says that ${keys} is unique within a project${advice}.`);
+  const advice = relation.holdsRows ? ' Add a unique index, or name the key.' : '';
+  tell('warning', `No unique index covers ${keys} within a project.${advice}`);
 }
 
-/** Describes and plans the very statement that an export runs. @returns the steps of the plan */
+/** Describes and plans the statement that an export runs. @returns the steps of the plan */
 async function checkStatement(
   connectionString: string,
   model: Model,
@@ -170,10 +179,10 @@ async function checkStatement(
       const real = described[index];
       const oid = await typeOidOf(client, column.sourceType);
       if (oid === null) {
-        tell('error', `${column.name}: there is no type ${column.sourceType}: correct type.`);
+        tell('error', `${column.name}: there is no type ${column.sourceType}. Correct type.`);
       } else if (oid !== real?.typeOid) {
         const detail = `${column.name} is ${real?.sourceType}, not ${column.sourceType}`;
-        tell('error', `${detail}: correct type.`);
+        tell('error', `${detail}. Correct type.`);
       }
     }
     const [clock] = await query<{ ms: string }>(
@@ -207,16 +216,16 @@ async function checkStatement(
 function judgePlan(model: Model, root: PlanNode, tell: Tell): readonly string[] {
   const { steps, wholeRelations, conditions } = readPlan(root);
   const columns = `(${model.tenantColumn}, ${model.intervalColumn})`;
-  const advice = `create an index on ${columns}`;
+  const advice = `Create an index on ${columns}`;
   if (steps.length === 0) {
-    tell('warning', 'No partition holds the last hour, so the plan says nothing of indexes.');
+    tell('warning', 'No partition holds the last hour, so the plan says nothing about indexes.');
   } else if (wholeRelations.length > 0) {
     const relations = [...new Set(wholeRelations)].join(', ');
-    tell('warning', `Every run reads all of ${relations}: ${advice}.`);
+    tell('warning', `Every run reads all of ${relations}. ${advice}.`);
   } else if (conditions.some((condition) => !/[<>]/.test(condition))) {
-    tell('warning', `Every run reads more than its interval: ${advice}.`);
+    tell('warning', `Every run reads more than its interval. ${advice}.`);
   } else if (conditions.some((condition) => !/[^<>]=/.test(condition))) {
-    tell('warning', `Every run reads the rows of all projects: ${advice}.`);
+    tell('warning', `Every run reads the rows of all projects. ${advice}.`);
   }
   return steps;
 }

@@ -9,8 +9,8 @@ export interface DescribedColumn {
 }
 
 /**
- * Types whose binary form the encoders read, by their fixed OIDs (`pg_type.dat`). A domain is
- * described by its base type. Strings of every kind are sent as their UTF-8 text.
+ * Types whose binary form the encoders read, by their fixed OIDs (`pg_type.dat`). A domain is described by
+ * its base type. All string types are sent as UTF-8 text.
  */
 const rawTypes: ReadonlyMap<number, ColumnType> = new Map<number, ColumnType>([
   [16, 'bool'],

@@ -10,7 +10,7 @@ export interface ConnectionOptions {
   readonly connectTimeoutMs: number;
 }
 
-/** A connection that survives its own loss: a failure shows in the query that meets it. */
+/** A connection whose loss is reported by the next query, not by an event. */
 export async function connect(options: ConnectionOptions, signal: AbortSignal): Promise<pg.Client> {
   signal.throwIfAborted();
   const client = new pg.Client({
@@ -36,8 +36,8 @@ export async function connect(options: ConnectionOptions, signal: AbortSignal): 
 }
 
 /**
- * Cuts the connection at once, whatever it is doing. A server in the middle of a scan or a sort would
- * not notice before it has a row to send: it is told to cancel as well, as far as it can be reached.
+ * Closes the connection at once. A server in the middle of a scan or a sort would not notice before it has
+ * a row to send, so it also gets a cancel request, if it can be reached.
  */
 export function destroyConnection(client: pg.Client): void {
   const { stream } = connectionOf(client);
@@ -62,23 +62,23 @@ interface BackendKey {
   readonly secretKey: number | null;
 }
 
-/** The code of the protocol's CancelRequest; it goes over a connection of its own, without login. */
+/** The code of the protocol's CancelRequest, which uses its own connection without login. */
 const CANCEL_REQUEST = 80_877_102;
 const CANCEL_TIMEOUT_MS = 5_000;
 
-/** Ends the connection in good order, or cuts it where that takes too long. */
+/** Closes the connection in good order, or at once if that takes too long. */
 export async function closeConnection(client: pg.Client): Promise<void> {
   const cut = setTimeout(() => destroyConnection(client), 2_000);
   try {
     await client.end();
   } catch {
-    // It is gone already.
+    // The connection was already lost.
   } finally {
     clearTimeout(cut);
   }
 }
 
-/** Runs a query; an abort cuts the connection and rejects with the signal's reason. */
+/** Runs a query. An abort closes the connection and rejects with the signal's reason. */
 export async function query<Row extends pg.QueryResultRow>(
   client: pg.Client,
   text: string,
@@ -86,7 +86,7 @@ export async function query<Row extends pg.QueryResultRow>(
   values: readonly unknown[] = [],
 ): Promise<Row[]> {
   return withAbort(client, signal, async () => {
-    // A text without values may hold several statements; only the last result is of interest.
+    // A text without values may have several statements; only the last result matters.
     const result = await client.query<Row>(values.length ? { text, values: [...values] } : text);
     const last = Array.isArray(result) ? (result.at(-1) as pg.QueryResult<Row>) : result;
     return last.rows;
@@ -118,7 +118,7 @@ export async function describeColumns(
   }));
 }
 
-/** Runs `work` so that an abort cuts the connection; failures become SluiceErrors. */
+/** Runs `work`; an abort closes the connection. Failures become SluiceErrors. */
 export async function withAbort<T>(
   client: pg.Client,
   signal: AbortSignal,
@@ -170,7 +170,7 @@ class Description implements Submittable {
   }
 
   handleError(error: Error): void {
-    // The server skips to the Sync that `submit` has sent already.
+    // The server skips to the Sync that `submit` has already sent.
     this.#reject(error);
   }
 

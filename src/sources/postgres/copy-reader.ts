@@ -12,10 +12,9 @@ const HEADER_BYTES = 5;
 type DataHandler = (chunk: Buffer) => void;
 
 /**
- * Runs one `COPY … TO STDOUT (FORMAT binary)` on a pg client and hands out its row blocks. It takes
- * the place of pg's own message parser while data flows, because that one makes an object of each
- * row; every message that is not COPY data is passed through to it. Pull-based: while nobody waits
- * for a block the socket is paused, so the server stops sending.
+ * Runs one `COPY … TO STDOUT (FORMAT binary)` on a pg client and yields its row blocks. While data flows it
+ * replaces pg's own message parser, which makes an object of each row; all other messages are passed to pg.
+ * Pull-based: while no caller waits for a block the socket is paused, so the server stops sending.
  */
 export class CopyReader implements Submittable {
   readonly #sql: string;
@@ -38,10 +37,10 @@ export class CopyReader implements Submittable {
   }
 
   /**
-   * The next block, or null after the last. The one before is not to be read any more: its memory is
-   * used again. Each comes in a turn of the event loop of its own: a socket that is never still is read
-   * 32 times in one turn (libuv, uv__read), and heartbeats would wait for all that is made of it.
-   * Rejects with pg's error or a CopyFormatError.
+   * The next block, or null after the last. The earlier block's memory is reused, so do not read it any
+   * more. Each block comes in its own turn of the event loop: a busy socket is read 32 times in one turn
+   * (libuv, uv__read), and heartbeats would wait for all of it. Rejects with pg's error or a
+   * CopyFormatError.
    */
   async next(): Promise<SourceBlock | null> {
     if (this.#hasGivenOne) {
@@ -112,7 +111,7 @@ export class CopyReader implements Submittable {
     try {
       this.#consume(chunk);
     } catch (error) {
-      // The stream's position is lost: nothing that follows on this connection can be trusted.
+      // The position in the stream is lost, so nothing later on this connection can be trusted.
       this.fail(error);
       this.#socket?.destroy();
       return;
@@ -123,7 +122,9 @@ export class CopyReader implements Submittable {
     this.#notify();
   };
 
-  /** Splits the chunk into protocol messages: one type byte, int32 length with itself, payload. */
+  /**
+   * Splits the chunk into protocol messages: one type byte, int32 length (which includes itself), payload.
+   */
   #consume(chunk: Buffer): void {
     let at = 0;
     while (at < chunk.length) {
@@ -147,7 +148,7 @@ export class CopyReader implements Submittable {
     }
   }
 
-  /** @returns whether the rest of the chunk went to pg, as the row stream has ended. */
+  /** @returns whether the rest of the chunk went to pg, because the row stream has ended */
   #startMessage(chunk: Buffer, at: number): boolean {
     switch (this.#code) {
       case COPY_DATA:

@@ -25,9 +25,9 @@ const byClass: Readonly<Record<string, ErrorCode>> = {
 };
 
 /**
- * What a failure of the source database means. A query's own fault is told with the server's
- * words; of everything else the owner of the export learns the kind only, not hosts or roles.
- * Whatever is neither known nor the query's fault is `source.unavailable`: it is tried again.
+ * What a failure of the source database means. For an error in the query the detail has the server's text.
+ * For all others the owner of the export sees only the kind, not hosts or roles. Unknown errors are
+ * `source.unavailable` and are retried.
  */
 export function toSourceError(error: unknown): SluiceError {
   if (error instanceof SluiceError) return error;
@@ -38,7 +38,7 @@ export function toSourceError(error: unknown): SluiceError {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : null;
   const isState = code !== null && /^[0-9A-Z]{5}$/.test(code) && 'severity' in error;
   if (!isState) {
-    // A network failure (`ECONNREFUSED`), or pg's own complaint about a lost connection.
+    // A network failure (`ECONNREFUSED`), or pg's own error about a lost connection.
     if (error instanceof TypeError || error instanceof RangeError) {
       return new SluiceError('internal.unexpected', undefined, error);
     }
@@ -53,7 +53,7 @@ export function toSourceError(error: unknown): SluiceError {
   return new SluiceError(known, detail, error);
 }
 
-/** A guard of a query fails with a cast of its own words. */
+/** Takes the text of a guard out of the cast error that the guard causes. */
 function detailOf(message: string): string {
   const start = message.indexOf(`"${guardMark}`);
   return start < 0 ? message : message.slice(start + 1).replace(/"$/, '');

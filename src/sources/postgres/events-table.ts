@@ -20,8 +20,8 @@ export const eventsTableSql = `
 `;
 
 /**
- * Makes the `events` table where it is missing; one that is there stays as it is. Safe from many
- * processes at once.
+ * Creates the `events` table if it is missing; an existing one is left unchanged. Many processes may call
+ * it at once.
  */
 export async function ensureEventsTable(connectionString: string): Promise<void> {
   const client = new Client({

@@ -5,7 +5,7 @@ import { ensureEventsTable } from './events-table.ts';
 export interface EventsRequest {
   readonly teamId: number;
   readonly rows: number;
-  /** The rows' arrival is spread evenly over this half-open range. */
+  /** The rows' arrival times are spread evenly over this half-open range. */
   readonly range: { readonly start: number; readonly end: number };
 }
 
@@ -13,10 +13,10 @@ export interface EventsRequest {
 const batch = 50_000;
 
 /**
- * Writes events as a product-analytics SDK sends them, about 1 kB each, into the `events` table,
- * which is made where it is missing.
+ * Writes events like those of a product-analytics SDK, about 1 kB each, into the `events` table, which is
+ * created if it is missing.
  *
- * @param progress told how many rows are written so far
+ * @param progress called with the number of rows written so far
  */
 export async function generateEvents(
   connectionString: string,

@@ -10,7 +10,7 @@ type Finding = SourceState['findings'][number];
 const error = (detail: string): Finding => ({ severity: 'error', detail });
 const warning = (detail: string): Finding => ({ severity: 'warning', detail });
 
-/** What keeps intervals of this source from being settled, and what its clock and its lag are. */
+/** What keeps intervals of this source from settling, its clock and its lag. */
 export async function inspectSource(
   { client, withPrimary, allowsStandby }: SettledServers,
   signal: AbortSignal,
@@ -27,7 +27,7 @@ export async function inspectSource(
           'The source is a standby without its primary: its intervals never settle. Only LATE_LOOKBACK_HOURS looks for late rows.',
         )
       : error(
-          'The source is a standby, which does not see the transactions of its primary: set settle_url of the model, or SOURCE_PRIMARY_URL, or ALLOW_UNSETTLED_STANDBY=true.',
+          'The source is a standby, which does not see the transactions of its primary. Set settle_url of the model, SOURCE_PRIMARY_URL, or ALLOW_UNSETTLED_STANDBY=true.',
         );
     return { findings: [found], clockMs: server.nowMs, replayLagSeconds };
   }
@@ -36,13 +36,13 @@ export async function inspectSource(
     const findings =
       fault === null
         ? await findHiddenTimes(primary, signal)
-        : [error(`The source is a standby, and ${fault}: correct settle_url.`)];
+        : [error(`The source is a standby, and ${fault}. Correct settle_url.`)];
     const { nowMs } = await readServer(primary, signal);
     return { findings, clockMs: nowMs, replayLagSeconds };
   });
 }
 
-/** Whether sessions of other roles show when they began what they do. */
+/** Whether sessions of other roles show when their work began. */
 async function findHiddenTimes(
   client: pg.Client,
   signal: AbortSignal,
@@ -53,22 +53,26 @@ async function findHiddenTimes(
             current_setting('track_activities')::boolean AS tracks`,
     signal,
   );
-  const again = 'an interval then counts as unsettled until it was looked at a second time';
+  const again = 'so an interval counts as unsettled until a second check';
   return [
     ...(row?.maySee
       ? []
       : [
           warning(
-            `The role does not see when transactions of other roles began; ${again}: grant it pg_read_all_stats.`,
+            `The role does not see when transactions of other roles began, ${again}. Grant it pg_read_all_stats.`,
           ),
         ]),
     ...(row?.tracks
       ? []
-      : [warning(`track_activities is off, so sessions do not show what they do; ${again}.`)]),
+      : [
+          warning(
+            `track_activities is off: sessions do not show what they do, ${again}. Turn it on.`,
+          ),
+        ]),
   ];
 }
 
-/** 0 if all that came has been replayed: an idle primary writes nothing that could be late. */
+/** 0 if everything received has been replayed: an idle primary writes nothing that could be late. */
 async function readLag(client: pg.Client, signal: AbortSignal): Promise<number> {
   const [row] = await query<{ seconds: number | null }>(
     client,

@@ -1,15 +1,14 @@
 /**
- * A digest of a set of keys that does not depend on their order: the sum, modulo 2^128, of a hash of each
- * key. The hash is MurmurHash3 x86_128: it is stable, published with test values, made of 32-bit
- * products that JavaScript has (`Math.imul`), and takes about 40 ns for a uuid, where SHA-256 through
- * Node takes more than a microsecond. It does not resist an attacker: who picks keys of their own rows to
- * collide hides a late row from their own export.
+ * A digest of a set of keys that does not depend on their order: the sum, modulo 2^128, of each key's hash.
+ * The hash is MurmurHash3 x86_128: stable, published with test values, made of 32-bit products
+ * (`Math.imul`). It takes about 40 ns per uuid; SHA-256 in Node takes more than a microsecond. It does not
+ * resist an attacker: someone who makes colliding keys can hide a late row, but only from their own export.
  */
 
 /** Four 32-bit words of a hash. */
 export type Words = Int32Array;
 
-/** Names the way that digests are made; another way must have another name. */
+/** The digest's version. A change of algorithm needs another name. */
 const version = 'm3:';
 const wordValues = 2 ** 32;
 
@@ -35,8 +34,8 @@ const word = (bytes: Uint8Array, at: number): number =>
   ((bytes[at + 3] as number) << 24);
 
 /**
- * Hashes `bytes[start, start + length)`, going on from `state` and leaving the hash there. From zeros
- * it is MurmurHash3 x86_128 with seed 0.
+ * Hashes `bytes[start, start + length)` into `state`, starting from `state`. From zeros it is MurmurHash3
+ * x86_128 with seed 0.
  */
 export function hashInto(state: Words, bytes: Uint8Array, start: number, length: number): void {
   let h1 = state[0] as number;
@@ -84,13 +83,13 @@ function tail(bytes: Uint8Array, at: number, count: number): number {
   return value;
 }
 
-/** Where a key field is among the fields of a block. */
+/** The position of a key field in the rows of a block. */
 export interface KeyFields {
   readonly offsets: Int32Array;
   readonly lengths: Int32Array;
   /** Fields of a row in `offsets` and `lengths`. */
   readonly width: number;
-  /** The field's place in a row. */
+  /** The field's index in a row. */
   readonly field: number;
 }
 
@@ -121,7 +120,7 @@ export class KeyDigest {
         const { offsets, lengths, width, field } = fields[part] as KeyFields;
         const index = row * width + field;
         const length = lengths[index] as number;
-        // A null is no empty text.
+        // Null differs from an empty text.
         if (length < 0) state[0] = (state[0] as number) ^ 0x9e3779b9;
         hashInto(state, bytes, offsets[index] as number, Math.max(length, 0));
       }

@@ -10,11 +10,11 @@ import { RowBlockBuilder } from './row-blocks.ts';
 import { beginSnapshot, type SnapshotOptions } from './snapshot.ts';
 
 /**
- * Whether the interval holds rows now that an earlier export did not see. Its keys are read and compared
- * as a set. If the set has changed and did not shrink, rows came. If it shrank, rows were removed, and
- * some may have come as well: they did if a transaction at or after the snapshot's xmin wrote any row of
- * the interval (those below had all ended, subtransactions too). Rows of a view do not say
- * who wrote them: there every change counts.
+ * Whether the interval now has rows that an earlier export did not see. Compares its keys as a set. If the
+ * set has changed and did not shrink, rows were added. If it shrank, rows were removed, and some may have
+ * been added too: they were if a transaction at or after the snapshot's xmin wrote any row of the interval
+ * (all transactions below had ended, including subtransactions). Rows of a view do not show their writer,
+ * so every change counts.
  *
  * @param position what a standby must have replayed before
  */
@@ -65,7 +65,7 @@ async function readKeySet(
   }
 }
 
-/** Null if the relation's rows do not say who wrote them: it is a view or a foreign table. */
+/** Null if the rows do not show their writer: the relation is a view or a foreign table. */
 async function countLate(
   client: pg.Client,
   lateSql: string,

@@ -4,8 +4,8 @@ import { query } from './connection.ts';
 import { fullId, type Live } from './pending.ts';
 
 /**
- * The advisory lock that each of our own transactions holds, shared, so that settling tells them
- * from those of writers: they only read, and may last long. The two keys spell `slce` `xprt`.
+ * The advisory lock that each of our own transactions holds, shared. Settling ignores them: they only read,
+ * and may be long. The two keys spell `slce` `xprt`.
  */
 const MARKER = [0x736c6365, 0x78707274] as const;
 
@@ -23,10 +23,10 @@ const isOwnExport = (pid: string) => `EXISTS (
      AND (marker.classid, marker.objid, marker.objsubid) = (${MARKER[0]}, ${MARKER[1]}, 2))`;
 
 /**
- * Transactions that may yet write rows into this database. Every transaction holds a lock on its
- * virtual id from its start, also before it has written anything. `pg_locks` names neither database
- * nor kind of process; `pg_stat_activity` shows both to any role. Left out: other databases, and
- * processes without a user (autovacuum), which write no rows. A process that is not in the view yet counts.
+ * Transactions that may still write rows into this database. Every transaction holds a lock on its virtual
+ * id from its start, even before it writes. `pg_locks` shows neither database nor kind of process;
+ * `pg_stat_activity` shows both to every role. Excluded: other databases, and processes without a user
+ * (autovacuum), which write no rows. A process that is not in the view yet counts.
  */
 const VIRTUAL = `
   WITH held AS MATERIALIZED (
@@ -46,14 +46,14 @@ const VIRTUAL = `
           AND (marker.classid, marker.objid, marker.objsubid) = (${MARKER[0]}, ${MARKER[1]}, 2))`;
 
 /**
- * Sessions whose next transaction may have a `now()` from before `end`, although no virtual id that
- * was alive at the end shows it. `now()` is when the client's message came, and one simple-query
- * message can hold several transactions. So counts: a transaction from before the end; a message from
- * before the end that is at work; and a session that is idle by its state but does not wait for its
- * client, as it may have taken the time of a message and not shown it yet. VACUUM is always alone in
- * its message and writes no rows; a walsender is at work as long as it streams.
+ * Sessions whose next transaction may have a `now()` before `end`, although no virtual id that was alive at
+ * the end shows it. `now()` is when the client's message came, and one simple-query message can have
+ * several transactions. So these count: a transaction from before the end; a message from before the end
+ * that is still executing; and a session that is idle but does not wait for its client, since it may have
+ * taken a message's time without showing it yet. VACUUM is always alone in its message and writes no rows;
+ * a walsender is active as long as it streams.
  *
- * `hidden` is a session whose times are not shown: to this role, or to all (track_activities off).
+ * `hidden` is a session whose times are not visible: to this role, or to all (track_activities off).
  */
 const sessions = (end: Instant) => `
   WITH bound AS (SELECT to_timestamp(${end / 1_000}::float8) AS at)
@@ -95,7 +95,7 @@ export async function readLive(
     isAtWork: boolean;
   }>(client, sessions(end), signal);
   const prepared = await query<{ id: string; preparedAtMs: number }>(client, PREPARED, signal);
-  // Ids may have been given out since the clock was read.
+  // Ids may have been assigned since the clock was read.
   const horizon = nextId + 0x4000_0000n;
   const full = (id: string) => fullId(id, horizon);
   return {

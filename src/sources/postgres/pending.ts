@@ -20,22 +20,22 @@ export const standby: PendingName = 'standby';
 export const replayOf = (lsn: string): PendingName => `replay:${lsn}`;
 export const unseenUntil = (instant: number): PendingName => `unseen:${Math.ceil(instant)}`;
 
-/** What one look at a server found. Transaction ids are full ids, with the epoch. */
+/** The result of one look at a server. Transaction ids are full ids, with the epoch. */
 export interface Live {
   /** The server's own clock. */
   readonly nowMs: number;
-  /** The next transaction id to be given out before everything else here was read. */
+  /** The next transaction id, read before everything else here. */
   readonly nextId: bigint;
-  /** Virtual ids alive, with their transaction id, or null before they write. */
+  /** Live virtual ids, with their transaction id; null before they write. */
   readonly virtual: ReadonlyMap<string, bigint | null>;
   /**
-   * Names of sessions with a transaction or message from before the end, and whether they are at work on
-   * the message: it may hold more transactions than the one that shows.
+   * Names of sessions with a transaction or message from before the end, and whether they still execute the
+   * message: it may have more transactions than the visible one.
    */
   readonly sessions: ReadonlyMap<PendingName, { readonly isAtWork: boolean }>;
   /** Whether there are sessions whose times this role cannot see. */
   readonly hasUnseen: boolean;
-  /** Read after `virtual`: a transaction becomes a prepared one before its virtual id goes. */
+  /** Read after `virtual`: a transaction becomes prepared before its virtual id ends. */
   readonly prepared: ReadonlyMap<bigint, { readonly preparedAtMs: number }>;
 }
 
@@ -46,8 +46,8 @@ function ofVirtual(virtualId: string, id: bigint | null, nextId: bigint): Pendin
 }
 
 /**
- * All that is alive and may still add rows to an interval that starts at `startMs`. A transaction that was
- * prepared before the interval's start has no later `now()`, so it cannot.
+ * Everything alive that may still add rows to an interval that starts at `startMs`. A transaction that was
+ * prepared before the start cannot: its `now()` is earlier.
  */
 export function namesOf(live: Live, startMs: number): readonly PendingName[] {
   return [
@@ -58,15 +58,15 @@ export function namesOf(live: Live, startMs: number): readonly PendingName[] {
   ];
 }
 
-/** The sessions of a look by name; with the next transaction id if they may prepare a transaction. */
+/** The names of the sessions; with the next transaction id if they may prepare a transaction. */
 export function sessionsOf({ sessions, nextId }: Live): readonly PendingName[] {
   return [...sessions].map(([name, { isAtWork }]) => (isAtWork ? `${name}>${nextId}` : name));
 }
 
 /**
- * What is left of `pending`. A virtual id that is gone may have become a prepared transaction: the one
- * with its transaction id or, if it had none, any that got its id since; likewise a session. Marks (`replay:` and the
- * like) stay.
+ * What is left of `pending`. A virtual id that ended may have become a prepared transaction: the one with
+ * its transaction id or, if it had none, any that got its id since. The same goes for a session. Marks
+ * (`replay:` and the like) stay.
  */
 export function stillPending(pending: readonly PendingName[], live: Live): readonly PendingName[] {
   const left = pending.flatMap((name): readonly PendingName[] => {
@@ -79,7 +79,7 @@ export function stillPending(pending: readonly PendingName[], live: Live): reado
         kind === ':' ? sameId(candidate, BigInt(number)) : candidate >= BigInt(number);
       return [...live.prepared.keys()].filter(isHeir).map(ofPrepared);
     }
-    // Builds before this one wrote the bare id.
+    // Earlier builds wrote the bare id.
     const prepared = /^(?:prepared:)?(\d+)$/.exec(name);
     if (prepared) {
       const id = BigInt(prepared[1] ?? '0');
@@ -89,7 +89,7 @@ export function stillPending(pending: readonly PendingName[], live: Live): reado
     if (session) {
       const [, base = '', from] = session;
       if (live.sessions.has(base)) return [name];
-      // A later transaction of the same message may have been prepared, and no virtual id showed it.
+      // A later transaction of the same message may have been prepared without a visible virtual id.
       if (from === undefined) return [];
       return [...live.prepared.keys()].filter((id) => id >= BigInt(from)).map(ofPrepared);
     }
@@ -100,12 +100,12 @@ export function stillPending(pending: readonly PendingName[], live: Live): reado
 
 const half = 0xffff_ffffn;
 
-/** Some views show the lower half of an id only. */
+/** Some views show only the lower half of an id. */
 function sameId(one: bigint, other: bigint): boolean {
   return (one & half) === (other & half);
 }
 
-/** The full id of a lower half that is not newer than `nextId`. */
+/** The full id with this lower half that is not newer than `nextId`. */
 export function fullId(lower: string, nextId: bigint): bigint {
   const newest = nextId - 1n;
   const age = (newest - BigInt(lower)) & half;
@@ -121,7 +121,7 @@ export function markValue(
   return mark?.slice(kind.length + 1) ?? null;
 }
 
-/** Everything but marks: names of transactions and sessions. */
+/** True for names of transactions and sessions, false for marks. */
 export function isTransaction(name: PendingName): boolean {
   return /^(\d|prepared:|session:)/.test(name);
 }

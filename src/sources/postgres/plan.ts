@@ -17,8 +17,8 @@ import type { SourceRequest } from '../source.ts';
 import { columnTypeOf, type DescribedColumn } from './column-types.ts';
 
 /**
- * The SQL of one export. `copySql` sorts by the interval column and then by the key, so that
- * unchanged rows come in the same order every time, wherever they lie in the relation.
+ * The SQL of one export. `copySql` sorts by the interval column and then by the key, so that unchanged rows
+ * always come in the same order, wherever they are in the relation.
  */
 export interface SelectPlan {
   readonly columns: readonly Column[];
@@ -28,14 +28,14 @@ export interface SelectPlan {
   countSql(range: DataInterval): string;
   /** One row, one column: rows of the range written by transactions at or after `xmin`. */
   countLateSql(range: DataInterval, xmin: string): string;
-  /** The columns that `copySql` sends behind `columns`. */
+  /** Columns that `copySql` sends after `columns`. */
   readonly hidden: readonly Column[];
   /** The model's keys; null for a request of keys. */
   readonly keys: {
-    /** Of each key column its place in a row of `copySql`, `hidden` counted from the end of `columns`. */
+    /** The index of each key column in a row of `copySql`; `hidden` columns follow `columns`. */
     readonly places: readonly number[];
     readonly columns: readonly Column[];
-    /** Sends `columns` alone, in any order. */
+    /** Sends only `columns`, in any order. */
     copySql(range: DataInterval): string;
   } | null;
 }
@@ -102,14 +102,14 @@ export function planModels(models: readonly Model[]): PlanSelect {
   };
 }
 
-/** A stored query was allowed once; models and rules may have changed since. */
+/** Reads a stored query, which was allowed once: models and rules may have changed since. */
 function readQuery(text: string, model: Model): ParsedQuery {
   const result = parseQuery(text, model);
   if ('ok' in result) return result.ok;
   throw new SluiceError('query.invalid', result.problems[0].detail);
 }
 
-/** Where a key is in the file as it is, under whatever name; -1 if it is not. */
+/** The index of the output that is this key, under any name; -1 if there is none. */
 function placeOf(key: string, model: Model, query: ParsedQuery | null): number {
   const isPlain = model.columns.some((column) => column.name === key && !column.expression);
   if (!isPlain) return -1;
@@ -118,7 +118,7 @@ function placeOf(key: string, model: Model, query: ParsedQuery | null): number {
   );
 }
 
-/** The keys, if each is in the file as it is, under its own name; else none. */
+/** The keys, if the file has each of them unchanged under its own name; else none. */
 function keyColumnsOf(
   model: Model,
   query: ParsedQuery | null,

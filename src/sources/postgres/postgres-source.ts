@@ -16,26 +16,26 @@ export interface PostgresSourceOptions {
   readonly allowUnsettledStandby?: boolean;
   /** Shown in `pg_stat_activity`. */
   readonly applicationName?: string;
-  /** Makes the SQL of a request: `planModels` of what can be exported; by default of `events`. */
+  /** Makes the SQL of a request: `planModels` of the models; default: of `events`. */
   readonly plan?: PlanSelect;
-  /** Bound of `settle`; 5 minutes. */
+  /** Maximum time of `settle`; 5 minutes. */
   readonly settleTimeoutMs?: number;
   readonly settlePollMs?: number;
   /**
-   * If the role cannot see other roles' times: how long after the wait an interval is looked at again;
-   * default as long as `settleTimeoutMs`.
+   * If the role cannot see other roles' times: how long after the wait an interval is checked again;
+   * default `settleTimeoutMs`.
    */
   readonly unseenMs?: number;
   /** How much of the interval column one read covers; 10 minutes. */
   readonly sliceMs?: number;
-  /** Size of a row block; 256 KiB, which are encoded in about 2 ms: the event loop waits for each. */
+  /** Size of a row block; 256 KiB. Encoding one blocks the event loop for about 2 ms. */
   readonly blockBytes?: number;
-  /** Largest row, and so the largest field; 64 MiB. */
+  /** Maximum row size, and so maximum field size; 64 MiB. */
   readonly maxRowBytes?: number;
   readonly connectTimeoutMs?: number;
-  /** Longest time of one statement, reading a slice included; 1 hour. */
+  /** Maximum time of one statement, including reading a slice; 1 hour. */
   readonly statementTimeoutMs?: number;
-  /** Longest pause between two statements of a run; 10 minutes. */
+  /** Maximum pause between two statements of a run; 10 minutes. */
   readonly idleTimeoutMs?: number;
 }
 
@@ -60,7 +60,7 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     unseenMs: given.unseenMs ?? options.settleTimeoutMs,
   };
   const { primaryUrl = null, allowUnsettledStandby: allowsStandby = false } = given;
-  /** Connects for one piece of work; an abort says more than what broke because of it. */
+  /** Connects for one piece of work. After an abort its reason is thrown, not the error that it caused. */
   const connected = async <T>(
     connectionString: string,
     signal: AbortSignal,

@@ -7,13 +7,13 @@ export interface PlanNode {
   readonly Plans?: readonly PlanNode[];
 }
 
-/** What a plan does with the rows it need not have looked at. */
+/** What a plan does that costs more than reading the interval's rows. */
 export interface PlanReading {
-  /** `Index Scan using orders_by_time`, one each, without repeats. */
+  /** Such as `Index Scan using orders_by_time`, without repeats. */
   readonly steps: readonly string[];
-  /** Relations that are read from end to end. */
+  /** Relations that are read completely. */
   readonly wholeRelations: readonly string[];
-  /** Of each use of an index what it looks up by; empty where it walks the whole index. */
+  /** The condition of each index use; empty if it walks the whole index. */
   readonly conditions: readonly string[];
 }
 

@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import { query } from './connection.ts';
 
-/** Where a server's history is: which cluster, and which of its timelines. */
+/** A server's history: its cluster, and the timeline in it. */
 interface History {
   readonly isStandby: boolean;
   readonly systemId: string;
@@ -10,8 +10,8 @@ interface History {
 }
 
 /**
- * A standby knows the timeline that it streams; if this role may not see it, or nothing is streamed,
- * the one of its last restart point, which can be behind.
+ * A standby knows the timeline that it streams. If this role may not see it, or nothing is streamed: the
+ * timeline of the last restart point, which can be older.
  */
 const HISTORY = `
   SELECT pg_is_in_recovery() AS "isStandby",
@@ -66,13 +66,13 @@ export async function readPosition(primary: pg.Client, signal: AbortSignal): Pro
   return lastRecordEnd(row.lsn, row.pageBytes, row.segmentBytes);
 }
 
-/** Bytes of a WAL page's header, and of the first page's of a segment. */
+/** Bytes of a WAL page's header, and of the header of a segment's first page. */
 const pageHeader = 24n;
 const segmentHeader = 40n;
 
 /**
- * The end of the last record before an insert position. At the start of a page the insert position is
- * behind the page's header, and replay ends before it: an idle primary would be waited for in vain.
+ * The end of the last record before an insert position. At the start of a page the insert position is after
+ * the page's header, but replay ends before it: without this we would wait for an idle primary forever.
  */
 export function lastRecordEnd(lsn: string, pageBytes: number, segmentBytes: number): string {
   const [high = '0', low = '0'] = lsn.split('/');
@@ -85,7 +85,7 @@ export function lastRecordEnd(lsn: string, pageBytes: number, segmentBytes: numb
   return `${(end >> 32n).toString(16)}/${(end & 0xffff_ffffn).toString(16)}`.toUpperCase();
 }
 
-/** Whether everything before `position` can be seen here. True on a server that is no standby. */
+/** Whether this server shows everything before `position`. Always true if it is not a standby. */
 export async function hasReplayed(
   client: pg.Client,
   position: string,

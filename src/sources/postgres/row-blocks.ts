@@ -4,60 +4,59 @@ import { RowSkimmer } from './row-skimmer.ts';
 /** `PGCOPY\n\377\r\n\0`, then int32 flags, then int32 length of a header extension. */
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
 const FIXED_HEADER_BYTES = SIGNATURE.length + 8;
-/** Bits 16–31 of the flags are critical: who does not know one must not go on. */
+/** Bits 16–31 of the flags are critical: a reader that does not know one must stop. */
 const CRITICAL_FLAGS = 0xffff0000;
 const TRAILER = 0xffff;
-/** PostgreSQL makes no value larger than this; a longer one is a broken stream. */
+/** Maximum size of a PostgreSQL value; a longer one means a broken stream. */
 const MAX_FIELD_BYTES = 0x40000000;
-/** Room beyond a large value, so that the small fields behind it need no further growth. */
+/** Room after a large value, so that the small fields after it need no further growth. */
 const GROWTH_BYTES = 65_536;
 
-/** What a block lies in. */
+/** The memory of a block. */
 interface BlockMemory {
   bytes: Buffer;
   offsets: Int32Array;
   lengths: Int32Array;
-  /** The same of the hidden fields. */
+  /** The same for hidden fields. */
   hiddenOffsets: Int32Array;
   hiddenLengths: Int32Array;
 }
 
-/** A row block with the fields that those who encode it do not see. */
+/** A row block with fields that the encoders do not see. */
 export interface SourceBlock extends RowBlock {
-  /** As `offsets` and `lengths`, of the columns behind `columns`. */
+  /** Like `offsets` and `lengths`, for the columns after `columns`. */
   readonly hiddenOffsets: Int32Array;
   readonly hiddenLengths: Int32Array;
 }
 
-/** The COPY stream breaks PostgreSQL's binary format. */
+/** The COPY stream does not follow PostgreSQL's binary format. */
 export class CopyFormatError extends Error {
   override readonly name = 'CopyFormatError';
 }
 
 /**
- * Cuts a COPY-binary byte stream into row blocks of at most `blockBytes`; only a row that is larger
- * makes a larger block. Where blocks are cut depends on the bytes alone, never on how they arrived in
- * chunks: the same rows always give the same blocks. Format:
- * https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT
+ * Cuts a COPY-binary byte stream into row blocks of at most `blockBytes`; only a row that is larger makes a
+ * larger block. The cuts depend on the bytes alone, not on the chunks: the same rows always give the same
+ * blocks. Format: https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT
  *
- * A block's memory is used again once it is released: a run of any length needs that of a few blocks.
+ * A block's memory is reused once it is released: a run of any length needs only that of a few blocks.
  */
 export class RowBlockBuilder {
   readonly #columns: readonly Column[];
   readonly #hidden: number;
   readonly #blockBytes: number;
   readonly #maxRowBytes: number;
-  /** Goes through the row that is too large; null while there is none. */
+  /** Reads past a row that is too large; null while there is none. */
   #skimmer: RowSkimmer | null = null;
   #ready: SourceBlock[] = [];
-  /** What is being filled, what was given out in order, and what came back. */
+  /** The block being filled, those given out (in order), and those that came back. */
   #memory: BlockMemory;
   readonly #lent: BlockMemory[] = [];
   readonly #spare: BlockMemory[] = [];
   #end = 0;
-  /** Start of the first row that is not yet whole; the bytes before it are parsed. */
+  /** Start of the first incomplete row; the bytes before it are parsed. */
   #rowStart = 0;
-  /** Where the row at `#rowStart` is known to reach at least. */
+  /** The row at `#rowStart` is known to reach at least this far. */
   #rowReach = 0;
   #rows = 0;
   #headerSeen = false;
@@ -65,9 +64,8 @@ export class RowBlockBuilder {
   #totalRows = 0;
 
   /**
-   * @param hidden how many fields follow those of `columns` in each row
-   * @param maxRowBytes the largest row: a larger one is refused by the lengths that come before its
-   *   fields, and never held
+   * @param hidden number of fields after those of `columns` in each row
+   * @param maxRowBytes maximum row size: a larger row is refused by its field lengths, and never held
    */
   constructor(
     columns: readonly Column[],
@@ -118,11 +116,11 @@ export class RowBlockBuilder {
   /** The oldest block that was taken is no longer read. */
   release(): void {
     const memory = this.#lent.shift();
-    // Not what one large row made large.
+    // Memory that a large row has enlarged is not kept.
     if (memory?.bytes.length === this.#blockBytes) this.#spare.push(memory);
   }
 
-  /** Ends the stream. @returns the last blocks. @throws CopyFormatError where bytes are missing. */
+  /** Ends the stream. @returns the last blocks. @throws CopyFormatError if bytes are missing. */
   finish(): SourceBlock[] {
     this.#parse();
     this.#skimmer?.fail();
@@ -131,7 +129,7 @@ export class RowBlockBuilder {
     return this.take();
   }
 
-  /** The buffer is full: hands on its whole rows, or grows it for a row larger than a block. */
+  /** The buffer is full: passes on its whole rows, or grows it for a row larger than a block. */
   #makeRoom(): void {
     this.#parse();
     if (this.#skimmer) return;
@@ -181,7 +179,7 @@ export class RowBlockBuilder {
     };
   }
 
-  /** Notes the fields of every row that is whole, and sees to header and trailer. */
+  /** Records the fields of every whole row, and handles header and trailer. */
   #parse(): void {
     if (this.#skimmer || (!this.#headerSeen && !this.#parseHeader())) return;
     while (!this.#trailerSeen && this.#parseRow()) {
@@ -210,7 +208,7 @@ export class RowBlockBuilder {
     return true;
   }
 
-  /** @returns whether a whole row stood at `#rowStart`; it is then noted and stepped over. */
+  /** @returns whether there was a whole row at `#rowStart`; it is then recorded */
   #parseRow(): boolean {
     const { bytes } = this.#memory;
     const end = this.#end;

@@ -1,10 +1,10 @@
-/** Longest field that is kept: keys are short. */
+/** Maximum size of a field that is kept: keys are short. */
 const keptBytes = 256;
 
 /** A row is larger than the reader takes. */
 export class RowTooLargeError extends Error {
   override readonly name = 'RowTooLargeError';
-  /** The row's short fields, hidden ones included; undefined for those that were left out. */
+  /** The row's short fields, including hidden ones; undefined for long ones. */
   readonly fields: readonly (Buffer | undefined)[];
 
   constructor(fields: readonly (Buffer | undefined)[]) {
@@ -14,8 +14,8 @@ export class RowTooLargeError extends Error {
 }
 
 /**
- * Goes through one row of a COPY-binary stream from its start, and keeps its short fields alone: of a
- * row that is too large to hold they may say which one it is.
+ * Reads one row of a COPY-binary stream from its start and keeps only its short fields: they may identify a
+ * row that is too large to hold.
  */
 export class RowSkimmer {
   readonly #fields: (Buffer | undefined)[] = [];

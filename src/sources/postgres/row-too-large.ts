@@ -3,7 +3,7 @@ import type { Column } from '../../domain/row-block.ts';
 import type { SelectPlan } from './plan.ts';
 import { RowTooLargeError } from './row-skimmer.ts';
 
-/** Rethrows a failure to read; a row that is too large is named by its key, as far as that is known. */
+/** Rethrows a read failure; a row that is too large is named by its key, if the key is known. */
 export function nameLargeRow(error: unknown, select: SelectPlan, maxRowBytes: number): never {
   if (!(error instanceof RowTooLargeError)) throw error;
   const { columns, hidden, keys } = select;

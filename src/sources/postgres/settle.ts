@@ -20,27 +20,29 @@ import {
 import { findPrimaryFault, hasReplayed, isSameTimeline, readPosition } from './replay.ts';
 
 export interface SettleTimes {
-  /** Bound of the whole wait. */
+  /** Maximum time of the whole wait. */
   readonly timeoutMs: number;
   readonly pollMs: number;
-  /** How long an interval is unsettled for if other roles' times cannot be seen. */
+  /** How long an interval is unsettled if other roles' times are not visible. */
   readonly unseenMs: number;
 }
 
 /** The database that is read, and the one that is written if that is another. */
 export interface SettledServers {
   readonly client: pg.Client;
-  /** Opens the primary of a standby; null if it is not known. The connection is closed here. */
+  /**
+   * Runs `work` with a connection to a standby's primary, then closes it; null if the primary is not known.
+   */
   readonly withPrimary: (<T>(work: (primary: pg.Client) => Promise<T>) => Promise<T>) | null;
-  /** Whether a standby without its primary may be read all the same. */
+  /** Whether a standby without its primary may be read anyway. */
   readonly allowsStandby: boolean;
 }
 
-/** Around its end, an interval may have transactions that are only about to show. */
+/** Shortly after an interval's end, some transactions may not be visible yet. */
 const longAgoMs = 60_000;
 /** The first pause between two looks; it doubles up to `pollMs`. */
 const firstPollMs = 5;
-/** Looks in a row that must find nothing: one look reads several views one after the other. */
+/** Consecutive looks that must find nothing: one look reads several views one after the other. */
 const cleanLooks = 2;
 
 const settledNow: Settlement = { settled: true, pending: [], reason: null, position: null };
@@ -50,15 +52,14 @@ const unsettled = (reason: Unsettled, pending: readonly PendingName[]): Settleme
 };
 
 /**
- * Waits until no transaction can add rows to the interval any more: rows whose `now()` is in it are
- * visible to every snapshot taken afterwards (of a standby: that has passed `position`).
+ * Waits until no transaction can add rows to the interval: from then on every snapshot shows all rows whose
+ * `now()` is in it (on a standby: every snapshot after `position`).
  *
- * First the clock of the server that writes must have passed the end. Then every transaction that is
- * alive must end, as for CREATE INDEX CONCURRENTLY, and no session may be at work on anything that
- * began before the end. On a standby both happen on its primary, and the standby must then replay
- * what the primary has written.
+ * First the clock of the server that writes must have passed the end. Then every live transaction must end,
+ * as for CREATE INDEX CONCURRENTLY, and no session may still execute anything that began before the end. On
+ * a standby both happen on its primary, and the standby must then replay what the primary has written.
  *
- * @throws SluiceError `source.standby` if nothing can be proven here and the operator has not allowed it
+ * @throws SluiceError `source.standby` if this cannot be proven and the operator has not allowed it
  */
 export async function settleInterval(
   { client, withPrimary, allowsStandby }: SettledServers,
@@ -92,7 +93,7 @@ export async function settleInterval(
   });
 }
 
-/** Looks again, without waiting, at what an interval was not settled for. */
+/** Checks again, without waiting, what kept an interval from settling. */
 export async function recheckInterval(
   servers: SettledServers,
   interval: DataInterval,
@@ -144,14 +145,14 @@ async function recheckWriter(
   );
 }
 
-/** Whether the standby shows all that the primary had written up to `position`. */
+/** Whether the standby shows everything that the primary had written up to `position`. */
 async function canSee(
   client: pg.Client,
   primary: pg.Client,
   position: string,
   signal: AbortSignal,
 ): Promise<boolean> {
-  // In this order: a position means something only on the timeline that has been replayed.
+  // The order matters: a position means something only on the timeline that has been replayed.
   return (
     (await hasReplayed(client, position, signal)) && (await isSameTimeline(client, primary, signal))
   );
@@ -166,15 +167,15 @@ async function settleWriter(
 ): Promise<Settlement> {
   const clockMs = await waitForClock(client, interval.end, times.pollMs, deadline, signal);
   if (clockMs === null) return unsettled('clock', [unlisted]);
-  // `now()` is taken a moment before anything shows. One poll's time covers what stood between the
-  // two when the interval ended; long after the end there is none.
+  // `now()` is taken a moment before anything is visible. Waiting one poll covers what was between the two
+  // when the interval ended; long after the end there is nothing between.
   if (clockMs - interval.end < longAgoMs) await delay(times.pollMs, undefined, { signal });
   const { left, live } = await waitForTransactions(client, interval, times, deadline, signal);
   const pending = live.hasUnseen ? [...left, unseenUntil(live.nowMs + times.unseenMs)] : left;
   return conclude(pending);
 }
 
-/** @returns the server's clock once it has passed `end`; null if it has not at the deadline */
+/** @returns the server's clock once it has passed `end`; null if it has not by the deadline */
 async function waitForClock(
   client: pg.Client,
   end: Instant,
@@ -187,13 +188,13 @@ async function waitForClock(
     if (nowMs >= end) return nowMs;
     const leftMs = deadline - performance.now();
     if (leftMs <= 0) return null;
-    // The clock may be stepped meanwhile: it is asked again, soon near the end.
+    // The clock may be changed meanwhile, so it is read again, more often near the end.
     const pauseMs = Math.min(Math.max(end - nowMs, firstPollMs), 20 * pollMs, leftMs);
     await delay(pauseMs, undefined, { signal });
   }
 }
 
-/** Waits for what was alive at the first look, and until no session is at work on older things. */
+/** Waits for what was alive at the first look, and until no session executes older messages. */
 async function waitForTransactions(
   client: pg.Client,
   interval: DataInterval,

@@ -51,7 +51,10 @@ export async function openSnapshot(
     );
     if (!id) throw new SluiceError('source.unavailable', 'the server gave no snapshot');
     if (id.encoding === 'SQL_ASCII') {
-      throw new SluiceError('source.unsupported', 'its text, in SQL_ASCII, has no known encoding');
+      throw new SluiceError(
+        'source.unsupported',
+        'its encoding is SQL_ASCII, so the encoding of its text is unknown',
+      );
     }
     const select = await plan(request, (sql) => describeColumns(client, sql, signal));
     const totalCount = await count(client, select, request.interval, signal);
@@ -71,7 +74,7 @@ interface Opened {
   readonly snapshot: string;
 }
 
-/** Holds the transaction. Reads side by side get connections of their own that share its snapshot. */
+/** Holds the transaction. Parallel reads get their own connections, which share its snapshot. */
 class PostgresSnapshot implements SourceSnapshot {
   readonly columns;
   readonly totalCount: number;
@@ -117,7 +120,7 @@ class PostgresSnapshot implements SourceSnapshot {
       }
       whole = true;
     } finally {
-      // A slice left half read holds a statement that is still running: its connection is lost.
+      // A slice that was not read to its end leaves a running statement: its connection is lost.
       if (whole) this.#idle.push(client);
       else this.#drop(client);
     }
@@ -144,7 +147,7 @@ class PostgresSnapshot implements SourceSnapshot {
   }
 }
 
-/** Where the keys are in a block of the plan's rows. */
+/** The positions of the keys in a block of the plan's rows. */
 function keyFields({ columns, hidden, keys }: SelectPlan, block: SourceBlock): KeyFields[] {
   const { offsets, lengths, hiddenOffsets, hiddenLengths } = block;
   const width = columns.length;
@@ -160,7 +163,7 @@ function keyFields({ columns, hidden, keys }: SelectPlan, block: SourceBlock): K
   );
 }
 
-/** A connection inside a transaction with a snapshot of its own; `position` as for `openSnapshot`. */
+/** A connection in a transaction with its own snapshot; `position` as for `openSnapshot`. */
 export function beginSnapshot(
   options: SnapshotOptions,
   signal: AbortSignal,
@@ -169,7 +172,7 @@ export function beginSnapshot(
   return begin(options, null, signal, position);
 }
 
-/** A connection inside a transaction with a snapshot of its own, or with an exported one. */
+/** A connection in a transaction with its own snapshot, or with an exported one. */
 async function begin(
   options: SnapshotOptions,
   exported: string | null,
@@ -201,16 +204,16 @@ function sessionSettings(
   return [
     ['statement_timeout', options.statementTimeoutMs],
     ['idle_in_transaction_session_timeout', options.idleTimeoutMs],
-    // The statements name what they mean with its schema; operators cannot be (query/README.md).
+    // The statements qualify every name with its schema; operators cannot be qualified (query/README.md).
     ['search_path', 'pg_catalog'],
-    // What to_json prints must not depend on the role's or the database's settings.
+    // The output of to_json must not depend on the settings of the role or the database.
     ['timezone', 'UTC'],
     ['client_encoding', 'UTF8'],
     ['extra_float_digits', 1],
     ['intervalstyle', 'iso_8601'],
     ['bytea_output', 'hex'],
-    // A slice is read by its index in its order; other plans hold the rows back to sort them all.
-    // These only weigh the choice: without an index the server still finds another way.
+    // A slice is read by its index, in order; other plans hold the rows back to sort them all. These
+    // settings only influence the choice: without an index the server still finds another way.
     ['synchronize_seqscans', 'off'],
     ['enable_seqscan', 'off'],
     ['enable_bitmapscan', 'off'],
@@ -229,7 +232,7 @@ async function count(
   return Number(Object.values(row ?? {})[0]);
 }
 
-/** Tiles the interval from its start; the last slice may be shorter. */
+/** Cuts the interval into slices from its start; the last slice may be shorter. */
 export function sliceInterval(interval: DataInterval, sliceMs: number): readonly Slice[] {
   const slices: Slice[] = [];
   for (let start = interval.start; start < interval.end; start += sliceMs) {

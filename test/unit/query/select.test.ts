@@ -197,6 +197,6 @@ describe('the second wall', () => {
     ['another operator', good.replace("= '42'", "<> '42'")],
     ['the wrong column', good.replace('team_id', 'event')],
   ])('stops %s', (_, sql) => {
-    expect(() => checkWall(sql, eventsModel, 42)).toThrow('does not keep to its tenant');
+    expect(() => checkWall(sql, eventsModel, 42)).toThrow('is not limited to its tenant');
   });
 });
