@@ -10,7 +10,7 @@ import type {
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { Scope } from '../security/scopes.ts';
 import type { PresentedKey } from '../store/api-keys.ts';
-import type { Reach } from '../store/reach.ts';
+import type { Reach } from '../store/tenants.ts';
 import type { Actor, Context } from '../use-cases/context.ts';
 
 /** The server, with types that follow from the schemas. */

@@ -13,11 +13,11 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--export <id>', 'one export instead of all')
     .option('--json', 'the report as JSON')
     .action(async (options: { export?: string; json?: boolean }) => {
-      const { verifyExports } = await import('../main/verify.ts');
+      const { verifyInstallation } = await import('../main/verify.ts');
       const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
       const config = await allowQuickstartS3(readConfig());
       const report = await deps.withDatabase((db, url) =>
-        verifyExports(config, db, config.SOURCE_DATABASE_URL ?? url, options.export ?? null),
+        verifyInstallation(config, db, config.SOURCE_DATABASE_URL ?? url, options.export ?? null),
       );
       const { exports, intervals, files, rows, bytes, elsewhere, leftovers, findings } = report;
       if (options.json) {

@@ -1,8 +1,7 @@
 import { allowQuickstartS3, reopenQuickstartS3 } from '../quickstart/remembered-s3.ts';
 import { startApi } from './api-process.ts';
 import { claimDataFolder } from './claim-data-folder.ts';
-import { readConfigOrExit } from './read-config.ts';
-import { runProcess } from './run-process.ts';
+import { readConfigOrExit, runProcess } from './run-process.ts';
 import { startWorker } from './worker-process.ts';
 
 const config = await allowQuickstartS3(readConfigOrExit('sluice'));

@@ -1,6 +1,5 @@
 import { startApi } from './api-process.ts';
-import { readConfigOrExit } from './read-config.ts';
-import { runProcess } from './run-process.ts';
+import { readConfigOrExit, runProcess } from './run-process.ts';
 
 const config = readConfigOrExit('api');
 await runProcess('api', config, config.PORT, async (foundation, keep) => {

@@ -1,15 +1,15 @@
 import type { Config } from '../config/config.ts';
 import type { SourcedModel } from '../config/models-file.ts';
+import { startEmbeddedPostgres } from '../embedded-postgres/start.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { connectQueues, type QueueConnection } from '../queue/connection.ts';
 import { openProducer, type Producer } from '../queue/producer.ts';
 import { type Database, openDatabase, openQueuePool } from '../store/database.ts';
-import { registerEncryptionKeys } from '../store/encryption-keys.ts';
 import { checkSchema } from '../store/migrate.ts';
+import { registerEncryptionKeys } from '../store/sealed-secrets.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import type { Context, Doorbell } from '../use-cases/context.ts';
-import { type Databases, openDatabases } from './databases.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels, type SourceOf } from './models.ts';
 import { policyOf } from './policy.ts';
@@ -133,5 +133,37 @@ function createDoorbell(producer: Producer, logger: Logger): Doorbell {
     runsWaiting: () => void ring('dispatch-runs', () => producer.add('dispatch-runs', {})),
     backfillWaiting: (backfillId) =>
       void ring('advance-backfill', () => producer.add('advance-backfill', { backfillId })),
+  };
+}
+
+/** Where our own tables are, and where the rows are that get exported. */
+export interface Databases {
+  readonly url: string;
+  readonly sourceUrl: string;
+  readonly embedded: boolean;
+  /** Stops what was started here. */
+  stop(): Promise<void>;
+}
+
+/** Uses DATABASE_URL, else starts the embedded PostgreSQL or joins the one that runs. */
+export async function openDatabases(
+  config: Config,
+  log: (message: string) => void,
+): Promise<Databases> {
+  if (config.DATABASE_URL !== null) {
+    const url = config.DATABASE_URL;
+    return {
+      url,
+      sourceUrl: config.SOURCE_DATABASE_URL ?? url,
+      embedded: false,
+      stop: async () => {},
+    };
+  }
+  const postgres = await startEmbeddedPostgres({ dataDir: config.SLUICE_DATA_DIR, log });
+  return {
+    url: postgres.url,
+    sourceUrl: config.SOURCE_DATABASE_URL ?? postgres.url,
+    embedded: true,
+    stop: () => postgres.stop(),
   };
 }

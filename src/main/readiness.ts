@@ -1,7 +1,7 @@
+import type { QueueConnection } from '../queue/connection.ts';
 import { findHold } from '../store/eras.ts';
 import { checkReadiness, type Readiness } from '../use-cases/installation/check-readiness.ts';
 import type { Foundation } from './foundation.ts';
-import { findQueueFault } from './queue-fault.ts';
 
 /** The readiness of a process that is open; the API and the worker answer the same. */
 export function readinessOf(
@@ -18,4 +18,14 @@ export function readinessOf(
       holdReason: () => findHold(db),
       sourceFault,
     });
+}
+
+/** What is wrong with the queue, in words that may be shown to anybody; null if nothing is. */
+export async function findQueueFault(queues: QueueConnection): Promise<string | null> {
+  try {
+    const [fault] = await queues.inspect();
+    return fault ?? null;
+  } catch {
+    return 'the queue is unreachable; work is recorded and starts later';
+  }
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import closeWithGrace from 'close-with-grace';
-import { type Config, ConfigError } from '../config/config.ts';
+import { type Config, ConfigError, readConfig } from '../config/config.ts';
 import { SchemaError } from '../store/migrate.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { checkReadiness } from '../use-cases/installation/check-readiness.ts';
@@ -115,4 +115,14 @@ function isSelfExplaining(error: unknown): error is Error {
 export function describeFault(error: unknown): string {
   if (isSelfExplaining(error)) return error.message;
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+/** The configuration, or the end of the process with every fault on standard error. */
+export function readConfigOrExit(role: string): Config {
+  try {
+    return readConfig();
+  } catch (error) {
+    process.stderr.write(`sluice ${role}: ${describeFault(error)}\n`);
+    process.exit(1);
+  }
 }

@@ -1,6 +1,5 @@
-import { readConfigOrExit } from './read-config.ts';
 import { readinessOf } from './readiness.ts';
-import { runProcess } from './run-process.ts';
+import { readConfigOrExit, runProcess } from './run-process.ts';
 import { watchService } from './service-metrics.ts';
 import { watchSources } from './watch-sources.ts';
 import { serveWorkerHealth } from './worker-health.ts';

@@ -13,7 +13,7 @@ import { MemoryGate } from '../worker/memory-gate.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
-import { findQueueFault } from './queue-fault.ts';
+import { findQueueFault } from './readiness.ts';
 
 const mebibyte = 1024 ** 2;
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { toTimestamp } from '../domain/time.ts';
 import type { Foundation } from '../main/foundation.ts';
-import { verifyExports } from '../main/verify.ts';
+import { verifyInstallation } from '../main/verify.ts';
 import { countEvents, generateEvents } from '../sources/index.ts';
 import { readNow } from '../store/ticks.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
@@ -101,7 +101,7 @@ async function readBack(
 async function prove(options: QuickstartOptions, exportId: string, end: number): Promise<boolean> {
   const { foundation, config, tenant, print } = options;
   const { db, databases } = foundation;
-  const report = await verifyExports(config, db, databases.sourceUrl, exportId);
+  const report = await verifyInstallation(config, db, databases.sourceUrl, exportId);
   for (const { invariant, detail } of report.findings) print(`  BROKEN ${invariant}: ${detail}`);
   const events = await countEvents(databases.sourceUrl, tenant.projectId, end);
   const proven = report.findings.length === 0 && report.rows === events;

@@ -51,32 +51,22 @@ export async function verifyExport(
 ): Promise<Verified> {
   const { sql, batchExport, keepsFiles } = options;
   for (const finding of await verifyTables(sql, batchExport.id)) report(finding);
-  let verified: Verified = {
-    intervals: 0,
-    files: 0,
-    rows: 0,
-    bytes: 0,
-    elsewhere: 0,
-    leftovers: 0,
-  };
+  const sums = { intervals: 0, files: 0, rows: 0, bytes: 0, elsewhere: 0 };
   let after: DataInterval | null = null;
   for (;;) {
     const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, after, page);
     for (const receipt of receipts) {
       if (receipt.destinationVersion !== batchExport.destinationVersion) {
-        verified = { ...verified, elsewhere: verified.elsewhere + 1 };
+        sums.elsewhere += 1;
         continue;
       }
       if (keepsFiles) {
         for (const finding of await verifyInterval(options, receipt)) report(finding);
       }
-      verified = {
-        ...verified,
-        intervals: verified.intervals + 1,
-        files: verified.files + receipt.files.length,
-        rows: verified.rows + receipt.rows,
-        bytes: verified.bytes + receipt.bytes,
-      };
+      sums.intervals += 1;
+      sums.files += receipt.files.length;
+      sums.rows += receipt.rows;
+      sums.bytes += receipt.bytes;
     }
     const last = receipts.at(-1);
     if (!last || receipts.length < page) break;
@@ -84,7 +74,7 @@ export async function verifyExport(
   }
   const { orphans, leftovers } = await findOrphans(options);
   for (const finding of orphans) report(finding);
-  return { ...verified, leftovers };
+  return { ...sums, leftovers };
 }
 
 async function verifyTables(sql: Sql, exportId: string): Promise<readonly Finding[]> {

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import { readConfig } from '../../src/config/config.ts';
 import { runMoves } from '../../src/domain/run.ts';
-import { verifyExports } from '../../src/main/verify.ts';
+import { verifyInstallation } from '../../src/main/verify.ts';
 import { canaryPattern } from './canaries.ts';
 import { bucket, type Installation } from './installation.ts';
 import { listRedisTexts } from './redis-texts.ts';
@@ -79,7 +79,7 @@ export async function findBreaches(
 async function verify({ env, db, databaseUrl }: Installation) {
   const config = readConfig({ ...process.env, ...env });
   const sourceUrl = config.SOURCE_DATABASE_URL ?? databaseUrl;
-  const { findings, ...verified } = await verifyExports(config, db, sourceUrl, null);
+  const { findings, ...verified } = await verifyInstallation(config, db, sourceUrl, null);
   const breaches = findings.map(({ invariant, detail }) => `${invariant}: ${detail}`);
   return { verified, breaches };
 }

@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import type { ApiOptions } from '../../src/api/options.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { eventsModel } from '../../src/domain/events-model.ts';
-import { checkQueryOf } from '../../src/main/check-query.ts';
+import { checkQueryOf } from '../../src/main/checks.ts';
 import { destinationContextOf, registry } from '../../src/main/connectors.ts';
 import { loadModels } from '../../src/main/models.ts';
 import { policyOf } from '../../src/main/policy.ts';

@@ -1,7 +1,7 @@
 import { notFound, Refusal } from '../../domain/problem.ts';
 import type { Sql } from '../../store/database.ts';
 import { findBatchExport } from '../../store/exports.ts';
-import type { Reach } from '../../store/reach.ts';
+import type { Reach } from '../../store/tenants.ts';
 import { listProjects } from '../../store/tenants.ts';
 import { type Request, reachOf } from '../api.ts';
 import { isUuid } from '../validation/validator.ts';

@@ -2,7 +2,7 @@ import { hashApiKey, isWellFormedApiKey, sameHash } from '../../security/api-key
 import { allows } from '../../security/scopes.ts';
 import { findPresentedKey, type PresentedKey, touchApiKey } from '../../store/api-keys.ts';
 import type { Sql } from '../../store/database.ts';
-import type { Reach } from '../../store/reach.ts';
+import type { Reach } from '../../store/tenants.ts';
 import { listProjects } from '../../store/tenants.ts';
 import type { Api, Request } from '../api.ts';
 import { authenticationFailed, notAuthenticated, permissionDenied } from '../api-error.ts';

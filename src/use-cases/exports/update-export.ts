@@ -7,12 +7,13 @@ import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts'
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { changeCadence, changeWindow, pause, unpause } from '../../scheduling/schedule.ts';
 import type { Sql } from '../../store/database.ts';
-import { lockExport, updateBatchExport } from '../../store/exports.ts';
 import {
   listFormerDestinations,
+  lockExport,
   retireDestination,
   returnToPlace,
-} from '../../store/former-destinations.ts';
+  updateBatchExport,
+} from '../../store/exports.ts';
 import { readNow } from '../../store/ticks.ts';
 import type { Actor, Context } from '../context.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';

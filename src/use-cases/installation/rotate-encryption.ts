@@ -1,9 +1,10 @@
 import { SluiceError } from '../../domain/errors.ts';
 import type { SecretBox } from '../../security/secret-box.ts';
 import type { Database } from '../../store/database.ts';
-import { forgetOtherEncryptionKeys, registerEncryptionKeys } from '../../store/encryption-keys.ts';
 import {
+  forgetOtherEncryptionKeys,
   listSealedSecrets,
+  registerEncryptionKeys,
   replaceSealedSecrets,
   type SealedSecrets,
 } from '../../store/sealed-secrets.ts';

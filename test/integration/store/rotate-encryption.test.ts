@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createSecretBox } from '../../../src/security/secret-box.ts';
-import { registerEncryptionKeys } from '../../../src/store/encryption-keys.ts';
+import { registerEncryptionKeys } from '../../../src/store/sealed-secrets.ts';
 import { rotateEncryption } from '../../../src/use-cases/installation/rotate-encryption.ts';
 import { createTransformationConfig } from '../../../src/use-cases/transformations/create-config.ts';
 import { startSluice } from '../../support/processes.ts';

@@ -1,5 +1,8 @@
 import type { CheckStep } from '../destinations/destination.ts';
 import { describeError, SluiceError, toSluiceError } from '../domain/errors.ts';
+import type { Model } from '../domain/model.ts';
+import { parseQuery, schemaOf } from '../query/parse-query.ts';
+import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { SourceOf } from './models.ts';
 
 /** A source that answers later than this has failed its check. */
@@ -29,4 +32,16 @@ const unsettledForLonger =
 
 function failed(error: SluiceError): CheckStep {
   return { step: 'source', passed: false, error: describeError(error), warning: null };
+}
+
+/** Joins the query room to the API: each refusal names the construct and its position. */
+export function checkQueryOf(models: readonly Model[]): ExportRules['checkQuery'] {
+  return (dslQuery, modelName) => {
+    const model = models.find(({ name }) => name === modelName);
+    if (!model) throw new Error(`there is no model ${modelName}`);
+    const parsed = parseQuery(dslQuery, model);
+    return 'ok' in parsed
+      ? { ok: true, schema: schemaOf(parsed.ok, model) }
+      : { ok: false, problems: parsed.problems };
+  };
 }
