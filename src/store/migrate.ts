@@ -48,8 +48,9 @@ export async function migrate(connectionString: string): Promise<readonly string
         await runMigrations(client);
         return (await listApplied(client)).filter((name) => !before.includes(name));
       } catch (error) {
-        if (!isLockTimeout(error) || tries === maxTries) throw error;
+        // Over a broken connection this throws what says so: the library's errors lose it.
         await client.query('rollback');
+        if (!isLockTimeout(error) || tries === maxTries) throw error;
       }
       await sleep(pauseMs);
     }
@@ -113,7 +114,8 @@ async function withClient<T>(
   }
 }
 
-/** `lock_not_available` (PostgreSQL, appendix A). */
+/** `lock_not_available` (PostgreSQL, appendix A); some errors of the library have its text alone. */
 function isLockTimeout(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === '55P03';
+  if (!(error instanceof Error)) return false;
+  return ('code' in error && error.code === '55P03') || error.message.includes('lock timeout');
 }
