@@ -11,7 +11,7 @@ import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 import { BackfillForm } from './backfill-form.tsx';
 
-/** Past ranges exported on request: those that were, and the next. */
+/** The backfills of an export, and the form for another. */
 export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
   const { client } = useConsole();
   const { id } = batchExport;
@@ -123,7 +123,7 @@ function CancelButton({ exportId, backfill, onChanged }: ItemProps) {
           onClose={() => setOpen(false)}
         >
           <fieldset>
-            <legend>Runs that are under way</legend>
+            <legend>Live runs</legend>
             {choice('cancel', 'Cancel them too')}
             {choice('finish', 'Let them finish')}
           </fieldset>

@@ -5,14 +5,14 @@ import { Failure } from './notice.tsx';
 interface Props {
   readonly title: string;
   readonly children: ReactNode;
-  /** What is done, as the button says it. */
+  /** The text of the button. */
   readonly verb: string;
   readonly danger?: boolean;
   readonly action: Action<readonly []>;
   readonly onClose: () => void;
 }
 
-/** Asks before something is done, and stays while it fails. */
+/** Asks for confirmation. It stays open if the action fails. */
 export function ConfirmDialog({ title, children, verb, danger, action, onClose }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();
@@ -30,7 +30,7 @@ export function ConfirmDialog({ title, children, verb, danger, action, onClose }
         <Failure failure={action.failure} />
         <div className="buttons end">
           <button type="button" onClick={() => dialog.current?.close()}>
-            Back
+            Cancel
           </button>
           <button type="submit" className={danger ? 'danger' : 'primary'} disabled={action.busy}>
             {verb}
