@@ -142,7 +142,7 @@ describe('what goes wrong', () => {
     );
     expect([answer.code, answer.output]).toEqual([
       1,
-      expect.stringContaining('"all" is not one of'),
+      expect.stringContaining('Unknown scope "all"'),
     ]);
   });
 
@@ -151,6 +151,6 @@ describe('what goes wrong', () => {
       env: { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' },
     });
     expect((await child.waitForExit()).code).toBe(1);
-    expect(child.output()).toContain('The database is away');
+    expect(child.output()).toContain('The database is unreachable');
   });
 });

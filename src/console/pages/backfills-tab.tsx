@@ -118,6 +118,7 @@ function CancelButton({ exportId, backfill, onChanged }: ItemProps) {
         <ConfirmDialog
           title="Cancel this backfill?"
           verb="Cancel the backfill"
+          dismiss="Keep it"
           danger
           action={cancel}
           onClose={() => setOpen(false)}

@@ -29,7 +29,7 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
           {inOrder(form, destination.config).map((name) => (
             <Fact key={name} name={labelOf(name)}>
               {secrets.includes(name) ? (
-                <span className="muted">never shown</span>
+                <span className="muted">hidden</span>
               ) : (
                 <ConfigValue value={destination.config[name]} />
               )}
