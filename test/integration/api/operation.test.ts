@@ -46,12 +46,12 @@ describe('probes', () => {
   });
 
   test('without the queue it is ready, but degraded, and accepts writes', async () => {
-    queueFault = 'the queue is away';
+    queueFault = 'the queue is unreachable';
     const ready = await api.client.get('/readyz');
     expect(ready.status).toBe(200);
     expect(ready.body).toMatchObject({
       status: 'degraded',
-      checks: { queue: 'the queue is away' },
+      checks: { queue: 'the queue is unreachable' },
     });
     expect((await api.client.post(`${api.project}/batch_exports`, exportBody())).status).toBe(201);
     queueFault = null;

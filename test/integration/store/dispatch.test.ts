@@ -192,7 +192,7 @@ describe('the dispatcher', () => {
     const { id } = await createExportOfThePast(side);
     await addWaiting(id, 2);
     await reportWorker(side.db, 'one', 4);
-    const away = new Error('the queue is away');
+    const away = new Error('the queue is unreachable');
     await expect(dispatchRuns(side.context, () => Promise.reject(away))).rejects.toBe(away);
     expect(await dispatch()).toHaveLength(2);
   });

@@ -117,7 +117,7 @@ describe('the keeper of leases', () => {
     expect(signal.aborted).toBe(false);
   });
 
-  it.each(['hangs', 'is away'])(
+  it.each(['hangs', 'is unreachable'])(
     'stops a run before its lease runs out if Postgres %s',
     async (how) => {
       const { hostname, port } = new URL(side.url);
