@@ -37,8 +37,26 @@ function configurationPage() {
 Sluice is configured by environment variables alone. Sluice reads all of them at the start and reports every fault at once. ${from} from \`src/config/settings.ts\`.
 
 ${settingsTable()}
+
+## Memory of a worker
+
+A worker starts a run only if the memory of all its runs fits into \`WORKER_MEMORY_MB\`. Runs wait in the order of their arrival. A run that needs more than the whole memory runs alone.
+
+${table(['For', 'MiB'], memory)}
+
+If two workers crash on a run, the run gets a process of its own. This process may use \`WORKER_MEMORY_MB\` in addition, and at least 512 MiB.
 `;
 }
+
+/** What src/pipeline/memory-budget.ts and the encoders reserve. */
+const memory = [
+  ['The worker itself', '150'],
+  ['Each run: rows from the source', '8'],
+  ['Each run: encoder of JSONLines or CSV', '4'],
+  ['Each run: encoder of Parquet', '56'],
+  ['Each run: compression of JSONLines or CSV', '12 for gzip, 24 for zstd, 32 for brotli'],
+  ['Each run: upload', '`UPLOAD_PART_MIB` × (`UPLOAD_PARTS_IN_FLIGHT` + 1)'],
+];
 
 const faults = {
   customer: 'The customer must act',

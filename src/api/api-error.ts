@@ -1,6 +1,6 @@
 import { type Problem, type ProblemCode, Refusal } from '../domain/problem.ts';
 
-/** A refusal whose status or headers do not follow from its code. */
+/** A refusal with a status or headers that do not follow from its code. */
 export class ApiError extends Refusal {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -23,7 +23,7 @@ const challenge = { 'www-authenticate': 'Bearer' };
 export const notAuthenticated = (): ApiError =>
   new ApiError(
     401,
-    whole('not_authenticated', 'Authentication credentials were not provided.'),
+    whole('not_authenticated', 'The API key is missing. Send it as Authorization: Bearer <key>.'),
     challenge,
   );
 
@@ -45,12 +45,12 @@ const statusOfCode: Partial<Record<ProblemCode, number>> = {
   throttled: 429,
 };
 
-/** A backfill takes minutes: asking more often than this is of no use. */
+/** A backfill takes minutes, so an earlier retry would not help. */
 const headersOfCode: Partial<Record<ProblemCode, Record<string, string>>> = {
   throttled: { 'retry-after': '60' },
 };
 
-/** The answer to a refusal, as the contract's table of statuses says it. */
+/** The status and headers of a refusal, by the contract's table of statuses. */
 export function toApiError(refusal: Refusal): ApiError {
   if (refusal instanceof ApiError) return refusal;
   const { code = 'error' } = refusal.problems[0] ?? {};

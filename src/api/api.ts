@@ -13,7 +13,7 @@ import type { PresentedKey } from '../store/api-keys.ts';
 import type { Reach } from '../store/tenants.ts';
 import type { Actor, Context } from '../use-cases/context.ts';
 
-/** The server, with types that follow from the schemas. */
+/** The server, with request types from the schemas. */
 export type Api = FastifyInstance<
   RawServerDefault,
   IncomingMessage,
@@ -26,13 +26,13 @@ export type { FastifyReply as Reply, FastifyRequest as Request };
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** What the key must be allowed. A route without a scope is open to all. */
+    /** The scope that the key must have. A route without a scope needs no key. */
     scope?: Scope;
-    /** A POST without an effect: it needs no Idempotency-Key. */
+    /** A POST without an effect: it ignores an Idempotency-Key. */
     changesNothing?: true;
   }
   interface FastifyRequest {
-    /** What its use cases work with; under an Idempotency-Key, one transaction. */
+    /** The context of its use cases; with an Idempotency-Key, within one transaction. */
     context: Context;
     caller: PresentedKey | undefined;
     reach: Reach | undefined;
@@ -40,18 +40,18 @@ declare module 'fastify' {
   }
 }
 
-/** The key that asks. Only on routes with a scope. */
+/** The key of the request. Only on routes with a scope. */
 export function callerOf(request: FastifyRequest): PresentedKey {
   return present(request.caller, 'caller');
 }
 
-/** Who a request acts for. */
+/** Who acts by this request. */
 export function actorOf(request: FastifyRequest): Actor {
   const { id, organizationId } = callerOf(request);
   return { keyId: id, organizationId };
 }
 
-/** The project or organization asked about. Only on routes with a scope. */
+/** The project or organization of the path. Only on routes with a scope. */
 export function reachOf(request: FastifyRequest): Reach {
   return present(request.reach, 'reach');
 }
@@ -62,6 +62,6 @@ export function batchExportOf(request: FastifyRequest): BatchExport {
 }
 
 function present<T>(value: T | undefined, name: string): T {
-  if (value === undefined) throw new Error(`a route asked for request.${name} that no hook set`);
+  if (value === undefined) throw new Error(`no hook has set request.${name} on this route`);
   return value;
 }

@@ -20,7 +20,7 @@ import { limitRequests } from './hooks/rate-limit.ts';
 import { measureRequests } from './hooks/request-metrics.ts';
 import { sendHeaders } from './hooks/response-headers.ts';
 import { validateWithSchemas } from './hooks/schema-validation.ts';
-import { PreviewPlaces } from './insights/preview-places.ts';
+import { PreviewSlots } from './insights/preview-slots.ts';
 import { insightRoutes } from './insights/routes.ts';
 import { logRoutes } from './logs/routes.ts';
 import { type Family, organizationFamily, projectFamily } from './operations.ts';
@@ -31,14 +31,14 @@ import { transformationConfigRoutes } from './transformations/routes.ts';
 
 type Routes = (api: Api, family: Family, deps: Deps) => void;
 
-/** The HTTP interface, ready to listen or to be injected into. Fails where a schema is not valid. */
+/** Builds the HTTP interface, ready to listen or to inject requests. Fails if a schema is not valid. */
 export async function buildApi(options: ApiOptions): Promise<Api> {
   const api: Api = fastify(fastifyOptions(options));
   const { context, ...others } = options;
   const { destinations, destinationContext, models, checkQuery, queueBoard } = options;
   const deps: Deps = {
     ...others,
-    previews: new PreviewPlaces(),
+    previews: new PreviewSlots(),
     rules: { models, checkQuery, ...destinationRules(destinations, destinationContext) },
   };
 
@@ -89,13 +89,13 @@ function provideContext(api: Api, context: Context): void {
   });
 }
 
-/** Limits and manners of the server itself. */
+/** Options of the server itself. */
 function fastifyOptions({ logger, trustProxy }: ApiOptions) {
   return {
     loggerInstance: logger,
     trustProxy,
     bodyLimit: 1_048_576,
-    // A client that sends its headers or body slowly is cut off.
+    // Disconnects a client that sends its headers or body too slowly.
     connectionTimeout: 0,
     requestTimeout: 30_000,
     keepAliveTimeout: 72_000,
@@ -103,7 +103,7 @@ function fastifyOptions({ logger, trustProxy }: ApiOptions) {
     requestIdHeader: false as const,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 16_384 },
     logController: new LogController({ disableRequestLogging: true }),
-    // A path that does not decode never reaches the hooks.
+    // A path that cannot be decoded does not reach the hooks.
     frameworkErrors: (_error: Error, request: Request, reply: Reply) => {
       sendError(request, reply, notFound());
     },

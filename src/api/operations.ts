@@ -3,17 +3,17 @@ import type { Scope } from '../security/scopes.ts';
 import type { Request } from './api.ts';
 import { loadBatchExport } from './batch-exports/load.ts';
 
-/** The two ways to the same exports: by the organization, and by the project. */
+/** The same exports are available under two paths: by organization and by project. */
 export interface Family {
   readonly prefix: string;
   readonly tag: string;
   /** Parameters of the prefix. */
   readonly params: TProperties;
-  /** A name that is unique among both families' operations. */
+  /** An operation id that is unique across both families. */
   operation(name: string): string;
 }
 
-const current = '`@current` is the only one that the key is for.';
+const current = '`@current` if the key has access to exactly one.';
 
 export const organizationFamily: Family = {
   prefix: '/api/organizations/:organization_id',
@@ -35,13 +35,13 @@ interface Resource<Id extends string> {
   readonly tag: string;
   readonly scopes: { readonly read: Scope; readonly write: Scope };
   readonly operation: (name: string) => string;
-  /** Path parameters: those of the prefix, and these. */
+  /** Path parameters: those of the prefix and `ids`. */
   readonly params: (ids: readonly Id[]) => TObject;
   /** Loads what the first id names. */
   readonly load?: (id: Id) => Hook;
 }
 
-/** What the operations of a resource have in common: `read` and `write` are options of a route. */
+/** What the operations of a resource have in common. `read` and `write` return the options of a route. */
 export function operationsOf<Id extends string>(resource: Resource<Id>) {
   const access =
     (scope: Scope) =>
@@ -69,7 +69,7 @@ const descriptions = {
   run_id: 'Identifier of the run.',
 };
 
-/** Operations on exports and what belongs to them; the first id of a path is the export's. */
+/** Operations on exports and their records; the first id of a path is the export's. */
 export function exportOperations(family: Family) {
   return operationsOf<keyof typeof descriptions>({
     tag: family.tag,

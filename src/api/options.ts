@@ -10,9 +10,9 @@ import type { Model } from '../domain/model.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { Readiness } from '../use-cases/installation/check-readiness.ts';
-import type { PreviewPlaces } from './insights/preview-places.ts';
+import type { PreviewSlots } from './insights/preview-slots.ts';
 
-/** Some of the newest rows of an export, as its files would hold them, in the order of a run. */
+/** Some of the newest rows of an export, as its files would contain them, in the order of a run. */
 export type PreviewRows = (
   batchExport: BatchExport,
   limit: number,
@@ -23,7 +23,7 @@ export type PreviewRows = (
   readonly rows: readonly (readonly unknown[])[];
 }>;
 
-/** All that the API is made of; the composition root fills it. */
+/** Everything that the API needs; the composition root provides it. */
 export interface ApiOptions {
   readonly context: Context;
   readonly destinations: readonly DestinationDefinition[];
@@ -35,7 +35,7 @@ export interface ApiOptions {
   readonly previewRows: PreviewRows;
   readonly metrics: Registry;
   readonly logger: FastifyBaseLogger;
-  /** Whether X-Forwarded-* of a proxy in front is honoured. */
+  /** Whether to trust X-Forwarded-* headers. */
   readonly trustProxy: boolean;
   /** Requests of one key. */
   readonly rateLimit: { readonly perMinute: number; readonly perHour: number };
@@ -43,15 +43,15 @@ export interface ApiOptions {
   readonly readiness: () => Promise<Readiness>;
   /** Whether the source of a model can be read and settled; the last step of a destination's test. */
   readonly checkSource?: (model: string) => Promise<CheckStep>;
-  /** The queue dashboard, to be mounted for operators. */
+  /** The queue dashboard; null: none. */
   readonly queueBoard: FastifyPluginCallback | null;
-  /** The folder that the operators' page was built into; null where it was not. */
+  /** The folder that the operators' page was built into; null if it was not built. */
   readonly consoleDir: string | null;
 }
 
-/** What the routes work with, beside the context of each request. */
+/** What the routes need besides the context of each request. */
 export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly rules: ExportRules;
-  /** Of both families of routes together. */
-  readonly previews: PreviewPlaces;
+  /** Shared by both families of routes. */
+  readonly previews: PreviewSlots;
 }

@@ -1,6 +1,6 @@
 import type { CliDeps } from './deps.ts';
 
-/** One record: exact JSON on a line of its own, or a line a field for a person. */
+/** Prints one record: as one line of JSON, or as one line per field. */
 export function printRecord(
   deps: CliDeps,
   json: boolean | undefined,
@@ -16,7 +16,7 @@ export function printRecord(
   }
 }
 
-/** Records of one shape: a JSON array, or a table. */
+/** Prints records with the same fields: as a JSON array, or as a table. */
 export function printRecords(
   deps: CliDeps,
   json: boolean | undefined,

@@ -2,7 +2,7 @@ import { InvalidArgumentError } from 'commander';
 import { parseTime } from '../domain/parse-time.ts';
 import { ceilInstant, type Instant, type Timestamp } from '../domain/time.ts';
 
-/** Readers of option values; each throws commander's error, which ends in exit code 2. */
+/** Readers of option values. Each throws commander's error, which leads to exit code 2. */
 
 export function readUuid(text: string): string {
   if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) {
@@ -14,7 +14,7 @@ export function readUuid(text: string): string {
 export function readProjectId(text: string): number {
   const id = Number(text);
   if (!/^\d+$/.test(text) || id < 1 || id > 2_147_483_647) {
-    throw new InvalidArgumentError('It must be the whole number that `projects create` gave.');
+    throw new InvalidArgumentError('It must be the id of a project. See `sluice projects list`.');
   }
   return id;
 }
@@ -33,7 +33,9 @@ export function readList(text: string): string[] {
 
 export function readTime(text: string): Timestamp {
   const parsed = parseTime(text);
-  if (!parsed) throw new InvalidArgumentError('It must be a time in ISO 8601.');
+  if (!parsed) {
+    throw new InvalidArgumentError('It must be a time in ISO 8601, such as 2024-03-01T00:00:00Z.');
+  }
   return parsed.timestamp;
 }
 
@@ -52,7 +54,7 @@ export function readInstant(text: string): Instant {
 export function readSeconds(text: string): number {
   const seconds = Number(text);
   if (!/^\d+$/.test(text) || seconds > 31_536_000) {
-    throw new InvalidArgumentError('It must be a whole number of seconds, at most a year.');
+    throw new InvalidArgumentError('It must be a whole number of seconds, at most 31536000.');
   }
   return seconds;
 }

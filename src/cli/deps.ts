@@ -1,16 +1,16 @@
 import type { Database } from '../store/database.ts';
 
-/** What the verbs of the command line work with. */
+/** What the commands need from the process. */
 export interface CliDeps {
-  /** DATABASE_URL, else the embedded database that is running; throws CliError where neither is. */
+  /** DATABASE_URL, else the running embedded database; throws CliError if there is neither. */
   findDatabase(): Promise<string>;
-  /** Opens our own tables for `work`, and closes them behind it. */
+  /** Opens Sluice's own database for `work` and closes it afterwards. */
   withDatabase<T>(work: (db: Database, url: string) => Promise<T>): Promise<T>;
-  /** A line on standard output. */
+  /** Prints a line on standard output. */
   print(line: string): void;
 }
 
-/** A failure that its message explains; the exit code is 1. */
+/** A failure with a message for the user; the exit code is 1. */
 export class CliError extends Error {
   constructor(message: string) {
     super(message);

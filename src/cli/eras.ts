@@ -8,7 +8,7 @@ import type { CliDeps } from './deps.ts';
 export function register(program: Command, deps: CliDeps): void {
   const eras = program
     .command('eras')
-    .description('the history of the database: a restore, a copy or a failover begins a new era');
+    .description('history of the database: a restore, a copy or a failover begins a new era');
 
   eras
     .command('list')
@@ -24,9 +24,7 @@ export function register(program: Command, deps: CliDeps): void {
 
   eras
     .command('accept')
-    .description(
-      'start work on a restored or copied database; first make sure that the original is stopped for good',
-    )
+    .description('allow work on a restored or copied database; first stop the original permanently')
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
       printRecord(deps, json, view(await deps.withDatabase(acceptCurrentEra)));

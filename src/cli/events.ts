@@ -3,7 +3,7 @@ import { readConfig } from '../config/config.ts';
 import { readInstant, readWholeNumber } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
 
-/** `sluice events generate`: rows to try things on. */
+/** `sluice events generate`: test data. */
 export function register(program: Command, deps: CliDeps): void {
   program
     .command('events')
@@ -11,10 +11,10 @@ export function register(program: Command, deps: CliDeps): void {
     .command('generate')
     .description('write realistic events for a project into the source database')
     .requiredOption('--project <id>', 'the project that owns them', readWholeNumber)
-    .requiredOption('--rows <n>', 'how many', readWholeNumber)
-    .requiredOption('--from <time>', 'first arrival, ISO 8601', readInstant)
-    .requiredOption('--to <time>', 'end of the range of arrivals, ISO 8601', readInstant)
-    .option('--json', 'the answer as JSON')
+    .requiredOption('--rows <n>', 'number of events', readWholeNumber)
+    .requiredOption('--from <time>', 'time of the first event, ISO 8601', readInstant)
+    .requiredOption('--to <time>', 'end of the time range (exclusive), ISO 8601', readInstant)
+    .option('--json', 'print JSON')
     .action(
       async (options: {
         project: number;

@@ -26,14 +26,14 @@ export function register(program: Command, deps: CliDeps): void {
 
   keys
     .command('create')
-    .description('issue a key; it is shown once')
-    .requiredOption('--organization <id>', 'the organization it is for', readUuid)
-    .option('--project <id>', 'narrow it to a project; may be repeated', collectProjectIds)
-    .requiredOption('--scopes <list>', 'as batch_export:read,plugin:write, or *', readList)
-    .option('--expires-at <time>', 'when it ends, ISO 8601', readTime)
-    .option('--admin', 'it also opens the queue dashboard')
-    .requiredOption('--name <name>', 'what it is for')
-    .option('--json', 'exact JSON')
+    .description('issue a key; it is shown only once')
+    .requiredOption('--organization <id>', 'the organization that owns it', readUuid)
+    .option('--project <id>', 'allow only this project; may be repeated', collectProjectIds)
+    .requiredOption('--scopes <list>', 'such as batch_export:read,plugin:write, or *', readList)
+    .option('--expires-at <time>', 'time of expiry, ISO 8601', readTime)
+    .option('--admin', 'also grants access to the queue dashboard')
+    .requiredOption('--name <name>', 'name of the key')
+    .option('--json', 'print JSON')
     .action(async (options: CreateOptions) => {
       const issued = await deps.withDatabase((db) =>
         issueKey(db, {
@@ -52,7 +52,7 @@ export function register(program: Command, deps: CliDeps): void {
     .command('list')
     .description('list the keys of an organization, oldest first')
     .requiredOption('--organization <id>', 'the organization', readUuid)
-    .option('--json', 'exact JSON')
+    .option('--json', 'print JSON')
     .action(async ({ organization, json }: { organization: string; json?: boolean }) => {
       const listed = await deps.withDatabase((db) => listApiKeys(db, organization));
       printRecords(deps, json, listed.map(view));
@@ -60,19 +60,19 @@ export function register(program: Command, deps: CliDeps): void {
 
   keys
     .command('revoke')
-    .description('end a key at once')
+    .description('revoke a key immediately')
     .argument('<id>', "the key's id", readUuid)
-    .option('--json', 'exact JSON')
+    .option('--json', 'print JSON')
     .action(async (id: string, { json }: { json?: boolean }) => {
       printRecord(deps, json, view(await deps.withDatabase((db) => revokeKey(db, id))));
     });
 
   keys
     .command('rotate')
-    .description('issue a key with the same rights; the old one goes on for the overlap')
+    .description('issue a key with the same rights; the old key stays valid for the overlap')
     .argument('<id>', "the old key's id", readUuid)
     .option('--overlap <seconds>', 'how long both are valid', readSeconds, 3_600)
-    .option('--json', 'exact JSON')
+    .option('--json', 'print JSON')
     .action(async (id: string, { overlap, json }: { overlap: number; json?: boolean }) => {
       const rotated = await deps.withDatabase((db) => rotateKey(db, id, overlap));
       printRecord(deps, json, issuedView(rotated));
@@ -81,9 +81,9 @@ export function register(program: Command, deps: CliDeps): void {
   keys
     .command('rotate-encryption')
     .description(
-      'seal all stored secrets with the first of ENCRYPTION_KEYS; every process must have it first; exit 1 if a value was skipped',
+      'encrypt all stored secrets with the first of ENCRYPTION_KEYS; first give every process that key; exits with 1 if a value was skipped',
     )
-    .option('--json', 'exact JSON')
+    .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
       const secrets = await openSecretBox(readConfig());
       const rotated = await deps.withDatabase((db) => rotateEncryption(db, secrets));
@@ -95,7 +95,7 @@ export function register(program: Command, deps: CliDeps): void {
       });
       if (rotated.skipped.length === 0) return;
       throw new CliError(
-        `These values cannot be opened and stay as they are. Keep all keys until they are entered again:\n${rotated.skipped.join('\n')}`,
+        `These values cannot be decrypted and did not change. Enter them again, and keep all keys until then:\n${rotated.skipped.join('\n')}`,
       );
     });
 }

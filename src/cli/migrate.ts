@@ -2,11 +2,11 @@ import type { Command } from 'commander';
 import { readConfig } from '../config/config.ts';
 import type { CliDeps } from './deps.ts';
 
-/** `sluice migrate`: every schema up to date. */
+/** `sluice migrate` */
 export function register(program: Command, deps: CliDeps): void {
   program
     .command('migrate')
-    .description('bring the schema of DATABASE_URL up to date')
+    .description('migrate the schema of DATABASE_URL to this version')
     .action(async () => {
       const { prepareSchemas } = await import('../main/prepare-schemas.ts');
       const config = readConfig();

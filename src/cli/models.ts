@@ -5,17 +5,17 @@ import { printRecords } from './answer.ts';
 import { readProjectId } from './arguments.ts';
 import { type CliDeps, CliError } from './deps.ts';
 
-/** Any will do for a plan. */
+/** Any project gives a plan. */
 const anyProject = 1;
 
 /** `sluice models`: what can be exported. */
 export function register(program: Command, deps: CliDeps): void {
-  const models = program.command('models').description('what can be exported (MODELS_FILE)');
+  const models = program.command('models').description('models that can be exported (MODELS_FILE)');
 
   models
     .command('list')
-    .description('every model, the built-in one too')
-    .option('--json', 'the answer as JSON')
+    .description('list every model, including the built-in one')
+    .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
       const { listModels } = await import('../main/check-models.ts');
       printRecords(
@@ -27,9 +27,9 @@ export function register(program: Command, deps: CliDeps): void {
 
   models
     .command('check')
-    .description('check every model against its database; exit 1 if an export of it would fail')
-    .option('--project <id>', 'the project that plans are made for', readProjectId, anyProject)
-    .option('--json', 'the report as JSON')
+    .description('check every model against its database; exits with 1 if an export would fail')
+    .option('--project <id>', 'the project to plan queries for', readProjectId, anyProject)
+    .option('--json', 'print JSON')
     .action(async ({ project, json }: { project: number; json?: boolean }) => {
       const { checkModels } = await import('../main/check-models.ts');
       const config = readConfig();

@@ -12,7 +12,7 @@ export function register(program: Command, deps: CliDeps): void {
     .command('create')
     .description('create an organization')
     .requiredOption('--name <name>', 'its name')
-    .option('--json', 'exact JSON')
+    .option('--json', 'print JSON')
     .action(async ({ name, json }: { name: string; json?: boolean }) => {
       const created = await deps.withDatabase((db) => createOrganization(db, name));
       printRecord(deps, json, view(created));
@@ -21,7 +21,7 @@ export function register(program: Command, deps: CliDeps): void {
   organizations
     .command('list')
     .description('list the organizations, oldest first')
-    .option('--json', 'exact JSON')
+    .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
       printRecords(deps, json, (await deps.withDatabase(listOrganizations)).map(view));
     });

@@ -19,7 +19,7 @@ export function register(program: Command, deps: CliDeps): void {
     .description('create a project; its id is the team_id of all it owns')
     .requiredOption('--organization <id>', 'the organization that owns it', readUuid)
     .requiredOption('--name <name>', 'its name')
-    .option('--json', 'exact JSON')
+    .option('--json', 'print JSON')
     .action(async ({ organization, name, json }: Options & { name: string }) => {
       const input = { organizationId: organization, name };
       const created = await deps.withDatabase((db) => createProject(db, input));
@@ -30,7 +30,7 @@ export function register(program: Command, deps: CliDeps): void {
     .command('list')
     .description('list the projects of an organization, oldest first')
     .requiredOption('--organization <id>', 'the organization', readUuid)
-    .option('--json', 'exact JSON')
+    .option('--json', 'print JSON')
     .action(async ({ organization, json }: Options) => {
       const projects = await deps.withDatabase((db) => listProjects(db, organization));
       printRecords(deps, json, projects.map(view));

@@ -16,7 +16,7 @@ import { register as registerProjects } from './projects.ts';
 import { register as registerQuickstart } from './quickstart.ts';
 import { register as registerVerify } from './verify.ts';
 
-/** Exit codes: 0 done, 1 not done, 2 wrongly called. */
+/** Exit codes: 0 success, 1 failure, 2 wrong usage. */
 const failed = 1;
 const misused = 2;
 
@@ -39,18 +39,18 @@ const deps: CliDeps = {
   print: (line) => process.stdout.write(`${line}\n`),
 };
 
-/** DATABASE_URL, else the embedded database that is running. */
+/** DATABASE_URL, else the running embedded database. */
 async function findDatabase(): Promise<string> {
   const { DATABASE_URL, SLUICE_DATA_DIR } = readConfig();
   const url = DATABASE_URL ?? (await findEmbeddedPostgres(SLUICE_DATA_DIR));
   if (url !== null) return url;
   throw new CliError(
-    `No database: set DATABASE_URL, or start Sluice first (nothing runs in ${SLUICE_DATA_DIR}).`,
+    `No database: set DATABASE_URL, or start Sluice first (no database runs in ${SLUICE_DATA_DIR}).`,
   );
 }
 
 function explain(error: unknown): { code: number; message: string } {
-  // Commander has said what is wrong by itself.
+  // Commander has already printed what is wrong.
   if (error instanceof CommanderError) {
     return { code: error.exitCode === 0 ? 0 : misused, message: '' };
   }
@@ -68,7 +68,7 @@ const program = new Command('sluice')
   .description('Ships rows out of PostgreSQL on a schedule: every row exactly once.')
   .version(version)
   .exitOverride();
-// A verb loads what is large about it when it is called: all of it takes a second.
+// Each command imports its large modules when it is called: all of them take a second to load.
 for (const register of [
   registerMigrate,
   registerQuickstart,

@@ -3,15 +3,15 @@ import { readConfig } from '../config/config.ts';
 import { invariantTitles } from '../verify/finding.ts';
 import { type CliDeps, CliError } from './deps.ts';
 
-/** `sluice verify`: the promises, held against our tables, the source and the bucket. */
+/** `sluice verify`: checks the guarantees against our tables, the source and the destination. */
 export function register(program: Command, deps: CliDeps): void {
   program
     .command('verify')
     .description(
-      'prove that the current files hold each source row exactly once; exit 1 if they do not',
+      'verify that the current files contain each source row exactly once; exits with 1 if not',
     )
-    .option('--export <id>', 'one export instead of all')
-    .option('--json', 'the report as JSON')
+    .option('--export <id>', 'verify only this export')
+    .option('--json', 'print JSON')
     .action(async (options: { export?: string; json?: boolean }) => {
       const { verifyInstallation } = await import('../main/verify.ts');
       const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
@@ -24,21 +24,24 @@ export function register(program: Command, deps: CliDeps): void {
         deps.print(JSON.stringify(report));
       } else {
         deps.print(
-          `verified ${exports} exports: ${intervals} intervals, ${files} files, ${rows} rows, ${bytes} bytes`,
+          `verified ${counted(exports, 'export')}: ${[
+            counted(intervals, 'interval'),
+            counted(files, 'file'),
+            counted(rows, 'row'),
+            counted(bytes, 'byte'),
+          ].join(', ')}`,
         );
         if (elsewhere > 0) {
-          deps.print(
-            `${elsewhere} intervals are at destinations that were left, and were not read`,
-          );
+          deps.print(`${counted(elsewhere, 'interval')} at former destinations: not read`);
         }
         if (leftovers > 0) {
           deps.print(
-            `${leftovers} files of uncommitted or replaced generations are still there; they are removed after a later commit`,
+            `${counted(leftovers, 'file')} of uncommitted or replaced generations: Sluice removes them after a later commit`,
           );
         }
       }
       if (options.export && exports === 0)
-        throw new CliError(`There is no export ${options.export}.`);
+        throw new CliError(`There is no export ${options.export}. Check the id.`);
       if (findings.length === 0) return;
       const lines = findings.map(
         ({ invariant, exportId, detail }) =>
@@ -46,4 +49,9 @@ export function register(program: Command, deps: CliDeps): void {
       );
       throw new CliError(lines.join('\n'));
     });
+}
+
+/** `1 file`, `3 files` */
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }

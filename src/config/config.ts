@@ -8,7 +8,7 @@ export type Config = {
     : never;
 };
 
-/** Says every fault of the environment at once, one a line. */
+/** Lists every fault of the configuration at once, one per line. */
 export class ConfigError extends Error {
   readonly faults: readonly string[];
 
@@ -22,11 +22,11 @@ export class ConfigError extends Error {
 /**
  * Reads the configuration.
  *
- * @throws ConfigError naming each variable that is not valid and what it must be
+ * @throws ConfigError that names each invalid variable and what it must be
  */
 export function readConfig(env: Record<string, string | undefined> = process.env): Config {
-  // The AWS SDK is pinned to a version that supports this Node; its notice about later ones is
-  // for us, not for operators.
+  // The AWS SDK is pinned to a version that supports this Node. Its warning about later versions is
+  // of no use to operators.
   env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
   const faults: string[] = [];
   const values: Record<string, unknown> = {};

@@ -10,27 +10,26 @@ import { postgresUrl } from './setting.ts';
 /** A model and the database that its rows are in. */
 export interface SourcedModel {
   readonly model: Model;
-  /** Null for SOURCE_DATABASE_URL. */
+  /** Null: SOURCE_DATABASE_URL. */
   readonly sourceUrl: string | null;
-  /** The primary of a standby; null if it is not named, then SOURCE_PRIMARY_URL for SOURCE_DATABASE_URL. */
+  /** The primary of a standby. Null: SOURCE_PRIMARY_URL if the source is SOURCE_DATABASE_URL, else none. */
   readonly primaryUrl: string | null;
 }
 
 export interface ModelsFileOptions {
-  /** What is wrong with an operator's SQL expression, or null. */
+  /** Returns what is wrong with an operator's SQL expression, or null. */
   readonly checkExpression: (expression: string) => string | null;
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-/** A place in the file: `['models', 0, 'name']`. */
+/** A position in the file: `['models', 0, 'name']`. */
 type Path = readonly (string | number)[];
-type Tell = (path: Path, problem: string) => void;
+type Report = (path: Path, problem: string) => void;
 
 /**
  * Reads the models file.
  *
- * @throws ConfigError that names for each fault the file, line and path, what is wrong and what must
- *   be there instead
+ * @throws ConfigError that gives the file, line, path and remedy of each fault
  */
 export function readModelsFile(path: string, options: ModelsFileOptions): readonly SourcedModel[] {
   let text: string;
@@ -39,13 +38,13 @@ export function readModelsFile(path: string, options: ModelsFileOptions): readon
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new ConfigError([
-      `MODELS_FILE names ${path}, which cannot be read (${reason}): put the file there or correct the path.`,
+      `MODELS_FILE names ${path}, which cannot be read (${reason}): create the file or correct the path.`,
     ]);
   }
   return parseModelsFile(text, path, options);
 }
 
-/** @param name how faults call the file */
+/** @param name the name of the file in error messages */
 export function parseModelsFile(
   text: string,
   name: string,
@@ -63,21 +62,21 @@ export function parseModelsFile(
     );
   }
   const faults: { readonly offset: number; readonly text: string }[] = [];
-  const tell: Tell = (path, problem) => {
+  const report: Report = (path, problem) => {
     const offset = offsetOf(document, path);
     faults.push({ offset, text: `${at(offset)} ${pathText(path)} ${problem}` });
   };
-  const models = checkEntries(document.toJS(), tell, options);
+  const models = checkEntries(document.toJS(), report, options);
   if (faults.length === 0) return models;
   throw new ConfigError(
     faults.toSorted((one, other) => one.offset - other.offset).map((fault) => fault.text),
   );
 }
 
-/** Tells of every fault; the models are good where there was none. */
+/** Reports every fault; the models are valid if none was reported. */
 function checkEntries(
   value: unknown,
-  tell: Tell,
+  report: Report,
   options: ModelsFileOptions,
 ): readonly SourcedModel[] {
   const flawed = new Set<unknown>();
@@ -85,7 +84,7 @@ function checkEntries(
     const found = describeSchemaFault(error, value);
     for (const { path, problem } of found) {
       flawed.add(path[0] === 'models' && path.length > 1 ? path[1] : 'file');
-      tell(path, problem);
+      report(path, problem);
     }
   }
   if (flawed.has('file')) return [];
@@ -94,42 +93,42 @@ function checkEntries(
   return models.flatMap((entry, index) => {
     if (flawed.has(index)) return [];
     if (names.has(entry.name)) {
-      tell(['models', index, 'name'], `is "${entry.name}" a second time: give it another name.`);
+      report(['models', index, 'name'], `repeats "${entry.name}": give each model its own name.`);
     }
     names.add(entry.name);
-    return [checkEntry(entry, ['models', index], tell, options)];
+    return [checkEntry(entry, ['models', index], report, options)];
   });
 }
 
 function checkEntry(
   entry: ModelEntry,
   path: Path,
-  tell: Tell,
+  report: Report,
   { checkExpression, env = process.env }: ModelsFileOptions,
 ): SourcedModel {
   const names = new Set<string>();
   for (const [index, { name, expression }] of entry.columns.entries()) {
     const column = [...path, 'columns', index];
     if (names.has(name)) {
-      tell([...column, 'name'], `is "${name}" a second time: give one of the two another name.`);
+      report([...column, 'name'], `repeats "${name}": give each column its own name.`);
     }
     names.add(name);
     const wrong = expression === undefined ? null : checkExpression(expression);
     if (wrong !== null) {
-      tell([...column, 'expression'], `${wrong}: write one SQL expression over the relation.`);
+      report([...column, 'expression'], `${wrong}: write one SQL expression over the relation.`);
     }
   }
   return {
     model: modelOf(entry),
-    sourceUrl: readAddress(entry.source, [...path, 'source'], tell, env),
-    primaryUrl: readAddress(entry.settle_url, [...path, 'settle_url'], tell, env),
+    sourceUrl: readAddress(entry.source, [...path, 'source'], report, env),
+    primaryUrl: readAddress(entry.settle_url, [...path, 'settle_url'], report, env),
   };
 }
 
 function readAddress(
   variable: string | undefined,
   path: Path,
-  tell: Tell,
+  report: Report,
   env: Readonly<Record<string, string | undefined>>,
 ): string | null {
   if (variable === undefined) return null;
@@ -138,10 +137,10 @@ function readAddress(
   try {
     if (!missing) return postgresUrl(variable).read(value);
   } catch {
-    // Its message is about a variable of ours.
+    // Its message would name a setting of Sluice.
   }
-  const problem = missing ? 'is not set' : 'is no postgres:// address';
-  tell(path, `names ${variable}, which ${problem}: set it in the environment.`);
+  const problem = missing ? 'is not set' : 'is not a postgres:// address';
+  report(path, `names ${variable}, which ${problem}: correct it in the environment.`);
   return null;
 }
 
@@ -169,7 +168,7 @@ function modelOf(entry: ModelEntry): Model {
   };
 }
 
-/** Short names that people write, and what PostgreSQL itself calls the type. */
+/** Short names of types, and PostgreSQL's full names. */
 const fullNames: Readonly<Record<string, string>> = {
   int2: 'smallint',
   int: 'integer',
@@ -191,7 +190,7 @@ function fullTypeName(type: string): string {
   return Object.hasOwn(fullNames, name) ? (fullNames[name] ?? type) : type.trim();
 }
 
-/** Where a path begins in the text; of what is missing, where it should be. */
+/** The offset of a path in the text. If the path is missing: of its nearest parent. */
 function offsetOf(document: Document.Parsed, path: Path): number {
   for (let length = path.length; length > 0; length -= 1) {
     const node = document.getIn(path.slice(0, length), true);

@@ -1,6 +1,6 @@
 import { ModelsFile } from './models-schema.ts';
 
-/** A fault as the schema library tells it. */
+/** A fault as the schema library reports it. */
 export interface SchemaFault {
   readonly keyword: string;
   readonly instancePath: string;
@@ -13,7 +13,7 @@ export interface SchemaFault {
 
 interface Described {
   readonly path: readonly (string | number)[];
-  /** What is wrong and what must be there instead. */
+  /** What is wrong and how to fix it. */
   readonly problem: string;
 }
 
@@ -23,7 +23,7 @@ interface Schema {
   readonly items?: Schema;
 }
 
-/** What a fault of the schema says to the one who writes the file. */
+/** Turns a fault of the schema into messages for the author of the file. */
 export function describeSchemaFault(fault: SchemaFault, value: unknown): readonly Described[] {
   const steps = fault.instancePath.split('/').slice(1);
   const path = steps.map((step) => (/^\d+$/.test(step) ? Number(step) : step));
@@ -37,9 +37,9 @@ export function describeSchemaFault(fault: SchemaFault, value: unknown): readonl
     case 'additionalProperties':
       return (fault.params.additionalProperties ?? []).map((name) => ({
         path: [...path, name],
-        problem: `is not known here. Known: ${Object.keys(schemaAt(path)?.properties ?? {}).join(', ')}.`,
+        problem: `is unknown. Use one of: ${Object.keys(schemaAt(path)?.properties ?? {}).join(', ')}.`,
       }));
-    // The library says of a property that is not known a second time that its schema is `false`.
+    // The library reports an unknown property twice; the second time, its schema is `false`.
     case 'boolean':
       return [];
     case 'type':
@@ -47,9 +47,9 @@ export function describeSchemaFault(fault: SchemaFault, value: unknown): readonl
     case 'minItems':
       return [{ path, problem: `is empty. ${about(path)}` }];
     case 'uniqueItems':
-      return [{ path, problem: `names something twice. ${about(path)}` }];
+      return [{ path, problem: `has an item twice. ${about(path)}` }];
     default:
-      return [{ path, problem: `${show(valueAt(value, path))} is not right. ${about(path)}` }];
+      return [{ path, problem: `${show(valueAt(value, path))} is not valid. ${about(path)}` }];
   }
 }
 

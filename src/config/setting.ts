@@ -1,12 +1,12 @@
-/** A described environment variable: how its text is read, and what the documentation says of it. */
+/** An environment variable: how to read its text, and its documentation. */
 export interface Setting<T> {
   readonly about: string;
-  /** As the documentation shows it; empty where there is none. */
+  /** The default as the documentation shows it; empty if there is none. */
   readonly defaultText: string;
   readonly secret: boolean;
-  /** What a value must be, for the documentation. */
+  /** The allowed values, for the documentation. */
   readonly accepts: string;
-  /** @throws Error whose message says what the value must be; `undefined` is the absent variable. */
+  /** @throws Error whose message says what the value must be. `text` is undefined if it is not set. */
   read(text: string | undefined): T;
 }
 

@@ -1,4 +1,4 @@
-/** What the API answers, as far as the page shows it; the types are those of its OpenAPI document. */
+/** The parts of the API's answers that the page shows. The types come from its OpenAPI document. */
 
 import type { components, paths } from './api-schema.d.ts';
 
@@ -20,13 +20,13 @@ export type BackfillPreview = Schemas['BackfillPreview'];
 export type LogEntry = Schemas['BatchExportLog'];
 export type LogLevel = LogEntry['level'];
 export type RowPreview = Schemas['RowPreview'];
-/** Who changed what. */
+/** A change of an export: who, what and when. */
 export type Activity = Schemas['Activity'];
 /** One step of a destination's own test. */
 export type CheckStep = Schemas['DestinationTest']['steps'][number];
-/** A data interval that is to come; `hours` is 23 or 25 across a change of the clock. */
+/** A future data interval; `hours` is 23 or 25 on a day of a clock change. */
 export type PlannedInterval = Schemas['SchedulePreview']['results'][number];
-/** One fault that the API found; `attr` names the field, nested names joined by `__`. */
+/** A problem that the API found; `attr` names the field, nested names joined by `__`. */
 export type Problem = Pick<Schemas['Error']['errors'][number], 'detail' | 'attr'> & {
   readonly code: string;
 };
@@ -36,7 +36,7 @@ export type CursorPage<T> = Omit<Listed<`${Exports}/{batch_export_id}/runs`>, 'r
   readonly results: readonly T[];
 };
 
-/** The names of a type, each once: the compiler sees one that is missing or too many. */
+/** All names of a type. The compiler reports a missing or unknown name. */
 const namesOf = <Name extends string>(names: Readonly<Record<Name, true>>) =>
   Object.keys(names) as Name[];
 

@@ -14,7 +14,7 @@ import { readSession, type Session, storeSession } from './session.ts';
 import { useResource } from './use-resource.ts';
 import { useRoute } from './use-route.ts';
 
-/** The whole page: sign in, then where the address says. */
+/** The whole page: sign-in, then the page of the address. */
 export function App() {
   const [session, setSession] = useState(readSession);
   const [farewell, setFarewell] = useState('');
@@ -74,7 +74,7 @@ function SignedIn({ session, onSignOut }: SignedInProps) {
   );
 }
 
-/** Another page begins at its top for keyboards and screen readers too; another tab does not. */
+/** Moves the focus to a new page, for keyboards and screen readers; not to a new tab of the same page. */
 function useFocusOnPage(route: Route): void {
   const place = 'exportId' in route ? `${route.page} ${route.exportId}` : route.page;
   const last = useRef(place);
@@ -85,7 +85,7 @@ function useFocusOnPage(route: Route): void {
   }, [place]);
 }
 
-/** A link to #main would leave the route: the focus is moved by hand. */
+/** Moves the focus. A link to #main would change the route. */
 function skipToMain() {
   document.getElementById('main')?.focus();
 }
@@ -110,7 +110,7 @@ interface Message {
   readonly text: string;
 }
 
-/** The newest message; an animation of its own takes it from sight. */
+/** The newest message; an animation hides it after a while. */
 function Toast({ message: { id, text } }: { message: Message }) {
   return (
     <div className="toasts" role="status" aria-live="polite">

@@ -17,7 +17,7 @@ import type {
 } from './api-types.ts';
 import { readErrorBody } from './problems.ts';
 
-/** An answer that was not a success, or none at all (status 0). */
+/** An answer with an error, or no answer (status 0). */
 export class ApiFailure extends Error {
   readonly status: number;
   readonly problems: readonly Problem[];
@@ -41,7 +41,7 @@ interface Call {
   readonly signal?: AbortSignal;
 }
 
-/** @throws ApiFailure, or an AbortError where `signal` ended it */
+/** @throws ApiFailure, or an AbortError if `signal` aborted it */
 export async function callApi<T>(key: string, path: string, call: Call = {}): Promise<T> {
   const { method = 'GET', query = {}, body, signal } = call;
   const search = new URLSearchParams();
@@ -58,7 +58,7 @@ export async function callApi<T>(key: string, path: string, call: Call = {}): Pr
     signal: signal ?? null,
   }).catch((error: unknown) => {
     if (signal?.aborted) throw error;
-    const detail = 'The service cannot be reached.';
+    const detail = 'The service is unreachable. Check your network.';
     throw new ApiFailure(0, [{ code: 'error', detail, attr: null }], null);
   });
   const text = await response.text();
@@ -76,7 +76,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** The cursor in the address of another page. */
+/** The cursor in a link to another page. */
 export function cursorOf(link: string | null): string | null {
   return link === null ? null : new URL(link).searchParams.get('cursor');
 }
@@ -115,7 +115,7 @@ const runPageSize = 30;
 /**
  * The API of one project, with one key. All methods throw ApiFailure.
  *
- * @param onRefused called where the key is no longer accepted
+ * @param onRefused called if the key is no longer accepted
  */
 export function createClient(key: string, project: string, onRefused: () => void) {
   const base = `/api/projects/${encodeURIComponent(project)}/batch_exports`;

@@ -3,11 +3,11 @@ import type { Client } from './client.ts';
 import type { ApiDescription } from './form/openapi.ts';
 import type { Resource } from './use-resource.ts';
 
-/** What every page of a signed-in operator stands on. */
+/** What every page needs after sign-in. */
 export interface ConsoleContext {
   readonly client: Client;
   readonly description: Resource<ApiDescription>;
-  /** Says what was done, for all to see and for screen readers to read out. */
+  /** Shows a message; screen readers read it. */
   readonly say: (message: string) => void;
 }
 
@@ -16,6 +16,6 @@ export const ConsoleContext = createContext<ConsoleContext | null>(null);
 /** Only below a signed-in app. */
 export function useConsole(): ConsoleContext {
   const context = useContext(ConsoleContext);
-  if (!context) throw new Error('there is nobody signed in');
+  if (!context) throw new Error('useConsole is used outside a signed-in app');
   return context;
 }

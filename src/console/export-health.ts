@@ -7,7 +7,7 @@ const lengths: Readonly<Record<string, number>> = {
   week: 604_800_000,
 };
 
-/** Milliseconds of an interval; a day and a week by their usual length. Null for an unknown word. */
+/** Milliseconds of an interval; a day has 24 hours. Null for an unknown interval. */
 export function intervalMs(interval: string): number | null {
   const minutes = /^every (\d+) minutes$/.exec(interval)?.[1];
   return minutes === undefined ? (lengths[interval] ?? null) : Number(minutes) * 60_000;
@@ -18,12 +18,12 @@ export function describeInterval(interval: string): string {
   return interval.startsWith('every') ? interval : `every ${interval}`;
 }
 
-/** The start of a run may be spread over so long, and the run takes its time. */
+/** Time for the jitter of a run's start and for the run itself. */
 const graceMs = 360_000;
 
 /**
- * How many whole intervals the high-water mark is behind the newest that could be there, beyond the
- * time that a run needs; null before the first completed interval.
+ * How many whole intervals the high-water mark is behind the newest possible one, after a grace period
+ * for the run; null before the first completed interval.
  */
 export function intervalsBehind(
   { high_water_mark: mark, interval }: Pick<BatchExport, 'high_water_mark' | 'interval'>,
@@ -31,12 +31,12 @@ export function intervalsBehind(
 ): number | null {
   const length = intervalMs(interval);
   if (mark === null || length === null) return null;
-  // Across daylight saving a day has 25 hours.
+  // A day can have 25 hours.
   const slack = graceMs + (length >= 86_400_000 ? 3_600_000 : 0);
   return Math.max(0, Math.floor((nowMs - Date.parse(mark) - slack) / length));
 }
 
-/** `up to date`, `3 intervals behind`; null where there is no mark to measure. */
+/** `up to date`, `3 intervals behind`; null if there is no high-water mark. */
 export function describeLag(batchExport: BatchExport, nowMs: number): string | null {
   const behind = intervalsBehind(batchExport, nowMs);
   if (behind === null) return null;
@@ -45,7 +45,7 @@ export function describeLag(batchExport: BatchExport, nowMs: number): string | n
 
 export type Health = 'well' | 'paused' | 'behind' | 'failing';
 
-/** What an operator should look at first: failing, then behind, then paused by the service. */
+/** The most urgent state: failing, then paused, then behind. */
 export function healthOf(batchExport: BatchExport, nowMs: number): Health {
   if (batchExport.failure_streak > 0) return 'failing';
   if (batchExport.paused) return 'paused';
@@ -56,7 +56,7 @@ export function healthOf(batchExport: BatchExport, nowMs: number): Health {
 
 const urgency: Readonly<Record<Health, number>> = { failing: 0, behind: 1, paused: 2, well: 3 };
 
-/** Those that want attention first; otherwise the order stays. */
+/** The most urgent exports first; otherwise keeps the order. */
 export function byUrgency(
   batchExports: readonly BatchExport[],
   nowMs: number,
@@ -69,7 +69,7 @@ export function hasEnded({ status }: Pick<Run, 'status'>): boolean {
   return status !== 'Starting' && status !== 'Running';
 }
 
-/** Where rows go, in a few words: `S3 · my-bucket/events`. */
+/** The destination in a few words: `S3 · my-bucket/events`. */
 export function describeDestination({ destination }: Pick<BatchExport, 'destination'>): string {
   const { type, config } = destination;
   const words = [config.bucket_name ?? config.directory, config.prefix]

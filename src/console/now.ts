@@ -5,7 +5,7 @@ export function readNow(): number {
   return performance.timeOrigin + performance.now();
 }
 
-/** The present, renewed every so often while the page is looked at. */
+/** The current time, updated while the page is visible. */
 export function useNow(everyMs = 15_000): number {
   const [now, setNow] = useState(readNow);
   useEffect(() => {

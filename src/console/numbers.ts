@@ -1,4 +1,4 @@
-/** `8,312`; a dash for what is not known. */
+/** `8,312`; a dash if unknown. */
 export function formatCount(count: number | null): string {
   return count === null ? '–' : count.toLocaleString('en-US');
 }
@@ -16,7 +16,7 @@ export function formatBytes(bytes: number): string {
   return `${value >= 100 || step === 0 ? Math.round(value) : value.toFixed(1)} ${sizes[step]}`;
 }
 
-/** A value of a row, on one line: text as it is, objects as JSON; cut where it is long. */
+/** A value of a row on one line: text unchanged, objects as JSON; truncated to 80 characters. */
 export function formatCell(value: unknown): string {
   if (value === null || value === undefined) return 'null';
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value);

@@ -1,12 +1,12 @@
 import type { Problem } from './api-types.ts';
 
-/** What an error answer says: all of its problems, and the id that the log has. */
+/** The problems of an error answer, and its request id. */
 export interface ErrorAnswer {
   readonly problems: readonly Problem[];
   readonly requestId: string | null;
 }
 
-/** Reads the body of an error; one that is not of our shape (a proxy's) is told by its status. */
+/** Reads the body of an error. If it is not the API's (but a proxy's), the status explains it. */
 export function readErrorBody(status: number, body: unknown): ErrorAnswer {
   const fallback = [{ code: 'error', detail: explainStatus(status), attr: null }];
   if (!isRecord(body)) return { problems: fallback, requestId: null };
@@ -31,12 +31,12 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 
 function explainStatus(status: number): string {
   if (status === 502 || status === 503 || status === 504) {
-    return 'The service is away. It is asked again by itself.';
+    return 'The service is unavailable. Retrying automatically.';
   }
   return `The service answered with status ${status}.`;
 }
 
-/** Problems that name one of the fields, by its name, and those that belong above the form. */
+/** Sorts problems: those of the fields by name, and all others. */
 export function sortProblems(
   problems: readonly Problem[],
   fields: readonly string[],
@@ -51,12 +51,12 @@ export function sortProblems(
   return { byField, others };
 }
 
-/** An item of a list (`include_events__0`) is shown at the list. */
+/** A problem of an item (`include_events__0`) belongs to the field of its list. */
 function isAt(attr: string | null, field: string): boolean {
   return attr === field || (attr?.startsWith(`${field}__`) ?? false);
 }
 
-/** `code: what happened and what to do`, taken apart; a text without a code is all text. */
+/** Splits `code: what happened and what to do`; a text without a code has code null. */
 export function readRunError(text: string): {
   readonly code: string | null;
   readonly text: string;

@@ -1,4 +1,4 @@
-/** The page's places, kept behind the # of its address. */
+/** Routes of the page, in the part of its address after #. */
 export type Tab = 'runs' | 'backfills' | 'logs' | 'settings';
 
 export type Route =
@@ -10,7 +10,7 @@ export type Route =
 
 const tabs: readonly string[] = ['runs', 'backfills', 'logs', 'settings'] satisfies Tab[];
 
-/** What an address means; an unknown one is the list. */
+/** The route of an address; an unknown address is the list of exports. */
 export function readRoute(hash: string): Route {
   const [room, exportId, tab, runId] = hash.replace(/^#\/?/, '').split('/').map(decode);
   if (room === 'new') return { page: 'new' };
@@ -32,7 +32,7 @@ function decode(part: string): string {
   }
 }
 
-/** The address of a place. */
+/** The address of a route. */
 export function hrefOf(route: Route): string {
   if (route.page === 'exports') return '#/';
   if (route.page === 'new') return '#/new';

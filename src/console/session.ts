@@ -1,7 +1,7 @@
-/** Who is signed in. Kept for this browser tab only, and gone with it. */
+/** The signed-in key. It is kept for this browser tab only. */
 export interface Session {
   readonly key: string;
-  /** A project's id, or `@current` for a key's only one. */
+  /** The id of a project, or `@current` if the key has only one. */
   readonly project: string;
 }
 

@@ -1,11 +1,11 @@
-/** Times as people read them. The API speaks in ISO 8601, UTC; all arithmetic is in milliseconds. */
+/** Times for people. The API uses ISO 8601 in UTC; calculations use milliseconds. */
 
 export interface TimeFormat {
-  /** `14:05`, `12 Mar, 14:05`, `12 Mar 2023, 14:05`: as much as it takes beside `nowMs`. */
+  /** `14:05`, `12 Mar, 14:05`, `12 Mar 2023, 14:05`: omits what is the same as in `nowMs`. */
   moment(iso: string, nowMs: number): string;
   /** `12 Mar, 14:00 – 15:00` */
   interval(startIso: string | null, endIso: string, nowMs: number): string;
-  /** `14:05:09` and tenths where the day is known. */
+  /** `14:05:09`, if the day is known. */
   clock(iso: string): string;
   /** The value of a `datetime-local` input. */
   inputValue(iso: string): string;
@@ -64,8 +64,8 @@ export function formatUtc(iso: string): string {
 }
 
 /**
- * A `datetime-local` value, read in the reader's zone, as ISO 8601 with that zone's offset at that
- * time; null where it is empty or no time.
+ * Reads a `datetime-local` value in the reader's zone. Returns ISO 8601 with the zone's offset at that
+ * time; null if it is empty or not a time.
  */
 export function readLocalInput(value: string): string | null {
   const local = Date.parse(value);

@@ -9,7 +9,7 @@ export interface Action<A extends readonly unknown[]> {
   readonly clear: () => void;
 }
 
-/** Something that the operator sets off: whether it is under way, and why it failed. */
+/** An action of the operator: whether it is running, and why it failed. */
 export function useAction<A extends readonly unknown[]>(
   work: (...args: A) => Promise<void>,
 ): Action<A> {

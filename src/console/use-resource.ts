@@ -2,19 +2,19 @@ import { useCallback, useEffect, useRef, useState } from 'react';
 import { ApiFailure } from './client.ts';
 
 export interface Resource<T> {
-  /** The newest answer; it stays while the next is on its way. Null before the first. */
+  /** The last answer; it stays until the next one. Null before the first. */
   readonly data: T | null;
-  /** Why the newest answer is missing; null once there is one again. */
+  /** Why the last request failed; null after a success. */
   readonly failure: ApiFailure | null;
-  /** Asks at once. */
+  /** Loads again immediately. */
   readonly reload: () => void;
 }
 
 interface Options<T> {
   readonly load: (signal: AbortSignal) => Promise<T>;
-  /** What is asked for. Another key drops the answer of the last. */
+  /** Identifies the resource. A new key drops the old answer. */
   readonly key: string;
-  /** Milliseconds until it is asked again; null: never. */
+  /** Milliseconds until it is loaded again; null: never. */
   readonly pollMs?: (data: T | null) => number | null;
 }
 
@@ -24,10 +24,10 @@ interface State<T> {
   readonly failure: ApiFailure | null;
 }
 
-/** Nobody is helped by asking a service in trouble as often as one that is well. */
+/** Minimum delay after a failure, so that the page does not burden a service in trouble. */
 const failureMs = 10_000;
 
-/** Reads something of the API, and again while the page is looked at. */
+/** Loads a resource of the API, and polls it while the page is visible. */
 export function useResource<T>({ load, key, pollMs = () => null }: Options<T>): Resource<T> {
   const [state, setState] = useState<State<T>>({ key, data: null, failure: null });
   const [asked, setAsked] = useState(0);
@@ -35,7 +35,7 @@ export function useResource<T>({ load, key, pollMs = () => null }: Options<T>): 
   latest.current = { load, pollMs };
   const reload = useCallback(() => setAsked((count) => count + 1), []);
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `asked` asks again, by reload.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a change of `asked` loads again.
   useEffect(() => {
     const abort = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -86,7 +86,7 @@ export function useResource<T>({ load, key, pollMs = () => null }: Options<T>): 
   };
 }
 
-/** Anything thrown, as a failure that can be shown. */
+/** Turns anything thrown into a failure to show. */
 export function toFailure(error: unknown): ApiFailure {
   if (error instanceof ApiFailure) return error;
   const detail = error instanceof Error ? error.message : String(error);

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'react';
 import { hrefOf, type Route, readRoute } from './route.ts';
 
-/** Where the reader is. */
+/** The current route. */
 export function useRoute(): Route {
   const [hash, setHash] = useState(() => window.location.hash);
   useEffect(() => {

@@ -1,6 +1,6 @@
 import { useEffect } from 'react';
 
-/** Names the tab of the browser. */
+/** Sets the title of the browser tab. */
 export function useTitle(title: string): void {
   useEffect(() => {
     document.title = `${title} · Sluice`;

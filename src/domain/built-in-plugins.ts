@@ -22,7 +22,7 @@ export const builtInPlugins: readonly Plugin[] = [
   builtIn({
     id: 1,
     name: 'Drop properties',
-    description: 'Takes properties away from each event.',
+    description: 'Removes properties from each event.',
     configSchema: [
       field({
         key: 'properties',
@@ -40,7 +40,7 @@ export const builtInPlugins: readonly Plugin[] = [
       field({ key: 'events', name: 'Events', required: true, hint: 'Names, comma separated.' }),
       field({
         key: 'mode',
-        name: 'What becomes of them',
+        name: 'Action',
         type: 'choice',
         default: 'drop',
         choices: ['drop', 'keep'],
@@ -50,7 +50,7 @@ export const builtInPlugins: readonly Plugin[] = [
   builtIn({
     id: 3,
     name: 'Hash properties',
-    description: 'Puts a keyed hash in the place of personal properties.',
+    description: 'Replaces personal properties with a keyed hash.',
     configSchema: [
       field({
         key: 'properties',
@@ -58,13 +58,19 @@ export const builtInPlugins: readonly Plugin[] = [
         required: true,
         hint: 'Names, comma separated.',
       }),
-      field({ key: 'salt', name: 'Salt', required: true, secret: true, hint: 'Keep it the same.' }),
+      field({
+        key: 'salt',
+        name: 'Salt',
+        required: true,
+        secret: true,
+        hint: 'Do not change it: another salt gives other hashes.',
+      }),
     ],
   }),
   builtIn({
     id: 4,
     name: 'Rename properties',
-    description: 'Gives properties other names.',
+    description: 'Renames properties.',
     configSchema: [
       field({
         key: 'names',
@@ -78,7 +84,7 @@ export const builtInPlugins: readonly Plugin[] = [
   builtIn({
     id: 5,
     name: 'Flatten properties',
-    description: 'Lifts nested properties up, their names joined.',
+    description: 'Moves nested properties to the top level and joins their names.',
     configSchema: [
       field({
         key: 'separator',

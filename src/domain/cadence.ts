@@ -13,8 +13,8 @@ export const intervals: readonly Interval[] = [
 ];
 
 /**
- * `hour` and `every N minutes` lie on multiples since the Unix epoch (UTC) and take no zone or
- * offset; `day` lies on local `offsetHour`; `week` on local `offsetDay` (0 = Sunday) at `offsetHour`.
+ * `hour` and `every N minutes` tick at multiples since the Unix epoch (UTC) and take no zone or
+ * offset. `day` ticks at local `offsetHour`; `week` on local `offsetDay` (0 = Sunday) at `offsetHour`.
  */
 export interface Cadence {
   readonly interval: Interval;

@@ -1,6 +1,6 @@
 /**
- * The one place that reads this host's clock. It serves log times and local timeouts only: the
- * schedule, leases and run times all come from Postgres.
+ * The only code that reads this host's clock. Use it for log times and local timeouts only: the
+ * schedule, leases and run times use the clock of Postgres.
  */
 export interface Clock {
   /** Milliseconds since the Unix epoch. */

@@ -1,14 +1,14 @@
 /**
- * The error catalogue: for each code, whose fault it is, whether trying again can help, what it
- * means and what to do. `latest_error`, logs, the API and the documentation share this text; the
- * retry policy reads `retryable`; nothing else decides about retrying.
+ * The error catalogue: for each code, whose fault it is, whether a retry can help, what it means and
+ * what to do. `latest_error`, logs, the API and the documentation share this text. Only `retryable`
+ * says whether an error is transient; the retry policy reads it.
  */
 
 export type Fault = 'customer' | 'destination' | 'source' | 'internal';
 
 export interface ErrorSpec {
   readonly fault: Fault;
-  /** True where the same attempt may succeed later without anybody acting. */
+  /** The error is transient: the same attempt may succeed later without any change. */
   readonly retryable: boolean;
   readonly means: string;
   readonly remedy: string;
@@ -20,7 +20,7 @@ const customer = (means: string, remedy: string): ErrorSpec => ({
   means,
   remedy,
 });
-const passing = (fault: Fault, means: string, remedy: string): ErrorSpec => ({
+const transient = (fault: Fault, means: string, remedy: string): ErrorSpec => ({
   fault,
   retryable: true,
   means,
@@ -46,134 +46,134 @@ export const errorCatalogue = {
   ),
   'destination.wrong_region': customer(
     'The bucket is in another region.',
-    'Correct region, then retry the run.',
+    'Set region to the region of the bucket, then retry the run.',
   ),
   'destination.kms_denied': customer(
-    'The encryption key cannot be used.',
-    'Grant the credentials use of the KMS key or correct kms_key_id, then retry the run.',
+    'The credentials may not use the KMS key.',
+    'Allow the credentials to use the KMS key or correct kms_key_id, then retry the run.',
   ),
   'destination.endpoint_forbidden': customer(
     'The endpoint resolves to an address that is not allowed.',
-    'Use a public endpoint, or ask the operator to name it in ALLOWED_PRIVATE_ENDPOINTS.',
+    'Use a public endpoint, or ask your operator to add it to ALLOWED_PRIVATE_ENDPOINTS.',
   ),
   'destination.invalid_config': customer(
     'The destination refused the request as invalid.',
     'Correct the destination config of the export, then retry the run.',
   ),
   'destination.key_taken': customer(
-    'The file at this key belongs to something else.',
-    'Give the export a prefix of its own, for example {batch_export_id}, then retry the run.',
+    'Another export or program wrote the file at this key.',
+    'Give the export its own prefix, for example {batch_export_id}, then retry the run.',
   ),
-  'destination.unavailable': passing(
+  'destination.unavailable': transient(
     'destination',
     'The destination is unavailable.',
-    'Nothing to do: the run is tried again.',
+    'No action needed: Sluice retries automatically.',
   ),
-  'destination.throttled': passing(
+  'destination.throttled': transient(
     'destination',
     'The destination asked to slow down.',
-    'Nothing to do: the run is tried again. If it persists, raise the limits of the destination.',
+    'No action needed: Sluice retries automatically. If it persists, raise the limits of the destination.',
   ),
-  'destination.stalled': passing(
+  'destination.stalled': transient(
     'destination',
     'The destination stopped taking data.',
-    'Nothing to do: the run is tried again.',
+    'No action needed: Sluice retries automatically.',
   ),
-  'destination.conflict': passing(
+  'destination.conflict': transient(
     'destination',
     'Another writer changed the file at the same time.',
-    'Nothing to do: the run is tried again. Make sure nothing else writes to this prefix.',
+    'No action needed: Sluice retries automatically. Make sure that nothing else writes to this prefix.',
   ),
-  'destination.upload_lost': passing(
+  'destination.upload_lost': transient(
     'destination',
     'The destination no longer knows the upload.',
-    'Nothing to do: the run is tried again from the start of the file.',
+    'No action needed: Sluice retries automatically, from the start of the file.',
   ),
   'query.invalid': customer(
-    'The query cannot be run.',
+    'The query is not valid.',
     'Correct dsl_query of the export, then retry the run.',
   ),
   'source.permission_denied': customer(
     'The source database refused access to the relation.',
-    'Grant the export role SELECT on the relation, then retry the run.',
+    'Grant SELECT on the relation to the database role that Sluice uses, then retry the run.',
   ),
   'source.relation_missing': customer(
     'The relation or column does not exist in the source database.',
     'Correct the model or the query, then retry the run.',
   ),
   'source.row_too_large': customer(
-    'A row is larger than an export takes.',
-    'Select less of it in dsl_query, for example left(properties.body, 1000), or exclude the row; or ask your operator to raise MAX_ROW_MIB. Then retry the run.',
+    'A row is larger than the limit of this installation.',
+    'In dsl_query, exclude the row or select less of it, for example left(properties.body, 1000). Or ask your operator to raise MAX_ROW_MIB. Then retry the run.',
   ),
-  'source.unavailable': passing(
+  'source.unavailable': transient(
     'source',
     'The source database is unavailable.',
-    'Nothing to do: the run is tried again.',
+    'No action needed: Sluice retries automatically.',
   ),
-  'source.timeout': passing(
+  'source.timeout': transient(
     'source',
     'The source database took too long.',
-    'Nothing to do: the run is tried again. If it persists, add an index on the interval column.',
+    'No action needed: Sluice retries automatically. If it persists, add an index on the interval column.',
   ),
-  'source.count_mismatch': passing(
+  'source.count_mismatch': transient(
     'source',
-    'The rows that were read are not those that were counted.',
-    'Nothing to do: the run is tried again. If it persists, report it with the run id.',
+    'The number of rows read differs from the number of rows counted.',
+    'No action needed: Sluice retries automatically. If it persists, report it with the run id.',
   ),
   'source.unsupported': {
     fault: 'source',
     retryable: false,
     means: 'The source database cannot be exported as it is.',
-    remedy: 'Ask the operator to mend what is named here, then retry the run.',
+    remedy: 'Ask your operator to fix the problem above, then retry the run.',
   },
-  'source.standby': passing(
+  'source.standby': transient(
     'source',
-    'The source database is a standby, which cannot show that an interval is complete.',
+    'The source database is a standby. A standby cannot show that an interval is complete.',
     'Ask your operator to set settle_url of the model or SOURCE_PRIMARY_URL. Sluice retries automatically.',
   ),
   'source.unknown_model': customer(
     'The model is not defined in this installation.',
-    'Ask the operator to define the model, or delete the export.',
+    'Ask your operator to define the model, or delete the export.',
   ),
   'run.crashed': {
     fault: 'internal',
     retryable: false,
     means:
-      'The worker crashed repeatedly on this run, also in a process that the run had for itself, so Sluice stopped retrying it.',
+      'The worker crashed repeatedly on this run, also in a process of its own, so Sluice stopped retrying it.',
     remedy: 'Report this to your operator with the run id. Retry the run once the cause is fixed.',
   },
-  'run.lease_lost': passing(
+  'run.lease_lost': transient(
     'internal',
-    'Another worker took the run over.',
-    'Nothing to do: the other worker goes on with it.',
+    'Another worker took over the run.',
+    'No action needed: the other worker continues the run.',
   ),
   'run.cancelled': {
     fault: 'customer',
     retryable: false,
     means: 'The run was cancelled.',
-    remedy: 'Retry the run if its interval is wanted after all.',
+    remedy: 'To export its interval, retry the run.',
   },
-  'run.released': passing(
+  'run.released': transient(
     'internal',
     'The worker was shut down.',
-    'Nothing to do: another worker goes on with it.',
+    'No action needed: another worker continues the run.',
   ),
   'secrets.undecryptable': {
     fault: 'internal',
     retryable: false,
     means: 'The stored credentials cannot be decrypted.',
     remedy:
-      'Ask the operator to restore the key in ENCRYPTION_KEYS, or store the credentials again.',
+      'Ask your operator to restore the key in ENCRYPTION_KEYS, or enter the credentials again.',
   },
-  'internal.database_unavailable': passing(
+  'internal.database_unavailable': transient(
     'internal',
-    'The database of this installation was unavailable.',
-    'Nothing to do: the run is tried again.',
+    "Sluice's own database was unavailable.",
+    'No action needed: Sluice retries automatically.',
   ),
-  'internal.unexpected': passing(
+  'internal.unexpected': transient(
     'internal',
     'An unexpected error happened.',
-    'Nothing to do: the run is tried again. If it persists, report it with the run id.',
+    'No action needed: Sluice retries automatically. If it persists, report it with the run id.',
   ),
 } as const satisfies Record<string, ErrorSpec>;
 
@@ -185,8 +185,8 @@ export function isErrorCode(text: string): text is ErrorCode {
 }
 
 /**
- * A failure whose meaning is known. `detail` is shown to the export's owner: it never holds a
- * secret, a stack trace or anything of another tenant. `cause` is for our own log only.
+ * A failure with a code of the catalogue. The export's owner sees `detail`: it must not contain a
+ * secret, a stack trace or data of another tenant. `cause` is for our own log only.
  */
 export class SluiceError extends Error {
   readonly code: ErrorCode;
@@ -204,7 +204,7 @@ export class SluiceError extends Error {
   }
 }
 
-/** Turns whatever was thrown into a SluiceError; the unknown becomes `internal.unexpected`. */
+/** Turns anything thrown into a SluiceError; an unknown error becomes `internal.unexpected`. */
 export function toSluiceError(error: unknown): SluiceError {
   return error instanceof SluiceError
     ? error

@@ -1,24 +1,24 @@
-/** The config of a destination as the API takes it and the database keeps it. */
+/** The config of a destination, as in the API and in the database. */
 export type DestinationConfig = Readonly<Record<string, unknown>>;
 
-/** Which events are exported; null is no bound. */
+/** Which events are exported; null means no filter. */
 export interface EventFilters {
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;
 }
 
-/** How rows become files, at every destination: the part of a config that no destination owns. */
+/** How rows become files: the part of a config that all destinations share. */
 export interface FileSettings extends EventFilters {
   readonly format: string;
   readonly compression: string | null;
-  /** Template of what is put before every key. */
+  /** Template of the prefix of every key. */
   readonly prefix: string;
-  /** A file is ended once it holds so many bytes; null: one file. */
+  /** A file ends once it has this many bytes; null: one file per interval. */
   readonly maxFileBytes: number | null;
   readonly writesManifest: boolean;
 }
 
-/** Reads the file settings of a config. A property that is absent, or not of its type, has its default. */
+/** Reads the file settings of a config. A property that is absent or of a wrong type gets its default. */
 export function readFileSettings(config: DestinationConfig): FileSettings {
   const { file_format: format, compression, prefix, max_file_size_mb: mebibytes } = config;
   return {

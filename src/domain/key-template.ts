@@ -14,7 +14,7 @@ export interface KeyValues {
   readonly batchExportId: string;
 }
 
-/** A rendered prefix and a template without its variables may have so many bytes of UTF-8. */
+/** The maximum length of a prefix with its variables filled in, in bytes of UTF-8. */
 export const maxPrefixBytes = 900;
 
 /** Positions in `2024-03-01T00:00:00Z`. */
@@ -27,12 +27,12 @@ const timeFields: Record<string, readonly [number, number]> = {
   second: [17, 19],
 };
 
-/** An identifier of PostgreSQL has at most so many bytes; a model is named like one. */
+/** The maximum length of a PostgreSQL identifier, and so of a model's name, in bytes. */
 const maxTableBytes = 63;
 
 interface Variable {
   readonly render: (values: KeyValues) => string;
-  /** Bytes it renders to at most. */
+  /** The maximum length of its rendered text, in bytes. */
   readonly bytes: number;
 }
 
@@ -55,13 +55,13 @@ function timeVariables(
   ]);
 }
 
-/** The names a template may hold between braces, in the order of the documentation. */
+/** The names that a template may have between braces, in the order of the documentation. */
 export const keyVariables: readonly string[] = [...variables.keys()];
 
 /**
  * `2024-03-01T00:00:00Z`.
  *
- * @throws RangeError where the instant is not a whole second of the years 0 to 9999: a cut bound
+ * @throws RangeError if the instant is not a whole second of the years 0 to 9999: a truncated bound
  * would give two intervals the same key.
  */
 export function isoSeconds(instant: Instant): string {
@@ -72,19 +72,19 @@ export function isoSeconds(instant: Instant): string {
   return `${timestamp.slice(0, 19)}Z`;
 }
 
-/** What is wrong with a template, as sentences for its owner; empty where nothing is. */
+/** The problems of a template, as sentences for its owner; empty if it is valid. */
 export function checkKeyTemplate(template: string): readonly string[] {
   const { pieces, problems } = parse(template);
   const longest = pieces.reduce((sum, piece) => sum + pieceBytes(piece), 0);
-  // Variables never render to a dot or a slash, so the literals alone decide about segments.
+  // A variable never renders to a dot or a slash, so the literals alone decide the folders.
   const shape = pieces.map((piece) => (typeof piece === 'string' ? piece : 'x')).join('');
   return [...problems, ...checkPath(shape, longest)];
 }
 
 /**
- * The key prefix for one interval: no slash at either end and none doubled; `''` for none.
+ * The key prefix for one interval, without a leading, trailing or double slash; `''` for none.
  *
- * @throws RangeError where the template or the outcome is not valid.
+ * @throws RangeError if the template or the rendered prefix is not valid.
  */
 export function renderKeyTemplate(template: string, values: KeyValues): string {
   const { pieces, problems } = parse(template);
@@ -96,7 +96,7 @@ export function renderKeyTemplate(template: string, values: KeyValues): string {
   return normalizePath(text);
 }
 
-/** The folders at the start of a template that hold no variable: `a/b` of `a/b/{year}`. */
+/** The leading folders of a template without variables: `a/b` of `a/b/{year}`. */
 export function literalFolder(template: string): string {
   const first = parse(template).pieces[0];
   if (typeof first !== 'string') return '';
@@ -106,8 +106,8 @@ export function literalFolder(template: string): string {
 }
 
 /**
- * A key never starts with a slash, and runs of slashes count as one: stores and their consoles
- * show an empty folder otherwise, and a file system cannot tell the keys apart.
+ * Removes leading, trailing and double slashes. Stores show an empty folder for them, and a file
+ * system treats `a//b` and `a/b` as one path.
  */
 function normalizePath(path: string): string {
   return path.split('/').filter(Boolean).join('/');
@@ -121,12 +121,12 @@ function parse(template: string): {
   const problems: string[] = [];
   for (const [text] of template.matchAll(/\{[^{}]*\}|[^{}]+|[{}]/g)) {
     if (text === '{' || text === '}') {
-      problems.push(`The brace ${text} has no partner.`);
+      problems.push(`Unmatched brace ${text}.`);
     } else if (text.startsWith('{')) {
       const name = text.slice(1, -1);
       const variable = variables.get(name);
       if (variable) pieces.push(variable);
-      else problems.push(`Unknown variable {${name}}. Known: ${keyVariables.join(', ')}.`);
+      else problems.push(`Unknown variable {${name}}. Use one of: ${keyVariables.join(', ')}.`);
     } else {
       pieces.push(text);
     }
@@ -141,14 +141,16 @@ function pieceBytes(piece: string | Variable): number {
 function checkPath(path: string, bytes: number): readonly string[] {
   const problems: string[] = [];
   if (path.includes('..') || path.split('/').includes('.')) {
-    problems.push('It may not contain .. or a folder named with a single dot.');
+    problems.push('It must not contain .. or a folder named with a single dot.');
   }
-  // Not representable in XML 1.0, in which stores answer, or invisible; lone surrogates are not UTF-8.
+  // XML 1.0, the language of stores, cannot hold some of these; lone surrogates are not UTF-8.
   if (/[\p{Cc}\p{Cs}\u2028\u2029\uFFFE\uFFFF]/u.test(path)) {
-    problems.push('It may not contain control characters.');
+    problems.push('It must not contain control characters.');
   }
   if (bytes > maxPrefixBytes) {
-    problems.push(`It may have at most ${maxPrefixBytes} bytes, its variables filled in.`);
+    problems.push(
+      `It must have at most ${maxPrefixBytes} bytes after its variables are filled in.`,
+    );
   }
   return problems;
 }

@@ -16,11 +16,11 @@ export interface Model {
   readonly name: string;
   readonly relation: { readonly schema: string; readonly name: string };
   readonly tenantColumn: string;
-  /** Says which interval a row is in; compared as timestamptz, so the session's zone must be UTC. */
+  /** Decides the interval of a row. Compared as timestamptz, so the session's zone must be UTC. */
   readonly intervalColumn: string;
   /** Identify a row within a tenant; columns of the relation. */
   readonly keyColumns: readonly string[];
-  /** What include_events and exclude_events look at; null where the model has no such thing. */
+  /** The column that include_events and exclude_events filter by; null if the model has none. */
   readonly eventColumn: string | null;
   /** In the order of `SELECT *`. Nothing else of the relation can be read. */
   readonly columns: readonly ModelColumn[];

@@ -3,7 +3,7 @@ import type { DataInterval } from './time.ts';
 
 /**
  * Names of an interval's objects. The manifest's key depends on the interval alone. The keys of its
- * files also hold the generation, so that no key that a current manifest names is written again.
+ * files also contain the generation: a key that a current manifest names is never written again.
  */
 
 /**
@@ -32,7 +32,7 @@ export function manifestKey(prefix: string, interval: DataInterval): string {
   return `${intervalStem(prefix, interval)}_manifest.json`;
 }
 
-/** The key of the manifest of the interval that a key of ours, a file's or a manifest's, belongs to. */
+/** The key of the manifest that belongs to the same interval as `key`, a file's or a manifest's. */
 export function manifestKeyOf(key: string): string {
   return key.replace(
     /(T\d\d:\d\d:\d\dZ-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)[^/]*$/,
@@ -40,7 +40,7 @@ export function manifestKeyOf(key: string): string {
   );
 }
 
-/** Where rows go that the file at `key` cannot hold, each with its reason. */
+/** The key of the rows that the format of the file at `key` cannot represent, each with its reason. */
 export function rejectedKey(key: string): string {
   return `${key}_rejected.jsonl`;
 }

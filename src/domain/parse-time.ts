@@ -5,20 +5,21 @@ const iso =
 
 export interface ParsedTime {
   readonly timestamp: Timestamp;
-  /** Whether the text said its offset from UTC. */
+  /** Whether the text contains its offset from UTC. */
   readonly hasOffset: boolean;
 }
 
 /**
- * Reads ISO 8601; without an offset the time is UTC, a date alone is its midnight. Digits beyond
- * microseconds are cut. Null for what is no time, is not in the calendar, or leaves the years 1–9999.
+ * Reads ISO 8601. Without an offset the time is UTC; a date alone is its midnight. Digits beyond
+ * microseconds are cut. Null if the text is no time, is not in the calendar, or is outside the
+ * years 1–9999.
  */
 export function parseTime(text: string): ParsedTime | null {
   const [, date, minutes = '00:00', seconds = '00', fraction = '', zone] = iso.exec(text) ?? [];
   if (date === undefined) return null;
   const local = `${date}T${minutes}:${seconds}`;
   const localMs = Date.parse(`${local}Z`);
-  // Some engines roll 30 February over to March: the calendar must give back what was said.
+  // Some engines turn 30 February into a day of March: formatted again, it must be the same text.
   if (Number.isNaN(localMs) || !toTimestamp(localMs).startsWith(local)) return null;
   const offsetMs = readOffsetMs(zone);
   if (offsetMs === null) return null;
@@ -34,14 +35,14 @@ function readOffsetMs(zone: string | undefined): number | null {
   if (zone === undefined || zone === 'Z' || zone === 'z') return 0;
   const hours = Number(zone.slice(1, 3));
   const minutes = Number(zone.slice(3).replace(':', '') || '0');
-  // No place is further than 14 hours from UTC; PostgreSQL takes less than 16.
+  // No zone is more than 14 hours from UTC; PostgreSQL takes less than 16.
   if (hours > 15 || minutes > 59) return null;
   return (zone.startsWith('-') ? -1 : 1) * (hours * 60 + minutes) * 60_000;
 }
 
 /**
- * Reads `-7d`, `-2h`: a span back from now, in hours, days, weeks, months or years, at most 999 of
- * these: PostgreSQL's calendar ends before ours.
+ * Reads `-7d`, `-2h`: a span back from now, in hours, days, weeks, months or years. At most 999
+ * years: PostgreSQL's calendar ends before ours.
  *
  * @returns the span in PostgreSQL's words, positive (`7 days`), or null
  */

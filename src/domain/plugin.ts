@@ -1,4 +1,4 @@
-/** What a transformation is made of: a plugin, and the settings that one use of it has. */
+/** A transformation consists of a plugin and a config: the values of the plugin's settings. */
 
 import type { Problem, ProblemCode } from './problem.ts';
 
@@ -12,7 +12,7 @@ export interface PluginField {
   readonly secret: boolean;
   readonly default: string | null;
   readonly hint: string | null;
-  /** What a `choice` may be. */
+  /** The allowed values of a `choice`. */
   readonly choices: readonly string[];
 }
 
@@ -32,7 +32,7 @@ export interface Plugin {
   readonly jobs: readonly PluginJob[];
 }
 
-/** Every plugin offers it: the chain up to a step is run over a sample of the newest rows. */
+/** A job that every plugin offers. */
 export const sampleJob: PluginJob = {
   type: 'sample',
   description: 'Runs the chain up to this step over a sample of the newest rows.',
@@ -49,11 +49,11 @@ export function checkPluginConfig(
   const known = new Set(schema.map(({ key }) => key));
   const unknown = Object.keys(config)
     .filter((key) => !known.has(key))
-    .map((key) => fault(key, 'invalid_input', 'This setting is not one of the plugin.'));
+    .map((key) => fault(key, 'invalid_input', 'The plugin has no such setting. Remove it.'));
   return [...schema.flatMap((field) => checkField(field, config[field.key])), ...unknown];
 }
 
-/** The defaults of what is not said. */
+/** The config with defaults for absent settings. */
 export function withDefaults(schema: readonly PluginField[], config: PluginConfig): PluginConfig {
   const defaults = schema.flatMap(({ key, default: value }) =>
     value === null ? [] : [[key, value]],
@@ -71,7 +71,8 @@ function checkField(field: PluginField, value: unknown): Problem[] {
   if (type === 'choice' && !choices.includes(value)) {
     return [fault(key, 'invalid_choice', `Must be one of ${choices.join(', ')}.`)];
   }
-  return type === 'json' && !isJson(value) ? [fault(key, 'invalid_input', 'Must be JSON.')] : [];
+  if (type !== 'json' || isJson(value)) return [];
+  return [fault(key, 'invalid_input', 'Must be valid JSON.')];
 }
 
 function isJson(text: string): boolean {

@@ -1,4 +1,4 @@
-/** Codes of the API's error body. The first group names a fault of a field. */
+/** Codes of the API's error body. Those before `parse_error` are about a field. */
 export const problemCodes = [
   'required',
   'null',
@@ -29,7 +29,7 @@ export type ProblemCode = (typeof problemCodes)[number];
 export interface Problem {
   readonly code: ProblemCode;
   readonly detail: string;
-  /** The field, nested names joined by `__`; null if it is none. */
+  /** The field, nested names joined by `__`; null if the problem is not about a field. */
   readonly attr: string | null;
 }
 

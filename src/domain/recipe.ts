@@ -1,4 +1,4 @@
-/** What the files of an interval were made by: enough to check them after their export has changed. */
+/** The settings that made the files of an interval, kept to check them after the export has changed. */
 export interface Recipe {
   readonly format: string;
   readonly compression: string | null;

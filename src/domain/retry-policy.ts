@@ -1,6 +1,6 @@
 import { type ErrorCode, errorCatalogue, type SluiceError } from './errors.ts';
 
-/** When a failed attempt is followed by another. */
+/** How often and when a failed attempt is retried. */
 export interface RetryPolicy {
   /** Attempts in all, the first included. */
   readonly maxAttempts: number;
@@ -17,12 +17,12 @@ export const defaultRetryPolicy: RetryPolicy = {
 
 export type RetryDecision =
   | { readonly outcome: 'retry'; readonly delayMs: number }
-  /** The same once more before it is believed. */
+  /** The error is permanent, but one more attempt must confirm it. */
   | { readonly outcome: 'doubted'; readonly delayMs: number }
   | { readonly outcome: 'failed' }
   | { readonly outcome: 'exhausted' };
 
-/** What speaks against an error that says that trying again is of no use. */
+/** What makes a permanent error doubtful. */
 export interface FailureHistory {
   /** The code that the attempt before ended with; null if there was none. */
   readonly before: ErrorCode | null;
@@ -31,9 +31,9 @@ export interface FailureHistory {
 }
 
 /**
- * As `decideRetry`, but a destination that worked before is believed only if two attempts in a row
- * end with the same code: a store, or a proxy before it, may say such a thing for a moment. Each
- * change of its mind counts as a fault, so that there is an end.
+ * As `decideRetry`, but a permanent error of a destination that worked before ends the run only if
+ * two attempts in a row end with the same code: a store, or a proxy before it, may refuse for a
+ * moment. An attempt with another permanent code counts as a failed attempt, so the retries end.
  */
 export function decideAttempt(
   error: SluiceError,

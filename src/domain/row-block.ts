@@ -31,7 +31,7 @@ export interface Column {
   /** The name in the exported file. */
   readonly name: string;
   readonly type: ColumnType;
-  /** PostgreSQL's own name of the type, for schemas and previews (`numeric(10,2)`, `text[]`). */
+  /** PostgreSQL's name of the type, for schemas and previews (`numeric(10,2)`, `text[]`). */
   readonly sourceType: string;
 }
 
@@ -48,7 +48,7 @@ export interface RowBlock {
 /** Days from 1970-01-01 to 2000-01-01, where PostgreSQL's dates and times count from. */
 export const epochDays = 10_957;
 
-/** The text of an `as_json` value: a string's own text, of anything else its JSON; null for null. */
+/** The text of an `as_json` value: the content of a JSON string, else the JSON; null for null. */
 export function textOfJson(json: string): string | null {
   if (json === 'null') return null;
   return json.startsWith('"') ? String(JSON.parse(json)) : json;

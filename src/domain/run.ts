@@ -1,4 +1,4 @@
-/** The life of a run: its states, and what each event does. The store's statements are made from it. */
+/** The states of a run and the events between them. The store builds its SQL from this. */
 
 export const runStatuses = [
   'Starting',

@@ -1,7 +1,7 @@
 import type { Cadence } from './cadence.ts';
 import type { Instant } from './time.ts';
 
-/** A cadence and the tick it begins at; null is the first one, which has no beginning. */
+/** A cadence and the tick at which it begins; `since` is null for the first one. */
 export interface CadenceEra {
   readonly since: Instant | null;
   readonly cadence: Cadence;
@@ -10,25 +10,25 @@ export interface CadenceEra {
 /** The cadences of one export over all time, oldest first, `since` rising. Plain JSON. */
 export type CadenceHistory = readonly [CadenceEra, ...CadenceEra[]];
 
-/** Whether ticks run: in force for ticks strictly after `since`. */
+/** Whether ticks run. Applies to ticks strictly after `since`. */
 export interface Gate {
   readonly since: Instant;
-  /** When the pause in force began; null is not paused. Two pauses without a tick between differ. */
+  /** When the pause began; null if not paused. Two pauses without a tick between them differ. */
   readonly pausedSince: Instant | null;
-  /** Ticks before this do not run; null is no bound. Microseconds round up (`ceilInstant`). */
+  /** Ticks before this do not run; null: no bound. Microseconds round up (`ceilInstant`). */
   readonly startAt: Instant | null;
-  /** Ticks after this do not run; null is no bound. Microseconds are cut (`floorInstant`). */
+  /** Ticks after this do not run; null: no bound. Microseconds are cut (`floorInstant`). */
   readonly endAt: Instant | null;
 }
 
-/** The planner's state of one export. Plain JSON, kept whole, with `nextTickAt` as a column to index. */
+/** The planner's state of one export: plain JSON. `nextTickAt` is also an indexed column. */
 export interface Schedule {
-  /** Kept for good: backfills cut the past by it. Grows by at most one per interval. */
+  /** Never deleted: backfills compute past intervals from it. Grows by at most one per interval. */
   readonly cadences: CadenceHistory;
-  /** Oldest first, `since` rising. Planning drops those that nothing needs any more. */
+  /** Oldest first, `since` rising. The planner drops gates that no tick needs. */
   readonly gates: readonly [Gate, ...Gate[]];
-  /** Start of the interval that `nextTickAt` closes. */
+  /** Start of the interval that ends at `nextTickAt`. */
   readonly openIntervalStart: Instant;
-  /** The first tick that is not decided yet; it may lie in the past. */
+  /** The first tick that is not decided yet; it may be in the past. */
   readonly nextTickAt: Instant;
 }

@@ -4,7 +4,7 @@ export type Instant = number;
 /** A time as Postgres gave it: `2024-03-01T00:00:00.000000Z`, UTC, always six decimals. */
 export type Timestamp = string;
 
-/** Half-open: holds `start`, does not hold `end`. `start < end` always. */
+/** Half-open: includes `start`, excludes `end`. Always `start < end`. */
 export interface DataInterval {
   readonly start: Instant;
   readonly end: Instant;

@@ -1,6 +1,6 @@
 /**
- * `sluice-runs` carries the long work and is as wide as the worker allows; `sluice-control` carries
- * the short duties, so that no run ever keeps a tick waiting.
+ * `sluice-runs` carries long jobs, as many at a time as a worker has slots. `sluice-control` carries
+ * short jobs, so a run never delays a tick.
  */
 export const queueNames = { control: 'sluice-control', runs: 'sluice-runs' } as const;
 
@@ -15,7 +15,7 @@ export interface Job<Data> {
    * @throws if it is not the data of this job
    */
   readonly parse: (data: unknown) => Data;
-  /** The job recurs every so many milliseconds. */
+  /** Milliseconds between two jobs of a recurring kind. */
   readonly everyMs?: number;
 }
 
@@ -31,17 +31,17 @@ const { control, runs } = queueNames;
 
 /** Jobs carry ids only, never a secret: the dashboard shows them. */
 const catalogue = {
-  /** Decides due ticks, then dispatches. */
+  /** Decides due ticks, then dispatches runs. */
   tick: { queue: control, parse: noData, everyMs: 1_000 },
-  /** Lets waiting runs into the queue. */
+  /** Enqueues waiting runs. */
   'dispatch-runs': { queue: control, parse: noData },
   'execute-run': { queue: runs, parse: (data: unknown) => ({ runId: idIn(data, 'runId') }) },
-  /** Makes the next runs of a backfill. */
+  /** Creates the next runs of a backfill. */
   'advance-backfill': {
     queue: control,
     parse: (data: unknown) => ({ backfillId: idIn(data, 'backfillId') }),
   },
-  /** Looks after what was left behind: leases that ran out, uploads, backfills. */
+  /** Cleans up expired leases and abandoned uploads, and advances backfills. */
   sweep: { queue: control, parse: noData, everyMs: 5_000 },
   /** Deletes what is older than its retention. */
   'apply-retention': { queue: control, parse: noData, everyMs: 3_600_000 },
@@ -53,7 +53,7 @@ export type JobData = {
   readonly [Name in JobName]: ReturnType<(typeof catalogue)[Name]['parse']>;
 };
 
-/** What is done for each job. A handler that throws is logged; the next ring tries again. */
+/** The handler of each job. If it throws, the error is logged and the next job retries. */
 export type JobHandlers = {
   readonly [Name in JobName]: (data: JobData[Name]) => Promise<void>;
 };

@@ -20,17 +20,17 @@ export type QueueBackend =
 
 type Processor = (job: Job) => Promise<void>;
 
-/** The one switch between the two backends; all else is the same code. */
+/** The only code that differs between the two backends. */
 export interface QueueConnection {
   readonly kind: 'redis' | 'postgres';
-  /** Makes or updates the backend's own schema. Safe from many processes at once. */
+  /** Creates or migrates the backend's own schema. Many processes may call it at once. */
   prepare(): Promise<void>;
   openQueue(name: QueueName): Queue;
   openWorker(name: QueueName, processor: Processor, options: Partial<WorkerOptions>): Worker;
   /**
-   * What an operator should mend: a Redis that may evict jobs.
+   * Returns problems for the operator to fix: a Redis that may evict jobs.
    *
-   * @throws where the backend is away
+   * @throws if the backend is unreachable
    */
   inspect(): Promise<readonly string[]>;
   close(): Promise<void>;
@@ -88,7 +88,7 @@ function connectRedis(url: string, onError: (error: Error) => void): QueueConnec
     opened.push(redis);
     return redis;
   };
-  // A producer must answer at once where Redis is away: what it would ring for is in Postgres.
+  // If Redis is unreachable, a producer must fail at once: its runs are safe in Postgres.
   let producing: Redis | undefined;
   const producer = (): Redis => {
     producing ??= open({ maxRetriesPerRequest: 1, enableOfflineQueue: false });
@@ -97,7 +97,7 @@ function connectRedis(url: string, onError: (error: Error) => void): QueueConnec
   return {
     kind: 'redis',
     prepare: async () => {},
-    // It waits until Redis is there; what is asked meanwhile has a time limit of its own.
+    // BullMQ waits until Redis is reachable, so callers set a time limit with `within`.
     openQueue: (name) => new Queue(name, { connection: producer() }),
     openWorker: (name, processor, options) =>
       new Worker(name, processor, { ...options, connection: open({ maxRetriesPerRequest: null }) }),
@@ -106,7 +106,7 @@ function connectRedis(url: string, onError: (error: Error) => void): QueueConnec
       const value = Array.isArray(policy) ? String(policy[1]) : '';
       return value === '' || value === 'noeviction'
         ? []
-        : [`Redis may evict jobs: set maxmemory-policy to noeviction (it is ${value})`];
+        : [`Redis may evict jobs: set maxmemory-policy to noeviction (now: ${value})`];
     },
     async close() {
       for (const redis of opened) redis.disconnect();
@@ -114,7 +114,7 @@ function connectRedis(url: string, onError: (error: Error) => void): QueueConnec
   };
 }
 
-/** Rejects after `ms`; what `promise` does later is of no interest. */
+/** Rejects after `ms` and ignores what `promise` does later. */
 export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const expired = new Promise<never>((_, reject) => {

@@ -18,16 +18,16 @@ export interface ConsumerOptions {
 
 export interface Consumer {
   /**
-   * Takes no further job and waits until those in hand are done, but not for a queue that is
-   * unreachable: it notices by itself.
+   * Takes no more jobs and waits for the jobs in progress. It does not wait for an unreachable queue,
+   * which notices the end by itself.
    */
   close(): Promise<void>;
 }
 
-/** How long the queue has to take note of the end. */
+/** Time limit for the queue to close. */
 const goodbyeMs = 2_000;
 
-/** Starts to take jobs from both queues. */
+/** Takes jobs from both queues. */
 export function openConsumer(
   connection: QueueConnection,
   handlers: JobHandlers,
@@ -41,8 +41,8 @@ export function openConsumer(
         if (!isJobName(job.name) || jobs[job.name].queue !== queue) {
           throw new Error(`unknown job ${job.name}`);
         }
-        // Once a job is in hand it must not keep a new ring away: should its process die, the queue
-        // would notice only after half a minute.
+        // Once a job is in progress, the queue must accept a new job for the same run: if this process
+        // dies, BullMQ notices only after half a minute.
         await job.removeDeduplicationKey();
         const handling = handle(handlers, job.name, job.data);
         inHand.add(handling);
@@ -54,7 +54,7 @@ export function openConsumer(
         runRetryDelay: 1_000,
         drainDelay: 5,
         lockDuration: 30_000,
-        // Whether a run may go on is decided by its lease, not by the queue's count of stalls.
+        // The lease decides whether a run continues, not the queue's count of stalls.
         maxStalledCount: 1_000,
       },
     );

@@ -4,7 +4,7 @@ import { FastifyAdapter } from '@bull-board/fastify';
 import type { FastifyPluginCallback } from 'fastify';
 import type { Producer } from './producer.ts';
 
-/** The page on which operators watch the queues; to be registered under `basePath`, behind a key. */
+/** The queue dashboard for operators. Register it under `basePath`, behind an admin key. */
 export function createDashboard(producer: Producer, basePath: string): FastifyPluginCallback {
   const serverAdapter = new FastifyAdapter();
   serverAdapter.setBasePath(basePath);

@@ -9,26 +9,26 @@ import {
 } from './catalogue.ts';
 import { type QueueConnection, within } from './connection.ts';
 
-/** Rings the workers. */
+/** Enqueues jobs for the workers. */
 export interface Producer {
-  /** @throws where the queue does not take it within a second */
+  /** @throws if the queue does not accept the job within a second */
   add<Name extends JobName>(name: Name, data: JobData[Name]): Promise<void>;
   /**
-   * Tells the workers of runs. An entry whose ring is already in the queue is not added again.
+   * Enqueues runs. An entry whose `ring` is already in the queue is not added again.
    *
-   * @throws where the queue does not take them within five seconds
+   * @throws if the queue does not accept them within five seconds
    */
   addRuns(entries: readonly { readonly runId: string; readonly ring: string }[]): Promise<void>;
-  /** Makes sure the recurring jobs are there; a queue that lost its data says nothing. */
+  /** Restores missing recurring jobs: a queue that lost its data does not report it. */
   ensureRecurring(): Promise<void>;
   readonly queues: readonly Queue[];
   close(): Promise<void>;
 }
 
-/** A recurring job that is late by so much has lost its next turn. */
+/** A recurring job that is later than this has lost its next turn. */
 const standstillMs = 5_000;
 
-/** Finished jobs stay this long for the dashboard; nothing else reads them. */
+/** How long finished jobs are kept, for the dashboard only. */
 const keep = {
   removeOnComplete: { age: 3_600, count: 200 },
   removeOnFail: { age: 86_400, count: 500 },
@@ -76,22 +76,22 @@ export function openProducer(
       }
     },
     async close() {
-      // A queue that is away may never answer.
+      // An unreachable queue may never answer.
       const closed = Promise.allSettled([...queues.values()].map((queue) => queue.close()));
       await within(1_000, closed).catch(() => {});
     },
   };
 }
 
-/** When a scheduler was first seen with this next time, by the monotonic clock. */
+/** When a scheduler was first seen with this `next`, by the monotonic clock. */
 interface SeenScheduler {
   readonly next: number | undefined;
   readonly at: number;
 }
 
 /**
- * Writes only where the scheduler is gone or has stood still: on Postgres, writers of one scheduler
- * can deadlock, and many workers look at once.
+ * Writes only if the scheduler is missing or has stopped: on Postgres, two writers of one scheduler
+ * can deadlock, and many workers check at once.
  */
 async function ensureScheduler(
   queue: Queue,
@@ -111,8 +111,8 @@ async function ensureScheduler(
   }
   seen.delete(name);
   try {
-    // Its next time is by the clock of the host that wrote it, which may be wrong by hours; one that
-    // is only written again goes on from there.
+    // `next` is by the clock of the host that wrote it, which may be wrong by hours. An upsert would
+    // keep that value, so the scheduler is removed first.
     if (scheduler) await queue.removeJobScheduler(name);
     await queue.upsertJobScheduler(name, { every: everyMs }, { name, data: {}, opts: keep });
   } catch (error) {

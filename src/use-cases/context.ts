@@ -3,17 +3,17 @@ import type { SecretBox } from '../security/secret-box.ts';
 import { joinTransaction, type Transactor } from '../store/database.ts';
 
 /**
- * Wakes the workers. Best effort and never throws: what was recorded in Postgres is done in any
- * case, a ring only makes it sooner.
+ * Notifies the workers of new work. Best effort, never throws: the workers find the work in Postgres
+ * in any case, a notification only makes it sooner.
  */
 export interface Doorbell {
-  /** Runs wait in the outbox. */
+  /** Runs are waiting in the outbox. */
   runsWaiting(): void;
   /** A backfill was started or has room for more runs. */
   backfillWaiting(backfillId: string): void;
 }
 
-/** Who asks: the key of a request, or the command line (null). */
+/** Who acts: the API key of a request, or the command line (null). */
 export interface Actor {
   readonly organizationId: string;
   readonly keyId: string | null;
@@ -28,8 +28,8 @@ export interface Context {
 }
 
 /**
- * Runs `work` in one transaction. Everything it does with the context it is given takes effect
- * together, or not at all; the doorbell rings after the commit.
+ * Runs `work` in one transaction: everything that it does with its context takes effect, or nothing.
+ * The workers are notified after the commit.
  */
 export async function inOneTransaction<T>(
   { db, doorbell, ...rest }: Context,

@@ -55,7 +55,7 @@ test.each([
       { status: 'Completed', rows },
     ]);
     const proven = await verify(exportId);
-    expect(proven.output).toContain(`1 intervals, 1 files, ${rows} rows`);
+    expect(proven.output).toContain(`1 interval, 1 file, ${rows} rows`);
     expect(proven.code).toBe(0);
 
     const { rows: moved } = await installation.pool.query<{ uuid: string }>(

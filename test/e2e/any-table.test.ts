@@ -172,7 +172,7 @@ it('does not start with a models file that is wrong, and says where', async () =
   const faults = worker.output().split('\n');
   expect(faults[0]).toBe('sluice worker: The configuration is not valid:');
   expect(faults[1]).toContain(`${path}:2 models[0].tenant_column is missing.`);
-  expect(worker.output()).toContain(`${path}:3 models[0].relation "orders" is not right.`);
+  expect(worker.output()).toContain(`${path}:3 models[0].relation "orders" is not valid.`);
 });
 
 it('the command line lists and checks the models', async () => {

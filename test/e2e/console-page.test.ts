@@ -92,7 +92,7 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
   test('opens with a key, and says that there is no export yet', async () => {
     await page.getByLabel('API key').fill(key);
     await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByRole('heading', { name: 'Nothing is exported yet' }).waitFor();
+    await page.getByRole('heading', { name: 'No exports yet' }).waitFor();
   });
 
   test('shows what the API finds wrong at the field that it names', async () => {
@@ -117,7 +117,7 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
     await page.getByRole('button', { name: 'Create export' }).click();
     await page.getByRole('heading', { name: 'Events to acme', level: 1 }).waitFor();
     await page.getByRole('link', { name: 'Settings' }).click();
-    await page.getByText('never shown').first().waitFor();
+    await page.getByText('hidden', { exact: true }).first().waitFor();
     expect(await page.content()).not.toContain(credentials.secretAccessKey);
   });
 
@@ -137,7 +137,7 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
     await page.getByRole('link', { name: 'Backfills' }).click();
     await page.getByLabel('From').fill(local(firstHour));
     await page.getByLabel('To', { exact: true }).fill(local(firstHour + hours * hour));
-    await page.getByRole('button', { name: 'Show what would be done' }).click();
+    await page.getByRole('button', { name: 'Preview' }).click();
     await page.getByRole('button', { name: `Start ${hours} runs` }).click();
     await page.getByText(`${hours} of ${hours} runs`).waitFor();
     await page.getByRole('link', { name: 'Runs', exact: true }).click();
@@ -153,7 +153,7 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
 
   test('filters runs by their status', async () => {
     await page.getByRole('button', { name: 'Failed' }).click();
-    await page.getByRole('heading', { name: 'No such runs' }).waitFor();
+    await page.getByRole('heading', { name: 'No runs with this status' }).waitFor();
     await page.getByRole('button', { name: 'Failed' }).click();
     await page.getByRole('cell', { name: 'Completed' }).first().waitFor();
   });

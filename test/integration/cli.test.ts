@@ -142,7 +142,7 @@ describe('what goes wrong', () => {
     );
     expect([answer.code, answer.output]).toEqual([
       1,
-      expect.stringContaining('"all" is not one of'),
+      expect.stringContaining('Unknown scope "all"'),
     ]);
   });
 

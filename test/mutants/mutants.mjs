@@ -139,8 +139,8 @@ export const mutants = [
     test: 'test/security/query-on-server.test.ts',
   },
   {
-    name: 'api: a tenant takes every place of the previews',
-    file: 'src/api/preview-places.ts',
+    name: 'api: a tenant takes every slot of the previews',
+    file: 'src/api/insights/preview-slots.ts',
     find: ' && own < this.#limits.perTenant',
     replace: '',
     test: 'test/security/previews.test.ts',

@@ -5,9 +5,9 @@ import type { BackfillRequest } from '../../use-cases/backfills/start-backfill.t
 import type { BackfillBody } from './schema.ts';
 
 /**
- * A validated body in the words of the use case.
+ * Turns a validated body into the request of the use case.
  *
- * @throws ApiError 400 for a bound without an offset: a guess would export the wrong hours
+ * @throws Refusal (400) for a bound without an offset: a guess could export the wrong hours
  */
 export function backfillRequest(body: BackfillBody): BackfillRequest {
   const problems: Problem[] = [];
@@ -16,7 +16,7 @@ export function backfillRequest(body: BackfillBody): BackfillRequest {
     if (text === undefined || text === null) return null;
     const parsed = parseTime(text);
     if (!parsed?.hasOffset) {
-      const detail = 'Must say its offset from UTC, as in 2024-03-01T00:00:00Z.';
+      const detail = 'Must have an offset from UTC, such as 2024-03-01T00:00:00Z.';
       problems.push({ code: 'invalid_input', detail, attr });
     }
     return parsed && ceilInstant(parsed.timestamp);

@@ -21,13 +21,14 @@ export const Backfill = named(
       finished_runs: Type.Integer(),
       failed_runs: Type.Integer(),
       progress: Type.Number({ minimum: 0, maximum: 1 }),
-      eta: Nullable({ ...Time, description: 'When it ends at its pace so far; null if unknown.' }),
+      eta: Nullable({ ...Time, description: 'Estimated time of its end; null if unknown.' }),
       created_at: Time,
       finished_at: Nullable(Time),
       last_updated_at: Time,
     },
     {
-      description: 'A past range that is exported on request. The bounds are those in force.',
+      description:
+        'A past range that is exported on request. Its bounds are widened to whole intervals.',
       examples: [
         {
           id: '6f1f2d0a-3f4c-4f0e-9d0e-0f7b2f6f3f55',
@@ -57,11 +58,11 @@ export type Backfill = Static<typeof Backfill>;
 export const BackfillBody = Type.Object({
   start_at: Type.Optional(Nullable(Time)),
   end_at: Type.Optional(Nullable(Time)),
-  dry_run: Type.Optional(Type.Boolean({ description: 'Only tell what would be done.' })),
+  dry_run: Type.Optional(Type.Boolean({ description: 'Only return a preview.' })),
   order: Type.Optional(Type.Enum([...order])),
   reprocess: Type.Optional(Type.Enum([...reprocess])),
   concurrency: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 100, description: 'Runs at a time.' }),
+    Type.Integer({ minimum: 1, maximum: 100, description: 'Maximum runs at a time.' }),
   ),
 });
 export type BackfillBody = Static<typeof BackfillBody>;
@@ -76,10 +77,12 @@ export const BackfillPreview = named(
       start_at: Time,
       end_at: Time,
       total_runs: Type.Integer(),
-      intervals: Type.Array(Bounds, { description: 'The first 1,000.' }),
+      intervals: Type.Array(Bounds, { description: 'The first 1,000 intervals.' }),
       already_completed: Type.Array(Bounds),
       estimated_rows: Nullable(
-        Type.Integer({ description: 'From the runs of this export so far; null without any.' }),
+        Type.Integer({
+          description: 'Estimated from earlier runs of this export; null if there are none.',
+        }),
       ),
     },
     { description: 'What a backfill would do; nothing is stored.' },
@@ -89,6 +92,6 @@ export type BackfillPreview = Static<typeof BackfillPreview>;
 
 export const CancelBackfillBody = Type.Object({
   running: Type.Optional(
-    Type.Enum(['finish', 'cancel'], { description: 'What becomes of its live runs.' }),
+    Type.Enum(['finish', 'cancel'], { description: 'What happens to its live runs.' }),
   ),
 });

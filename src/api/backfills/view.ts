@@ -30,7 +30,7 @@ function progressOf({ status, finishedRuns, totalRuns }: BackfillWithProgress): 
   return Math.min(1, finishedRuns / totalRuns);
 }
 
-/** The pace so far, drawn out to the end. */
+/** Estimates the end from the progress so far. */
 function etaOf(backfill: BackfillWithProgress): Timestamp | null {
   const progress = progressOf(backfill);
   if (backfill.status !== 'Running' || progress === 0) return null;

@@ -14,7 +14,7 @@ interface Checked {
 const at = (attr: string | null): string =>
   attr === null ? 'destination__config' : `destination__config__${attr}`;
 
-/** The registry of destinations as the use cases see it. */
+/** The registry of destinations, as rules for the use cases. */
 export function destinationRules(
   definitions: readonly DestinationDefinition[],
   context: DestinationContext,
@@ -41,7 +41,7 @@ export function destinationRules(
     secretProperties: (type) => find(type).secrets,
     checkDestination(type, config) {
       const { definition, validate } = find(type);
-      // Validation fills in defaults.
+      // The validation writes defaults into it.
       const whole = structuredClone(config);
       const problems = validate(whole)
         ? definition.validate({ ...whole }, context)

@@ -10,7 +10,7 @@ type PatchBody = Static<BatchExportBodies['Patch']>;
 
 const defaultModel = 'events';
 
-/** A validated body in the words of the use case; read-only and unknown fields are left behind. */
+/** Turns a validated body into the input of the use case; drops read-only and unknown fields. */
 export function createInput(body: CreateBody): CreateExportInput {
   return {
     name: body.name,
@@ -52,6 +52,6 @@ export function updateInput(body: PatchBody): UpdateExportInput {
 function readTime<T extends string | null | undefined>(text: T): Timestamp | Exclude<T, string> {
   if (typeof text !== 'string') return text as Exclude<T, string>;
   const parsed = parseTime(text);
-  if (!parsed) throw new Error(`the schema let ${text} pass as a time`);
+  if (!parsed) throw new Error(`the schema accepted ${text} as a time`);
   return parsed.timestamp;
 }

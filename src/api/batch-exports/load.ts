@@ -22,18 +22,18 @@ export function loadBatchExport(parameter: string) {
  * The project that a new record belongs to: the path's, else the body's team_id, else the
  * organization's only one.
  *
- * @throws ApiError 400 for a foreign team_id, or if there is a choice to make
+ * @throws Refusal (400) for a team_id of another organization, or if team_id is missing and needed
  */
 export async function teamFor(sql: Sql, reach: Reach, said: number | undefined): Promise<number> {
   if (reach.teamId !== null) return reach.teamId;
   const own = (await listProjects(sql, reach.organizationId)).map(({ id }) => id);
   if (said !== undefined) {
     if (own.includes(said)) return said;
-    const detail = 'The organization has no project of this id.';
+    const detail = 'The organization has no project with this id.';
     throw new Refusal({ code: 'does_not_exist', detail, attr: 'team_id' });
   }
   const [only] = own;
   if (only !== undefined && own.length === 1) return only;
-  const detail = 'The organization has several projects: name one.';
+  const detail = 'The organization does not have exactly one project. Send the id of a project.';
   throw new Refusal({ code: 'required', detail, attr: 'team_id' });
 }

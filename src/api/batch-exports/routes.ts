@@ -67,7 +67,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
 
   for (const [method, body, operation, summary] of [
     ['PATCH', Patch, 'updateBatchExport', 'Update a batch export'],
-    ['PUT', Put, 'replaceBatchExport', 'Update a batch export, its required fields sent again'],
+    ['PUT', Put, 'replaceBatchExport', 'Update a batch export; required fields must be sent'],
   ] as const) {
     api.route({
       method,
@@ -100,7 +100,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.post(
     '/:id/pause',
-    write('pauseBatchExport', 'Pause a batch export; runs in flight finish', ['id'], {
+    write('pauseBatchExport', 'Pause a batch export; live runs finish', ['id'], {
       response: { 200: Ref(BatchExport), ...postErrors() },
     }),
     async (request) => {

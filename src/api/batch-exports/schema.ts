@@ -7,7 +7,7 @@ import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
 type Config = Record<string, unknown>;
 
 const Name = Type.String({ minLength: 1, maxLength: 400, pattern: '\\S' });
-const Interval = Type.Enum([...intervals], { description: 'How often a run is made.' });
+const Interval = Type.Enum([...intervals], { description: 'How often the export runs.' });
 const AnyConfig = Type.Unsafe<Config>({ type: 'object', additionalProperties: true });
 
 export const BatchExport = named(
@@ -28,28 +28,36 @@ export const BatchExport = named(
       latest_runs: Type.Array(Ref(BatchExportRun), { description: 'The 10 newest, newest first.' }),
       dsl_query: Nullable(Type.String()),
       schema: Type.Unsafe<unknown>({
-        description: 'The described form of dsl_query; null without.',
+        description: 'The parsed form of dsl_query; null without a query.',
       }),
       model: Type.String(),
       timezone: Type.String(),
       offset_day: Nullable(Type.Integer()),
       offset_hour: Nullable(Type.Integer()),
       transformations: Type.Boolean(),
-      paused_reason: Nullable(Type.String({ description: 'Why the service paused it.' })),
+      paused_reason: Nullable(
+        Type.String({ description: 'Why Sluice paused it; null if a person did.' }),
+      ),
       next_run_at: Nullable(Time),
       high_water_mark: Nullable(Time),
       unsettled_from: Nullable({
         ...Time,
         description:
-          'Start of the oldest exported interval that may still get rows; null if there is none.',
+          'Start of the oldest exported interval that may still receive rows; null if there is none.',
       }),
       failure_streak: Type.Integer({ description: 'Failed runs since the last success.' }),
       last_success_at: Nullable(Time),
       backfill_id: Type.Optional(
-        Type.String({ format: 'uuid', description: 'Only where this request began a backfill.' }),
+        Type.String({ format: 'uuid', description: 'Only if this request started a backfill.' }),
       ),
-      backfill_start_at: Type.Optional({ ...Time, description: 'Of the range in force.' }),
-      backfill_end_at: Type.Optional({ ...Time, description: 'Of the range in force.' }),
+      backfill_start_at: Type.Optional({
+        ...Time,
+        description: 'Start of the backfill, widened to whole intervals.',
+      }),
+      backfill_end_at: Type.Optional({
+        ...Time,
+        description: 'End of the backfill, widened to whole intervals.',
+      }),
     },
     {
       description: 'A named, scheduled job that ships rows to a destination.',
@@ -90,7 +98,7 @@ export const BatchExport = named(
 );
 export type BatchExport = Static<typeof BatchExport>;
 
-/** Fields that create and update share; all may be left out. */
+/** Optional fields of create and update. */
 const optionalFields = {
   paused: Type.Optional(Type.Boolean()),
   last_paused_at: Type.Optional(Nullable(Time)),
@@ -103,13 +111,15 @@ const optionalFields = {
   transformations: Type.Optional(Type.Boolean()),
 };
 
-const Team = Type.Integer({ description: 'The project, where the organization has several.' });
+const Team = Type.Integer({
+  description: 'The project. Required if the organization has several.',
+});
 const AnyTeam = Type.Unsafe<number>({ description: 'Ignored: the path names the project.' });
 
 /**
  * The bodies of create and update, for the destinations and models of this installation.
  *
- * @param takesTeam whether the body of create says the project: on organization paths
+ * @param takesTeam whether the body of create names the project: on organization paths
  */
 export function batchExportBodies(
   destinations: readonly DestinationDefinition[],
@@ -124,7 +134,7 @@ export function batchExportBodies(
     interval: Interval,
     ...optionalFields,
     model: Model,
-    backfill: Type.Optional(Type.Boolean({ description: 'Export from start_at to now as well.' })),
+    backfill: Type.Optional(Type.Boolean({ description: 'Also export from start_at to now.' })),
     team_id: Type.Optional(takesTeam ? Team : AnyTeam),
   };
   const ChangedDestination = Type.Object(
@@ -132,7 +142,7 @@ export function batchExportBodies(
       type: Type.Optional(Type.Enum(destinations.map(({ type }) => type))),
       config: Type.Optional(AnyConfig),
     },
-    { description: 'The config is merged; a secret that is not sent is kept, null clears.' },
+    { description: 'The config is merged. A secret that is not sent is kept; null removes it.' },
   );
   return {
     Create: Type.Object(create),
@@ -154,7 +164,7 @@ export function batchExportBodies(
 }
 export type BatchExportBodies = ReturnType<typeof batchExportBodies>;
 
-/** The destination of each type, as create takes it, each under the name of its type. */
+/** The schema of each destination in the body of create, named after its type. */
 export function destinationSchemas(destinations: readonly DestinationDefinition[]) {
   return destinations.map(({ type, configSchema }) =>
     named(
@@ -167,7 +177,7 @@ export function destinationSchemas(destinations: readonly DestinationDefinition[
   );
 }
 
-/** One branch a type, told apart by `type`, so that the errors are those of the branch meant. */
+/** One branch per type. The discriminator `type` limits the errors to the right branch. */
 function anyDestination(destinations: readonly DestinationDefinition[]) {
   return Type.Unsafe<{ type: string; config: Config }>({
     type: 'object',
@@ -177,7 +187,7 @@ function anyDestination(destinations: readonly DestinationDefinition[]) {
   });
 }
 
-/** Unknown keys of a config are faults. */
+/** The same schema, but it refuses unknown keys. */
 export function closed(schema: TObject): TObject {
   return Type.Object(schema.properties, { ...schema, additionalProperties: false });
 }

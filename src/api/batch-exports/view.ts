@@ -10,7 +10,7 @@ import type { BatchExport as BatchExportView } from './schema.ts';
 
 const latestRuns = 10;
 
-/** Exports as they are answered, their latest runs read in one query. */
+/** Exports as the API shows them; reads all their latest runs in one query. */
 export async function batchExportViews(
   sql: Sql,
   batchExports: readonly BatchExport[],

@@ -12,8 +12,7 @@ const Ready = Type.Object({
     queue: Type.String({ description: '`ok`, or what is wrong.' }),
     source: Type.Optional(
       Type.String({
-        description:
-          '`ok`, or what keeps models from being exported or their intervals from settling.',
+        description: '`ok`, or why models cannot be exported or their intervals cannot be settled.',
       }),
     ),
     era: Type.String({
@@ -22,10 +21,10 @@ const Ready = Type.Object({
   }),
 });
 
-/** A query that holds what no text may. */
+/** For a query with a NUL or half a surrogate pair. */
 const malformedOnly = only(400);
 
-/** For probes and scrapers; open to all, so they show nothing of a tenant. */
+/** For probes and scrapers. They need no key, so they must not show anything of a tenant. */
 export function healthRoutes(
   api: Api,
   { readiness, metrics }: Pick<ApiOptions, 'readiness' | 'metrics'>,

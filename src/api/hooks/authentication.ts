@@ -8,7 +8,7 @@ import type { Api, Request } from '../api.ts';
 import { authenticationFailed, notAuthenticated, permissionDenied } from '../api-error.ts';
 
 /**
- * Routes with a scope are behind a key. The checks come in the contract's order: the key, its scope,
+ * Routes with a scope need a key. The order of the checks is that of the contract: the key, its scope,
  * then the organization or project of the path.
  */
 export function requireKeys(api: Api, db: Sql): void {
@@ -24,7 +24,7 @@ export function requireKeys(api: Api, db: Sql): void {
   });
 }
 
-/** Refuses what the caller's key is not for, and sets what the request may reach. */
+/** Refuses requests that the key does not allow, and sets the reach of the others. */
 export function requireAccess(api: Api, db: Sql): void {
   api.addHook('onRequest', async (request) => {
     const { scope } = request.routeOptions.config;
@@ -63,7 +63,7 @@ export async function authenticate(
   return found;
 }
 
-/** Null for what is no project's id; such a project is nobody's. */
+/** Null if the text cannot be the id of a project. */
 function projectIdOf(text: string | undefined): number | null {
   const id = text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : 0;
   return id > 0 && id <= 2_147_483_647 ? id : null;
@@ -75,7 +75,7 @@ async function decideReach(db: Sql, caller: PresentedKey, path: PathOwner): Prom
     const asked = path.organization_id.toLowerCase();
     const isOwn = asked === '@current' || asked === organizationId;
     if (!isOwn || projectIds !== null) {
-      throw permissionDenied('The organization is not one that this API key is for.');
+      throw permissionDenied('This API key has no access to the organization.');
     }
     return { organizationId, teamId: null };
   }
@@ -83,7 +83,7 @@ async function decideReach(db: Sql, caller: PresentedKey, path: PathOwner): Prom
     path.project_id === '@current'
       ? await currentProject(db, caller)
       : ownProject(caller, projectIdOf(path.project_id));
-  if (teamId === null) throw permissionDenied('The project is not one that this API key is for.');
+  if (teamId === null) throw permissionDenied('This API key has no access to the project.');
   return { organizationId, teamId };
 }
 

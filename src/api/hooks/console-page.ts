@@ -1,7 +1,7 @@
 import fastifyStatic from '@fastify/static';
 import type { Api } from '../api.ts';
 
-/** Only what the page ships itself, and the API it came from. No inline script or style. */
+/** Allows only the page's own files and the API on the same host. No inline script or style. */
 const contentPolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -14,8 +14,8 @@ const contentPolicy = [
 ].join('; ');
 
 /**
- * The operators' page at /console/, out of the folder it was built into, and the way there from /.
- * Without a folder there is nothing, and both answer 404.
+ * Serves the operators' page at /console/ from the folder it was built into, and redirects / to it.
+ * Without a folder, both answer 404.
  */
 export function serveConsole(api: Api, folder: string | null): void {
   if (folder === null) return;
@@ -23,13 +23,13 @@ export function serveConsole(api: Api, folder: string | null): void {
   api.register(fastifyStatic, {
     root: folder,
     prefix: '/console/',
-    // A route a file: what is not there falls to the API's own 404.
+    // One route per file: a missing file gets the API's own 404.
     wildcard: false,
     decorateReply: false,
     cacheControl: false,
     schemaHide: true,
     setHeaders: (reply, path) => {
-      // Names of assets change with their content; the page that names them is asked for each time.
+      // Names of assets change with their content, so they can be cached; the page itself cannot.
       const isAsset = /[\\/]assets[\\/]/.test(path);
       reply.headers({
         'cache-control': isAsset ? 'public, max-age=31536000, immutable' : 'no-cache',

@@ -8,7 +8,7 @@ import { ApiError, malformed, toApiError } from '../api-error.ts';
 import type { ErrorBody } from '../schemas/error.ts';
 import { mostProblems, problemsOf, queryProblemsOf } from '../validation/problem-of.ts';
 
-/** Every error leaves in the one body of the contract. */
+/** Every error has the body of the contract. */
 export function answerErrors(api: Api): void {
   api.setErrorHandler((error: FastifyError, request, reply) => {
     const answer = toApiError(refusalOf(error, request));
@@ -18,7 +18,7 @@ export function answerErrors(api: Api): void {
   api.setNotFoundHandler((request, reply) => sendError(request, reply, notFound()));
 }
 
-/** Answers with an error; for hooks outside the usual path too. */
+/** Answers with an error; also for code that Fastify's error handler does not cover. */
 export function sendError(request: Request, reply: Reply, refusal: Refusal): Reply {
   const error = toApiError(refusal);
   return reply
@@ -61,9 +61,13 @@ function refusalOf(error: FastifyError | Refusal, request: Request): Refusal {
   return ofFramework(error) ?? unexpected;
 }
 
-const unexpected = one(500, 'error', 'A server error occurred. Quote request_id to the operator.');
+const unexpected = one(
+  500,
+  'error',
+  'A server error occurred. Report it to your operator with the request_id.',
+);
 
-/** What the owner can fix is a 400 that says how; a transient error is a 503. */
+/** An error that the owner can fix is a 400 with the remedy; a transient error is a 503. */
 function ofDomain(error: SluiceError): ApiError {
   const { fault, retryable } = error.spec;
   const detail = describeError(error);
@@ -79,7 +83,7 @@ function ofFramework({ code, statusCode }: FastifyError): Refusal | null {
     return one(415, 'unsupported_media_type', 'The body must be application/json.');
   }
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
-    return malformed('The request is malformed.');
+    return malformed('The request is malformed. Check its syntax.');
   }
   return null;
 }

@@ -12,11 +12,11 @@ import type { Api, Reply, Request } from '../api.ts';
 import { ApiError } from '../api-error.ts';
 
 /**
- * A POST with an Idempotency-Key takes effect once: for 24 hours its answer is given again to the
- * same request. The answer is kept in the transaction that has the effect, so after any crash there
- * are both or neither. Only successes are kept; a refused request may be corrected under its key.
+ * A POST with an Idempotency-Key takes effect once: for 24 hours, the same request gets the same
+ * answer. The answer is stored in the transaction of the effect, so after a crash there are both or
+ * neither. Only successes are stored; a refused request may be corrected and sent with the same key.
  *
- * Call it before the routes are added.
+ * Call it before adding routes.
  */
 export function honourIdempotencyKeys(api: Api): void {
   api.addHook('onRoute', (route) => {
@@ -78,7 +78,7 @@ const badKey = new Refusal({
 const inFlight = new ApiError(409, [
   {
     code: 'conflict',
-    detail: 'A request with this Idempotency-Key is in flight.',
+    detail: 'A request with this Idempotency-Key is still running. Try again later.',
     attr: 'Idempotency-Key',
   },
 ]);
@@ -86,7 +86,7 @@ const inFlight = new ApiError(409, [
 const otherRequest = new ApiError(422, [
   {
     code: 'invalid_input',
-    detail: 'This Idempotency-Key was used with another request.',
+    detail: 'This Idempotency-Key was used with another request. Use a new key.',
     attr: 'Idempotency-Key',
   },
 ]);

@@ -5,7 +5,7 @@ import { refuseHostileText } from '../validation/hostile-text.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Bodies are JSON in UTF-8, at most 1 MiB; an empty one is `{}`. Anything else is 415. */
+/** Accepts JSON bodies in UTF-8 of at most 1 MiB; an empty body is `{}`. Other types get 415. */
 export function takeJsonBodies(api: Api): void {
   api.removeAllContentTypeParsers();
   api.addContentTypeParser(
@@ -14,7 +14,7 @@ export function takeJsonBodies(api: Api): void {
     async (_: Request, body: Buffer) => parseBody(body),
   );
   api.addHook('onRequest', async (request) => {
-    // Clients send a Content-Type with no body behind it, form posts among them.
+    // Some clients send a Content-Type without a body.
     if (request.headers['content-length'] === '0') delete request.headers['content-type'];
   });
   api.addHook('preValidation', async (request) => {

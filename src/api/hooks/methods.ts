@@ -7,7 +7,7 @@ const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TR
 /** The methods of each path. */
 export type MethodTable = ReadonlyMap<string, ReadonlySet<string>>;
 
-/** Notes the methods of every route that is registered from here on. */
+/** Records the methods of every route that is registered later. */
 export function noteMethods(api: Api): MethodTable {
   const table = new Map<string, Set<string>>();
   api.addHook('onRoute', ({ url, method, config }) => {
@@ -21,8 +21,8 @@ export function noteMethods(api: Api): MethodTable {
 }
 
 /**
- * Every path answers every method: OPTIONS with what it allows, those that it does not know with
- * 405. To be called behind all routes.
+ * Answers OPTIONS with the allowed methods of the path, and 405 to methods that it does not have. Call
+ * it after all routes are registered.
  */
 export function refuseOtherMethods(api: Api, table: MethodTable): void {
   for (const [url, allowed] of table) addFallback(api, url, allowed);
@@ -38,7 +38,7 @@ function addFallback(api: Api, url: string, allowed: ReadonlySet<string>): void 
     schema: { hide: true },
     handler: async (request, reply) => {
       if (request.method === 'OPTIONS') return reply.code(204).header('allow', allow).send();
-      const detail = `Method "${request.method}" not allowed.`;
+      const detail = `Method "${request.method}" not allowed. Use ${allow}.`;
       throw new ApiError(405, [{ code: 'method_not_allowed', detail, attr: null }], { allow });
     },
   });

@@ -9,11 +9,11 @@ import { BatchExportRun } from '../runs/schema.ts';
 import { ErrorBody } from '../schemas/error.ts';
 import { Plugin, RearrangedConfigs, TransformationConfig } from '../transformations/schema.ts';
 
-/** Strict, and without the upgrade to https that a plain address on a private network has not. */
+/** Strict, but without the upgrade to https, so the page also works over http in a private network. */
 const pagePolicy =
   "default-src 'self'; base-uri 'self'; object-src 'none'; frame-ancestors 'none'; img-src 'self' data:";
 
-/** Shapes that the document keeps once, by name. */
+/** Schemas that the document defines once, by name. */
 const components = [
   ErrorBody,
   BatchExportRun,

@@ -37,7 +37,7 @@ function keyOf(request: Request): string | null {
   return password ?? null;
 }
 
-/** A browser sends Basic credentials by itself: what changes something must come from our page. */
+/** A browser sends Basic credentials by itself, so changes from pages of other sites are refused. */
 function refuseForeignPages(request: Request): void {
   const site = request.headers['sec-fetch-site'] ?? 'same-origin';
   const reads = request.method === 'GET' || request.method === 'HEAD';
@@ -50,7 +50,7 @@ const challenge = new ApiError(
   [
     {
       code: 'not_authenticated',
-      detail: 'An admin API key is needed, as the password of HTTP Basic or as Bearer.',
+      detail: 'Send an admin API key, as the password of HTTP Basic or as Bearer.',
       attr: null,
     },
   ],

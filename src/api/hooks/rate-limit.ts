@@ -13,8 +13,8 @@ interface Budget {
 }
 
 /**
- * Limits the requests of each key, over all API processes: each takes requests from the shared
- * window in blocks, and lets through no more than it took. A key that is refused costs no query.
+ * Limits the requests of each key, over all API processes. Each process reserves blocks of requests
+ * from a shared window and allows no more than it reserved. Refusing a request costs no query.
  */
 export function limitRequests(api: Api, db: Sql, limit: RateLimit): void {
   const budgets = new Map<string, Budget>();
@@ -33,7 +33,7 @@ export function limitRequests(api: Api, db: Sql, limit: RateLimit): void {
     return budget;
   };
 
-  /** Requests that come at once wait for one refill. */
+  /** Concurrent requests wait for one refill. */
   const refillOnce = (keyId: string): Promise<Budget> => {
     const running = pending.get(keyId) ?? refill(keyId).finally(() => pending.delete(keyId));
     pending.set(keyId, running);
@@ -70,7 +70,7 @@ const seconds = (ms: number): string => String(Math.max(1, Math.ceil(ms / 1_000)
 
 function throttled(budget: Budget, limit: RateLimit): ApiError {
   const retryAfter = seconds(retryAfterMs(budget));
-  const detail = `Request was throttled. Expected available in ${retryAfter} seconds.`;
+  const detail = `Too many requests. Try again in ${retryAfter} ${retryAfter === '1' ? 'second' : 'seconds'}.`;
   const headers = { ...headersOf(budget, limit), 'retry-after': retryAfter };
   return new ApiError(429, [{ code: 'throttled', detail, attr: null }], headers);
 }

@@ -1,7 +1,7 @@
 import { Histogram, type Registry } from 'prom-client';
 import type { Api } from '../api.ts';
 
-/** Measures requests by route, never by path: a path names tenants and has no end of values. */
+/** Measures requests by route, never by path: a path names tenants and has unlimited values. */
 export function measureRequests(api: Api, registry: Registry): void {
   const seconds = new Histogram({
     name: 'sluice_http_request_seconds',

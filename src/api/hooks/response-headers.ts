@@ -1,6 +1,6 @@
 import type { Api } from '../api.ts';
 
-/** What every answer says to browsers and caches, and the id that the log has. */
+/** Sets the security and cache headers of every answer, and the request id that the log uses. */
 export function sendHeaders(api: Api): void {
   api.addHook('onRequest', async (request, reply) => {
     reply.headers({

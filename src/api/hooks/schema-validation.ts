@@ -2,10 +2,10 @@ import type { Api } from '../api.ts';
 import { createAjv, typedQuery } from '../validation/validator.ts';
 
 /**
- * Bodies and queries are checked against the schemas of their routes. Path parameters are not: the
- * hooks that look up what they name answer 403 and 404.
+ * Checks bodies and queries against the schemas of their routes. It does not check path parameters: the
+ * hooks that load their records answer 403 and 404.
  *
- * @param shared schemas that bodies refer to by their `$id`
+ * @param shared schemas that bodies refer to by `$id`
  */
 export function validateWithSchemas(api: Api, shared: readonly object[]): void {
   const ajv = createAjv();

@@ -16,7 +16,7 @@ import { testDestination } from './test-destination.ts';
 const previewedIntervals = 10;
 const previewedRows = 100;
 
-/** What an export will do, whether it can, and what was done to it. */
+/** Previews of an export's schedule and rows, the test of its destination, and its activity. */
 export function insightRoutes(api: Api, family: Family, deps: Deps): void {
   const { previewRows, previews } = deps;
   const { read, write } = exportOperations(family);
@@ -96,7 +96,7 @@ export function insightRoutes(api: Api, family: Family, deps: Deps): void {
   );
 }
 
-/** Aborted once the client has closed its connection before it had the answer. */
+/** Aborts if the client closes its connection before it has the answer. */
 function untilClosed({ raw }: Reply): AbortSignal {
   const closed = new AbortController();
   raw.once('close', () => {

@@ -12,9 +12,9 @@ export const SchedulePreview = named(
           local_start: Type.String({ description: 'With the offset of the zone.' }),
           local_end: Type.String({ description: 'With the offset of the zone.' }),
           timezone: Type.String(),
-          hours: Type.Number({ description: 'The true length: 23 or 25 across a clock change.' }),
+          hours: Type.Number({ description: 'The length: a day of a clock change has 23 or 25.' }),
           fate: Type.Enum(['ran', 'paused', 'outside_window'], {
-            description: 'What becomes of it as things stand.',
+            description: 'What will happen to it by the current schedule.',
           }),
         }),
       ),
@@ -32,10 +32,12 @@ export const DestinationTest = named(
         Type.Object({
           step: Type.String(),
           passed: Type.Boolean(),
-          error: Nullable(Type.String({ description: 'What went wrong and what to do.' })),
-          warning: Nullable(Type.String({ description: 'What is weaker than it could be.' })),
+          error: Nullable(Type.String({ description: 'What is wrong and what to do.' })),
+          warning: Nullable(
+            Type.String({ description: 'A guarantee that is weaker at this store.' }),
+          ),
         }),
-        { description: 'In their order; the last is the one that failed.' },
+        { description: 'In the order of the checks. They end at the first that fails.' },
       ),
     },
     { description: 'The checks of a destination, one by one.' },
@@ -61,7 +63,7 @@ export const Activity = named(
     {
       id: Type.Integer(),
       action: Type.String({ description: 'created, updated, paused, unpaused, deleted …' }),
-      key_id: Nullable(Type.String({ format: 'uuid', description: 'The API key that did it.' })),
+      key_id: Nullable(Type.String({ format: 'uuid', description: 'The API key of the request.' })),
       key_name: Nullable(Type.String()),
       changes: Type.Array(
         Type.Object({
@@ -69,7 +71,7 @@ export const Activity = named(
           before: Type.Unsafe<unknown>({}),
           after: Type.Unsafe<unknown>({}),
         }),
-        { description: 'Of secrets, only that they changed.' },
+        { description: 'Values of secrets are masked.' },
       ),
       happened_at: Time,
     },

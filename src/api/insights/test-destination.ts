@@ -6,10 +6,10 @@ import type { Context } from '../../use-cases/context.ts';
 import { openDestinationConfig } from '../../use-cases/exports/destination.ts';
 import type { ApiOptions } from '../options.ts';
 
-/** A destination that answers later than this has failed its test. */
+/** Time limit of a test. */
 const patienceMs = 30_000;
 
-/** Runs the checks of an export's destination. Never throws: what goes wrong is a failed step. */
+/** Runs the checks of an export's destination. Never throws: every error becomes a failed step. */
 export async function testDestination(
   { db, secrets }: Context,
   options: Pick<ApiOptions, 'destinations' | 'destinationContext'>,
@@ -19,7 +19,7 @@ export async function testDestination(
   const definition = options.destinations.find(({ type }) => type === stored.type);
   const project = await findProject(db, teamId);
   if (!definition || !project) {
-    return [failedStep('open', `There is no destination ${stored.type} in this installation.`)];
+    return [failedStep('open', `This installation does not support the type ${stored.type}.`)];
   }
   let timer: NodeJS.Timeout | undefined;
   try {
@@ -27,11 +27,12 @@ export async function testDestination(
     const owner = { externalId: project.externalId };
     const destination = definition.open({ ...config }, options.destinationContext, owner);
     const tooLate = new Promise<readonly CheckStep[]>((resolve) => {
-      const step = failedStep('answer', `It gave no answer within ${patienceMs / 1_000} seconds.`);
+      const detail = `The destination did not answer within ${patienceMs / 1_000} seconds. Check its address and network.`;
+      const step = failedStep('answer', detail);
       timer = setTimeout(resolve, patienceMs, [step]);
     });
     const checks = destination.test(AbortSignal.timeout(patienceMs));
-    // A check that loses the race may still fail; nobody waits for it.
+    // A check that loses the race may still fail later.
     checks.catch(() => {});
     return await Promise.race([checks, tooLate]).finally(() => destination.close());
   } catch (error) {

@@ -8,10 +8,10 @@ import { linkTo } from './paging.ts';
 const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
 
 /**
- * The place that a cursor names; null where the request has none.
+ * Decodes a cursor; null if the request has none.
  *
- * @param ordering a cursor of another ordering names no place in this one
- * @throws ApiError 400 where it does not decode
+ * @param ordering a cursor of another ordering is not valid
+ * @throws Refusal (400) if the cursor is not valid
  */
 export function placeOf(cursor: string | undefined, ordering: string): KeysetPlace | null {
   if (cursor === undefined) return null;
@@ -28,7 +28,7 @@ export function placeOf(cursor: string | undefined, ordering: string): KeysetPla
   ) {
     throw new Refusal({
       code: 'invalid_input',
-      detail: 'The cursor is not valid.',
+      detail: 'The cursor is not valid. Use a link from next or previous.',
       attr: 'cursor',
     });
   }

@@ -10,7 +10,7 @@ interface PageQuery {
   readonly offset?: number | undefined;
 }
 
-/** The page that a request asks for; a limit over 1000 is clamped. */
+/** The page of a request; a limit over 1000 becomes 1000. */
 export function pageOf({ limit = defaultLimit, offset = 0 }: PageQuery): PageRequest {
   return { limit: clampLimit(limit), offset: Math.min(offset, Number.MAX_SAFE_INTEGER) };
 }
@@ -35,7 +35,7 @@ export function offsetEnvelope<T, View>(
   };
 }
 
-/** This request's absolute address, with some parameters replaced; an offset of 0 is left out. */
+/** The absolute address of this request, with some parameters replaced; omits an offset of 0. */
 export function linkTo(request: Request, changes: Readonly<Record<string, string>>): string {
   const [path = '', search = ''] = request.url.split('?', 2);
   const query = new URLSearchParams(search);
@@ -44,7 +44,7 @@ export function linkTo(request: Request, changes: Readonly<Record<string, string
   return `${request.protocol}://${request.host}${path}?${query}`;
 }
 
-/** A bound of a list, from text that has passed the schema's format. */
+/** A bound of a list, from text that the schema has validated. */
 export function timeBound(text: string | undefined): TimeBound | null {
   if (text === undefined) return null;
   const spanBack = parseSpanBack(text);

@@ -10,13 +10,18 @@ export const BatchExportLog = named(
     {
       team_id: Type.Integer(),
       batch_export_id: Type.String({ format: 'uuid' }),
-      run_id: Nullable(Type.String({ format: 'uuid', description: 'Null: of the export itself.' })),
+      run_id: Nullable(
+        Type.String({
+          format: 'uuid',
+          description: 'Null if the entry is about the export itself.',
+        }),
+      ),
       timestamp: Time,
       level: Type.Enum([...logLevels]),
       message: Type.String(),
     },
     {
-      description: 'A line for the owner of an export.',
+      description: 'A log entry for the owner of an export.',
       examples: [
         {
           team_id: 1,
@@ -43,7 +48,7 @@ export const LogListQuery = Type.Object({
   after: TimeOrSpan('At or after'),
   before: TimeOrSpan('At or before'),
   search: Type.Optional(
-    Type.String({ maxLength: 400, description: 'Part of the message, in any case.' }),
+    Type.String({ maxLength: 400, description: 'Part of the message; case does not matter.' }),
   ),
 });
 export type LogListQuery = Static<typeof LogListQuery>;

@@ -15,7 +15,7 @@ import { pluginView } from '../transformations/view.ts';
 
 const { read, write } = transformationOperations('Plugins', organizationFamily, 'plugin');
 
-/** The plugins that an organization can use: built-in ones, and its own. */
+/** The plugins that an organization can use: built-in ones and its own. */
 export function pluginRoutes(api: Api): void {
   const pluginOf = async (request: Request) => {
     const id = idOf(request);

@@ -12,14 +12,14 @@ export const BatchExportRun = named(
       records_completed: Nullable(Type.Integer({ description: 'Rows in the files so far.' })),
       latest_error: Nullable(
         Type.String({
-          description: '`code: what happened and what to do`; null without an error.',
+          description: '`code: what happened and what to do`; null if there was no error.',
         }),
       ),
       data_interval_start: Nullable(Time),
       data_interval_end: Time,
       cursor: Nullable(
         Type.String({
-          description: 'Where a resumed attempt goes on; null before the first part.',
+          description: 'Where the next attempt resumes; null before the first part is uploaded.',
         }),
       ),
       created_at: Time,
@@ -37,7 +37,7 @@ export const BatchExportRun = named(
       settled: Nullable(
         Type.Boolean({
           description:
-            'Whether no transaction can add rows to the interval any more; null before the run is completed.',
+            'True once no open transaction can add rows to the interval; null until the run completes.',
         }),
       ),
     },

@@ -11,15 +11,15 @@ const problem = {
     'server_error',
   ]),
   code: Type.Enum([...problemCodes]),
-  detail: Type.String({ description: 'What is wrong, for a person to read.' }),
+  detail: Type.String({ description: 'What is wrong and what to do, for people.' }),
   attr: Nullable(
     Type.String({
-      description: 'The field, nested names joined by `__`; null where there is none.',
+      description: 'The field, nested names joined by `__`; null if it is not about a field.',
     }),
   ),
 };
 
-/** The body of every error: the first problem, all of them, and the id that the log has. */
+/** The body of every error. */
 export const ErrorBody = named(
   'Error',
   Type.Object(
@@ -29,7 +29,7 @@ export const ErrorBody = named(
       request_id: Type.String(),
     },
     {
-      description: 'The first problem, all of them, and the id that the log has.',
+      description: 'The first problem, a list of all problems, and the request id in the log.',
       examples: [
         {
           type: 'validation_error',
@@ -54,19 +54,19 @@ export type ErrorBody = Static<typeof ErrorBody>;
 
 const meanings = {
   400: 'The request is malformed or a field is not valid.',
-  401: 'No key, or one that is unknown, revoked or expired.',
-  403: 'The key lacks the scope, or the organization or project is not one of its own.',
-  404: 'There is no such thing here.',
-  409: 'Another request stands in the way.',
+  401: 'The key is missing, unknown, revoked or expired.',
+  403: 'The key lacks the scope, or has no access to the organization or project.',
+  404: 'The record does not exist in this organization or project.',
+  409: 'The request conflicts with the current state or with another request.',
   413: 'The body is larger than 1 MiB.',
   415: 'The body is not application/json.',
-  422: 'The Idempotency-Key was used with another body.',
+  422: 'The Idempotency-Key was used with another request.',
   429: 'Too many requests, or too many backfills or previews running.',
-  500: 'A fault of ours; `request_id` names it.',
-  503: 'The database is away.',
+  500: 'An error of Sluice. Report it with the `request_id`.',
+  503: 'The database is unreachable. Try again after `Retry-After`.',
 } as const;
 
-const RetryAfter = { type: 'integer', description: 'Seconds after which to try again.' };
+const RetryAfter = { type: 'integer', description: 'Seconds to wait before the next attempt.' };
 const headers: Partial<Record<ErrorStatus, object>> = {
   429: { 'Retry-After': RetryAfter },
   503: { 'Retry-After': RetryAfter },
@@ -75,12 +75,12 @@ const headers: Partial<Record<ErrorStatus, object>> = {
 type Meanings = typeof meanings;
 type ErrorStatus = keyof Meanings;
 
-/** The error answers of an operation, beside those that every operation behind a key can give. */
+/** The error answers of an operation: `statuses` and those of every operation that needs a key. */
 export function errors(...statuses: readonly ErrorStatus[]) {
   return only(400, 401, 403, 404, ...statuses, 429, 500, 503);
 }
 
-/** These error answers and no others. */
+/** Only these error answers. */
 export function only(...statuses: readonly ErrorStatus[]) {
   const entries = statuses.map((status) => [
     status,

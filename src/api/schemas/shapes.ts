@@ -1,24 +1,24 @@
 import { type Static, type TSchema, Type } from 'typebox';
 
-/** `schema` or null, as one schema with two types: serialised without trying branches. */
+/** `schema` or null, as one schema with two types: faster to serialise than a union. */
 export function Nullable<T extends TSchema>(schema: T) {
   const { type } = schema as { type?: string };
   return Type.Unsafe<Static<T> | null>({ ...schema, type: [type, 'null'] });
 }
 
-/** A schema with a name; the document keeps it once. */
+/** A schema with a name; the OpenAPI document defines it once. */
 export type Named<T extends TSchema> = T & { readonly $id: string };
 
 export function named<T extends TSchema>(name: string, schema: T): Named<T> {
   return { ...schema, $id: name };
 }
 
-/** A named schema, by its name. */
+/** A reference to a named schema. */
 export function Ref<T extends TSchema>(schema: Named<T>) {
   return Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#` });
 }
 
-/** A time: out in UTC with microseconds, in as any ISO 8601; without an offset it is UTC. */
+/** A time. Answers use UTC with microseconds. Requests may use any ISO 8601; the default offset is UTC. */
 export const Time = Type.String({
   format: 'date-time',
   examples: ['2024-03-01T00:00:00.000000Z'],

@@ -12,8 +12,6 @@ import type {
   Rearrange,
 } from './schema.ts';
 
-/** Validated bodies in the words of the use cases. */
-
 export function createInput(
   body: Static<typeof CreateTransformationConfig>,
 ): CreateTransformationInput {
@@ -44,7 +42,7 @@ export function changeInput(
   };
 }
 
-/** @throws ApiError 400 for a string that is not a JSON object, or holds what a body may not */
+/** @throws Refusal (400) for a string that is not a JSON object, or contains what a body must not */
 function readConfig(
   config: string | Record<string, unknown> | undefined,
 ): Record<string, unknown> | undefined {
@@ -66,7 +64,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** @throws ApiError 400 where the body names no step, or no place for it */
+/** @throws Refusal (400) if the body names no step or no order for it */
 export function rearrangement(body: Static<typeof Rearrange>): Rearrangement {
   const { orders, plugin, order } = body;
   if (orders !== undefined) {
@@ -74,7 +72,7 @@ export function rearrangement(body: Static<typeof Rearrange>): Rearrangement {
     const problems = entries
       .filter(([id]) => !/^[1-9]\d{0,9}$/.test(id) || Number(id) > 2_147_483_647)
       .map(([id]): Problem => {
-        const detail = 'This is not the id of a transformation config.';
+        const detail = 'This is not the id of a transformation config: use a positive number.';
         return { code: 'does_not_exist', detail, attr: `orders__${id}` };
       });
     if (problems.length > 0) throw new Refusal(...problems);

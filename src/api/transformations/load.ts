@@ -24,18 +24,18 @@ export async function loadTransformationConfig(request: Request): Promise<void> 
 
 /** The step that the path names. Only behind `loadTransformationConfig`. */
 export function stepOf(request: Request): Step {
-  if (!request.step) throw new Error('a route asked for a step that no hook set');
+  if (!request.step) throw new Error('no hook has set request.step on this route');
   return request.step;
 }
 
-/** The project of the path; these routes have no other. */
+/** The project of the path. */
 export function teamOf(request: Request): number {
   const { teamId } = reachOf(request);
-  if (teamId === null) throw new Error('a route without a project asked for it');
+  if (teamId === null) throw new Error('the path of this route names no project');
   return teamId;
 }
 
-/** An id of the path that can be one of ours. */
+/** The id of the path; null if it cannot be one. */
 export function idOf(request: Request): number | null {
   const { id = '' } = request.params as { id?: string };
   const value = /^\d{1,10}$/.test(id) ? Number(id) : 0;

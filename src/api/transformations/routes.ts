@@ -96,8 +96,8 @@ export function transformationConfigRoutes(api: Api): void {
   );
 
   for (const [path, operation, summary] of [
-    ['/:id', 'retrieveTransformationConfig', 'Retrieve a step; one that is marked deleted too'],
-    ['/:id/frontend', 'retrieveTransformationConfigFrontend', 'Retrieve what a form is drawn from'],
+    ['/:id', 'retrieveTransformationConfig', 'Retrieve a step, even if it is marked as deleted'],
+    ['/:id/frontend', 'retrieveTransformationConfigFrontend', 'Retrieve a step for a form'],
   ] as const) {
     api.get(
       path,
@@ -124,7 +124,7 @@ export function transformationConfigRoutes(api: Api): void {
 
   api.delete(
     '/:id',
-    write('deleteTransformationConfig', 'Remove a step for good', ['id'], {
+    write('deleteTransformationConfig', 'Remove a step permanently', ['id'], {
       response: { 204: Type.Null({ description: 'Removed.' }), ...errors() },
     }),
     async (request, reply) => {

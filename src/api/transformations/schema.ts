@@ -9,7 +9,7 @@ export const PluginField = Type.Object({
   name: Type.Optional(Type.String({ minLength: 1, maxLength: 400 })),
   type: Type.Optional(Type.Enum(['string', 'choice', 'json'])),
   required: Type.Optional(Type.Boolean()),
-  secret: Type.Optional(Type.Boolean({ description: 'Sealed at rest, masked in answers.' })),
+  secret: Type.Optional(Type.Boolean({ description: 'Stored encrypted, masked in answers.' })),
   default: Type.Optional(Nullable(Type.String({ maxLength: 10_000 }))),
   hint: Type.Optional(Nullable(Type.String({ maxLength: 1_000 }))),
   choices: Type.Optional(Type.Array(Type.String({ maxLength: 400 }), { maxItems: 100 })),
@@ -24,11 +24,11 @@ const Settings = Type.Unsafe<Record<string, unknown>>({
 const Details = Type.Object(
   {
     config: Settings,
-    config_schema: Type.Array(PluginField, { description: 'What a form is drawn from.' }),
+    config_schema: Type.Array(PluginField, { description: 'The settings of the plugin.' }),
     plugin_info: Settings,
     delivery_rate_24h: Nullable(Type.Number()),
   },
-  { description: 'The texts of this config as objects.' },
+  { description: 'The fields that are JSON in a string, as objects.' },
 );
 
 const shape = {
@@ -37,11 +37,11 @@ const shape = {
   enabled: Type.Boolean(),
   order: Type.Integer(),
   config: Type.String({ description: 'JSON in a string; secrets are masked.' }),
-  error: Nullable(Type.String({ description: 'The last error of the step; null once it works.' })),
+  error: Nullable(Type.String({ description: 'The last error of the step; null if it works.' })),
   team_id: Type.Integer(),
   plugin_info: Nullable(Type.String({ description: 'JSON in a string.' })),
   delivery_rate_24h: Nullable(
-    Type.String({ description: 'Share of the rows of 24 h that were handled without error.' }),
+    Type.String({ description: 'Share of rows processed without error in the last 24 hours.' }),
   ),
   created_at: Time,
   updated_at: Time,
@@ -89,7 +89,7 @@ export const RearrangedConfigs = named(
   'RearrangedTransformationConfigs',
   Type.Object(
     { ...shape, results: Type.Array(Ref(TransformationConfig)) },
-    { description: 'The (first) moved config, and the whole chain in its order.' },
+    { description: 'The first moved config, and the whole chain in its order.' },
   ),
 );
 
@@ -97,13 +97,15 @@ const writable = {
   enabled: Type.Optional(Type.Boolean()),
   name: Type.Optional(Nullable(Type.String({ maxLength: 400 }))),
   description: Type.Optional(Nullable(Type.String({ maxLength: 1_000 }))),
-  deleted: Type.Optional(Type.Boolean({ description: 'Also disables; false undoes it.' })),
+  deleted: Type.Optional(
+    Type.Boolean({ description: 'true also disables the step; false undoes the deletion.' }),
+  ),
   match_action: Type.Optional(Nullable(Type.Integer(Int32))),
   config: Type.Optional(
     Type.Unsafe<string | Record<string, unknown>>({
       type: ['object', 'string'],
       additionalProperties: true,
-      description: 'An object, or JSON in a string. Merged; null takes a setting away.',
+      description: 'An object, or JSON in a string. It is merged; null removes a setting.',
     }),
   ),
 };
@@ -125,7 +127,7 @@ export const Rearrange = Type.Object({
     Type.Record(Type.String(), Type.Integer(Int32), {
       minProperties: 1,
       maxProperties: 1_000,
-      description: 'New places by the id of the config.',
+      description: 'New orders by the id of the config.',
     }),
   ),
   plugin: Type.Optional(Id),
@@ -152,11 +154,11 @@ export const Plugin = named(
       config_schema: Type.Array(PluginField),
       jobs: Type.Array(Type.Object({ type: Type.String(), description: Type.String() })),
       built_in: Type.Boolean({ description: 'Shared by all organizations.' }),
-      source: Nullable(Type.String({ description: 'JavaScript; null for a built-in one.' })),
+      source: Nullable(Type.String({ description: 'JavaScript; null if the plugin is built in.' })),
       created_at: Nullable(Time),
       updated_at: Nullable(Time),
     },
-    { description: 'What a transformation config refers to.' },
+    { description: 'A transformation plugin. Transformation configs use it.' },
   ),
 );
 export type Plugin = Static<typeof Plugin>;

@@ -32,7 +32,7 @@ export function transformationConfigView({ step, plugin }: Step): Transformation
   };
 }
 
-/** Secrets are sealed together: without opening them, all that the plugin has show the mask. */
+/** Secrets are encrypted as one value. Without decrypting it, every secret setting shows the mask. */
 function maskedConfig({ step, plugin }: Step): Record<string, string> {
   const masked: Record<string, string> = { ...step.config };
   if (step.secrets === null) return masked;

@@ -1,9 +1,9 @@
 import { Refusal } from '../../domain/problem.ts';
 import { malformed } from '../api-error.ts';
 
-/** Deeper JSON than any body of ours, and shallow enough for any reader behind us. */
+/** More than any valid body has, and few enough for every JSON reader behind the API. */
 const maxDepth = 32;
-/** More items than any list or object of ours: what is wrong with each of them is not looked at. */
+/** More than any valid list or object has: checking each item would cost too much. */
 const maxItems = 1_000;
 
 interface Place {
@@ -12,10 +12,10 @@ interface Place {
 }
 
 /**
- * Refuses what JSON allows and PostgreSQL or JavaScript cannot hold: NUL and lone surrogates in
- * text, `__proto__` as a name, and nesting beyond 32 levels; and lists and objects of more than 1,000 items.
+ * Refuses JSON that PostgreSQL or JavaScript cannot store: NUL and lone surrogates in text, and
+ * `__proto__` as a name. Also refuses more than 32 levels or 1,000 items of a list or object.
  *
- * @throws ApiError 400
+ * @throws Refusal (400)
  */
 export function refuseHostileText(root: unknown): void {
   const places: Place[] = [{ value: root, path: [] }];
@@ -43,7 +43,7 @@ function refuseUnstorable(text: string, path: readonly string[]): void {
   const attr = attrOf(path);
   throw new Refusal({
     code: 'invalid_input',
-    detail: 'Text holds a NUL or half a surrogate pair.',
+    detail: 'The text contains a NUL or half a surrogate pair. Remove it.',
     attr,
   });
 }

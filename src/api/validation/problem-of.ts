@@ -1,10 +1,10 @@
 import type { ErrorObject } from 'ajv';
 import type { Problem, ProblemCode } from '../../domain/problem.ts';
 
-/** A body of thousands of wrong items is answered with as many as a reader can use. */
+/** Maximum problems in an answer. */
 export const mostProblems = 100;
 
-/** What a schema found wrong with `data`, in the contract's codes, one problem a field. */
+/** Turns schema errors into problems with the contract's codes, one per field. */
 export function problemsOf(errors: readonly ErrorObject[], data: unknown): Problem[] {
   const byField = new Map<string, Problem>();
   for (const error of withoutBranches(errors)) {
@@ -16,7 +16,7 @@ export function problemsOf(errors: readonly ErrorObject[], data: unknown): Probl
   return [...byField.values()];
 }
 
-/** The same of a query: what is wrong with one of its lists has the name that was repeated. */
+/** The same for a query: a problem with an item of a list names the parameter. */
 export function queryProblemsOf(errors: readonly ErrorObject[], query: unknown): Problem[] {
   const named = errors.map((error) => ({
     ...error,
@@ -25,7 +25,7 @@ export function queryProblemsOf(errors: readonly ErrorObject[], query: unknown):
   return problemsOf(named, query);
 }
 
-/** Of a union that failed, its own error stands for those of its branches at the same place. */
+/** If a union failed, drops the errors of its branches and keeps its own. */
 function withoutBranches(errors: readonly ErrorObject[]): ErrorObject[] {
   const unions = new Set(
     errors.filter(({ keyword }) => keyword === 'anyOf').map(({ instancePath }) => instancePath),
@@ -43,7 +43,7 @@ function problemOf(error: ErrorObject, data: unknown): Problem {
     return problem('required', 'This field is required.', [...path, params.missingProperty]);
   }
   if (keyword === 'additionalProperties') {
-    return problem('invalid_input', 'This field is not known.', [
+    return problem('invalid_input', 'This field is unknown. Remove it.', [
       ...path,
       params.additionalProperty,
     ]);
@@ -64,12 +64,12 @@ function describe({ keyword, params }: ErrorObject, value: unknown): [ProblemCod
       return ['invalid_choice', `Must be ${JSON.stringify(params.allowedValue)}.`];
     case 'anyOf':
     case 'oneOf':
-      return ['invalid_choice', 'This is not one of the values that are allowed.'];
+      return ['invalid_choice', 'This value is not allowed.'];
     case 'minLength':
     case 'pattern':
       return typeof value === 'string' && value.trim() === ''
         ? ['blank', 'This field may not be blank.']
-        : ['invalid_input', 'This value does not have the form that is required.'];
+        : ['invalid_input', formOf(params)];
     case 'maxLength':
       return ['max_length', `Must have at most ${params.limit} characters.`];
     case 'maxItems':
@@ -92,7 +92,7 @@ function discriminatorProblem({ params }: ErrorObject, path: readonly string[]):
   if (tagValue === undefined) return problem('required', 'This field is required.', attr);
   if (tagValue === null) return problem('null', 'This field may not be null.', attr);
   return typeof tagValue === 'string'
-    ? problem('invalid_choice', `"${tagValue}" is not a type that exists here.`, attr)
+    ? problem('invalid_choice', `The type "${tagValue}" does not exist in this installation.`, attr)
     : problem('incorrect_type', 'Expected a string.', attr);
 }
 
@@ -105,8 +105,28 @@ function typeName(type: unknown): string {
   return names.map((name) => (/^[aeiou]/.test(name) ? `an ${name}` : `a ${name}`)).join(' or ');
 }
 
+/** The form that each pattern of our schemas requires. */
+const forms: ReadonlyMap<unknown, string> = new Map([
+  ['^[A-Za-z0-9-]+$', 'Use letters, digits and hyphens.'],
+  ['^https?://', 'Must begin with http:// or https://.'],
+  [
+    '^[A-Za-z][A-Za-z0-9_]{0,99}$',
+    'Begin with a letter, then use letters, digits and underscores. Use at most 100 characters.',
+  ],
+  [
+    '^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[\\w+=,.@/-]+$',
+    'Must be the ARN of a role, such as arn:aws:iam::123456789012:role/sluice.',
+  ],
+]);
+
+function formOf({ pattern, limit }: ErrorObject['params']): string {
+  if (pattern === undefined) return `Must have at least ${limit} characters.`;
+  return forms.get(pattern) ?? `Must match the pattern ${pattern}.`;
+}
+
 function formatName(format: string): string {
   if (format === 'date-time') return 'a time in ISO 8601';
+  if (format === 'time-or-span') return 'a time in ISO 8601 or a span such as -2h or -7d';
   return format === 'uuid' ? 'a UUID' : `a ${format}`;
 }
 

@@ -6,8 +6,8 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 export const isUuid = (text: string): boolean => uuid.test(text);
 
 /**
- * Compiles schemas into validators that collect every error. Nothing is coerced: a JSON boolean is
- * a boolean, and "1" is no integer.
+ * Compiles schemas into validators that collect every error. They do not convert types: "1" is not an
+ * integer.
  */
 export function createAjv(): Ajv {
   return new Ajv({
@@ -30,7 +30,7 @@ interface QuerySchema {
   readonly properties?: Readonly<Record<string, { readonly type?: string }>>;
 }
 
-/** Gives the texts of a query string the types its schema names: whole numbers, booleans, lists. */
+/** Converts the texts of a query string to the types of its schema: whole numbers and lists. */
 export function typedQuery(schema: QuerySchema, query: Record<string, unknown>): object {
   const typed: Record<string, unknown> = { ...query };
   for (const [name, { type }] of Object.entries(schema.properties ?? {})) {

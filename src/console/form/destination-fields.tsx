@@ -3,7 +3,7 @@ import { FieldInput } from './field-input.tsx';
 import { type Field, isOptional } from './fields.ts';
 import type { PartProps } from './part-props.ts';
 
-/** Where rows go: drawn from the destination's own schema. */
+/** The destination's fields, from its own schema. */
 export function DestinationFields(props: PartProps) {
   const { description, draft, batchExport, errors, onChange } = props;
   const form = destinationForm(description, draft.type);
@@ -11,7 +11,7 @@ export function DestinationFields(props: PartProps) {
   const plain = fields.filter((field) => !isOptional(field));
   const more = fields.filter(isOptional);
   const config = batchExport?.destination.config ?? {};
-  // What is set, or wrong, is not hidden.
+  // Opened if one of them has a value or an error.
   const opened = more.some(
     ({ name, default: preset }) =>
       errors.has(configAttr(name)) || (config[name] ?? preset ?? null) !== (preset ?? null),
@@ -34,7 +34,7 @@ export function DestinationFields(props: PartProps) {
         </select>
         <p className="help" id="destination-type-help">
           {form?.description}
-          {batchExport && ' It cannot change: make another export for another destination.'}
+          {batchExport && ' It cannot change. For another type, create another export.'}
         </p>
       </div>
       <div className="grid">
@@ -89,7 +89,7 @@ function ConfigField({
             checked={isCleared}
             onChange={(event) => toggle(event.target.checked)}
           />
-          Remove the stored one
+          Remove the stored value
         </label>
       )}
     </div>

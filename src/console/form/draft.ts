@@ -4,7 +4,7 @@ import { readLocalInput, type TimeFormat } from '../times.ts';
 import { configOf, type FieldValues, valuesOf } from './fields.ts';
 import type { ApiDescription, DestinationForm } from './openapi.ts';
 
-/** What stands in the form of an export. */
+/** The content of the form of an export. */
 export interface Draft {
   readonly name: string;
   readonly type: string;
@@ -23,7 +23,7 @@ export interface Draft {
   readonly transformations: boolean;
 }
 
-/** A form not yet filled in, or that of an export. */
+/** The draft of a new export, or of an existing one. */
 export function draftOf(
   description: ApiDescription,
   batchExport: BatchExport | null,
@@ -57,7 +57,7 @@ export function destinationForm(
   return destinations.find((form) => form.type === type);
 }
 
-/** Another destination: values whose names both have are kept. */
+/** Changes the destination's type; keeps the values of fields that both types have. */
 export function withType(description: ApiDescription, draft: Draft, type: string): Draft {
   const fields = destinationForm(description, type)?.fields ?? [];
   const fresh = valuesOf(fields, {});
@@ -67,7 +67,7 @@ export function withType(description: ApiDescription, draft: Draft, type: string
   return { ...draft, type, values: { ...fresh, ...Object.fromEntries(kept) } };
 }
 
-/** Days and weeks begin at an hour of a zone, weeks on a day too; other intervals take neither. */
+/** Days and weeks begin at an hour, weeks also on a day; other intervals have neither. */
 export function scheduleFields(interval: string): {
   readonly day: boolean;
   readonly hour: boolean;
@@ -76,9 +76,9 @@ export function scheduleFields(interval: string): {
 }
 
 /**
- * The body that the draft stands for. A bound keeps its seconds where its input was not touched.
+ * The body of the request. A bound keeps its seconds if its input did not change.
  *
- * @param batchExport the export that is changed; null for a new one
+ * @param batchExport the export to change; null for a new one
  */
 export function bodyOf(
   description: ApiDescription,
@@ -109,7 +109,7 @@ export function bodyOf(
   };
 }
 
-/** The fields of the form in the API's words, for its problems to be shown at. */
+/** The API's names of the form's fields. */
 export function attrsOf(description: ApiDescription, type: string): readonly string[] {
   const fields = destinationForm(description, type)?.fields ?? [];
   return [

@@ -18,11 +18,11 @@ import { WhatFields } from './what-fields.tsx';
 
 interface Props {
   readonly description: ApiDescription;
-  /** Null: a new one. */
+  /** Null for a new one. */
   readonly batchExport: BatchExport | null;
 }
 
-/** Creates an export, or changes one. Faults stand at the fields that the API names. */
+/** Creates or changes an export. Shows problems at the fields that the API names. */
 export function ExportForm({ description, batchExport }: Props) {
   const { client, say } = useConsole();
   const [draft, setDraft] = useState(() => draftOf(description, batchExport, times));
@@ -57,7 +57,7 @@ export function ExportForm({ description, batchExport }: Props) {
           value={draft.name}
           error={byField.get('name')}
           onChange={(name) => change({ name })}
-          help="For people to tell it by."
+          help="Shown in lists and alerts."
           required
         />
       </section>
@@ -70,7 +70,7 @@ export function ExportForm({ description, batchExport }: Props) {
       <div className="buttons end">
         {byField.size > 0 && (
           <p className="bad-text" role="alert">
-            {byField.size === 1 ? 'One field needs' : `${byField.size} fields need`} another look.
+            Please correct {byField.size === 1 ? 'one field' : `${byField.size} fields`}.
           </p>
         )}
         <a

@@ -3,12 +3,12 @@ import type { Field } from './fields.ts';
 
 interface Props {
   readonly field: Field;
-  /** Its place in the API's words; the input's id too. */
+  /** The API's name of the field; also the input's id. */
   readonly attr: string;
   readonly value: string | boolean;
   readonly error: string | undefined;
   readonly onChange: (value: string | boolean) => void;
-  /** A secret that is stored: an empty input keeps it. */
+  /** Whether a secret is stored: an empty input keeps it. */
   readonly stored?: boolean;
 }
 
@@ -91,9 +91,9 @@ interface FrameProps extends Props {
   readonly inline?: boolean;
 }
 
-/** A description, what stands in backticks set as code. */
+/** A description; shows text in backticks as code. */
 function Prose({ text }: { text: string }) {
-  // biome-ignore lint/suspicious/noArrayIndexKey: the pieces of a text never change places.
+  // biome-ignore lint/suspicious/noArrayIndexKey: the pieces of a text never change their order.
   return text.split('`').map((piece, i) => (i % 2 ? <code key={i}>{piece}</code> : piece));
 }
 
@@ -108,7 +108,7 @@ function FieldFrame({ field, attr, error, children, inline = false }: FrameProps
       <p className="help" id={`${attr}-help`}>
         {error !== undefined && <span className="bad-text">{error} </span>}
         <Prose text={field.description} />
-        {field.kind === 'list' && ' One a line.'}
+        {field.kind === 'list' && ' One per line.'}
       </p>
     </div>
   );

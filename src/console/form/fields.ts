@@ -36,10 +36,10 @@ export interface Field {
   readonly maximum: number | null;
 }
 
-/** What stands in the inputs: a list has a line an item. */
+/** The values of the inputs: a list has one line per item. */
 export type FieldValues = Readonly<Record<string, string | boolean>>;
 
-/** The inputs that an object schema asks for, in its order. */
+/** The fields of an object schema, in its order. */
 export function fieldsOf(schema: PropertySchema): readonly Field[] {
   const required = schema.required ?? [];
   return Object.entries(schema.properties ?? {}).map(([name, property]) =>
@@ -99,12 +99,12 @@ export function labelOf(name: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** What may well stay as it is, and goes under "More". Credentials never do. */
+/** Whether a field is shown under "More settings". Credentials never are. */
 export function isOptional({ required, kind, nullable }: Field): boolean {
   return !required && kind !== 'secret' && (nullable || kind === 'flag');
 }
 
-/** What the inputs begin with: the config's own values, else the defaults. Secrets stay empty. */
+/** The first values of the inputs: those of the config, else the defaults. Secrets are empty. */
 export function valuesOf(fields: readonly Field[], config: Config): FieldValues {
   return Object.fromEntries(
     fields.map(({ name, kind, default: preset }) => {
@@ -117,8 +117,8 @@ export function valuesOf(fields: readonly Field[], config: Config): FieldValues 
 }
 
 /**
- * The config that the inputs stand for. On a new export empty inputs are left out; on a change they
- * clear what was there, but an empty secret keeps it unless it is one of `cleared`.
+ * The config of the inputs. A new export omits empty inputs. A change clears them, but an empty secret
+ * keeps its value unless it is in `cleared`.
  */
 export function configOf(
   fields: readonly Field[],
@@ -136,7 +136,7 @@ export function configOf(
   return config;
 }
 
-/** A number that is none goes to the API as it is, which then says so. */
+/** Sends an invalid number unchanged, so that the API reports it. */
 function parseValue({ kind }: Field, value: string | boolean): unknown {
   if (typeof value === 'boolean') return value;
   if (kind === 'number') return Number.isFinite(Number(value)) ? Number(value) : value;

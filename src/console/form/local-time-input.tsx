@@ -11,7 +11,7 @@ interface Props {
   readonly help?: string;
 }
 
-/** A time in the reader's zone, with what it is in UTC below. */
+/** A time in the reader's zone, with the time in UTC below. */
 export function LocalTimeInput({ label, value, onChange, error, help = '' }: Props) {
   const id = useId();
   return (

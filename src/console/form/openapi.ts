@@ -1,11 +1,11 @@
 import { type Field, fieldsOf, type PropertySchema } from './fields.ts';
 
-/** What the page reads out of the API's own description. */
+/** The parts of the API's OpenAPI document that the page uses. */
 export interface ApiDescription {
   readonly destinations: readonly DestinationForm[];
   readonly intervals: readonly string[];
   readonly models: readonly string[];
-  /** Paths below an export that this server has: `schedule`, `test`, `preview`. */
+  /** Paths below an export that this server supports: `schedule`, `test`, `preview`. */
   readonly extras: ReadonlySet<string>;
 }
 
@@ -30,7 +30,7 @@ interface PathItem {
 
 const exportsPath = '/api/projects/{project_id}/batch_exports';
 
-/** Reads the OpenAPI document. Parts that are not there are empty. */
+/** Reads the OpenAPI document. Missing parts are empty. */
 export function readDescription(document: OpenApiDocument): ApiDescription {
   const paths = document.paths ?? {};
   const item = inline(paths[exportsPath] ?? paths[`${exportsPath}/`], document) as
@@ -51,8 +51,8 @@ export function readDescription(document: OpenApiDocument): ApiDescription {
 }
 
 /**
- * A part of the document with each `$ref` into it replaced by what it names. One that leads nowhere,
- * or back to where it stands, becomes an empty schema.
+ * Replaces each `$ref` in a part of the document by its target. An unknown or recursive one becomes an
+ * empty schema.
  */
 function inline(part: unknown, document: object, within: readonly string[] = []): unknown {
   if (Array.isArray(part)) return part.map((item) => inline(item, document, within));

@@ -5,7 +5,7 @@ import { TextField } from './text-field.tsx';
 
 const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
 
-/** How often, on which boundaries, and from when until when. */
+/** The interval, its boundaries, and start and end. */
 export function ScheduleFields({ description, draft, batchExport, errors, onChange }: PartProps) {
   const asked = scheduleFields(draft.interval);
   return (
@@ -51,7 +51,7 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
               list="timezones"
               placeholder="Europe/Berlin"
               onChange={(timezone) => onChange({ timezone })}
-              help="Days keep to its calendar, daylight saving included."
+              help="Days and weeks follow this zone, including daylight saving time."
             />
             <datalist id="timezones">
               {Intl.supportedValuesOf('timeZone').map((zone) => (
@@ -67,14 +67,14 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
           value={draft.startAt}
           error={errors.get('start_at')}
           onChange={(startAt) => onChange({ startAt })}
-          help="Nothing runs before. Empty: at once."
+          help="Leave empty to start immediately."
         />
         <LocalTimeInput
           label="End"
           value={draft.endAt}
           error={errors.get('end_at')}
           onChange={(endAt) => onChange({ endAt })}
-          help="Nothing runs after. Empty: never."
+          help="Leave empty to never end."
         />
       </div>
       {!batchExport && draft.startAt !== '' && (
@@ -86,7 +86,7 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
           />
           <span>
             <strong>Backfill from the start</strong>
-            <small>Export what lies between the start and now as well.</small>
+            <small>Also export the rows between the start and now.</small>
           </span>
         </label>
       )}

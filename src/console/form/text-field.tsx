@@ -7,11 +7,11 @@ interface Props {
   readonly help?: string;
   readonly placeholder?: string;
   readonly required?: boolean;
-  /** Names of a datalist's choices. */
+  /** The id of a datalist. */
   readonly list?: string;
 }
 
-/** A line of text with its label, help and fault. */
+/** A text input with its label, help and error. */
 export function TextField(props: Props) {
   const { attr, label, value, error, onChange, help, placeholder, required = false, list } = props;
   return (

@@ -1,6 +1,6 @@
 import type { PartProps } from './part-props.ts';
 
-/** Which rows, and what of them. */
+/** The model, the query and the transformations. */
 export function WhatFields({ description, draft, batchExport, errors, onChange }: PartProps) {
   const queryError = errors.get('dsl_query');
   const opened = draft.dslQuery !== '' || draft.transformations || queryError !== undefined;
@@ -45,7 +45,8 @@ export function WhatFields({ description, draft, batchExport, errors, onChange }
           />
           <p className="help" id="dsl_query-help">
             {queryError !== undefined && <span className="bad-text">{queryError} </span>}
-            One SELECT over the model: columns, properties, filters. Empty: all columns, all rows.
+            One SELECT over the model: columns, properties, filters. Leave empty to export all
+            columns of all rows.
           </p>
         </div>
         <label className="choice">

@@ -31,7 +31,7 @@ const blank: Draft = {
   concurrency: '',
 };
 
-/** Asks for a range, shows what would be done, then does it. */
+/** Asks for a range, shows a preview, then starts the backfill. */
 export function BackfillForm({ batchExport, onStarted }: Props) {
   const { client, say } = useConsole();
   const [draft, setDraft] = useState(blank);
@@ -86,7 +86,7 @@ export function BackfillForm({ batchExport, onStarted }: Props) {
           </button>
         ) : (
           <button type="submit" disabled={look.busy || preview !== null}>
-            Show what would be done
+            Preview
           </button>
         )}
       </div>
@@ -103,15 +103,15 @@ function MoreOptions({ draft, onChange }: OptionProps) {
   return (
     <>
       <div className="field">
-        <label htmlFor="reprocess">Intervals that were exported before</label>
+        <label htmlFor="reprocess">Already exported intervals</label>
         <select
           id="reprocess"
           value={draft.reprocess}
           onChange={(event) => onChange({ reprocess: event.target.value as Backfill['reprocess'] })}
         >
-          <option value="all">Export all again</option>
+          <option value="all">Export them again</option>
           <option value="failed">Only those that failed</option>
-          <option value="none">Leave them</option>
+          <option value="none">Skip them</option>
         </select>
       </div>
       <div className="field">
@@ -126,13 +126,13 @@ function MoreOptions({ draft, onChange }: OptionProps) {
         </select>
       </div>
       <div className="field">
-        <label htmlFor="concurrency">Runs at a time</label>
+        <label htmlFor="concurrency">Maximum runs at a time</label>
         <input
           id="concurrency"
           type="number"
           min={1}
           max={100}
-          placeholder="as the service is set up"
+          placeholder="default"
           value={draft.concurrency}
           onChange={(event) => onChange({ concurrency: event.target.value })}
         />
@@ -143,7 +143,7 @@ function MoreOptions({ draft, onChange }: OptionProps) {
 
 function Preview({ preview }: { preview: BackfillPreview }) {
   const { start_at, end_at, total_runs, already_completed, estimated_rows } = preview;
-  if (total_runs === 0) return <p role="status">There is nothing to do in this range.</p>;
+  if (total_runs === 0) return <p role="status">This range contains no intervals to export.</p>;
   return (
     <div className="preview" role="status">
       <p>
@@ -152,10 +152,7 @@ function Preview({ preview }: { preview: BackfillPreview }) {
         {estimated_rows !== null && `, about ${formatCount(estimated_rows)} rows`}.
       </p>
       {already_completed.length > 0 && (
-        <p className="muted">
-          {plural(already_completed.length, 'interval')} of it{' '}
-          {already_completed.length === 1 ? 'was' : 'were'} exported before.
-        </p>
+        <p className="muted">Already exported: {plural(already_completed.length, 'interval')}.</p>
       )}
     </div>
   );

@@ -11,7 +11,7 @@ import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 import { BackfillForm } from './backfill-form.tsx';
 
-/** Past ranges exported on request: those that were, and the next. */
+/** The backfills of an export, and the form for another. */
 export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
   const { client } = useConsole();
   const { id } = batchExport;
@@ -118,12 +118,13 @@ function CancelButton({ exportId, backfill, onChanged }: ItemProps) {
         <ConfirmDialog
           title="Cancel this backfill?"
           verb="Cancel the backfill"
+          dismiss="Keep it"
           danger
           action={cancel}
           onClose={() => setOpen(false)}
         >
           <fieldset>
-            <legend>Runs that are under way</legend>
+            <legend>Live runs</legend>
             {choice('cancel', 'Cancel them too')}
             {choice('finish', 'Let them finish')}
           </fieldset>

@@ -6,12 +6,12 @@ import { useResource } from '../use-resource.ts';
 import { useTitle } from '../use-title.ts';
 import { FormOnItsWay } from './new-export-page.tsx';
 
-/** The form of an export that is there. */
+/** The form of an existing export. */
 export function EditExportPage({ exportId }: { exportId: string }) {
   const { client, description } = useConsole();
   const { data, failure, reload } = useResource({
     key: exportId,
-    // Once: what is asked for again later must not pull the form away from under a reader's hands.
+    // Loaded once: a later answer must not overwrite what the operator has typed.
     load: (signal) => client.getExport(exportId, signal),
   });
   useTitle(data ? `Edit ${data.name}` : 'Edit');

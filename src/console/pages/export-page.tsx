@@ -23,7 +23,7 @@ const tabs: readonly (readonly [Tab, string])[] = [
   ['settings', 'Settings'],
 ];
 
-/** One export: how it does, and its runs, backfills, logs and settings. */
+/** One export: its state, and its runs, backfills, logs and settings. */
 export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
   const { client } = useConsole();
   const { data, failure, reload } = useResource({

@@ -14,7 +14,7 @@ import { hrefOf } from '../route.ts';
 import { useResource } from '../use-resource.ts';
 import { useTitle } from '../use-title.ts';
 
-/** All exports of the project, those that want attention first. */
+/** All exports of the project, the most urgent first. */
 export function ExportsPage() {
   const { client } = useConsole();
   const [offset, setOffset] = useState(0);
@@ -37,10 +37,10 @@ export function ExportsPage() {
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
       {!data && !failure && <Loading lines={5} />}
       {data?.count === 0 && (
-        <Empty title="Nothing is exported yet">
+        <Empty title="No exports yet">
           <p>An export ships new rows to a destination at a fixed interval.</p>
           <a className="button primary" href={hrefOf({ page: 'new' })}>
-            Create the first one
+            Create the first export
           </a>
         </Empty>
       )}

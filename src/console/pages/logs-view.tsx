@@ -11,13 +11,13 @@ import { useResource } from '../use-resource.ts';
 
 interface Props {
   readonly exportId: string;
-  /** Null: of the export and all its runs. */
+  /** Null for the export and all its runs. */
   readonly runId: string | null;
-  /** Whether more is expected soon. */
+  /** Whether new entries are expected soon. */
   readonly live: boolean;
 }
 
-/** Log entries, newest first; they come in by themselves while something runs. */
+/** Log entries, newest first; polled while a run is live. */
 export function LogsView({ exportId, runId, live }: Props) {
   const { client } = useConsole();
   const [levels, setLevels] = useState<readonly LogLevel[]>([]);
@@ -25,7 +25,6 @@ export function LogsView({ exportId, runId, live }: Props) {
   const [offset, setOffset] = useState(0);
   const asked = useSettled(search);
   const { data, failure, reload } = useResource<OffsetPage<LogEntry>>({
-    // What it says while live and at the end may differ: the end is asked for once more.
     key: JSON.stringify([exportId, runId, levels, asked, offset]),
     load: (signal) => client.listLogs(exportId, { runId, levels, search: asked, offset }, signal),
     pollMs: () => (live ? 3_000 : runId === null ? 15_000 : null),
@@ -45,7 +44,7 @@ export function LogsView({ exportId, runId, live }: Props) {
         />
         <input
           type="search"
-          aria-label="Search in the messages"
+          aria-label="Search messages"
           placeholder="Search"
           maxLength={400}
           value={search}
@@ -101,7 +100,7 @@ function LogLines({ entries, exportId, withRun }: LinesProps) {
   );
 }
 
-/** A text once nobody has typed for a moment. */
+/** The text after a short pause in typing. */
 function useSettled(text: string): string {
   const [settled, setSettled] = useState(text);
   useEffect(() => {
@@ -111,7 +110,7 @@ function useSettled(text: string): string {
   return settled;
 }
 
-/** The last lines are written as a run ends: they are read once more. */
+/** Reloads when a run ends, because its last entries are written then. */
 function useReloadAtEnd(live: boolean, reload: () => void): void {
   const [wasLive, setWasLive] = useState(live);
   useEffect(() => {

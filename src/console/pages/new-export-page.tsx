@@ -25,7 +25,7 @@ export function NewExportPage() {
   );
 }
 
-/** The form follows from the API's description, which must be read first. */
+/** Shown until the OpenAPI document is loaded: the form depends on it. */
 export function FormOnItsWay() {
   const { description } = useConsole();
   const { failure, reload } = description;

@@ -1,7 +1,7 @@
 import type { Run } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { hasEnded } from '../export-health.ts';
-import { formatBytes, formatCount } from '../numbers.ts';
+import { formatBytes, formatCount, plural } from '../numbers.ts';
 import { Fact, Facts } from '../parts/facts.tsx';
 import { Loading, Trouble } from '../parts/notice.tsx';
 import { RunDuration, RunRows } from '../parts/run-facts.tsx';
@@ -73,19 +73,19 @@ function RunFacts({ run }: { run: Run }) {
       {run.settled === false && (
         <Fact name="Settled">
           <span className="warn-text">
-            no: rows may still come, and the interval is checked again
+            no: rows may still arrive, Sluice checks the interval again
           </span>
         </Fact>
       )}
       <Fact name="Size">
         {formatBytes(run.bytes_exported)}{' '}
-        <small className="muted">in {formatCount(run.files)} files</small>
+        <small className="muted">in {plural(run.files, 'file')}</small>
       </Fact>
       <Fact name="Attempt">{formatCount(run.attempt)}</Fact>
-      <Fact name="Due">
+      <Fact name="Created">
         <TimeText at={run.created_at} />
       </Fact>
-      <Fact name="Took">
+      <Fact name="Duration">
         <RunDuration run={run} />
       </Fact>
       <Fact name="Run">

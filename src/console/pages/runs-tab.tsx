@@ -50,10 +50,10 @@ export function RunsTab({ exportId, onChanged }: Props) {
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
       {!data && !failure && <Loading lines={6} />}
       {data?.results.length === 0 && (
-        <Empty title={statuses.length > 0 ? 'No such runs' : 'No runs yet'}>
+        <Empty title={statuses.length > 0 ? 'No runs with this status' : 'No runs yet'}>
           {statuses.length === 0 && (
             <p>
-              The first comes with the next interval. For the past, start a{' '}
+              The first run starts at the end of the current interval. For past intervals, start a{' '}
               <a href={hrefOf({ page: 'export', exportId, tab: 'backfills' })}>backfill</a>.
             </p>
           )}
@@ -87,7 +87,7 @@ function RunTable({ runs, onChanged }: TableProps) {
             Size
           </th>
           <th scope="col" className="number">
-            Took
+            Duration
           </th>
           <th scope="col">
             <span className="unseen">Actions</span>
@@ -124,7 +124,7 @@ function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
         <td className="number" data-label="Size">
           {formatBytes(run.bytes_exported)}
         </td>
-        <td className="number" data-label="Took">
+        <td className="number" data-label="Duration">
           <RunDuration run={run} />
         </td>
         <td className="actions">
@@ -142,14 +142,14 @@ function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
   );
 }
 
-/** Cancel while it is under way, retry once it has ended. */
+/** A button to cancel a live run, or to retry one that has ended. */
 export function RunActions({ run, onChanged }: { run: Run; onChanged: () => void }) {
   const { client, say } = useConsole();
   const ended = hasEnded(run);
   const act = useAction(async () => {
     if (ended) await client.retryRun(run.batch_export, run.id);
     else await client.cancelRun(run.batch_export, run.id);
-    say(ended ? 'The interval is run again.' : 'The run is being cancelled.');
+    say(ended ? 'A new run of the interval is queued.' : 'The run is being cancelled.');
     onChanged();
   });
   return (

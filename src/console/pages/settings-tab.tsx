@@ -13,7 +13,7 @@ import { TimeText } from '../parts/time-text.tsx';
 
 const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
 
-/** How the export is set up, what comes next, and whether its destination answers. */
+/** The settings of the export, its next intervals, and the test of its destination. */
 export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
   const { description } = useConsole();
   const { destination, model, dsl_query: query, transformations } = batchExport;
@@ -29,7 +29,7 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
           {inOrder(form, destination.config).map((name) => (
             <Fact key={name} name={labelOf(name)}>
               {secrets.includes(name) ? (
-                <span className="muted">never shown</span>
+                <span className="muted">hidden</span>
               ) : (
                 <ConfigValue value={destination.config[name]} />
               )}
@@ -67,7 +67,7 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
   );
 }
 
-/** The names of a config as its schema orders them, its secrets too. */
+/** The names of a config in the order of its schema, including secrets. */
 function inOrder(form: DestinationForm | undefined, config: Config): readonly string[] {
   return form?.fields.map(({ name }) => name) ?? Object.keys(config);
 }
@@ -84,7 +84,11 @@ function ScheduleFacts({ batchExport }: { batchExport: BatchExport }) {
         </Fact>
       )}
       <Fact name="Start">
-        {start_at === null ? <span className="muted">at once</span> : <TimeText at={start_at} />}
+        {start_at === null ? (
+          <span className="muted">immediately</span>
+        ) : (
+          <TimeText at={start_at} />
+        )}
       </Fact>
       <Fact name="End">
         {end_at === null ? <span className="muted">never</span> : <TimeText at={end_at} />}
@@ -95,7 +99,7 @@ function ScheduleFacts({ batchExport }: { batchExport: BatchExport }) {
 
 function ConfigValue({ value }: { value: Config[string] }) {
   if (value === undefined || value === null || value === '')
-    return <span className="muted">none</span>;
+    return <span className="muted">not set</span>;
   if (typeof value === 'boolean') return <>{value ? 'yes' : 'no'}</>;
   return <>{Array.isArray(value) ? value.join(', ') : String(value)}</>;
 }

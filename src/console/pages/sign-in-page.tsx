@@ -7,16 +7,16 @@ import type { Session } from '../session.ts';
 import { useAction } from '../use-action.ts';
 
 interface Props {
-  /** Why nobody is signed in any more; empty at first. */
+  /** Why the operator was signed out; empty at first. */
   readonly notice: string;
   readonly onSignedIn: (session: Session) => void;
 }
 
-/** Asks for a key, and for the project where the key has several. */
+/** Asks for a key, and for a project if the key has several. */
 export function SignInPage({ notice, onSignedIn }: Props) {
   const [key, setKey] = useState('');
   const [project, setProject] = useState('');
-  /** Projects that are known of; null while the key's own is tried. */
+  /** Known projects; null until it is clear that the key has several. */
   const [choices, setChoices] = useState<readonly string[] | null>(null);
 
   const signIn = useAction(async () => {
@@ -56,7 +56,7 @@ export function SignInPage({ notice, onSignedIn }: Props) {
           aria-describedby="key-help"
         />
         <p className="help" id="key-help">
-          Issued by <code>sluice keys create</code>. It is kept in this tab only.
+          Create one with <code>sluice keys create</code>. Only this tab keeps it.
         </p>
         {choices !== null && (
           <ProjectChoice choices={choices} project={project} onChange={setProject} />
@@ -88,7 +88,7 @@ function ProjectChoice({ choices, project, onChange }: ChoiceProps) {
         id="project"
         inputMode="numeric"
         list="projects"
-        // biome-ignore lint/a11y/noAutofocus: the question has just come up, under the reader's hands.
+        // biome-ignore lint/a11y/noAutofocus: the input appears in answer to the submit.
         autoFocus
         value={project}
         onChange={(event) => onChange(event.target.value)}
@@ -100,17 +100,17 @@ function ProjectChoice({ choices, project, onChange }: ChoiceProps) {
         ))}
       </datalist>
       <p className="help" id="project-help">
-        This key opens several projects. Give the number of one
-        {choices.length > 0 && `; those with exports are ${choices.join(', ')}`}.
+        This key has access to several projects. Enter the id of one.
+        {choices.length > 0 && ` Projects with exports: ${choices.join(', ')}.`}
       </p>
     </>
   );
 }
 
 /**
- * Whether the key opens the project; false where `@current` is not one project.
+ * Whether the key has access to the project; false if the project is `@current` and the key has several.
  *
- * @throws ApiFailure where the key or the project is refused
+ * @throws ApiFailure if the key or the project is refused
  */
 async function opens(key: string, project: string): Promise<boolean> {
   try {
@@ -124,7 +124,7 @@ async function opens(key: string, project: string): Promise<boolean> {
   }
 }
 
-/** Projects of the key's organization that have exports; none where the key may not list them. */
+/** Projects of the key's organization that have exports; empty if the key may not list them. */
 async function findProjects(key: string): Promise<readonly string[]> {
   try {
     const path = '/api/organizations/@current/batch_exports';

@@ -3,7 +3,7 @@ import { useResource } from '../use-resource.ts';
 import { Failure, Loading } from './notice.tsx';
 import { TimeText } from './time-text.tsx';
 
-/** Who changed the export lately. */
+/** The latest changes of the export. */
 export function ActivityList({ exportId, since }: { exportId: string; since: string }) {
   const { client } = useConsole();
   const { data, failure } = useResource({
@@ -20,7 +20,7 @@ export function ActivityList({ exportId, since }: { exportId: string; since: str
           <li key={id}>
             <TimeText at={happened_at} /> <strong>{action}</strong>{' '}
             {changes.map(({ field }) => field).join(', ')}{' '}
-            {key_name !== null && <small className="muted">with the key {key_name}</small>}
+            {key_name !== null && <small className="muted">by key {key_name}</small>}
           </li>
         ))}
       </ol>

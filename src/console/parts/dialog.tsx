@@ -5,15 +5,18 @@ import { Failure } from './notice.tsx';
 interface Props {
   readonly title: string;
   readonly children: ReactNode;
-  /** What is done, as the button says it. */
+  /** The text of the button. */
   readonly verb: string;
+  /** The text of the button that closes the dialog. */
+  readonly dismiss?: string;
   readonly danger?: boolean;
   readonly action: Action<readonly []>;
   readonly onClose: () => void;
 }
 
-/** Asks before something is done, and stays while it fails. */
-export function ConfirmDialog({ title, children, verb, danger, action, onClose }: Props) {
+/** Asks for confirmation. It stays open if the action fails. */
+export function ConfirmDialog(props: Props) {
+  const { title, children, verb, dismiss = 'Cancel', danger, action, onClose } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();
   useEffect(() => dialog.current?.showModal(), []);
@@ -30,7 +33,7 @@ export function ConfirmDialog({ title, children, verb, danger, action, onClose }
         <Failure failure={action.failure} />
         <div className="buttons end">
           <button type="button" onClick={() => dialog.current?.close()}>
-            Back
+            {dismiss}
           </button>
           <button type="submit" className={danger ? 'danger' : 'primary'} disabled={action.busy}>
             {verb}

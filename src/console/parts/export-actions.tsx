@@ -9,7 +9,7 @@ interface Props {
   readonly onChanged: () => void;
 }
 
-/** Pauses or unpauses; both ask first, since both change what is delivered. */
+/** Pauses or unpauses an export, after confirmation. */
 export function PauseButton({ batchExport, onChanged }: Props) {
   const [open, setOpen] = useState(false);
   const { paused, name } = batchExport;
@@ -44,7 +44,7 @@ function PauseDialog({ batchExport: { id, name }, onChanged, onClose }: DialogPr
   });
   return (
     <ConfirmDialog title={`Pause ${name}?`} verb="Pause" action={pause} onClose={onClose}>
-      <p>No new intervals are exported until it is unpaused. Runs under way finish.</p>
+      <p>Sluice exports no new intervals until you unpause it. Live runs finish.</p>
     </ConfirmDialog>
   );
 }
@@ -54,7 +54,7 @@ function UnpauseDialog({ batchExport: { id, name }, onChanged, onClose }: Dialog
   const [backfill, setBackfill] = useState(true);
   const unpause = useAction(async () => {
     await client.unpause(id, backfill);
-    say(`${name} is running again.`);
+    say(`${name} is unpaused.`);
     onClose();
     onChanged();
   });
@@ -79,15 +79,15 @@ function UnpauseDialog({ batchExport: { id, name }, onChanged, onClose }: Dialog
         {choice(true, 'Export them', 'Nothing is missing at the destination.')}
         {choice(
           false,
-          'Leave them out',
-          'Go on from the next interval. A backfill can add them later.',
+          'Skip them',
+          'Continue with the next interval. You can add them later with a backfill.',
         )}
       </fieldset>
     </ConfirmDialog>
   );
 }
 
-/** Deletes an export once its name is confirmed by the button pressed in the dialog. */
+/** Deletes an export, after confirmation. */
 export function DeleteButton({ batchExport: { id, name }, onChanged }: Props) {
   const { client, say } = useConsole();
   const [open, setOpen] = useState(false);
@@ -116,8 +116,8 @@ export function DeleteButton({ batchExport: { id, name }, onChanged }: Props) {
           onClose={() => setOpen(false)}
         >
           <p>
-            Its runs and backfills under way are cancelled and nothing is exported again. Files at
-            the destination stay. This cannot be undone.
+            Its live runs and backfills are cancelled, and it never runs again. Files at the
+            destination stay. You cannot undo this.
           </p>
         </ConfirmDialog>
       )}

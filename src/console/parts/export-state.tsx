@@ -8,7 +8,7 @@ interface Props {
   readonly batchExport: BatchExport;
 }
 
-/** What is out of the ordinary, in a word each. */
+/** One badge per problem: paused, failing. */
 export function HealthBadges({ batchExport }: Props) {
   const now = useNow();
   const { paused, failure_streak: streak } = batchExport;
@@ -18,7 +18,7 @@ export function HealthBadges({ batchExport }: Props) {
       {paused && <span className="badge is-paused">Paused</span>}
       {failing && (
         <span className="badge is-Failed">
-          {streak > 1 ? `${plural(streak, 'failure')} in a row` : 'Last run failed'}
+          {streak > 1 ? `${plural(streak, 'consecutive failure')}` : 'Last run failed'}
         </span>
       )}
     </>
@@ -38,7 +38,7 @@ export function NextRun({ batchExport: { next_run_at: at, paused } }: Props) {
   );
 }
 
-/** The high-water mark, and how far it is behind the present. */
+/** The high-water mark, and how far it is behind. */
 export function Lag({ batchExport }: Props) {
   const now = useNow();
   const { high_water_mark: mark, unsettled_from: unsettled } = batchExport;

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 
-/** Names and values, side by side. */
+/** A list of names and values. */
 export function Facts({ children }: { children: ReactNode }) {
   return <dl className="facts">{children}</dl>;
 }

@@ -6,7 +6,7 @@ interface Props<T extends string> {
   readonly onChange: (chosen: readonly T[]) => void;
 }
 
-/** Choices that can be held down together; none held means all. */
+/** A filter with several choices; none chosen means all. */
 export function FilterChips<T extends string>(props: Props<T>) {
   const { label, choices, chosen, nameOf = (choice) => choice, onChange } = props;
   const toggle = (choice: T) =>

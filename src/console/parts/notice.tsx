@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import type { ApiFailure } from '../client.ts';
 
-/** Nothing there yet, and what could be done about it. */
+/** Shown if there is nothing yet, with what to do. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="empty">
@@ -14,7 +14,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
-/** Grey lines where the answer will stand; said to screen readers as loading. */
+/** Grey lines in place of the answer; screen readers say "Loading". */
 export function Loading({ lines = 4 }: { lines?: number }) {
   return (
     <div className="loading" role="status" aria-label="Loading">
@@ -29,11 +29,11 @@ export function Loading({ lines = 4 }: { lines?: number }) {
 interface FailureProps {
   readonly failure: ApiFailure | null;
   readonly onRetry?: () => void;
-  /** What stands on the page is from before. */
+  /** The page still shows older data. */
   readonly stale?: boolean;
 }
 
-/** What went wrong, in the API's words, and its id for whoever looks into it. */
+/** The problems of an API answer; for a server error also the request id. */
 export function Failure({ failure, onRetry, stale = false }: FailureProps) {
   if (!failure) return null;
   return (
@@ -45,7 +45,7 @@ export function Failure({ failure, onRetry, stale = false }: FailureProps) {
             {detail}
           </p>
         ))}
-        {stale && <p className="muted">What is shown is from before.</p>}
+        {stale && <p className="muted">Showing the last data received.</p>}
         {failure.requestId !== null && failure.status >= 500 && (
           <p className="muted">
             Request <code>{failure.requestId}</code>
@@ -62,15 +62,15 @@ export function Failure({ failure, onRetry, stale = false }: FailureProps) {
 }
 
 interface TroubleProps extends FailureProps {
-  /** What was asked for, in a word. */
+  /** The name of the thing, such as `export`. */
   readonly what: string;
 }
 
-/** A failure to show one thing: that there is none is no fault, and asking again is no help. */
+/** A failure to load one thing. A 404 is not shown as an error and offers no retry. */
 export function Trouble({ what, ...rest }: TroubleProps) {
   if (rest.failure?.status !== 404) return <Failure {...rest} />;
   return (
-    <Empty title={`There is no such ${what}`}>
+    <Empty title={`This ${what} does not exist`}>
       <p>It may have been deleted, or belong to another project.</p>
     </Empty>
   );

@@ -3,7 +3,7 @@ interface Props {
   readonly onOlder: (() => void) | null;
 }
 
-/** Newer and older; nothing where all is on one page. */
+/** Buttons for newer and older pages; nothing if there is only one page. */
 export function Pager({ onNewer, onOlder }: Props) {
   if (!onNewer && !onOlder) return null;
   return (

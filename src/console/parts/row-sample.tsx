@@ -15,7 +15,7 @@ export function RowSample({ exportId }: { exportId: string }) {
   return (
     <div className="check">
       <button type="button" disabled={look.busy} onClick={() => void look.run()}>
-        {look.busy ? 'Reading…' : 'Show some rows'}
+        {look.busy ? 'Loading…' : 'Preview rows'}
       </button>
       <Failure failure={look.failure} />
       {preview?.rows.length === 0 && (
@@ -31,7 +31,7 @@ export function RowSample({ exportId }: { exportId: string }) {
 function Sample({ preview: { columns, rows } }: { preview: RowPreview }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
-    <section className="sample" aria-label="Some rows" tabIndex={0}>
+    <section className="sample" aria-label="Preview of rows" tabIndex={0}>
       <table>
         <thead>
           <tr>
@@ -44,7 +44,7 @@ function Sample({ preview: { columns, rows } }: { preview: RowPreview }) {
         </thead>
         <tbody>
           {rows.slice(0, shown).map((row, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: rows have no key that is known here.
+            // biome-ignore lint/suspicious/noArrayIndexKey: rows have no known key.
             <tr key={index}>
               {columns.map(({ name }, column) => (
                 <td key={name}>{formatCell(row[column])}</td>

@@ -12,12 +12,12 @@ interface Props {
   readonly onRetried: () => void;
 }
 
-/** Why a run failed, what to do, and the button to do it again. */
+/** Why a run failed, what to do, and a button to retry. */
 export function RunProblem({ run, onRetried }: Props) {
   const { client, say } = useConsole();
   const retry = useAction(async () => {
     await client.retryRun(run.batch_export, run.id);
-    say('The interval is run again.');
+    say('A new run of the interval is queued.');
     onRetried();
   });
   if (run.latest_error === null) return null;

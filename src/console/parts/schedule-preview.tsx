@@ -10,7 +10,7 @@ const fates: Readonly<Record<PlannedInterval['fate'], string>> = {
   outside_window: 'not exported: outside start and end',
 };
 
-/** The next intervals, as the service will cut them. */
+/** The next intervals of the schedule. */
 export function SchedulePreview({ batchExport }: { batchExport: BatchExport }) {
   const { client } = useConsole();
   const { id, last_updated_at } = batchExport;
@@ -32,7 +32,7 @@ export function SchedulePreview({ batchExport }: { batchExport: BatchExport }) {
   );
 }
 
-/** Its bounds here; where the schedule keeps to another zone, its start there too. */
+/** An interval in the reader's zone; if the schedule has another zone, also its start there. */
 function Planned({ planned }: { planned: PlannedInterval }) {
   const { data_interval_start, data_interval_end, local_start, timezone, hours, fate } = planned;
   return (
@@ -47,7 +47,7 @@ function Planned({ planned }: { planned: PlannedInterval }) {
   );
 }
 
-/** Whether a schedule that keeps to this zone reads here as it stands there. */
+/** Whether the zone of the schedule needs no text: it is UTC or the reader's own. */
 function isOwnZone(timezone: string): boolean {
   return timezone === 'UTC' || timezone === Intl.DateTimeFormat().resolvedOptions().timeZone;
 }

@@ -8,7 +8,7 @@ const labels: Readonly<Record<RunStatus, string>> = {
   Running: 'Running',
   Completed: 'Completed',
   Failed: 'Failed',
-  FailedRetryable: 'Gave up',
+  FailedRetryable: 'Retries exhausted',
   Cancelled: 'Cancelled',
 };
 
@@ -25,17 +25,17 @@ export function statusLabel(status: RunStatus): string {
   return labels[status];
 }
 
-/** A status in words and in its colour. */
+/** A status with its colour. */
 export function StatusBadge({ status }: { status: RunStatus }) {
   return <span className={`badge is-${status}`}>{labels[status]}</span>;
 }
 
-/** The latest runs, the newest to the right; each cell leads to its run. */
+/** The latest runs, the newest on the right; each cell is a link to its run. */
 export function RunStrip({ runs, exportId }: { runs: readonly Run[]; exportId: string }) {
   const now = useNow();
   const room = 10;
   return (
-    <ol className="strip" aria-label="Latest runs, the newest last">
+    <ol className="strip" aria-label="Latest runs, newest last">
       {Array.from({ length: Math.max(0, room - runs.length) }, (_, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: empty cells are all alike.
         <li key={index} className="cell" aria-hidden="true" />

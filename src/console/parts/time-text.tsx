@@ -1,7 +1,7 @@
 import { useNow } from '../now.ts';
 import { createTimeFormat, formatRelative, formatUtc } from '../times.ts';
 
-/** In the reader's own language and zone. */
+/** In the reader's language and zone. */
 export const times = createTimeFormat();
 
 interface Props {
@@ -9,7 +9,7 @@ interface Props {
   readonly as?: 'moment' | 'relative' | 'clock';
 }
 
-/** A time in the reader's zone; the hover says it in UTC. */
+/** A time in the reader's zone; in UTC on hover. */
 export function TimeText({ at, as = 'moment' }: Props) {
   const now = useNow();
   const text =
@@ -25,7 +25,7 @@ export function TimeText({ at, as = 'moment' }: Props) {
   );
 }
 
-/** A data interval in the reader's zone; the hover says it in UTC. */
+/** A data interval in the reader's zone; in UTC on hover. */
 export function IntervalText({ start, end }: { start: string | null; end: string }) {
   const now = useNow();
   const utc = start === null ? formatUtc(end) : `${formatUtc(start)} – ${formatUtc(end)}`;

@@ -15,14 +15,14 @@ import { insertRuns } from '../../store/runs.ts';
 import { readSchedule } from '../../store/ticks.ts';
 import type { Context } from '../context.ts';
 
-/** Intervals that are looked at in one transaction. */
+/** Intervals checked in one transaction. */
 const pageSize = 500;
 
 /**
- * Makes the next runs of a backfill, up to its concurrency, and ends it when all have finished.
- * May be called at any time, by any number of workers, for any backfill.
+ * Creates the next runs of a backfill, up to its concurrency, and ends it when all have finished.
+ * Any number of workers may call it at any time, for any backfill.
  *
- * @returns how many runs were made
+ * @returns how many runs were created
  */
 export async function advanceBackfill(context: Context, backfillId: string): Promise<number> {
   let made = 0;
@@ -73,7 +73,7 @@ async function planPage(
       backfillId,
     })),
   );
-  // Up to the last one taken where the room ran out, else the whole page.
+  // Up to the last interval taken if the concurrency is reached, else the whole page.
   const last = wanted.length > room ? taken.at(-1) : page.at(-1);
   if (last) {
     const looked = page.indexOf(last) + 1;
@@ -90,7 +90,7 @@ async function endBackfill(tx: Sql, backfill: Backfill): Promise<void> {
       exportId: backfill.exportId,
       runId: null,
       level: 'INFO',
-      message: `Backfill ${backfill.id} of ${describeInterval(backfill.range)} has ended.`,
+      message: `Backfill ${backfill.id} (${describeInterval(backfill.range)}) has ended.`,
     },
   ]);
 }

@@ -19,7 +19,7 @@ import type { Context } from '../context.ts';
 import { windowOf } from '../exports/schedule.ts';
 
 export interface BackfillRequest {
-  /** A bound that is null takes the export's own start_at or end_at. */
+  /** Null: the export's own start_at or end_at. */
   readonly startAt: Instant | null;
   readonly endAt: Instant | null;
   readonly order: BackfillOrder;
@@ -34,10 +34,10 @@ export interface StartedBackfill {
   readonly totalRuns: number;
 }
 
-/** Backfills of one project that may run at a time. */
+/** Maximum backfills of one project at a time. */
 const maxRunningPerTeam = 20;
 
-/** A request for every interval of a range, whether it was exported before or not. */
+/** A request for every interval of a range, including those already exported. */
 export function wholeRange({ start, end }: DataInterval): BackfillRequest {
   return {
     startAt: start,
@@ -65,7 +65,7 @@ export async function startBackfill(
   return started;
 }
 
-/** The same inside a transaction of the caller, who rings the doorbell after the commit. */
+/** The same within the caller's transaction. The caller notifies the workers after the commit. */
 export async function recordBackfill(
   tx: Sql,
   { policy }: Context,
@@ -80,12 +80,12 @@ export async function recordBackfill(
   for (const running of await findRunningRanges(tx, batchExport.id)) {
     const overlaps = running.range.start < range.end && range.start < running.range.end;
     if (overlaps) {
-      const detail = `Backfill ${running.id} of this range is running; cancel it or wait for its end.`;
+      const detail = `Backfill ${running.id} of an overlapping range is running. Cancel it or wait until it ends.`;
       throw new Refusal({ code: 'conflict', detail, attr: null });
     }
   }
   if ((await countRunningBackfills(tx, batchExport.teamId)) >= maxRunningPerTeam) {
-    const detail = `${maxRunningPerTeam} backfills of this project are running; wait for one to end.`;
+    const detail = `${maxRunningPerTeam} backfills of this project are running. Wait until one ends.`;
     throw new Refusal({ code: 'throttled', detail, attr: null });
   }
   const totalRuns = countIntervals(row.schedule.cadences, range);
@@ -104,7 +104,7 @@ export async function recordBackfill(
       exportId: batchExport.id,
       runId: null,
       level: 'INFO',
-      message: `Backfill ${backfillId} of ${describeInterval(range)} started: ${totalRuns} intervals.`,
+      message: `Backfill ${backfillId} (${describeInterval(range)}) has started. Intervals: ${totalRuns}.`,
     },
   ]);
   return { backfillId, range, totalRuns };
@@ -112,13 +112,13 @@ export async function recordBackfill(
 
 export interface BackfillPreview {
   readonly range: DataInterval;
-  /** The first of them where there are very many. */
+  /** At most the first `previewedIntervals`. */
   readonly intervals: readonly DataInterval[];
   readonly alreadyCompleted: readonly DataInterval[];
   readonly totalRuns: number;
 }
 
-/** Intervals that a preview lists at most. */
+/** Maximum intervals in a preview. */
 const previewedIntervals = 1_000;
 
 /** What `startBackfill` would do; stores nothing. */
@@ -138,7 +138,7 @@ export async function previewBackfill(
   return { range, intervals, alreadyCompleted, totalRuns: countIntervals(cadences, range) };
 }
 
-/** Postgres and ISO 8601 count the years before it differently. */
+/** Postgres and ISO 8601 count the years before year 1 differently. */
 const firstInstant = floorInstant('0001-01-01T00:00:00.000000Z');
 
 /** @throws Refusal */
@@ -147,17 +147,22 @@ function rangeOf(batchExport: BatchExport, request: BackfillRequest, now: Instan
   const start = request.startAt ?? own.startAt;
   const end = request.endAt ?? own.endAt;
   if (start === null) {
-    throw fault('start_at', 'start_at is required: the export has none of its own.', 'required');
+    throw fault('start_at', 'start_at is required: the export has no start_at.', 'required');
   }
   if (end === null) {
-    throw fault('end_at', 'end_at is required: the export has none of its own.', 'required');
+    throw fault('end_at', 'end_at is required: the export has no end_at.', 'required');
   }
   if (start >= end) throw fault('start_at', 'start_at must be before end_at.');
   if (request.endAt !== null && end > now) {
     throw fault('end_at', 'end_at must not be in the future.');
   }
   const range = widenRange(batchExport.schedule.cadences, { start, end }, now);
-  if (!range) throw fault('start_at', 'The range holds no complete interval yet.');
+  if (!range) {
+    throw fault(
+      'start_at',
+      'The range contains no complete interval yet. Choose an earlier start_at.',
+    );
+  }
   if (range.start < firstInstant) throw fault('start_at', 'start_at falls before year 1.');
   return range;
 }

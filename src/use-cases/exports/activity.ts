@@ -20,7 +20,7 @@ const fields: readonly (readonly [string, (batchExport: BatchExport) => unknown]
   ['end_at', (e) => e.endAt],
 ];
 
-/** What differs between two states of an export. Of secrets, only that they changed. */
+/** The changes between two states of an export. A secret's value is masked. */
 export function changesBetween(before: BatchExport | null, after: BatchExport): Change[] {
   const changes: Change[] = fields
     .map(([field, read]) => ({ field, before: before ? read(before) : null, after: read(after) }))
@@ -37,7 +37,7 @@ export function changesBetween(before: BatchExport | null, after: BatchExport): 
   return changes;
 }
 
-/** Writes down who did what to an export, in the transaction that does it. */
+/** Records who did what to an export, in the transaction of the change. */
 export async function recordExportActivity(
   tx: Sql,
   actor: Actor,

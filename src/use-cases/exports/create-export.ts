@@ -31,17 +31,17 @@ export interface CreateExportInput {
   readonly lastPausedAt: Timestamp | null;
   readonly startAt: Timestamp | null;
   readonly endAt: Timestamp | null;
-  /** Whether to export from startAt to now as well. */
+  /** Whether to also export from startAt to now. */
   readonly backfill: boolean;
 }
 
 export interface CreatedExport {
   readonly batchExport: BatchExport;
-  /** Null where nothing is backfilled. */
+  /** Null if nothing is backfilled. */
   readonly backfillId: string | null;
 }
 
-/** Creates an export. Nothing fires for the past: its first tick is the next boundary. */
+/** Creates an export. Its first tick is the next boundary: past intervals need a backfill. */
 export async function createExport(
   context: Context,
   rules: ExportRules,
@@ -90,11 +90,11 @@ export async function createExport(
 
 const backfillNeedsStart: Problem = {
   code: 'required',
-  detail: 'A backfill on create begins at start_at.',
+  detail: 'backfill needs start_at. Enter the time to begin at.',
   attr: 'start_at',
 };
 
-/** From start_at to now. A past that holds no whole interval needs no backfill. */
+/** Backfills from start_at to now; does nothing if this contains no complete interval. */
 async function backfillThePast(
   tx: Sql,
   context: Context,

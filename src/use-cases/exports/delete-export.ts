@@ -4,7 +4,7 @@ import type { Actor, Context } from '../context.ts';
 import { cancelLiveWork } from '../runs/cancel-work.ts';
 import { recordExportActivity } from './activity.ts';
 
-/** Deletes an export softly: its live work is cancelled, nothing fires again, its rows stay for audit. */
+/** Marks an export as deleted and cancels its live work. It never runs again; its records stay for audit. */
 export async function deleteExport(context: Context, actor: Actor, id: string): Promise<void> {
   return context.db.transaction(async (tx) => {
     const batchExport = await lockExport(tx, id);

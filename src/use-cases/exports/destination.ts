@@ -3,7 +3,7 @@ import type { DestinationConfig } from '../../domain/file-settings.ts';
 import type { SecretBox } from '../../security/secret-box.ts';
 import type { ExportRules } from './rules.ts';
 
-/** Splits a whole config into what is stored in the open and what is sealed. */
+/** Splits a complete config into plain values and encrypted secrets. */
 export function sealDestination(
   rules: ExportRules,
   secrets: SecretBox,
@@ -22,9 +22,8 @@ export function sealDestination(
 }
 
 /**
- * The whole config of a stored destination, its secrets in the clear. It must not leave the process. A
- * run and the test of a destination need it, and the check of a changed config: without its secrets a
- * config is not complete.
+ * The complete config of a stored destination, with its secrets in plain text: it must not leave the
+ * process. A run, the test of a destination and the check of a changed config need it.
  */
 export function openDestinationConfig(
   secrets: SecretBox,
@@ -35,7 +34,7 @@ export function openDestinationConfig(
   return { ...destination.config, ...secrets.open(destination.secrets, exportId) };
 }
 
-/** `change` laid over `current`, objects into objects. Null takes a property away. */
+/** Merges `change` into `current`, nested objects too. Null removes a property. */
 export function mergeConfig(
   current: DestinationConfig,
   change: DestinationConfig,

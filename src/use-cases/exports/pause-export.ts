@@ -7,7 +7,7 @@ import { readNow } from '../../store/ticks.ts';
 import type { Actor, Context } from '../context.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
 
-/** Pauses an export; in-flight runs finish. A paused one stays as it is, last_paused_at included. */
+/** Pauses an export; live runs finish. A paused export does not change, not even last_paused_at. */
 export async function pauseExport(
   context: Context,
   actor: Actor,

@@ -5,22 +5,22 @@ import type { Problem } from '../../domain/problem.ts';
 export interface CheckedConfig {
   /** Every fault; attributes begin with `destination__config`. */
   readonly problems: readonly Problem[];
-  /** The config with the defaults of what was not said. */
+  /** The config with defaults for absent properties. */
   readonly config: DestinationConfig;
 }
 
-/** What connectors and query say of an export's parts. The composition root joins the two. */
+/** What connectors and query check of an export's parts. The composition root provides it. */
 export interface ExportRules {
   /** Every model that can be exported. */
   readonly models: readonly Model[];
   readonly destinationTypes: readonly string[];
-  /** Checks a whole config, its secrets included. `type` is one of `destinationTypes`. */
+  /** Checks a complete config, including its secrets. `type` is one of `destinationTypes`. */
   checkDestination(type: string, config: DestinationConfig): CheckedConfig;
-  /** Names where the files of a checked config go; another name is another place. */
+  /** The place of a checked config's files, as a text to compare: two places have different texts. */
   placeOf(type: string, config: DestinationConfig): string;
-  /** Properties of the config that are sealed at rest and never answered. */
+  /** Properties of the config that are stored encrypted and that the API never shows. */
   secretProperties(type: string): readonly string[];
-  /** The described form of a query, or what is wrong with it. */
+  /** The schema of a query, or its problems. */
   checkQuery(
     dslQuery: string,
     model: string,
@@ -29,7 +29,7 @@ export interface ExportRules {
     | { readonly ok: false; readonly problems: readonly Problem[] };
 }
 
-/** Event filters on a model without events: the query could only fail at run time. */
+/** Refuses event filters on a model without events: otherwise they would fail at run time. */
 export function checkEventFilters(
   rules: ExportRules,
   modelName: string,
@@ -43,7 +43,7 @@ export function checkEventFilters(
     ...(excludeEvents ? ['exclude_events'] : []),
   ].map((filter) => ({
     code: 'invalid_input',
-    detail: `The model ${modelName} has no events to include or exclude.`,
+    detail: `The model ${modelName} has no event column. Remove ${filter}.`,
     attr: `destination__config__${filter}`,
   }));
 }

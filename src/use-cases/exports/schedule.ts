@@ -7,7 +7,7 @@ import type { Window } from '../../scheduling/schedule.ts';
 import { readNow } from '../../store/ticks.ts';
 import type { Context } from '../context.ts';
 
-/** Ticks are whole milliseconds: a bound between two moves inwards, so that none beyond it runs. */
+/** Ticks are whole milliseconds: a bound with microseconds is rounded inwards. */
 export function windowOf(startAt: Timestamp | null, endAt: Timestamp | null): Window {
   return {
     startAt: startAt === null ? null : ceilInstant(startAt),
@@ -15,19 +15,19 @@ export function windowOf(startAt: Timestamp | null, endAt: Timestamp | null): Wi
   };
 }
 
-/** The next tick that will run as things stand; null where none will. */
+/** The next tick that will run by the current schedule; null if there is none. */
 export function nextRunOf(batchExport: BatchExport): Timestamp | null {
   const tickAt = nextRunAt(batchExport.schedule);
   return tickAt === null ? null : toTimestamp(tickAt);
 }
 
-/** Timestamps of one form compare as text. */
+/** Timestamps have one format, so they compare as text. */
 export function checkWindow(startAt: Timestamp | null, endAt: Timestamp | null): Problem[] {
   if (startAt === null || endAt === null || endAt > startAt) return [];
   return [{ code: 'invalid_input', detail: 'end_at must be after start_at.', attr: 'end_at' }];
 }
 
-/** The interval open now and those after it, as the schedule stands. */
+/** The current interval and those after it, by the current schedule. */
 export async function previewSchedule(
   context: Context,
   batchExport: BatchExport,

@@ -10,13 +10,13 @@ import { changesBetween, recordExportActivity } from './activity.ts';
 
 export interface UnpausedExport {
   readonly batchExport: BatchExport;
-  /** One for each stretch of missed intervals, oldest first. */
+  /** One for each range of missed intervals, oldest first. */
   readonly backfillIds: readonly string[];
 }
 
 /**
- * Unpauses an export; one that is not paused stays as it is. With `backfill`, exactly the intervals
- * whose ticks were missed in the pause are exported; where that is refused, the pause stays.
+ * Unpauses an export; one that is not paused does not change. With `backfill`, exactly the intervals
+ * whose ticks were missed in the pause are exported. If a backfill is refused, the export stays paused.
  */
 export async function unpauseExport(
   context: Context,

@@ -22,7 +22,7 @@ import { mergeConfig, openDestinationConfig, sealDestination } from './destinati
 import { checkEventFilters, type ExportRules } from './rules.ts';
 import { checkWindow, windowOf } from './schedule.ts';
 
-/** What a request changes; what is undefined keeps its value. */
+/** The changes of a request; an undefined field keeps its value. */
 export interface UpdateExportInput {
   readonly name?: string | undefined;
   readonly destination?:
@@ -41,7 +41,7 @@ export interface UpdateExportInput {
   readonly endAt?: Timestamp | null | undefined;
 }
 
-/** Changes an export. `paused` pauses and unpauses as the two operations do. */
+/** Changes an export. `paused` has the same effect as pauseExport and unpauseExport. */
 export async function updateExport(
   context: Context,
   rules: ExportRules,
@@ -88,7 +88,7 @@ export async function updateExport(
   });
 }
 
-/** Uploads that are open at the former place are then to be ended there. */
+/** If the place changed, open uploads must be aborted at the former place. */
 function hasMoved(
   rules: ExportRules,
   { destination }: BatchExport,
@@ -97,7 +97,7 @@ function hasMoved(
   return rules.placeOf(type, destination.config) !== rules.placeOf(type, config);
 }
 
-/** The files at a place that the export comes back to are its current ones again. */
+/** If the export returns to a former place, the files there are its current files again. */
 async function move(
   tx: Sql,
   rules: ExportRules,
@@ -113,7 +113,7 @@ async function move(
   await returnToPlace(tx, id, versions);
 }
 
-/** Each pause writes the time of its change; else what the request says, else what was. */
+/** A pause sets the time of the change. Otherwise the request decides, or the value stays. */
 function lastPausedAtAfter(
   before: BatchExport,
   input: UpdateExportInput,
@@ -160,7 +160,7 @@ function changeDestination(
   const kept = rules
     .secretProperties(type)
     .every((name) => isDeepStrictEqual(current[name] ?? null, merged[name] ?? null));
-  // The same secret sealed again would look like a change.
+  // The same secret encrypted again would look like a change.
   return { value: kept ? { ...sealed, secrets: before.destination.secrets } : sealed, problems };
 }
 
@@ -180,5 +180,6 @@ function changeQuery(
 
 function checkFixed(attr: string, current: string, said: string | undefined): Problem[] {
   if (said === undefined || said === current) return [];
-  return [{ code: 'invalid_input', detail: `This field cannot change; it is "${current}".`, attr }];
+  const detail = `This field cannot change: leave it out or send "${current}".`;
+  return [{ code: 'invalid_input', detail, attr }];
 }

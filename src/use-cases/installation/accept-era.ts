@@ -4,14 +4,14 @@ import type { Database } from '../../store/database.ts';
 import { acceptEra, type ListedEra } from '../../store/eras.ts';
 
 /**
- * Lets work begin on a database that was restored from a dump, or copied: the operator says that the
- * original is at work no more.
+ * Allows work on a restored or copied database. The operator confirms that the original is stopped
+ * permanently.
  */
 export async function acceptCurrentEra(db: Database): Promise<ListedEra> {
   return db.transaction(async (tx) => {
     const era = await acceptEra(tx);
     if (era === null) {
-      const detail = 'The current era is not held: nothing waits for an operator.';
+      const detail = 'The current era is not held: there is nothing to accept.';
       throw new Refusal({ code: 'conflict', detail, attr: null });
     }
     await recordActivity(tx, {

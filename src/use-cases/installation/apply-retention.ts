@@ -11,7 +11,7 @@ import {
 } from '../../store/retention.ts';
 import type { Context } from '../context.ts';
 
-/** Deletes what is older than its retention, in short statements; what is referred to goes last. */
+/** Deletes what is older than its retention, in short statements; referenced tables come last. */
 export async function applyRetention({ db, policy }: Context): Promise<void> {
   const { logRetentionDays, retentionDays } = policy;
   const duties: readonly (readonly [DeleteOld, number])[] = [

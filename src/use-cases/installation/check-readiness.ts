@@ -1,13 +1,13 @@
-/** A check that takes longer has failed. */
+/** Time limit of a check. */
 const patienceMs = 3_000;
 
-/** What is wrong with each part; null if nothing is. A check that throws has found its part unreachable. */
+/** Each check returns what is wrong, or null. If it throws, its part is unreachable. */
 export interface ReadinessChecks {
   readonly databaseFault: () => Promise<string | null>;
   readonly queueFault: () => Promise<string | null>;
   /** Why no run starts until an operator accepts the database. */
   readonly holdReason: () => Promise<string | null>;
-  /** What keeps models from being exported or settled. Absent: this process does not check sources. */
+  /** Why models cannot be exported or settled. Absent: this process does not check sources. */
   readonly sourceFault?: () => string | null;
 }
 
@@ -49,7 +49,7 @@ async function faultOf(check: () => Promise<string | null>): Promise<string | nu
   try {
     return await Promise.race([check(), tooLate]);
   } catch (error) {
-    // The probe is open to all: addresses and names stay inside.
+    // The probe needs no key: its answer must not contain addresses or names.
     const code = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : '';
     return `unreachable${code}`;
   }

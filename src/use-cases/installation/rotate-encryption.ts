@@ -10,22 +10,22 @@ import {
 } from '../../store/sealed-secrets.ts';
 
 export interface RotatedEncryption {
-  /** The key that everything is sealed with now, but for what was skipped. */
+  /** The key that encrypts every secret now, except the skipped ones. */
   readonly keyId: string;
-  /** Secrets that were sealed with another one. */
+  /** How many secrets had another key before. */
   readonly resealed: number;
-  /** Keys that nothing is sealed with any more: they may be taken out of ENCRYPTION_KEYS. */
+  /** Keys that no secret uses any more: they may be removed from ENCRYPTION_KEYS. */
   readonly retiredKeyIds: readonly string[];
-  /** Values that no key opens, each with its place and the reason. They stay as they are. */
+  /** Values that no key decrypts, each with its place and the reason. They do not change. */
   readonly skipped: readonly string[];
 }
 
 /**
- * Seals every secret anew with the first key. A value that cannot be opened is skipped; then no key
- * is retired. Every process must have the first key before: one that still seals with another would
- * leave a secret behind that no process can open.
+ * Encrypts every secret again with the first key. A value that cannot be decrypted is skipped; then no
+ * key is retired. Every process must have the first key before: a process that still encrypts with
+ * another key could write a secret that no process can decrypt later.
  *
- * @throws Error if a key is missing that a process may have sealed with
+ * @throws Error if a key is missing that a process may have used
  */
 export function rotateEncryption(db: Database, secrets: SecretBox): Promise<RotatedEncryption> {
   const [keyId = ''] = secrets.keyIds;
@@ -42,7 +42,7 @@ export function rotateEncryption(db: Database, secrets: SecretBox): Promise<Rota
         if (box instanceof SluiceError) skipped.push(describe(sealed, box));
         else if (box === null) continue;
         else if (await replaceSealedSecrets(tx, sealed, box)) resealed += 1;
-        // A request was faster: what it wrote is looked at again.
+        // A request changed the value meanwhile: the next pass reads it again.
         else changed = true;
       }
     } while (changed);

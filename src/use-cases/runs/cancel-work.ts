@@ -8,11 +8,11 @@ import { cancelRuns, findRun, hasBegunCommit, insertRuns, type Run } from '../..
 import type { Context } from '../context.ts';
 
 /**
- * Cancels a run. Its worker, wherever it is, stops at its next heartbeat and leaves nothing behind.
- * A run that has begun to commit is past cancelling and completes. If that attempt died, the next one can
- * be cancelled before it records what it finds: the next run of the interval commits over it.
+ * Cancels a run. Its worker stops at its next heartbeat and leaves nothing behind. A run that has begun
+ * to commit cannot be cancelled and completes. If the worker crashed during the commit, the next attempt
+ * can be cancelled before it records the manifest: then the next run of the interval replaces the files.
  *
- * @throws Refusal if the run has ended, or has begun to commit: then it completes
+ * @throws Refusal if the run has ended or has begun to commit
  */
 export async function cancelRun(context: Context, run: Run): Promise<void> {
   const { exportId, id: runId, teamId } = run;
@@ -30,7 +30,7 @@ export async function cancelRun(context: Context, run: Run): Promise<void> {
 }
 
 const mayBeCurrent =
-  'An attempt had begun to commit before, so its manifest may be current or become so. Its files are whole then, but the interval does not count as exported. Retry the run to export it.';
+  'An earlier attempt had begun to commit, so its manifest may be current or become current. Its files are complete then, but the interval does not count as exported. Retry the run to export it.';
 
 /**
  * Runs an ended run's interval again, as a new run.
@@ -43,7 +43,7 @@ export async function retryRun(context: Context, run: Run): Promise<string> {
   const { exportId, teamId } = run;
   const { interval } = run;
   const runId = await context.db.transaction(async (tx) => {
-    // Whoever deletes it cancels the runs that are there: one made after that would be left.
+    // A deletion cancels the existing runs. Without the lock, a run created after it would stay.
     if (!(await lockExport(tx, exportId))) throw notFound();
     const [made] = await insertRuns(tx, [{ exportId, teamId, interval, backfillId: null }]);
     if (made === undefined) throw isLive();
@@ -56,8 +56,8 @@ export async function retryRun(context: Context, run: Run): Promise<string> {
 /**
  * Ends a backfill early.
  *
- * @param running what becomes of its live runs
- * @throws Refusal if it had ended before
+ * @param running what happens to its live runs
+ * @throws Refusal if it has already ended
  */
 export async function cancelBackfill(
   context: Context,
@@ -71,7 +71,7 @@ export async function cancelBackfill(
   });
 }
 
-/** Stops all that is under way for an export, within the transaction that deletes it. */
+/** Cancels the live runs and backfills of an export, within the transaction that deletes it. */
 export async function cancelLiveWork(tx: Sql, exportId: string): Promise<void> {
   await cancelBackfillsOf(tx, exportId);
   await cancelRuns(tx, { exportId });
@@ -86,5 +86,5 @@ const hasNotEnded = () => invalid('The run has not ended: only an ended run can 
 const backfillHasEnded = () =>
   invalid('The backfill has ended: only a running one can be cancelled.');
 const isCommitting = () =>
-  conflict('The run is committing its files: it can no longer be cancelled, and completes.');
-const isLive = () => conflict('Another run of this interval is under way.');
+  conflict('The run is committing its files: it can no longer be cancelled and will complete.');
+const isLive = () => conflict('Another run of this interval is live. Wait until it ends.');

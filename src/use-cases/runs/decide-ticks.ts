@@ -17,27 +17,27 @@ import type { Context } from '../context.ts';
 /** Exports decided in one transaction. */
 const exportsPerPage = 500;
 
-/** Ticks decided in one transaction, so that it stays a matter of a second after any outage. */
+/** Ticks decided in one transaction: the limit keeps it near one second after any outage. */
 const ticksPerPage = 5_000;
 
-/** Pages of one call: whoever calls has more to do than this. */
+/** Maximum pages of one call: the caller has other work too. */
 const maxPages = 20;
 
-/** An export whose schedule cannot be read is looked at again after so long. */
+/** An export whose schedule cannot be planned is tried again after this time. */
 const putOffSeconds = 60;
 
 export interface DecideTicksOptions {
-  /** Told of each export whose schedule could not be planned. */
+  /** Called for each export whose schedule could not be planned. */
   readonly onError: (error: unknown, exportId: string) => void;
 }
 
 /**
- * Decides the ticks that are due, in pages, oldest first: each page records the fates, makes the
- * runs with their outbox rows and moves the schedules on, in one transaction. Any number of workers
- * may do so at once; they pass over each other's exports. What is left after many pages is for the
- * next call.
+ * Decides the due ticks, in pages, oldest first. In one transaction, each page records the fates of
+ * the ticks, creates the runs with their outbox rows and advances the schedules. Any number of workers
+ * may call it at once: each skips the exports that another one has locked. After `maxPages`, the next
+ * call continues.
  *
- * @returns how many runs were made
+ * @returns how many runs were created
  */
 export async function decideTicks(context: Context, options: DecideTicksOptions): Promise<number> {
   let made = 0;
@@ -80,7 +80,7 @@ async function decideSchedules(
   return made;
 }
 
-/** @throws where the stored schedule is broken: also where its plan is none that can be stored */
+/** @throws if the stored schedule is broken, or if its plan cannot be stored */
 function planExport(
   { exportId, teamId, schedule }: ScheduleRow,
   now: number,

@@ -16,41 +16,41 @@ import {
 import { sumCapacity } from '../../store/workers.ts';
 import type { Context } from '../context.ts';
 
-/** A run that is unclaimed for so long is enqueued again: the queue may have lost it. */
-const retellAfterMs = 5_000;
+/** A run that is unclaimed after this time is enqueued again: the queue may have lost it. */
+const enqueueAgainAfterMs = 5_000;
 
-/** Waiting runs of one team that are looked at in one go. */
+/** Maximum waiting runs of one team considered by one call. */
 const candidatesPerTeam = 200;
 
-/** A run to tell the queue of. */
+/** A run to enqueue. */
 export interface QueueEntry {
   readonly runId: string;
-  /** The queue may hold each of these once; the same run gets a new one now and then. */
+  /** The deduplication id: the queue holds it at most once. A run that is enqueued again may get a new one. */
   readonly ring: string;
 }
 
 /**
- * Lets waiting runs into the queue: as many as keep about twice the workers' capacity waiting
- * there, chosen fairly among tenants. Any number of workers may call it at once.
+ * Enqueues waiting runs, chosen fairly among tenants, until the queue holds about twice as many as the
+ * workers have slots. Any number of workers may call it at once.
  *
- * @param tell adds runs to the queue; throws where the queue is away
- * @returns how many runs were let in
+ * @param enqueue adds runs to the queue; throws if the queue is unreachable
+ * @returns how many runs were enqueued for the first time
  */
 export async function dispatchRuns(
   context: Context,
-  tell: (entries: readonly QueueEntry[]) => Promise<void>,
+  enqueue: (entries: readonly QueueEntry[]) => Promise<void>,
 ): Promise<number> {
   const { picked, rings } = await context.db.transaction(async (tx) => {
     await lockDispatch(tx);
     await markReady(tx);
-    const unanswered = await findUnanswered(tx, retellAfterMs);
+    const unanswered = await findUnanswered(tx, enqueueAgainAfterMs);
     const slots = 2 * (await sumCapacity(tx)) - (await countDispatched(tx));
     const chosen = slots > 0 ? await choose(tx, context, slots) : [];
     const rings = await markDispatched(tx, [...chosen, ...unanswered]);
     return { picked: chosen, rings: inOrderOf([...chosen, ...unanswered], rings) };
   });
   try {
-    await tell(rings.map(toEntry));
+    await enqueue(rings.map(toEntry));
   } catch (error) {
     await unmarkDispatched(context.db, picked);
     throw error;
@@ -68,7 +68,7 @@ async function choose(tx: Sql, context: Context, slots: number): Promise<string[
   const limits: DispatchLimits = {
     perTenant: maxRunsPerTenant,
     perExport: maxRunsPerExport,
-    // A backfill has no more live runs than its concurrency in the first place.
+    // A backfill never creates more live runs than its concurrency.
     perBackfill: () => Number.POSITIVE_INFINITY,
   };
   const waiting = await findWaiting(tx, candidatesPerTeam);
@@ -83,7 +83,7 @@ async function choose(tx: Sql, context: Context, slots: number): Promise<string[
   return pickFair(candidates, await listInFlight(tx), limits, slots).map((run) => run.runId);
 }
 
-/** Teams of whose list one export takes more than it may run: it may hide their other runs. */
+/** Teams with a full list in which one export has more runs than it may execute: it may hide other exports. */
 function findFlooded(waiting: readonly QueuedRun[], perExport: number): ReadonlySet<number> {
   const perTeam = new Map<number, number>();
   const perLane = new Map<string, number>();
@@ -99,9 +99,9 @@ function findFlooded(waiting: readonly QueuedRun[], perExport: number): Readonly
 }
 
 /**
- * The queue takes an entry once while it holds it. One that lost the job, or whose worker ended with
- * the job just fetched, may still believe that it holds it, so each doubling of its deliveries makes
- * a new entry: already the second.
+ * The queue refuses an entry that it already holds. If it lost the job, or the worker crashed just after
+ * it fetched the job, the queue may still hold the id. So the id changes with each doubling of the
+ * deliveries, for the first time at the second.
  */
 function toEntry({ runId, deliveries }: EnqueuedRun): QueueEntry {
   return { runId, ring: `${runId}.${Math.floor(Math.log2(deliveries))}` };

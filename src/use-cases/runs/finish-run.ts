@@ -28,10 +28,10 @@ import { readNow, storeSchedules } from '../../store/ticks.ts';
 import type { Context } from '../context.ts';
 
 /**
- * Records that the manifest of a run is current: run, receipt, high-water mark and what the commit has
- * replaced, in one transaction.
+ * Records that the manifest of a run is current: the run, its receipt, the high-water mark and the
+ * replaced files, in one transaction.
  *
- * @returns false if the lease is lost; nothing is recorded then
+ * @returns false if the lease is lost; then nothing is recorded
  */
 export async function recordCompletion(
   context: Context,
@@ -55,7 +55,7 @@ export async function recordCompletion(
       tx,
       run,
       'INFO',
-      `Completed: ${result.recordsCompleted} rows, ${result.bytesExported} bytes in ${result.files} files.`,
+      `Completed: ${plural(result.recordsCompleted, 'row')}, ${plural(result.bytesExported, 'byte')} in ${plural(result.files, 'file')}.`,
     );
     return true;
   });
@@ -81,14 +81,14 @@ export async function recordFault(
     if (decision.outcome === 'doubted') {
       if (!(await handBackRun(tx, run, decision.delayMs, shown, false))) return;
       const seconds = Math.ceil(decision.delayMs / 1000);
-      const text = `Attempt ${run.attempt} failed, and trying again should not help. But this destination worked before, so Sluice asks it once more in ${seconds} s; the same error then ends the run. ${shown.text}`;
+      const text = `Attempt ${run.attempt} failed with an error that is normally permanent. This destination worked before, so Sluice tries once more in ${seconds} s. If the error is the same, the run fails. ${shown.text}`;
       await log(tx, run, 'WARNING', text);
       return;
     }
     if (decision.outcome === 'retry') {
       if (!(await handBackRun(tx, run, decision.delayMs, shown))) return;
       const seconds = Math.ceil(decision.delayMs / 1000);
-      const text = `Attempt ${run.attempt} failed; the next follows in ${seconds} s. ${shown.text}`;
+      const text = `Attempt ${run.attempt} failed. The next attempt starts in ${seconds} s. ${shown.text}`;
       await log(tx, run, 'WARNING', text);
       return;
     }
@@ -100,7 +100,7 @@ export async function recordFault(
 }
 
 async function readHistory(tx: Sql, run: ClaimedRun, error: SluiceError): Promise<FailureHistory> {
-  // Only what ends a run is doubted.
+  // Only an error that would end the run needs the history.
   if (error.spec.retryable) return { before: null, workedBefore: false };
   const before = await findErrorCode(tx, run.runId);
   return {
@@ -110,9 +110,9 @@ async function readHistory(tx: Sql, run: ClaimedRun, error: SluiceError): Promis
 }
 
 /**
- * Sets a run aside that ended the process which it had for itself.
+ * Ends a run as Failed after its own process crashed.
  *
- * @param how for its owner: `The process that the run had for itself ended: SIGSEGV.`
+ * @param how for the run's owner: `The run's own process ended: SIGSEGV.`
  */
 export async function quarantineRun(context: Context, run: ClaimedRun, how: string): Promise<void> {
   const text = describeError(new SluiceError('run.crashed', how));
@@ -124,11 +124,11 @@ export async function quarantineRun(context: Context, run: ClaimedRun, how: stri
   });
 }
 
-/** Gives a run back unharmed, to be taken up at once by another worker. */
+/** Hands a run back, so that another worker can continue it at once. */
 export async function releaseRun(context: Context, run: ClaimedRun): Promise<void> {
   await context.db.transaction(async (tx) => {
     if (await handBackRun(tx, run, 0, null)) {
-      await log(tx, run, 'INFO', 'The worker was shut down; another one goes on with the run.');
+      await log(tx, run, 'INFO', 'The worker was shut down. Another worker continues the run.');
     }
   });
 }
@@ -149,16 +149,21 @@ async function countFailure(
       tx,
       run,
       'ERROR',
-      `Paused after ${failure.streak} failed runs in a row. Mend the cause, then unpause. ${reason}`,
+      `The export is paused after ${failure.streak} consecutive failed runs. Fix the cause, then unpause the export. ${reason}`,
     );
   } else if (failure.streak === warnAfterFailures) {
     await logForExport(
       tx,
       run,
       'WARNING',
-      `${failure.streak} runs in a row have failed; after ${pauseAfterFailures} the export is paused.`,
+      `${failure.streak} consecutive runs have failed. The export is paused after ${pauseAfterFailures}.`,
     );
   }
+}
+
+/** `1 file`, `3 files` */
+function plural(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
 async function log(tx: Sql, run: ClaimedRun, level: LogLevel, message: string): Promise<void> {

@@ -10,19 +10,19 @@ import { insertRuns } from '../../store/runs.ts';
 import type { Context } from '../context.ts';
 import { type RowChoice, sourceRequestOf } from './source-request.ts';
 
-/** Intervals that one sweep looks at. */
+/** Intervals that one sweep checks. */
 const perSweep = 20;
-/** Reading the keys of a large interval takes its time. */
+/** Time limit of one check: reading the keys of a large interval is slow. */
 const longestMs = 900_000;
 
 /**
- * Looks at completed intervals for rows that came late: after a transaction that outlived the wait has
- * ended and, with `LATE_LOOKBACK_HOURS`, at any time, for rows that no wait can know of. Such an
- * interval runs again, so each row is in exactly one current manifest. One that has nothing to wait for
- * any more and no late rows is settled, and the high-water mark may pass it.
+ * Checks completed intervals for late rows: after the end of a transaction that a run did not wait for
+ * and, with `LATE_LOOKBACK_HOURS`, regularly. An interval with late rows runs again, so each row is in
+ * exactly one current manifest. An interval without late rows and without open transactions becomes
+ * settled, and the high-water mark may pass it.
  *
  * @param sourceOf throws SluiceError `source.unknown_model`
- * @returns how many runs were made
+ * @returns how many runs were created
  */
 export async function lookBack(
   { db, policy }: Pick<Context, 'db' | 'policy'>,
@@ -46,7 +46,7 @@ async function lookAt(db: Transactor, source: Source, item: LookBack): Promise<b
   const state: Pick<Settlement, 'settled' | 'pending' | 'position'> = item.settled
     ? { settled: true, pending: [], position: null }
     : await source.recheck(interval, item.pending, signal);
-  // What has ended may have left rows, whatever else is still waited for.
+  // A transaction that has ended may have added rows, even if others are still open.
   const hasEnded = item.pending.some((name) => !state.pending.includes(name));
   const compared = item.isDue || hasEnded || state.settled;
   const { snapshot, keyDigest: digest, keyCount: count } = item;
@@ -68,7 +68,7 @@ async function lookAt(db: Transactor, source: Source, item: LookBack): Promise<b
       return false;
     }
     const runs = await insertRuns(tx, [{ exportId, teamId, interval, backfillId: null }]);
-    // The interval has a live run, which settles for itself.
+    // The interval has a live run, which reads the late rows itself.
     if (runs.length === 0) return false;
     await appendLogEntries(tx, [
       {
@@ -76,14 +76,14 @@ async function lookAt(db: Transactor, source: Source, item: LookBack): Promise<b
         exportId,
         runId: null,
         level: 'WARNING',
-        message: `Rows came late for ${describeInterval(interval)}; the interval runs again.`,
+        message: `Late rows found in ${describeInterval(interval)}. Sluice exports the interval again.`,
       },
     ]);
     return true;
   });
 }
 
-/** The rows as the interval's files have them; the export may have changed since. */
+/** The choice that the interval's files were made with; the export may have changed since. */
 function choiceOf(item: LookBack): RowChoice {
   return { ...item, ...readFileSettings(item.config), ...item.recipe };
 }

@@ -5,16 +5,16 @@ import { quarantineRun, recordFault } from './finish-run.ts';
 
 /** How the process of a run ended. */
 export interface DeathAlone {
-  /** Whether the run itself must have done it; else it may have been ended from outside. */
+  /** Whether the run must have caused it; otherwise the process may have been killed from outside. */
   readonly certain: boolean;
   /** `SIGSEGV` */
   readonly how: string;
 }
 
 /**
- * Records that a run's own process ended under it. If the run must have done it, or has done it
- * before, it is set aside; else another attempt follows, alone again. Before the first row is read
- * the death is a fault like any other.
+ * Records that a run's own process died. If the run must have caused it, or it has happened before, the
+ * run ends as Failed. Otherwise it is retried, again in its own process. A death before the first row is
+ * read counts as a usual failed attempt.
  */
 export async function recordDeathAlone(
   context: Context,
@@ -22,7 +22,7 @@ export async function recordDeathAlone(
   { certain, how }: DeathAlone,
 ): Promise<void> {
   const deaths = await countDeathAlone(context.db, run);
-  const text = `The process that the run had for itself ended: ${how}.`;
+  const text = `The run's own process ended: ${how}.`;
   if (deaths !== null && (certain || deaths >= context.policy.maxDeathsAlone)) {
     await quarantineRun(context, run, text);
   } else {

@@ -20,7 +20,7 @@ export interface IssueKeyInput {
 /** A key as it is shown once. */
 export interface IssuedKey {
   readonly apiKey: ApiKey;
-  /** The key itself, which is nowhere stored. */
+  /** The key itself; it is not stored. */
   readonly key: string;
 }
 
@@ -61,13 +61,15 @@ export async function storeNewKey(
   return { apiKey, key };
 }
 
-/** A name that an organization, a project or a key may have. */
+/** Checks the name of an organization, a project or a key. */
 export function checkName(name: string): Problem[] {
   if (name.trim() === '') {
     return [{ code: 'blank', detail: 'The name may not be blank.', attr: 'name' }];
   }
   if (name.length > 400) {
-    return [{ code: 'max_length', detail: 'The name has at most 400 characters.', attr: 'name' }];
+    return [
+      { code: 'max_length', detail: 'The name may have at most 400 characters.', attr: 'name' },
+    ];
   }
   return [];
 }
@@ -75,13 +77,14 @@ export function checkName(name: string): Problem[] {
 function checkScopes(asked: readonly string[]): Problem[] {
   const known: readonly GrantedScope[] = [...scopes, '*'];
   if (asked.length === 0) {
-    return [{ code: 'required', detail: `Name scopes of ${known.join(', ')}.`, attr: 'scopes' }];
+    const detail = `Name at least one scope. The scopes are ${known.join(', ')}.`;
+    return [{ code: 'required', detail, attr: 'scopes' }];
   }
   return asked
     .filter((scope) => !isGrantableScope(scope))
     .map((scope) => ({
       code: 'invalid_choice',
-      detail: `"${scope}" is not one of ${known.join(', ')}.`,
+      detail: `Unknown scope "${scope}". The scopes are ${known.join(', ')}.`,
       attr: 'scopes',
     }));
 }

@@ -4,7 +4,7 @@ import { type ApiKey, findApiKey, revokeApiKey } from '../../store/api-keys.ts';
 import type { Database, Sql } from '../../store/database.ts';
 import { type IssuedKey, storeNewKey } from './issue-key.ts';
 
-/** Revokes a key at once; a revoked one stays as it is. */
+/** Revokes a key immediately; a revoked key does not change. */
 export async function revokeKey(db: Database, id: string): Promise<ApiKey> {
   return db.transaction(async (tx) => {
     const revoked = await revokeApiKey(tx, id, 0);
@@ -15,8 +15,8 @@ export async function revokeKey(db: Database, id: string): Promise<ApiKey> {
 }
 
 /**
- * Issues a key with the rights of another one, which goes on working for `overlapSeconds`. A key
- * that has ended cannot be rotated.
+ * Issues a key with the rights of another key, which stays valid for `overlapSeconds`. A revoked key
+ * cannot be rotated.
  */
 export async function rotateKey(
   db: Database,

@@ -2,7 +2,7 @@ import { type Change, recordActivity } from '../../store/activity.ts';
 import type { Sql } from '../../store/database.ts';
 import type { Actor } from '../context.ts';
 
-/** Writes down who did what to a step, in the transaction that does it. */
+/** Records who did what to a step, in the transaction of the change. */
 export async function recordStepActivity(
   tx: Sql,
   { organizationId, keyId }: Actor,

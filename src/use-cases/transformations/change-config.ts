@@ -14,7 +14,7 @@ import { recordStepActivity } from './activity.ts';
 import { configProblems, type Step } from './create-config.ts';
 import { openPluginConfig, sealPluginConfig, secretMask } from './secrets.ts';
 
-/** What a request changes; what is undefined keeps its value. */
+/** The changes of a request; an undefined field keeps its value. */
 export interface UpdateTransformationInput {
   readonly plugin?: number | undefined;
   readonly enabled?: boolean | undefined;
@@ -26,7 +26,7 @@ export interface UpdateTransformationInput {
   readonly deleted?: boolean | undefined;
 }
 
-/** Changes a step. Marking it deleted disables it too; the mark can be taken away again. */
+/** Changes a step. `deleted: true` also disables it; `deleted: false` undoes the deletion. */
 export async function changeTransformationConfig(
   context: Context,
   actor: Actor,
@@ -60,17 +60,17 @@ export async function changeTransformationConfig(
 
 const fixedPlugin: Problem = {
   code: 'invalid_input',
-  detail: 'The plugin of a config cannot change.',
+  detail: 'The plugin of a config cannot change. Create another config.',
   attr: 'plugin',
 };
 
 const missingPlugin: Problem = {
   code: 'does_not_exist',
-  detail: 'The plugin is no longer installed: without it a config can be neither checked nor used.',
+  detail: 'The plugin is no longer installed, so its config cannot be checked. Install it again.',
   attr: 'plugin',
 };
 
-/** The change is laid over what is there: null takes a setting away, the mask keeps a secret. */
+/** Merges the change into the config: null removes a setting, the mask keeps a secret. */
 function changeConfig(
   { secrets }: Context,
   plugin: InstalledPlugin | null,

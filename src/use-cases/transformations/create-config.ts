@@ -21,13 +21,13 @@ export interface CreateTransformationInput {
   readonly deleted: boolean;
 }
 
-/** A step and the plugin that it uses; null where the plugin is no longer installed. */
+/** A step and the plugin that it uses; null if the plugin is no longer installed. */
 export interface Step {
   readonly step: TransformationConfig;
   readonly plugin: InstalledPlugin | null;
 }
 
-/** Adds a step to a project's chain. A deleted one is never enabled. */
+/** Adds a step to a project's chain. A deleted step is never enabled. */
 export async function createTransformationConfig(
   context: Context,
   actor: Actor,
@@ -59,11 +59,11 @@ export async function createTransformationConfig(
 
 const unknownPlugin: Problem = {
   code: 'does_not_exist',
-  detail: 'There is no plugin of this id.',
+  detail: 'There is no plugin with this id.',
   attr: 'plugin',
 };
 
-/** What a plugin finds wrong with a whole config. */
+/** The problems of a complete config. */
 export function configProblems(
   plugin: InstalledPlugin,
   config: Readonly<Record<string, unknown>>,

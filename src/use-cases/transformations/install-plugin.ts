@@ -29,7 +29,7 @@ export async function installPlugin(
   });
 }
 
-/** Changes a plugin of the organization's own; runs under way keep the version they began with. */
+/** Changes a plugin of the organization's own; live runs keep the version they began with. */
 export async function changePlugin(
   context: Context,
   actor: Actor,
@@ -71,7 +71,7 @@ function pluginProblems({ configSchema, source }: PluginSettings): Problem[] {
   for (const [index, field] of configSchema.entries()) {
     problems.push(...fieldProblems(field, `config_schema__${index}`));
     if (seen.has(field.key)) {
-      const detail = 'Another setting has this key.';
+      const detail = 'Another setting has this key. Give each setting its own key.';
       problems.push({ code: 'invalid_input', detail, attr: `config_schema__${index}__key` });
     }
     seen.add(field.key);
@@ -82,10 +82,12 @@ function pluginProblems({ configSchema, source }: PluginSettings): Problem[] {
 function fieldProblems({ type, choices, default: value }: PluginField, attr: string): Problem[] {
   if (type !== 'choice') return [];
   if (choices.length === 0) {
-    return [{ code: 'required', detail: 'A choice needs choices.', attr: `${attr}__choices` }];
+    const detail = 'A setting of type choice needs choices.';
+    return [{ code: 'required', detail, attr: `${attr}__choices` }];
   }
   if (value === null || choices.includes(value)) return [];
-  return [{ code: 'invalid_choice', detail: 'Must be one of choices.', attr: `${attr}__default` }];
+  const detail = `Must be one of ${choices.join(', ')}.`;
+  return [{ code: 'invalid_choice', detail, attr: `${attr}__default` }];
 }
 
 const isBuiltIn: Problem = {

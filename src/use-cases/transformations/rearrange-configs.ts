@@ -8,19 +8,19 @@ import {
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
 
-/** New places by the id of the step, or the new place of a plugin's only step. */
+/** New orders by the id of the step, or the new order of a plugin's only step. */
 export type Rearrangement =
   | { readonly orders: ReadonlyMap<number, number> }
   | { readonly plugin: number; readonly order: number };
 
 export interface RearrangedChain {
-  /** The step that was moved; of several, the first that was named. */
+  /** The moved step; if there are several, the first of the request. */
   readonly moved: TransformationConfig;
   /** In its new order. */
   readonly chain: readonly TransformationConfig[];
 }
 
-/** Moves steps of a project's chain, all or none. */
+/** Moves steps of a project's chain: all of them, or none if one is refused. */
 export async function rearrangeTransformationConfigs(
   context: Context,
   actor: Actor,
@@ -34,7 +34,7 @@ export async function rearrangeTransformationConfigs(
     const rearranged = await moveSteps(tx, teamId, wanted);
     const [first] = wanted.keys();
     const moved = rearranged.find(({ id }) => id === first);
-    if (!moved) throw new Error('a locked step went away');
+    if (!moved) throw new Error('a locked step is missing');
     await recordMoves(tx, actor, chain, wanted);
     return { moved, chain: rearranged };
   });
@@ -48,7 +48,7 @@ function ordersById(
   const problems = [...orders.keys()]
     .filter((id) => !own.has(id))
     .map((id): Problem => {
-      const detail = 'The project has no transformation config of this id.';
+      const detail = 'The project has no transformation config with this id.';
       return { code: 'does_not_exist', detail, attr: `orders__${id}` };
     });
   refuseIfAny(problems);
@@ -65,7 +65,7 @@ function orderOfPlugin(
     throw new Refusal({ code: 'does_not_exist', detail, attr: 'plugin' });
   }
   if (others.length > 0) {
-    const detail = 'The project has several configs of this plugin: name them in orders.';
+    const detail = 'The project has several configs of this plugin. Use orders and name their ids.';
     throw new Refusal({ code: 'invalid_input', detail, attr: 'plugin' });
   }
   return new Map([[step.id, order]]);

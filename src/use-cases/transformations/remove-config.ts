@@ -3,7 +3,7 @@ import { deleteTransformationConfig } from '../../store/transformation-configs.t
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
 
-/** Removes a step for good. */
+/** Removes a step permanently. */
 export async function removeTransformationConfig(
   context: Context,
   actor: Actor,

@@ -1,12 +1,12 @@
 import type { PluginConfig, PluginField } from '../../domain/plugin.ts';
 import type { SecretBox } from '../../security/secret-box.ts';
 
-/** What is shown, and may be sent back, in the place of a secret that is kept. */
+/** Shown in place of a secret. A request that sends it back keeps the secret. */
 export const secretMask = '********';
 
 const identityOf = (configId: number): string => `transformation-config:${configId}`;
 
-/** A plugin's config, split into what is stored in the open and what is sealed. */
+/** Splits a plugin's config into plain values and encrypted secrets. */
 export function sealPluginConfig(
   secrets: SecretBox,
   schema: readonly PluginField[],
@@ -23,7 +23,7 @@ export function sealPluginConfig(
   };
 }
 
-/** The whole config of a stored step, its secrets in the clear. Never to leave the process. */
+/** The complete config of a stored step, with its secrets in plain text: it must not leave the process. */
 export function openPluginConfig(
   secrets: SecretBox,
   stored: { readonly id: number; readonly config: PluginConfig; readonly secrets: Buffer | null },

@@ -9,7 +9,7 @@ import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
 import type { Step } from './create-config.ts';
 
-/** Asks for a job of a step's plugin; it is recorded and runs in the background. */
+/** Records a job of a step's plugin; it runs in the background. */
 export async function startTransformationJob(
   context: Context,
   actor: Actor,
@@ -23,7 +23,7 @@ export async function startTransformationJob(
     const plugin = (await findPlugins(tx, actor.organizationId, [step.plugin])).get(step.plugin);
     const offered = [sampleJob, ...(plugin?.jobs ?? [])].map(({ type }) => type);
     if (!offered.includes(job.type)) {
-      const detail = `The plugin offers no such job: ${offered.join(', ')}.`;
+      const detail = `Unknown job. The jobs of the plugin are ${offered.join(', ')}.`;
       throw new Refusal({ code: 'invalid_choice', detail, attr: 'job__type' });
     }
     await insertTransformationJob(tx, { configId: id, ...job });

@@ -154,7 +154,7 @@ describe('a transient error does not end a run', () => {
     await backfill(installation, exportId, large);
     const run = (await untilEnded(installation, exportId, { count: 2 })).at(-1);
     expect(run).toMatchObject({ status: 'Completed', rows: large.rows, attempt: 2, faults: 0 });
-    expect(await logOf(run)).toMatch(/WARNING Attempt 1 failed.*asks it once more in 1 s/);
+    expect(await logOf(run)).toMatch(/WARNING Attempt 1 failed.*tries once more in 1 s/);
     await expectInvariants(installation);
     await retireExports(installation);
   });

@@ -98,20 +98,20 @@ describe('a fault of the file', () => {
       'key_columns: id',
       /^models.yaml:6 models\[0\]\.key_columns must be a list/,
     ],
-    ['[id]', '[]', /^models.yaml:6 models\[0\]\.key_columns is empty\. The columns /],
-    ['[id]', '[id, id]', /^models.yaml:6 models\[0\]\.key_columns names something twice/],
-    ['name: orders', 'name: Orders', /^models.yaml:2 models\[0\]\.name "Orders" is not right\. /],
-    ['shop.orders', 'orders', /^models.yaml:3 models\[0\]\.relation "orders" is not right\. `sch/],
+    ['[id]', '[]', /^models.yaml:6 models\[0\]\.key_columns is empty\. A list of the columns /],
+    ['[id]', '[id, id]', /^models.yaml:6 models\[0\]\.key_columns has an item twice/],
+    ['name: orders', 'name: Orders', /^models.yaml:2 models\[0\]\.name "Orders" is not valid\. /],
+    ['shop.orders', 'orders', /^models.yaml:3 models\[0\]\.relation "orders" is not valid\. `sch/],
     [
       'type: bigint',
       'typ: bigint, type: int8',
-      /^models.yaml:9 models\[0\]\.columns\[0\]\.typ is not known here\. Known: name, type, expres/,
+      /^models.yaml:9 models\[0\]\.columns\[0\]\.typ is unknown\. Use one of: name, type, expres/,
     ],
     ['name: id,', 'name: 7,', /^models.yaml:9 models\[0\]\.columns\[0\]\.name must be text\. /],
     [
       'name: updated_at',
       'name: id',
-      /^models.yaml:10 models\[0\]\.columns\[1\]\.name is "id" a second/,
+      /^models.yaml:10 models\[0\]\.columns\[1\]\.name repeats "id"/,
     ],
     [
       'net * 1.19',
@@ -127,10 +127,10 @@ describe('a fault of the file', () => {
     [
       'SHOP_DATABASE_URL',
       'NOT_AN_ADDRESS',
-      /source names NOT_AN_ADDRESS, which is no postgres:\/\/ add/,
+      /source names NOT_AN_ADDRESS, which is not a postgres:\/\/ add/,
     ],
     ['relation: shop', 'relation: [shop', /^models.yaml:\d+ is not valid YAML: /],
-    ['models:\n', 'modles:\n', /^models.yaml:1 models is missing\. What can be exported/],
+    ['models:\n', 'modles:\n', /^models.yaml:1 models is missing\. A list of the models/],
   ])('names line, path, problem and remedy: %s → %s', (from, to, expected) => {
     const faults = faultsOf(orders((text) => text.replace(from, to)));
     expect(faults[0]).toMatch(expected);

@@ -15,7 +15,7 @@ describe('an error answer', () => {
     'that is not of our shape (%j) is described by its status',
     (body) => {
       expect(readErrorBody(418, body).problems[0]?.detail).toMatch(/418/);
-      expect(readErrorBody(503, body).problems[0]?.detail).toMatch(/away/);
+      expect(readErrorBody(503, body).problems[0]?.detail).toMatch(/unavailable/);
     },
   );
 });

@@ -1,10 +1,10 @@
 import { ApiError } from '../api-error.ts';
 
 export interface PreviewLimits {
-  /** Previews at a time, of one project and of all. */
+  /** Maximum previews at a time, per project and in all. */
   readonly perTenant: number;
   readonly inAll: number;
-  /** Requests that wait for a place at most, of one project and of all. */
+  /** Maximum requests that wait for a slot, per project and in all. */
   readonly waitingPerTenant: number;
   readonly waitingInAll: number;
 }
@@ -21,8 +21,8 @@ interface Waiting {
   readonly admit: () => void;
 }
 
-/** Places of previews: each holds a connection to a source, and no tenant may take all of them. */
-export class PreviewPlaces {
+/** Slots for previews. Each preview uses a connection to a source; no tenant may take all slots. */
+export class PreviewSlots {
   readonly #limits: PreviewLimits;
   readonly #inside: number[] = [];
   #waiting: readonly Waiting[] = [];
@@ -32,9 +32,9 @@ export class PreviewPlaces {
   }
 
   /**
-   * Runs `work` in a place; waits for one in the order of arrival. An abort gives up waiting.
+   * Runs `work` in a slot; requests wait in the order of arrival. An abort ends the wait.
    *
-   * @throws ApiError 429 if too many wait; the signal's reason
+   * @throws ApiError 429 if too many requests wait; the signal's reason if it aborts
    */
   async use<T>(teamId: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     await this.#enter(teamId, signal);
@@ -48,7 +48,7 @@ export class PreviewPlaces {
 
   #enter(teamId: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    if (this.#hasPlace(teamId)) {
+    if (this.#hasSlot(teamId)) {
       this.#inside.push(teamId);
       return Promise.resolve();
     }
@@ -70,13 +70,13 @@ export class PreviewPlaces {
     });
   }
 
-  #hasPlace(teamId: number): boolean {
+  #hasSlot(teamId: number): boolean {
     const own = this.#inside.filter((other) => other === teamId).length;
     return this.#inside.length < this.#limits.inAll && own < this.#limits.perTenant;
   }
 
   #admit(): void {
-    const next = this.#waiting.find(({ teamId }) => this.#hasPlace(teamId));
+    const next = this.#waiting.find(({ teamId }) => this.#hasSlot(teamId));
     if (!next) return;
     this.#waiting = this.#waiting.filter((other) => other !== next);
     this.#inside.push(next.teamId);
