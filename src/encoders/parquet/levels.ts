@@ -6,7 +6,7 @@
 /** A run of this many equal values is written as a run; the format packs bits in groups of 8. */
 const group = 8;
 
-/** The most bytes that `encodeHybrid` writes for `count` values. */
+/** Maximum bytes that `encodeHybrid` writes for `count` values. */
 export function maxHybridBytes(count: number, bitWidth: number): number {
   return 8 + Math.ceil(count / group) * (bitWidth + 4);
 }
