@@ -2,7 +2,7 @@ import type { Model } from '../domain/model.ts';
 import { parseQuery, schemaOf } from '../query/parse-query.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 
-/** Joins the query room to the API: each refusal names the construct and its position. */
+/** Connects the query room to the API: each refusal names the construct and its position. */
 export function checkQueryOf(models: readonly Model[]): ExportRules['checkQuery'] {
   return (dslQuery, modelName) => {
     const model = models.find(({ name }) => name === modelName);

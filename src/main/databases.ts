@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts';
 import { startEmbeddedPostgres } from '../embedded-postgres/start.ts';
 
-/** Where our own tables are, and where the rows are that get exported. */
+/** The addresses of our own tables and of the rows that are exported. */
 export interface Databases {
   readonly url: string;
   readonly sourceUrl: string;
@@ -10,7 +10,7 @@ export interface Databases {
   stop(): Promise<void>;
 }
 
-/** Uses DATABASE_URL, else starts the embedded PostgreSQL or joins the one that runs. */
+/** Uses DATABASE_URL. Without it, uses the embedded PostgreSQL and starts it if necessary. */
 export async function openDatabases(
   config: Config,
   log: (message: string) => void,

@@ -36,12 +36,12 @@ export interface Foundation {
 const endless = new AbortController().signal;
 
 /**
- * Opens databases and queues, brings their schemas up to date and joins them. While our database is
- * unreachable it waits, also if the connection breaks in the middle of a migration. Source and Redis
- * may be unreachable: what needs them tries again by itself.
+ * Opens databases and queues and brings their schemas up to date. While our database is unreachable it
+ * waits, even if the connection breaks in the middle of a migration. Source and Redis may be unreachable:
+ * their users retry.
  *
  * @throws StartError if the database refuses its address
- * @throws SchemaError if they are not up to date and AUTO_MIGRATE is off
+ * @throws SchemaError if the schemas are not up to date and AUTO_MIGRATE is off
  */
 export async function openFoundation(
   config: Config,
@@ -52,7 +52,7 @@ export async function openFoundation(
   const waiting = { logger, signal, onWait: start.onWait ?? (() => {}) };
   const models = loadModels(config);
   const databases = await openDatabases(config, (message) => logger.info(message));
-  const onError = (error: Error) => logger.warn({ err: error }, 'connection trouble');
+  const onError = (error: Error) => logger.warn({ err: error }, 'a database connection failed');
   try {
     if (config.AUTO_MIGRATE) {
       const done = await waitForDatabase(
@@ -119,7 +119,7 @@ export async function openFoundation(
   }
 }
 
-/** Rings through the queue; what fails is covered by the next tick. */
+/** Notifies through the queue. If that fails, the next tick does the work. */
 function createDoorbell(producer: Producer, logger: Logger): Doorbell {
   const ring = async (what: string, tell: () => Promise<void>) => {
     try {

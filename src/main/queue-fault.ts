@@ -1,6 +1,6 @@
 import type { QueueConnection } from '../queue/connection.ts';
 
-/** What is wrong with the queue, in words that may be shown to anybody; null if nothing is. */
+/** What is wrong with the queue, in words for any user; null if nothing is. */
 export async function findQueueFault(queues: QueueConnection): Promise<string | null> {
   try {
     const [fault] = await queues.inspect();

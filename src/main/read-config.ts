@@ -1,7 +1,7 @@
 import { type Config, readConfig } from '../config/config.ts';
 import { describeFault } from './run-process.ts';
 
-/** The configuration, or the end of the process with every fault on standard error. */
+/** Reads the configuration, or prints every fault on standard error and exits. */
 export function readConfigOrExit(role: string): Config {
   try {
     return readConfig();

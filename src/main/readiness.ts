@@ -3,7 +3,7 @@ import { checkReadiness, type Readiness } from '../use-cases/installation/check-
 import type { Foundation } from './foundation.ts';
 import { findQueueFault } from './queue-fault.ts';
 
-/** The readiness of a process that is open; the API and the worker answer the same. */
+/** The readiness of a started process; the same for the API and the worker. */
 export function readinessOf(
   { context: { db }, queues }: Pick<Foundation, 'context' | 'queues'>,
   sourceFault: () => string | null,

@@ -19,8 +19,8 @@ export interface VerifyReport extends Verified {
 }
 
 /**
- * Holds every export, or one, against the promises: reads our tables, the source and every file in
- * force. Stops after the first export with a breach.
+ * Checks every export, or one, against the promises: reads our tables, the source and every current file.
+ * Stops after the first export with a breach.
  */
 export async function verifyExports(
   config: Config,

@@ -15,7 +15,7 @@ export interface Metrics {
   readonly reservedMemory: Gauge;
   /** Of the database that each model is read from, at the last check. */
   readonly source: SourceGauges;
-  /** Set from Postgres when scraped. */
+  /** Set from Postgres at each scrape. */
   readonly service: ServiceGauges;
 }
 

@@ -57,7 +57,7 @@ it.each<[string, Partial<Model>, RegExp]>([
     { relation: { schema: 'public', name: 'thing' } },
     /relation public\.thing does not/,
   ],
-  ['columns', { keyColumns: ['nr'], tenantColumn: 'tenant' }, /no column tenant, nr: correct/],
+  ['columns', { keyColumns: ['nr'], tenantColumn: 'tenant' }, /no column tenant, nr\. Correct/],
   ['type', { columns: [column('id', 'integer')] }, /^id is bigint, not integer\. Correct type/],
   ['type by its name', { columns: [column('id', 'big int')] }, /^id: there is no type big int/],
   ['expression', { columns: [column('x', 'text', 'nothing + 1')] }, /column "nothing" does not/],
