@@ -251,7 +251,7 @@ export interface DestinationDefinition {
    */
   validate(config: DestinationConfig, context: DestinationContext): readonly Problem[];
   /**
-   * Identifies where the files of a config go, without its prefix. If it changes, the export moves: its
+   * Identifies the place of a config's files, without the prefix. If it changes, the export moves: its
    * new files cannot overwrite the old ones.
    */
   place(config: DestinationConfig): string;

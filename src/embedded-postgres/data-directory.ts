@@ -78,7 +78,9 @@ export async function ensureDataDirectory(
   if (present === null) await makeDataDirectory(layout, binaries, identity, isDurable);
   const secrets = present ?? (await readSecrets(layout));
   if (secrets === null) {
-    throw new Error(`${layout.data} was not made by Sluice. Move it elsewhere, or set another SLUICE_DATA_DIR.`);
+    throw new Error(
+      `${layout.data} was not made by Sluice. Move it elsewhere, or set another SLUICE_DATA_DIR.`,
+    );
   }
   const major = (await readFile(path.join(layout.data, 'PG_VERSION'), 'utf8')).trim();
   if (major !== binaries.major) {

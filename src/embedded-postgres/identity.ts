@@ -29,8 +29,8 @@ export async function chooseIdentity(dataDirectory: string): Promise<ServerIdent
     if (uid !== null && gid !== null) return { user: { uid, gid } };
   }
   throw new Error(
-    'PostgreSQL does not run as root, and neither a user `postgres` nor `nobody` exists. ' +
-      'Start as another user, or set DATABASE_URL.',
+    'PostgreSQL does not run as root, and there is no user postgres or nobody' +
+      '. Start as another user, or set DATABASE_URL.',
   );
 }
 

@@ -48,7 +48,9 @@ export async function waitForDatabase<T>(
       const reason = reasonOf(error);
       onWait(reason);
       if (saidAt === null || performance.now() - saidAt >= sayEveryMs) {
-        logger.warn(`The database at DATABASE_URL is ${reason}. The start continues when it is reachable.`);
+        logger.warn(
+          `The database at DATABASE_URL is ${reason}. The start continues when it is reachable.`,
+        );
         saidAt = performance.now();
       }
     }

@@ -35,7 +35,9 @@ export function parseEncryptionKeys(entries: readonly string[]): EncryptionKey[]
     const id = entry.slice(0, colon);
     const key = Buffer.from(entry.slice(colon + 1), 'base64');
     if (colon < 1 || id.length > 255 || key.length !== 32) {
-      throw new Error(`ENCRYPTION_KEYS entry ${index + 1} must be id:base64, with 32 bytes in base64`);
+      throw new Error(
+        `ENCRYPTION_KEYS entry ${index + 1} must be id:base64, with 32 bytes in base64`,
+      );
     }
     return { id, key };
   });
@@ -90,7 +92,8 @@ export function createSecretBox(keys: readonly EncryptionKey[]): SecretBox {
     open(box, identity) {
       const id = readId(box);
       const key = byId.get(id);
-      if (!key) throw new SluiceError('secrets.undecryptable', `key ${id} is not in ENCRYPTION_KEYS`);
+      if (!key)
+        throw new SluiceError('secrets.undecryptable', `key ${id} is not in ENCRYPTION_KEYS`);
       const bodyStart = 2 + Buffer.byteLength(id);
       const aad = Buffer.concat([box.subarray(0, bodyStart), Buffer.from(identity)]);
       try {

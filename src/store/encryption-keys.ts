@@ -1,11 +1,10 @@
 import type { Sql } from './database.ts';
 
 /**
- * Registers the keys of this process. Every process that shares these tables must hold every key
- * that something may be sealed with.
+ * Registers the keys of this process. Every process that shares these tables needs every key with which
+ * something may be encrypted.
  *
- * @throws Error that says which keys are missing, if another process registered keys that this
- *   one does not hold
+ * @throws Error with the missing keys, if another process registered keys that this one lacks
  */
 export async function registerEncryptionKeys(sql: Sql, ids: readonly string[]): Promise<void> {
   const missing = await sql.query<{ id: string }>(
@@ -17,12 +16,12 @@ export async function registerEncryptionKeys(sql: Sql, ids: readonly string[]): 
   );
   if (missing.length === 0) return;
   throw new Error(
-    `This process lacks encryption keys that the database was used with: ${missing.map((row) => row.id).join(', ')}. ` +
-      'Give every process the same ENCRYPTION_KEYS; keys that were made by themselves lie in SLUICE_DATA_DIR/encryption-key.',
+    `This process lacks encryption keys that this database needs: ${missing.map((row) => row.id).join(', ')}. ` +
+      'Give every process the same ENCRYPTION_KEYS; Sluice keeps keys that it generated in SLUICE_DATA_DIR/encryption-key.',
   );
 }
 
-/** From now on nothing is sealed with any other key: processes may start without them. */
+/** From now on only this key encrypts: processes may start without the others. */
 export async function forgetOtherEncryptionKeys(sql: Sql, id: string): Promise<readonly string[]> {
   const forgotten = await sql.query<{ id: string }>(
     'delete from encryption_keys where id <> $1 returning id',

@@ -2,8 +2,8 @@ import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Sql } from './database.ts';
 
 /**
- * Keeps an export's destination as it is now, for the uploads that are open there, and counts the
- * move. To be called before the new one is written, in the same transaction.
+ * Saves an export's current destination, for the uploads that are open there, and counts the move. Call it
+ * before the new one is written, in the same transaction.
  */
 export async function retireDestination(tx: Sql, exportId: string): Promise<void> {
   await tx.query(
@@ -35,10 +35,10 @@ export async function listFormerDestinations(
 }
 
 /**
- * The export is back at a place that it had left: what it has there is current again. To be called after
- * the move, in the same transaction.
+ * Records that the export is back at an earlier place: its files there are current again. Call it after the
+ * move, in the same transaction.
  *
- * @param versions former destinations that are the same place
+ * @param versions former destinations at the same place
  */
 export async function returnToPlace(
   tx: Sql,
@@ -67,8 +67,8 @@ export async function returnToPlace(
 }
 
 /**
- * Deletes former destinations that have no upload any more, nor a worker that may still begin one. One
- * that has files stays without its secrets: the export may come back to it.
+ * Deletes former destinations without uploads, unless a worker may still begin one. If files remain, only
+ * the secrets are deleted, because the export may come back.
  */
 export async function deleteSpentDestinations(sql: Sql): Promise<void> {
   const spent = `f.replaced_at < now() - interval '1 day'

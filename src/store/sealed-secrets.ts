@@ -1,25 +1,25 @@
 import type { Sql } from './database.ts';
 
-/** A column whose values are sealed, by the comment that the schema has on it. */
+/** A column with encrypted values, marked by its comment in the schema. */
 interface SealedColumn {
   readonly table: string;
   readonly column: string;
-  /** SQL that gives the identity that a row's value is sealed for. */
+  /** SQL of the identity that a row's value is encrypted for. */
   readonly identity: string;
 }
 
-/** A sealed value at rest. */
+/** An encrypted value at rest. */
 export interface SealedSecrets {
   readonly at: SealedColumn;
-  /** The version of the row that holds it. */
+  /** The version of its row. */
   readonly row: string;
   readonly identity: string;
   readonly box: Buffer;
 }
 
 /**
- * Every sealed value, for one transaction. The columns are those with a comment `sealed: <identity>`,
- * in which `{column}` is a column of the row.
+ * Every encrypted value, for one transaction. The columns are those with a comment `sealed: <identity>`, in
+ * which `{column}` is a column of the row.
  */
 export async function listSealedSecrets(tx: Sql): Promise<readonly SealedSecrets[]> {
   const sealed: SealedSecrets[] = [];
@@ -33,7 +33,7 @@ export async function listSealedSecrets(tx: Sql): Promise<readonly SealedSecrets
   return sealed;
 }
 
-/** Puts another box of the same secrets in its place. @returns false if the row changed meanwhile */
+/** Replaces a box by another box of the same secrets. @returns false if the row changed meanwhile */
 export async function replaceSealedSecrets(
   tx: Sql,
   { at, row, box }: SealedSecrets,

@@ -1,6 +1,6 @@
 import type { Sql } from './database.ts';
 
-/** The service at a glance, for dashboards. */
+/** The state of the service, for dashboards. */
 export interface ServiceState {
   readonly tickLagSeconds: number;
   readonly waitingLive: number;
