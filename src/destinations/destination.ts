@@ -251,8 +251,8 @@ export interface DestinationDefinition {
    */
   validate(config: DestinationConfig, context: DestinationContext): readonly Problem[];
   /**
-   * Identifies the place of a config's files, without the prefix. If it changes, the export moves: its
-   * new files cannot overwrite the old ones.
+   * Identifies the place of a config's files, without the prefix. Two configs with the same place see each
+   * other's files. If it changes, the export has moved.
    */
   place(config: DestinationConfig): string;
   /**

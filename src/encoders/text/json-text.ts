@@ -58,8 +58,8 @@ export function copyBytes(out: ByteWriter, bytes: Buffer, from: number, end: num
 }
 
 /**
- * A JSON value as it is, on one line. A line break can be only between its tokens, where any white space
- * means the same: it becomes a space.
+ * A JSON value as it is, on one line. A line break can be only between its tokens, so a space can replace
+ * it.
  */
 export function writeJsonValue(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   out.ensure(end - from);
