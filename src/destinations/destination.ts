@@ -204,7 +204,6 @@ export interface OpenUpload extends UploadRef {
   readonly startedAt: number | null;
 }
 
-/** What the installation allows and provides; the same for every export. */
 export interface DestinationContext {
   /**
    * All connections use these agents. They keep sockets alive, live as long as the process and refuse

@@ -34,7 +34,6 @@ export function joinRegistry(
   return { encoders: formats, destinations: joinDestinations(formats, destinations) };
 }
 
-/** All that Sluice has. */
 export const registry = joinRegistry(encoders, ownDefinitions);
 
 export function encoderOf({ encoders: known }: Registry, format: string): EncoderDefinition {

@@ -17,7 +17,6 @@ import { prepareSchemas } from './prepare-schemas.ts';
 import { type Start, waitForDatabase } from './wait-for-database.ts';
 import { watchEra } from './watch-era.ts';
 
-/** What the API and the worker both need. */
 export interface Foundation {
   readonly config: Config;
   readonly logger: Logger;

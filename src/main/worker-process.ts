@@ -25,7 +25,6 @@ export interface WorkerProcess {
   close(): Promise<void>;
 }
 
-/** Takes jobs until it is closed. */
 export async function startWorker(foundation: Foundation): Promise<WorkerProcess> {
   const { config, context, db, logger, metrics, producer, queues } = foundation;
   const workerId = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;

@@ -62,7 +62,6 @@ export class FileSet {
     this.#uploads = new Map(options.uploads.map((upload) => [upload.key, upload]));
   }
 
-  /** Rows taken so far. */
   get rows(): number {
     return this.#rows;
   }
@@ -72,12 +71,10 @@ export class FileSet {
     return this.#rejectedRows;
   }
 
-  /** Bytes made so far. */
   get bytes(): number {
     return this.#all().reduce((total, file) => total + file.bytes, 0);
   }
 
-  /** Files begun so far. */
   get count(): number {
     return this.#ended.length + (this.#open ? 1 : 0);
   }

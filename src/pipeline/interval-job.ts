@@ -18,7 +18,6 @@ export interface Encoding {
   openJsonLines(columns: readonly Column[]): FileEncoder;
 }
 
-/** One interval to be exported by one attempt of one run. */
 export interface IntervalJob {
   readonly exportId: string;
   readonly runId: string;

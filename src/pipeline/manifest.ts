@@ -120,7 +120,6 @@ export function decodeManifest(bytes: Buffer): Manifest | null {
   }
 }
 
-/** What is at the key of an interval's manifest. */
 export interface FoundManifest {
   /** Null if there is none, or if the credentials cannot read it. */
   readonly manifest: Manifest | null;

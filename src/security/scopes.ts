@@ -8,7 +8,6 @@ export const scopes = [
 
 export type Scope = (typeof scopes)[number];
 
-/** What a key may be given. */
 export type GrantedScope = Scope | '*';
 
 export function isGrantableScope(text: string): text is GrantedScope {

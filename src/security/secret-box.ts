@@ -15,7 +15,6 @@ export interface SecretBox {
 
 export interface EncryptionKey {
   readonly id: string;
-  /** 32 bytes. */
   readonly key: Buffer;
 }
 

@@ -152,7 +152,6 @@ export async function countDeathAlone(tx: Sql, lease: Lease): Promise<number | n
   return row?.deaths ?? null;
 }
 
-/** Why a lease is no longer held. */
 export async function whyLost(sql: Sql, lease: Lease): Promise<'cancelled' | 'taken_over'> {
   const [row] = await sql.query<{ status: string; fence: number }>(
     `select status, fence from runs where id = $1`,

@@ -8,7 +8,6 @@ interface SealedColumn {
   readonly identity: string;
 }
 
-/** An encrypted value at rest. */
 export interface SealedSecrets {
   readonly at: SealedColumn;
   /** The version of its row. */

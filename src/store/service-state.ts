@@ -1,6 +1,5 @@
 import type { Sql } from './database.ts';
 
-/** The state of the service, for dashboards. */
 export interface ServiceState {
   readonly tickLagSeconds: number;
   readonly waitingLive: number;

@@ -6,7 +6,6 @@ import { enqueueRuns } from './outbox.ts';
 import { live } from './run-moves.ts';
 import { instantOf } from './times.ts';
 
-/** What became of a tick. */
 export type TickFate = 'ran' | 'paused' | 'outside_window';
 
 /** The part of an export that decides its ticks. */

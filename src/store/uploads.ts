@@ -215,7 +215,6 @@ export async function findOrphanedUploads(sql: Sql, limit: number): Promise<Uplo
   );
 }
 
-/** Where the uploads of a run are. */
 export interface UploadOwner {
   readonly exportId: string;
   readonly externalId: string;

@@ -11,7 +11,6 @@ export function maxHybridBytes(count: number, bitWidth: number): number {
   return 8 + Math.ceil(count / group) * (bitWidth + 4);
 }
 
-/** The bits that `value` needs. */
 export function bitWidthOf(value: number): number {
   return 32 - Math.clz32(value);
 }
