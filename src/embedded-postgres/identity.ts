@@ -5,14 +5,14 @@ import { promisify } from 'node:util';
 const runFile = promisify(execFile);
 
 /**
- * Who the server runs as. Postgres refuses uid 0, so root gives it another user; everybody else
+ * The user that the server runs as. Postgres refuses uid 0, so root gives it another user; any other user
  * runs it as themselves (`user` null).
  */
 export interface ServerIdentity {
   readonly user: { readonly uid: number; readonly gid: number } | null;
 }
 
-/** The environment of every program of the server: nothing of ours reaches it (PGDATA, LC_ALL …). */
+/** The environment of the server's programs, without any of our variables (PGDATA, LC_ALL …). */
 const cleanEnvironment = { PATH: '/usr/bin:/bin:/usr/sbin:/sbin', LC_ALL: 'C', TZ: 'UTC' };
 
 /**
@@ -29,8 +29,8 @@ export async function chooseIdentity(dataDirectory: string): Promise<ServerIdent
     if (uid !== null && gid !== null) return { user: { uid, gid } };
   }
   throw new Error(
-    'PostgreSQL does not run as root, and neither a user `postgres` nor `nobody` exists. ' +
-      'Start as another user, or set DATABASE_URL.',
+    'PostgreSQL does not run as root, and there is no user postgres or nobody' +
+      '. Start as another user, or set DATABASE_URL.',
   );
 }
 
@@ -47,14 +47,14 @@ async function lookUp(flag: '-u' | '-g', name: string): Promise<number | null> {
 export function spawnOptionsFor(identity: ServerIdentity, dataDirectory: string): SpawnOptions {
   const options = { cwd: dataDirectory, env: cleanEnvironment };
   if (identity.user === null) return options;
-  // spawn takes signed numbers only, and macOS's nobody is 4294967294.
+  // spawn takes signed numbers only; on macOS the uid of `nobody` is 4294967294.
   return { ...options, uid: identity.user.uid | 0, gid: identity.user.gid | 0 };
 }
 
 /**
- * The data directory as it is passed to the server. A server of another user may not be allowed to walk
- * down to it (a checkout below /root); its working directory is set before the user changes, and
- * /proc/self/cwd leads there without the walk. Every server process keeps that working directory.
+ * The data directory as it is passed to the server. A server of another user may not be allowed to enter
+ * its parents (a checkout below /root). Its working directory is set before the user changes, and
+ * /proc/self/cwd leads there directly. Every server process keeps that working directory.
  */
 export function dataDirectoryArgument(identity: ServerIdentity, dataDirectory: string): string {
   const indirect = identity.user !== null && process.platform === 'linux';
@@ -80,7 +80,7 @@ export function runProgram(
     const chunks: string[] = [];
     child.stdout?.setEncoding('utf8').on('data', (text: string) => chunks.push(text));
     child.stderr?.setEncoding('utf8').on('data', (text: string) => chunks.push(text));
-    // A program that ends without reading its input breaks the pipe; its exit code says the rest.
+    // A program that ends without reading its input breaks the pipe; its exit code is enough.
     child.stdin?.on('error', () => {});
     child.stdin?.end(input);
     child.once('error', (error) => resolve({ code: null, output: error.message }));
@@ -88,7 +88,7 @@ export function runProgram(
   });
 }
 
-/** Whether `identity` can enter `directory` (every parent folder has to let it through). */
+/** Whether `identity` can enter `directory` and all its parents. */
 export async function canEnter(identity: ServerIdentity, directory: string): Promise<boolean> {
   if (identity.user === null) return true;
   const options = spawnOptionsFor(identity, '/');

@@ -3,7 +3,7 @@ import { link, readFile, readlink, realpath, rename, rm } from 'node:fs/promises
 import path from 'node:path';
 import { runProgram } from './identity.ts';
 
-/** What `postmaster.pid` says of the server that wrote it, which may be long gone. */
+/** The contents of `postmaster.pid`; its server may have ended long ago. */
 export interface PidFile {
   readonly pid: number;
   /** Null while the server is still writing the file. */
@@ -11,7 +11,7 @@ export interface PidFile {
   readonly text: string;
 }
 
-/** Null if there is no such file: no server runs, or it ended in order. */
+/** Null if there is no such file: no server runs, or it ended in good order. */
 export async function readPidFile(data: string): Promise<PidFile | null> {
   const text = await readFile(pidFileOf(data), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null;
@@ -29,8 +29,8 @@ export async function readPidFile(data: string): Promise<PidFile | null> {
 }
 
 /**
- * Whether a process `pid` lives and is a PostgreSQL server of this data directory. A process number
- * alone says nothing: after a crash or in a fresh container it soon belongs to another program.
+ * Whether process `pid` is alive and is a PostgreSQL server of this data directory. The number alone is not
+ * enough: after a crash or in a new container it soon belongs to another program.
  */
 export async function isServerOf(pid: number, data: string): Promise<boolean> {
   if (pid <= 0) return false;
@@ -52,8 +52,8 @@ export function isProcessAlive(pid: number): boolean {
 }
 
 /**
- * Takes away a `postmaster.pid` whose number belongs to a foreign process; PostgreSQL would refuse to
- * start over it. If a new server has written its own meanwhile, that one is put back.
+ * Removes a `postmaster.pid` whose number belongs to another program; PostgreSQL would refuse to start. If
+ * a new server has written its own meanwhile, that one is restored.
  */
 export async function discardPidFile(data: string, stale: PidFile): Promise<void> {
   const aside = path.join(data, `postmaster.pid.${randomUUID()}`);

@@ -11,7 +11,7 @@ import { isServerOf, readPidFile } from './pid-file.ts';
 /** PostgreSQL settings by name, as in postgresql.conf. */
 export type ServerSettings = Readonly<Record<string, string>>;
 
-/** A laptop's share: small memory, data kept through a power cut, no replicas to write for. */
+/** For a laptop: little memory, data that survives a power cut, no replication. */
 const defaultSettings: ServerSettings = {
   timezone: 'UTC',
   log_timezone: 'UTC',
@@ -32,7 +32,7 @@ const stopSteps = [
   ['SIGQUIT', 10_000],
 ] as const;
 
-/** A server process of ours, which outlives us unless it is stopped. */
+/** A server process that survives us unless it is stopped. */
 export interface ServerProcess {
   readonly port: number;
   hasExited(): boolean;
@@ -41,9 +41,9 @@ export interface ServerProcess {
 }
 
 /**
- * Spawns a server over the data directory. It has its own session, so that a terminal's Ctrl-C does
- * not reach it before we stop it, and writes to a file, because a pipe would die with us. It may
- * exit at once: the port was taken, or another start was faster.
+ * Spawns a server over the data directory. It has its own session, so that a terminal's Ctrl-C does not
+ * reach it before we stop it. It writes to a file, because a pipe would end with us. It may exit at once:
+ * the port was taken, or another start was faster.
  */
 export async function spawnServer(
   layout: Layout,
@@ -93,9 +93,9 @@ export async function spawnServer(
 }
 
 /**
- * Stops the server of this data directory: clients are cut and data is written (`fast`), at most a
- * minute; then without ceremony (`immediate`), and the next start recovers from the log of changes.
- * Not by pg_ctl, which knows the server by its file only and would take the next one for this one.
+ * Stops the server of this data directory: disconnects clients and writes data (`fast`), for at most a
+ * minute. Then it stops the server without writing (`immediate`), and the next start recovers. Does not use
+ * pg_ctl, which knows the server only by its file and could stop the next one.
  */
 export async function stopServer(layout: Layout): Promise<void> {
   const pid = (await readPidFile(layout.data))?.pid ?? 0;
@@ -131,7 +131,7 @@ async function findFreePort(): Promise<number> {
   }
 }
 
-/** The port if it is free (any free one for 0), else null. It may be taken again the next moment. */
+/** The port if it is free (for 0 any free one), else null. It may be taken again at once. */
 function tryPort(port: number): Promise<number | null> {
   return new Promise((resolve) => {
     const server = createServer();

@@ -2,16 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 
 /**
- * The advisory lock that counts the users of an embedded server: every user holds it shared, the
- * one that stops the server must hold it alone. Postgres drops it with the connection, so a killed
- * user never counts. The number is arbitrary and ours.
+ * The advisory lock that counts the users of an embedded server. Every user holds it shared; the one that
+ * stops the server must hold it alone. Postgres releases it with the connection, so a killed user never
+ * counts. The number is arbitrary.
  */
 const useLock = 7_310_428_115;
 const reconnectMs = 1_000;
 
 /**
- * Whether the server that calls itself `clusterName` answers a query at `url`. The name is compared
- * because another server may have taken the port meanwhile. Any failure is `false`.
+ * Whether the server named `clusterName` answers a query at `url`. The name is compared because another
+ * server may have taken the port. Any failure is `false`.
  */
 export async function serverAnswers(
   url: string,
@@ -32,11 +32,11 @@ export async function serverAnswers(
   }
 }
 
-/** One process's mark on a server: `I use it, do not stop it`. */
+/** One process's mark on a server: it uses the server. */
 export interface ServerUse {
   /**
-   * Takes the mark away. `true`: no other process uses the server, and none can begin to until it
-   * stops or {@link close} is called. `false`: others use it, or it is gone.
+   * Removes the mark. `true`: no other process uses the server, and none can begin to until it stops or
+   * {@link close} is called. `false`: others use it, or it has ended.
    */
   release(): Promise<boolean>;
   /** Ends the connection. Never fails; may be called again. */
@@ -44,9 +44,9 @@ export interface ServerUse {
 }
 
 /**
- * Marks the server at `url` as used until `release` or the end of this process. Waits while another
- * user is stopping the server and then fails, as it does when the server is unreachable. A connection that
- * is lost later (a crash and restart of the server) is made again every second.
+ * Marks the server at `url` as used until `release` or the end of this process. If another user is stopping
+ * the server, waits and then fails, as it does when the server is unreachable. If the connection is lost
+ * later (a crash and restart of the server), it reconnects every second.
  */
 export async function useServer(url: string): Promise<ServerUse> {
   let closed = false;
@@ -85,7 +85,7 @@ export async function useServer(url: string): Promise<ServerUse> {
   async function release(): Promise<boolean> {
     closed = true;
     try {
-      // First down, then alone: of two that leave at once, one finds itself the last.
+      // First release, then try alone: if two end at once, one of them finds itself the last.
       await client.query('SELECT pg_advisory_unlock_shared($1)', [useLock]);
     } catch {
       // The connection was lost, and the mark with it.
@@ -108,7 +108,7 @@ function newClient(url: string, timeoutMs: number): Client {
     application_name: 'sluice embedded',
     keepAlive: true,
   });
-  // Without a listener a connection that is cut while idle would end the process.
+  // Without a listener an error on an idle connection would end the process.
   client.on('error', () => {});
   return client;
 }

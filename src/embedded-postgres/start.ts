@@ -17,28 +17,28 @@ import { type ServerUse, serverAnswers, useServer } from './server-use.ts';
 const attempts = 8;
 const probeTimeoutMs = 5_000;
 const pollMs = 40;
-/** A server that recovers after a crash answers late; it is waited for this long. */
+/** How long to wait for a server; one that recovers after a crash answers late. */
 const startTimeoutMs = 300_000;
 const silentMs = 3_000;
 
 export interface EmbeddedPostgresOptions {
-  /** The service's data directory; the server keeps to its subfolder `postgres`. */
+  /** The service's data directory; the server uses its subfolder `postgres`. */
   readonly dataDir: string;
-  /** Told of each step, a sentence a line. */
+  /** Gets a sentence for each step. */
   readonly log?: (message: string) => void;
-  /** Beside or instead of our defaults. Without effect on a server that runs already. */
+  /** Override our defaults. No effect on a server that already runs. */
   readonly settings?: ServerSettings;
 }
 
 export interface EmbeddedPostgres {
-  /** `postgres://user:password@127.0.0.1:port/sluice`, a superuser's. A secret. */
+  /** `postgres://user:password@127.0.0.1:port/sluice` of a superuser. Secret. */
   readonly url: string;
   readonly port: number;
-  /** True if the server ran already: another process's, or one that a killed process left. */
+  /** True if the server already ran: another process's, or one that a killed process left. */
   readonly adopted: boolean;
   /**
-   * Ends this process's use of the server. The last user stops it, also if another process started it; while another
-   * process uses it, it goes on. May be called again. Fails if the server does not stop.
+   * Ends this process's use of the server. The last user stops it, even if another process started it. May
+   * be called again. Fails if the server does not stop.
    */
   stop(): Promise<void>;
 }
@@ -52,9 +52,9 @@ interface Server {
 }
 
 /**
- * Starts PostgreSQL over `dataDir`, or uses the one that runs there. PostgreSQL itself is the lock
- * between processes: it lets one server into a data directory, and an advisory lock counts the
- * users. Fails with advice if this machine cannot run it, or if the data is not for this version.
+ * Starts PostgreSQL over `dataDir`, or uses the one that runs there. PostgreSQL itself allows only one
+ * server per data directory, and an advisory lock counts the users. Fails with advice if this machine
+ * cannot run it, or if the data is not for this version.
  */
 export async function startEmbeddedPostgres(
   options: EmbeddedPostgresOptions,
@@ -80,10 +80,10 @@ export async function startEmbeddedPostgres(
     } else {
       const use = await markUse(secrets, started.port);
       if (use !== null) {
-        log(`PostgreSQL ${running === null ? 'started' : 'runs already'} on port ${started.port}.`);
+        log(`PostgreSQL ${running === null ? 'started' : 'already runs'} on port ${started.port}.`);
         return handle(server, started.port, running !== null, use);
       }
-      failure = 'Another process stopped it at once.';
+      failure = 'Another process stopped the server at once.';
     }
     await sleep(Math.min(100 * attempt, 1_000));
   }
@@ -91,8 +91,8 @@ export async function startEmbeddedPostgres(
 }
 
 /**
- * The URL of the server that runs over `dataDir`, or null if none answers. For the command line,
- * which never starts one. Fails if the data belongs to another user.
+ * The URL of the server that runs over `dataDir`, or null if none answers. For the command line, which
+ * never starts one. Fails if the data belongs to another user.
  */
 export async function findEmbeddedPostgres(dataDir: string): Promise<string | null> {
   const layout = layoutOf(dataDir);
@@ -107,14 +107,14 @@ export async function findEmbeddedPostgres(dataDir: string): Promise<string | nu
   return answers ? urlOf(secrets, port, databaseName) : null;
 }
 
-/** The port of the server that runs here already; waits while it is starting or stopping. */
+/** The port of a server that already runs here; waits while it is starting or stopping. */
 async function findRunning(
   layout: Layout,
   secrets: ClusterSecrets,
   log: (message: string) => void,
 ): Promise<number | null> {
   const startedAt = performance.now();
-  let isTold = false;
+  let isLogged = false;
   while (performance.now() - startedAt < startTimeoutMs) {
     const file = await readPidFile(layout.data);
     if (file === null) return null;
@@ -123,13 +123,13 @@ async function findRunning(
       if (await serverAnswers(url, secrets.clusterName, probeTimeoutMs)) return file.port;
     }
     if (!(await isServerOf(file.pid, layout.data))) {
-      // PostgreSQL itself clears what a dead process left, and looks for its orphans first.
+      // PostgreSQL itself removes the file of a dead process, and looks for its orphans first.
       if (isProcessAlive(file.pid)) await discardPidFile(layout.data, file);
       return null;
     }
-    if (!isTold && performance.now() - startedAt > silentMs) {
-      log(`Waiting for the PostgreSQL that is starting or stopping (process ${file.pid}).`);
-      isTold = true;
+    if (!isLogged && performance.now() - startedAt > silentMs) {
+      log(`Waiting for PostgreSQL, which is starting or stopping (process ${file.pid}).`);
+      isLogged = true;
     }
     await sleep(pollMs);
   }
@@ -138,11 +138,11 @@ async function findRunning(
   );
 }
 
-/** Null if the last user is just stopping the server: then it is started anew. */
+/** Null if the last user is stopping the server: then it must be started again. */
 async function markUse(secrets: ClusterSecrets, port: number): Promise<ServerUse | null> {
   const url = urlOf(secrets, port, 'postgres');
   const use = await useServer(url).catch(() => null);
-  // A server that stops can still grant the lock, but it accepts no new connection.
+  // A server that is stopping can still grant the lock, but it accepts no new connection.
   if (use === null || (await serverAnswers(url, secrets.clusterName, probeTimeoutMs))) return use;
   await use.close();
   return null;

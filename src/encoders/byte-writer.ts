@@ -1,7 +1,6 @@
 /**
- * A byte buffer that grows, with a view of the same memory. `bytes` and `length` are open so that the
- * formatting loops run without a call per byte: the caller calls `ensure` first and moves `length`
- * afterwards.
+ * A byte buffer that grows, with a view of the same memory. `bytes` and `length` are public so that the
+ * formatting loops run without a call per byte: call `ensure` first, then advance `length`.
  */
 export class ByteWriter {
   bytes: Buffer;
@@ -14,7 +13,7 @@ export class ByteWriter {
     this.view = viewOf(this.bytes);
   }
 
-  /** Makes room for `more` bytes behind `length`; `bytes` may be another buffer afterwards. */
+  /** Makes room for `more` bytes after `length`; `bytes` may be another buffer afterwards. */
   ensure(more: number): void {
     const needed = this.length + more;
     if (needed <= this.bytes.length) return;
@@ -24,7 +23,7 @@ export class ByteWriter {
     this.view = viewOf(grown);
   }
 
-  /** Gives the bytes away and starts anew with a buffer of `capacity`. */
+  /** Hands over the bytes and starts again with a buffer of `capacity`. */
   take(capacity: number): Buffer {
     const taken = this.bytes.subarray(0, this.length);
     this.bytes = Buffer.allocUnsafeSlow(capacity);

@@ -10,7 +10,7 @@ export { readRejectedRows } from './jsonlines/read.ts';
 /** Every file format, in the order in which the API names them. */
 export const encoders: readonly EncoderDefinition[] = [jsonLines, csv, parquet];
 
-/** What a definition says of one of its compressions; null for none. Throws TypeError for another. */
+/** The facts of a definition's compression; null for none. Throws TypeError for an unknown one. */
 function factsOf({ format, compressions }: EncoderDefinition, compression: Compression) {
   if (compression === null) return null;
   const facts = compressions[compression];
@@ -28,7 +28,7 @@ export function encoderMemory(definition: EncoderDefinition, compression: Compre
   return definition.memoryBytes + (factsOf(definition, compression)?.memoryBytes ?? 0);
 }
 
-/** Opens the encoder of one file. Throws TypeError for a compression that the format does not take. */
+/** Opens the encoder of one file. Throws TypeError for a compression that the format does not support. */
 export function openEncoder(
   definition: EncoderDefinition,
   compression: Compression,

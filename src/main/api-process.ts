@@ -16,7 +16,6 @@ export interface ApiProcess {
   close(): Promise<void>;
 }
 
-/** Serves the API. */
 export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   const { config, context, databases, logger, metrics, producer } = foundation;
   const models = foundation.models.map(({ model }) => model);

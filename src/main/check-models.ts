@@ -14,7 +14,7 @@ export interface ListedModel {
   readonly interval: string;
   readonly keys: readonly string[];
   readonly columns: number;
-  /** Whether it names a database of its own. */
+  /** Whether it has its own database. */
   readonly own_source: boolean;
 }
 
@@ -31,10 +31,10 @@ export function listModels(config: Config): readonly ListedModel[] {
 }
 
 /**
- * Holds every model against its database, one after another.
+ * Checks every model against its database, one after another.
  *
- * @param findSource the address for models that name no database; asked only if there are any
- * @param teamId the project that the plans are made for
+ * @param findSource finds the address for models without their own database; called only if there are any
+ * @param teamId the project of the plans
  */
 export async function checkModels(
   config: Config,

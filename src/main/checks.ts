@@ -5,12 +5,12 @@ import { parseQuery, schemaOf } from '../query/parse-query.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { SourceOf } from './models.ts';
 
-/** A source that answers later than this has failed its check. */
+/** A source that takes longer to answer has failed its check. */
 const patienceMs = 10_000;
 
 /**
- * Checks the source of a model as a step of a destination's test. It speaks to the export's owner: what
- * the operator has to fix is in readiness and in `sluice models check`.
+ * Checks the source of a model as a step of a destination's test. Its text is for the export's owner; the
+ * operator's details are in readiness and in `sluice models check`.
  */
 export function checkSourceOf(sourceOf: SourceOf): (model: string) => Promise<CheckStep> {
   return async (model) => {
@@ -28,13 +28,13 @@ export function checkSourceOf(sourceOf: SourceOf): (model: string) => Promise<Ch
 }
 
 const unsettledForLonger =
-  'Intervals stay unsettled for longer than they need to. Ask your operator to look at /readyz.';
+  'Intervals stay unsettled longer than necessary. Ask your operator to check /readyz.';
 
 function failed(error: SluiceError): CheckStep {
   return { step: 'source', passed: false, error: describeError(error), warning: null };
 }
 
-/** Joins the query room to the API: each refusal names the construct and its position. */
+/** Connects the query room to the API: each refusal names the construct and its position. */
 export function checkQueryOf(models: readonly Model[]): ExportRules['checkQuery'] {
   return (dslQuery, modelName) => {
     const model = models.find(({ name }) => name === modelName);

@@ -4,7 +4,10 @@ import type { Config } from '../config/config.ts';
 import type { ChildProgram } from '../worker/run-alone.ts';
 import type { Foundation } from './foundation.ts';
 
-/** What the process of a run opens its connections and connectors by; the parent has found it all out. */
+/**
+ * What the process of a run needs to open its connections and connectors; its parent has prepared all of
+ * it.
+ */
 export interface ChildSetup {
   readonly config: Config;
   readonly url: string;
@@ -12,12 +15,12 @@ export interface ChildSetup {
 }
 
 /**
- * Least memory that is no proof against a run: a worker sets none aside for values larger than a few
- * MiB, which are held whole, some times over.
+ * With less memory than this a crash would prove nothing against a run: a worker reserves nothing for
+ * values larger than a few MiB, which are held whole, more than once.
  */
 const minMemoryMib = 512;
 
-/** The program of runs that get a process of their own: `child-run`, beside this file. */
+/** The program of runs with a process of their own: `child-run`, beside this file. */
 export function childProgramOf({ config, databases }: Foundation): ChildProgram {
   const setup: ChildSetup = { config, url: databases.url, sourceUrl: databases.sourceUrl };
   const file = fileURLToPath(import.meta.url);

@@ -3,10 +3,10 @@ import type { Foundation } from './foundation.ts';
 import { StartError } from './wait-for-database.ts';
 
 /**
- * Makes this process the only service or quickstart of its data folder. The embedded PostgreSQL is what
- * they share, and it keeps the mark. With DATABASE_URL there may be many services, and nothing is claimed.
+ * Makes this process the only service or quickstart of its data folder. They share the embedded PostgreSQL,
+ * which holds the mark. With DATABASE_URL there may be many services, so nothing is claimed.
  *
- * @throws StartError if another one runs; says where
+ * @throws StartError if another one runs, with its address
  */
 export async function claimDataFolder({ config, databases }: Foundation): Promise<SoleService> {
   if (!databases.embedded) return { publish: async () => {}, close: async () => {} };
@@ -16,7 +16,7 @@ export async function claimDataFolder({ config, databases }: Foundation): Promis
   const remedy = 'Use that one, stop it first, or set another SLUICE_DATA_DIR';
   throw new StartError(
     claimed.address === null
-      ? `another Sluice is just starting on ${folder}. ${remedy}.`
+      ? `another Sluice is starting on ${folder}. ${remedy}.`
       : `already running at ${claimed.address} (on ${folder}). ${remedy}.`,
   );
 }

@@ -22,11 +22,11 @@ import type { SourceOf } from './models.ts';
 /** The encoders and destinations of an installation. */
 export interface Registry {
   readonly encoders: readonly EncoderDefinition[];
-  /** With the file settings that all have. */
+  /** Including the file settings that all have. */
   readonly destinations: readonly DestinationDefinition[];
 }
 
-/** Joins encoders and destinations: what the API takes and what a run needs follow from it. */
+/** Joins encoders and destinations: the API's choices and the needs of a run follow from them. */
 export function joinRegistry(
   formats: readonly EncoderDefinition[],
   destinations: readonly DestinationDefinition[],
@@ -34,22 +34,21 @@ export function joinRegistry(
   return { encoders: formats, destinations: joinDestinations(formats, destinations) };
 }
 
-/** All that Sluice has. */
 export const registry = joinRegistry(encoders, ownDefinitions);
 
 export function encoderOf({ encoders: known }: Registry, format: string): EncoderDefinition {
   const found = known.find((definition) => definition.format === format);
-  if (!found) throw new TypeError(`there is no encoder of ${format}`);
+  if (!found) throw new TypeError(`unknown format ${format}`);
   return found;
 }
 
 export function destinationOf({ destinations }: Registry, type: string): DestinationDefinition {
   const found = destinations.find((definition) => definition.type === type);
   if (found) return found;
-  throw new SluiceError('destination.invalid_config', `there is no destination ${type}`);
+  throw new SluiceError('destination.invalid_config', `unknown destination type ${type}`);
 }
 
-/** What destinations are given by this installation. */
+/** What this installation gives to destinations. */
 export function destinationContextOf(config: Config): DestinationContext {
   return {
     ...createOutboundAgents(config.ALLOWED_PRIVATE_ENDPOINTS),

@@ -10,22 +10,22 @@ import {
 } from '../security/secret-box.ts';
 
 /**
- * The keys that seal destination secrets: those of ENCRYPTION_KEYS, else one that is made at random
- * on the first start and kept in the data directory, readable by its owner only.
+ * The keys that encrypt destination secrets: those of ENCRYPTION_KEYS, else a random key that is made on
+ * the first start and kept in the data directory, readable only by its owner.
  */
 async function loadEncryptionKeys(config: Config): Promise<readonly EncryptionKey[]> {
   if (config.ENCRYPTION_KEYS.length > 0) return parseEncryptionKeys(config.ENCRYPTION_KEYS);
   const path = join(config.SLUICE_DATA_DIR, 'encryption-key');
   await mkdir(config.SLUICE_DATA_DIR, { recursive: true });
   const made = `local-${randomBytes(4).toString('hex')}:${randomBytes(32).toString('base64')}\n`;
-  // Whoever writes first wins; the others read.
+  // The first process writes; the others read.
   await writeFile(path, made, { mode: 0o600, flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error;
   });
   return parseEncryptionKeys([(await readFile(path, 'utf8')).trim()]);
 }
 
-/** Opens and seals what this installation keeps secret. */
+/** Encrypts and decrypts the secrets of this installation. */
 export async function openSecretBox(config: Config): Promise<SecretBox> {
   return createSecretBox(await loadEncryptionKeys(config));
 }

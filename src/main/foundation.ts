@@ -17,7 +17,6 @@ import { prepareSchemas } from './prepare-schemas.ts';
 import { type Start, waitForDatabase } from './wait-for-database.ts';
 import { watchEra } from './watch-era.ts';
 
-/** What the API and the worker both need. */
 export interface Foundation {
   readonly config: Config;
   readonly logger: Logger;
@@ -36,12 +35,12 @@ export interface Foundation {
 const endless = new AbortController().signal;
 
 /**
- * Opens databases and queues, brings their schemas up to date and joins them. While our database is
- * unreachable it waits, also if the connection breaks in the middle of a migration. Source and Redis
- * may be unreachable: what needs them tries again by itself.
+ * Opens databases and queues and brings their schemas up to date. While our database is unreachable it
+ * waits, even if the connection breaks in the middle of a migration. Source and Redis may be unreachable:
+ * their users retry.
  *
  * @throws StartError if the database refuses its address
- * @throws SchemaError if they are not up to date and AUTO_MIGRATE is off
+ * @throws SchemaError if the schemas are not up to date and AUTO_MIGRATE is off
  */
 export async function openFoundation(
   config: Config,
@@ -52,7 +51,7 @@ export async function openFoundation(
   const waiting = { logger, signal, onWait: start.onWait ?? (() => {}) };
   const models = loadModels(config);
   const databases = await openDatabases(config, (message) => logger.info(message));
-  const onError = (error: Error) => logger.warn({ err: error }, 'connection trouble');
+  const onError = (error: Error) => logger.warn({ err: error }, 'a database connection failed');
   try {
     if (config.AUTO_MIGRATE) {
       const done = await waitForDatabase(
@@ -119,7 +118,7 @@ export async function openFoundation(
   }
 }
 
-/** Rings through the queue; what fails is covered by the next tick. */
+/** Notifies through the queue. If that fails, the next tick does the work. */
 function createDoorbell(producer: Producer, logger: Logger): Doorbell {
   const ring = async (what: string, tell: () => Promise<void>) => {
     try {
@@ -136,7 +135,7 @@ function createDoorbell(producer: Producer, logger: Logger): Doorbell {
   };
 }
 
-/** Where our own tables are, and where the rows are that get exported. */
+/** The addresses of our own tables and of the rows that are exported. */
 export interface Databases {
   readonly url: string;
   readonly sourceUrl: string;
@@ -145,7 +144,7 @@ export interface Databases {
   stop(): Promise<void>;
 }
 
-/** Uses DATABASE_URL, else starts the embedded PostgreSQL or joins the one that runs. */
+/** Uses DATABASE_URL. Without it, uses the embedded PostgreSQL and starts it if necessary. */
 export async function openDatabases(
   config: Config,
   log: (message: string) => void,

@@ -7,8 +7,8 @@ import { createPostgresSource, type PostgresSourceOptions, planModels } from '..
 import type { Source } from '../sources/source.ts';
 
 /**
- * Every model of this installation: those of MODELS_FILE, and `events` first unless the file has one
- * of that name.
+ * Every model of this installation: those of MODELS_FILE, and first `events`, unless the file has a model
+ * with that name.
  *
  * @throws ConfigError with every fault of the file
  */
@@ -27,9 +27,9 @@ export function loadModels({ MODELS_FILE }: Config): readonly SourcedModel[] {
 export type SourceOf = (model: string) => Source;
 
 /**
- * One source a database, whichever models it holds.
+ * One source per database, however many models it has.
  *
- * @param sourceUrl of the models that name no database
+ * @param sourceUrl for models without their own database
  * @param limits other times and sizes than those of a run
  */
 export function joinSources(
@@ -64,7 +64,7 @@ export function joinSources(
   };
 }
 
-/** Where a model's transactions are settled if its database is a standby; null if that is not known. */
+/** The primary of a model's database, if the database is a standby; null if it is not known. */
 export function primaryUrlOf(
   { SOURCE_PRIMARY_URL }: Config,
   { sourceUrl, primaryUrl }: SourcedModel,

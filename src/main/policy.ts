@@ -2,7 +2,7 @@ import type { Config } from '../config/config.ts';
 import type { Policy } from '../domain/policy.ts';
 import { defaultRetryPolicy } from '../domain/retry-policy.ts';
 
-/** The operator's decisions, from the names of the environment into the words of the domain. */
+/** The operator's settings, with the names of the domain. */
 export function policyOf(config: Config): Policy {
   return {
     minIntervalMinutes: config.MIN_INTERVAL_MINUTES,

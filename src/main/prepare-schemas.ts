@@ -5,8 +5,8 @@ import { openQueuePool } from '../store/database.ts';
 import { migrate } from '../store/migrate.ts';
 
 /**
- * Brings every schema up to date: our own tables, the queue's if it is in Postgres, and the
- * built-in `events` table where our database is the source as well. Safe from many processes at once.
+ * Brings every schema up to date: our own tables, the queue's if it is in Postgres, and the built-in
+ * `events` table if our database is also the source. Many processes may call it at once.
  *
  * @returns the migrations that were run
  */

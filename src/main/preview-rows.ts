@@ -11,10 +11,10 @@ import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { joinSources } from './models.ts';
 
 /**
- * Joins sources and encoders for the preview: the path of a run, with short limits.
+ * Connects sources and encoders for the preview: like a run, with short limits.
  *
- * @param sourceUrl of the models that name no database
- * @param patienceMs a request waits for it: what takes longer is given up
+ * @param sourceUrl for models without their own database
+ * @param patienceMs maximum time, since a request waits for it
  */
 export function previewRowsOf(
   config: Config,
@@ -28,7 +28,7 @@ export function previewRowsOf(
     connectTimeoutMs: patienceMs / 2,
     statementTimeoutMs: patienceMs,
     idleTimeoutMs: patienceMs,
-    // One read from the oldest row on, of which little more than the wanted rows is taken.
+    // One read from the oldest row on; it stops soon after the wanted rows.
     sliceMs: Number.POSITIVE_INFINITY,
     blockBytes: 1 << 16,
     maxRowBytes: 2 ** 20,

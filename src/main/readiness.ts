@@ -3,7 +3,7 @@ import { findHold } from '../store/eras.ts';
 import { checkReadiness, type Readiness } from '../use-cases/installation/check-readiness.ts';
 import type { Foundation } from './foundation.ts';
 
-/** The readiness of a process that is open; the API and the worker answer the same. */
+/** The readiness of a started process; the same for the API and the worker. */
 export function readinessOf(
   { context: { db }, queues }: Pick<Foundation, 'context' | 'queues'>,
   sourceFault: () => string | null,
@@ -20,7 +20,7 @@ export function readinessOf(
     });
 }
 
-/** What is wrong with the queue, in words that may be shown to anybody; null if nothing is. */
+/** What is wrong with the queue, in words for any user; null if nothing is. */
 export async function findQueueFault(queues: QueueConnection): Promise<string | null> {
   try {
     const [fault] = await queues.inspect();

@@ -10,7 +10,7 @@ import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels } from './models.ts';
 import { policyOf } from './policy.ts';
 
-/** One run needs few: its writes, its log, its heartbeat is the worker's. */
+/** One run needs few: its writes and its log. Its worker sends the heartbeat. */
 const maxConnections = 4;
 
 serveRun(
@@ -24,12 +24,12 @@ async function execute(
   signal: AbortSignal,
 ): Promise<AttemptReport> {
   const logger = createLogger(config.LOG_LEVEL, { role: 'run' });
-  logger.info({ run: run.runId, export: run.exportId }, 'a run has this process for itself');
+  logger.info({ run: run.runId, export: run.exportId }, 'this process executes one run only');
   const db = openDatabase({
     connectionString: url,
     applicationName: 'sluice-run',
     maxConnections,
-    onError: (error) => logger.warn({ err: error }, 'connection trouble'),
+    onError: (error) => logger.warn({ err: error }, 'a database connection failed'),
   });
   const secrets = await openSecretBox(config);
   const sourceOf = joinSources(config, loadModels(config), sourceUrl);
@@ -38,7 +38,7 @@ async function execute(
       db,
       policy: policyOf(config),
       secrets,
-      // The worker rings once this process has ended.
+      // The worker notifies once this process has ended.
       doorbell: { runsWaiting() {}, backfillWaiting() {} },
     },
     connectors: joinConnectors(sourceOf, destinationContextOf(config), secrets),

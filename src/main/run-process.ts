@@ -13,16 +13,16 @@ export interface Part {
   close(): Promise<void>;
 }
 
-/** Notes a part to be closed at the end of the process; the last one noted is closed first. */
+/** Registers a part to be closed at the end of the process; the last one registered is closed first. */
 export type Keep = <P extends Part>(part: P) => P;
 
-/** What is under way is given up after so long, if the process is ended while it starts. */
+/** Time after which unfinished work is given up, if the process is ended while it starts. */
 const giveUpMs = 3_000;
 
 /**
- * The life of a process: open, start the parts, serve until SIGTERM or SIGINT, close the parts in
- * reverse order. A second SIGINT or the end of the grace ends it at once; a second SIGTERM is what
- * supervisors send, and changes nothing. While it starts, it answers the probes at `port`.
+ * The life of a process: open, start the parts, serve until SIGTERM or SIGINT, close the parts in reverse
+ * order. A second SIGINT or the end of the grace period ends it at once. Supervisors send a second SIGTERM,
+ * which changes nothing. While it starts, it answers the probes at `port`.
  *
  * @param port that the process will serve at; null for none
  * @param start starts the parts; may call `end` to end the process as a signal would
@@ -44,11 +44,11 @@ export async function runProcess(
     { delay: config.SHUTDOWN_GRACE_SECONDS * 1_000, logger },
     async ({ err, signal }) => {
       process.removeAllListeners('SIGTERM').on('SIGTERM', () => {});
-      if (err) logger.fatal({ err }, 'ended by an error');
+      if (err) logger.fatal({ err }, 'an error ended the process');
       else if (signal) logger.info({ signal }, 'shutting down');
       giveUp.abort();
       const opened = opening?.catch(() => {});
-      // An embedded server that is starting must be stopped again; anything else ends by itself.
+      // An embedded server that is starting must be stopped again; everything else ends by itself.
       await (config.DATABASE_URL === null ? opened : Promise.race([opened, sleep(giveUpMs)]));
       await closeParts();
     },
@@ -85,7 +85,7 @@ export async function runProcess(
 /** Answers the probes while the process starts. */
 async function answerProbes(host: string, port: number | null) {
   let reason: string | null = 'starting';
-  // A port that is taken is the business of the part that serves at it.
+  // If the port is taken, the part that serves at it reports that.
   const health = port
     ? await serveWorkerHealth({
         host,
@@ -111,13 +111,13 @@ function isSelfExplaining(error: unknown): error is Error {
   return [ConfigError, SchemaError, StartError].some((kind) => error instanceof kind);
 }
 
-/** For standard error: a fault of the configuration says all by itself, others show where. */
+/** For standard error. A configuration fault needs no stack; other faults show theirs. */
 export function describeFault(error: unknown): string {
   if (isSelfExplaining(error)) return error.message;
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-/** The configuration, or the end of the process with every fault on standard error. */
+/** Reads the configuration, or prints every fault on standard error and exits. */
 export function readConfigOrExit(role: string): Config {
   try {
     return readConfig();

@@ -18,7 +18,7 @@ await runProcess('worker', config, port, async (foundation, keep) => {
       metrics: metrics.registry,
       readiness: readinessOf(foundation, sources.fault),
     });
-    // Closed after the worker: it answers while work is handed back.
+    // Closed after the worker, so that it answers while work is handed back.
     keep(health);
   }
   keep(await startWorker(foundation));

@@ -2,7 +2,7 @@ import type { Sql } from '../store/database.ts';
 import { readServiceState } from '../store/service-state.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
-/** Fills the gauges of the whole service from Postgres whenever they are scraped. */
+/** Fills the gauges of the whole service from Postgres at each scrape. */
 export function watchService(metrics: Metrics, db: Sql): void {
   const { tickLagSeconds, waitingRuns, runningRuns, workerCapacity } = metrics.service;
   const { unsettledIntervals, oldestUnsettledSeconds } = metrics.service;
@@ -18,7 +18,7 @@ export function watchService(metrics: Metrics, db: Sql): void {
     unsettledIntervals.set(state.unsettled);
     oldestUnsettledSeconds.set(state.oldestUnsettledSeconds);
   };
-  // prom-client collects all gauges at once: each waits for the one reading of this scrape.
+  // prom-client collects all gauges at once, so all wait for the same read.
   const collect = () => {
     reading ??= read().finally(() => {
       reading = null;

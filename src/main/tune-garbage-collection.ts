@@ -1,14 +1,14 @@
 import { setFlagsFromString } from 'node:v8';
 
 /**
- * Fits V8's collector to a worker, whose garbage is buffers: a kilobyte of its heap represents a
- * megabyte beside it. To be called before anything else is loaded, as loading alone makes the young
- * generation grow, and it never shrinks. Measured on 400,000 rows to Parquet + zstd, the warm-up
- * included: 8 full collections instead of 19 (`--trace-gc`).
+ * Tunes V8's collector for a worker, whose garbage is buffers: a kilobyte of its heap represents a megabyte
+ * outside of it. Call it before anything else is loaded: loading makes the young generation grow, and it
+ * never shrinks. Measured on 400,000 rows to Parquet + zstd, including the warm-up: 8 full collections
+ * instead of 19 (`--trace-gc`).
  *
- * The young generation stays at its first megabyte: each time it is swept, the buffers of the last
- * blocks go. The old generation counts buffers too against a limit that follows its own small size;
- * at two and a half times that size a row group or a part no longer sets off a full collection.
+ * The young generation stays at its first megabyte: each collection frees the buffers of the last blocks.
+ * The old generation counts buffers against a limit that follows its own small size. At two and a half
+ * times that size a row group or a part no longer triggers a full collection.
  */
 export function tuneGarbageCollection(): void {
   setFlagsFromString('--semi-space-growth-factor=1');

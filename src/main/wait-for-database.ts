@@ -2,16 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { findRefusal, isDatabaseUnavailable } from '../store/unavailable.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** How a process follows its start. */
+/** The progress of a process's start. */
 export interface Start {
   readonly logger: Logger;
-  /** Aborted: the start is given up. */
+  /** Aborted if the start is given up. */
   readonly signal: AbortSignal;
-  /** Hears what the start waits for; null once it goes on. */
+  /** Called with what the start waits for; null once it continues. */
   readonly onWait: (reason: string | null) => void;
 }
 
-/** The start can't succeed until the operator changes something; the message says what. */
+/** The start cannot succeed until the operator changes something; the message says what. */
 export class StartError extends Error {
   constructor(message: string) {
     super(message);
@@ -23,10 +23,10 @@ const tryEveryMs = 1_000;
 const sayEveryMs = 30_000;
 
 /**
- * Repeats a step of the start while our database is unreachable. The step must be one that may be
- * repeated from any point at which it broke.
+ * Repeats a step of the start while our database is unreachable. The step must be safe to repeat after any
+ * failure.
  *
- * @throws StartError if the database refuses its address; the signal's reason; what else the step throws
+ * @throws StartError if the database refuses its address; the signal's reason; any other error of the step
  */
 export async function waitForDatabase<T>(
   step: () => Promise<T>,
@@ -37,7 +37,7 @@ export async function waitForDatabase<T>(
     signal.throwIfAborted();
     try {
       const done = await step();
-      if (saidAt !== null) logger.info('the database answers again; the start goes on');
+      if (saidAt !== null) logger.info('the database is reachable again; the start continues');
       onWait(null);
       return done;
     } catch (error) {
@@ -48,7 +48,9 @@ export async function waitForDatabase<T>(
       const reason = reasonOf(error);
       onWait(reason);
       if (saidAt === null || performance.now() - saidAt >= sayEveryMs) {
-        logger.warn(`The database at DATABASE_URL is ${reason}. The start waits for it.`);
+        logger.warn(
+          `The database at DATABASE_URL is ${reason}. The start continues when it is reachable.`,
+        );
         saidAt = performance.now();
       }
     }
@@ -56,14 +58,14 @@ export async function waitForDatabase<T>(
   }
 }
 
-/** `read_only_sql_transaction`: after a failover the address may name the standby for a while. */
+/** `read_only_sql_transaction`: after a failover the address may still lead to the standby. */
 const readOnly = '25006';
 
 function isAway(error: unknown): boolean {
   return isDatabaseUnavailable(error) || codeOf(error) === readOnly;
 }
 
-/** Without addresses and names of the inside: the probes show it too. */
+/** Without internal addresses and names, because the probes show it too. */
 function reasonOf(error: unknown): string {
   const code = codeOf(error);
   if (code === readOnly) return `read-only (${code})`;

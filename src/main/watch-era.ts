@@ -5,8 +5,8 @@ import type { Logger } from '../telemetry/logger.ts';
 const everyMs = 60_000;
 
 /**
- * Compares the database with its newest era now and every minute: says once that a new one began,
- * and every minute that it is held.
+ * Compares the database with its newest era now and every minute. Reports a new era once, and a held one
+ * every minute.
  */
 export async function watchEra(db: Database, logger: Logger): Promise<{ close(): void }> {
   let known = (await listEras(db)).at(-1)?.number ?? null;
@@ -23,7 +23,7 @@ export async function watchEra(db: Database, logger: Logger): Promise<{ close():
   };
   await look();
   const timer = setInterval(
-    () => void look().catch((error) => logger.debug({ err: error }, 'the era is not known')),
+    () => void look().catch((error) => logger.debug({ err: error }, 'the era could not be read')),
     everyMs,
   );
   timer.unref();

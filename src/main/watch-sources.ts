@@ -3,18 +3,18 @@ import type { SourceState } from '../sources/source.ts';
 import { readNow } from '../store/ticks.ts';
 import type { Foundation } from './foundation.ts';
 
-/** How often each source is looked at. */
+/** How often each source is checked. */
 const everyMs = 30_000;
-/** A look that takes longer has failed. */
+/** A check that takes longer has failed. */
 const patienceMs = 10_000;
 
 export interface SourceWatch {
-  /** What keeps models from being exported or settled, in a sentence; null if nothing does. */
+  /** What keeps models from being exported or settled, as a sentence; null if nothing does. */
   fault(): string | null;
   close(): Promise<void>;
 }
 
-/** Looks at the database of every model now and then, for the metrics and for readiness. */
+/** Checks the database of every model regularly, for the metrics and for readiness. */
 export function watchSources({
   db,
   logger,
@@ -37,7 +37,7 @@ export function watchSources({
     for (const { name } of models.map(({ model }) => model)) {
       const found = await look(name).then(
         (findings) => findings.map(({ detail }) => detail).join(' '),
-        (error: unknown) => `The source cannot be reached${codeOf(error)}.`,
+        (error: unknown) => `The source is unreachable${codeOf(error)}.`,
       );
       if (stopped.signal.aborted) return;
       if (found !== '' && found !== faults.get(name)) logger.warn({ model: name }, found);
@@ -72,7 +72,7 @@ export function watchSources({
   };
 }
 
-/** Addresses and names of the inside stay inside. */
+/** Internal addresses and names are not shown. */
 function codeOf(error: unknown): string {
   return error instanceof SluiceError ? ` (${error.code})` : '';
 }

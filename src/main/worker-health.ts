@@ -5,20 +5,20 @@ import type { Readiness } from '../use-cases/installation/check-readiness.ts';
 export interface WorkerHealthOptions {
   readonly host: string;
   readonly port: number;
-  /** Null while the process starts: nothing but the two probes is answered then. */
+  /** Null while the process starts: only the two probes are answered then. */
   readonly metrics: Registry | null;
   readonly readiness: () => Promise<Readiness>;
 }
 
 export interface WorkerHealth {
-  /** Where it serves; the port that was chosen if the option said 0. */
+  /** Its address, with the chosen port if the option was 0. */
   readonly address: string;
   close(): Promise<void>;
 }
 
 /**
- * Answers /livez, /readyz and /metrics for a worker, as the API does for itself, and for every process
- * that is still starting. Open to all who reach the port, so it shows nothing of a tenant.
+ * Answers /livez, /readyz and /metrics for a worker, and for every process that is still starting. Anyone
+ * who reaches the port may read it, so it shows nothing of a tenant.
  *
  * @throws if the port is taken
  */

@@ -17,15 +17,14 @@ import { findQueueFault } from './readiness.ts';
 
 const mebibyte = 1024 ** 2;
 
-/** How often a worker says that it is up and makes sure of the recurring jobs. */
+/** How often a worker reports that it is up and checks the recurring jobs. */
 const reportEveryMs = 3_000;
 
 export interface WorkerProcess {
-  /** Takes no more work, hands back what is in hand, and ends. */
+  /** Takes no more work, hands back its runs, and ends. */
   close(): Promise<void>;
 }
 
-/** Takes jobs until it is closed. */
 export async function startWorker(foundation: Foundation): Promise<WorkerProcess> {
   const { config, context, db, logger, metrics, producer, queues } = foundation;
   const workerId = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
@@ -84,7 +83,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
 
   const consumer = openConsumer(queues, handlers, {
     runConcurrency: config.WORKER_CONCURRENCY,
-    onError: (error) => logger.warn({ err: error }, 'the queue is in trouble'),
+    onError: (error) => logger.warn({ err: error }, 'the queue reported an error'),
     onJobFailed: (job, error) => {
       metrics.jobsFailed.inc({ job });
       logger.warn({ err: error, job }, 'a job failed');
@@ -107,7 +106,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
 function countAttempt(metrics: Metrics, attempt: AttemptReport, seconds: number): void {
   const { end, fault, rows, bytes } = attempt;
   metrics.attempts.inc({ end });
-  // Nothing was claimed: there was no attempt to measure.
+  // Nothing was claimed, so there was no attempt to measure.
   if (end !== 'skipped') metrics.attemptSeconds.observe({ end }, seconds);
   if (fault !== null) metrics.faults.inc({ code: fault });
   metrics.rows.inc(rows);

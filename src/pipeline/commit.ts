@@ -23,10 +23,7 @@ import {
 } from './manifest.ts';
 import { mayStat } from './may-stat.ts';
 
-/**
- * What an earlier attempt of this run has made current without being able to record it; null if it
- * did not get that far.
- */
+/** What an earlier attempt of this run has made current without recording it; null if there is nothing. */
 export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalResult | null {
   const { intent } = job;
   const { manifest } = found;
@@ -43,13 +40,13 @@ export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalR
 }
 
 /**
- * Whether the interval's current files are the very ones that this attempt has made: then nothing is
- * committed. They must be there, too: a run is how a user brings back a file that was deleted. And the
- * manifest must be the receipt's, of this era, with no other commit under way: only a new manifest
- * keeps another commit from succeeding (docs/guarantees.md, C8).
+ * Whether the interval's current files are the same as this attempt's: then nothing is committed. The
+ * current files must exist, since users run an interval again to restore a deleted file. And the manifest
+ * must be the receipt's, of this era, with no other commit in progress: only a new manifest keeps another
+ * commit from succeeding (docs/guarantees.md, C8).
  *
- * @param made the files of this attempt, of which none is readable yet
- * @returns the current files under the new proof, or null
+ * @param made the files of this attempt; none is readable yet
+ * @returns the current files with the new proof, or null
  */
 export async function findUnchanged(
   destination: Destination,
@@ -63,7 +60,7 @@ export async function findUnchanged(
   if (current === null || (current.manifestKey === null) === job.writesManifest) return null;
   if (!haveSameBytes(current.files, made.files)) return null;
   if (!haveSameBytes(current.rejectedFiles, made.rejectedFiles)) return null;
-  // Without a manifest the keys are all that a reader has: another prefix must get the files.
+  // Without a manifest readers have only the keys, so another prefix must get the files.
   if (!job.writesManifest && !haveSameKeys(current, made)) return null;
   const tags = new Map(
     [...(job.current?.files ?? []), ...(job.current?.rejectedFiles ?? [])].map((file) => [
@@ -81,7 +78,7 @@ export async function findUnchanged(
   return { ...made, files, rejectedFiles, generation, era, manifestKey: key, manifestEtag };
 }
 
-/** The current files as the bucket has them; null if they may be other than our record says. */
+/** The current files as the bucket has them; null if they may differ from our record. */
 function currentByManifest(
   job: IntervalJob,
   made: CommitIntent,
@@ -141,7 +138,7 @@ export async function commitFiles(
   };
   if (key === null) return { ...committed, manifestEtag: null };
   await failpoint('before_manifest');
-  // A change between our look and our put makes it fail.
+  // Fails if the manifest changed after we read it.
   const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
   const confirm = () => ports.confirmLease();
   const ours = job.begunManifests;
@@ -150,7 +147,10 @@ export async function commitFiles(
   return { ...committed, manifestEtag: etag };
 }
 
-/** An intent that also names its manifest, so that later attempts know it if they may not read it. */
+/**
+ * Adds the manifest's digest to an intent, so that later attempts recognize the manifest even if they
+ * cannot read it.
+ */
 export function withManifestDigest(
   job: IntervalJob,
   intent: CommitIntent,
@@ -167,12 +167,12 @@ interface Completable {
   complete(replaces: ManifestTag): Promise<{ readonly etag: string | null }>;
 }
 
-/** Of a store that was not tried: it is taken for one that does as S3 does. */
+/** Before the first probe: a store is assumed to behave like S3. */
 const allTraits = { completeIfMatch: true, completeIfNoneMatch: true };
 
 /**
- * Keys of a new generation are free, unless another export has the same prefix. A store that does not
- * keep to the condition is asked first: that export's manifest may name the file.
+ * Keys of a new generation are free, unless another export has the same prefix. If the store does not
+ * support the condition, check first whether that export's manifest names the file.
  */
 async function completeNew(
   destination: Destination,
@@ -185,12 +185,12 @@ async function completeNew(
   return writer.complete(null);
 }
 
-/** How often a file is looked at again that another attempt has just replaced. */
+/** Maximum tries if another attempt replaces a file at the same time. */
 const inPlaceTries = 4;
 
 /**
- * Replaces what is at the key, if it still is what the receipt, or our own look after that, says. Not if
- * it is another export's: that may have the same prefix.
+ * Replaces the object at the key, if it still is what the receipt, or a later read, says. Refuses an object
+ * of another export with the same prefix.
  */
 async function completeInPlace(
   destination: Destination,
@@ -214,7 +214,7 @@ async function completeInPlace(
       const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
       if (!conflict || tried === inPlaceTries) throw error;
       await checkUnnamed(destination, job, writer.key);
-      // In this order: a tag that is read after the fence may be of an attempt that took over.
+      // The order matters: a tag that is read after the fence may be of an attempt that took over.
       const found = await destination.statFile(writer.key);
       checkOwn(job, writer.key, found, own !== undefined);
       expected = found?.etag ?? null;
@@ -224,8 +224,8 @@ async function completeInPlace(
 }
 
 /**
- * @param recorded whether the receipt names the key: then an object that does not say whose it is, as
- *   those of earlier builds, is ours
+ * @param recorded whether the receipt names the key: then an object without an owner (earlier builds) is
+ *   ours
  * @throws SluiceError `destination.key_taken` if the object is not this export's
  */
 function checkOwn(
@@ -266,7 +266,7 @@ function haveSameKeys(a: Files, b: Files): boolean {
   return keys(a) === keys(b);
 }
 
-/** Whether two lists of files hold the same bytes in the same order, whatever their keys. */
+/** Whether two lists of files have the same bytes in the same order, whatever their keys. */
 function haveSameBytes(a: readonly ManifestFile[], b: readonly ManifestFile[]): boolean {
   const digest = (files: readonly ManifestFile[]) =>
     files.map(({ rows, bytes, sha256 }) => `${rows} ${bytes} ${sha256}`).join();

@@ -18,18 +18,18 @@ import type {
 import { replacedBy } from './leftovers.ts';
 import { type FoundManifest, generationOf } from './manifest.ts';
 
-/** What came of an interval, and what its commit replaced. */
+/** The result of an interval, and what its commit replaced. */
 export interface ExportedInterval {
   readonly result: IntervalResult;
   readonly replaced: readonly LeftoverFile[];
 }
 
 /**
- * Exports one interval: rows of one snapshot into files, then the manifest that makes them current.
- * Until the commit nothing is readable; after a failure nothing is left behind but what the journal
- * and the intent name. May be run again for the same interval to the same effect.
+ * Exports one interval: the rows of one snapshot into files, then the manifest that makes them current.
+ * Nothing is readable before the commit. After a failure only what the journal and the intent name is left.
+ * May be repeated for the same interval with the same effect.
  *
- * @throws SluiceError, and whatever `signal` is aborted with
+ * @throws SluiceError, and the reason of `signal`
  */
 export async function exportInterval(
   given: IntervalJob,
@@ -48,8 +48,8 @@ export async function exportInterval(
 }
 
 /**
- * The generation to write under. An export without a manifest replaces its files at the keys that they
- * have. A bucket that is ahead of our database (which was restored from a backup) has used up more.
+ * The generation to write under. An export without a manifest replaces its files at their keys. A bucket
+ * that is ahead of our database (which was restored from a backup) has used more generations.
  */
 async function chooseGeneration(
   { writesManifest, current, generation }: IntervalJob,
@@ -88,7 +88,7 @@ async function copyInterval(
     await copyRows(snapshot, files, ports, signal);
     const { files: made, rejectedFiles } = await files.finish();
     if (files.rows + files.rejectedRows !== totalCount) {
-      const text = `${totalCount} rows were counted and ${files.rows + files.rejectedRows} were read`;
+      const text = `${totalCount} rows were counted, but ${files.rows + files.rejectedRows} were read`;
       throw new SluiceError('source.count_mismatch', text);
     }
     const intent: CommitIntent = {
@@ -111,7 +111,7 @@ async function copyInterval(
     const unchanged = await findUnchanged(destination, job, intent, columns, found);
     if (unchanged) {
       await endUploads(files, ports);
-      ports.log('INFO', 'The rows give the same files again: the current ones stay as they are.');
+      ports.log('INFO', 'The rows give the same files again, so the current files stay.');
       return unchanged;
     }
     await ports.confirmCommit(withManifestDigest(job, intent, columns));
@@ -154,19 +154,19 @@ async function copyRows(
 }
 
 /**
- * Aborts the attempt's uploads. Not if another attempt may have them: on some stores an abort that races
- * its Complete destroys the object. It, or the sweep, ends them then.
+ * Aborts the attempt's uploads, unless another attempt may have them: on some stores an abort that races
+ * its Complete destroys the object. Then that attempt, or the sweep, aborts them.
  */
 async function endUploads(files: FileSet, ports: RunPorts): Promise<void> {
   const owns = await ports.ownsUploads().catch(() => false);
   await (owns ? files.abort() : files.suspend());
 }
 
-/** What has been sent is kept if another attempt will follow. */
+/** Whether uploads are kept because another attempt will follow. */
 function leavesUploads(error: unknown, signal: AbortSignal): boolean {
   const { code, spec } = toSluiceError(signal.aborted ? signal.reason : error);
-  // With the lease the uploads went to another worker; a lost upload, or a part that another
-  // worker replaced, is no good to anybody.
+  // With the lease the uploads went to another worker. A lost upload, or a part that another worker
+  // replaced, cannot be used.
   if (code === 'run.lease_lost') return true;
   return spec.retryable && code !== 'destination.upload_lost' && code !== 'destination.conflict';
 }

@@ -28,26 +28,25 @@ export interface FileSetOptions {
   /** Of earlier attempts of this lineage. */
   readonly uploads: readonly UploadProgress[];
   /**
-   * The fence, asked before an upload of an earlier attempt is taken up, which may end it.
+   * Checks the fence before an upload of an earlier attempt is resumed or aborted.
    *
    * @throws SluiceError `run.lease_lost`
    */
   readonly confirm: () => Promise<void>;
-  /** Ends what the writers wait for. */
+  /** Stops what the writers wait for. */
   readonly signal: AbortSignal;
 }
 
 interface OpenFile {
   readonly file: HashedFile;
   readonly encoder: FileEncoder;
-  /** Begun with the first row that the format cannot hold. */
+  /** Begun with the first row that the format cannot represent. */
   rejected: HashedFile | null;
 }
 
 /**
- * The files of one interval on their way. A file is begun with its first row, so that an interval
- * without rows has none; all become readable together in `complete`. After a failure `abort` or
- * `suspend` is due.
+ * The files of one interval while they are written. A file is begun with its first row, so an interval
+ * without rows has no files; all become readable in `complete`. After a failure call `abort` or `suspend`.
  */
 export class FileSet {
   readonly #options: FileSetOptions;
@@ -63,22 +62,19 @@ export class FileSet {
     this.#uploads = new Map(options.uploads.map((upload) => [upload.key, upload]));
   }
 
-  /** Rows taken so far. */
   get rows(): number {
     return this.#rows;
   }
 
-  /** Rows that the format could not hold. */
+  /** Rows that the format could not represent. */
   get rejectedRows(): number {
     return this.#rejectedRows;
   }
 
-  /** Bytes made so far. */
   get bytes(): number {
     return this.#all().reduce((total, file) => total + file.bytes, 0);
   }
 
-  /** Files begun so far. */
   get count(): number {
     return this.#ended.length + (this.#open ? 1 : 0);
   }
@@ -109,7 +105,7 @@ export class FileSet {
     readonly rejectedFiles: readonly ManifestFile[];
   }> {
     if (this.#open) await this.#end();
-    // Before the commit begins: until then another attempt can go on with what was sent.
+    // Before the commit begins: until then another attempt can resume what was sent.
     for (const file of this.#all()) await file.flush();
     return {
       files: this.#ended.map((file) => file.entry()),
@@ -131,12 +127,12 @@ export class FileSet {
     return tags;
   }
 
-  /** Leaves nothing behind of the files that are not complete. */
+  /** Removes the files that are not complete. */
   async abort(): Promise<void> {
     await Promise.allSettled(this.#all().map((file) => file.abort()));
   }
 
-  /** Stops; what has been sent stays for the next attempt. */
+  /** Stops, and keeps what was sent for the next attempt. */
   async suspend(): Promise<void> {
     await Promise.allSettled(this.#all().map((file) => file.suspend()));
   }

@@ -5,11 +5,10 @@ import type { IntervalJob } from './interval-job.ts';
 import { type FoundManifest, readManifestAt } from './manifest.ts';
 
 /**
- * Reads the manifest at an interval's key. Credentials that may only write see none: then our own
- * record says what is there.
+ * Reads the manifest at an interval's key. If the credentials cannot read, our own record is used.
  *
- * @throws SluiceError `destination.key_taken` if the object is another export's, or not a manifest of
- *   ours: this export must not replace it
+ * @throws SluiceError `destination.key_taken` if the object is another export's, or not a manifest of ours:
+ *   this export must not replace it
  */
 export async function findManifest(
   destination: Destination,

@@ -3,10 +3,10 @@ import { setImmediate } from 'node:timers/promises';
 import type { FileWriter, ManifestTag } from '../destinations/destination.ts';
 import type { ManifestFile } from './manifest.ts';
 
-/** Hashed, copied and sent in one turn of the event loop: a row group comes as 16 MiB at once. */
+/** Maximum bytes hashed, copied and sent in one turn of the event loop: a row group has 16 MiB. */
 const turnBytes = 1 << 20;
 
-/** A file on its way, counted and hashed as it is written. */
+/** A file that is counted and hashed while it is written. */
 export class HashedFile {
   readonly key: string;
   readonly #writer: FileWriter;
@@ -23,7 +23,7 @@ export class HashedFile {
     return this.#bytes;
   }
 
-  /** @param rows how many rows the chunks are counted for */
+  /** @param rows number of rows in the chunks */
   async write(chunks: readonly Uint8Array[], rows: number): Promise<void> {
     this.#rows += rows;
     let taken = 0;
@@ -42,7 +42,7 @@ export class HashedFile {
     }
   }
 
-  /** What the manifest says of it, once all is written. */
+  /** Its entry in the manifest, after all is written. */
   entry(): ManifestFile {
     return {
       key: this.key,
@@ -56,7 +56,7 @@ export class HashedFile {
     return this.#writer.flush();
   }
 
-  /** @param replaces the tag of what must be at the key; null for nothing */
+  /** @param replaces the tag that must be at the key; null: the key must be free */
   complete(replaces: ManifestTag): Promise<{ readonly etag: string | null }> {
     return this.#writer.complete({ replaces, sha256: this.entry().sha256 });
   }

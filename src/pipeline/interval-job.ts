@@ -14,46 +14,47 @@ export interface Encoding {
   readonly extension: string;
   readonly contentType: string;
   open(columns: readonly Column[]): FileEncoder;
-  /** Plain JSON Lines, for rows that the format cannot hold. */
+  /** Plain JSON Lines, for rows that the format cannot represent. */
   openJsonLines(columns: readonly Column[]): FileEncoder;
 }
 
-/** One interval to be exported by one attempt of one run. */
 export interface IntervalJob {
   readonly exportId: string;
   readonly runId: string;
   readonly attempt: number;
   readonly interval: DataInterval;
   readonly request: SourceRequest;
-  /** The rendered prefix of the object keys; `''` for none. */
+  /** The rendered prefix of the object keys; `''`: no prefix. */
   readonly prefix: string;
   readonly encoding: Encoding;
-  /** A file is ended once it holds so many bytes; null: one file. */
+  /** A file ends once it has this many bytes; null: one file. */
   readonly maxFileBytes: number | null;
   readonly writesManifest: boolean;
-  /** The number of the lineage that this attempt writes under; no other lineage ever has it. */
+  /** The generation of this attempt's lineage; no other lineage ever has it. */
   readonly generation: number;
-  /** The history of our database that the commit belongs to. */
+  /** The era of our database that the commit belongs to. */
   readonly era: string;
   /** The interval's current receipt at this destination; null before the first commit. */
   readonly current: CurrentReceipt | null;
-  /** What an earlier attempt of this run was about to commit when it was last heard of. */
+  /** The last known intent of an earlier attempt of this run. */
   readonly intent: CommitIntent | null;
-  /** Uploads of this lineage that earlier attempts left open: parts that are still right are not sent again. */
+  /**
+   * Uploads of this lineage that earlier attempts left open: parts that are still right are not sent again.
+   */
   readonly uploads: readonly UploadProgress[];
   /**
-   * Whether a commit of the interval was begun and never confirmed: its worker may wake and put its
+   * Whether a commit of the interval was begun and never confirmed: its worker may resume and put its
    * manifest, unless another commit comes first.
    */
   readonly mayBeOvertaken: boolean;
   /**
-   * MD5 digests of the manifests whose commits were begun since the receipt, by any run: each may be
-   * the one at the key.
+   * MD5 digests of the manifests whose commits were begun since the receipt, by any run: each may be the
+   * one at the key.
    */
   readonly begunManifests: readonly string[];
 }
 
-/** What our record says of the interval's current files. */
+/** Our record of the interval's current files. */
 export interface CurrentReceipt {
   readonly generation: number;
   readonly era: string | null;
@@ -66,7 +67,7 @@ export interface CurrentReceipt {
 
 /** A file that a commit made readable. */
 export interface CommittedFile extends ManifestFile {
-  /** Null if the store gave none, or if it was not kept. */
+  /** Null if the store returned none, or if it was not kept. */
   readonly etag?: string | null;
 }
 
@@ -87,35 +88,35 @@ export interface Progress {
   readonly files: number;
 }
 
-/** What the pipeline reports and asks while it works. */
+/** What the pipeline reports and asks during a run. */
 export interface RunPorts {
   readonly journal: UploadJournal;
   /**
-   * The attempt has settled and opens its snapshot: from here on its death counts against the run.
+   * The attempt has settled and opens its snapshot: from here on a crash counts against the run.
    *
    * @throws SluiceError `run.lease_lost`
    */
   readingBegins(): Promise<void>;
   progressed(progress: Progress): Promise<void>;
   /**
-   * The fence, asked once before anything becomes readable; the intent is durable then.
+   * Checks the fence once before anything becomes readable, and stores the intent.
    *
    * @throws SluiceError `run.lease_lost` or `run.cancelled`
    */
   confirmCommit(intent: CommitIntent): Promise<void>;
   /**
-   * The fence again, right before what a store does without a condition.
+   * Checks the fence again, right before an unconditional write.
    *
    * @throws SluiceError `run.lease_lost`
    */
   confirmLease(): Promise<void>;
   /**
-   * Whether no other attempt can have this one's uploads: the run was not claimed again, also if it was
-   * cancelled. The lease is extended, so that their abort has its time.
+   * Whether no other attempt can have this one's uploads: the run was not claimed again, even if it was
+   * cancelled. Extends the lease, so that there is time to abort them.
    */
   ownsUploads(): Promise<boolean>;
   /**
-   * Gives the attempt a generation above `floor`: the bucket is ahead of our database.
+   * Raises the attempt's generation above `floor`, because the bucket is ahead of our database.
    *
    * @throws SluiceError `run.lease_lost`
    */
@@ -143,16 +144,15 @@ export interface CommitIntent {
   readonly settled: boolean;
   /** Transactions that may still add rows to the interval, if it is not settled. */
   readonly pending: readonly string[];
-  /** Of the keys of all rows read, as a set; null if there is none. */
+  /** Digest of the set of all keys read; null if there is none. */
   readonly keyDigest: string | null;
   /**
-   * MD5 digests of this commit's manifest and of those that it may find at the key; an older build kept
-   * none.
+   * MD5 digests of this commit's manifest and of those that may be at the key; earlier builds kept none.
    */
   readonly begunManifests?: readonly string[];
 }
 
-/** What is current at the destination once the pipeline is done. */
+/** What is current at the destination when the pipeline has ended. */
 export interface IntervalResult extends Omit<CommitIntent, 'files' | 'rejectedFiles'> {
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];

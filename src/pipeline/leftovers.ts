@@ -12,7 +12,7 @@ import {
 } from './manifest.ts';
 import { mayStat } from './may-stat.ts';
 
-/** The current commit of an interval, for which files of other generations are removed. */
+/** The current commit of an interval, whose older generations are removed. */
 export interface CurrentCommit {
   readonly exportId: string;
   readonly runId: string;
@@ -20,15 +20,18 @@ export interface CurrentCommit {
   readonly era: string | null;
   readonly interval: DataInterval;
   readonly generation: number;
-  /** Of the run that made it: above every lineage before it, also if it replaced files in place. */
+  /**
+   * The generation of the run that made it: above every earlier lineage, even if it replaced files in
+   * place.
+   */
   readonly lineage: number;
   readonly manifestKey: string | null;
 }
 
 export interface Removal {
-  /** Gone, or named by a tombstone: nothing is left to do for these keys. */
+  /** Removed, or replaced by a tombstone: these keys are done. */
   readonly removed: readonly string[];
-  /** Why others are still there; null if none is. */
+  /** Why some are still there; null if none is. */
   readonly fault: SluiceError | null;
 }
 
@@ -54,7 +57,7 @@ export function replacedBy(
     if (manifestKey !== null) add(manifestKey, generation, manifestKey);
   }
   if (manifest && result.manifestKey !== null) {
-    // The bucket may know commits that our database does not. Only keys of this interval are ours.
+    // The bucket may have commits that our database does not know. Only keys of this interval are ours.
     const stem = stemOf(result.manifestKey);
     for (const { key } of [...manifest.files, ...(manifest.rejected_files ?? [])]) {
       if (key.startsWith(stem)) add(key, generationOf(manifest), result.manifestKey);
@@ -63,7 +66,7 @@ export function replacedBy(
   return replaced;
 }
 
-/** Every key that a commit names, its manifest's included. */
+/** Every key that a commit names, including its manifest's. */
 export function namedBy(commit: {
   readonly files: readonly { readonly key: string }[];
   readonly rejectedFiles: readonly { readonly key: string }[];
@@ -74,14 +77,14 @@ export function namedBy(commit: {
 }
 
 /**
- * Removes files that no current manifest names and that no worker can commit any more: their
- * generation is older than the current one, whose manifest no earlier condition fits. If a former
- * manifest is at another key, a tombstone takes its place first.
+ * Removes files that no current manifest names and that no worker can commit any more: their generation is
+ * older than the current one, and the condition of their commit no longer fits. If a former manifest is at
+ * another key, a tombstone replaces it first.
  *
- * @param keepsRecent whether files stay for a day: a store without conditional writes would let a
- *   manifest that names them come late
- * @param confirm asked right before files go, and before a tombstone is put without a condition: which
- *   of them are still to be removed
+ * @param keepsRecent whether files stay for a day: without conditional writes a late manifest could still
+ *   name them
+ * @param confirm called right before files are removed, and before an unconditional tombstone: returns
+ *   those that may still be removed
  */
 export async function removeLeftovers(
   destination: Destination,
@@ -122,8 +125,8 @@ export async function removeLeftovers(
 const deletedAtOnce = 50;
 
 /**
- * Those of the keys whose objects are not another export's: an attempt that was refused there, as the
- * exports have one prefix, has noted the key all the same.
+ * The keys whose objects do not belong to another export. A refused attempt may have noted keys of another
+ * export with the same prefix.
  */
 async function findOwn(
   destination: Destination,
@@ -138,7 +141,7 @@ async function findOwn(
   return own;
 }
 
-/** How often a manifest is looked at again that somebody else has just replaced. */
+/** Maximum tries if a manifest is replaced at the same time. */
 const entombTries = 3;
 
 /** @returns whether no manifest at the key can name files of an older generation any more */
@@ -148,7 +151,7 @@ async function entomb(
   key: string,
   confirm: (keys: readonly string[]) => Promise<readonly string[]>,
 ): Promise<boolean> {
-  // Files that are replaced in place keep their generation, which says nothing of their age.
+  // Files that are replaced in place keep their generation, which does not show their age.
   const generation = commit.manifestKey === null ? commit.lineage : commit.generation;
   const facts = { ...commit, generation, attempt: 0, format: 'none', compression: null };
   const checkLeft = async () => {
@@ -158,7 +161,7 @@ async function entomb(
   for (let tried = 1; ; tried += 1) {
     const found = await readManifestAt(destination, key);
     if (found === 'denied') {
-      throw new SluiceError('destination.access_denied', `${key} may not be read`);
+      throw new SluiceError('destination.access_denied', `the credentials cannot read ${key}`);
     }
     if (found?.manifest) {
       const { manifest } = found;
@@ -172,7 +175,7 @@ async function entomb(
       await destination.commitManifest(key, tombstone, found?.etag ?? null, checkLeft);
       return true;
     } catch (error) {
-      // A later run has the interval now: it sees to the key at its own end.
+      // A later run has the interval now. It handles the key at its own end.
       if (error instanceof SluiceError && error.code === 'run.lease_lost') return false;
       const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
       if (!conflict || tried === entombTries) throw error;

@@ -14,16 +14,16 @@ export interface ManifestFile {
 }
 
 /**
- * What an interval consists of. It is written last: a reader that waits for it never sees half an
+ * The contents of an interval. It is written last, so a reader that waits for it never sees half an
  * interval.
  */
 export interface Manifest {
   readonly batch_export_id: string;
   readonly run_id: string;
   readonly attempt: number;
-  /** Rises with each commit of the interval that has other bytes; 1 if it is not given. */
+  /** Rises with each commit of the interval that has other bytes; 1 if it is missing. */
   readonly generation?: number;
-  /** The history of the database that committed it. */
+  /** The era of the database that committed it. */
   readonly era?: string | null;
   readonly data_interval_start: string;
   readonly data_interval_end: string;
@@ -33,12 +33,12 @@ export interface Manifest {
   readonly total_rows: number;
   readonly total_bytes: number;
   readonly files: readonly ManifestFile[];
-  /** JSON Lines of the rows that the format could not hold, each with its reason. */
+  /** JSON Lines of the rows that the format could not represent, each with its reason. */
   readonly rejected_rows: number;
   readonly rejected_files: readonly ManifestFile[];
   /**
    * Set if this manifest names no file because the interval's files are elsewhere now: the key of the
-   * manifest that took its place, or null if the export writes no manifest any more.
+   * manifest that replaces it, or null if the export writes no manifest any more.
    */
   readonly moved_to?: string | null;
 }
@@ -78,10 +78,10 @@ export function buildManifest(facts: ManifestFacts): Manifest {
 }
 
 /**
- * Takes the place of a manifest whose interval has moved to another key. It is never deleted: a worker
- * that sleeps before its own first manifest at that key must not find the key free.
+ * Replaces a manifest whose interval has moved to another key. It is never deleted: a worker that is about
+ * to put its first manifest at that key must not find the key free.
  *
- * @param movedTo the key of the manifest that took over; null if the export writes none any more
+ * @param movedTo the key of the new manifest; null if the export writes none any more
  */
 export function buildTombstone(
   facts: Omit<ManifestFacts, 'columns' | 'files' | 'rejectedFiles'>,
@@ -95,7 +95,7 @@ export function isTombstone(manifest: Manifest): boolean {
   return manifest.moved_to !== undefined;
 }
 
-/** A manifest from before generations were kept is of the first. */
+/** Manifests without a generation have the first. */
 export function generationOf(manifest: Manifest): number {
   return manifest.generation ?? 1;
 }
@@ -120,17 +120,16 @@ export function decodeManifest(bytes: Buffer): Manifest | null {
   }
 }
 
-/** What is at the key of an interval's manifest. */
 export interface FoundManifest {
-  /** Null if there is none, or if the credentials may not read it. */
+  /** Null if there is none, or if the credentials cannot read it. */
   readonly manifest: Manifest | null;
-  /** The tag that must still be there when the manifest is replaced; null for nothing. */
+  /** The tag that must still be there when the manifest is replaced; null: the key must be free. */
   readonly etag: string | null;
 }
 
 /**
- * The object at a manifest's key: null if there is none, `denied` if it may not be read. Its manifest
- * is null if the bytes are not a manifest of ours.
+ * The object at a manifest's key: null if there is none, `denied` if it cannot be read. Its manifest is
+ * null if the bytes are not a manifest of ours.
  */
 export async function readManifestAt(
   destination: Destination,

@@ -1,7 +1,7 @@
 import type { Destination, FileFacts } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 
-/** Facts of an object. Null if there is none, and also if the credentials may not look. */
+/** Facts of an object. Null if there is none, and also if the credentials cannot read. */
 export async function mayStat(destination: Destination, key: string): Promise<FileFacts | null> {
   return destination.statFile(key).catch((error: unknown) => {
     if (error instanceof SluiceError && error.code === 'destination.access_denied') return null;

@@ -9,15 +9,15 @@ export interface RunShape {
   readonly partsInFlight: number;
 }
 
-/** What a worker's process takes beside its runs: Node, pools, and the code and heap once warm; measured. */
+/** Memory of a worker's process without runs: Node, pools, and the code and heap once warm; measured. */
 export const idleWorkerBytes = 150 * mebibyte;
 
-/** Row blocks of the source on their way, and what is behind them on the socket. */
+/** Row blocks of the source in flight, and the data on the socket. */
 const sourceBytes = 8 * mebibyte;
 
 /**
  * The memory that a run may need: source + encoder with its compression + (parts in flight + the one being
- * filled) × part size. Not in it: values larger than a few MiB, which are held whole, and the doubled
+ * filled) × part size. Not included: values larger than a few MiB, which are held whole, and the doubled
  * parts of files past 15 GiB.
  */
 export function memoryBudget({ encoderBytes, partBytes, partsInFlight }: RunShape): number {

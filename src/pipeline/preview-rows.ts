@@ -12,16 +12,16 @@ export interface RowSample {
 
 const hourMs = 3_600_000;
 const monthMs = 30 * 24 * hourMs;
-/** How far back is looked for rows, nearest first: the whole past may be too much to count. */
+/** How far back to look for rows, nearest first: counting the whole past may be too slow. */
 const reachesMs = [hourMs, 24 * hourMs, monthMs];
-/** Rows are taken until they pass this size, however few they are. */
+/** Rows are taken until they exceed this size, however few they are. */
 const sampleBytes = 1024 * 1024;
 
 /**
- * Rows as a JSONLines file would hold them: the first ones of the shortest time before `now` that
- * has enough of them, in the order of a run. Numbers that a client would round are text.
+ * Rows as in a JSONLines file: the first ones of the shortest time before `now` that has enough of them, in
+ * the order of a run. Numbers that a client would round become text.
  *
- * @throws SluiceError as a run does, and whatever `signal` is aborted with
+ * @throws SluiceError as a run does, and the reason of `signal`
  */
 export async function previewRows(
   source: Source,
@@ -36,7 +36,7 @@ export async function previewRows(
     const lines = await readLines(snapshot, openJsonLines, limit, signal);
     return { columns, rows: lines.map((line) => valuesOf(line, columns)) };
   } catch (error) {
-    // A row that a run may take: the query is what its author can change to see the others.
+    // A run may accept this row. Here only the query's author can avoid it.
     const isLarge = error instanceof SluiceError && error.code === 'source.row_too_large';
     if (!isLarge) throw error;
     throw new SluiceError('query.invalid', `${error.detail}, too much for a preview`, error);
@@ -45,7 +45,7 @@ export async function previewRows(
   }
 }
 
-/** The nearest past that has `limit` rows; the whole past only if there was none before. */
+/** The most recent range with `limit` rows; the whole past only if shorter ranges have none. */
 async function openNewest(
   source: Source,
   request: Omit<SourceRequest, 'interval'>,
@@ -96,7 +96,7 @@ function valuesOf(line: string, columns: RowSample['columns']): readonly unknown
 
 const stringOrNumber = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
 
-/** A double holds 15 digits whatever they are; more only if they read back the same. */
+/** A double represents any 15 digits; more only if they are read back the same. */
 function quoteInexact(token: string): string {
   if (token.startsWith('"') || String(Number(token)) === token) return token;
   const digits = token.replace(/[eE].*$|\D/g, '').length;

@@ -12,7 +12,6 @@ import { checkName, isStar } from './translate-column.ts';
 /** Maximum problems that are reported; the rest of the query is not read. */
 const maxProblems = 100;
 
-/** One column of the result. */
 export interface Output {
   readonly name: string;
   readonly expression: Expression;

@@ -6,7 +6,6 @@ await loadModule();
 
 /** Maximum characters of a query. */
 export const maxCharacters = 10_000;
-/** Most tokens in all. */
 const maxTokens = 5_000;
 /**
  * Maximum tokens on one path into the tree. The parser walks trees by recursion: about 1,900 nested NOTs

@@ -15,7 +15,6 @@ import {
 import { conjunction } from './translate.ts';
 import { checkWall } from './wall.ts';
 
-/** A column of a statement, by the type it is sent as. */
 type SentColumn = Pick<Column, 'name' | 'type'>;
 
 /** The rows that a statement reads. */

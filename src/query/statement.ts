@@ -4,7 +4,6 @@ import type { Tokens } from './parser.ts';
 import { Refusal } from './problem.ts';
 import type { Scope } from './translate-column.ts';
 
-/** The parts of a SELECT that are read. */
 export interface Select {
   readonly targets: readonly unknown[];
   readonly scope: Scope;

@@ -43,7 +43,7 @@ export function translateColumn(node: TaggedNode, offset: number, scope: Scope):
   return { kind: 'json', column: name, path };
 }
 
-/** Names end up in files and in the normalized text, where a control character would be lost. */
+/** Files and the normalized text contain names, and would lose a control character. */
 export function checkName(name: string, offset: number): void {
   if (!/\p{Cc}/u.test(name)) return;
   throw new Refusal('control character', offset, 'Remove the control character from the name.');

@@ -1,6 +1,6 @@
 import type { paths } from '../console/api-schema.d.ts';
 
-/** Paths of the OpenAPI document that take a method, and what it answers there. */
+/** Paths of the OpenAPI document with a method, and its response. */
 type PathOf<Method extends string> = {
   [Path in keyof paths]: paths[Path] extends Record<Method, unknown> ? Path : never;
 }[keyof paths];
@@ -14,7 +14,7 @@ type Answer<Path extends keyof paths, Method extends string> =
 /** The values of a path's parameters, by name. */
 type Parameters = Readonly<Record<string, string | number>>;
 
-/** The few calls that the quickstart makes; it uses the service over HTTP, as every client does. */
+/** The few calls of the quickstart. It uses the service over HTTP, like every client. */
 export interface ApiClient {
   get<Path extends PathOf<'get'>>(
     path: Path,

@@ -52,7 +52,7 @@ async function download(s3: QuickstartS3, prefix: string, folder: string): Promi
     let index = 0;
     for (const manifestKey of await listManifests(client, s3.bucket, prefix)) {
       const manifest = decodeManifest(Buffer.from(await read(client, s3.bucket, manifestKey)));
-      // A replaced file may still be there for a day: only what a manifest names counts.
+      // A replaced file may stay for a day: only what a manifest names counts.
       for (const { key } of manifest?.files ?? []) {
         await writeFile(join(folder, `${index++}.parquet`), await read(client, s3.bucket, key));
       }

@@ -7,11 +7,11 @@ import { buildApp } from 'fauxqs';
 type App = FastifyInstance;
 type Headers = Readonly<Record<string, string>>;
 
-/** What the first line of an object's file says of it; its bytes follow. */
+/** The first line of an object's file; its bytes follow. */
 interface SavedHead {
   readonly bucket: string;
   readonly key: string;
-  /** Content type and metadata, as they are sent with a PUT. */
+  /** Content type and metadata, as in a PUT. */
   readonly headers: Headers;
   /** Bytes of each part; null for an object of one PUT. The same parts give the same ETag again. */
   readonly parts: readonly number[] | null;
@@ -26,9 +26,9 @@ export interface DurableS3 {
 const unfinished = '.unfinished';
 
 /**
- * An independent S3 server, which keeps its objects in memory, made durable: each change of an object is
- * on disk in `folder` before it is answered, and the objects are there again, with the same ETags, after
- * the next start. Uploads that were not complete are lost. It does not listen yet.
+ * Makes an independent S3 server, which keeps its objects in memory, durable: each change of an object is
+ * on disk in `folder` before it is answered, and the next start restores the objects with the same ETags.
+ * Incomplete uploads are lost. It does not listen yet.
  */
 export async function openDurableS3(folder: string): Promise<DurableS3> {
   await mkdir(folder, { recursive: true });
@@ -62,7 +62,7 @@ export async function openDurableS3(folder: string): Promise<DurableS3> {
     return payload;
   });
 
-  /** Makes the file of a key hold what the server holds. */
+  /** Writes the server's object to the file of its key. */
   async function saveObject({ bucket, key, parts }: Omit<SavedHead, 'headers'>): Promise<void> {
     const name = nameOf(bucket, key);
     const path = join(folder, name);
@@ -78,7 +78,9 @@ export async function openDurableS3(folder: string): Promise<DurableS3> {
     await syncFolder(folder);
   }
 
-  /** A request that deletes many names them in its body; those that are gone are found by a look. */
+  /**
+   * A request that deletes many objects names them in its body; a check finds those that no longer exist.
+   */
   async function forgetDeleted(): Promise<void> {
     for (const head of saved.values()) {
       const { statusCode } = await app.inject({
@@ -154,7 +156,7 @@ function keptHeaders(headers: Readonly<Record<string, unknown>>): Headers {
 const nameOf = (bucket: string, key: string): string =>
   createHash('sha256').update(`${bucket}/${key}`).digest('hex');
 
-/** A body that is sent in signed chunks says its own length in a header. */
+/** A body in signed chunks has its own length in a header. */
 function bytesOf({ body, headers }: { body: unknown; headers: NodeJS.Dict<string | string[]> }) {
   const said = headers['x-amz-decoded-content-length'];
   return said === undefined ? (Buffer.isBuffer(body) ? body.length : 0) : Number(said);

@@ -10,27 +10,27 @@ export interface QuickstartS3 {
   readonly bucket: string;
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
-  /** Whether it may still hold what earlier starts wrote. */
+  /** Whether it may still contain what earlier starts wrote. */
   readonly kept: boolean;
-  /** Stops it; what it holds is on disk already. */
+  /** Stops it; its objects are already on disk. */
   stop(): Promise<void>;
 }
 
 const bucket = 'sluice-quickstart';
 const credentials = { accessKeyId: 'quickstart', secretAccessKey: 'quickstart' };
 const host = '127.0.0.1';
-/** Below the ports that systems give to outgoing connections: one of those can take a port at any time. */
+/** Below the ports of outgoing connections, which can be taken at any time. */
 const ports = { from: 20_000, count: 10_000 };
 
 const portFileOf = (folder: string): string => join(folder, 'port');
 
-/** The address of the local S3 of this folder, whether it runs or not; null if it has none yet. */
+/** The address of the local S3 of this folder, running or not; null if it has none yet. */
 export async function findLocalS3(folder: string): Promise<string | null> {
   const port = Number(await readFile(portFileOf(folder), 'utf8').catch(() => '0'));
   return port > 0 ? `http://${host}:${port}` : null;
 }
 
-/** Gives the local S3 of this folder its address, for good: exports name it. */
+/** Gives the local S3 of this folder a permanent address, because exports name it. */
 export async function placeLocalS3(folder: string): Promise<void> {
   if ((await findLocalS3(folder)) !== null) return;
   await mkdir(folder, { recursive: true });
@@ -48,9 +48,8 @@ function isFree(port: number): Promise<boolean> {
 }
 
 /**
- * Starts an independent S3 server on loopback, at the address of this folder, with the objects that it
- * held before: even a kill loses none. If another process of this data folder runs it already, that one
- * is used.
+ * Starts an independent S3 server on loopback, at the address of this folder, with its earlier objects:
+ * even a kill loses none. If another process of this data folder already runs it, that one is used.
  *
  * @throws StartError if another program has its port
  */
@@ -60,7 +59,7 @@ export async function startLocalS3(folder: string): Promise<QuickstartS3> {
   if (await answers(endpoint)) {
     return { endpoint, bucket, ...credentials, kept: true, stop: async () => {} };
   }
-  // Loaded only here: what looks for the address alone, as `sluice verify`, starts sooner without it.
+  // Loaded only here, so that `sluice verify`, which needs only the address, starts sooner.
   const { openDurableS3 } = await import('./durable-s3.ts');
   const { app, restored } = await openDurableS3(join(folder, 'bucket'));
   const port = Number(new URL(endpoint).port);

@@ -16,7 +16,7 @@ const hours = 24;
 const eventRows = 200_000;
 const exportsPath = '/api/projects/{project_id}/batch_exports';
 
-/** What the quickstart exports; the second only where DuckDB is there to read it. */
+/** What the quickstart exports; the second only if DuckDB is installed to read it. */
 const jsonLines = {
   name: 'Quickstart: events to S3, hourly',
   format: { file_format: 'JSONLines', compression: 'gzip' },
@@ -35,14 +35,14 @@ export interface QuickstartOptions {
   readonly address: string;
   readonly s3: QuickstartS3;
   readonly tenant: QuickstartTenant;
-  /** Reads and compares every row again though nothing was exported in this start. */
+  /** Reads and compares every row again even if this start exported nothing. */
   readonly alwaysProve: boolean;
   readonly print: (line: string) => void;
 }
 
 /**
- * Shows the main job on real rows: events, an hourly export made over the API, a backfill of a day,
- * its runs, and the proof.
+ * Shows the main job on real rows: events, an hourly export over the API, a backfill of a day, its runs,
+ * and the proof.
  *
  * @returns whether everything was proven
  */
@@ -78,7 +78,7 @@ async function showExport(
   const results = await listCompleted();
   print(`\n${shown.name}\n${runTable(results.slice(0, hours).toReversed())}\n`);
   if (exported && !options.alwaysProve) {
-    print('  exported by an earlier start; `npx sluice verify` proves it anew');
+    print('  exported by an earlier start; `npx sluice verify` proves it again');
     return true;
   }
   const proven = await prove(options, batchExport.id, end);

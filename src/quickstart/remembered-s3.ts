@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { findLocalS3, placeLocalS3, type QuickstartS3, startLocalS3 } from './local-s3.ts';
 
-/** Where the data folder remembers the quickstart's S3. */
+/** The part of the data folder that records the quickstart's S3. */
 const folderOf = (config: Config): string => join(config.SLUICE_DATA_DIR, 's3');
 const givenFileOf = (config: Config): string => join(folderOf(config), 'endpoint');
 
-/** Remembers which S3 the quickstart writes to: the one of QUICKSTART_S3_ENDPOINT, else one of its own. */
+/** Records which S3 the quickstart writes to: that of QUICKSTART_S3_ENDPOINT, else its own. */
 export async function placeQuickstartS3(config: Config): Promise<void> {
   const endpoint = config.QUICKSTART_S3_ENDPOINT;
   if (endpoint === null) return placeLocalS3(folderOf(config));
@@ -15,7 +15,7 @@ export async function placeQuickstartS3(config: Config): Promise<void> {
   await writeFile(givenFileOf(config), endpoint);
 }
 
-/** Opens the S3 that the quickstart writes to, at the place that it was given. */
+/** Opens the S3 that the quickstart writes to, at its recorded address. */
 export async function openQuickstartS3(config: Config): Promise<QuickstartS3> {
   const endpoint = config.QUICKSTART_S3_ENDPOINT;
   if (endpoint === null) return startLocalS3(folderOf(config));
@@ -30,7 +30,8 @@ export async function openQuickstartS3(config: Config): Promise<QuickstartS3> {
 }
 
 /**
- * Starts the quickstart's own S3 again, if a quickstart has run on this data folder: its exports go on.
+ * Starts the quickstart's own S3 again, if a quickstart has run on this data folder, so that its exports
+ * continue.
  *
  * @returns null if there is none to start
  * @throws StartError if another program has its port
@@ -40,7 +41,7 @@ export async function reopenQuickstartS3(config: Config): Promise<QuickstartS3 |
   return (await findLocalS3(folder)) === null ? null : startLocalS3(folder);
 }
 
-/** The configuration, with the quickstart's S3 among the private endpoints that exports may name. */
+/** Adds the quickstart's S3 to the private endpoints that exports may name. */
 export async function allowQuickstartS3(config: Config): Promise<Config> {
   const given = await readFile(givenFileOf(config), 'utf8').catch(() => null);
   const endpoints = [await findLocalS3(folderOf(config)), given];

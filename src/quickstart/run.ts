@@ -8,8 +8,7 @@ import { allowQuickstartS3, openQuickstartS3, placeQuickstartS3 } from './rememb
 import { ensureTenant } from './tenant.ts';
 
 /**
- * Starts everything in this process, exports a day of made-up events and proves it; then it is the
- * daemon that it started.
+ * Starts everything in this process, exports a day of generated events and proves it; then keeps serving.
  *
  * @param exit end afterwards; the exit code is not 0 if something was not proven
  */

@@ -4,7 +4,7 @@ import type { components } from '../console/api-schema.d.ts';
 
 const barWidth = 40;
 
-/** A bar that is drawn over itself on a terminal, and a line a quarter elsewhere. */
+/** A bar that is redrawn on a terminal; elsewhere one line per quarter. */
 export function createProgressBar(out: NodeJS.WriteStream): (share: number, text: string) => void {
   let last = -1;
   return (share, text) => {

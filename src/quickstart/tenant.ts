@@ -9,7 +9,7 @@ import { issueKey } from '../use-cases/tenants/issue-key.ts';
 /** What the quickstart made, kept in the data directory for the next start. */
 export interface QuickstartTenant {
   readonly projectId: number;
-  /** An admin key of all scopes; readable by its owner only, like the database's password. */
+  /** An admin key with all scopes; readable only by its owner, like the database's password. */
   readonly key: string;
 }
 

@@ -14,8 +14,8 @@ export interface IntervalPage {
 }
 
 /**
- * `range` widened outwards to ticks, its end never past the last interval complete at `now`. Null
- * if no complete interval is left.
+ * `range` widened to ticks; its end is never past the last interval that is complete at `now`. Null if no
+ * complete interval is left.
  */
 export function widenRange(
   cadences: CadenceHistory,
@@ -27,7 +27,7 @@ export function widenRange(
   return start < end ? { start, end } : null;
 }
 
-/** The intervals that lie whole in `range`, one at a time. */
+/** The intervals that are completely in `range`, one at a time. */
 export function* intervalsIn(
   cadences: CadenceHistory,
   range: DataInterval,
@@ -69,7 +69,7 @@ export function pageOfIntervals(
   return intervals;
 }
 
-/** How many intervals `intervalsIn` yields, without making them. */
+/** The number of intervals that `intervalsIn` yields, without making them. */
 export function countIntervals(cadences: CadenceHistory, range: DataInterval): number {
   return Math.max(countTicks(cadences, range.start - 1, range.end) - 1, 0);
 }

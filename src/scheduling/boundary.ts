@@ -1,9 +1,9 @@
 /**
- * Where ticks lie (contract, section 3). `hour` and `every N minutes`: multiples since the Unix
- * epoch. `day` and `week`: one label a local date, at the offset hour; the boundary is the first
- * instant whose wall clock shows the label or later. So a label in a gap moves to the first instant
- * that exists, one in a fold is the first of the two, and labels of a date that a zone left out
- * fall together into one boundary: bounds are shared and no interval is empty.
+ * The instants of ticks (contract, section 3). `hour` and `every N minutes`: multiples since the Unix
+ * epoch. `day` and `week`: one label per local date, at the offset hour; the boundary is the first instant
+ * whose wall clock shows the label or later. So a label in a gap moves to the first instant that exists,
+ * one in a fold is the first of the two, and the labels of a date that a zone skipped share one boundary:
+ * bounds are shared and no interval is empty.
  */
 
 import type { Cadence, Interval } from '../domain/cadence.ts';
@@ -77,8 +77,8 @@ function lastLabelAt(cadence: Cadence, instant: Instant): number {
     (cadence.interval === 'week' ? firstSundayMs + (cadence.offsetDay ?? 0) * dayMs : 0);
   const local = instant + offsetAt(cadence.timezone, instant);
   let label = Math.floor((local - phase) / step) * step + phase;
-  // In a fold the wall clock shows an earlier time than the label it has already passed; and a date
-  // that was left out gives the next label the same boundary.
+  // In a fold the wall clock shows an earlier time than the label that already passed. A skipped date gives
+  // the next label the same boundary.
   while (boundaryOfLabel(cadence, label + step) <= instant) label += step;
   return label;
 }

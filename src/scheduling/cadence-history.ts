@@ -1,7 +1,7 @@
 /**
- * The cadences of one export over all time. A change of interval, zone or offset begins at a
- * boundary of the cadence before it, so the ticks of the whole history tile time: an interval that
- * ran once has the same bounds whenever it is asked for again.
+ * The cadences of one export over all time. A change of interval, zone or offset begins at a boundary of
+ * the previous cadence, so the ticks of the whole history cover time without gaps: an interval that ran
+ * once always has the same bounds.
  */
 
 import type { Cadence } from '../domain/cadence.ts';
@@ -9,12 +9,12 @@ import type { CadenceEra, CadenceHistory } from '../domain/schedule.ts';
 import type { Instant } from '../domain/time.ts';
 import { boundaryAtOrBefore, countBoundaries, nextBoundary } from './boundary.ts';
 
-/** The era that the interval holding `instant` belongs to. */
+/** The era of the interval that contains `instant`. */
 export function eraAt(history: CadenceHistory, instant: Instant): CadenceEra {
   return history[eraIndexAt(history, instant)] ?? history[0];
 }
 
-/** The newest cadence: the current one, or the one from the next tick on. */
+/** The newest cadence: the current one, or the one that begins with the next tick. */
 export function newestCadence(history: CadenceHistory): Cadence {
   return (history.at(-1) ?? history[0]).cadence;
 }
@@ -37,13 +37,13 @@ export function tickBefore(history: CadenceHistory, instant: Instant): Instant {
   return tickAtOrBefore(history, instant - 1);
 }
 
-/** How many ticks lie in (after, upTo]. Arithmetic for UTC cadences, a walk for local ones. */
+/** The number of ticks in (after, upTo]. Arithmetic for UTC cadences, a walk for local ones. */
 export function countTicks(history: CadenceHistory, after: Instant, upTo: Instant): number {
   let count = 0;
   history.forEach((era, index) => {
     const end = endOfEra(history, index);
     const from = Math.max(after, startOfEra(era));
-    // The tick that ends an era is counted by itself: new zone data may have moved the boundary.
+    // The tick that ends an era is counted separately: new zone data may have moved the boundary.
     if (end <= upTo && end > from) {
       count += countBoundaries(era.cadence, from, end - 1) + 1;
     } else {

@@ -22,18 +22,17 @@ export interface DispatchLimits {
 }
 
 /**
- * The runs to dispatch into `slots` free places, best first.
+ * The runs to dispatch into `slots` free slots, best first.
  *
- * Tenants take turns: the one with the fewest runs in flight goes first, counting those chosen
- * here. Within a tenant live runs go before backfills, then the oldest interval. Among tenants with
- * the same number the same order holds. The same arguments give the same answer in any order of
- * `candidates`. O(n log n).
+ * Tenants take turns: the one with the fewest runs in flight goes first, counting those chosen here. Within
+ * a tenant live runs go before backfills, then the oldest interval. Tenants with the same number are
+ * ordered in the same way. The result does not depend on the order of `candidates`. O(n log n).
  *
- * Small tenants get in at once only while `perTenant` is below what the workers take at a time.
+ * Small tenants get in at once only while `perTenant` is below the number of the workers' slots.
  *
- * @param candidates waiting runs. A query that cuts them must cut per export, at the limit of each:
- *   cut as one list, a flood hides everybody else.
- * @param inFlight runs that are queued or being worked on
+ * @param candidates waiting runs. A query with a limit must limit per export: one common limit would let
+ *   one busy export hide all others.
+ * @param inFlight runs that are queued or being executed
  */
 export function pickFair<Run extends DispatchedRun>(
   candidates: readonly Run[],

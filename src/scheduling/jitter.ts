@@ -1,13 +1,13 @@
 import type { Cadence } from '../domain/cadence.ts';
 import { nominalMs } from './boundary.ts';
 
-/** The largest share of an interval that a start may be delayed by. */
+/** The maximum share of an interval by which a start may be delayed. */
 const maxShare = 0.05;
 
 /**
- * How long the start of an export's runs is delayed after the tick, in whole milliseconds: always
- * the same for one export and cadence, spread evenly over exports, below 5% of the interval and
- * below `maxJitterSeconds`. 0 turns it off. The interval itself is not touched.
+ * The delay of an export's runs after the tick, in whole milliseconds: always the same for one export and
+ * cadence, spread evenly over exports, below 5% of the interval and below `maxJitterSeconds`. 0 turns it
+ * off. The interval itself does not change.
  */
 export function jitterMs(exportId: string, cadence: Cadence, maxJitterSeconds: number): number {
   const ceilingMs = Math.min(nominalMs(cadence.interval) * maxShare, maxJitterSeconds * 1000);

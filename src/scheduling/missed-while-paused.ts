@@ -6,9 +6,8 @@ import { tickAfter, tickAtOrBefore, tickBefore } from './cadence-history.ts';
 import { newestGate } from './schedule.ts';
 
 /**
- * The intervals whose ticks fell due in the pause that lasts at `now` and would have run but for
- * it, joined to as few ranges as they make, oldest first. Empty for an export that is not paused.
- * To be asked before `unpause`.
+ * The intervals that the pause, still open at `now`, kept from running. Adjacent ones are joined; oldest
+ * first. Empty for an export that is not paused. Ask before `unpause`.
  */
 export function missedWhilePaused(schedule: Schedule, now: Instant): readonly DataInterval[] {
   const { pausedSince } = newestGate(schedule);

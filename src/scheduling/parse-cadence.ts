@@ -1,11 +1,11 @@
-/** From the names and numbers of a request to a cadence, or to what is wrong with them. */
+/** Turns the names and numbers of a request into a cadence, or reports what is wrong with them. */
 
 import { type Cadence, type Interval, intervals } from '../domain/cadence.ts';
 import type { Problem, ProblemCode } from '../domain/problem.ts';
 import { nominalMs } from './boundary.ts';
 import { isTimezone } from './zone-offset.ts';
 
-/** What a request said. A field that is absent keeps the current value, or takes its default. */
+/** The fields of a request. A missing field keeps the current value, or takes its default. */
 export interface CadenceInput {
   readonly interval?: string | undefined;
   readonly timezone?: string | undefined;
@@ -17,17 +17,17 @@ export type ParsedCadence =
   | { readonly ok: true; readonly cadence: Cadence }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-/** The interval of that name, or null. */
+/** The interval with this name, or null. */
 export function parseInterval(name: string): Interval | null {
   return intervals.find((interval) => interval === name) ?? null;
 }
 
 /**
- * Checks all fields and reports every fault at once.
+ * Checks all fields and reports every problem at once.
  *
- * An offset that the interval does not take is a fault if the request says it, and is dropped
- * if it was only inherited from `current`. A missing offset is 0. The zone is kept for every
- * interval: if it does not move boundaries, it is still the zone a preview is shown in.
+ * An offset that the interval does not support is a problem if the request has it, and is dropped if it was
+ * inherited from `current`. A missing offset is 0. The zone is kept for every interval: even if it does not
+ * move boundaries, previews use it.
  *
  * @param minIntervalMinutes the shortest interval this installation allows
  * @param current the cadence that a partial update starts from
@@ -47,9 +47,17 @@ export function parseCadence(
   if (name === undefined) {
     report('interval', 'required', 'This field is required.');
   } else if (interval === null) {
-    report('interval', 'invalid_choice', `"${name}" is not one of ${intervals.join(', ')}.`);
+    report(
+      'interval',
+      'invalid_choice',
+      `"${name}" is not an interval. Use one of ${intervals.join(', ')}.`,
+    );
   } else if (input.interval !== undefined && nominalMs(interval) < minIntervalMinutes * 60_000) {
-    report('interval', 'min_value', `The shortest interval here is ${minIntervalMinutes} minutes.`);
+    report(
+      'interval',
+      'min_value',
+      `The shortest interval allowed here is ${minIntervalMinutes} minutes.`,
+    );
   }
 
   const timezone = input.timezone ?? current?.timezone ?? 'UTC';
@@ -68,11 +76,15 @@ export function parseCadence(
     max: number,
   ): number | null => {
     if (said !== undefined && said !== null) {
-      if (!Number.isInteger(said)) report(field, 'invalid_input', 'A whole number is required.');
+      if (!Number.isInteger(said)) report(field, 'invalid_input', 'Use a whole number.');
       else if (said < 0) report(field, 'min_value', 'Must be at least 0.');
       else if (said > max) report(field, 'max_value', `Must be at most ${max}.`);
       else if (interval !== null && !takes[field]) {
-        report(field, 'invalid_input', `The interval "${interval}" takes no ${field}.`);
+        report(
+          field,
+          'invalid_input',
+          `Remove ${field}: the interval "${interval}" does not support it.`,
+        );
       }
     }
     if (!takes[field]) return null;

@@ -1,11 +1,11 @@
-/** Which ticks are due, what interval each one closes, and what becomes of it. */
+/** Which ticks are due, which interval each one ends, and whether it runs. */
 
 import type { Gate, Schedule } from '../domain/schedule.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
 import { tickAfter } from './cadence-history.ts';
 import { newestGate } from './schedule.ts';
 
-/** `ran`: a run is made for the interval. The others are recorded, and nothing runs. */
+/** `ran`: a run is made for the interval. The others are only recorded. */
 export type TickFate = 'ran' | 'outside_window' | 'paused';
 
 export interface Tick {
@@ -16,16 +16,16 @@ export interface Tick {
 }
 
 export interface Plan {
-  /** Oldest first. Each is to be recorded in the transaction that stores `schedule`. */
+  /** Oldest first. Record each in the transaction that stores `schedule`. */
   readonly ticks: readonly Tick[];
   readonly schedule: Schedule;
-  /** True where ticks are still due at `now`: plan again, there is no cap but the page. */
+  /** True if ticks are still due at `now`: plan again. */
   readonly more: boolean;
 }
 
 /**
- * Decides every tick at or before `now`, at most `limit` of them. A `now` before the last plan's
- * decides nothing, so a clock that goes back makes no duplicate.
+ * Decides every tick at or before `now`, at most `limit` of them. Decides nothing if `now` is before the
+ * last plan's, so a clock that goes back makes no duplicates.
  */
 export function planTicks(schedule: Schedule, now: Instant, limit: number): Plan {
   const ticks: Tick[] = [];
@@ -41,14 +41,14 @@ export function planTicks(schedule: Schedule, now: Instant, limit: number): Plan
   return { ticks, schedule: planned, more: nextTickAt <= now };
 }
 
-/** What becomes of a tick: the window is asked first, then the pause. */
+/** The fate of a tick: the window decides first, then the pause. */
 export function fateOf(schedule: Schedule, tickAt: Instant): TickFate {
   const gate = schedule.gates[gateIndexFor(schedule, tickAt)] ?? schedule.gates[0];
   if (!isInWindow(gate, tickAt)) return 'outside_window';
   return gate.pausedSince === null ? 'ran' : 'paused';
 }
 
-/** The first undecided tick that will run as the export is now, or null if none will. */
+/** The first undecided tick that will run with the current settings; null if none will. */
 export function nextRunAt(schedule: Schedule): Instant | null {
   const { cadences, nextTickAt } = schedule;
   if (fateOf(schedule, nextTickAt) === 'ran') return nextTickAt;
@@ -69,7 +69,7 @@ function gateIndexFor(schedule: Schedule, tickAt: Instant): number {
   return Math.max(index, 0);
 }
 
-/** Keeps what undecided ticks need, and the whole of a pause that still lasts. */
+/** Keeps what undecided ticks need, and all of a pause that is still open. */
 function dropSpentGates(schedule: Schedule): Schedule {
   const { gates } = schedule;
   const { pausedSince } = newestGate(schedule);

@@ -10,13 +10,13 @@ export interface PreviewedInterval {
   readonly localStart: string;
   readonly localEnd: string;
   readonly timezone: string;
-  /** The true length: 23 or 25 for a day on which the clock is changed. */
+  /** The real length: 23 or 25 for a day on which the clock changes. */
   readonly hours: number;
-  /** What becomes of it as the export is now. */
+  /** Its fate with the export's current settings. */
   readonly fate: TickFate;
 }
 
-/** The interval open at `now` and those after it, `count` in all. */
+/** The interval open at `now` and those after it, `count` in total. */
 export function previewIntervals(
   schedule: Schedule,
   now: Instant,

@@ -1,7 +1,7 @@
 /**
- * The planner's state of one export, and what each change does to it. Settings are dated: a tick is
- * decided by the settings at the time it came due, however late it is decided. So a change while
- * nothing planned (the workers were down) never reaches back to ticks that were due before it.
+ * The planner's state of one export, and the effect of each change. Settings are dated: a tick is decided
+ * by the settings at the time it came due, however late that happens. So a change while the workers were
+ * down never affects ticks that were due before it.
  */
 
 import type { Cadence } from '../domain/cadence.ts';
@@ -22,8 +22,8 @@ export interface Window {
 }
 
 /**
- * The schedule of an export created at `now`. Nothing fires for the past, whatever `startAt` says:
- * the first tick is the next boundary, and its run covers its whole interval.
+ * The schedule of an export created at `now`. Nothing runs for the past, whatever `startAt` is: the first
+ * tick is the next boundary, and its run covers its whole interval.
  */
 export function openSchedule(settings: Settings, now: Instant): Schedule {
   const { cadence, paused, startAt, endAt } = settings;
@@ -37,9 +37,8 @@ export function openSchedule(settings: Settings, now: Instant): Schedule {
 }
 
 /**
- * The interval open at `now` is closed at the old boundary that follows it; the new cadence begins
- * there. A second change before that boundary replaces the first. Ticks overdue at `now` stay with
- * the old cadence.
+ * The interval open at `now` ends at the next old boundary; the new cadence begins there. A second change
+ * before that boundary replaces the first. Ticks overdue at `now` keep the old cadence.
  */
 export function changeCadence(schedule: Schedule, cadence: Cadence, now: Instant): Schedule {
   const closesAt =
@@ -57,23 +56,23 @@ export function changeCadence(schedule: Schedule, cadence: Cadence, now: Instant
   };
 }
 
-/** Ticks after `now` are not run. Without effect on a paused export. */
+/** Ticks after `now` do not run. No effect on a paused export. */
 export function pause(schedule: Schedule, now: Instant): Schedule {
   if (newestGate(schedule).pausedSince !== null) return schedule;
   return changeGate(schedule, { pausedSince: changeTime(schedule, now) }, now);
 }
 
-/** Ticks after `now` run again. `missedWhilePaused`, asked before, says what was missed. */
+/** Ticks after `now` run again. To know what was missed, ask `missedWhilePaused` first. */
 export function unpause(schedule: Schedule, now: Instant): Schedule {
   return changeGate(schedule, { pausedSince: null }, now);
 }
 
-/** New bounds for ticks after `now`. A `startAt` in the past fires nothing for the past. */
+/** New bounds for ticks after `now`. A `startAt` in the past runs nothing for the past. */
 export function changeWindow(schedule: Schedule, window: Partial<Window>, now: Instant): Schedule {
   return changeGate(schedule, window, now);
 }
 
-/** The gate that undecided ticks of the future come under. */
+/** The gate of undecided future ticks. */
 export function newestGate(schedule: Schedule): Gate {
   return schedule.gates.at(-1) ?? schedule.gates[0];
 }
@@ -88,7 +87,7 @@ function changeGate(
   const next: Gate = { ...newest, ...change, since };
   if (sameGate(newest, next)) return schedule;
   const [first, ...rest] = schedule.gates;
-  // A gate that no tick came under is replaced: without ticks between, changes do not pile up.
+  // A gate without a tick is replaced, so that changes between two ticks do not accumulate.
   if (rest.length > 0 && tickAfter(schedule.cadences, newest.since) > since) {
     const kept: Schedule = { ...schedule, gates: [first, ...rest.slice(0, -1)] };
     const replaced: Gate = { ...next, since: newest.since };
@@ -99,7 +98,7 @@ function changeGate(
   return { ...schedule, gates: [...schedule.gates, next] };
 }
 
-/** A clock that went back must not date a change before ticks that are decided, or other changes. */
+/** After a clock went back, a change must still be dated after decided ticks and earlier changes. */
 function changeTime(schedule: Schedule, now: Instant): Instant {
   return Math.max(now, newestGate(schedule).since, schedule.openIntervalStart);
 }

@@ -1,9 +1,8 @@
 /**
  * A zone's offset from UTC as a function of time, from Node's own zone data.
  *
- * Asking that data costs microseconds, and ten years of days ask thousands of times. So time is cut
- * into cells of two days, each asked once, at its ends. What is remembered is a pure function of
- * zone and cell.
+ * Reading that data takes microseconds, and ten years of days need thousands of reads. So time is cut into
+ * cells of two days, each read once, at its ends. The cache is a pure function of zone and cell.
  */
 
 import { IANAZone } from 'luxon';
@@ -12,8 +11,8 @@ import type { Instant } from '../domain/time.ts';
 const hourMs = 3_600_000;
 
 /**
- * Two changes inside one cell would go unseen. The shortest stay between two changes of any zone
- * after 1970 is just under seven days (America/Recife in 2000, Asia/Gaza in 2040).
+ * Two changes inside one cell would be missed. The shortest time between two changes of any zone after 1970
+ * is just under seven days (America/Recife in 2000, Asia/Gaza in 2040).
  */
 const cellMs = 48 * hourMs;
 
@@ -32,10 +31,10 @@ interface Cell {
 
 const cellsOfZones = new Map<string, Map<number, Cell>>();
 
-/** Names that were asked for and exist: to ask takes longer than all else about a cadence. */
+/** Names known to exist: checking one takes longer than everything else about a cadence. */
 const knownZones = new Set<string>();
 
-/** Every zone has one name here and some aliases; a name may be written in any case, though. */
+/** Names may be written in any case, so there are more than the zone database has. */
 const maxKnownZones = 1000;
 
 /** True for a name of the IANA database; false for fixed offsets such as `+05:00`. */
@@ -53,8 +52,8 @@ export function offsetAt(timezone: string, instant: Instant): number {
 }
 
 /**
- * The first instant at which the local wall clock shows `localMs` or later. In a fold that is the
- * first of the two; in a gap, the first instant that exists after it.
+ * The first instant at which the local wall clock shows `localMs` or later. In a fold that is the first of
+ * the two; in a gap, the first instant after it.
  *
  * @param localMs a local date and hour, written as milliseconds as if it were UTC
  */
@@ -104,7 +103,7 @@ function findChange(zone: IANAZone, start: Instant, end: Instant, beforeMs: numb
   return high * 1000;
 }
 
-/** luxon speaks minutes, with fractions where a zone once had seconds (Africa/Monrovia, 1972). */
+/** luxon returns minutes, with fractions if a zone once had seconds (Africa/Monrovia, 1972). */
 function lookUp(zone: IANAZone, instant: Instant): number {
   return Math.round(zone.offset(instant) * 60_000);
 }

@@ -31,13 +31,15 @@ function checksumOf(secret: string): string {
   return digits;
 }
 
-/** A new key: `slc_`, 32 random base62 digits, and their CRC32 in 6 more. To be shown once. */
+/** A new key: `slc_`, 32 random base62 digits, and their CRC32 in 6 more. Show it only once. */
 export function mintApiKey(): string {
   const secret = drawSecret();
   return prefix + secret + checksumOf(secret);
 }
 
-/** Whether `text` could be a key of ours. Turns away typing errors and guesses before the database. */
+/**
+ * Whether `text` could be a key of ours. Rejects typing errors and guesses before the database is asked.
+ */
 export function isWellFormedApiKey(text: string): boolean {
   const [, secret, checksum] = shape.exec(text) ?? [];
   if (secret === undefined || checksum === undefined) return false;

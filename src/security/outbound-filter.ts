@@ -9,19 +9,19 @@ import { SluiceError } from '../domain/errors.ts';
 import { isPublicAddress } from './public-address.ts';
 
 /**
- * Agents for connections to endpoints that tenants name. The addresses are checked when the socket
- * is made, after the name was resolved, so a name that changes its address between a check and
- * its use gains nothing. Refusal: SluiceError `destination.endpoint_forbidden`.
+ * Agents for connections to endpoints that tenants name. Addresses are checked when the socket is made,
+ * after the name was resolved, so changing the address of a name between check and use has no effect.
+ * Refusal: SluiceError `destination.endpoint_forbidden`.
  *
- * The agents follow no redirect (Node's never do) and use no proxy. Whoever sends requests through
- * them must not follow redirects past them.
+ * The agents follow no redirect (Node's never do) and use no proxy. A caller must not follow redirects
+ * without them.
  */
 export interface OutboundAgents {
   readonly httpAgent: HttpAgent;
   readonly httpsAgent: HttpsAgent;
 }
 
-/** How names are resolved; `dns.lookup` but in tests. */
+/** How names are resolved; `dns.lookup` except in tests. */
 export type Lookup = (
   hostname: string,
   options: LookupOptions,
@@ -33,8 +33,8 @@ export type Lookup = (
 ) => void;
 
 /**
- * @param allowedPrivateEndpoints `host` (any port), `host:port`, `[::1]:port`, or `*.host` for the
- * names below a host, as virtual-host style needs. What is named there is not checked at all.
+ * @param allowedPrivateEndpoints `host` (any port), `host:port`, `[::1]:port`, or `*.host` for the names
+ *   below a host, as virtual-host style needs. These endpoints are not checked at all.
  */
 export function createOutboundAgents(
   allowedPrivateEndpoints: readonly string[],
@@ -42,7 +42,7 @@ export function createOutboundAgents(
 ): OutboundAgents {
   const allowed = new Set(allowedPrivateEndpoints.map((endpoint) => endpoint.trim().toLowerCase()));
   const options = { keepAlive: true, maxSockets: 256, maxFreeSockets: 64 };
-  // Their classes check the addresses once more by a table of their own: two walls.
+  // Their classes check the addresses again with their own table: two walls.
   return {
     httpAgent: guard(new RequestFilteringHttpAgent(options), HttpAgent, allowed, lookup),
     httpsAgent: guard(new RequestFilteringHttpsAgent(options), HttpsAgent, allowed, lookup),
@@ -52,7 +52,7 @@ export function createOutboundAgents(
 type Listener = (error: Error | null, socket: Duplex) => void;
 type Connect = (options: TcpNetConnectOpts, listener?: Listener) => Duplex | null | undefined;
 
-/** @param plain its class without any check, for the endpoints that are allowed */
+/** @param plain its class without any check, for allowed endpoints */
 function guard<A extends HttpAgent>(
   agent: A,
   plain: typeof HttpAgent | typeof HttpsAgent,
@@ -79,12 +79,12 @@ function isAllowed(options: TcpNetConnectOpts, allowed: ReadonlySet<string>): bo
   return [name, parent].some((each) => allowed.has(each) || allowed.has(`${each}:${options.port}`));
 }
 
-/** A literal address is never looked up, so it is checked here. */
+/** A literal address is never resolved, so it is checked here. */
 function isForbiddenLiteral(host: string | undefined): host is string {
   return host !== undefined && isIP(host) !== 0 && !isPublicAddress(host);
 }
 
-/** Reported to the listener, not thrown: the agent may be serving a request that waited for its turn. */
+/** Passed to the listener, not thrown: the agent may be serving a queued request. */
 function refusedSocket(host: string, listener: Listener | undefined): Duplex {
   const socket = new Socket();
   if (listener) listener(forbidden(host), socket);
@@ -92,7 +92,7 @@ function refusedSocket(host: string, listener: Listener | undefined): Duplex {
   return socket;
 }
 
-/** Refuses a name as soon as one of its addresses is forbidden: which one is used is not ours to say. */
+/** Refuses a name if any of its addresses is forbidden, because we do not choose which one is used. */
 function checkedLookup(lookup: Lookup): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, options, (error, address, family) => {
@@ -104,7 +104,7 @@ function checkedLookup(lookup: Lookup): LookupFunction {
   };
 }
 
-/** The address itself is not shown: it would map the operator's network for a tenant. */
+/** The address itself is not shown: it would reveal the operator's network to a tenant. */
 function forbidden(host: string): SluiceError {
   return new SluiceError('destination.endpoint_forbidden', `host ${host.slice(0, 255)}`);
 }

@@ -1,8 +1,8 @@
 import { BlockList, isIP } from 'node:net';
 
 /**
- * IPv4 that is not globally reachable, or reaches the cloud's own services: the special-purpose
- * registry (RFC 6890 and successors), multicast, reserved, and metadata addresses outside of those.
+ * IPv4 that is not globally reachable, or reaches the cloud's own services: the special-purpose registry
+ * (RFC 6890 and successors), multicast, reserved, and other metadata addresses.
  */
 const forbiddenIpv4 = [
   '0.0.0.0/8',
@@ -27,9 +27,9 @@ const forbiddenIpv4 = [
 ];
 
 /**
- * Within 2000::/3, the only IPv6 space that is given out: what is special, and what carries an IPv4
- * address within (6to4, Teredo). The other carriers (::ffff:0:0/96 mapped, ::/96 compatible,
- * 64:ff9b::/96 and 64:ff9b:1::/48 NAT64) lie outside of it, as do loopback, link-local and private.
+ * Within 2000::/3, the only IPv6 space that is assigned: special addresses, and those that contain an IPv4
+ * address (6to4, Teredo). The others with an IPv4 address (::ffff:0:0/96 mapped, ::/96 compatible,
+ * 64:ff9b::/96 and 64:ff9b:1::/48 NAT64) are outside of it, as are loopback, link-local and private.
  */
 const forbiddenIpv6 = [
   '2001::/23', // protocol assignments, with Teredo, ORCHID and benchmarking
@@ -43,7 +43,7 @@ const forbidden4 = blockList(forbiddenIpv4, 'ipv4');
 const forbidden6 = blockList(forbiddenIpv6, 'ipv6');
 const given6 = blockList(['2000::/3'], 'ipv6');
 
-/** Whether a literal address belongs to the public internet. Anything that is no address does not. */
+/** Whether a literal address is on the public internet; false for anything that is not an address. */
 export function isPublicAddress(address: string): boolean {
   switch (isIP(address)) {
     case 4:

@@ -1,21 +1,20 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { SluiceError } from '../domain/errors.ts';
 
-/** Seals the secrets of destinations at rest. */
+/** Encrypts the secrets of destinations at rest. */
 export interface SecretBox {
-  /** @param identity the row the secret belongs to; it opens for that row only */
+  /** @param identity the row of the secret; the box can be opened only for that row */
   seal(secret: Readonly<Record<string, unknown>>, identity: string): Buffer;
-  /** @throws SluiceError `secrets.undecryptable` for a foreign key, a foreign row or a damaged box */
+  /** @throws SluiceError `secrets.undecryptable` if key or row differ, or the box is damaged */
   open(box: Buffer, identity: string): Record<string, unknown>;
-  /** Ids of the keys held, the sealing one first. */
+  /** Ids of the keys, the encrypting one first. */
   readonly keyIds: readonly string[];
-  /** Id of the key that a box was sealed with. */
+  /** Id of the key that encrypted a box. */
   keyIdOf(box: Buffer): string;
 }
 
 export interface EncryptionKey {
   readonly id: string;
-  /** 32 bytes. */
   readonly key: Buffer;
 }
 
@@ -35,7 +34,9 @@ export function parseEncryptionKeys(entries: readonly string[]): EncryptionKey[]
     const id = entry.slice(0, colon);
     const key = Buffer.from(entry.slice(colon + 1), 'base64');
     if (colon < 1 || id.length > 255 || key.length !== 32) {
-      throw new Error(`ENCRYPTION_KEYS entry ${index + 1} must be id:base64 of 32 bytes`);
+      throw new Error(
+        `ENCRYPTION_KEYS entry ${index + 1} must be id:base64, with 32 bytes in base64`,
+      );
     }
     return { id, key };
   });
@@ -62,13 +63,13 @@ function decrypt(key: Buffer, sealed: Buffer, aad: Buffer): Buffer {
  */
 export function createSecretBox(keys: readonly EncryptionKey[]): SecretBox {
   const [primary] = keys;
-  if (!primary) throw new Error('ENCRYPTION_KEYS holds no key');
+  if (!primary) throw new Error('ENCRYPTION_KEYS has no key');
   const byId = new Map(keys.map((entry) => [entry.id, entry.key]));
 
   const readId = (box: Buffer): string => {
     const length = box[1] ?? 0;
     if (box[0] !== version || box.length < 2 + length + wrappedKeyBytes + nonceBytes + tagBytes) {
-      throw new SluiceError('secrets.undecryptable', 'the stored form is damaged');
+      throw new SluiceError('secrets.undecryptable', 'the stored secret is damaged');
     }
     return box.subarray(2, 2 + length).toString();
   };
@@ -90,7 +91,8 @@ export function createSecretBox(keys: readonly EncryptionKey[]): SecretBox {
     open(box, identity) {
       const id = readId(box);
       const key = byId.get(id);
-      if (!key) throw new SluiceError('secrets.undecryptable', `key ${id} is not configured`);
+      if (!key)
+        throw new SluiceError('secrets.undecryptable', `key ${id} is not in ENCRYPTION_KEYS`);
       const bodyStart = 2 + Buffer.byteLength(id);
       const aad = Buffer.concat([box.subarray(0, bodyStart), Buffer.from(identity)]);
       try {
@@ -98,7 +100,7 @@ export function createSecretBox(keys: readonly EncryptionKey[]): SecretBox {
         const plain = decrypt(dataKey, box.subarray(bodyStart + wrappedKeyBytes), aad);
         return JSON.parse(plain.toString()) as Record<string, unknown>;
       } catch (error) {
-        throw new SluiceError('secrets.undecryptable', `key ${id} does not open it`, error);
+        throw new SluiceError('secrets.undecryptable', `key ${id} cannot decrypt it`, error);
       }
     },
   };

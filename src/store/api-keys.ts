@@ -47,18 +47,18 @@ export async function insertApiKey(sql: Sql, key: NewApiKey): Promise<ApiKey> {
   return row;
 }
 
-/** A key as a request presented it, with what decides about the request. */
+/** A key from a request, with everything that decides about the request. */
 export interface PresentedKey extends ApiKey {
   readonly hash: Buffer;
   /** Expired or revoked, by Postgres' clock. */
   readonly ended: boolean;
   /** last_used_at is more than a minute old. */
   readonly useIsStale: boolean;
-  /** Whether the project asked for is one of the key's organization. */
+  /** Whether the requested project belongs to the key's organization. */
   readonly ownsProject: boolean;
 }
 
-/** One round trip a request: the key, and whether its organization owns `projectId`. */
+/** In one round trip: the key, and whether its organization owns `projectId`. */
 export async function findPresentedKey(
   sql: Sql,
   hash: Buffer,
@@ -75,7 +75,7 @@ export async function findPresentedKey(
   return row ?? null;
 }
 
-/** At most once a minute, whoever the caller is. */
+/** Writes at most once per minute, however often it is called. */
 export async function touchApiKey(sql: Sql, id: string): Promise<void> {
   await sql.query(
     `update api_keys set last_used_at = now()
@@ -98,7 +98,7 @@ export async function listApiKeys(sql: Sql, organizationId: string): Promise<Api
 }
 
 /**
- * Ends a key after `delaySeconds`; one that ends sooner keeps its end.
+ * Ends a key after `delaySeconds`; a key that ends sooner keeps its end.
  *
  * @returns the key, or null if there is none
  */

@@ -14,12 +14,12 @@ export interface Backfill {
   readonly exportId: string;
   readonly teamId: number;
   readonly status: BackfillStatus;
-  /** The whole intervals that it covers. */
+  /** Its range, widened to whole intervals. */
   readonly range: DataInterval;
   readonly order: BackfillOrder;
   readonly reprocess: Reprocess;
   readonly concurrency: number;
-  /** Start of the last interval that was planned; null before the first. */
+  /** Start of the last planned interval; null before the first. */
   readonly plannedTo: Instant | null;
   readonly totalRuns: number;
   readonly createdAt: Timestamp;
@@ -61,7 +61,7 @@ export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<st
   return row.id;
 }
 
-/** Locks a running backfill; null if it is finished. Waits for another worker that advances it. */
+/** Locks a running backfill; null if it has ended. Waits for another worker that advances it. */
 export async function lockRunningBackfill(tx: Sql, id: string): Promise<Backfill | null> {
   const [row] = await tx.query<Backfill>(
     `select ${backfillColumns} from backfills b where b.id = $1 and b.status = 'Running' for no key update`,
@@ -138,8 +138,7 @@ export async function cancelBackfillsOf(tx: Sql, exportId: string): Promise<void
 }
 
 /**
- * Which of these intervals a backfill passes over: those with a receipt (`failed`), or those that
- * have any run at all (`none`).
+ * The intervals that a backfill skips: those with a receipt (`failed`), or those with any run (`none`).
  *
  * @param starts the intervals' starts
  */
@@ -158,11 +157,11 @@ export async function findPassedOver(
   return new Set(rows.map((row) => row.start));
 }
 
-/** A backfill and how far its runs have come. */
+/** A backfill and the progress of its runs. */
 export interface BackfillWithProgress extends Backfill {
   readonly finishedRuns: number;
   readonly failedRuns: number;
-  /** Since it was started, by Postgres' clock; until its end if it has ended. */
+  /** From its start to its end, or until now, by Postgres' clock. */
   readonly elapsedMs: number;
 }
 

@@ -5,7 +5,7 @@ export interface Sql {
   query<Row extends object>(text: string, values?: readonly unknown[]): Promise<Row[]>;
 }
 
-/** What can begin a transaction: the pool, or a transaction, whose inner ones are savepoints. */
+/** Begins transactions: the pool, or a transaction, whose inner ones are savepoints. */
 export interface Transactor extends Sql {
   /** Runs `work` in one READ COMMITTED transaction; rolls back if it throws. */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
@@ -20,18 +20,18 @@ export interface DatabaseOptions {
   readonly connectionString: string;
   readonly applicationName: string;
   readonly maxConnections: number;
-  /** Told of connections that broke while idle; the pool replaces them by itself. */
+  /** Called if an idle connection breaks; the pool replaces it. */
   readonly onError: (error: Error) => void;
 }
 
 const { builtins } = types;
 
 /**
- * timestamptz arrives as `2024-03-01 00:00:00.12+00` (the sessions run in UTC, ISO style) and leaves
- * as a `Timestamp` with all six decimals: a JavaScript Date would drop the microseconds.
+ * timestamptz arrives as `2024-03-01 00:00:00.12+00` (the sessions use UTC, ISO style) and becomes a
+ * `Timestamp` with all six decimals: a JavaScript Date would drop the microseconds.
  */
 function parseTimestamp(text: string): string {
-  // Infinities and years before our era stay as they are.
+  // Infinities and years BC stay unchanged.
   if (!text.endsWith('+00')) return text;
   const date = text.indexOf(' ');
   const seconds = date + 9;
@@ -57,8 +57,8 @@ function sqlOf(client: Pick<PoolClient, 'query'>): Sql {
 }
 
 /**
- * A pool for the queue's Postgres backend, which keeps its tables in a schema of its own and holds
- * one connection a consumer for LISTEN.
+ * A pool for the queue's Postgres backend, which has its tables in its own schema and holds one connection
+ * per consumer for LISTEN.
  */
 export function openQueuePool(options: DatabaseOptions): QueuePool {
   const pool = new Pool({
@@ -79,22 +79,22 @@ export interface QueuePool {
 }
 
 /**
- * The pool itself hears only of idle connections: one that breaks in the middle of a transaction,
- * between two statements, would end the process.
+ * The pool itself handles only idle connections. Without this, a connection that breaks between two
+ * statements of a transaction would end the process.
  */
 function watchConnections(pool: Pool, onError: (error: Error) => void): void {
   pool.on('error', onError);
   pool.on('connect', (client) => client.on('error', () => {}));
 }
 
-/** `end` does not wait for the sockets: a server that stops right after it is no trouble any more. */
+/** `end` does not wait for the sockets, so later errors of a server that stops are ignored. */
 async function endPool(pool: Pool): Promise<void> {
   pool.removeAllListeners('error');
   pool.on('error', () => {});
   await pool.end();
 }
 
-/** Work within `tx`: each transaction in it is a savepoint of `tx`. */
+/** Joins `tx`: each inner transaction is a savepoint of `tx`. */
 export function joinTransaction(tx: Sql): Transactor {
   return {
     query: (text, values) => tx.query(text, values),
@@ -121,7 +121,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     connectionTimeoutMillis: 5_000,
     idleTimeoutMillis: 30_000,
     keepAlive: true,
-    // Bounds what a half-open connection can hold up.
+    // Limits the delay by a half-open connection.
     query_timeout: 60_000,
     options:
       '-c timezone=UTC -c datestyle=ISO -c statement_timeout=55s -c idle_in_transaction_session_timeout=10s',

@@ -1,12 +1,12 @@
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 
-/** A stretch of our database's history that no restore or failover interrupts. */
+/** A part of our database's history without a restore or failover. */
 export interface Era {
   readonly id: string;
   /** 1 for the first. */
   readonly number: number;
-  /** No work is done: these tables are a restored dump or a copy, and no operator has accepted it yet. */
+  /** No work is done: these tables are a restored dump or a copy that no operator has accepted yet. */
   readonly held: boolean;
 }
 
@@ -33,11 +33,11 @@ const placeColumns = (alias: string) =>
   `${alias}.system_identifier as "systemIdentifier", ${alias}.timeline, ${alias}.database_oid as "databaseOid", ${alias}.eras_oid as "erasOid"`;
 
 /**
- * The current era. The first call makes the first one; a call after a restore, a copy or a failover
- * makes the next one. One indexed read otherwise; inside a transaction or not.
+ * The current era. The first call makes the first one; a call after a restore, a copy or a failover makes
+ * the next one. Otherwise one indexed read. May be called inside a transaction.
  */
 export async function currentEra(sql: Sql): Promise<Era> {
-  // In one statement: it is asked for by each job.
+  // One statement, because each job asks for it.
   const [found] = await sql.query<{ newest: (Era & Place) | null; place: Place }>(
     `select (select to_jsonb(n) from (select ${eraColumns}, ${placeColumns('e')}
                                         from eras e order by e.number desc limit 1) n) as newest,
@@ -61,11 +61,11 @@ export async function currentEra(sql: Sql): Promise<Era> {
 interface Move {
   /** `the timeline (1 → 2)` */
   readonly text: string;
-  /** These tables may exist a second time: the original may be at work. */
+  /** These tables may exist twice: the original may still be in use. */
   readonly isCopy: boolean;
 }
 
-/** What the server does not say is not compared. */
+/** Values that the server does not report are not compared. */
 function findMoves(before: Place, now: Place): Move[] {
   const facts = [
     ['the system identifier', before.systemIdentifier, now.systemIdentifier, true],
@@ -81,7 +81,7 @@ function findMoves(before: Place, now: Place): Move[] {
 /** More than any run has claims. */
 const fencesPerEra = 1_000_000_000;
 
-/** Of processes that notice at once, one makes the era. */
+/** If several processes notice it at once, one makes the era. */
 async function insertEra(
   sql: Sql,
   before: Era | null,
@@ -109,7 +109,7 @@ async function insertEra(
       place.timeline,
       place.databaseOid,
       place.erasOid,
-      // A failover does not make a copy any less of one.
+      // A failover does not change that it is a copy.
       isCopy || (before?.held ?? false),
     ],
   );
@@ -123,7 +123,7 @@ export async function listEras(sql: Sql): Promise<ListedEra[]> {
   );
 }
 
-/** Why no work is done until an operator accepts the current era; null if work goes on. */
+/** Why no work is done until an operator accepts the current era; null if it is not held. */
 export async function findHold(sql: Sql): Promise<string | null> {
   const { held, number } = await currentEra(sql);
   if (!held) return null;
@@ -133,7 +133,7 @@ export async function findHold(sql: Sql): Promise<string | null> {
   return `${era?.reason ?? ''} No run starts until an operator runs \`sluice eras accept\`.`;
 }
 
-/** Lets work begin in the newest era. @returns null if it is not held */
+/** Allows work in the newest era. @returns null if it is not held */
 export async function acceptEra(tx: Sql): Promise<ListedEra | null> {
   const { number } = await currentEra(tx);
   const [era] = await tx.query<ListedEra>(

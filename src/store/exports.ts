@@ -7,7 +7,7 @@ import type { Sql } from './database.ts';
 import type { OffsetPage, PageRequest } from './lists.ts';
 import { type Reach, reaches, reachValue } from './tenants.ts';
 
-/** Everything of an export that a request can set. */
+/** All settings of an export that a request can change. */
 export interface BatchExportSettings {
   readonly name: string;
   readonly destination: BatchExport['destination'];
@@ -48,7 +48,7 @@ const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "des
   e.schedule, e.high_water_mark as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"`;
 
-/** Field by field: objects that are spread have no fixed shape, and a page makes a thousand. */
+/** Field by field: spread objects have no fixed shape, and a page makes a thousand. */
 function toBatchExport(row: Row): BatchExport {
   return {
     id: row.id,
@@ -110,7 +110,7 @@ const writableColumns = writableNames.map((name) => `"${name}"`).join(', ');
 const writableValues = (settings: BatchExportSettings): unknown[] =>
   writableNames.map((name) => writable[name](settings));
 
-/** The parameter of a column, in a statement that passes `writableValues` after `before` others. */
+/** The parameter of a column, in a statement that passes `writableValues` after `before` other values. */
 const parameterOf = (name: keyof typeof writable, before: number): string =>
   `$${before + 1 + writableNames.indexOf(name)}`;
 
@@ -161,10 +161,9 @@ export async function findBatchExport(
 }
 
 /**
- * An export of any owner, for work that was already allowed, locked until the transaction ends. Always
- * before a lock on one of its runs, in which order a delete takes them too. Rows that refer to the export
- * can still be written: a worker that holds a backfill or a run would otherwise deadlock with the holder
- * of this lock.
+ * Locks an export of any owner until the transaction ends, for work that was already authorized. Always
+ * lock it before one of its runs, in the same order as a delete. Rows that refer to the export can still be
+ * written; otherwise a worker that locks a backfill or a run would deadlock with the holder of this lock.
  */
 export async function lockExport(tx: Sql, id: string): Promise<BatchExport | null> {
   const [row] = await tx.query<Row>(
@@ -181,7 +180,7 @@ export async function listBatchExports(
   page: PageRequest,
 ): Promise<OffsetPage<BatchExport>> {
   const inReach = `e.deleted_at is null and ${reaches(reach, 'e.team_id', 1)}`;
-  // One after the other: a request that holds two connections at once starves others of the pool.
+  // One after the other: a request with two connections at once would starve others of the pool.
   const [total] = await sql.query<{ count: number }>(
     `select count(*) from batch_exports e where ${inReach}`,
     [reachValue(reach)],
@@ -204,7 +203,7 @@ export async function markBatchExportDeleted(tx: Sql, id: string): Promise<boole
   return rows.length === 1;
 }
 
-/** What a run's end means for its export. */
+/** The effect of a run's end on its export. */
 export interface FailureStreak {
   readonly streak: number;
   readonly paused: boolean;
@@ -244,8 +243,8 @@ export async function recordFailure(
 }
 
 /**
- * Keeps an export's destination as it is now, for the uploads that are open there, and counts the
- * move. To be called before the new one is written, in the same transaction.
+ * Saves an export's current destination, for the uploads that are open there, and counts the move. Call it
+ * before the new one is written, in the same transaction.
  */
 export async function retireDestination(tx: Sql, exportId: string): Promise<void> {
   await tx.query(
@@ -277,10 +276,10 @@ export async function listFormerDestinations(
 }
 
 /**
- * The export is back at a place that it had left: what it has there is current again. To be called after
- * the move, in the same transaction.
+ * Records that the export is back at an earlier place: its files there are current again. Call it after the
+ * move, in the same transaction.
  *
- * @param versions former destinations that are the same place
+ * @param versions former destinations at the same place
  */
 export async function returnToPlace(
   tx: Sql,
@@ -309,8 +308,8 @@ export async function returnToPlace(
 }
 
 /**
- * Deletes former destinations that have no upload any more, nor a worker that may still begin one. One
- * that has files stays without its secrets: the export may come back to it.
+ * Deletes former destinations without uploads, unless a worker may still begin one. If files remain, only
+ * the secrets are deleted, because the export may come back.
  */
 export async function deleteSpentDestinations(sql: Sql): Promise<void> {
   const spent = `f.replaced_at < now() - interval '1 day'

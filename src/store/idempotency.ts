@@ -2,7 +2,7 @@ import type { Sql } from './database.ts';
 
 /** A request that carries an Idempotency-Key. */
 export interface IdempotentRequest {
-  /** The API key: idempotency keys of different ones never meet. */
+  /** The API key: different API keys may use the same idempotency key. */
   readonly keyId: string;
   readonly idempotencyKey: string;
   /** SHA-256 of method, path and body. */
@@ -15,7 +15,7 @@ export interface KeptResponse {
 }
 
 /**
- * Takes the key until the transaction ends, however it ends.
+ * Locks the key until the transaction ends.
  *
  * @returns false if another transaction has it
  */
@@ -30,7 +30,7 @@ export async function lockIdempotencyKey(
   return row?.locked === true;
 }
 
-/** The response that was given under the key in the last 24 hours, and whether to the same request. */
+/** The response kept under the key in the last 24 hours, and whether it was for the same request. */
 export async function findKeptResponse(
   tx: Sql,
   { keyId, idempotencyKey, fingerprint }: IdempotentRequest,
@@ -44,7 +44,7 @@ export async function findKeptResponse(
   return row ?? null;
 }
 
-/** Keeps the response for a repeated request; takes effect with the work that it describes. */
+/** Keeps the response for a repeated request; committed together with its work. */
 export async function keepResponse(
   tx: Sql,
   { keyId, idempotencyKey, fingerprint }: IdempotentRequest,
@@ -60,7 +60,7 @@ export async function keepResponse(
   );
 }
 
-/** Deletes responses that are too old to be repeated. @returns how many */
+/** Deletes responses that are too old to repeat. @returns how many */
 export async function deleteSpentIdempotencyKeys(sql: Sql): Promise<number> {
   const rows = await sql.query(
     `delete from idempotency_keys where created_at < now() - interval '24 hours' returning key_id`,

@@ -6,14 +6,14 @@ import { enqueueRuns } from './outbox.ts';
 import { move } from './run-moves.ts';
 import { boundsOf, intervalOf } from './times.ts';
 
-/** Proof that a worker holds a run. Every write of the worker carries it. */
+/** Proof that a worker holds a run. Every write of the worker includes it. */
 export interface Lease {
   readonly runId: string;
-  /** Rises with each claim of the run, and when it is handed back. */
+  /** Rises with each claim of the run, and when the run is handed back. */
   readonly fence: number;
 }
 
-/** A claimed run with all that its execution needs. Secrets are still sealed. */
+/** A claimed run with everything needed to execute it. Its secrets are still encrypted. */
 export interface ClaimedRun extends Lease {
   readonly exportId: string;
   readonly teamId: number;
@@ -21,28 +21,28 @@ export interface ClaimedRun extends Lease {
   readonly attempt: number;
   /** 0 for the first run of the interval. */
   readonly generation: number;
-  /** Attempts that died after they began to read, since the run last made progress. */
+  /** Attempts that crashed after they began to read, since the run last made progress. */
   readonly crashes: number;
   readonly faults: number;
   readonly interval: DataInterval;
   readonly cursor: unknown;
-  /** The number of the lineage that this attempt writes its files under. */
+  /** The generation under which this attempt writes its files: that of its lineage. */
   readonly fileGeneration: number;
-  /** What an earlier attempt was about to commit; null if none got that far. */
+  /** What an earlier attempt was about to commit; null if no attempt got that far. */
   readonly commitIntent: unknown;
   readonly destination: BatchExport['destination'];
   /** How often the export's destination had moved when the run was claimed. */
   readonly destinationVersion: number;
   readonly model: string;
   readonly dslQuery: string | null;
-  /** The external id that the customer's role trusts. */
+  /** The external ID that the customer's role trusts. */
   readonly externalId: string;
 }
 
 /**
- * An attempt goes on with the files of an attempt that never reached its commit. Otherwise it begins a
- * lineage: its number is above all that were ever given out for the interval. An earlier build kept no
- * number and wrote under 1.
+ * An attempt continues an earlier attempt's files if that attempt never began its commit. Otherwise it
+ * begins a lineage, with a number above all that the interval ever had. Earlier builds kept no number and
+ * wrote under 1.
  */
 const nextGeneration = `case when file_generation is not null and committing_generation is distinct from file_generation then file_generation else 1 + greatest(0,
   (select max(coalesce(o.file_generation, (o.attempt > 0)::int)) from runs o where o.export_id = runs.export_id
@@ -53,12 +53,12 @@ const nextGeneration = `case when file_generation is not null and committing_gen
       and l.data_interval_start = runs.data_interval_start and l.data_interval_end = runs.data_interval_end)) end`;
 
 /**
- * Takes the lease of a run that waits for an attempt, or whose last lease ran out, and removes it
- * from the outbox: also if it cannot be taken: the current holder re-enqueues it. A
- * run whose time has not come (backoff, jitter) is left there.
+ * Takes the lease of a run that waits for an attempt, or whose lease expired, and removes the run from the
+ * outbox. Removes it even if it cannot be taken: the current holder re-enqueues it. A run that is not due
+ * yet (backoff, jitter) stays in the outbox.
  *
- * @param holder names this very claim: a claim that did not hear of its own success may be repeated
- * @returns null if the run is finished, held by another worker, not due yet, or not there
+ * @param holder names this claim: if its answer was lost, the claim may be repeated
+ * @returns null if the run has ended, is held by another worker, is not due yet, or does not exist
  */
 export async function claimRun(
   tx: Sql,
@@ -66,7 +66,7 @@ export async function claimRun(
   holder: string,
   leaseMs: number,
 ): Promise<ClaimedRun | null> {
-  // Locked first, in a statement of its own: the next one sees what the last holder has written.
+  // Locked first, in its own statement, so that the next one sees what the last holder wrote.
   await tx.query(`select from runs where id = $1 for no key update`, [runId]);
   const [row] = await tx.query<
     Omit<ClaimedRun, 'destination'> & {
@@ -123,7 +123,7 @@ export async function renewLeases(
 }
 
 /**
- * Notes that the attempt begins to read rows: from here on its death counts against the run.
+ * Records that the attempt begins to read rows: from here on a crash counts against the run.
  *
  * @returns false if the lease is lost
  */
@@ -136,11 +136,11 @@ export async function beginReading(sql: Sql, lease: Lease): Promise<boolean> {
 }
 
 /**
- * Counts a process of the run's own that ended while it read. Each attempt counts once, however often
- * this is repeated.
+ * Counts a crash of the run's own process during reading. Each attempt counts once, however often this is
+ * repeated.
  *
- * @returns how many there were since the run last made progress; null if the attempt had not begun to
- *   read, or the lease is lost
+ * @returns the crashes since the run last made progress; null if the attempt had not begun to read, or the
+ *   lease is lost
  */
 export async function countDeathAlone(tx: Sql, lease: Lease): Promise<number | null> {
   const [row] = await tx.query<{ deaths: number }>(
@@ -152,7 +152,6 @@ export async function countDeathAlone(tx: Sql, lease: Lease): Promise<number | n
   return row?.deaths ?? null;
 }
 
-/** Why a lease is no longer held. */
 export async function whyLost(sql: Sql, lease: Lease): Promise<'cancelled' | 'taken_over'> {
   const [row] = await sql.query<{ status: string; fence: number }>(
     `select status, fence from runs where id = $1`,
@@ -161,21 +160,21 @@ export async function whyLost(sql: Sql, lease: Lease): Promise<'cancelled' | 'ta
   return row?.status === 'Cancelled' ? 'cancelled' : 'taken_over';
 }
 
-/** What a commit may make readable. */
+/** The keys that a commit may make readable. */
 export interface CommitKeys {
   readonly generation: number;
   readonly destinationVersion: number;
   /** Null if the export writes none. */
   readonly manifestKey: string | null;
-  /** Of all its files, and its manifest's. */
+  /** Of all its files, including the manifest. */
   readonly keys: readonly string[];
 }
 
 /**
- * The last check before anything becomes readable at the destination: from here on the run can no
- * longer be cancelled. Until the receipt names them, the keys are leftovers.
+ * The last check before anything becomes readable at the destination: from here on the run can no longer be
+ * cancelled. Until the receipt names them, the keys are leftovers.
  *
- * @param intent kept for the next attempt, in case this worker is never heard of again
+ * @param intent kept for the next attempt, in case this worker dies
  * @returns false if the lease is lost
  */
 export async function beginCommit(
@@ -215,8 +214,8 @@ export async function beginCommit(
 }
 
 /**
- * MD5 digests of the manifests whose commits were begun for a run's interval and are not recorded. To be
- * asked under the lease, before the run's own commit begins: none of a later commit is among them.
+ * MD5 digests of the manifests whose commits were begun for a run's interval and are not recorded. Ask
+ * under the lease, before the run's own commit begins: then none is of a later commit.
  */
 export async function listBegunManifests(
   sql: Sql,
@@ -233,8 +232,7 @@ export async function listBegunManifests(
 }
 
 /**
- * The fence alone, for what a store does without a condition. The lease is extended, so that the
- * request has its time.
+ * Checks the fence before an unconditional write. Extends the lease, so that there is time for the request.
  *
  * @returns false if the lease is lost
  */
@@ -243,8 +241,8 @@ export async function confirmLease(sql: Sql, lease: Lease, leaseMs: number): Pro
 }
 
 /**
- * Whether the run was not claimed again since: then no other attempt has its uploads. The lease is
- * extended; that of a cancelled run keeps the sweep away.
+ * Whether the run was not claimed again since: then no other attempt has its uploads. Extends the lease;
+ * for a cancelled run that delays the sweep.
  */
 export async function ownsUploads(sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> {
   const rows = await sql.query(
@@ -270,7 +268,7 @@ export async function raiseGeneration(
 }
 
 /**
- * Puts runs whose lease expired back into the outbox, for another worker.
+ * Re-enqueues runs whose lease expired, for another worker.
  *
  * @returns how many
  */

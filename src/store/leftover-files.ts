@@ -11,27 +11,27 @@ export interface IntervalPlace {
   readonly destinationVersion: number;
 }
 
-/** An object that may exist and that the current receipt of its interval does not name. */
+/** An object that may exist but is not named by its interval's current receipt. */
 export interface LeftoverFile {
   readonly key: string;
   readonly generation: number;
-  /** Of the commit that it belongs to; null if the export wrote none. */
+  /** Of its commit; null if the export wrote none. */
   readonly manifestKey: string | null;
   /** Whether it was made, or replaced, within a day. */
   readonly isRecent: boolean;
 }
 
 /**
- * Keys that a receipt aliased `c` names, which are never removed. An attempt in place that failed has
- * noted them; and an earlier build uses the keys of the first generation again.
+ * Keys that a receipt aliased `c` names, which are never removed. A failed attempt that replaces files in
+ * place has noted them, and earlier builds reuse the keys of the first generation.
  */
 const namedKeys = `select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f`;
 
 const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4`;
 
 /**
- * Leftover files of an interval at this version of the destination; none while a run of the interval
- * is live, which removes them at its end. One whose upload is still open is left out: it could be
+ * Leftover files of an interval at this version of the destination. None while a run of the interval is
+ * live: the run removes them at its end. A file whose upload is still open is left out, because it could be
  * completed after its removal.
  */
 export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise<LeftoverFile[]> {
@@ -52,8 +52,8 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
 }
 
 /**
- * Whether a commit of the interval was begun and never confirmed. At whichever version: the export may
- * have come back to a place that it had left, and the worker sleeps there.
+ * Whether a commit of the interval was begun and never confirmed, at any version: the export may have come
+ * back to a place where such a worker still writes.
  */
 export async function hasUncommittedFiles(
   sql: Sql,
@@ -67,7 +67,7 @@ export async function hasUncommittedFiles(
   return rows.length > 0;
 }
 
-/** Notes files that a commit has replaced. */
+/** Records files that a commit has replaced. */
 export async function noteLeftoverFiles(
   tx: Sql,
   place: IntervalPlace,
@@ -89,7 +89,7 @@ export async function noteLeftoverFiles(
   );
 }
 
-/** Forgets leftover files: they are removed, or the current receipt names them. */
+/** Deletes the records of leftover files that were removed or are current again. */
 export async function forgetLeftoverFiles(
   sql: Sql,
   place: IntervalPlace,
@@ -104,7 +104,7 @@ export async function forgetLeftoverFiles(
   ]);
 }
 
-/** An interval with files to remove, and what its current receipt says. */
+/** An interval with files to remove, and facts of its current receipt. */
 export interface RemovalWork extends IntervalPlace {
   readonly teamId: number;
   readonly externalId: string;
@@ -119,9 +119,8 @@ export interface RemovalWork extends IntervalPlace {
 
 /**
  * Intervals whose leftover files can be removed, because a later generation is current. Files that are
- * replaced in place keep their generation: there the receipt must be of the current era, as a
- * database that was restored may know of files that were made current since. What could not be removed is
- * tried again after an hour.
+ * replaced in place keep their generation, so the receipt must be of the current era: a restored database
+ * may list files that have become current since. Failed removals are retried after an hour.
  *
  * @param limit intervals
  */

@@ -1,6 +1,6 @@
 import type { Timestamp } from '../domain/time.ts';
 
-/** A place between two rows of a list that is ordered by a time, then by id. */
+/** A position in a list that is ordered by a time, then by id. */
 export interface KeysetPlace {
   readonly direction: 'next' | 'previous';
   readonly at: Timestamp;
@@ -19,7 +19,7 @@ export interface KeysetPage<T> {
   readonly hasPrevious: boolean;
 }
 
-/** Adds the place to the conditions. @returns the clauses that order and bound the page */
+/** Adds the position to the conditions. @returns the clauses that order and limit the page */
 export function seek(
   conditions: Conditions,
   order: KeysetOrder,
@@ -35,7 +35,7 @@ export function seek(
     conditions.add(comparison, place.id);
   }
   const direction = descending ? 'desc' : 'asc';
-  // One more than asked for: it shows whether there is another page.
+  // One more than requested: it shows whether there is another page.
   return `order by ${column} ${direction}, ${idColumn} ${direction} limit ${conditions.parameter(limit + 1)}`;
 }
 
@@ -53,19 +53,19 @@ export function toKeysetPage<T>(
   return { results, hasNext: further, hasPrevious: place !== null };
 }
 
-/** A page of an offset list: which one, and what it holds. */
+/** A page of an offset list. */
 export interface PageRequest {
   readonly limit: number;
   readonly offset: number;
 }
 
 export interface OffsetPage<T> {
-  /** Rows in all, whatever the page. */
+  /** All rows, on all pages. */
   readonly count: number;
   readonly results: readonly T[];
 }
 
-/** A bound that a list is filtered by: a time, or a span back from Postgres' now (`7 days`). */
+/** A limit in time: an instant, or a span before Postgres' now (`7 days`). */
 export type TimeBound = { readonly at: Timestamp } | { readonly spanBack: string };
 
 /** The conditions of a list, and the values of their parameters. */
@@ -88,7 +88,7 @@ export class Conditions {
       : this.add(`${comparison} now() - ?::interval`, bound.spanBack);
   }
 
-  /** A further value, as the name of its parameter. */
+  /** Adds a value. @returns the name of its parameter */
   parameter(value: unknown): string {
     this.values.push(value);
     return `$${this.values.length}`;

@@ -43,7 +43,7 @@ export interface LogEntry {
 
 export interface LogListRequest {
   readonly exportId: string;
-  /** Null: the whole export's. */
+  /** Null: a line of the whole export. */
   readonly runId: string | null;
   readonly levels: readonly LogLevel[] | null;
   readonly after: TimeBound | null;
@@ -51,7 +51,7 @@ export interface LogListRequest {
   readonly search: string | null;
 }
 
-/** Newest first. The count is true; without a time or a search it is read from counters. */
+/** Newest first. The count is exact; without a time or a search it is read from counters. */
 export async function listLogEntries(
   sql: Sql,
   request: LogListRequest,
@@ -94,7 +94,7 @@ async function countEntries(sql: Sql, request: LogListRequest): Promise<number> 
   return row?.count ?? 0;
 }
 
-/** Rows are fetched for the page alone; what is passed over is walked in an index. */
+/** Fetches rows for this page only; skipped rows are only counted in an index. */
 async function readPage(
   sql: Sql,
   request: LogListRequest,
@@ -115,7 +115,7 @@ async function readPage(
     conditions.values,
   );
 
-  /** An index gives each level in order, and no more than needed: they are merged as they come. */
+  /** An index gives each level in order, and no more than needed; the levels are merged. */
   function merged(branches: readonly string[]): string {
     const reach = conditions.parameter(limit + offset);
     const ordered = branches.map((ids) => `(${ids} order by l.id desc limit ${reach}::bigint)`);

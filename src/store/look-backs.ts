@@ -10,33 +10,33 @@ export interface LookBack {
   readonly exportId: string;
   readonly teamId: number;
   readonly interval: DataInterval;
-  /** What the last run that read the interval saw. */
+  /** What the last run of the interval saw. */
   readonly snapshot: string;
   readonly keyDigest: string | null;
   readonly keyCount: number;
   readonly settled: boolean;
   readonly pending: readonly string[];
-  /** Whether it is to be compared with its source even if nothing it waited for has ended. */
+  /** Whether to compare it with its source even if nothing it waited for has ended. */
   readonly isDue: boolean;
   readonly model: string;
-  /** What its rows were chosen by; null if it was not kept, then as the export is now. */
+  /** How its rows were selected; null if that was not kept: then the export's current settings. */
   readonly recipe: Recipe | null;
   readonly dslQuery: string | null;
   readonly config: DestinationConfig;
 }
 
-/** What says that a receipt is not settled; those of older builds leave it to their run. */
+/** Whether a receipt is unsettled; for receipts of earlier builds their run says it. */
 const unsettledSql = 'not coalesce(c.settled, r.settled, true)';
 
 /**
- * Takes up to `limit` completed intervals in hand, those first that were not looked at for longest:
+ * Takes up to `limit` completed intervals, those first whose last check is the oldest:
  *
- * - those that are not settled: every ten seconds at first, then the less often the longer they wait, at
- *   least every hour. One that no transaction can settle (a standby without its primary) every hour.
+ * - unsettled ones: every ten seconds at first, then less often the longer they wait, at least every hour.
+ *   If no transaction can settle it (a standby without its primary), every hour.
  * - those of the last `hours`: every five minutes.
  *
- * Passes over what another worker has in hand, and over an interval that has a live run, or one that
- * ended without success in the last quarter of an hour.
+ * Skips an interval that another worker has taken, that has a live run, or whose last run ended without
+ * success in the last 15 minutes.
  */
 export async function takeLookBacks(sql: Sql, hours: number, limit: number): Promise<LookBack[]> {
   return sql.query<LookBack>(
@@ -88,8 +88,7 @@ export async function takeLookBacks(sql: Sql, hours: number, limit: number): Pro
 }
 
 /**
- * Records what a look at an interval found. Nothing is recorded if another run has read the interval
- * meanwhile.
+ * Records the check of an interval, unless another run has read the interval meanwhile.
  *
  * @param compared whether it was compared with its source, and had no late rows
  * @returns whether it was recorded
@@ -125,7 +124,7 @@ export async function recordLookBack(
   return true;
 }
 
-/** Of each of these exports that has unsettled intervals, the start of the oldest. */
+/** The start of the oldest unsettled interval of each of these exports that has one. */
 export async function findUnsettled(
   sql: Sql,
   exportIds: readonly string[],

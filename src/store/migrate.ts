@@ -4,13 +4,13 @@ import { fileURLToPath } from 'node:url';
 import { runner } from 'node-pg-migrate';
 import { Client } from 'pg';
 
-/** Any constant: processes that migrate at once wait for each other under this advisory lock. */
+/** Any constant: concurrent migrations wait for each other under this advisory lock. */
 const lockId = 7_140_551_090;
 
 const migrationsDir = fileURLToPath(new URL('../../migrations', import.meta.url));
 const migrationsTable = 'sluice_migrations';
 
-/** A migration that waits for a table keeps everybody else from it: it lets go soon and tries again. */
+/** A migration that waits for a table blocks all others on it, so it gives up soon and retries. */
 const lockTimeoutMs = 1_000;
 const pauseMs = 1_000;
 const maxTries = 300;
@@ -22,22 +22,22 @@ export class SchemaError extends Error {
   constructor(missing: readonly string[]) {
     super(
       `The database's schema is older than this build: it lacks ${missing.join(', ')}.\n` +
-        '  Run `sluice migrate`, or start with AUTO_MIGRATE=true. A build works on a newer schema, never on an older one.',
+        '  Run `sluice migrate`, or start with AUTO_MIGRATE=true. A build works with a newer schema, never with an older one.',
     );
     this.name = 'SchemaError';
   }
 }
 
 /**
- * Brings the schema of our own tables up to date. Safe from any number of processes at once, also
- * beside running ones: the second waits for the first and finds nothing to do. A schema that a newer
- * build has taken further is left as it is.
+ * Brings the schema of our own tables up to date. Any number of processes may call it at once, also while
+ * others run: the second waits for the first and has nothing to do. The newer schema of a newer build is
+ * left unchanged.
  *
  * @returns the names of the migrations that were run, oldest first
  */
 export async function migrate(connectionString: string): Promise<readonly string[]> {
   return withClient(connectionString, async (client) => {
-    // If this process is cut off from the server, its session must not keep the lock from others.
+    // If this process loses the server, its session must not keep the lock.
     await client.query(`set idle_session_timeout = ${abandonedMs}`);
     await client.query(`set idle_in_transaction_session_timeout = ${abandonedMs}`);
     await client.query('select pg_advisory_lock($1)', [lockId]);
@@ -58,9 +58,9 @@ export async function migrate(connectionString: string): Promise<readonly string
 }
 
 /**
- * Whether our own tables are as new as this build needs.
+ * Checks that our own tables are new enough for this build.
  *
- * @throws SchemaError that names what is missing
+ * @throws SchemaError with what is missing
  */
 export async function checkSchema(connectionString: string): Promise<void> {
   const needed = (await readdir(migrationsDir))

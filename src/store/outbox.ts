@@ -15,7 +15,7 @@ const queuedRunColumns = `team_id as "tenantId", export_id as "exportId", backfi
   ${instantOf('data_interval_start')} as "intervalStart"`;
 
 /**
- * SQL that puts runs into the outbox, the one way in.
+ * SQL that adds runs to the outbox; the only way to do so.
  *
  * @param rows a table of this statement with the columns id, team_id, export_id, backfill_id and
  *   data_interval_start of runs
@@ -25,14 +25,14 @@ export const enqueueRuns = (rows: string, availableAt = 'now()'): string =>
   `insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready)
    select id, team_id, export_id, backfill_id, data_interval_start, ${availableAt}, ${availableAt} <= now() from ${rows}`;
 
-/** Any constant: one dispatcher decides at a time, the others wait a moment. */
+/** Any constant: one dispatcher at a time, the others wait. */
 const dispatchLock = 7_140_551_091;
 
 export async function lockDispatch(tx: Sql): Promise<void> {
   await tx.query('select pg_advisory_xact_lock($1)', [dispatchLock]);
 }
 
-/** Runs that are dispatched or executed at this moment. */
+/** Runs that are dispatched or executing now. */
 export async function listInFlight(tx: Sql): Promise<QueuedRun[]> {
   return tx.query<QueuedRun>(
     `select run_id as "runId", ${queuedRunColumns} from outbox where dispatched_at is not null
@@ -49,7 +49,10 @@ export async function countDispatched(tx: Sql): Promise<number> {
   return row?.n ?? 0;
 }
 
-/** Lets the dispatcher see what waited for its time: retries after their backoff, ticks after their jitter. */
+/**
+ * Makes runs whose time has come visible to the dispatcher: retries after their backoff, ticks after their
+ * jitter.
+ */
 export async function markReady(tx: Sql): Promise<void> {
   await tx.query(
     `update outbox set ready = true where run_id = any (array(
@@ -60,8 +63,8 @@ export async function markReady(tx: Sql): Promise<void> {
 const isWaiting = `ready and dispatched_at is null`;
 
 /**
- * Waiting runs: of each team the first `perTeam`, live before backfill, oldest interval first. One
- * index descent a team, however many wait.
+ * Waiting runs: the first `perTeam` of each team, live before backfill, oldest interval first. One index
+ * descent per team, however many wait.
  */
 export async function findWaiting(tx: Sql, perTeam: number): Promise<QueuedRun[]> {
   return tx.query<QueuedRun>(
@@ -82,8 +85,8 @@ export async function findWaiting(tx: Sql, perTeam: number): Promise<QueuedRun[]
 }
 
 /**
- * The same for teams of which one export fills the list: the first `perExport` live runs of each
- * export, and the first `perTeam` of backfills. One index descent an export.
+ * The same for teams whose list one export fills: the first `perExport` live runs of each export, and the
+ * first `perTeam` of backfills. One index descent per export.
  */
 export async function findWaitingByExport(
   tx: Sql,
@@ -113,7 +116,7 @@ export async function findWaitingByExport(
   );
 }
 
-/** A run to enqueue, and how often it has been enqueued since it waits. */
+/** A run to enqueue, and how often it has been enqueued while it waits. */
 export interface EnqueuedRun {
   readonly runId: string;
   readonly deliveries: number;
@@ -127,7 +130,7 @@ export async function markDispatched(tx: Sql, runIds: readonly string[]): Promis
   );
 }
 
-/** Takes back a dispatch that the queue did not accept. */
+/** Undoes a dispatch that the queue did not accept. */
 export async function unmarkDispatched(sql: Sql, runIds: readonly string[]): Promise<void> {
   await sql.query(`update outbox set dispatched_at = null where run_id = any ($1::uuid[])`, [
     runIds,
@@ -135,8 +138,8 @@ export async function unmarkDispatched(sql: Sql, runIds: readonly string[]): Pro
 }
 
 /**
- * Runs that were enqueued longer than `afterMs` ago and are still unclaimed: the queue may
- * have lost them. A time that is still to come is that of a clock which went back since.
+ * Runs that were enqueued longer than `afterMs` ago and are still unclaimed: the queue may have lost them.
+ * A time in the future means that the clock went back since.
  */
 export async function findUnanswered(tx: Sql, afterMs: number): Promise<string[]> {
   const rows = await tx.query<{ runId: string }>(

@@ -5,7 +5,7 @@ export interface RateLimit {
   readonly perHour: number;
 }
 
-/** What a key's windows hold after requests were taken from them. */
+/** The state of a key's windows after requests were taken from them. */
 export interface Reservation {
   /** Requests that the caller may let through; 0 if a window is used up. */
   readonly granted: number;
@@ -16,8 +16,8 @@ export interface Reservation {
 }
 
 /**
- * Takes a sixteenth of what is left of a key's windows, at least one request. So a process writes
- * rarely while there is plenty, and the limit is exact however many processes share it.
+ * Takes a sixteenth of what is left of a key's windows, at least one request. So a process writes rarely
+ * while much is left, and the limit is exact however many processes share it.
  */
 export async function reserveRequests(
   sql: Sql,
@@ -28,7 +28,7 @@ export async function reserveRequests(
   if (reserved) return reserved;
   await sql.query('insert into rate_limits (key_id) values ($1) on conflict do nothing', [keyId]);
   const second = await reserve(sql, keyId, limit);
-  if (!second) throw new Error('the rate limit of a key went away');
+  if (!second) throw new Error('the rate limit of a key was deleted');
   return second;
 }
 

@@ -19,18 +19,18 @@ export interface Receipt {
   readonly exportId: string;
   readonly interval: DataInterval;
   readonly runId: string;
-  /** Which of the destinations that the export has had it is at. */
+  /** The version of the export's destination that it is at. */
   readonly destinationVersion: number;
   /** Of the current files. */
   readonly generation: number;
-  /** Of the database that committed them; null before it was kept. */
+  /** Of the database that committed it; null in earlier builds. */
   readonly era: string | null;
   /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly manifestEtag: string | null;
   readonly files: readonly ReceiptFile[];
   readonly rejectedFiles: readonly ReceiptFile[];
-  /** Null if it was not kept yet. */
+  /** Null in earlier builds. */
   readonly recipe: Recipe | null;
   readonly rows: number;
   readonly bytes: number;
@@ -52,7 +52,7 @@ export async function findReceipt(
   return row ?? null;
 }
 
-/** Whether a destination of an export, by its version, has taken an interval. */
+/** Whether an export has a receipt at this version of its destination. */
 export async function hasReceiptAt(
   sql: Sql,
   exportId: string,
@@ -65,7 +65,7 @@ export async function hasReceiptAt(
   return rows.length === 1;
 }
 
-/** Receipts of an export, oldest interval first; those that follow the interval `after`. */
+/** Receipts of an export after the interval `after`, oldest first. */
 export async function listReceipts(
   sql: Sql,
   exportId: string,
@@ -107,7 +107,7 @@ export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
   );
 }
 
-/** What the run that last read an interval saw, and whether it saw all of it. */
+/** What the run that last read an interval saw, and whether it saw everything. */
 export interface Proof {
   readonly snapshot: string;
   readonly settled: boolean;
@@ -118,7 +118,7 @@ export interface Proof {
   readonly recordsTotalCount: number;
 }
 
-/** Renews the proof of an interval that has a receipt; files and manifest stay. */
+/** Renews the proof of an interval with a receipt; files and manifest stay. */
 export async function putProof(
   tx: Sql,
   at: Pick<Receipt, 'exportId' | 'interval'>,

@@ -1,10 +1,10 @@
 import type { Sql } from './database.ts';
 
-/** Rows that one statement deletes: short locks, so that nothing waits for the cleaning. */
+/** Rows per statement: short locks, so that no other statement waits long. */
 const batch = 5_000;
 
 /**
- * One batch of what is older than so many days.
+ * Deletes one batch of rows older than `days`.
  *
  * @returns how many rows were deleted; 0 means that none is left
  */
@@ -17,14 +17,14 @@ const deleteBy =
 
 const isOld = (column: string): string => `${column} < now() - $1 * interval '1 day'`;
 
-/** Looks at the oldest by number: a look by time would walk all that was deleted before, each time. */
+/** Searches by number: a search by time would walk all deleted rows, each time. */
 export const deleteOldLogEntries = deleteBy(
   `delete from log_entries where id in (
      select id from (select id, timestamp from log_entries order by id limit ${batch}) oldest
       where ${isOld('timestamp')}) returning 1`,
 );
 
-/** Ticks that the high-water mark has passed or never stops at; and all of a deleted export. */
+/** Ticks that the high-water mark has passed or does not need; and all of a deleted export. */
 export const deleteOldTicks = deleteBy(
   `delete from ticks where ctid = any (array(
      select t.ctid from ticks t join batch_exports e on e.id = t.export_id
@@ -44,14 +44,14 @@ export const deleteOldRuns = deleteBy(
       limit ${batch}) returning 1`,
 );
 
-/** Receipts of exports that were deleted so long ago: their runs can go after them. */
+/** Receipts of exports deleted that long ago: then their runs can be deleted too. */
 export const deleteForgottenReceipts = deleteBy(
   `delete from receipts where ctid = any (array(
      select c.ctid from receipts c join batch_exports e on e.id = c.export_id
       where ${isOld('e.deleted_at')} limit ${batch})) returning 1`,
 );
 
-/** Exports that were deleted so long ago and of which no run is left, with their backfills. */
+/** Exports deleted that long ago without any run left, with their backfills. */
 export const deleteForgottenExports = deleteBy(
   `with forgotten as (
      select e.id from batch_exports e
@@ -65,7 +65,7 @@ export const deleteForgottenExports = deleteBy(
    delete from batch_exports where id in (select id from forgotten) returning 1`,
 );
 
-/** Counts that have come down to nothing. */
+/** Counts that are zero. */
 export const deleteEmptyLogCounts: DeleteOld = async (sql) => {
   const rows = await sql.query(`delete from log_counts where entries = 0 returning 1`);
   return rows.length;

@@ -65,10 +65,10 @@ export async function findRun(sql: Sql, exportId: string, runId: string): Promis
 }
 
 /**
- * Makes runs with their outbox rows. An interval that already has a live run gets none; one that
- * ran before gets the next generation.
+ * Makes runs with their outbox rows. An interval with a live run gets none; one that ran before gets the
+ * next generation.
  *
- * @returns the ids of the runs that were made
+ * @returns the ids of the new runs
  */
 export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
@@ -166,7 +166,7 @@ export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Pro
   return rows.length === 1;
 }
 
-/** Ends a run for good with an error. @returns false if the lease is lost */
+/** Ends a run permanently with an error. @returns false if the lease is lost */
 export async function failRun(
   tx: Sql,
   lease: Lease,
@@ -183,9 +183,9 @@ export async function failRun(
 }
 
 /**
- * Gives the lease back so that another attempt follows after `delayMs`. A transient fault is counted
- * and shown, one that is doubted is shown; a shutdown (`error` null) is neither. The fence rises here too: a heartbeat that was under
- * way would renew a lease that no worker holds.
+ * Gives the lease back so that another attempt follows after `delayMs`. A transient error is counted and
+ * shown, a doubtful one only shown; a shutdown (`error` null) neither. The fence rises here too: otherwise
+ * a heartbeat in flight would renew a lease that no worker holds.
  *
  * @returns false if the lease is lost
  */
@@ -213,7 +213,7 @@ export async function handBackRun(
   return rows.length === 1;
 }
 
-/** The code that the last attempt of a run ended with; null if none has. */
+/** The error code of a run's last attempt; null if it has none. */
 export async function findErrorCode(sql: Sql, runId: string): Promise<string | null> {
   const [row] = await sql.query<{ code: string | null }>(
     `select error_code as code from runs where id = $1`,
@@ -226,13 +226,13 @@ export async function findErrorCode(sql: Sql, runId: string): Promise<string | n
  * Cancels live runs that have not begun to commit. Their workers notice at the next heartbeat.
  *
  * @param scope the export, and optionally one run or one backfill of it
- * @returns the ids of the runs that were cancelled
+ * @returns the ids of the cancelled runs
  */
 export async function cancelRuns(
   tx: Sql,
   scope: { readonly exportId: string; readonly runId?: string; readonly backfillId?: string },
 ): Promise<string[]> {
-  // Locked first: the holder of a run may have put it into the outbox, which the next statement sees.
+  // Locked first: a run's holder may have added it to the outbox, and the next statement must see that.
   const locked = await tx.query<{ id: string }>(
     `select id from runs
       where export_id = $1 and ${canMove('cancelled')} and committing_at is null
@@ -271,7 +271,7 @@ export interface RunNeeds {
   readonly crashes: number;
 }
 
-/** Where a run that is not done yet writes to; null if there is nothing to do. */
+/** The destination of a live run; null if the run has ended. */
 export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | null> {
   const [row] = await sql.query<RunNeeds>(
     `select e.destination_type as type, e.destination_config as config,
@@ -296,7 +296,7 @@ export interface RunListRequest {
   readonly limit: number;
 }
 
-/** A page of an export's runs. Rows that are added while a client pages never repeat or hide one. */
+/** A page of an export's runs. Rows added while a client pages never repeat or hide one. */
 export async function listRuns(sql: Sql, request: RunListRequest): Promise<KeysetPage<Run>> {
   const { place, limit, descending } = request;
   const conditions = new Conditions()
@@ -315,7 +315,7 @@ export async function listRuns(sql: Sql, request: RunListRequest): Promise<Keyse
   return toKeysetPage(rows, place, limit);
 }
 
-/** Rows per run over the newest hundred completed ones; null if none is. */
+/** Rows per run over the newest hundred completed ones; null if there is none. */
 export async function averageRows(sql: Sql, exportId: string): Promise<number | null> {
   const [row] = await sql.query<{ average: number | null }>(
     `select avg(newest.records_total_count)::float8 as average

@@ -1,25 +1,24 @@
 import type { Sql } from './database.ts';
 
-/** A column whose values are sealed, by the comment that the schema has on it. */
+/** A column with encrypted values, marked by its comment in the schema. */
 interface SealedColumn {
   readonly table: string;
   readonly column: string;
-  /** SQL that gives the identity that a row's value is sealed for. */
+  /** SQL of the identity that a row's value is encrypted for. */
   readonly identity: string;
 }
 
-/** A sealed value at rest. */
 export interface SealedSecrets {
   readonly at: SealedColumn;
-  /** The version of the row that holds it. */
+  /** The version of its row. */
   readonly row: string;
   readonly identity: string;
   readonly box: Buffer;
 }
 
 /**
- * Every sealed value, for one transaction. The columns are those with a comment `sealed: <identity>`,
- * in which `{column}` is a column of the row.
+ * Every encrypted value, for one transaction. The columns are those with a comment `sealed: <identity>`, in
+ * which `{column}` is a column of the row.
  */
 export async function listSealedSecrets(tx: Sql): Promise<readonly SealedSecrets[]> {
   const sealed: SealedSecrets[] = [];
@@ -33,7 +32,7 @@ export async function listSealedSecrets(tx: Sql): Promise<readonly SealedSecrets
   return sealed;
 }
 
-/** Puts another box of the same secrets in its place. @returns false if the row changed meanwhile */
+/** Replaces a box by another box of the same secrets. @returns false if the row changed meanwhile */
 export async function replaceSealedSecrets(
   tx: Sql,
   { at, row, box }: SealedSecrets,
@@ -74,11 +73,10 @@ function identityOf(template: string): string {
 }
 
 /**
- * Registers the keys of this process. Every process that shares these tables must hold every key
- * that something may be sealed with.
+ * Registers the keys of this process. Every process that shares these tables needs every key with which
+ * something may be encrypted.
  *
- * @throws Error that says which keys are missing, if another process registered keys that this
- *   one does not hold
+ * @throws Error with the missing keys, if another process registered keys that this one lacks
  */
 export async function registerEncryptionKeys(sql: Sql, ids: readonly string[]): Promise<void> {
   const missing = await sql.query<{ id: string }>(
@@ -90,12 +88,12 @@ export async function registerEncryptionKeys(sql: Sql, ids: readonly string[]): 
   );
   if (missing.length === 0) return;
   throw new Error(
-    `This process lacks encryption keys that the database was used with: ${missing.map((row) => row.id).join(', ')}. ` +
-      'Give every process the same ENCRYPTION_KEYS; keys that were made by themselves lie in SLUICE_DATA_DIR/encryption-key.',
+    `This process lacks encryption keys that this database needs: ${missing.map((row) => row.id).join(', ')}. ` +
+      'Give every process the same ENCRYPTION_KEYS; Sluice keeps keys that it generated in SLUICE_DATA_DIR/encryption-key.',
   );
 }
 
-/** From now on nothing is sealed with any other key: processes may start without them. */
+/** From now on only this key encrypts: processes may start without the others. */
 export async function forgetOtherEncryptionKeys(sql: Sql, id: string): Promise<readonly string[]> {
   const forgotten = await sql.query<{ id: string }>(
     'delete from encryption_keys where id <> $1 returning id',

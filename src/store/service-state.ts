@@ -1,6 +1,5 @@
 import type { Sql } from './database.ts';
 
-/** The service at a glance, for dashboards. */
 export interface ServiceState {
   readonly tickLagSeconds: number;
   readonly waitingLive: number;

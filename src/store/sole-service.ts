@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 
-/** The advisory lock that one service holds. The number is arbitrary and ours. */
+/** The advisory lock of the only service. The number is arbitrary. */
 const serviceLock = 7_310_428_116;
 const label = 'sluice service ';
 const reconnectMs = 1_000;
 
 /** The mark of the only service of a database. */
 export interface SoleService {
-  /** Lets later starts say where this one serves. */
+  /** Publishes the address of this service for later starts. */
   publish(address: string): Promise<void>;
-  /** Ends the mark. Never fails. */
+  /** Removes the mark. Never fails. */
   close(): Promise<void>;
 }
 
@@ -20,9 +20,9 @@ export interface OtherService {
 }
 
 /**
- * Marks this process as the only service of the database at `url`. PostgreSQL drops the mark with the
- * connection, so a process that was killed never holds it. If the server restarts, the mark is made again
- * within a second.
+ * Marks this process as the only service of the database at `url`. PostgreSQL releases the mark with the
+ * connection, so a killed process never holds it. If the server restarts, the mark is made again within a
+ * second.
  */
 export async function becomeSoleService(url: string): Promise<SoleService | OtherService> {
   let closed = false;

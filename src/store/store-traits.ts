@@ -1,13 +1,13 @@
 import { readTraits, type StoreTraits, traitsValidDays } from '../domain/store-traits.ts';
 import type { Sql } from './database.ts';
 
-/** An export's destination as it was at one of its versions. */
+/** An export's destination at one of its versions. */
 export interface TriedPlace {
   readonly exportId: string;
   readonly destinationVersion: number;
 }
 
-/** What the store was found to keep to; null if it was not tried, too long ago, or not in full. */
+/** What the store was found to support; null if it was not probed, too long ago, or not completely. */
 export async function findStoreTraits(
   sql: Sql,
   { exportId, destinationVersion }: TriedPlace,
@@ -20,7 +20,7 @@ export async function findStoreTraits(
   return readTraits(row?.traits ?? null);
 }
 
-/** Keeps what a probe found, unless the destination has moved meanwhile. */
+/** Saves what a probe found, unless the destination has moved meanwhile. */
 export async function keepStoreTraits(
   sql: Sql,
   { exportId, destinationVersion }: TriedPlace,

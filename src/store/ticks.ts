@@ -6,7 +6,6 @@ import { enqueueRuns } from './outbox.ts';
 import { live } from './run-moves.ts';
 import { instantOf } from './times.ts';
 
-/** What became of a tick. */
 export type TickFate = 'ran' | 'paused' | 'outside_window';
 
 /** The part of an export that decides its ticks. */
@@ -28,13 +27,13 @@ export interface DecidedTick {
 
 const scheduleColumns = `id as "exportId", team_id as "teamId", schedule`;
 
-/** Postgres' clock, the only one of the schedule. Milliseconds since the epoch, whole. */
+/** Postgres' clock, the only one of the schedule, in whole milliseconds since the epoch. */
 export async function readNow(sql: Sql): Promise<Instant> {
   const [row] = await sql.query<{ now: number }>(`select ${instantOf('clock_timestamp()')} as now`);
   return row?.now ?? 0;
 }
 
-/** Locks up to `limit` exports whose tick is due, longest due first, passing over locked ones. */
+/** Locks up to `limit` exports whose tick is due, longest due first; skips locked ones. */
 export async function lockDueSchedules(
   tx: Sql,
   now: Instant,
@@ -58,8 +57,8 @@ export async function readSchedule(sql: Sql, exportId: string): Promise<Schedule
 }
 
 /**
- * Writes down ticks with their runs and outbox rows. A tick that is already there, or whose
- * interval has a run, changes nothing.
+ * Records ticks with their runs and outbox rows. A tick that exists, or whose interval has a run, changes
+ * nothing.
  *
  * @returns how many runs were made
  */
@@ -104,8 +103,8 @@ export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promi
 }
 
 /**
- * Puts off an export whose schedule cannot be read, so that no other export waits for it.
- * Its schedule stays as it is: once it is fixed, no tick is lost.
+ * Postpones an export whose schedule cannot be read, so that no other export waits for it. Its schedule is
+ * unchanged: once it is fixed, no tick is lost.
  */
 export async function putOffSchedule(tx: Sql, exportId: string, seconds: number): Promise<void> {
   await tx.query(

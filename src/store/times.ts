@@ -1,6 +1,6 @@
 import { type DataInterval, type Timestamp, toTimestamp } from '../domain/time.ts';
 
-/** Bounds of intervals are instants inside, and timestamps in the tables: this is the edge. */
+/** Bounds of intervals are instants in code and timestamps in the tables; this file converts. */
 
 /** SQL of an instant: milliseconds since the epoch. */
 export const instantOf = (expression: string): string =>

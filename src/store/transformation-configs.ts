@@ -10,7 +10,7 @@ export interface TransformationConfig {
   readonly plugin: number;
   readonly enabled: boolean;
   readonly order: number;
-  /** Without secrets, which are sealed beside it. */
+  /** Without secrets, which are encrypted separately. */
   readonly config: PluginConfig;
   readonly secrets: Buffer | null;
   /** Null: the plugin's. */
@@ -51,7 +51,7 @@ function valuesOf(settings: TransformationSettings): unknown[] {
   ];
 }
 
-/** The id of the next config: its secrets are sealed to it before it is stored. */
+/** The id of the next config: its secrets are encrypted for it before it is stored. */
 export async function nextTransformationConfigId(tx: Sql): Promise<number> {
   const [row] = await tx.query<{ id: number }>(
     `select nextval(pg_get_serial_sequence('pipeline_transformation_configs', 'id')) as id`,
@@ -92,7 +92,7 @@ export async function updateTransformationConfig(
   return row;
 }
 
-/** Those marked deleted are found too. */
+/** Also finds configs that are marked deleted. */
 export async function findTransformationConfig(
   sql: Sql,
   teamId: number,
@@ -150,7 +150,7 @@ export async function moveSteps(
   return lockChain(tx, teamId);
 }
 
-/** Removes a config for good. @returns false if there is none */
+/** Deletes a config permanently. @returns false if there is none */
 export async function deleteTransformationConfig(
   tx: Sql,
   teamId: number,

@@ -14,7 +14,7 @@ const brokenConnections = new Set([
 const brokenMessages =
   /Connection terminated|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error|Query read timeout/;
 
-/** Whether a failed query means that Postgres is unreachable, and would do if Postgres were there. */
+/** Whether a query failed only because Postgres is unreachable. */
 export function isDatabaseUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError && error.errors.some(isDatabaseUnavailable)) return true;
@@ -27,8 +27,8 @@ export function isDatabaseUnavailable(error: unknown): boolean {
 }
 
 /**
- * Why PostgreSQL will not let this address in, however often it is asked: a wrong user, password or
- * database. Null if that is not what went wrong.
+ * Why PostgreSQL refuses this address permanently: a wrong user, password or database. Null if it did not
+ * refuse.
  */
 export function findRefusal(error: unknown): string | null {
   if (!(error instanceof Error)) return null;
@@ -36,7 +36,7 @@ export function findRefusal(error: unknown): string | null {
   if (code === '28P01' || code === '28000') {
     return `PostgreSQL refuses the user or the password (${code})`;
   }
-  // What pg itself says if the address has no password and the server wants one.
-  if (error.message.startsWith('SASL')) return 'PostgreSQL wants a password';
+  // pg's own error if the address has no password and the server requires one.
+  if (error.message.startsWith('SASL')) return 'PostgreSQL requires a password';
   return code === '3D000' ? `the database does not exist (${code})` : null;
 }

@@ -2,7 +2,7 @@ import type { StoredDestination } from '../domain/batch-export.ts';
 import type { Sql } from './database.ts';
 import type { ClaimedRun, Lease } from './leases.ts';
 
-/** The holder of a lease that begins an upload, and where it uploads to. */
+/** The holder of a lease that begins an upload, and its destination. */
 type Uploader = Lease & Pick<ClaimedRun, 'destinationVersion'>;
 
 /** An upload that exists at a destination and is neither completed nor aborted. */
@@ -14,18 +14,18 @@ export interface OpenUpload {
 
 /** An upload, and the lineage of attempts that it belongs to. */
 export interface LineageUpload extends OpenUpload {
-  /** Null if an older build began it. */
+  /** Null if an earlier build began it. */
   readonly generation: number | null;
 }
 
 /**
- * Stands for an upload id while a store is asked for one: a note. It goes once the answer is heard;
- * one that stays says that there may be uploads of its key with unknown ids.
+ * Replaces an upload id while a store is asked for one: a note. It is removed when the answer comes. A note
+ * that stays means that there may be uploads of its key with unknown ids.
  */
 const unheard = '';
 
 /**
- * Durable before the store is asked for an upload.
+ * Must be durable before the store is asked for an upload.
  *
  * @returns `kept` if the key has a note already: an earlier upload of the key may be unknown; null if the
  *   lease is lost
@@ -51,9 +51,9 @@ export async function noteUpload(
 }
 
 /**
- * Durable before the first byte is sent.
+ * Must be durable before the first byte is sent.
  *
- * @param alone whether the note of the key can go: it is there for no upload but this
+ * @param alone whether the key's note can be removed, because it is only for this upload
  * @returns false if the lease is lost
  */
 export async function recordUpload(
@@ -85,8 +85,8 @@ export async function recordUpload(
 }
 
 /**
- * Notes parts that no attempt had sent before. A run that makes progress is not what crashes the
- * worker: its counts of deaths start again.
+ * Records parts that no attempt had sent before. A run that makes progress is not what crashes the worker,
+ * so its crash count starts again.
  */
 export async function recordUploadParts(sql: Sql, lease: Lease, upload: OpenUpload): Promise<void> {
   await sql.query(
@@ -124,8 +124,8 @@ export async function listUploads(
 }
 
 /**
- * Whether an upload, aliased `u`, of a run aliased `r` may be aborted: not while the worker that began
- * its commit may wake and complete it. Once a later generation is current at the same destination, its
+ * Whether an upload, aliased `u`, of a run aliased `r` may be aborted: not while the worker that began its
+ * commit may still complete it. Once a later generation is current at the same destination, that worker's
  * manifest is refused.
  */
 const isAbortable = `(u.commit_begun_at is null or u.commit_begun_at < now() - interval '1 day'
@@ -133,7 +133,7 @@ const isAbortable = `(u.commit_begun_at is null or u.commit_begun_at < now() - i
                 and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation
                 and c.destination_version = u.destination_version))`;
 
-/** The attempt that began a commit has ended in good order: it completes none of its uploads any more. */
+/** The attempt that began a commit has ended in good order: it completes no more uploads. */
 export async function releaseUploads(sql: Sql, { runId, fence }: Lease): Promise<void> {
   await sql.query(
     `update uploads set commit_begun_at = null where run_id = $1 and fence = $2 and commit_begun_at is not null`,
@@ -153,7 +153,7 @@ export async function listAbortableUploads(
   );
 }
 
-/** Keys at which attempts of a run may have begun unknown uploads. */
+/** Keys with possibly unknown uploads of a run's attempts. */
 export async function listNotedKeys(
   sql: Sql,
   { runId, destinationVersion }: UploadPlace,
@@ -166,8 +166,8 @@ export async function listNotedKeys(
 }
 
 /**
- * Upload ids that live runs of any export have at a key; null if one of them waits for its id: any
- * upload there may be its.
+ * Upload ids of live runs of any export at a key; null if one of them waits for its id: it may own any
+ * upload there.
  */
 export async function findLiveUploadIds(sql: Sql, key: string): Promise<readonly string[] | null> {
   const rows = await sql.query<{ id: string }>(
@@ -179,7 +179,7 @@ export async function findLiveUploadIds(sql: Sql, key: string): Promise<readonly
   return ids.includes(unheard) ? null : ids;
 }
 
-/** Forgets the note of a key if it is older: a request may take effect after its sender died. */
+/** Deletes a key's note if it is old enough: a request may take effect after its sender died. */
 export async function forgetNote(
   sql: Sql,
   runId: string,
@@ -200,9 +200,9 @@ export interface UploadPlace {
 }
 
 /**
- * Where uploads were left behind. Of a finished run: by a killed worker, or one that was cancelled;
- * one that may still be at it has until the end of its lease to end them itself. Of a live run: at a
- * destination that the export has left, by an earlier attempt.
+ * Where uploads were left behind. Of a finished run: by a killed or cancelled worker, which has until the
+ * end of its lease to abort them itself. Of a live run: by an earlier attempt, at a destination that the
+ * export has left.
  */
 export async function findOrphanedUploads(sql: Sql, limit: number): Promise<UploadPlace[]> {
   return sql.query<UploadPlace>(
@@ -215,7 +215,6 @@ export async function findOrphanedUploads(sql: Sql, limit: number): Promise<Uplo
   );
 }
 
-/** Where the uploads of a run are. */
 export interface UploadOwner {
   readonly exportId: string;
   readonly externalId: string;

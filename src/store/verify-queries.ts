@@ -3,7 +3,7 @@ import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { live } from './run-moves.ts';
 
-/** The queries behind `sluice verify`; each gives one row a breach. */
+/** The queries of `sluice verify`; each returns one row per breach. */
 
 export interface VerifiedExport {
   readonly id: string;
@@ -77,7 +77,7 @@ export async function findOverlaps(
   );
 }
 
-/** Runs whose counts do not agree, or that are completed without a receipt of their interval. */
+/** Runs with inconsistent counts, or completed without a receipt of their interval. */
 export async function findInconsistentRuns(
   sql: Sql,
   exportId: string,
@@ -103,13 +103,13 @@ export async function listKnownKeys(sql: Sql): Promise<ReadonlySet<string>> {
   return new Set(rows.map((row) => row.key));
 }
 
-/** Keys of files that a later commit allows to remove. */
+/** Keys of files that may be removed because of a later commit. */
 export async function listLeftoverKeys(sql: Sql): Promise<ReadonlySet<string>> {
   const rows = await sql.query<{ key: string }>(`select key from leftover_files`);
   return new Set(rows.map((row) => row.key));
 }
 
-/** Whether any run may be writing at this moment. */
+/** Whether any run may be writing now. */
 export async function hasLiveRuns(sql: Sql): Promise<boolean> {
   const rows = await sql.query(`select 1 from runs where status in ${live} limit 1`);
   return rows.length > 0;

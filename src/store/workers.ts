@@ -1,6 +1,6 @@
 import type { Sql } from './database.ts';
 
-/** Says that a worker is up and how many runs it executes at a time. */
+/** Reports that a worker is up, and how many slots it has. */
 export async function reportWorker(sql: Sql, id: string, capacity: number): Promise<void> {
   await sql.query(
     `insert into workers (id, capacity) values ($1, $2)
@@ -13,7 +13,7 @@ export async function removeWorker(sql: Sql, id: string): Promise<void> {
   await sql.query(`delete from workers where id = $1`, [id]);
 }
 
-/** Runs that all workers heard of in the last 30 seconds execute at a time. */
+/** The slots of all workers that reported in the last 30 seconds. */
 export async function sumCapacity(sql: Sql): Promise<number> {
   const [row] = await sql.query<{ capacity: number }>(
     `select coalesce(sum(capacity), 0)::int as capacity from workers where heartbeat_at > now() - interval '30 s'`,
@@ -21,7 +21,7 @@ export async function sumCapacity(sql: Sql): Promise<number> {
   return row?.capacity ?? 0;
 }
 
-/** Forgets workers that have been silent for ten minutes. */
+/** Deletes workers that have been silent for ten minutes. */
 export async function sweepWorkers(sql: Sql): Promise<void> {
   await sql.query(`delete from workers where heartbeat_at < now() - interval '10 minutes'`);
 }

@@ -3,8 +3,8 @@ import { type Logger, pino } from 'pino';
 export type { Logger } from 'pino';
 
 /**
- * The process log, one JSON object a line on standard error, so that standard output stays for what
- * a person or a script asked for. What could hold a secret is cut out whatever the caller passes.
+ * The process log: one JSON object per line on standard error, so that standard output has only what the
+ * user asked for. Removes anything that could be a secret.
  */
 export function createLogger(level: string, bindings: Record<string, unknown> = {}): Logger {
   return pino(
@@ -31,7 +31,7 @@ export function createLogger(level: string, bindings: Record<string, unknown> = 
   );
 }
 
-/** Name, message, code and stack, causes too; never the request that an SDK hangs on its errors. */
+/** Name, message, code and stack, also of causes; never the request that an SDK attaches to its errors. */
 function serializeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const { code } = error as { code?: unknown };

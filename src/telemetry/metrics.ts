@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
-/** Every metric of Sluice. Each process has its own; a worker counts what it did itself. */
+/** Every metric of Sluice. Each process has its own; a worker counts only its own work. */
 export interface Metrics {
   readonly registry: Registry;
   /** Attempts by how they ended. */
@@ -13,9 +13,9 @@ export interface Metrics {
   readonly faults: Counter<'code'>;
   /** Filled by the worker when scraped. */
   readonly reservedMemory: Gauge;
-  /** Of the database that each model is read from, as it was last looked at. */
+  /** Of the database that each model is read from, at the last check. */
   readonly source: SourceGauges;
-  /** Set from Postgres when scraped. */
+  /** Set from Postgres at each scrape. */
   readonly service: ServiceGauges;
 }
 
@@ -42,7 +42,7 @@ export function createMetrics(): Metrics {
     registry,
     attempts: new Counter({
       name: 'sluice_attempts_total',
-      help: 'Attempts of runs by how they ended.',
+      help: 'Attempts of runs, by result.',
       labelNames: ['end'],
       registers,
     }),
@@ -57,37 +57,37 @@ export function createMetrics(): Metrics {
     bytes: new Counter({ name: 'sluice_bytes_total', help: 'Bytes committed.', registers }),
     runsMade: new Counter({
       name: 'sluice_runs_made_total',
-      help: 'Runs made, by tick or backfill.',
+      help: 'Runs created, by tick or backfill.',
       labelNames: ['by'],
       registers,
     }),
     jobsFailed: new Counter({
       name: 'sluice_jobs_failed_total',
-      help: 'Queue jobs whose handler threw.',
+      help: 'Queue jobs that failed.',
       labelNames: ['job'],
       registers,
     }),
     faults: new Counter({
       name: 'sluice_faults_total',
-      help: 'Attempts that ended in an error, by its code.',
+      help: 'Attempts that failed, by error code.',
       labelNames: ['code'],
       registers,
     }),
     reservedMemory: new Gauge({
       name: 'sluice_reserved_memory_bytes',
-      help: 'Memory that the runs of this worker may need; bounded by WORKER_MEMORY_MB.',
+      help: 'Memory reserved for the runs of this worker; at most WORKER_MEMORY_MB.',
       registers,
     }),
     source: {
       clockOffsetSeconds: new Gauge({
         name: 'sluice_source_clock_offset_seconds',
-        help: "How far the source's clock is ahead of ours; negative: behind.",
+        help: "Seconds that the source's clock is ahead of ours; negative if behind.",
         labelNames: ['model'],
         registers,
       }),
       replayLagSeconds: new Gauge({
         name: 'sluice_source_replay_lag_seconds',
-        help: 'How far a source that is a standby is behind its primary.',
+        help: 'Seconds that a standby source is behind its primary.',
         labelNames: ['model'],
         registers,
       }),
@@ -95,12 +95,12 @@ export function createMetrics(): Metrics {
     service: {
       tickLagSeconds: new Gauge({
         name: 'sluice_tick_lag_seconds',
-        help: 'How long the longest due tick has waited to be decided.',
+        help: 'Seconds that the oldest due tick has waited to be decided.',
         registers,
       }),
       waitingRuns: new Gauge({
         name: 'sluice_waiting_runs',
-        help: 'Runs that wait for an attempt and may start now.',
+        help: 'Runs that wait for a slot and may start now.',
         labelNames: ['kind'],
         registers,
       }),
@@ -111,17 +111,17 @@ export function createMetrics(): Metrics {
       }),
       workerCapacity: new Gauge({
         name: 'sluice_worker_capacity',
-        help: 'Runs that all workers execute at a time.',
+        help: 'Slots of all workers.',
         registers,
       }),
       unsettledIntervals: new Gauge({
         name: 'sluice_unsettled_intervals',
-        help: 'Exported intervals that may still get rows.',
+        help: 'Exported intervals that may still get rows (unsettled).',
         registers,
       }),
       oldestUnsettledSeconds: new Gauge({
         name: 'sluice_oldest_unsettled_seconds',
-        help: 'How long ago the oldest unsettled interval ended.',
+        help: 'Seconds since the end of the oldest unsettled interval.',
         registers,
       }),
     },

@@ -5,7 +5,6 @@ export const bucketCount = 4096;
 /** Number of 32-bit sums per bucket. */
 const lanes = 4;
 
-/** Takes keys of the source and of the files. */
 export interface KeySink {
   ofSource(key: string): void;
   ofFile(key: string): void;

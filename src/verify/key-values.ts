@@ -19,7 +19,6 @@ export function keyOfRow(row: ReadRow, columns: readonly ReadColumn[]): string {
   );
 }
 
-/** One row's keys for people. */
 export function showKeys(joined: string): string {
   return joined.replaceAll(nullKey, 'null').replaceAll('\0', '/');
 }

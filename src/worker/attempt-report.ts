@@ -4,7 +4,7 @@ import type { ClaimedRun } from '../store/leases.ts';
 /** How an attempt ended. `skipped`: there was nothing to claim. */
 export type AttemptEnd = 'completed' | 'failed' | 'released' | 'lost' | 'skipped';
 
-/** What came of a job that asked for an attempt. */
+/** The result of a job that asked for an attempt. */
 export interface AttemptReport {
   readonly end: AttemptEnd;
   /** The run that was claimed. */

@@ -13,15 +13,15 @@ import {
 } from '../store/uploads.ts';
 import type { ExecutorOptions } from './execute-run.ts';
 
-/** Leases for which a key is looked at again whose upload was asked for and never heard of. */
+/** Number of leases for which a key is checked again if the answer with its upload's id was lost. */
 const noteLeases = 3;
 
-/** Runs, by their destinations, whose uploads are collected in one sweep. */
+/** Destinations of runs per sweep. */
 const placesPerSweep = 20;
 
 /**
- * Aborts uploads that their worker could not abort any more: it was killed, or the destination was
- * away, or it is no longer the export's. What cannot be aborted now is tried again by the next sweep.
+ * Aborts uploads that their worker could not abort: it was killed, the destination was unreachable, or the
+ * export has another destination now. The next sweep retries what fails.
  */
 export async function collectUploads(options: ExecutorOptions): Promise<void> {
   const { db } = options.context;
@@ -52,9 +52,9 @@ async function collectAt(options: ExecutorOptions, place: UploadPlace): Promise<
 }
 
 /**
- * Aborts uploads of a key that no live run has: their worker was killed, or cut off, before it heard
- * their ids. A store or credentials that list no uploads leave them to the bucket's own lifecycle
- * rule; they hold no byte.
+ * Aborts uploads of a key that no live run has: their worker was killed or disconnected before it got their
+ * ids. If the store or the credentials cannot list uploads, the bucket's lifecycle rule must remove them;
+ * they contain no byte.
  *
  * @returns false if it is not known yet whose they are
  */
@@ -68,7 +68,7 @@ async function abortUnknown(db: Sql, destination: Destination, key: string): Pro
     if (!(error instanceof SluiceError) || error.spec.retryable) throw error;
     return true;
   }
-  // Asked after the list: an upload begun before it has its note there, or its id.
+  // Asked after the list: an upload begun before the list has its note or its id by now.
   const live = await findLiveUploadIds(db, key);
   if (live === null) return false;
   for (const upload of found) {

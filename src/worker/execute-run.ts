@@ -54,15 +54,15 @@ import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 
-/** An export's destination as our tables have it. */
+/** An export's destination as stored in our tables. */
 export interface ExportDestination extends DestinationOwner {
   readonly exportId: string;
   readonly destination: StoredDestination;
 }
 
-/** The connectors, as the composition root joined them. */
+/** The connectors, joined by the composition root. */
 export interface Connectors {
-  /** Opens the secrets and the destination. @param traits what an earlier probe found */
+  /** Decrypts the secrets and opens the destination. @param traits what an earlier probe found */
   openDestination(stored: ExportDestination, traits?: StoreTraits | null): Destination;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
@@ -71,7 +71,7 @@ export interface Connectors {
   memoryOf(type: string, files: Pick<FileSettings, 'format' | 'compression'>): number;
 }
 
-/** What an attempt is made with, in the worker's process or in one of its own. */
+/** What an attempt needs, in the worker's process or in one of its own. */
 export interface AttemptOptions {
   readonly context: Context;
   readonly connectors: Connectors;
@@ -80,7 +80,7 @@ export interface AttemptOptions {
 
 export interface ExecutorOptions extends AttemptOptions {
   readonly leases: LeaseKeeper;
-  /** Names this worker in the lease. */
+  /** The worker's name in the lease. */
   readonly workerId: string;
   /** For runs that get a process of their own. */
   readonly program: ChildProgram;
@@ -89,9 +89,9 @@ export interface ExecutorOptions extends AttemptOptions {
 }
 
 /**
- * Executes one attempt of a run: claim, export, record. A run that is done, held by another worker
- * or gone is passed over, so the same job may be delivered any number of times. A run under which
- * workers have died gets a process of its own.
+ * Executes one attempt of a run: claim, export, record. A run that has ended, was deleted or is held by
+ * another worker is skipped, so the same job may be delivered any number of times. A run during which
+ * workers have crashed gets a process of its own.
  */
 export async function executeRun(options: ExecutorOptions, runId: string): Promise<AttemptReport> {
   const { context, leases, program } = options;
@@ -110,9 +110,9 @@ export async function executeRun(options: ExecutorOptions, runId: string): Promi
 }
 
 /**
- * Executes a run that is claimed, in this process.
+ * Executes a claimed run in this process.
  *
- * @param signal aborted with the reason once the lease is gone
+ * @param signal aborted with the reason when the lease is lost
  */
 export async function executeClaimed(
   options: AttemptOptions,
@@ -127,14 +127,14 @@ export async function executeClaimed(
     if (run.crashes >= context.policy.maxSharedCrashes) {
       log.add(
         'WARNING',
-        `Workers died ${run.crashes} times while they read for this run: it has a process of its own.`,
+        `Workers crashed ${run.crashes} times while they read for this run, so it gets a process of its own.`,
       );
     }
     const result = await attempt(options, run, log, signal);
     if (!result) return { ...nothing, end: 'lost' };
     return { ...nothing, end: 'completed', rows: result.rows, bytes: result.bytes };
   } catch (thrown) {
-    // A signal that was aborted says more than what broke because of it.
+    // The reason of an abort says more than the error that it caused.
     const error = nameFault(signal.aborted ? signal.reason : thrown);
     const end = await conclude(options, run, error, signal);
     await releaseUploads(context.db, run).catch((caught: unknown) => options.onError(caught, run));
@@ -144,7 +144,10 @@ export async function executeClaimed(
   }
 }
 
-/** A claim whose answer was lost is repeated under the same name: no other worker would renew it. */
+/**
+ * If the answer to a claim was lost, the claim is repeated under the same name: no other worker would renew
+ * it.
+ */
 function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<ClaimedRun | null> {
   const { db, policy } = context;
   const holder = `${workerId}/${randomUUID()}`;
@@ -217,7 +220,7 @@ async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<Interv
     writesManifest: files.writesManifest,
     generation: run.fileGeneration,
     era: (await currentEra(db)).id,
-    // What is at a place that the export has left stays there.
+    // Files at a place that the export has left stay there.
     current: receipt?.destinationVersion === run.destinationVersion ? receipt : null,
     intent: run.commitIntent as CommitIntent | null,
     uploads: uploads.filter(isOwn),
@@ -230,7 +233,7 @@ function portsOf(options: AttemptOptions, run: ClaimedRun, log: RunLog): RunPort
   const { db, policy } = options.context;
   const lost = () => new SluiceError('run.lease_lost');
   let cursor: unknown = run.cursor;
-  /** Keys whose note was made for the upload that begins now. */
+  /** Keys whose note was made for the upload that is beginning. */
   const ownNotes = new Set<string>();
   return {
     journal: {
@@ -303,7 +306,7 @@ function record(
       snapshot: result.snapshot,
       settled: result.settled,
       pending: result.pending,
-      // An intent that an older build left has none.
+      // An intent of an earlier build has none.
       keyDigest: result.keyDigest ?? null,
     },
     {
@@ -325,7 +328,7 @@ function record(
   );
 }
 
-/** Sources and destinations name what went wrong with them: a bare database error is one of our own. */
+/** Sources and destinations throw SluiceErrors, so a bare database error is from our own database. */
 function nameFault(thrown: unknown): SluiceError {
   return isDatabaseUnavailable(thrown)
     ? new SluiceError('internal.database_unavailable', undefined, thrown)

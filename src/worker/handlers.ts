@@ -39,7 +39,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
   const advance = async (backfillId: string) => {
     options.onRunsMade('backfill', await advanceBackfill(context, backfillId));
   };
-  // Duties that may take long hold one place of this worker, not one more at each ring.
+  // A duty that takes long must use one slot of this worker, however often it is enqueued.
   const decide = skipWhileBusy(async () => {
     const onError = options.onScheduleError;
     options.onRunsMade('tick', await decideTicks(context, { onError }));
@@ -53,7 +53,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await dispatch();
   });
   const retain = skipWhileBusy(() => applyRetention(context));
-  // A restored or copied database does nothing until an operator accepts it: its original may be at work.
+  // A restored or copied database does nothing until an operator accepts it: the original may still run.
   const unlessHeld =
     <Data>(work: (data: Data) => Promise<void>) =>
     async (data: Data) => {
@@ -68,7 +68,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     'execute-run': unlessHeld(async ({ runId }) => {
       const run = await admitAndExecute(options, runId);
       if (!run) return;
-      // A place is free: the next run need not wait for the next tick.
+      // A slot is free: the next run need not wait for the next tick.
       if (run.backfillId !== null) await advance(run.backfillId);
       await dispatch();
     }),
@@ -89,8 +89,8 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
 }
 
 /**
- * Executes a run once there is memory for it. It is not claimed before, so that meanwhile any other
- * worker may: the dispatcher re-enqueues a run that no worker claims.
+ * Executes a run once there is memory for it. It is not claimed before, so another worker may take it
+ * meanwhile: the dispatcher re-enqueues a run that no worker claims.
  */
 async function admitAndExecute(
   { context, executor, memory, onAttemptEnd }: HandlerOptions,
@@ -115,7 +115,7 @@ async function admitAndExecute(
   }
 }
 
-/** A call while the last one is still at work does nothing. */
+/** A call does nothing while the previous one still runs. */
 function skipWhileBusy(work: () => Promise<void>): () => Promise<void> {
   let busy = false;
   return async () => {
@@ -129,7 +129,7 @@ function skipWhileBusy(work: () => Promise<void>): () => Promise<void> {
   };
 }
 
-/** Calls that come while one is at work share the one that begins after it. */
+/** Calls during one execution share the next one. */
 function shareNext(work: () => Promise<void>): () => Promise<void> {
   let current: Promise<void> | null = null;
   let next: Promise<void> | null = null;

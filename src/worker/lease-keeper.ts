@@ -11,14 +11,14 @@ export interface LeaseKeeperOptions {
 interface Held {
   readonly lease: Lease;
   readonly abort: AbortController;
-  /** By the monotonic clock of this process, when the lease runs out for certain. */
+  /** When the lease has certainly expired, by the monotonic clock of this process. */
   expiresAt: number;
 }
 
 /**
- * Keeps the leases of all runs of this worker by one heartbeat. A run whose lease is lost or
- * cancelled is notified through its signal; so is one that could not be renewed in time, before
- * another worker may take it.
+ * Renews the leases of all runs of this worker with one heartbeat. A run whose lease is lost or cancelled
+ * is notified through its signal. So is one whose lease could not be renewed in time, before another worker
+ * may take it.
  */
 export class LeaseKeeper {
   readonly #options: LeaseKeeperOptions;
@@ -36,8 +36,8 @@ export class LeaseKeeper {
   }
 
   /**
-   * @param claimedAt `performance.now()` before the lease was asked for
-   * @returns aborted with the SluiceError that says why, once the lease is gone
+   * @param claimedAt `performance.now()` before the claim
+   * @returns aborted, with the SluiceError as its reason, when the lease is lost
    */
   keep(lease: Lease, claimedAt: number): AbortSignal {
     const abort = new AbortController();
@@ -51,7 +51,7 @@ export class LeaseKeeper {
     if (held?.lease.fence === lease.fence) this.#held.delete(lease.runId);
   }
 
-  /** Tells every run to stop and hand itself back, also those that are claimed from now on. */
+  /** Makes every run stop and hand itself back, including those claimed from now on. */
   releaseAll(): void {
     this.#released = true;
     for (const { abort } of this.#held.values()) abort.abort(new SluiceError('run.released'));
@@ -94,7 +94,7 @@ export class LeaseKeeper {
     }
   }
 
-  /** The next look would come too late for those that run out before it; it may itself come late. */
+  /** Also expires leases that would run out before the next check; that check may itself be late. */
   #expire(): void {
     const soon = performance.now() + 1.5 * this.#everyMs;
     for (const held of this.#held.values()) {

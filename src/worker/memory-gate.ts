@@ -4,9 +4,8 @@ interface Waiting {
 }
 
 /**
- * Lets runs in while the memory that they may need fits into what the worker may use, in the order
- * in which they came: a large run is not passed by smaller ones for ever. One that needs more than
- * all of it runs alone.
+ * Admits runs while their memory fits into the worker's limit, in order of arrival, so that small runs
+ * cannot hold up a large one forever. A run that needs more than the limit runs alone.
  */
 export class MemoryGate {
   readonly #totalBytes: number;
@@ -23,7 +22,7 @@ export class MemoryGate {
     return this.#usedBytes;
   }
 
-  /** @returns what the run calls when it is done; null if the gate was closed meanwhile */
+  /** @returns a function to call when the run has ended; null if the gate was closed meanwhile */
   enter(bytes: number): Promise<(() => void) | null> {
     return new Promise((admit) => {
       this.#waiting.push({ bytes, admit });
@@ -31,7 +30,7 @@ export class MemoryGate {
     });
   }
 
-  /** Refuses runs that wait or come later; those inside go on. */
+  /** Refuses runs that wait or come later; admitted runs continue. */
   close(): void {
     this.#closed = true;
     this.#admit();

@@ -11,7 +11,7 @@ import type { LogLevel } from '../store/log-entries.ts';
 import { forgetUpload, listAbortableUploads } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 
-/** The current commit of an interval, as our tables have it. Its era is null in an earlier build's. */
+/** The current commit of an interval, from our tables. Its era is null if an earlier build made it. */
 interface Current extends IntervalPlace {
   readonly runId: string;
   readonly era: string | null;
@@ -21,11 +21,11 @@ interface Current extends IntervalPlace {
 }
 
 /**
- * Removes the files of earlier generations of an interval, and the uploads that the current run has
- * left, once it is recorded. No worker can name them any more, so this may be late or repeated; what
- * fails is left to the sweep.
+ * Removes the files of earlier generations of an interval, and the uploads that the current run has left,
+ * once the run is recorded. No worker can commit them any more, so this may run late or again; the sweep
+ * retries what fails.
  *
- * @param log takes what the export's owner should know
+ * @param log gets what the export's owner should know
  */
 export async function removeFiles(
   { db }: Pick<Context, 'db'>,
@@ -68,9 +68,9 @@ export async function removeFiles(
 function describeLeft(fault: SluiceError, files: number): string {
   const denied = fault.code === 'destination.access_denied';
   const remedy = denied
-    ? 'Grant the credentials permission to delete (and to read manifests) below the prefix.'
-    : 'Sluice tries again later.';
-  return `${files} replaced files could not be removed (${fault.message}); who lists the prefix sees them beside the current ones. ${remedy}`;
+    ? 'Grant the credentials permission to delete objects and to read manifests below the prefix.'
+    : 'No action needed: Sluice retries automatically.';
+  return `${files} replaced files could not be removed (${fault.message}); a reader that lists the prefix sees them beside the current ones. ${remedy}`;
 }
 
 const keysShown = 5;

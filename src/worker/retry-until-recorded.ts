@@ -4,10 +4,10 @@ import { isDatabaseUnavailable } from '../store/unavailable.ts';
 const everyMs = 500;
 
 /**
- * Repeats a write while Postgres is unreachable. Its outcome may be unknown: the write must be one that a
- * fence, or the name of its author, makes harmless to repeat.
+ * Repeats a write while Postgres is unreachable. Its result may be unknown, so a fence or the author's name
+ * must make it harmless to repeat.
  *
- * @param signal ends the repeating; the last error is thrown then, as is every other kind of error
+ * @param signal ends the retries; then, as for every other error, the last error is thrown
  */
 export async function retryUntilRecorded<T>(
   write: () => Promise<T>,

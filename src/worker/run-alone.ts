@@ -9,25 +9,25 @@ import type { ToChild } from './child-messages.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { type ChildEnd, watchChild } from './watch-child.ts';
 
-/** What the composition root gives for runs that get a process of their own. */
+/** What the composition root provides for runs with a process of their own. */
 export interface ChildProgram {
   /** The file of the program, which calls `serveRun`. */
   readonly entry: string;
-  /** What the program opens its connections and connectors by. Passed as it is. */
+  /** What the program needs to open its connections and connectors. Passed unchanged. */
   readonly setup: unknown;
   /** Of the whole process. */
   readonly memoryMib: number;
 }
 
-/** Of the process's memory; a run's data is beside the heap. */
+/** The heap's share of the process's memory; a run's data is outside the heap. */
 const heapShare = 0.5;
 
-/** An event loop that is silent for so long hangs; a busy machine alone is faster. */
+/** An event loop that is silent for this time hangs; load alone does not delay it that much. */
 const minSilentMs = 30_000;
 
 /**
- * Executes a claimed run in a process of its own: what it does to that process is proof for or
- * against it, and harms no other run. The worker keeps the lease, and records the death.
+ * Executes a claimed run in its own process: a crash there is proof against this run and harms no other.
+ * The worker keeps the lease, and records the crash.
  *
  * @param signal as for an attempt in this process
  */
@@ -61,11 +61,11 @@ function execute(
   run: ClaimedRun,
   signal: AbortSignal,
 ): Promise<ChildEnd> {
-  // A debugger's port is taken by this process.
+  // This process has the debugger's port.
   const inherited = process.execArgv.filter((argument) => !argument.startsWith('--inspect'));
   const child = fork(entry, {
     execArgv: [...inherited, `--max-old-space-size=${Math.floor(memoryMib * heapShare)}`],
-    // Secrets of a run are bytes.
+    // The secrets of a run are bytes.
     serialization: 'advanced',
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });

@@ -2,7 +2,7 @@ import type { Sql } from '../store/database.ts';
 import type { ClaimedRun } from '../store/leases.ts';
 import { appendLogEntries, type LogLevel, type NewLogEntry } from '../store/log-entries.ts';
 
-/** The log of one run for its owner: lines are written in order, soon, and never hold the run up. */
+/** The log of one run for its owner: lines are written in order and soon, without delaying the run. */
 export class RunLog {
   readonly #db: Sql;
   readonly #run: ClaimedRun;
@@ -28,7 +28,7 @@ export class RunLog {
   }
 
   async #write(): Promise<void> {
-    // Lines added in the same turn go together.
+    // Lines added in the same turn are written together.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
       const entries = this.#waiting;

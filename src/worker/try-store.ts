@@ -6,11 +6,11 @@ import { keepStoreTraits, type TriedPlace } from '../store/store-traits.ts';
 import type { RunLog } from './run-log.ts';
 
 /**
- * Before a run writes its first file: tries what a store keeps to, if that is not known, and keeps
- * it. Credentials may be good for the export's own keys alone; then the run goes on as at S3, and a
- * store that acts otherwise is noticed when it does.
+ * Before a run writes its first file: probes an unknown store and saves the result. Credentials may allow
+ * only the export's own keys. Then the run assumes S3's behaviour and notices when the store behaves
+ * differently.
  *
- * @throws SluiceError of a transient fault
+ * @throws SluiceError of a transient error
  */
 export async function tryStore(
   db: Sql,
@@ -26,16 +26,18 @@ export async function tryStore(
     if (signal.aborted || error.spec.retryable) throw caught;
     log.add(
       'WARNING',
-      `The store could not be tried, so it is taken for one that does as S3 does. ${error.message}`,
+      `The store could not be probed. Sluice assumes that it behaves like S3. ${error.message}`,
     );
     return null;
   });
   if (traits === null) return;
   await keepStoreTraits(db, place, traits);
-  warn(log, traits, 'The store was tried.');
+  warn(log, traits, 'The store was probed.');
 }
 
-/** After the attempt: a store that acted against what was known of it was tried again meanwhile. */
+/**
+ * After the attempt: saves the result of a probe that the run made because the store behaved differently.
+ */
 export async function keepNewTraits(
   db: Sql,
   place: TriedPlace,
@@ -45,7 +47,7 @@ export async function keepNewTraits(
 ): Promise<void> {
   if (traits === null || traits === before) return;
   await keepStoreTraits(db, place, traits);
-  warn(log, traits, 'The store did not act as it did before, and was tried again.');
+  warn(log, traits, 'The store behaved differently than before and was probed again.');
 }
 
 function warn(log: Pick<RunLog, 'add'>, traits: StoreTraits, why: string): void {

@@ -7,11 +7,11 @@ import type { FromChild, ToChild } from './child-messages.ts';
 /** How a run's own process ended without a report. */
 export interface Death {
   /**
-   * Whether the run itself must have done it: the process crashed, or went over its memory. A kill
-   * from outside, an exit and silence may have another cause.
+   * Whether the run itself caused it: the process crashed, or exceeded its memory. A kill from outside, an
+   * exit or silence may have another cause.
    */
   readonly certain: boolean;
-  /** For the run's log: `SIGSEGV`. */
+  /** For the run's log, such as `SIGSEGV`. */
   readonly how: string;
 }
 
@@ -22,7 +22,7 @@ export type ChildEnd =
 
 export interface ChildLimits {
   readonly memoryBytes: number;
-  /** A process that is silent for so long is ended. */
+  /** A process that is silent for this time is ended. */
   readonly silentMs: number;
 }
 
@@ -31,7 +31,7 @@ const lookEveryMs = 250;
 const stopMs = 30_000;
 const farewellMs = 5_000;
 
-/** Signals that a process gets by what it does itself. */
+/** Signals that a process causes itself. */
 const crashSignals = new Set([
   'SIGABRT',
   'SIGSEGV',
@@ -41,7 +41,7 @@ const crashSignals = new Set([
   'SIGTRAP',
   'SIGSYS',
 ]);
-/** The shell's number for SIGABRT, by which Node itself exits on some systems. */
+/** The shell's number for SIGABRT; Node exits with it on some systems. */
 const abortedCode = 134;
 
 /** Waits until the process of a run has ended; asks it to stop when `signal` is aborted. */
@@ -73,11 +73,11 @@ export function watchChild(
       report = message.report;
       killLater(farewellMs);
     });
-    // Counted in looks: time in which this process was frozen too is not held against the child.
+    // Counts checks, not time: while this process is frozen, the child must not be judged.
     const looking = setInterval(() => {
       silentLooks += 1;
       if (silentLooks * lookEveryMs > limits.silentMs) {
-        kill({ certain: false, how: `no sign of life for ${limits.silentMs / 1_000} s` });
+        kill({ certain: false, how: `no heartbeat for ${limits.silentMs / 1_000} s` });
       }
       void residentBytes(child.pid).then((bytes) => {
         if (bytes > limits.memoryBytes) kill(overMemory(limits));
@@ -110,7 +110,7 @@ function overMemory({ memoryBytes }: ChildLimits): Death {
   return { certain: true, how: `it needed more than ${memoryBytes / 1024 ** 2} MiB of memory` };
 }
 
-/** 0 if this system does not say; the limit of the heap holds there too. */
+/** 0 if this system does not say; the heap limit applies there too. */
 async function residentBytes(pid: number | undefined): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;

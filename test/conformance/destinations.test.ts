@@ -53,7 +53,7 @@ const independent: TestStores = {
 it('gives each destination of the registry to the suite', () => {
   const registered = registry.destinations.map((definition) => definition.type);
   expect(kits.map((kit) => kit.type).sort()).toEqual([...registered].sort());
-  expect(() => destinationOf(registry, 's3')).toThrow('there is no destination s3');
+  expect(() => destinationOf(registry, 's3')).toThrow('unknown destination type s3');
 });
 
 for (const kit of kits) {

@@ -57,12 +57,12 @@ it.each<[string, Partial<Model>, RegExp]>([
     { relation: { schema: 'public', name: 'thing' } },
     /relation public\.thing does not/,
   ],
-  ['columns', { keyColumns: ['nr'], tenantColumn: 'tenant' }, /no column tenant, nr: correct/],
+  ['columns', { keyColumns: ['nr'], tenantColumn: 'tenant' }, /no column tenant, nr\. Correct/],
   ['type', { columns: [column('id', 'integer')] }, /^id is bigint, not integer\. Correct type/],
   ['type by its name', { columns: [column('id', 'big int')] }, /^id: there is no type big int/],
   ['expression', { columns: [column('x', 'text', 'nothing + 1')] }, /column "nothing" does not/],
   ['project', { tenantColumn: 'owner' }, /owner is uuid, which cannot hold a project's ID/],
-  ['interval', { intervalColumn: 'note' }, /note is text, not timestamp with time zone: name/],
+  ['interval', { intervalColumn: 'note' }, /note is text, not timestamp with time zone\. Name/],
 ])('an error names the %s that is not there or not right', async (_, changes, expected) => {
   const { findings } = await check(changes);
   expect(findings.filter(({ severity }) => severity === 'error')[0]?.detail).toMatch(expected);

@@ -188,7 +188,7 @@ describe('the embedded PostgreSQL', () => {
   it('refuses data of another major version', async () => {
     const version = await readFile(inData('PG_VERSION'), 'utf8');
     await writeFile(inData('PG_VERSION'), '9\n');
-    await expect(start()).rejects.toThrow(/is of PostgreSQL 9, the embedded server is 18/);
+    await expect(start()).rejects.toThrow(/is of PostgreSQL 9, but the embedded server is 18/);
     await writeFile(inData('PG_VERSION'), version);
   });
 });

@@ -10,7 +10,6 @@ import { retryRequest } from './retry-request.ts';
 /** A client for one bucket. It retries requests within limits and fails as SluiceError. */
 export interface S3Connection {
   readonly bucket: string;
-  /** Whether it is reached over TLS. */
   readonly secure: boolean;
   /** What the store was found to support; null before the first probe. A probe replaces it. */
   traits: StoreTraits | null;

@@ -72,5 +72,4 @@ export const s3Properties = {
   ),
 };
 
-/** A config with its defaults filled in. */
 export type S3Config = Settings<typeof s3Properties>;

@@ -49,7 +49,6 @@ export async function readErrorAnswer(
   return body;
 }
 
-/** The bytes of an answer, to its end. */
 export async function collectBody(response: IncomingMessage, status: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;

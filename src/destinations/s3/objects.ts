@@ -35,7 +35,6 @@ export async function readObject(
   return { body: body ? withOurErrors(body) : emptyBody(), etag: found.ETag };
 }
 
-/** What a store says of an object besides its bytes. */
 export interface ObjectHead {
   readonly ETag?: string | undefined;
   readonly ContentLength?: number | undefined;

@@ -203,7 +203,6 @@ class UploadTrial {
   }
 }
 
-/** The one part of an upload that is tried. */
 function sendTrialPart(
   connection: S3Connection,
   upload: UploadRef,

@@ -13,7 +13,6 @@ export interface StallLimits {
   readonly totalMs: number | null;
 }
 
-/** The request moved no byte, or too few, for too long. */
 export class StalledError extends Error {
   constructor() {
     super('The request stalled');

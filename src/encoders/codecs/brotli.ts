@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { constants, createBrotliCompress } from 'node:zlib';
 import type { StreamCodec } from './codec.ts';
 
-/** Brotli's own default, 11, takes about a second a megabyte. */
+/** Brotli's default, 11, takes about a second per megabyte. */
 const QUALITY = 4;
 
 /** Brotli has no joinable blocks: one stream, compressed on one thread of the pool. */

@@ -1,13 +1,13 @@
 /**
- * Compresses one file as a stream. Calls come in order, never at once; the bytes given to `write`
- * belong to the codec from then on. Equal bytes in equal chunks give equal bytes.
+ * Compresses one file as a stream. Calls come in order, never concurrently; `write` takes ownership of its
+ * bytes. Equal bytes in equal chunks give equal bytes.
  */
 export interface StreamCodec {
-  /** @returns the bytes of the file that became ready, in file order; maybe none yet. */
+  /** @returns the bytes of the file that became ready, in file order; may be none */
   write(bytes: Buffer): Promise<readonly Uint8Array[]>;
-  /** The rest of the file. The codec is spent afterwards. */
+  /** The rest of the file. Nothing may be called afterwards. */
   finish(): Promise<readonly Uint8Array[]>;
-  /** Uncompressed bytes taken and not yet given back. */
+  /** Uncompressed bytes taken but not returned yet. */
   readonly heldBytes: number;
 }
 

@@ -12,8 +12,8 @@ const END = Buffer.from([3, 0]);
 const OUTPUT_BYTES = BLOCK_BYTES / 2;
 
 /**
- * gzip as one member. Blocks are deflated on their own on the thread pool and end at a byte
- * boundary (sync flush), so that they join into one valid stream, as pigz does it.
+ * gzip as one member. Blocks are deflated separately on the thread pool and end at a byte boundary (sync
+ * flush), so that they join into one valid stream, as in pigz.
  */
 export function openGzip(): StreamCodec {
   const blocks = new ParallelBlocks(deflateBlock);

@@ -6,8 +6,8 @@ const IN_FLIGHT = 4;
 export type CompressBlock = (block: Buffer) => Promise<Uint8Array>;
 
 /**
- * Compresses blocks of a file at the same time and gives them back in order. `write` waits only
- * while all places are taken, so the caller formats the next block meanwhile.
+ * Compresses blocks of a file concurrently and returns them in order. `write` waits only while all slots
+ * are taken, so the caller formats the next block meanwhile.
  */
 export class ParallelBlocks {
   readonly #compress: CompressBlock;
@@ -24,7 +24,7 @@ export class ParallelBlocks {
       while (this.#pending.length >= IN_FLIGHT) ready.push(await this.#takeFirst());
       const block = bytes.subarray(start, start + BLOCK_BYTES);
       const done = this.#compress(block);
-      // A failure shows when the block's turn comes; until then it is not an unhandled one.
+      // The failure is thrown when the block's turn comes; until then it must not count as unhandled.
       done.catch(() => {});
       this.#pending.push({ bytes: block.length, done });
       this.heldBytes += block.length;

@@ -16,7 +16,7 @@ interface StreamCompression extends CompressionFacts {
 const mebibyte = 1024 ** 2;
 const readOptions = { highWaterMark: mebibyte };
 
-/** What compresses a whole file. Memory: four blocks at a time with the codec's own. */
+/** Compressions of a whole file. Memory: four blocks at a time plus the codec's own. */
 export const streamCompressions = {
   gzip: {
     suffix: '.gz',
@@ -44,6 +44,6 @@ export function streamCodecOf(compression: Compression): Pick<StreamCompression,
 }
 
 function decompressed(path: string, codec: Transform): AsyncIterable<Buffer> {
-  // The reader of the codec gets an error of either stream; a second listener is not needed.
+  // The reader of the codec gets an error of either stream, so no second listener is needed.
   return pipeline(createReadStream(path, readOptions), codec, () => {});
 }

@@ -2,21 +2,21 @@ import type { FileHandle } from 'node:fs/promises';
 
 const frameMagic = 0xfd2fb528;
 const skippableMagic = 0x184d2a5;
-/** Magic, descriptor, window, dictionary id and content size at their largest. */
-const mostHeaderBytes = 18;
+/** Maximum size of magic, descriptor, window, dictionary id and content size. */
+const maxHeaderBytes = 18;
 const blockHeaderBytes = 3;
 const rleBlock = 1;
 
 /**
- * The frames of a zstd file, each as it stands there: the decompressor takes one at a time.
- * RFC 8878, 3.1.1 (frames, blocks) and 3.1.2 (skippable frames, which are passed over).
+ * The frames of a zstd file, still compressed: the decompressor takes one at a time. RFC 8878, 3.1.1
+ * (frames, blocks) and 3.1.2 (skippable frames, which are skipped).
  *
- * @throws Error where the file breaks off or is no zstd
+ * @throws Error if the file ends early or is not zstd
  */
 export async function* readZstdFrames(file: FileHandle): AsyncGenerator<Buffer> {
   const { size } = await file.stat();
   for (let start = 0; start < size; ) {
-    const header = await readAt(file, start, Math.min(mostHeaderBytes, size - start));
+    const header = await readAt(file, start, Math.min(maxHeaderBytes, size - start));
     const magic = header.readUInt32LE(0);
     if (magic >>> 4 === skippableMagic) {
       start += 8 + header.readUInt32LE(4);

@@ -12,15 +12,12 @@ type NodeZstd = (
 ) => void;
 
 export interface Zstd {
-  /** Level 3, off this thread, into one frame. `chunkSize` is the room for its output. */
+  /** Level 3, on another thread, into one frame. `chunkSize` is the room for its output. */
   compress(block: Buffer, chunkSize?: number): Promise<Buffer>;
   decompress(frame: Buffer): Promise<Buffer>;
 }
 
-/**
- * Node has zstd itself from 22.15 on; before, a package with native code, which is loaded only if it
- * is used.
- */
+/** Node has zstd from 22.15 on. Before, a package with native code is loaded when it is used. */
 export async function loadZstd(): Promise<Zstd> {
   const { zstdCompress, zstdDecompress } = zlib as {
     readonly zstdCompress?: NodeZstd;
@@ -38,7 +35,7 @@ export async function loadZstd(): Promise<Zstd> {
   };
 }
 
-/** zstd, each block a frame of its own (RFC 8878, 3.1: frames one after the other are one stream). */
+/** zstd, one frame per block (RFC 8878, 3.1: consecutive frames are one stream). */
 export function openZstd(): StreamCodec {
   const zstd = loadZstd();
   zstd.catch(() => {});
@@ -53,7 +50,7 @@ export function openZstd(): StreamCodec {
       return blocks.write(bytes);
     },
     async finish() {
-      // A file of no bytes is an error to most readers: it needs one frame.
+      // Most readers refuse an empty file, so it gets one frame.
       return isEmpty ? [await (await zstd).compress(Buffer.alloc(0))] : blocks.finish();
     },
   };

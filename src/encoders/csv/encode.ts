@@ -9,7 +9,7 @@ const COMMA = 0x2c;
 const QUOTE = 0x22;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
-/** PostgreSQL before 18 takes a line of only this, unquoted, for the end of the data. */
+/** PostgreSQL before 18 reads a line of only this, unquoted, as the end of the data. */
 const END_MARKER = Buffer.from('\\.');
 
 const PIECE_BYTES = 1 << 15;
@@ -75,7 +75,7 @@ function writeByte(out: ByteWriter, byte: number): void {
   out.length += 1;
 }
 
-/** A cell of UTF-8 text, in quotes where it must be; a quote inside is doubled. */
+/** A cell of UTF-8 text, quoted if necessary; a quote inside is doubled. */
 function writeCell(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   if (!mustQuote(bytes, from, end)) {
     out.ensure(end - from);
@@ -83,7 +83,7 @@ function writeCell(out: ByteWriter, bytes: Buffer, from: number, end: number): v
     return;
   }
   writeByte(out, QUOTE);
-  // In pieces, as room for a cell of nothing but quotes would double a large value's memory.
+  // In pieces: room for a cell full of quotes would double a large value's memory.
   for (let start = from; start < end; start += PIECE_BYTES) {
     writeDoubled(out, bytes, start, Math.min(start + PIECE_BYTES, end));
   }

@@ -15,7 +15,7 @@ export async function* readCsv(
 
 const cellEnd = /[,\r\n]/g;
 
-/** The fields of a record of RFC 4180; an empty one without quotes is null. */
+/** The fields of a record of RFC 4180; an empty field without quotes is null. */
 function csvFields(record: string): readonly (string | null)[] {
   const fields: (string | null)[] = [];
   for (let position = 0; ; position += 1) {

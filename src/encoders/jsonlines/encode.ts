@@ -10,7 +10,7 @@ const NULL = Buffer.from('null');
 const ROW_END = Buffer.from('}\n');
 const EMPTY_ROW = Buffer.from('{}\n');
 
-/** One JSON object a line, its keys in the order of the columns. */
+/** One JSON object per line, its keys in the order of the columns. */
 export function formatJsonLines(columns: readonly Column[]): RowFormatter {
   const fields = columns.map(({ name, type }, index) => ({
     prefix: Buffer.from(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`),
@@ -76,7 +76,7 @@ function quoted(write: FieldWriter): FieldWriter {
   };
 }
 
-/** JSON has no NaN and no infinity: they become strings, as to_json makes them. */
+/** JSON has no NaN and no infinity: they become strings, as in to_json. */
 function writeFloat(write: FieldWriter): FieldWriter {
   const writeQuoted = quoted(write);
   return (out, bytes, from, end) => {

@@ -1,9 +1,9 @@
 /**
- * The text of a property's value in a JSON object, as it stands there: `JSON.parse` would round
- * 9007199254740993 and shorten 1.10.
+ * The unchanged text of a property's value in a JSON object: `JSON.parse` would round 9007199254740993 and
+ * shorten 1.10.
  *
- * @param json text that JSON.parse takes; Node 20's gives no access to the text of a value
- * @returns null where the object has no such property
+ * @param json text that JSON.parse accepts; Node 20's gives no access to the text of a value
+ * @returns null if the object has no such property
  */
 export function rawProperty(json: string, name: string): string | null {
   let at = skipBlanks(json, json.indexOf('{') + 1);

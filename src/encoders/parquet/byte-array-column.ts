@@ -7,18 +7,18 @@ import { bitWidthOf, encodeHybrid, maxHybridBytes } from './levels.ts';
 import { encoding, OpenPage, type PageLimits, type RawPage } from './page.ts';
 import { TextBounds } from './text-bounds.ts';
 
-/** After this many values a dictionary that holds more than half of them is given up. */
+/** After this many values a dictionary with more than half of them is given up. */
 const sampleValues = 1024;
 
 /** Length of a uuid's text, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`. */
 const uuidTextBytes = 36;
 
-/** A page of dictionary indices may stand for this many times the bytes of a plain page. */
+/** A page of dictionary indices may represent this many times the bytes of a plain page. */
 const indexedPageFactor = 2;
 
 /**
- * A column of texts, JSON or bytes. A chunk of text or uuid starts with a dictionary; where it does
- * not pay, or grows too large, the rest of the chunk is PLAIN.
+ * A column of texts, JSON or bytes. A chunk of text or uuid starts with a dictionary; if it does not pay,
+ * or grows too large, the rest of the chunk is PLAIN.
  */
 export class ByteArrayColumn implements ColumnWriter {
   readonly #column: number;
@@ -27,12 +27,12 @@ export class ByteArrayColumn implements ColumnWriter {
   readonly #isText: boolean;
   readonly #bounds = new TextBounds();
   #dictionary: Dictionary | undefined;
-  /** The dictionary of this chunk's first pages, once it was given up. */
+  /** The dictionary of this chunk's first pages, after it was given up. */
   #kept: Dictionary | undefined;
   /** The open page's values as indices, while there is a dictionary. */
   readonly #indices: Uint16Array;
   #indexCount = 0;
-  /** What the open page's values would take without the dictionary. */
+  /** The open page's size without the dictionary. */
   #plainBytes = 0;
   #chunkValues = 0;
   #hasIndexedPages = false;
@@ -77,7 +77,7 @@ export class ByteArrayColumn implements ColumnWriter {
   #put(bytes: Buffer, view: DataView, from: number, length: number): void {
     const { sink } = this.#page;
     if (this.#type === 'uuid') {
-      // Written where a plain value would stand, so that the dictionary reads it from there.
+      // Written at the position of a plain value, so that the dictionary can read it there.
       sink.ensure(uuidTextBytes + 4);
       writeUuid(sink.bytes, sink.length + 4, bytes, from);
       this.#putText(sink.bytes, sink.view, sink.length + 4, uuidTextBytes);
@@ -95,7 +95,7 @@ export class ByteArrayColumn implements ColumnWriter {
         this.#plainBytes += length + 4;
         return;
       }
-      // Giving the dictionary up writes plain values where a uuid's text may stand.
+      // Giving up the dictionary overwrites the position of the uuid's text with plain values.
       const value = Buffer.from(bytes.subarray(from, from + length));
       this.#giveUpDictionary(this.#dictionary);
       this.#putText(value, new DataView(value.buffer, value.byteOffset, length), 0, length);
@@ -110,7 +110,7 @@ export class ByteArrayColumn implements ColumnWriter {
     }
   }
 
-  /** The value's index in the dictionary; -1 where the dictionary is not to be used any longer. */
+  /** The value's index in the dictionary; -1 if the dictionary must not be used any longer. */
   #indexOf(
     dictionary: Dictionary,
     bytes: Buffer,
@@ -126,7 +126,7 @@ export class ByteArrayColumn implements ColumnWriter {
     return index;
   }
 
-  /** The open page's values become plain; pages already cut keep their indices. */
+  /** The open page's values become plain; earlier pages keep their indices. */
   #giveUpDictionary(dictionary: Dictionary): void {
     for (let value = 0; value < this.#indexCount; value++) {
       dictionary.copyEntry(this.#indices[value] as number, this.#page.sink);
@@ -143,7 +143,7 @@ export class ByteArrayColumn implements ColumnWriter {
     if (this.#dictionary !== undefined && this.#indexCount > 0 && !this.#pays(this.#dictionary)) {
       this.#giveUpDictionary(this.#dictionary);
     }
-    // A page of nulls alone holds no values and says nothing of the dictionary.
+    // A page of nulls has no values and shows nothing about the dictionary.
     if (this.#dictionary === undefined || this.#indexCount === 0) {
       return this.#page.cut(encoding.plain);
     }
@@ -152,7 +152,7 @@ export class ByteArrayColumn implements ColumnWriter {
     return this.#page.cut(encoding.rleDictionary);
   }
 
-  /** Asked at the first page: what a chunk starts with stays, since its pages are out. */
+  /** Asked only at the first page: the pages after it are already written with the dictionary. */
   #pays(dictionary: Dictionary): boolean {
     if (this.#hasIndexedPages) return true;
     const indexBytes = (this.#indexCount * bitWidthOf(dictionary.size)) / 8;
@@ -161,7 +161,7 @@ export class ByteArrayColumn implements ColumnWriter {
 
   #putIndices(dictionary: Dictionary): void {
     const { sink } = this.#page;
-    // At least 1: not every reader takes a width of 0.
+    // At least 1: not every reader accepts a width of 0.
     const bitWidth = Math.max(1, bitWidthOf(dictionary.size - 1));
     sink.ensure(1 + maxHybridBytes(this.#indexCount, bitWidth));
     sink.bytes[sink.length] = bitWidth;

@@ -1,6 +1,6 @@
 import { ByteWriter } from '../byte-writer.ts';
 
-/** Values longer than this are copied by the engine; shorter ones by hand, which is then faster. */
+/** The engine copies longer values; shorter ones are copied by hand, which is then faster. */
 const longCopy = 160;
 
 /** Appends one PLAIN BYTE_ARRAY: its length, little-endian, and its bytes. */
@@ -37,14 +37,14 @@ function copyShort(
   for (; index < length; index++) target[at + index] = source[from + index] as number;
 }
 
-/** As many as pages may be in flight: a steady run of pages needs no new memory. */
+/** As many as pages may be in flight, so that a steady run of pages needs no new memory. */
 const sparesOfOneSize = 4;
 
-/** Sinks whose pages are done, by capacity, for the next pages of any column. */
+/** Sinks of finished pages, by capacity, to reuse for any column. */
 export class SparePool {
   readonly #spares = new Map<number, ByteWriter[]>();
 
-  /** A sink of that capacity, empty but for `start` bytes. */
+  /** A sink of that capacity, empty except for `start` bytes. */
   take(capacity: number, start: number): ByteWriter {
     const sink = this.#spares.get(capacity)?.pop() ?? new ByteWriter(capacity);
     sink.length = start;

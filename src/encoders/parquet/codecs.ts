@@ -4,13 +4,13 @@ import { loadZstd } from '../codecs/zstd.ts';
 import type { Compression } from '../encoder.ts';
 import { compressLz4 } from './lz4.ts';
 
-/** One way to compress a page; on the thread pool where that is worth it. */
+/** Compresses a page, on the thread pool if that pays. */
 export interface Codec {
   /** parquet.thrift's CompressionCodec. */
   readonly id: number;
   /**
-   * The page must not change until this resolves. The result may lie in memory larger than itself,
-   * or be the page.
+   * The page must not change until this resolves. The result may be part of a larger memory, or the page
+   * itself.
    */
   readonly compress: (page: Buffer) => Promise<Uint8Array>;
 }
@@ -21,21 +21,21 @@ const brotli = promisify(zlib.brotliCompress);
 /** Below zlib's usual 6: 1.4 times as fast on events for 5% more bytes. */
 const gzipLevel = 4;
 
-/** Brotli's usual 11 takes seconds a page. */
+/** Brotli's usual 11 takes seconds per page. */
 const brotliQuality = 4;
 
-/** zlib goes to and fro between threads for each chunk of output: room for most pages in one. */
+/** zlib switches threads for each chunk of output, so most pages should fit into one chunk. */
 const chunkSizeFor = (page: Buffer): number => Math.max(1024, page.length >>> 1);
 
-/** The codec of a compression. Packages with native code are loaded only where they are used. */
+/** The codec of a compression. Packages with native code are loaded only if they are used. */
 export async function loadCodec(compression: Compression): Promise<Codec> {
   switch (compression) {
     case null:
       return { id: 0, compress: async (page) => page };
     case 'snappy': {
       const { compressSync } = await import('snappy');
-      // Not on the pool, nor without the copy: the package's allocator then holds on to hundreds of
-      // megabytes. It is as fast as filling the page.
+      // Not on the pool, and with the copy: otherwise the package's allocator keeps hundreds of megabytes.
+      // It is as fast as filling the page.
       return { id: 1, compress: async (page) => compressSync(page, { copyOutputData: true }) };
     }
     case 'gzip':

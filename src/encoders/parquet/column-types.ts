@@ -34,9 +34,9 @@ const timestampMicros = (adjustedToUtc: boolean): ParquetType => ({
 });
 
 /**
- * Which Parquet type each column type becomes. uuid is text, as in the other formats: Spark refuses
- * the UUID type (apache/spark#55684) and warehouses take it for bare bytes. JSON is text of type
- * STRING: what a reader makes of the JSON type differs, and those that parse it lose digits.
+ * The Parquet type of each column type. uuid is text, as in the other formats: Spark refuses the UUID type
+ * (apache/spark#55684) and warehouses read it as bare bytes. JSON is text of type STRING: readers treat the
+ * JSON type differently, and those that parse it lose digits.
  */
 export const parquetTypes: Readonly<Record<ColumnType, ParquetType>> = {
   bool: { physical: physicalType.boolean },

@@ -2,7 +2,7 @@ import type { RowBlock } from '../../domain/row-block.ts';
 import { viewOf } from '../byte-writer.ts';
 import type { RawPage } from './page.ts';
 
-/** A row block with a view of its bytes, made once a block. */
+/** A row block with a view of its bytes, made once per block. */
 export interface ViewedBlock {
   readonly block: RowBlock;
   readonly view: DataView;
@@ -12,34 +12,34 @@ export function viewBlock(block: RowBlock): ViewedBlock {
   return { block, view: viewOf(block.bytes) };
 }
 
-/** The smallest and the largest value of a chunk, PLAIN encoded; a cut text bound is not exact. */
+/** The smallest and the largest value of a chunk, PLAIN encoded; a cut text is not exact. */
 export interface Bounds {
   readonly min: Uint8Array;
-  /** Undefined where no short text stands above all values. */
+  /** Undefined if no short text is above all values. */
   readonly max: Uint8Array | undefined;
   readonly minIsExact: boolean;
   readonly maxIsExact: boolean;
 }
 
-/** What is known of a column chunk once its last page is cut. */
+/** The summary of a column chunk after its last page was cut. */
 export interface ChunkSummary {
   readonly dictionary: RawPage | undefined;
   readonly nullCount: number;
-  /** Undefined where the type has no useful order or a value has no place in it (NaN). */
+  /** Undefined if the type has no useful order, or a value is outside of it (NaN). */
   readonly bounds: Bounds | undefined;
 }
 
-/** Turns one column of blocks into pages, a row group after the other. */
+/** Turns one column of blocks into pages, one row group after the other. */
 export interface ColumnWriter {
   /**
-   * Takes rows from `from` on, at most up to `to`, and stops where the page is full. Returns the
-   * row after the last it took.
+   * Takes rows from `from` on, at most up to `to`, and stops if the page is full. Returns the row after the
+   * last it took.
    */
   append(rows: ViewedBlock, from: number, to: number): number;
   readonly pageIsFull: boolean;
   /** Bytes of the open page and the dictionary. */
   readonly openBytes: number;
-  /** Closes the open page; undefined where it has no rows. */
+  /** Closes the open page; undefined if it has no rows. */
   cutPage(): RawPage | undefined;
   /** Ends the row group, after its last page was cut. */
   finishChunk(): ChunkSummary;

@@ -1,22 +1,22 @@
 import { ByteWriter } from '../byte-writer.ts';
 import { putByteArray } from './byte-arrays.ts';
 
-/** More distinct values than this are no dictionary; indices stay within 16 bits. */
+/** Maximum distinct values; indices fit in 16 bits. */
 const maxEntries = 32_768;
 
-/** A longer search means values chosen to collide: such a column has no dictionary. */
+/** A longer search means values chosen to collide: the column then gets no dictionary. */
 const maxProbes = 256;
 
 /**
- * The distinct values of a column chunk, in the order of their first appearance, PLAIN encoded as
- * the dictionary page needs them. Found again by a hash table with open addressing.
+ * The distinct values of a column chunk, in the order of their first appearance, PLAIN encoded as in the
+ * dictionary page. Values are found by a hash table with open addressing.
  */
 export class Dictionary {
   readonly sink: ByteWriter;
   size = 0;
   readonly #maxBytes: number;
   #slots = new Int32Array(256).fill(-1);
-  /** By entry: where its length stands in `sink`, and its hash. */
+  /** By entry: the position of its length in `sink`, and its hash. */
   #starts = new Int32Array(128);
   #hashes = new Int32Array(128);
 
@@ -26,8 +26,8 @@ export class Dictionary {
   }
 
   /**
-   * The index of the value, which is added where it is new; -1 where the dictionary takes no more.
-   * `view` is of the same memory as `bytes`.
+   * The index of the value, which is added if it is new; -1 if the dictionary is full. `view` is of the
+   * same memory as `bytes`.
    */
   indexOf(bytes: Buffer, view: DataView, from: number, length: number): number {
     const hash = hashOf(bytes, view, from, length);

@@ -13,7 +13,7 @@ import { OpenRowGroup } from './row-group.ts';
 /** When pages and row groups end. Sizes in bytes; `raw` before compression. */
 export interface ParquetSizes {
   readonly page: PageLimits;
-  /** A row group ends at the first checkpoint where it reaches one of these. */
+  /** A row group ends at the first checkpoint at which it reaches one of these. */
   readonly groupRawBytes: number;
   readonly groupHeldBytes: number;
   readonly checkpointBytes: number;
@@ -22,8 +22,8 @@ export interface ParquetSizes {
 const mebibyte = 1024 * 1024;
 
 /**
- * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed. Pages of 1 MiB or
- * 20,000 rows, smaller where there are many columns, since each column holds an open page.
+ * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed. Pages of 1 MiB or 20,000
+ * rows; smaller if there are many columns, since each column holds an open page.
  */
 export function defaultSizes(columnCount: number): ParquetSizes {
   const share = 1 / Math.max(1, columnCount);
@@ -39,8 +39,8 @@ export function defaultSizes(columnCount: number): ParquetSizes {
 }
 
 /**
- * Makes one Parquet file. Equal rows give equal bytes however they are cut into blocks: pages and
- * row groups end at rows that depend on the rows before them alone.
+ * Makes one Parquet file. Equal rows give equal bytes however they are cut into blocks: the ends of pages
+ * and row groups depend only on the rows before them.
  */
 export function openParquet(
   columns: readonly Column[],
@@ -62,7 +62,7 @@ class ParquetEncoder implements FileEncoder {
   #nextCheckpoint: number;
   #heldAtCheckpoint = 0;
   #rawAtCheckpoint = 0;
-  /** Bytes of the file that are ready and not given out yet, and their end in the file. */
+  /** Bytes of the file that are ready but not returned yet, and their end in the file. */
   #ready: Uint8Array[] = [magic];
   #offset = magic.length;
 
@@ -106,7 +106,7 @@ class ParquetEncoder implements FileEncoder {
     let row = from;
     let field = from * width;
     while (row < rowCount && raw < this.#nextCheckpoint) {
-      // One byte more a field, so that nulls are not free.
+      // One more byte per field, so that nulls count too.
       for (const end = field + width; field < end; field++) {
         raw += Math.max(lengths[field] as number, 0) + 1;
       }

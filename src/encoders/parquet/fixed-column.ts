@@ -11,7 +11,7 @@ const epochMicrosLow = 993_517_568;
 interface FixedValues {
   /** Appends the value at `at`. The page has room for 8 bytes. */
   put(page: OpenPage, view: DataView, at: number): void;
-  /** The bounds of the values since the last call; undefined where there are none. */
+  /** The bounds of the values since the last call; undefined if there are none. */
   takeBounds(): Bounds | undefined;
 }
 
@@ -97,7 +97,7 @@ function int32Values(read: (view: DataView, at: number) => number): FixedValues 
   };
 }
 
-/** int64 in two halves, since a bigint a value is slow; adds the halves given, without overflow. */
+/** int64 in two halves, since a bigint per value is slow; adds the given halves, without overflow. */
 function int64Values(addHigh: number, addLow: number): FixedValues {
   let minHigh = 0;
   let minLow = 0;
@@ -137,8 +137,8 @@ function int64Values(addHigh: number, addLow: number): FixedValues {
 }
 
 /**
- * No bounds where a NaN is among the values, and a zero bound covers both zeros, as parquet.thrift
- * says of ColumnOrder: readers disagree on where NaN stands.
+ * No bounds if a NaN is among the values, and a zero bound covers both zeros, as parquet.thrift says of
+ * ColumnOrder: readers disagree on the order of NaN.
  */
 function floatValues(bytesEach: 4 | 8): FixedValues {
   let min = Number.POSITIVE_INFINITY;
@@ -153,7 +153,7 @@ function floatValues(bytesEach: 4 | 8): FixedValues {
   return {
     put({ sink }, view, at) {
       const value = bytesEach === 4 ? view.getFloat32(at) : view.getFloat64(at);
-      // The bits are copied, not the number: a NaN keeps its payload.
+      // Copies the bits, not the number: a NaN keeps its payload.
       if (bytesEach === 4) sink.view.setInt32(sink.length, view.getInt32(at), true);
       else {
         sink.view.setInt32(sink.length, view.getInt32(at + 4), true);

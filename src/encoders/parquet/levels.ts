@@ -6,12 +6,11 @@
 /** A run of this many equal values is written as a run; the format packs bits in groups of 8. */
 const group = 8;
 
-/** The most bytes that `encodeHybrid` writes for `count` values. */
+/** Maximum bytes that `encodeHybrid` writes for `count` values. */
 export function maxHybridBytes(count: number, bitWidth: number): number {
   return 8 + Math.ceil(count / group) * (bitWidth + 4);
 }
 
-/** The bits that `value` needs. */
 export function bitWidthOf(value: number): number {
   return 32 - Math.clz32(value);
 }

@@ -1,7 +1,7 @@
 /**
- * LZ4's block format, which Parquet calls LZ4_RAW. Ours, since the native packages keep their
- * output's memory to themselves for so long that a file takes hundreds of megabytes.
- * Source: https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
+ * LZ4's block format, which Parquet calls LZ4_RAW. Our own code, because the native packages keep their
+ * output's memory so long that a file takes hundreds of megabytes. Source:
+ * https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
  */
 
 const minMatch = 4;
@@ -11,10 +11,10 @@ const lastLiterals = 5;
 const maxDistance = 0xffff;
 const hashBits = 13;
 
-/** Where the last four bytes of a hash were seen, plus one. Compression is never interrupted. */
+/** The last position of four bytes with a hash, plus one. Shared, since compression is synchronous. */
 const table = new Int32Array(1 << hashBits);
 
-/** The most bytes that `length` bytes compress to. */
+/** Maximum bytes that `length` bytes compress to. */
 export function maxLz4Bytes(length: number): number {
   return length + Math.ceil(length / 255) + 16;
 }
@@ -29,7 +29,7 @@ export function compressLz4(source: Buffer): Buffer {
   let literals = 0;
   let end = 0;
   let at = 0;
-  // Where nothing matches for long, steps grow: data that does not compress passes quickly.
+  // If nothing matches for long, steps grow: incompressible data is skipped quickly.
   let misses = 0;
   while (at <= matchStartEnd) {
     const word = view.getInt32(at, true);

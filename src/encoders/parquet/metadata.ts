@@ -18,7 +18,7 @@ import {
 /** The four bytes that a Parquet file starts and ends with. */
 export const magic = Buffer.from('PAR1');
 
-/** In the form that parquet-mr parses. The version rises when equal rows begin to give other bytes. */
+/** In the form that parquet-mr parses. Raise the version if equal rows begin to give other bytes. */
 const createdBy = 'sluice version 1.0.0';
 
 export interface ColumnChunk {
@@ -91,7 +91,7 @@ function rootElement(columnCount: number): Uint8Array {
   return struct([binary(4, 'schema'), i32(5, columnCount)]);
 }
 
-/** Every column is OPTIONAL: PostgreSQL does not say of an expression whether it can be null. */
+/** Every column is OPTIONAL: PostgreSQL does not say whether an expression can be null. */
 function schemaElement({ name, type }: Column): Uint8Array {
   const { physical, converted, logical } = parquetTypes[type];
   return struct([
@@ -113,7 +113,7 @@ function rowGroup(columns: readonly Column[], group: RowGroup, ordinal: number):
     i64(3, group.rows),
     i64(5, group.offset),
     i64(6, sum(group.chunks.map((chunk) => chunk.compressedBytes))),
-    // An int16; optional, so files of more row groups go without.
+    // An int16. It is optional, so later row groups omit it.
     ordinal < 0x8000 ? i16(7, ordinal) : undefined,
   ]);
 }

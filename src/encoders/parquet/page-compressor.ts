@@ -2,7 +2,7 @@ import type { Compression } from '../encoder.ts';
 import { type Codec, loadCodec } from './codecs.ts';
 import type { RawPage } from './page.ts';
 
-/** Enough to keep the threads busy while this one fills pages, and no more memory than that. */
+/** Keeps the threads busy while this one fills pages, without more memory than necessary. */
 const maxPagesInFlight = 4;
 
 export interface CompressedPage {
@@ -25,7 +25,7 @@ export class PageCompressor {
 
   constructor(compression: Compression) {
     this.#codec = loadCodec(compression);
-    // Whoever submits a page hears of a codec that fails to load.
+    // The caller of `submit` gets the error of a codec that fails to load.
     this.#codec.catch(() => {});
   }
 
@@ -33,11 +33,11 @@ export class PageCompressor {
     return this.#codec.then((codec) => codec.id);
   }
 
-  /** Starts on the page as soon as there is room; its memory is released when it is done. */
+  /** Starts compressing the page as soon as there is room, and releases its memory at the end. */
   async submit(page: RawPage): Promise<PendingPage> {
     if (this.#inFlight.length >= maxPagesInFlight) await this.#inFlight.shift();
     const done = this.#compress(page);
-    // Awaited later, when the row group needs it: until then a failure is nobody's.
+    // Awaited later, when the row group needs it; until then a failure must not count as unhandled.
     done.catch(() => {});
     this.#inFlight.push(done);
     return { rawBytes: page.body.length, done };
@@ -45,7 +45,7 @@ export class PageCompressor {
 
   async #compress(page: RawPage): Promise<CompressedPage> {
     const { compress } = await this.#codec;
-    // A copy: the page's memory is used again, and codecs give back more memory than they filled.
+    // A copy: the page's memory is reused, and codecs return more memory than they filled.
     const body = Buffer.from(await compress(page.body));
     page.release();
     return { values: page.values, encoding: page.encoding, rawBytes: page.body.length, body };

@@ -17,13 +17,13 @@ export interface RawPage {
   readonly values: number;
   readonly encoding: number;
   readonly body: Buffer;
-  /** Gives the page's memory back once the body is no longer read. */
+  /** Returns the page's memory once the body is no longer read. */
   readonly release: () => void;
 }
 
 /**
- * The page that a column is filling: values in `sink`, and which rows are not null. Data pages of
- * version 1, the one that every reader takes: levels and values are compressed together.
+ * The page that a column is filling: values in `sink`, and which rows are not null. Data pages of version
+ * 1, which every reader supports: levels and values are compressed together.
  */
 export class OpenPage {
   sink: ByteWriter;
@@ -38,7 +38,7 @@ export class OpenPage {
     this.limits = limits;
     this.#spares = spares;
     this.#present = new Uint8Array(limits.rows);
-    // Levels are known when the page ends but stand before the values: room is left for them.
+    // Levels are known at the end of the page but come before the values, so they get room here.
     this.#head = 4 + maxHybridBytes(limits.rows, 1);
     this.sink = spares.take(this.#head + 1024, this.#head);
   }
@@ -84,7 +84,7 @@ export class OpenPage {
     if (!this.#isHuge(sink)) this.#spares.give(sink);
   }
 
-  /** Made so by one huge value: not the measure of the pages to come. */
+  /** Enlarged by one huge value, so not a measure for later pages. */
   #isHuge(sink: ByteWriter): boolean {
     return sink.bytes.length > this.limits.bytes * 4 + this.#head;
   }

@@ -21,10 +21,10 @@ export async function* readParquet(
       rowEnd,
       columns: [...pieces.keys()],
       compressors,
-      // Only what is marked as text is text; its own times end at milliseconds.
+      // Only text is decoded as text. Times are decoded here: the library's have milliseconds only.
       utf8: false,
       parsers: { timestampFromMicroseconds: textOfMicroseconds, dateFromDays: textOfDays },
-      // Columns as they are: an object a row would take several times their memory.
+      // Columns, because one object per row would take several times their memory.
       onChunk: ({ columnName, columnData }) => pieces.get(columnName)?.push(columnData),
     });
     const values = columns.map(({ name }) => each(pieces.get(name) ?? []));

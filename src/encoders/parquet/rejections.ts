@@ -9,10 +9,10 @@ const lastMicrosHigh = 2_147_263_230;
 const lastMicrosLow = 3_301_449_727;
 
 /**
- * The rows that hold a value the file's types cannot: infinite dates and times, and timestamps from
- * 294247-01-10T04:00:54.775808 on, which PostgreSQL counts from 2000 and Parquet from 1970. Every
- * other finite value fits: dates end at 5874897-12-31, a date of Parquet some thousand years later;
- * the first instant, in 4714 BC, is far from the other end. One entry a row, its first such column.
+ * The rows with a value that the file's types cannot represent: infinite dates and times, and timestamps
+ * from 294247-01-10T04:00:54.775808 on, since PostgreSQL counts from 2000 and Parquet from 1970. Every
+ * other finite value fits: PostgreSQL's dates end at 5874897-12-31, Parquet's some thousand years later;
+ * the first instant, in 4714 BC, is far from the other end. One entry per row, for its first such column.
  */
 export function findRejections(block: RowBlock): readonly RejectedRow[] {
   const found = new Map<number, RejectedRow>();
@@ -31,7 +31,7 @@ export function findRejections(block: RowBlock): readonly RejectedRow[] {
   return [...found.values()].sort((one, other) => one.row - other.row);
 }
 
-/** The same block without those rows; the bytes are shared. */
+/** The same block without these rows; the bytes are shared. */
 export function withoutRows(block: RowBlock, rejected: readonly RejectedRow[]): RowBlock {
   const width = block.columns.length;
   const rowCount = block.rowCount - rejected.length;

@@ -8,7 +8,7 @@ import {
 } from './metadata.ts';
 import type { CompressedPage, PageCompressor, PendingPage } from './page-compressor.ts';
 
-/** The pages of the row group being filled: a column's pages lie together, so all are held. */
+/** The pages of the row group being filled. A column's pages must be adjacent, so all are held. */
 export class OpenRowGroup {
   rows = 0;
   readonly #pages: PendingPage[][];
@@ -22,7 +22,7 @@ export class OpenRowGroup {
     this.#compressor = compressor;
   }
 
-  /** Takes the column's open page over. */
+  /** Takes the column's open page. */
   async cutPage(column: number, writer: ColumnWriter): Promise<void> {
     const raw = writer.cutPage();
     if (raw === undefined) return;
@@ -32,8 +32,8 @@ export class OpenRowGroup {
   }
 
   /**
-   * The bytes held. Only pages cut before the last call count by their compressed size, so that the
-   * figure depends on the rows alone and never on how far the threads are.
+   * The bytes held. Only pages cut before the last call count by their compressed size, so the result
+   * depends on the rows alone and never on the speed of the threads.
    */
   async settle(): Promise<number> {
     for (const page of this.#older) this.#settledBytes += (await page.done).body.length;
@@ -42,7 +42,7 @@ export class OpenRowGroup {
     return this.#older.reduce((held, page) => held + page.rawBytes, this.#settledBytes);
   }
 
-  /** Ends the group, which stands at `offset` in the file; `out` receives its bytes. */
+  /** Ends the group, which is at `offset` in the file; `out` receives its bytes. */
   async close(
     writers: readonly ColumnWriter[],
     offset: number,

@@ -4,9 +4,9 @@ import type { Bounds } from './column-writer.ts';
 const boundBytes = 64;
 
 /**
- * The least and the greatest of the texts seen, by unsigned bytes, which for UTF-8 is the order of
- * code points. Only the first 64 bytes of each are looked at: cutting keeps the order, so the least
- * of the cut texts is the least text, cut.
+ * The smallest and the largest of the texts, by unsigned bytes, which for UTF-8 is the order of code
+ * points. Only the first 64 bytes of each count. Cutting keeps the order, so the smallest cut text is the
+ * smallest text, cut.
  */
 export class TextBounds {
   #min = emptyBound();
@@ -26,14 +26,14 @@ export class TextBounds {
     }
     const toMin = compareToBound(this.#min, bytes, from, kept, head);
     if (toMin < 0) setBound(this.#min, bytes, from, kept, head, isCut);
-    // Of texts with the same start the one that was not cut is the least, a cut one the greatest.
+    // Of texts with the same start the uncut one is the smallest, a cut one the largest.
     else if (toMin === 0) this.#min.isCut &&= isCut;
     const toMax = compareToBound(this.#max, bytes, from, kept, head);
     if (toMax > 0) setBound(this.#max, bytes, from, kept, head, isCut);
     else if (toMax === 0) this.#max.isCut ||= isCut;
   }
 
-  /** The bounds of the texts since the last call; undefined where there were none. */
+  /** The bounds of the texts since the last call; undefined if there were none. */
   take(): Bounds | undefined {
     if (this.#isEmpty) return undefined;
     this.#isEmpty = true;
@@ -51,7 +51,7 @@ export class TextBounds {
 interface Bound {
   readonly bytes: Buffer;
   length: number;
-  /** The first four bytes as a number: settles most comparisons. */
+  /** The first four bytes as a number, which decides most comparisons. */
   head: number;
   isCut: boolean;
 }
@@ -94,7 +94,7 @@ function setBound(
   bound.isCut = isCut;
 }
 
-/** Without the character that was cut in two at the end: readers take bounds for UTF-8. */
+/** Without a character that was cut in two at the end: readers decode bounds as UTF-8. */
 function wholeCharacters(bytes: Buffer): Buffer {
   let last = bytes.length - 1;
   while (last > 0 && ((bytes[last] as number) & 0xc0) === 0x80) last--;
@@ -103,13 +103,13 @@ function wholeCharacters(bytes: Buffer): Buffer {
   return last + width > bytes.length ? bytes.subarray(0, last) : bytes;
 }
 
-/** The least short text above every text that starts with `bytes`; undefined where there is none. */
+/** The smallest short text above every text that starts with `bytes`; undefined if there is none. */
 function successor(bytes: Buffer): Uint8Array | undefined {
   const characters = Array.from(bytes.toString('utf8'));
   while (characters.length > 0) {
     const code = characters.pop()?.codePointAt(0) ?? 0;
     if (code < 0x10ffff) {
-      // The surrogates are no characters: U+E000 follows U+D7FF.
+      // Surrogates are not characters: U+E000 follows U+D7FF.
       const next = code === 0xd7ff ? 0xe000 : code + 1;
       return Buffer.from(characters.join('') + String.fromCodePoint(next));
     }

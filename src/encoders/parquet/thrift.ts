@@ -1,8 +1,8 @@
 /**
- * The little of Thrift's compact protocol that a Parquet file is described with. Values are made as
- * byte strings and joined, so a struct reads like its definition in parquet.thrift. No library
- * offers these structs as a supported interface, and they are few.
- * Source: https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+ * The part of Thrift's compact protocol that describes a Parquet file. Values are byte strings that are
+ * joined, so a struct reads like its definition in parquet.thrift. No library supports these few structs as
+ * a public interface. Source:
+ * https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
  */
 
 /** One field of a struct: its id in parquet.thrift, its compact type, its encoded value. */
@@ -75,13 +75,13 @@ export const binary = (id: number, value: Uint8Array | string): ThriftField => (
   value: lengthPrefixed(typeof value === 'string' ? Buffer.from(value) : value),
 });
 
-/** A struct's bytes. Fields stand in rising order of their ids; an undefined field is left out. */
+/** A struct's bytes. Fields are in ascending order of their ids; an undefined field is omitted. */
 export function struct(fields: readonly (ThriftField | undefined)[]): Uint8Array {
   const parts: Uint8Array[] = [];
   let last = 0;
   for (const field of fields) {
     if (field === undefined) continue;
-    // Ids in Parquet's structs never leap by more than 15, which is all that the short form holds.
+    // Ids in Parquet's structs never differ by more than 15, so the short form is enough.
     parts.push(Uint8Array.of(((field.id - last) << 4) | field.type), field.value);
     last = field.id;
   }

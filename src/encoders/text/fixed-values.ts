@@ -4,13 +4,13 @@ import { float4Text, float8Text } from './format-floats.ts';
 import { readInt16, readInt32, readInt64, writeInteger, writeUuid } from './format-integers.ts';
 import { writeDate, writeTimestamp } from './format-times.ts';
 
-/** Writes one value that is not null: `bytes[from, end)` is the field. It makes its own room. */
+/** Writes one value that is not null: `bytes[from, end)` is the field. It ensures its own room. */
 export type FieldWriter = (out: ByteWriter, bytes: Buffer, from: number, end: number) => void;
 
-/** No text of these types is longer. */
+/** Maximum text length of these types. */
 const MAX_BYTES = 48;
 
-/** How a type is written: as a bare word, or in quotes where the format puts strings in quotes. */
+/** How a type is written: bare, or in quotes if the format quotes strings. */
 export interface FixedForm {
   readonly isBare: boolean;
   readonly write: FieldWriter;
@@ -28,7 +28,7 @@ const form = (isBare: boolean, format: Format): FixedForm => ({
 
 const writeWord = (out: Buffer, at: number, word: string) => at + out.write(word, at, 'latin1');
 
-/** The types whose text is short and holds nothing to escape; the same in every text format. */
+/** Types with short text and nothing to escape; the same in every text format. */
 export const fixedForms: Partial<Readonly<Record<ColumnType, FixedForm>>> = {
   bool: form(true, (out, at, bytes, from) => writeWord(out, at, bytes[from] ? 'true' : 'false')),
   int2: form(true, (out, at, bytes, from) => writeInteger(out, at, readInt16(bytes, from))),

@@ -6,7 +6,7 @@
 
 const DOUBLE_FIXED_BELOW = 15;
 const FLOAT_FIXED_BELOW = 6;
-/** From here on the middle between two neighbours can itself be a short decimal, like 1e23. */
+/** From here on the midpoint of two neighbours can itself be a short decimal, like 1e23. */
 const MIDDLES_MATTER = 2 ** 53;
 
 /** The text of a float8, or `NaN`, `Infinity`, `-Infinity`. */
@@ -34,7 +34,7 @@ function oddText(value: number): string | null {
   return Number.isFinite(value) ? null : String(value);
 }
 
-/** From `-d.ddde±x` to PostgreSQL's layout. */
+/** Converts `-d.ddde±x` to PostgreSQL's layout. */
 function layOut(exponential: string, fixedBelow: number): string {
   const [, sign = '', first = '', rest = '', exponentText] =
     /^(-?)(\d)(?:\.(\d+))?e([+-]\d+)$/.exec(exponential) ?? [];
@@ -51,16 +51,16 @@ function layOut(exponential: string, fixedBelow: number): string {
 }
 
 /**
- * The shortest decimal that lies strictly between the middles to the neighbouring doubles.
- * JavaScript's own shortest form also takes a middle itself, which reads back by the
- * round-to-even rule; PostgreSQL does not rely on it.
+ * The shortest decimal strictly between the midpoints to the neighbouring doubles. JavaScript's shortest
+ * form may be a midpoint itself, which is read back by the round-to-even rule; PostgreSQL does not rely on
+ * that rule.
  */
 function shortestInside(value: number): string {
   const size = Math.abs(value);
   const exact = BigInt(size);
   const ulp = 2n ** BigInt(exact.toString(2).length - 53);
   const isPowerOfTwo = (exact & (exact - 1n)) === 0n;
-  // Four times everything, so that the middles are whole.
+  // Everything times four, so that the midpoints are whole.
   const low = 4n * exact - (isPowerOfTwo ? ulp : 2n * ulp);
   const high = 4n * exact + 2n * ulp;
   for (let digits = 0; digits < 17; digits += 1) {
@@ -74,20 +74,20 @@ function shortestInside(value: number): string {
   return value.toExponential();
 }
 
-/** Whether the exact value lies in the very middle of two decimals of so many digits after the first. */
+/** Whether the exact value is exactly between two decimals of `digits` digits after the first. */
 function isMiddle(value: number, digits: number): boolean {
   const ends = (exponential: string) => {
     const [mantissa = ''] = exponential.split('e');
     const significant = mantissa.replace(/[-.]/g, '').replace(/0+$/, '');
     return significant.length === digits + 2 && significant.endsWith('5');
   };
-  // The short form of such a value is exact; the long one, slow to make, rules out the others.
+  // The short form of such a value is exact. The long form is slow, and excludes the others.
   return ends(value.toExponential()) && ends(value.toExponential(100));
 }
 
 /**
- * The even one of two decimals that are equally near, as PostgreSQL takes it. `toExponential` gives
- * the larger: where that is odd, the other one ends in the digit below.
+ * The even one of two equally near decimals, as in PostgreSQL. `toExponential` gives the larger one; if
+ * that is odd, the other one ends in the digit below.
  */
 function toEven(larger: string): string {
   const [mantissa = '', exponent] = larger.split('e');
@@ -95,7 +95,7 @@ function toEven(larger: string): string {
   return last % 2 === 0 ? larger : `${mantissa.slice(0, -1)}${last - 1}e${exponent}`;
 }
 
-/** Whether a decimal, read as a double, lies strictly between the middles to the neighbouring floats. */
+/** Whether a decimal, read as a double, is strictly between the midpoints to the neighbouring floats. */
 function insideFloat(decimal: number, value: number): boolean {
   if (Math.fround(decimal) !== value) return false;
   floatBits[0] = value;

@@ -1,8 +1,8 @@
-/** Writers of ASCII forms at a position of a buffer. Each returns the position behind what it wrote. */
+/** Writers of ASCII forms at a position of a buffer. Each returns the position after its output. */
 
 const ZERO = 48;
 const MINUS = 45;
-/** 2^53 / 2^32: a high half below this makes an int64 that a number holds exactly. */
+/** 2^53 / 2^32: with a high half below this a number represents an int64 exactly. */
 const EXACT_HIGH = 0x20_0000;
 
 export function readInt16(bytes: Buffer, at: number): number {
@@ -18,7 +18,7 @@ export function readInt32(bytes: Buffer, at: number): number {
   );
 }
 
-/** Reads an int64 as a number where that is exact, else as a bigint. */
+/** Reads an int64 as a number if that is exact, else as a bigint. */
 export function readInt64(bytes: Buffer, at: number): number | bigint {
   const high = readInt32(bytes, at);
   if (high < EXACT_HIGH && high >= -EXACT_HIGH) {
@@ -73,7 +73,7 @@ export function writeUuid(out: Buffer, at: number, bytes: Buffer, from: number):
   return to;
 }
 
-/** Two hexadecimal digits a byte. */
+/** Two hexadecimal digits per byte. */
 export function writeHex(
   out: Buffer,
   at: number,

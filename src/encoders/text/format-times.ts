@@ -7,13 +7,13 @@ const MIN_DATE = -0x8000_0000;
 const MAX_TIMESTAMP = 2n ** 63n - 1n;
 const MIN_TIMESTAMP = -(2n ** 63n);
 
-/** The last day's text, kept because neighbouring rows mostly share it. */
+/** The last day's text, cached because neighbouring rows mostly have the same day. */
 let lastDay = Number.NaN;
 const lastText = Buffer.alloc(16);
 let lastBytes = 0;
 let lastBeforeChrist = false;
 
-/** A date: `2024-03-01`, as PostgreSQL writes it also for infinity, BC and years past 9999. */
+/** A date: `2024-03-01`; infinity, BC and years past 9999 as PostgreSQL writes them. */
 export function writeDate(out: Buffer, at: number, bytes: Buffer, from: number): number {
   const days = readInt32(bytes, from);
   if (days === MAX_DATE) return at + out.write('infinity', at, 'latin1');
@@ -23,8 +23,8 @@ export function writeDate(out: Buffer, at: number, bytes: Buffer, from: number):
 }
 
 /**
- * A timestamp with microseconds: `2024-03-01T00:00:00.000000`, then `Z` where it is an instant
- * (timestamptz). PostgreSQL's own words for what ISO 8601 has none: `infinity`, ` BC` at the end.
+ * A timestamp with microseconds: `2024-03-01T00:00:00.000000`, with `Z` if it is an instant (timestamptz).
+ * PostgreSQL's own words if ISO 8601 has none: `infinity`, ` BC` at the end.
  */
 export function writeTimestamp(
   out: Buffer,
@@ -69,7 +69,7 @@ export function writeTimestamp(
   return lastBeforeChrist ? to + out.write(' BC', to, 'latin1') : to;
 }
 
-/** Writes `YYYY-MM-DD` of a day counted from 2000-01-01 and notes whether it lies before Christ. */
+/** Writes `YYYY-MM-DD` of a day counted from 2000-01-01 and records whether it is BC. */
 function writeDay(out: Buffer, at: number, day: number): number {
   if (day !== lastDay) formatDay(day);
   for (let index = 0; index < lastBytes; index += 1) out[at + index] = lastText[index] as number;

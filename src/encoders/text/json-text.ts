@@ -5,11 +5,11 @@ const BACKSLASH = 0x5c;
 const SPACE = 0x20;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
-/** Below this a loop is faster than the call that copies. */
+/** Below this a loop is faster than a copy call. */
 const SHORT_BYTES = 40;
 const ESCAPED_BYTES = 6;
 
-/** What a byte is written as inside a JSON string; null: as itself. Everything else is plain UTF-8. */
+/** How a byte is written in a JSON string; null: unchanged. Everything else is plain UTF-8. */
 const escapes: readonly (Buffer | null)[] = Array.from({ length: 256 }, (_, byte) => {
   const plain = byte >= SPACE && byte !== QUOTE && byte !== BACKSLASH;
   return plain ? null : Buffer.from(JSON.stringify(String.fromCharCode(byte)).slice(1, -1));
@@ -58,8 +58,8 @@ export function copyBytes(out: ByteWriter, bytes: Buffer, from: number, end: num
 }
 
 /**
- * A JSON value as it is. A line break can stand in it only between its tokens, where any white
- * space means the same: it becomes a blank, so that the value stays on one line.
+ * A JSON value as it is, on one line. A line break can be only between its tokens, so a space can replace
+ * it.
  */
 export function writeJsonValue(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   out.ensure(end - from);
@@ -79,7 +79,7 @@ export function writeJsonbValue(out: ByteWriter, bytes: Buffer, from: number, en
   copyBytes(out, bytes, from + 1, end);
 }
 
-/** The text that a JSON string stands for, or the value itself where it is no string. */
+/** The decoded text of a JSON string, or the value itself if it is not a string. */
 export function decodeJsonString(bytes: Buffer, from: number, end: number): Buffer {
   if (bytes[from] !== QUOTE) return bytes.subarray(from, end);
   return Buffer.from(JSON.parse(bytes.toString('utf8', from, end)) as string);

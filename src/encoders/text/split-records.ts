@@ -1,5 +1,5 @@
 /**
- * Records, each with the line break that ends it.
+ * Records, each with its final line break.
  *
  * @param quoted whether a line break between double quotes belongs to the record (RFC 4180)
  */
@@ -27,7 +27,7 @@ export async function* splitRecords(
   if (begun.length > 0) yield Buffer.concat(begun);
 }
 
-/** A doubled quote within a field leaves and enters again. */
+/** A doubled quote in a field ends the quotes and begins them again. */
 function endsInQuotes(before: boolean, bytes: Buffer, start: number, end: number): boolean {
   let inQuotes = before;
   for (let at = start; at < end; at += 1) if (bytes[at] === 0x22) inQuotes = !inQuotes;

@@ -5,21 +5,21 @@ import type { FileEncoder } from '../encoder.ts';
 
 /** Formats rows into text; keeps no bytes of a block. */
 export interface RowFormatter {
-  /** What stands before the first row. */
+  /** Writes what precedes the first row. */
   writeHeader(out: ByteWriter): void;
   writeRow(out: ByteWriter, block: RowBlock, row: number): void;
 }
 
-/** A chunk goes to the codec once it has reached this size, at the end of a row. */
+/** A chunk goes to the codec at the end of the row at which it reaches this size. */
 const CHUNK_BYTES = 1 << 20;
-/** Chunks on their way through a codec and behind it. */
+/** Chunks in the codec and after it. */
 export const textMemoryBytes = 4 * 1024 ** 2;
-/** Room for the row that passes the size, so that the buffer seldom grows. */
+/** Room for the row that exceeds the size, so that the buffer seldom grows. */
 const SPARE_BYTES = 1 << 16;
 
 /**
- * A text file of one line a row. Chunks are cut by the rows alone, not by the blocks they came in:
- * the same rows give the same bytes, compressed too.
+ * A text file with one line per row. Chunks are cut by the rows alone, not by their blocks: the same rows
+ * give the same bytes, compressed too.
  */
 export class TextFile implements FileEncoder {
   readonly #formatter: RowFormatter;

@@ -5,7 +5,6 @@
  * resist an attacker: someone who makes colliding keys can hide a late row, but only from their own export.
  */
 
-/** Four 32-bit words of a hash. */
 export type Words = Int32Array;
 
 /** The digest's version. A change of algorithm needs another name. */

@@ -80,7 +80,6 @@ export class RowBlockBuilder {
     this.#memory = this.#allocate(this.#blockBytes);
   }
 
-  /** Rows parsed so far. */
   get totalRows(): number {
     return this.#totalRows;
   }

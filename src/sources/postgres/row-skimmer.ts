@@ -1,7 +1,6 @@
 /** Maximum size of a field that is kept: keys are short. */
 const keptBytes = 256;
 
-/** A row is larger than the reader takes. */
 export class RowTooLargeError extends Error {
   override readonly name = 'RowTooLargeError';
   /** The row's short fields, including hidden ones; undefined for long ones. */
@@ -41,7 +40,6 @@ export class RowSkimmer {
     }
   }
 
-  /** The row's end was not reached. */
   fail(): never {
     throw new RowTooLargeError(this.#fields);
   }

@@ -19,7 +19,6 @@ export function nameLargeRow(error: unknown, select: SelectPlan, maxRowBytes: nu
   throw new SluiceError('source.row_too_large', detail, error);
 }
 
-/** A key for people to find it by. */
 function keyText(type: Column['type'], bytes: Buffer): string {
   switch (type) {
     case 'uuid':

@@ -91,7 +91,7 @@ async function deadlyRun(range = quiet): Promise<string> {
 /** The process that a run of the worker has for itself. */
 function childOf(worker: TestProcess): Promise<number> {
   return until(
-    () => /"pid":(\d+)[^\n]*a run has this process for itself/.exec(worker.output())?.[1],
+    () => /"pid":(\d+)[^\n]*this process executes one run only/.exec(worker.output())?.[1],
     { timeoutMs: 30_000, message: () => `a run has its process:\n${worker.output()}` },
   ).then(Number);
 }

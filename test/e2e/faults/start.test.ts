@@ -151,7 +151,7 @@ describe('Postgres is restarted during a migration', () => {
       );
       await postgres.restart(mode);
       await started.waitForLine(/^ready http/);
-      expect(started.output()).toContain('The start waits for it');
+      expect(started.output()).toContain('The start continues when it is reachable');
       const after = new Client({ connectionString: postgres.url });
       await after.connect();
       const { rows } = await after.query(

@@ -95,7 +95,7 @@ describe('conditions are tested, not assumed', () => {
       ifMatch: 'unquoted',
       completeIfMatch: false,
     });
-    expect(await logOf(run)).toMatch(/WARNING The store did not act as it did before/);
+    expect(await logOf(run)).toMatch(/WARNING The store behaved differently than before/);
     await expectInvariants(installation);
     await retireExports(installation);
   });

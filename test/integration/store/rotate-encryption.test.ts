@@ -195,6 +195,6 @@ describe('sluice keys rotate-encryption', () => {
     const { code, output } = await run();
     expect(code, output).toBe(1);
     expect(output).toContain('"retired_key_ids":[]');
-    expect(output).toContain(`${place}: the stored form is damaged`);
+    expect(output).toContain(`${place}: the stored secret is damaged`);
   });
 });

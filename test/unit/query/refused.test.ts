@@ -323,3 +323,18 @@ test('names every problem at once, first to last', () => {
     ['function pg_sleep', 50],
   ]);
 });
+
+test.each([
+  ['SELECT event FROM events LIMIT 5', 'LIMIT (position 26) is not supported.'],
+  [
+    'SELECT count(*) AS n FROM events',
+    'count() (position 8) is not supported: export queries cannot aggregate.',
+  ],
+  ['SELECT pg_sleep(1) AS n FROM events', 'pg_sleep() (position 8) is not supported.'],
+  ['SELECT event FROM users', 'relation "users" (position 19): This export can read only events.'],
+])('says in one sentence what is wrong with %s', (query, detail) => {
+  const result = parseQuery(query, eventsModel);
+  expect('problems' in result && result.problems.map((problem) => problem.detail)).toEqual([
+    detail,
+  ]);
+});
