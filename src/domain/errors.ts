@@ -212,7 +212,7 @@ export function toSluiceError(error: unknown): SluiceError {
 }
 
 /** The text of `latest_error`: `code: what happened and what to do`. */
-export function describeError(error: SluiceError): string {
-  const { means, remedy } = error.spec;
+export function describeError(error: SluiceError, remedy: string = error.spec.remedy): string {
+  const { means } = error.spec;
   return `${error.code}: ${means}${error.detail ? ` (${error.detail})` : ''} ${remedy}`;
 }

@@ -93,11 +93,16 @@ export async function recordFault(
       return;
     }
     await lockExport(tx, run.exportId);
-    if (!(await failRun(tx, run, decision.outcome, shown))) return;
-    await log(tx, run, 'ERROR', shown.text);
-    if (decision.outcome === 'failed') await countFailure(tx, context, run, shown.text);
+    const isFinal = decision.outcome === 'failed';
+    const text = isFinal ? shown.text : describeError(error, retriesExhausted);
+    if (!(await failRun(tx, run, decision.outcome, { code: error.code, text }))) return;
+    await log(tx, run, 'ERROR', text);
+    if (isFinal) await countFailure(tx, context, run, text);
   });
 }
+
+const retriesExhausted =
+  'All attempts failed, so Sluice stopped retrying this run. Retry the run when the cause is gone.';
 
 async function readHistory(tx: Sql, run: ClaimedRun, error: SluiceError): Promise<FailureHistory> {
   // Only an error that would end the run needs the history.

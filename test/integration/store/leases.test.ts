@@ -298,6 +298,11 @@ describe('handing back', () => {
       waits: false,
       errorCode: 'destination.unavailable',
     });
+    const [ended] = await side.db.query<{ text: string }>(
+      `select latest_error as text from runs where id = $1`,
+      [runId],
+    );
+    expect(ended?.text).toMatch(/Retry the run when the cause is gone\.$/);
     const [row] = await side.db.query(`select failure_streak from batch_exports where id = $1`, [
       exportId,
     ]);
