@@ -85,8 +85,8 @@ export const mutants = [
   {
     name: 'commit: left out though another commit may still come',
     file: 'src/pipeline/commit.ts',
-    find: '  if (job.mayBeOvertaken) return null;\n',
-    replace: '',
+    find: 'if (job.mayBeOvertaken || job.current === null)',
+    replace: 'if (job.current === null)',
     test: `${pipeline}/commit.test.ts`,
   },
   {
@@ -99,15 +99,15 @@ export const mutants = [
   {
     name: 'commit: the manifest is put as if there were none',
     file: 'src/pipeline/commit.ts',
-    find: 'commitManifest(key, body, found.etag, confirm)',
-    replace: 'commitManifest(key, body, null, confirm)',
+    find: 'commitManifest(key, body, found.etag, confirm, ours)',
+    replace: 'commitManifest(key, body, null, confirm, ours)',
     test: `${pipeline}/commit.test.ts`,
   },
   {
     name: 'commit: uploads are aborted after a transient error',
     file: 'src/pipeline/export-interval.ts',
-    find: 'leavesUploads(error, signal) ? files.suspend() : files.abort()',
-    replace: 'files.abort()',
+    find: 'leavesUploads(error, signal) ? files.suspend() : endUploads(files, ports)',
+    replace: 'endUploads(files, ports)',
     test: `${pipeline}/export-interval.test.ts`,
   },
   {
