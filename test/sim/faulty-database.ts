@@ -26,8 +26,8 @@ const edits: Partial<Record<Defect, readonly [RegExp, string]>> = {
   ],
   generation_again: [/and committing_generation is distinct from file_generation/, ''],
   hand_back_keeps_fence: [
-    /update runs set fence = fence \+ 1, (lease_holder = null)/,
-    'update runs set $1',
+    /(update runs set status = 'Running', )fence = fence \+ 1, (lease_holder = null)/,
+    '$1$2',
   ],
 };
 

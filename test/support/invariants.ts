@@ -205,8 +205,8 @@ async function findForeignBytes(installation: Installation): Promise<readonly st
   const teams = new Map(exports.map(({ id, team }) => [id, team]));
   const deleted = new Set(exports.filter((one) => one.deleted).map(({ id }) => id));
   const found: string[] = [];
-  for (const { key } of await s3.objects(bucket)) {
-    const exportId = key.split('/')[0] ?? '';
+  for (const { key, metadata } of await s3.objects(bucket)) {
+    const exportId = metadata['sluice-export'] ?? key.split('/')[0] ?? '';
     if (deleted.has(exportId)) continue;
     const team = teams.get(exportId) ?? null;
     const body = await s3.body(bucket, key);

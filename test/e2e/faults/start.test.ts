@@ -45,7 +45,7 @@ function start(entry: string, env: Readonly<Record<string, string>>): TestProces
   });
 }
 
-const waits = /"level":"warn"[^\n]*The database at DATABASE_URL is unreachable[^\n]*waits/g;
+const waits = /"level":"warn"[^\n]*The database at DATABASE_URL is unreachable[^\n]*continues/g;
 
 const untilItWaits = (started: TestProcess) =>
   until(() => started.output().match(waits) !== null, {

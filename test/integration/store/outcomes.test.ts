@@ -178,7 +178,7 @@ describe('the receipt', () => {
     const run = await findRun(side.db, id, runIds[0] ?? '');
     if (!run) throw new Error('the run is gone');
     const again = await retryRun(side.context, run);
-    await expect(retryRun(side.context, run)).rejects.toThrow('under way');
+    await expect(retryRun(side.context, run)).rejects.toThrow('is live');
     expect((await findReceipt(side.db, id, run.interval))?.runId).toBe(run.id);
     await completeRun(again);
     expect((await findReceipt(side.db, id, run.interval))?.runId).toBe(again);
