@@ -1,6 +1,7 @@
 import { type Json, JsonObject, type JsonText, jsonNull, textOf } from './json.ts';
+import { RowError } from './row-error.ts';
 import type { Step } from './step.ts';
-import { type Row, RowError } from './transform.ts';
+import type { Row } from './transform.ts';
 
 /** What a chain knows of the columns of its rows. */
 export interface ChainColumns {

@@ -1,7 +1,8 @@
 import { type ChainColumns, ChainStep, type RowKey, type StepResult } from './chain-step.ts';
 import { jsonNull, textOf } from './json.ts';
+import { RowError } from './row-error.ts';
 import type { Step } from './step.ts';
-import { type Row, RowError } from './transform.ts';
+import type { Row } from './transform.ts';
 
 /** What became of a row, and in which step (by its id) it left. A rejected row leaves its key and the reason. */
 export type Outcome =

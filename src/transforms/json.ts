@@ -4,6 +4,8 @@
  * member named `__proto__` is a member like any other.
  */
 
+import { RowError } from './row-error.ts';
+
 declare const isJson: unique symbol;
 
 /** The text of one JSON value, without blanks around it. */
@@ -115,24 +117,44 @@ function unquote(text: string): string {
   return text.includes('\\') ? String(JSON.parse(text)) : text.slice(1, -1);
 }
 
+/** How deep steps look into a value: to open one level costs as much as the text is long. */
+const maxLevels = 64;
+
+/** Counts a level down. @throws RowError if a value is nested too deeply for a step to look into */
+export function descend(levels = maxLevels): number {
+  if (levels === 0) throw new RowError(`A value is nested more than ${maxLevels} levels deep.`);
+  return levels - 1;
+}
+
 /**
  * Changes each string, number, boolean and null in a value, at any depth; names stay as they are.
  *
  * @returns the same value if nothing in it changed
  */
-export function mapScalars(value: Json, change: (scalar: JsonText) => JsonText): Json {
+export function mapScalars(
+  value: Json,
+  change: (scalar: JsonText) => JsonText,
+  levels?: number,
+): Json {
   const list = listOf(value);
-  if (list) {
-    const after = list.map((element) => mapScalars(element, change));
-    return after.some((element, index) => element !== list[index]) ? after : value;
-  }
   const object = objectOf(value);
-  if (!object) return change(textOf(value));
-  const changed = [...object.members].flatMap(([name, before]): [string, Json][] => {
-    const after = mapScalars(before, change);
+  if (!list && !object) return change(textOf(value));
+  const below = descend(levels);
+  if (list) return mapList(list, (element) => mapScalars(element, change, below)) ?? value;
+  const changed = [...(object?.members ?? [])].flatMap(([name, before]): [string, Json][] => {
+    const after = mapScalars(before, change, below);
     return after === before ? [] : [[name, after]];
   });
-  return changed.length === 0 ? value : object.with(changed);
+  return object && changed.length > 0 ? object.with(changed) : value;
+}
+
+/** Null if no element changed. */
+export function mapList(
+  list: readonly Json[],
+  change: (element: Json) => Json,
+): readonly Json[] | null {
+  const after = list.map(change);
+  return after.some((element, index) => element !== list[index]) ? after : null;
 }
 
 /** As PostgreSQL prints jsonb, so that changed and unchanged rows look alike. */

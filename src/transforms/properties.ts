@@ -5,9 +5,10 @@
  */
 
 import type { PluginConfig } from '../domain/plugin.ts';
-import { type Json, JsonObject, listOf, objectOf } from './json.ts';
+import { descend, type Json, JsonObject, listOf, mapList, objectOf } from './json.ts';
+import { RowError } from './row-error.ts';
 import { requireNames } from './settings.ts';
-import { InvalidSetting, type Row, RowError } from './transform.ts';
+import { InvalidSetting, type Row } from './transform.ts';
 
 /**
  * What a dotted name can mean. Item n: what may be the name of a property after n parts are
@@ -107,9 +108,12 @@ function readPath(holder: JsonObject, path: Path, from: number): Json[] {
   });
 }
 
-function readInside(value: Json, path: Path, from: number): Json[] {
+function readInside(value: Json, path: Path, from: number, levels?: number): Json[] {
   const list = listOf(value);
-  if (list) return list.flatMap((element) => readInside(element, path, from));
+  if (list) {
+    const below = descend(levels);
+    return list.flatMap((element) => readInside(element, path, from, below));
+  }
   const object = objectOf(value);
   return object === null ? [] : readPath(object, path, from);
 }
@@ -136,11 +140,17 @@ function updatePaths(
   return draft === null ? holder : new JsonObject(draft);
 }
 
-function updateInside(value: Json, path: Path, change: Change, from: number): Json {
+function updateInside(
+  value: Json,
+  path: Path,
+  change: Change,
+  from: number,
+  levels?: number,
+): Json {
   const list = listOf(value);
   if (list) {
-    const after = list.map((element) => updateInside(element, path, change, from));
-    return after.some((element, index) => element !== list[index]) ? after : value;
+    const below = descend(levels);
+    return mapList(list, (element) => updateInside(element, path, change, from, below)) ?? value;
   }
   const object = objectOf(value);
   if (!object) return value;

@@ -1,8 +1,15 @@
 import type { Plugin, PluginConfig, PluginConfigProblem, PluginField } from '../domain/plugin.ts';
-import type { JsonObject } from './json.ts';
+import { type Json, JsonObject, type JsonText, objectOf } from './json.ts';
 
 /** A row: its columns by name, each as JSON. Steps return new rows; they never change one. */
 export type Row = JsonObject;
+
+/** A row from its columns. An object in a column is read at most once, however many steps look into it. */
+export function makeRow(columns: Iterable<readonly [string, JsonText]>): Row {
+  const members = new Map<string, Json>();
+  for (const [name, text] of columns) members.set(name, objectOf(text) ?? text);
+  return new JsonObject(members);
+}
 
 /**
  * What one step does to a row: the row after it, or null to drop it. A pure function of the row.
@@ -20,14 +27,6 @@ export interface Transform extends Plugin {
    * @throws InvalidSetting for a value that the schema cannot refuse
    */
   compile(config: PluginConfig): Apply;
-}
-
-/** Why a step cannot handle a row. The reason names places and holds none of the row's values. */
-export class RowError extends Error {
-  constructor(reason: string) {
-    super(reason);
-    this.name = 'RowError';
-  }
 }
 
 /** A setting with a value that the plugin cannot use. */

@@ -1,7 +1,8 @@
 import { type JsonText, jsonNull, mapScalars, stringOf, toJson } from '../json.ts';
 import { chooseProperties } from '../properties.ts';
+import { RowError } from '../row-error.ts';
 import { anyColumnField, propertiesField } from '../settings.ts';
-import { defineTransform, field, RowError } from '../transform.ts';
+import { defineTransform, field } from '../transform.ts';
 import { anonymiseIp } from './anonymise-ip.ts';
 
 export const anonymiseIps = defineTransform({

@@ -1,7 +1,8 @@
 import { type Json, jsonNull, stringOf } from '../json.ts';
 import { propertiesOf } from '../properties.ts';
+import { RowError } from '../row-error.ts';
 import { columnField, readMembers } from '../settings.ts';
-import { defineTransform, field, InvalidSetting, RowError } from '../transform.ts';
+import { defineTransform, field, InvalidSetting } from '../transform.ts';
 import { casts } from './casts.ts';
 
 const types = Object.keys(casts).join(', ');

@@ -1,8 +1,9 @@
 import { type Json, JsonObject, stringOf, toJson } from '../json.ts';
 import { columnOf, editColumn } from '../properties.ts';
 import { remember } from '../remember.ts';
+import { RowError } from '../row-error.ts';
 import { columnField, eventColumnField } from '../settings.ts';
-import { defineTransform, field, type Row, RowError } from '../transform.ts';
+import { defineTransform, field, type Row } from '../transform.ts';
 import { caseStyles, isCaseStyle } from './case-styles.ts';
 
 export const changeCase = defineTransform({

@@ -1,6 +1,6 @@
-import { defineTransform, field } from '../transform.ts';
-import { readMembers } from '../settings.ts';
 import { JsonObject } from '../json.ts';
+import { readMembers } from '../settings.ts';
+import { defineTransform, field } from '../transform.ts';
 import { compileCondition } from './condition.ts';
 
 export const filterRows = defineTransform({

@@ -1,7 +1,8 @@
 import { type Json, JsonObject, objectOf } from '../json.ts';
 import { editColumn } from '../properties.ts';
+import { RowError } from '../row-error.ts';
 import { columnField } from '../settings.ts';
-import { defineTransform, field, RowError } from '../transform.ts';
+import { defineTransform, field } from '../transform.ts';
 
 /** What is nested deeper stays nested. */
 const maxLevels = 32;
