@@ -157,80 +157,96 @@ export function mapList(
   return after.some((element, index) => element !== list[index]) ? after : null;
 }
 
+const needsEscape = /[^ !#-[\]-\ud7ff]/;
+
+function quote(text: string): string {
+  return needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`;
+}
+
 /** As PostgreSQL prints jsonb, so that changed and unchanged rows look alike. */
 function writeObject(members: ReadonlyMap<string, Json>): JsonText {
   let text = '';
   for (const [name, value] of members) {
-    text += `${text === '' ? '{' : ', '}${JSON.stringify(name)}: ${textOf(value)}`;
+    text += `${text === '' ? '{' : ', '}${quote(name)}: ${textOf(value)}`;
   }
   return (text === '' ? '{}' : `${text}}`) as JsonText;
 }
 
+const quoteCode = 0x22;
+const commaCode = 0x2c;
+const colonCode = 0x3a;
+const openListCode = 0x5b;
+const backslashCode = 0x5c;
+const closeListCode = 0x5d;
+const openObjectCode = 0x7b;
+const closeObjectCode = 0x7d;
+
 function scanMembers(text: string): Map<string, Json> {
   const members = new Map<string, Json>();
   let at = skipBlanks(text, 1);
-  while (text[at] === '"') {
+  while (text.charCodeAt(at) === quoteCode) {
     const nameEnd = endOfString(text, at);
-    const start = skipBlanks(text, expect(text, skipBlanks(text, nameEnd), ':'));
+    const start = skipBlanks(text, expect(text, skipBlanks(text, nameEnd), colonCode));
     const end = endOfValue(text, start);
     members.set(unquote(text.slice(at, nameEnd)), text.slice(start, end) as JsonText);
     at = skipBlanks(text, end);
-    if (text[at] !== ',') break;
+    if (text.charCodeAt(at) !== commaCode) break;
     at = skipBlanks(text, at + 1);
   }
-  expect(text, at, '}');
+  expect(text, at, closeObjectCode);
   return members;
 }
 
 function scanElements(text: string): Json[] {
   const elements: Json[] = [];
   let at = skipBlanks(text, 1);
-  while (text[at] !== ']') {
+  while (text.charCodeAt(at) !== closeListCode) {
     const end = endOfValue(text, at);
     elements.push(text.slice(at, end) as JsonText);
     at = skipBlanks(text, end);
-    if (text[at] !== ',') break;
+    if (text.charCodeAt(at) !== commaCode) break;
     at = skipBlanks(text, at + 1);
   }
-  expect(text, at, ']');
+  expect(text, at, closeListCode);
   return elements;
 }
 
 /** @returns the position behind the character */
-function expect(text: string, at: number, character: string): number {
-  if (text[at] !== character) throw new SyntaxError('The text is not JSON.');
+function expect(text: string, at: number, code: number): number {
+  if (text.charCodeAt(at) !== code) throw new SyntaxError('The text is not JSON.');
   return at + 1;
 }
 
 function skipBlanks(text: string, start: number): number {
   let at = start;
-  while (isBlank(text.charCodeAt(at))) at += 1;
+  while (text.charCodeAt(at) <= 0x20) at += 1;
   return at;
 }
 
-const isBlank = (code: number) => code === 0x20 || (code >= 0x09 && code <= 0x0d);
-
 function endOfString(text: string, start: number): number {
-  for (let at = start + 1; ; at += 1) {
-    at = text.indexOf('"', at);
-    if (at < 0) throw new SyntaxError('The text is not JSON.');
-    let backslashes = 0;
-    while (text[at - 1 - backslashes] === '\\') backslashes += 1;
-    if (backslashes % 2 === 0) return at + 1;
-  }
+  let at = text.indexOf('"', start + 1);
+  while (at >= 0 && isEscaped(text, at)) at = text.indexOf('"', at + 1);
+  if (at < 0) throw new SyntaxError('The text is not JSON.');
+  return at + 1;
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let backslashes = 0;
+  while (text.charCodeAt(at - 1 - backslashes) === backslashCode) backslashes += 1;
+  return backslashes % 2 === 1;
 }
 
 /** Without recursion: a hostile row may be nested thousands of levels deep. */
 function endOfValue(text: string, start: number): number {
-  const first = text[start];
-  if (first === '"') return endOfString(text, start);
-  if (first !== '{' && first !== '[') return endOfScalar(text, start);
+  const first = text.charCodeAt(start);
+  if (first === quoteCode) return endOfString(text, start);
+  if (first !== openObjectCode && first !== openListCode) return endOfScalar(text, start);
   let depth = 0;
   for (let at = start; at < text.length; at += 1) {
-    const character = text[at];
-    if (character === '"') at = endOfString(text, at) - 1;
-    else if (character === '{' || character === '[') depth += 1;
-    else if (character === '}' || character === ']') depth -= 1;
+    const code = text.charCodeAt(at);
+    if (code === quoteCode) at = endOfString(text, at) - 1;
+    else if (code === openObjectCode || code === openListCode) depth += 1;
+    else if (code === closeObjectCode || code === closeListCode) depth -= 1;
     if (depth === 0) return at + 1;
   }
   throw new SyntaxError('The text is not JSON.');
@@ -238,9 +254,11 @@ function endOfValue(text: string, start: number): number {
 
 function endOfScalar(text: string, start: number): number {
   let at = start;
-  while (at < text.length && !isBlank(text.charCodeAt(at)) && !',]}'.includes(text[at] ?? '')) {
-    at += 1;
-  }
+  while (at < text.length && !endsScalar(text.charCodeAt(at))) at += 1;
   if (at === start) throw new SyntaxError('The text is not JSON.');
   return at;
+}
+
+function endsScalar(code: number): boolean {
+  return code <= 0x20 || code === commaCode || code === closeListCode || code === closeObjectCode;
 }

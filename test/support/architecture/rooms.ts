@@ -35,7 +35,8 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   query: { from: ['domain'], packages: ['libpg-query', 'pgsql-parser'] },
   sources: { from: ['domain', 'query'], packages: ['pg', 'pg-copy-streams', 'node:*'] },
-  transforms: { from: ['domain'], packages: ['node:*'] },
+  // Pure: of Node hashes, and what an IP address is.
+  transforms: { from: ['domain'], packages: ['bowser', 'node:crypto', 'node:net'] },
   encoders: { from: ['domain'], packages: ['snappy', '@mongodb-js/zstd', 'node:*'] },
   destinations: {
     from: ['domain'],
