@@ -45,15 +45,24 @@ export function propertiesOf(
   if (column === '*') {
     return {
       names,
-      read: (row) => readPaths(checkColumns(row, names), paths),
+      read: (row) => {
+        const checked = checkColumns(row, names);
+        return paths.flatMap((path) => readPath(checked, path, 0));
+      },
       update: (row, change) => updatePaths(checkColumns(row, names), paths, change),
     };
   }
   return {
     names,
-    read: (row) => readPaths(objectOf(columnOf(row, column)), paths),
-    update: (row, change) =>
-      editColumn(row, column, (holder) => updatePaths(holder, paths, change)),
+    read: (row) => {
+      const value = columnOf(row, column);
+      return paths.flatMap((path) => readInside(value, path, 0));
+    },
+    update: (row, change) => {
+      const before = columnOf(row, column);
+      const after = updateInside(before, paths, change, 0);
+      return after === before ? row : row.with([[column, after]]);
+    },
   };
 }
 
@@ -96,10 +105,6 @@ function parsePath(name: string, setting: string): Path {
   );
 }
 
-function readPaths(holder: JsonObject | null, paths: readonly Path[]): Json[] {
-  return holder === null ? [] : paths.flatMap((path) => readPath(holder, path, 0));
-}
-
 function readPath(holder: JsonObject, path: Path, from: number): Json[] {
   return (path[from] ?? []).flatMap((name, cutOff) => {
     const value = holder.get(name);
@@ -130,7 +135,7 @@ function updatePaths(
       const before = (draft ?? holder.members).get(name);
       if (before === undefined) continue;
       const next = path.length - cutOff;
-      const after = cutOff === 0 ? change(before) : updateInside(before, path, change, next);
+      const after = cutOff === 0 ? change(before) : updateInside(before, [path], change, next);
       if (after === before) continue;
       draft ??= new Map(holder.members);
       if (after === undefined) draft.delete(name);
@@ -142,7 +147,7 @@ function updatePaths(
 
 function updateInside(
   value: Json,
-  path: Path,
+  paths: readonly Path[],
   change: Change,
   from: number,
   levels?: number,
@@ -150,10 +155,10 @@ function updateInside(
   const list = listOf(value);
   if (list) {
     const below = descend(levels);
-    return mapList(list, (element) => updateInside(element, path, change, from, below)) ?? value;
+    return mapList(list, (element) => updateInside(element, paths, change, from, below)) ?? value;
   }
   const object = objectOf(value);
   if (!object) return value;
-  const after = updatePaths(object, [path], change, from);
+  const after = updatePaths(object, paths, change, from);
   return after === object ? value : after;
 }

@@ -1,7 +1,6 @@
-import type { PluginConfig } from '../domain/plugin.ts';
-import { withDefaults } from '../domain/plugin.ts';
+import { checkPluginConfig, type PluginConfig, withDefaults } from '../domain/plugin.ts';
 import { readNumber } from './settings.ts';
-import type { Apply, Transform } from './transform.ts';
+import { type Apply, InvalidSetting, type Transform } from './transform.ts';
 
 /** A step of a chain, ready to run. */
 export interface Step {
@@ -19,13 +18,18 @@ export interface Step {
 /**
  * A step from its plugin and its config, with the secrets. A step that protects always rejects.
  *
- * @throws InvalidSetting
+ * @throws InvalidSetting also for a stored config that no longer fits its plugin
  */
 export function compileStep(
   given: { readonly id: number; readonly name: string | null; readonly config: PluginConfig },
   transform: Transform,
 ): Step {
-  const config = withDefaults(transform.configSchema, given.config);
+  const { configSchema } = transform;
+  const [problem] = checkPluginConfig(configSchema, given.config);
+  if (problem) throw new InvalidSetting(problem.key, problem.detail);
+  // A form sends what was left empty as an empty text.
+  const filledIn = Object.entries(given.config).filter(([, value]) => value !== '');
+  const config = withDefaults(configSchema, Object.fromEntries(filledIn));
   return {
     id: given.id,
     name: given.name ?? transform.name,

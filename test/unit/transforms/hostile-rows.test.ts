@@ -110,6 +110,7 @@ describe('personal data does not get past a step that protects', () => {
     '{"x": {"a": "secret"}, "x.a": "secret"}',
     '{"x": [{"a": "secret"}, [{"a": "secret"}]]}',
     `{"a": ${deep}}`,
+    '[{"a": "secret"}, [{"a": "secret"}]]',
   ])('%#: hash and mask', (properties) => {
     const row = rowOfText(`{"uuid": "u1", "properties": ${properties}}`);
     for (const [name, config] of [

@@ -97,7 +97,21 @@ describe('a step', () => {
   test('rejects them if its config says so, or if it protects', () => {
     expect(step('Drop properties', { properties: 'a', on_error: 'reject' }).onError).toBe('reject');
     expect(step('Hash properties', { properties: 'a', salt: 's' }).onError).toBe('reject');
-    const kept = step('Hash properties', { properties: 'a', salt: 's', on_error: 'keep' });
-    expect(kept.onError).toBe('reject');
+    const keep = { properties: 'a', salt: 's', on_error: 'keep' };
+    expect(problemOf(() => step('Hash properties', keep))).toMatchObject({ key: 'on_error' });
+  });
+
+  test('takes the default for what a form left empty', () => {
+    const config = { properties: 'a', column: '', on_error: '', max_error_share: '' };
+    expect(step('Drop properties', config)).toMatchObject({ onError: 'keep', maxErrorShare: 1 });
+  });
+
+  test.each([
+    ['Filter events', { events: 'a', mode: 'dropp' }, 'mode'],
+    ['Filter events', { events: 'a', modes: 'drop' }, 'modes'],
+    ['Hash properties', { properties: 'a' }, 'salt'],
+    ['Hash properties', { properties: 'a', salt: '' }, 'salt'],
+  ])('is not made of a stored config that does not fit its plugin: %s %j', (name, config, key) => {
+    expect(problemOf(() => step(name, config as Record<string, string>))).toMatchObject({ key });
   });
 });
