@@ -36,7 +36,8 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   query: { from: ['domain'], packages: ['libpg-query', 'pgsql-parser'] },
   sources: { from: ['domain', 'query'], packages: ['pg', 'node:*'] },
-  transforms: { from: ['domain'], packages: ['node:*'] },
+  // Pure: of Node hashes, and what an IP address is.
+  transforms: { from: ['domain'], packages: ['bowser', 'node:crypto', 'node:net'] },
   encoders: {
     from: ['domain'],
     // Files are read back with other programs' readers than those that wrote them.

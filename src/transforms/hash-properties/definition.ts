@@ -1,0 +1,33 @@
+import { createHmac } from 'node:crypto';
+import { type Json, jsonNull, listOf, plainOf, toJson } from '../json.ts';
+import { chooseProperties } from '../properties.ts';
+import { anyColumnField, propertiesField } from '../settings.ts';
+import { defineTransform, field, InvalidSetting } from '../transform.ts';
+
+export const hashProperties = defineTransform({
+  id: 3,
+  name: 'Hash properties',
+  description: 'Replaces personal properties with a keyed hash.',
+  protects: true,
+  fields: [
+    propertiesField,
+    field({
+      key: 'salt',
+      name: 'Salt',
+      required: true,
+      secret: true,
+      hint: 'Do not change it: another salt gives other hashes.',
+    }),
+    anyColumnField,
+  ],
+  compile(config) {
+    const { salt } = config;
+    if (!salt) throw new InvalidSetting('salt', 'Write a secret text, and keep it the same.');
+    const properties = chooseProperties(config);
+    const hash = (value: Json): Json => {
+      if (value === jsonNull) return value;
+      return toJson(createHmac('sha256', salt).update(plainOf(value)).digest('hex'));
+    };
+    return (row) => properties.update(row, (value) => listOf(value)?.map(hash) ?? hash(value));
+  },
+});

@@ -1,0 +1,264 @@
+/**
+ * JSON without loss: a value stays the text it came as until a step reads it, and what no step
+ * changes is written as that text. So 9007199254740993, 1.10 and 1e400 stay what they are, and a
+ * member named `__proto__` is a member like any other.
+ */
+
+import { RowError } from './row-error.ts';
+
+declare const isJson: unique symbol;
+
+/** The text of one JSON value, without blanks around it. */
+export type JsonText = string & { readonly [isJson]: true };
+
+/** A value: its text, or what it was opened to or built as. */
+export type Json = JsonText | JsonObject | readonly Json[];
+
+export type JsonKind = 'null' | 'boolean' | 'number' | 'string' | 'object' | 'list';
+
+export const jsonNull = 'null' as JsonText;
+
+/** Takes text that PostgreSQL or `JSON.stringify` wrote: valid JSON. */
+export function trustJson(text: string): JsonText {
+  return text.trim() as JsonText;
+}
+
+/** @throws SyntaxError if the text is no JSON */
+export function parseJson(text: string): JsonText {
+  JSON.parse(text);
+  return trustJson(text);
+}
+
+export function toJson(value: string | number | boolean | null): JsonText {
+  return JSON.stringify(value) as JsonText;
+}
+
+/** A JSON object. It is immutable; it is read at most once, and its text is made at most once. */
+export class JsonObject {
+  #text: JsonText | null = null;
+  #members: ReadonlyMap<string, Json> | null = null;
+
+  constructor(source: JsonText | ReadonlyMap<string, Json>) {
+    if (typeof source === 'string') this.#text = source;
+    else this.#members = source;
+  }
+
+  /** In the order of the text. Of members with the same name the last one counts, as in JSON.parse. */
+  get members(): ReadonlyMap<string, Json> {
+    this.#members ??= scanMembers(this.#text ?? '');
+    return this.#members;
+  }
+
+  get text(): JsonText {
+    this.#text ??= writeObject(this.members);
+    return this.#text;
+  }
+
+  get(name: string): Json | undefined {
+    return this.members.get(name);
+  }
+
+  /** A copy in which these members have these values; this object stays as it is. */
+  with(members: Iterable<readonly [string, Json]>): JsonObject {
+    const copy = new Map(this.members);
+    for (const [name, value] of members) copy.set(name, value);
+    return new JsonObject(copy);
+  }
+}
+
+export function textOf(value: Json): JsonText {
+  if (typeof value === 'string') return value;
+  if (value instanceof JsonObject) return value.text;
+  return `[${value.map(textOf).join(', ')}]` as JsonText;
+}
+
+export function kindOf(value: Json): JsonKind {
+  if (typeof value !== 'string') return value instanceof JsonObject ? 'object' : 'list';
+  switch (value[0]) {
+    case '"':
+      return 'string';
+    case '{':
+      return 'object';
+    case '[':
+      return 'list';
+    case 't':
+    case 'f':
+      return 'boolean';
+    case 'n':
+      return 'null';
+    default:
+      return 'number';
+  }
+}
+
+/** Null for what is no object. */
+export function objectOf(value: Json | undefined): JsonObject | null {
+  if (value instanceof JsonObject) return value;
+  return typeof value === 'string' && value[0] === '{' ? new JsonObject(value) : null;
+}
+
+/** Null for what is no list. */
+export function listOf(value: Json | undefined): readonly Json[] | null {
+  if (typeof value === 'string') return value[0] === '[' ? scanElements(value) : null;
+  return value === undefined || value instanceof JsonObject ? null : value;
+}
+
+/** What a JSON string says; null for other values. */
+export function stringOf(value: Json | undefined): string | null {
+  return typeof value === 'string' && value[0] === '"' ? unquote(value) : null;
+}
+
+/** A string's own text, and the JSON of other values: `a`, `1.10`, `{"b": 2}`. */
+export function plainOf(value: Json): string {
+  return stringOf(value) ?? textOf(value);
+}
+
+function unquote(text: string): string {
+  return text.includes('\\') ? String(JSON.parse(text)) : text.slice(1, -1);
+}
+
+/** How deep steps look into a value: to open one level costs as much as the text is long. */
+const maxLevels = 64;
+
+/** Counts a level down. @throws RowError if a value is nested too deeply for a step to look into */
+export function descend(levels = maxLevels): number {
+  if (levels === 0) throw new RowError(`A value is nested more than ${maxLevels} levels deep.`);
+  return levels - 1;
+}
+
+/**
+ * Changes each string, number, boolean and null in a value, at any depth; names stay as they are.
+ *
+ * @returns the same value if nothing in it changed
+ */
+export function mapScalars(
+  value: Json,
+  change: (scalar: JsonText) => JsonText,
+  levels?: number,
+): Json {
+  const list = listOf(value);
+  const object = objectOf(value);
+  if (!list && !object) return change(textOf(value));
+  const below = descend(levels);
+  if (list) return mapList(list, (element) => mapScalars(element, change, below)) ?? value;
+  const changed = [...(object?.members ?? [])].flatMap(([name, before]): [string, Json][] => {
+    const after = mapScalars(before, change, below);
+    return after === before ? [] : [[name, after]];
+  });
+  return object && changed.length > 0 ? object.with(changed) : value;
+}
+
+/** Null if no element changed. */
+export function mapList(
+  list: readonly Json[],
+  change: (element: Json) => Json,
+): readonly Json[] | null {
+  const after = list.map(change);
+  return after.some((element, index) => element !== list[index]) ? after : null;
+}
+
+const needsEscape = /[^ !#-[\]-\ud7ff]/;
+
+function quote(text: string): string {
+  return needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`;
+}
+
+/** As PostgreSQL prints jsonb, so that changed and unchanged rows look alike. */
+function writeObject(members: ReadonlyMap<string, Json>): JsonText {
+  let text = '';
+  for (const [name, value] of members) {
+    text += `${text === '' ? '{' : ', '}${quote(name)}: ${textOf(value)}`;
+  }
+  return (text === '' ? '{}' : `${text}}`) as JsonText;
+}
+
+const quoteCode = 0x22;
+const commaCode = 0x2c;
+const colonCode = 0x3a;
+const openListCode = 0x5b;
+const backslashCode = 0x5c;
+const closeListCode = 0x5d;
+const openObjectCode = 0x7b;
+const closeObjectCode = 0x7d;
+
+function scanMembers(text: string): Map<string, Json> {
+  const members = new Map<string, Json>();
+  let at = skipBlanks(text, 1);
+  while (text.charCodeAt(at) === quoteCode) {
+    const nameEnd = endOfString(text, at);
+    const start = skipBlanks(text, expect(text, skipBlanks(text, nameEnd), colonCode));
+    const end = endOfValue(text, start);
+    members.set(unquote(text.slice(at, nameEnd)), text.slice(start, end) as JsonText);
+    at = skipBlanks(text, end);
+    if (text.charCodeAt(at) !== commaCode) break;
+    at = skipBlanks(text, at + 1);
+  }
+  expect(text, at, closeObjectCode);
+  return members;
+}
+
+function scanElements(text: string): Json[] {
+  const elements: Json[] = [];
+  let at = skipBlanks(text, 1);
+  while (text.charCodeAt(at) !== closeListCode) {
+    const end = endOfValue(text, at);
+    elements.push(text.slice(at, end) as JsonText);
+    at = skipBlanks(text, end);
+    if (text.charCodeAt(at) !== commaCode) break;
+    at = skipBlanks(text, at + 1);
+  }
+  expect(text, at, closeListCode);
+  return elements;
+}
+
+/** @returns the position behind the character */
+function expect(text: string, at: number, code: number): number {
+  if (text.charCodeAt(at) !== code) throw new SyntaxError('The text is not JSON.');
+  return at + 1;
+}
+
+function skipBlanks(text: string, start: number): number {
+  let at = start;
+  while (text.charCodeAt(at) <= 0x20) at += 1;
+  return at;
+}
+
+function endOfString(text: string, start: number): number {
+  let at = text.indexOf('"', start + 1);
+  while (at >= 0 && isEscaped(text, at)) at = text.indexOf('"', at + 1);
+  if (at < 0) throw new SyntaxError('The text is not JSON.');
+  return at + 1;
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let backslashes = 0;
+  while (text.charCodeAt(at - 1 - backslashes) === backslashCode) backslashes += 1;
+  return backslashes % 2 === 1;
+}
+
+/** Without recursion: a hostile row may be nested thousands of levels deep. */
+function endOfValue(text: string, start: number): number {
+  const first = text.charCodeAt(start);
+  if (first === quoteCode) return endOfString(text, start);
+  if (first !== openObjectCode && first !== openListCode) return endOfScalar(text, start);
+  let depth = 0;
+  for (let at = start; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === quoteCode) at = endOfString(text, at) - 1;
+    else if (code === openObjectCode || code === openListCode) depth += 1;
+    else if (code === closeObjectCode || code === closeListCode) depth -= 1;
+    if (depth === 0) return at + 1;
+  }
+  throw new SyntaxError('The text is not JSON.');
+}
+
+function endOfScalar(text: string, start: number): number {
+  let at = start;
+  while (at < text.length && !endsScalar(text.charCodeAt(at))) at += 1;
+  if (at === start) throw new SyntaxError('The text is not JSON.');
+  return at;
+}
+
+function endsScalar(code: number): boolean {
+  return code <= 0x20 || code === commaCode || code === closeListCode || code === closeObjectCode;
+}

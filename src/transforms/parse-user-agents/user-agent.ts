@@ -1,0 +1,23 @@
+import { parse } from 'bowser';
+import type { Parts } from '../derived-properties.ts';
+import { type JsonText, toJson } from '../json.ts';
+
+/** Nothing beyond it says more about the browser, and the library's patterns are slow on long texts. */
+const maxLength = 500;
+
+export function partsOfUserAgent(text: string): Parts {
+  const parts = new Map<string, JsonText>();
+  if (text === '') return parts;
+  const { browser, os, platform } = parse(text.slice(0, maxLength));
+  const found = {
+    browser: browser.name,
+    browser_version: browser.version,
+    os: os.name,
+    os_version: os.versionName ?? os.version,
+    device: platform.type,
+    device_vendor: platform.vendor,
+    device_model: platform.model,
+  };
+  for (const [name, value] of Object.entries(found)) if (value) parts.set(name, toJson(value));
+  return parts;
+}

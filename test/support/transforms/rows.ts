@@ -1,0 +1,64 @@
+import { Chain } from '../../../src/transforms/chain.ts';
+import type { ChainColumns } from '../../../src/transforms/chain-step.ts';
+import {
+  type Json,
+  JsonObject,
+  listOf,
+  objectOf,
+  stringOf,
+  textOf,
+  trustJson,
+} from '../../../src/transforms/json.ts';
+import { compileStep, type Step } from '../../../src/transforms/step.ts';
+import {
+  type Apply,
+  makeRow,
+  type Row,
+  type Transform,
+} from '../../../src/transforms/transform.ts';
+
+/** A row from JSON text, its columns as a source would give them: as text. */
+export function rowOfText(text: string): Row {
+  const columns = [...new JsonObject(trustJson(text)).members];
+  return makeRow(columns.map(([name, value]) => [name, textOf(value)]));
+}
+
+export function rowOf(columns: Readonly<Record<string, unknown>>): Row {
+  return rowOfText(JSON.stringify(columns));
+}
+
+/** Equal for values that mean the same: without order of names and blanks, numbers as they are written. */
+export function canonical(value: Json): string {
+  const list = listOf(value);
+  if (list) return `[${list.map(canonical).join()}]`;
+  const object = objectOf(value);
+  if (object) {
+    const members = [...object.members].map(
+      ([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`,
+    );
+    return `{${members.sort().join()}}`;
+  }
+  const text = stringOf(value);
+  return text === null ? textOf(value) : JSON.stringify(text);
+}
+
+/** A step of code of a test's own. */
+export function stepOf(apply: Apply, given: Partial<Step> = {}): Step {
+  return { id: 1, name: 'Test', apply, onError: 'keep', maxErrorShare: 1, ...given };
+}
+
+export function stepOfPlugin(
+  transform: Transform,
+  config: Readonly<Record<string, string>>,
+  id = 1,
+): Step {
+  return compileStep({ id, name: null, config }, transform);
+}
+
+/** A chain over rows with the columns of this one. */
+export function chainFor(row: Row, steps: readonly Step[], misfit?: ChainColumns['misfit']): Chain {
+  const names = [...row.members.keys()];
+  const guarded = ['uuid', 'team_id', 'inserted_at'].filter((name) => names.includes(name));
+  const columns = { names, protected: guarded, ...(misfit && { misfit }) };
+  return new Chain(steps, columns, ['uuid']);
+}

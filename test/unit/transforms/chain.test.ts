@@ -1,0 +1,198 @@
+import { describe, expect, test } from 'vitest';
+import { jsonNull, toJson } from '../../../src/transforms/json.ts';
+import { RowError } from '../../../src/transforms/row-error.ts';
+import type { Step } from '../../../src/transforms/step.ts';
+import type { Apply, Row } from '../../../src/transforms/transform.ts';
+import { chainFor, rowOf, stepOf } from '../../support/transforms/rows.ts';
+
+const row = rowOf({
+  uuid: 'u1',
+  team_id: 7,
+  event: 'paid',
+  properties: { n: 1 },
+  inserted_at: '2024-01-01T00:00:00Z',
+});
+
+const append =
+  (letter: string): Apply =>
+  (given) =>
+    given.with([['event', toJson(`${JSON.parse(String(given.get('event')))}${letter}`)]]);
+const drop: Apply = () => null;
+const fail: Apply = () => {
+  throw new RowError('It cannot be done.');
+};
+const set =
+  (column: string, value: string | null): Apply =>
+  (given) =>
+    given.with([[column, toJson(value)]]);
+
+/** What one step makes of the row, and why it could not. */
+function run(apply: Apply, given: Partial<Step> = {}) {
+  const chain = chainFor(row, [stepOf(apply, given)]);
+  return { outcome: chain.apply(row), step: chain.steps[0] };
+}
+
+describe('a chain', () => {
+  test('gives each step the row of the step before it', () => {
+    const chain = chainFor(row, [stepOf(append('1')), stepOf(append('2')), stepOf(append('3'))]);
+    const outcome = chain.apply(row);
+    expect(outcome).toMatchObject({ kind: 'kept' });
+    expect(outcome.kind === 'kept' && outcome.row.get('event')).toBe('"paid123"');
+    expect(row.get('event')).toBe('"paid"');
+  });
+
+  test('ends with the step that drops the row, and says which', () => {
+    const steps = [
+      stepOf(append('1'), { id: 3 }),
+      stepOf(drop, { id: 5 }),
+      stepOf(fail, { id: 4 }),
+    ];
+    const chain = chainFor(row, steps);
+    expect(chain.apply(row)).toEqual({ kind: 'dropped', step: 5 });
+    expect(chain.steps.map(({ counters }) => counters)).toEqual([
+      { in: 1, out: 1, dropped: 0, errored: 0 },
+      { in: 1, out: 0, dropped: 1, errored: 0 },
+      { in: 0, out: 0, dropped: 0, errored: 0 },
+    ]);
+  });
+
+  test('without steps gives the row itself', () => {
+    expect(chainFor(row, []).apply(row)).toEqual({ kind: 'kept', row });
+  });
+
+  test('keeps the last good row of a step with an error, and goes on', () => {
+    const steps = [stepOf(append('1')), stepOf(fail), stepOf(append('3'))];
+    const chain = chainFor(row, steps);
+    const outcome = chain.apply(row);
+    expect(outcome.kind === 'kept' && outcome.row.get('event')).toBe('"paid13"');
+    expect(chain.steps[1]?.counters).toEqual({ in: 1, out: 1, dropped: 0, errored: 1 });
+  });
+
+  test('rejects the row of a step that asks for it, and leaves only its key and the reason', () => {
+    const steps = [stepOf(append('1')), stepOf(fail, { id: 9, onError: 'reject' }), stepOf(drop)];
+    const chain = chainFor(row, steps);
+    expect(chain.apply(row)).toEqual({
+      kind: 'rejected',
+      step: 9,
+      reason: 'It cannot be done.',
+      key: { uuid: '"u1"' },
+    });
+    expect(chain.steps[1]?.counters).toEqual({ in: 1, out: 0, dropped: 0, errored: 1 });
+    expect(chain.steps[2]?.counters.in).toBe(0);
+  });
+});
+
+describe('a step that changes what it may not', () => {
+  test.each(['uuid', 'team_id', 'inserted_at'])('has an error: %s', (column) => {
+    const { outcome, step } = run(set(column, 'other'));
+    expect(outcome).toEqual({ kind: 'kept', row });
+    expect(step?.errors[0]?.reason).toBe(`The column ${column} must not change.`);
+  });
+
+  test('has an error if it takes a protected column away', () => {
+    const { step } = run((given) => given.with([['uuid', jsonNull]]));
+    expect(step?.counters.errored).toBe(1);
+  });
+
+  test('may write the same value again', () => {
+    expect(run(set('uuid', 'u1')).step?.counters.errored).toBe(0);
+  });
+
+  test('has an error if it adds a column', () => {
+    expect(run(set('colour', 'red')).step?.errors[0]?.reason).toBe(
+      'There is no column colour to write to.',
+    );
+  });
+
+  test('has an error if a column cannot hold its value, which is not quoted', () => {
+    const misfit = (column: string) => (column === 'event' ? 'Write a text.' : null);
+    const chain = chainFor(row, [stepOf(set('event', null), { onError: 'reject' })], misfit);
+    expect(chain.apply(row)).toMatchObject({
+      reason: 'The column event cannot hold the new value: Write a text.',
+    });
+    // What a column holds from the start is not asked about.
+    const other = chainFor(row, [stepOf(set('properties', null))], misfit);
+    other.apply(row);
+    expect(other.steps[0]?.counters.errored).toBe(0);
+  });
+});
+
+test('a column that a step takes away is null', () => {
+  const without = (given: Row) => {
+    const rest = [...given.members].filter(([name]) => name !== 'properties');
+    return rowOf({}).with(rest);
+  };
+  const { outcome } = run(without);
+  expect(outcome.kind === 'kept' && outcome.row.get('properties')).toBe('null');
+});
+
+describe('the errors of a step', () => {
+  const failFor = (reason: (given: Row) => string): Apply => {
+    return (given) => {
+      throw new RowError(reason(given));
+    };
+  };
+  const rows = Array.from({ length: 100 }, (_, index) =>
+    rowOf({ uuid: `u${index}`, event: 'secret', properties: null }),
+  );
+
+  test('are counted by kind, with the key of the first row', () => {
+    const apply = failFor((given) => (given.get('uuid') === '"u0"' ? 'One.' : 'Another.'));
+    const chain = chainFor(row, [stepOf(apply)]);
+    for (const given of rows) chain.apply(given);
+    expect(chain.steps[0]?.errors).toEqual([
+      { reason: 'One.', rows: 1, firstKey: { uuid: '"u0"' } },
+      { reason: 'Another.', rows: 99, firstKey: { uuid: '"u1"' } },
+    ]);
+  });
+
+  test('of very many kinds are kept in little memory', () => {
+    const chain = chainFor(row, [stepOf(failFor((given) => `Kind ${given.get('uuid')}.`))]);
+    for (const given of rows) chain.apply(given);
+    const errors = chain.steps[0]?.errors ?? [];
+    expect(errors).toHaveLength(20);
+    expect(errors.at(-1)).toEqual({
+      reason: 'Other errors.',
+      rows: 81,
+      firstKey: { uuid: '"u19"' },
+    });
+  });
+
+  test('quote nothing of the row if the step did not mean to throw them', () => {
+    const { step } = run((given) => {
+      throw new TypeError(`${given.get('event')} is not a function`);
+    });
+    expect(step?.errors[0]?.reason).toBe('The step failed with a TypeError.');
+  });
+
+  test.each([
+    ['a text', 'paid'],
+    ['nothing', undefined],
+    ['null', null],
+  ])('are errors if a step throws %s', (_, thrown) => {
+    const { outcome, step } = run(() => {
+      throw thrown;
+    });
+    expect(outcome).toEqual({ kind: 'kept', row });
+    expect(step?.errors[0]?.reason).toMatch(/^The step failed with a (string|undefined|object)\.$/);
+  });
+
+  test.each([
+    [1, 3, null],
+    [0.34, 1, null],
+    [0.33, 1, 'had errors in 1 of 3 rows, more than max_error_share 0.33 allows'],
+    [0, 1, 'had errors in 1 of 3 rows, more than max_error_share 0 allows'],
+    [0, 0, null],
+  ])('of a step that allows a share of %s, in %s of 3 rows', (maxErrorShare, failing, expected) => {
+    const apply: Apply = (given) => (rows.indexOf(given) < failing ? fail(given) : given);
+    const chain = chainFor(row, [stepOf((given) => given), stepOf(apply, { maxErrorShare })]);
+    for (const given of rows.slice(0, 3)) chain.apply(given);
+    const described = chain.describeExcess();
+    if (expected === null) expect(described).toBeNull();
+    else expect(described).toContain(`Step 1 (Test) ${expected}. The first: It cannot be done.`);
+  });
+
+  test('are no excess if no row reached the step', () => {
+    expect(chainFor(row, [stepOf(fail, { maxErrorShare: 0 })]).describeExcess()).toBeNull();
+  });
+});
