@@ -13,6 +13,7 @@ import { MemoryGate } from '../worker/memory-gate.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
+import { previewsOf } from './preview-rows.ts';
 import { findQueueFault } from './readiness.ts';
 
 const mebibyte = 1024 ** 2;
@@ -57,6 +58,9 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
     producer,
     executor,
     memory,
+    sampleRows: previewsOf(config, foundation.models, foundation.databases.sourceUrl, context)
+      .sampleRows,
+    onSampleError: (error) => logger.warn({ err: error }, 'a sample job failed'),
     onAttemptEnd: (attempt, seconds) => {
       countAttempt(metrics, attempt, seconds);
       logger.debug({ end: attempt.end }, 'an attempt ended');

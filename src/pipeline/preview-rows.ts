@@ -1,4 +1,5 @@
 import { SluiceError } from '../domain/errors.ts';
+import { parseExact } from '../domain/exact-json.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { Instant } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
@@ -52,6 +53,41 @@ export async function previewRows(
   }
 }
 
+/** Rows as they are before a chain, for one to try it on. */
+export interface RawSample {
+  /** Of the model. */
+  readonly columns: readonly Column[];
+  readonly keyColumns: readonly string[];
+  readonly fixedColumns: readonly string[];
+  /** JSON Lines. */
+  readonly lines: readonly string[];
+}
+
+/**
+ * Some of the newest rows of a model, with all its columns.
+ *
+ * @throws SluiceError, and the reason of `signal`
+ */
+export async function sampleRows(
+  source: Source,
+  request: Pick<SourceRequest, 'model' | 'teamId'>,
+  openJsonLines: (columns: readonly Column[]) => FileEncoder,
+  { limit, now }: { readonly limit: number; readonly now: Instant },
+  signal: AbortSignal,
+): Promise<RawSample> {
+  const all = { dslQuery: null, includeEvents: null, excludeEvents: null };
+  const wanted = { ...request, ...all, select: 'columns' } as const;
+  const snapshot = await openNewest(source, wanted, limit, now, signal);
+  try {
+    const { columns, projection } = snapshot;
+    const lines = await readLines(snapshot, null, openJsonLines(columns), limit, signal);
+    const { keyColumns = [], fixedColumns = [] } = projection ?? {};
+    return { columns, keyColumns, fixedColumns, lines };
+  } finally {
+    await snapshot.close();
+  }
+}
+
 /** The most recent range with `limit` rows; the whole past only if shorter ranges have none. */
 async function openNewest(
   source: Source,
@@ -98,15 +134,6 @@ async function readLines(
 }
 
 function valuesOf(line: string, columns: RowSample['columns']): readonly unknown[] {
-  const row: Record<string, unknown> = JSON.parse(line.replace(stringOrNumber, quoteInexact));
+  const row = parseExact(line) as Record<string, unknown>;
   return columns.map(({ name }) => row[name]);
-}
-
-const stringOrNumber = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
-
-/** A double represents any 15 digits; more only if they are read back the same. */
-function quoteInexact(token: string): string {
-  if (token.startsWith('"') || String(Number(token)) === token) return token;
-  const digits = token.replace(/[eE].*$|\D/g, '').length;
-  return digits <= 15 && Number.isFinite(Number(token)) ? token : `"${token}"`;
 }

@@ -28,7 +28,7 @@ export function openTransformer(
 }
 
 /** What became of the rows in each step, for the run's record. */
-export function countSteps({ steps }: RowTransformer): readonly StepCount[] {
+export function countSteps({ steps }: Pick<RowTransformer, 'steps'>): readonly StepCount[] {
   return steps.map(({ step, counters, errors }) => ({
     config: step.id,
     ...counters,

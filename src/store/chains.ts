@@ -86,3 +86,28 @@ export async function recordStepError(
     [teamId, configId, error],
   );
 }
+
+/** The enabled steps of a project up to one, which is included even if it is disabled. */
+export async function findChainUpTo(
+  sql: Sql,
+  teamId: number,
+  configId: number,
+): Promise<readonly PinnedStep[]> {
+  const [row] = await sql.query<{ chain: readonly PinnedStep[] | null }>(
+    `select ${asChain} as chain from pipeline_transformation_configs c
+       join pipeline_transformation_configs last on last.id = $2 and last.team_id = $1
+      where c.team_id = $1 and (c.id = last.id or c.enabled and not c.deleted and (c."order", c.id) < (last."order", last.id))`,
+    [teamId, configId],
+  );
+  return row?.chain ?? [];
+}
+
+/** The model of a project's newest export with transformations; null if it has none. */
+export async function findTransformedModel(sql: Sql, teamId: number): Promise<string | null> {
+  const [row] = await sql.query<{ model: string }>(
+    `select model from batch_exports where team_id = $1 and transformations and deleted_at is null
+      order by created_at desc limit 1`,
+    [teamId],
+  );
+  return row?.model ?? null;
+}

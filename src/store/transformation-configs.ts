@@ -188,3 +188,28 @@ export async function insertTransformationJob(
     JSON.stringify(job.payload),
   ]);
 }
+
+/** A job that a worker has taken. */
+export interface TakenJob {
+  readonly id: string;
+  readonly configId: number;
+  readonly teamId: number;
+}
+
+/** Takes the oldest job of the last day that no worker has, or that was not ended for five minutes. */
+export async function takeTransformationJob(sql: Sql): Promise<TakenJob | null> {
+  const [row] = await sql.query<TakenJob>(
+    `update transformation_jobs j set taken_at = now()
+       from pipeline_transformation_configs c
+      where c.id = j.config_id and j.id = (
+        select id from transformation_jobs
+         where (taken_at is null or taken_at < now() - interval '5 minutes') and created_at > now() - interval '1 day'
+         order by id limit 1 for update skip locked)
+      returning j.id::text as id, c.id as "configId", c.team_id as "teamId"`,
+  );
+  return row ?? null;
+}
+
+export async function deleteTransformationJob(sql: Sql, id: string): Promise<void> {
+  await sql.query('delete from transformation_jobs where id = $1', [id]);
+}

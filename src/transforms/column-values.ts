@@ -1,12 +1,26 @@
 import type { Column } from '../domain/row-block.ts';
 import { floorInstant, toTimestamp } from '../domain/time.ts';
-import { type Json, kindOf, stringOf, textOf } from './json.ts';
+import type { ChainColumns } from './chain-step.ts';
+import { type Json, jsonNull, kindOf, stringOf, textOf } from './json.ts';
 
 /** Why a column cannot hold a value; it holds none of the value. */
 type Misfit = string;
 
 /** The bytes of a value of a column, in the layout of a row block; null is null. */
 type Encode = (value: Json) => Buffer | Misfit;
+
+/** What a chain knows of rows with these columns. @param fixed no step changes them */
+export function chainColumnsOf(columns: readonly Column[], fixed: readonly string[]): ChainColumns {
+  const encoders = new Map(columns.map((column) => [column.name, encoderOf(column)]));
+  return {
+    names: columns.map(({ name }) => name),
+    protected: fixed,
+    misfit: (name, value) => {
+      const encoded = value === jsonNull ? null : (encoders.get(name)?.(value) ?? null);
+      return typeof encoded === 'string' ? encoded : null;
+    },
+  };
+}
 
 /** How values that a step made are written into a column. The source's own values are copied. */
 export function encoderOf({ type, sourceType }: Column): Encode {

@@ -1,7 +1,7 @@
 import type { Column, RowBlock } from '../domain/row-block.ts';
 import { Chain } from './chain.ts';
 import type { ChainStep, RowKey } from './chain-step.ts';
-import { encoderOf } from './column-values.ts';
+import { chainColumnsOf, encoderOf } from './column-values.ts';
 import { type Json, JsonObject, jsonNull, objectOf, plainOf, textOf, trustJson } from './json.ts';
 import type { Step } from './step.ts';
 import { makeRow, type Row } from './transform.ts';
@@ -51,13 +51,7 @@ export class RowTransformer {
 
   constructor(steps: readonly Step[], shape: RowsShape) {
     const { columns, outputs, keyColumns, fixedColumns } = shape;
-    const encoders = new Map(columns.map((column) => [column.name, encoderOf(column)]));
-    const misfit = (name: string, value: Json): string | null => {
-      const encoded = value === jsonNull ? null : (encoders.get(name)?.(value) ?? null);
-      return typeof encoded === 'string' ? encoded : null;
-    };
-    const names = columns.map(({ name }) => name);
-    this.#chain = new Chain(steps, { names, protected: fixedColumns, misfit }, keyColumns);
+    this.#chain = new Chain(steps, chainColumnsOf(columns, fixedColumns), keyColumns);
     this.#shape = shape;
     this.#fields = outputs.map((output) => fieldOf(output, columns));
     this.columns = this.#fields.map(({ column }) => column);
@@ -142,7 +136,8 @@ function fieldOf({ name, column, path }: RowOutput, columns: readonly Column[]):
   };
 }
 
-function readRow(line: string): Row {
+/** A row from its line of JSON Lines. */
+export function readRow(line: string): Row {
   const { members } = new JsonObject(trustJson(line));
   return makeRow([...members].map(([name, value]) => [name, textOf(value)]));
 }

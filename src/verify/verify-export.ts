@@ -14,7 +14,8 @@ import {
   hasLiveRuns,
 } from '../store/verify-queries.ts';
 import type { Finding } from './finding.ts';
-import { type VerifiedInterval, verifyInterval } from './verify-interval.ts';
+import type { VerifiedInterval } from './verified-interval.ts';
+import { verifyInterval } from './verify-interval.ts';
 import { verifyTransformed } from './verify-transformed.ts';
 
 export interface VerifyOptions extends VerifiedInterval {

@@ -5,26 +5,12 @@ import { describeError, SluiceError } from '../domain/errors.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import { describeInterval } from '../domain/time.ts';
 import type { RenderedInterval } from '../pipeline/render-interval.ts';
-import type { SourceRequest } from '../sources/source.ts';
 import type { Receipt } from '../store/receipts.ts';
 import type { Finding } from './finding.ts';
 import { KeyTally } from './key-tally.ts';
 import { joinKeys, keyOfRow } from './key-values.ts';
+import type { VerifiedInterval } from './verified-interval.ts';
 import { verifyFiles } from './verify-files.ts';
-import type { VerifiedInterval } from './verify-interval.ts';
-
-/**
- * Makes the files of an interval again with the chain that its recipe names, in a folder of ours.
- *
- * @throws SluiceError `transformation.invalid` if a step cannot run any more
- */
-export type RenderAgain = (
-  receipt: Receipt,
-  recipe: Recipe,
-  request: SourceRequest,
-  folder: string,
-  signal: AbortSignal,
-) => Promise<RenderedInterval>;
 
 /** Breaches, or why nothing can be proven. */
 export interface VerifiedTransformed {

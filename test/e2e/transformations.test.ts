@@ -261,6 +261,21 @@ describe('an export with transformations', () => {
     ]);
   }, 120_000);
 
+  test('shows the errors of a step that a sample job has tried', async () => {
+    await insertPurchases(30);
+    const steps = await addChain();
+    const path = `${projectPath(installation)}/pipeline_transformation_configs/${steps[0]}/`;
+    expect((await installation.client.post(`${path}job/`, {})).status).toBe(200);
+    await until(async () => (await installation.client.get(path)).body.error !== null, {
+      timeoutMs: 30_000,
+      message: 'the sample job has recorded its errors',
+    });
+    const { body } = await installation.client.get(path);
+    expect(body.error).toContain('price');
+    // Of 20 rows that reach the step, 2 have a price that is no number.
+    expect(Number(body.delivery_rate_24h)).toBeCloseTo(0.9, 6);
+  }, 60_000);
+
   test('fails before it writes a byte if a step cannot run', async () => {
     await insertPurchases(30);
     const [, , hash] = await addChain();

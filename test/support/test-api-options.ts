@@ -7,7 +7,7 @@ import { checkQueryOf } from '../../src/main/checks.ts';
 import { destinationContextOf, registry } from '../../src/main/connectors.ts';
 import { loadModels } from '../../src/main/models.ts';
 import { policyOf } from '../../src/main/policy.ts';
-import { previewRowsOf } from '../../src/main/preview-rows.ts';
+import { previewsOf } from '../../src/main/preview-rows.ts';
 import type { Database } from '../../src/store/database.ts';
 import { checkReadiness } from '../../src/use-cases/installation/check-readiness.ts';
 import { testSecrets } from './test-secrets.ts';
@@ -34,7 +34,7 @@ export function testApiOptions(
     destinationContext: destinationContextOf(config),
     models: [eventsModel],
     checkQuery: checkQueryOf(changes.models ?? [eventsModel]),
-    previewRows: previewRowsOf(config, loadModels(config), databaseUrl, context),
+    ...previewsOf(config, loadModels(config), databaseUrl, context),
     metrics: new Registry(),
     logger: pino({ level: 'silent' }),
     trustProxy: false,

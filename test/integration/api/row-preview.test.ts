@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { buildApi } from '../../../src/api/build-api.ts';
 import { readConfig } from '../../../src/config/config.ts';
 import { loadModels } from '../../../src/main/models.ts';
-import { previewRowsOf } from '../../../src/main/preview-rows.ts';
+import { previewsOf } from '../../../src/main/preview-rows.ts';
 import { ensureEventsTable } from '../../../src/sources/index.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
@@ -107,7 +107,7 @@ describe('the row preview', () => {
     const { db, databaseUrl, client, tenant } = api;
     const models = loadModels(readConfig({}));
     const context = { db, secrets: testSecrets() };
-    const previewRows = previewRowsOf(readConfig({}), models, databaseUrl, context, 300);
+    const { previewRows } = previewsOf(readConfig({}), models, databaseUrl, context, 300);
     const hurried = await buildApi(testApiOptions(db, databaseUrl, { previewRows }));
     const made = await client.post(exports, exportBody());
     try {

@@ -65,7 +65,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   api: {
     from: ['domain', 'use-cases', 'store', 'security'],
-    types: interfaces,
+    types: [...interfaces, 'transforms/step.ts'],
     packages: ['fastify', '@fastify/*', 'typebox', 'ajv', 'prom-client', 'node:*'],
     // What reads, and what keeps the books of HTTP itself: key use, rate limits, idempotency keys.
     names: {
@@ -83,6 +83,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'pipeline',
       'security',
       'telemetry',
+      'transforms',
     ],
     types: interfaces,
     packages: ['node:*'],
