@@ -49,7 +49,7 @@ export async function readErrorAnswer(
   return body;
 }
 
-export async function collectBody(response: IncomingMessage, status: number): Promise<Buffer> {
+async function collectBody(response: IncomingMessage, status: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {

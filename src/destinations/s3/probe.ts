@@ -13,6 +13,9 @@ import { abortUpload, createUpload, isOwnObject, signsParts, uploadPart } from '
 /** Begins the name of each object that a test or a probe writes. */
 export const markerPrefix = '.sluice-test-';
 
+/** For removing marker objects after a test or a probe. */
+export const cleanupMs = 10_000;
+
 /**
  * Tries out what the store supports: each condition must allow a write that fits it and stop one that
  * does not. Anything else (denied access, an outage) is thrown.
@@ -32,32 +35,33 @@ export async function probeStore(
     // Earlier findings must not change the result.
     traits: null,
     request: (call, own, policy) =>
-      connection.request(call, own ? AbortSignal.any([own, signal]) : signal, policy),
+      connection.request(call, AbortSignal.any([own, signal]), policy),
   };
   try {
-    const puts = await probePuts(trial, keys[0]);
+    const puts = await probePuts(trial, keys[0], signal);
     const form = puts.ifMatch === 'none' ? 'quoted' : puts.ifMatch;
     const uploads = new UploadTrial(trial, keys[1], signal, journal);
     return { ...puts, ...(await uploads.run(form)) };
   } finally {
     // The permission to delete may be missing. This failure is not the result.
-    await deleteObjects(connection, keys).catch(() => {});
+    await deleteObjects(connection, keys, AbortSignal.timeout(cleanupMs)).catch(() => {});
   }
 }
 
 async function probePuts(
   connection: S3Connection,
   key: string,
+  signal: AbortSignal,
 ): Promise<Pick<StoreTraits, 'ifNoneMatch' | 'ifMatch'>> {
   let version = 0;
   const put = async (condition: PutCondition): Promise<void> => {
     version += 1;
     const body = Buffer.from(`{"sluice":"tests this store","version":${version}}\n`);
     try {
-      await putSmallObject(connection, key, body, condition);
+      await putSmallObject(connection, key, body, condition, signal);
     } catch (error) {
       // An earlier try of this put may have succeeded though its answer was lost.
-      const found = isRefusal(error) ? await readObject(connection, key) : null;
+      const found = isRefusal(error) ? await readObject(connection, key, { signal }) : null;
       if (found === null || !(await hasBytes(found.body, body))) throw error;
     }
   };
@@ -186,8 +190,9 @@ class UploadTrial {
       ...{ UploadId: upload.uploadId.slice(upload.uploadId.indexOf('.') + 1), ...condition },
     };
     try {
-      await connection.request((client, send) =>
-        client.send(new CompleteMultipartUploadCommand(input), send),
+      await connection.request(
+        (client, send) => client.send(new CompleteMultipartUploadCommand(input), send),
+        this.#signal,
       );
     } catch (error) {
       // The answer of an earlier try may have been lost.
