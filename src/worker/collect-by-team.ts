@@ -9,6 +9,12 @@ const teamsPerSweep = 16;
 /** Places of one team per sweep. */
 const placesPerTeam = 20;
 
+/** What the sweep needs to collect what runs have left. */
+export type SweepOptions = Pick<
+  ExecutorOptions,
+  'context' | 'connectors' | 'onSweepError' | 'stopping'
+>;
+
 /**
  * Lets the sweep serve each team with work, all at the same time: a team whose store hinders it does not
  * delay the others.
@@ -16,7 +22,7 @@ const placesPerTeam = 20;
  * @param serve does the next piece of a team's work; returns false if there is none left
  */
 export async function collectByTeam(
-  { stopping, onSweepError }: Pick<ExecutorOptions, 'stopping' | 'onSweepError'>,
+  { stopping, onSweepError }: SweepOptions,
   findTeams: (limit: number) => Promise<readonly number[]>,
   serve: (teamId: number, signal: AbortSignal) => Promise<boolean>,
 ): Promise<void> {

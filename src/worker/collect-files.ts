@@ -1,12 +1,11 @@
 import { endRemoval, findTeamsWithRemovals, takeRemoval } from '../store/leftover-files.ts';
 import { appendLogEntries, type LogLevel } from '../store/log-entries.ts';
 import { findStoreTraits } from '../store/store-traits.ts';
-import { collectByTeam } from './collect-by-team.ts';
-import type { ExecutorOptions } from './execute-run.ts';
+import { collectByTeam, type SweepOptions } from './collect-by-team.ts';
 import { removeFiles } from './remove-files.ts';
 
 /** Removes files that the workers of their runs could not remove. */
-export async function collectFiles(options: ExecutorOptions): Promise<void> {
+export async function collectFiles(options: SweepOptions): Promise<void> {
   const { db } = options.context;
   await collectByTeam(
     options,

@@ -18,8 +18,7 @@ import {
   listNotedKeys,
   type UploadOwner,
 } from '../store/uploads.ts';
-import { collectByTeam, teamPatienceMs } from './collect-by-team.ts';
-import type { ExecutorOptions } from './execute-run.ts';
+import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-by-team.ts';
 
 /** Number of leases for which a key is checked again if the answer with its upload's id was lost. */
 const noteLeases = 3;
@@ -31,7 +30,7 @@ const maxUploadsOfKey = 1_000;
  * Aborts uploads that their worker could not abort: it was killed, the destination was unreachable, or the
  * export has another destination now. A later sweep retries what fails.
  */
-export async function collectUploads(options: ExecutorOptions): Promise<void> {
+export async function collectUploads(options: SweepOptions): Promise<void> {
   const { db } = options.context;
   await collectByTeam(
     options,
@@ -45,7 +44,7 @@ export async function collectUploads(options: ExecutorOptions): Promise<void> {
 }
 
 async function visit(
-  options: ExecutorOptions,
+  options: SweepOptions,
   place: OrphanedPlace,
   signal: AbortSignal,
 ): Promise<void> {
@@ -66,7 +65,7 @@ async function visit(
 
 /** @param ended counts the uploads that are gone */
 async function collectAt(
-  options: ExecutorOptions,
+  options: SweepOptions,
   owner: UploadOwner,
   place: OrphanedPlace,
   ended: { uploads: number },

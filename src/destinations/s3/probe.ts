@@ -13,8 +13,8 @@ import { abortUpload, createUpload, isOwnObject, signsParts, uploadPart } from '
 /** Begins the name of each object that a test or a probe writes. */
 export const markerPrefix = '.sluice-test-';
 
-/** For removing marker objects after a test or a probe. */
-export const cleanupMs = 10_000;
+/** For removing marker objects, also after the probe was stopped. */
+const cleanupMs = 5_000;
 
 /**
  * Tries out what the store supports: each condition must allow a write that fits it and stop one that
