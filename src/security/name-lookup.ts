@@ -45,8 +45,8 @@ interface Kept {
 }
 
 /**
- * Resolves names by c-ares. The system's resolver (`dns.lookup`) uses a thread per lookup, of which the
- * process has four: a few names whose DNS server never answers would block all connections of the process.
+ * Resolves names by c-ares. The system's resolver (`dns.lookup`) uses a thread per lookup, and the process
+ * has four: a few names whose DNS server never answers would block all connections of the process.
  * Names in the hosts file and `localhost` are found as usual.
  */
 export function createNameLookup(options: NameLookupOptions = {}): NameLookup {

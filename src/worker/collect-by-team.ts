@@ -1,6 +1,6 @@
 import type { ExecutorOptions } from './execute-run.ts';
 
-/** For all that one sweep does for one team: its store may hinder it for so long. */
+/** For all that one sweep does for one team, whose store may hinder it. */
 export const teamPatienceMs = 30_000;
 
 /** Teams per sweep; as many as may be served at a time. */

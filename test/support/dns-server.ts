@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 
 export interface DnsServer {
-  /** As a resolver is told it: `127.0.0.1:5300`. */
+  /** In the form that a resolver takes: `127.0.0.1:5300`. */
   readonly address: string;
   /** Names in order of arrival, one entry per query of an address of version 4. */
   readonly queries: readonly string[];

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { SluiceError } from '../../domain/errors.ts';
 
-/** Far above a page of 1,000 keys, the longest answer in XML. */
+/** The longest answers in XML are lists: see `keysPerPage`. */
 export const maxXmlBytes = 1024 * 1024;
 
 /** The parts of a request that say which one it is. */

@@ -10,7 +10,7 @@ import { callDeadline } from './call-deadline.ts';
 import type { S3Connection } from './client.ts';
 import { UnreadAnswer } from './error-answer.ts';
 import { StoreError, toDestinationError } from './errors.ts';
-import { compareKeys, readPages } from './pages.ts';
+import { compareKeys, keysPerPage, readPages } from './pages.ts';
 import type { SendOptions } from './request-handler.ts';
 
 /** Concurrent deletions. One request per key: not every store supports DeleteObjects. */
@@ -106,6 +106,7 @@ export function listObjects(
           new ListObjectsV2Command({
             Bucket: connection.bucket,
             Prefix: prefix,
+            MaxKeys: keysPerPage,
             ...(marker === null ? {} : { ContinuationToken: marker.token }),
           }),
           send,

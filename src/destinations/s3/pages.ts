@@ -1,7 +1,10 @@
 import { SluiceError } from '../../domain/errors.ts';
 
-/** Ten million keys, in pages of a thousand. */
+/** Five million keys. */
 const maxPages = 10_000;
+
+/** A page fits into the limit of an answer, however long its keys are (1,024 bytes at S3). */
+export const keysPerPage = 500;
 
 interface Page<Item, Marker> {
   readonly items: readonly Item[];

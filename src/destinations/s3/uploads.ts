@@ -18,7 +18,7 @@ import { callDeadline } from './call-deadline.ts';
 import type { S3Connection } from './client.ts';
 import { isNotImplemented, StoreError } from './errors.ts';
 import type { PartSums } from './part-digest.ts';
-import { compareKeys, readPages } from './pages.ts';
+import { compareKeys, keysPerPage, readPages } from './pages.ts';
 import type { SendOptions } from './request-handler.ts';
 
 /**
@@ -290,6 +290,7 @@ export function listUploads(
           new ListMultipartUploadsCommand({
             Bucket: connection.bucket,
             Prefix: prefix,
+            MaxUploads: keysPerPage,
             ...marker,
           }),
           send,
