@@ -65,8 +65,8 @@ const xmlCalls: readonly (readonly [string, (destination: Destination) => Promis
   ['CreateMultipartUpload', (destination) => destination.createFile(options('a'), journal)],
 ];
 
-describe('an answer without an end', () => {
-  it.each(xmlCalls)('to %s is cut off after 1 MiB', async (operation, call) => {
+describe('an answer', () => {
+  it.each(xmlCalls)('without an end to %s is cut off after 1 MiB', async (operation, call) => {
     const { store, destination } = await open((_, response) =>
       sendEndlessly(response, '<?xml version="1.0"?><Result>', endless),
     );
@@ -77,7 +77,16 @@ describe('an answer without an end', () => {
     expect(store.sentBytes()).toBeLessThan(endless / 4);
   });
 
-  it('that is an error is cut off too', async () => {
+  it('that is not XML is not parsed', async () => {
+    const { destination } = await open((_, response) => {
+      response.writeHead(200).end(`<ListBucketResult>${'&'.repeat(1_000)}</ListBucketResult>`);
+    });
+    const error = await failureOf(drain(destination.listFiles('')));
+    expect(error.code).toBe('destination.unavailable');
+    expect(error.message).toContain('the answer to ListObjectsV2 is not XML');
+  });
+
+  it('without an end that is an error is cut off too', async () => {
     const { store, destination } = await open((_, response) => {
       response.statusCode = 500;
       Object.assign(response, { writeHead: () => response });
@@ -90,7 +99,7 @@ describe('an answer without an end', () => {
     expect(store.sentBytes()).toBeLessThan(endless / 4);
   });
 
-  it('at the key of a manifest is cut off after 16 MiB', async () => {
+  it('without an end at the key of a manifest is cut off after 16 MiB', async () => {
     const { store, destination } = await open((_, response) =>
       sendEndlessly(response, '{', endless),
     );
@@ -101,7 +110,7 @@ describe('an answer without an end', () => {
     expect(store.sentBytes()).toBeLessThan(endless / 2);
   });
 
-  it('to a request for one byte is not read', async () => {
+  it('without an end to a request for one byte is not read', async () => {
     const { store, destination } = await open((request, response) => {
       if (request.method === 'HEAD') return void response.writeHead(403).end();
       return sendEndlessly(response, '', endless);
@@ -111,7 +120,7 @@ describe('an answer without an end', () => {
     expect(store.sentBytes()).toBeLessThan(endless / 4);
   });
 
-  it('is no limit for a file, which is a stream', async () => {
+  it('that is a file has no limit', async () => {
     const { destination } = await open((_, response) => sendEndlessly(response, '', 20 * mebibyte));
     const found = await destination.readFile('a');
     let bytes = 0;
@@ -193,6 +202,16 @@ describe('a list without an end', () => {
     expect(store.requests).toHaveLength(2);
   });
 
+  it('of parts ends after 200 pages, though each has few', async () => {
+    const answer = paged(
+      (page) => `<NextPartNumberMarker>${page}</NextPartNumberMarker>${parts(page, 1)}`,
+      'ListPartsResult',
+    );
+    const { store, destination } = await open(answer);
+    expect((await failureOf(resume(destination))).message).toContain('more than 200 pages');
+    expect(store.requests).toHaveLength(200);
+  });
+
   it('of uploads ends with its signal, though each page is new', async () => {
     const stop = new AbortController();
     const { store, destination } = await open((_, response) => {
@@ -271,11 +290,14 @@ describe('a slow drip', () => {
           return sendXml(response, 'InitiateMultipartUploadResult', content);
         }
         if (request.method === 'DELETE') return void response.writeHead(204).end();
-        request.pause();
-        const timer = setInterval(() => request.read(64 * 1024), 50);
-        request.once('close', () => clearInterval(timer));
+        // About 64 KiB at a time, so that the request never stalls.
+        request.on('data', () => {
+          request.pause();
+          setTimeout(() => request.resume(), 10);
+        });
+        request.once('end', () => response.writeHead(200, { etag: '"tag"' }).end());
       },
-      { stallTimeoutMs: 400, minBytesPerSecond: 16 * mebibyte, partBytes },
+      { stallTimeoutMs: 1_000, minBytesPerSecond: 256 * mebibyte, partBytes },
     );
     const writer = await destination.createFile(options('a'), journal);
     await writer.write(Buffer.alloc(partBytes));

@@ -1,8 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { SluiceError } from '../../domain/errors.ts';
+import { collectBody } from './collect-body.ts';
 
 /** The longest answers in XML are lists: see `keysPerPage`. */
 export const maxXmlBytes = 1024 * 1024;
+
+/** An `&` that begins no entity: the SDK's parser takes seconds for a MiB of them. */
+const bareAmpersand = /&(?!(?:lt|gt|amp|quot|apos|#\d{1,7}|#x[\da-fA-F]{1,6});)/;
 
 /** The parts of a request that say which one it is. */
 interface NamedRequest {
@@ -15,25 +19,26 @@ interface NamedRequest {
  * Reads the body of a successful answer to its end, before anything parses it: parsing blocks the event
  * loop for as long as the store makes the body.
  *
- * @throws SluiceError `destination.invalid_answer` if there are more than `maxBytes`; the connection ends
+ * @throws SluiceError `destination.invalid_answer` if there are more than `maxBytes`, and the connection
+ *   ends; `destination.unavailable` if XML is expected and the body is not XML
  */
 export async function readAnswer(
   response: IncomingMessage,
   request: NamedRequest,
   maxBytes: number,
 ): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of response) {
-    bytes += (chunk as Buffer).length;
-    // Leaving the loop destroys the connection.
-    if (bytes > maxBytes) {
+  const body = await collectBody(response, maxBytes, {
+    tooLong() {
       const detail = `the answer to ${nameOf(request)} is longer than ${maxBytes / 1024 ** 2} MiB`;
-      throw new SluiceError('destination.invalid_answer', detail);
-    }
-    chunks.push(chunk as Buffer);
+      return new SluiceError('destination.invalid_answer', detail);
+    },
+    cutOff: (cause) => cause,
+  });
+  if (maxBytes === maxXmlBytes && bareAmpersand.test(body.toString('latin1'))) {
+    const detail = `the answer to ${nameOf(request)} is not XML`;
+    throw new SluiceError('destination.unavailable', detail);
   }
-  return Buffer.concat(chunks);
+  return body;
 }
 
 /** The operation that a request asks for. */

@@ -16,6 +16,9 @@ import type { SendOptions } from './request-handler.ts';
 /** Concurrent deletions. One request per key: not every store supports DeleteObjects. */
 const deletionsInFlight = 8;
 
+/** Of a list of objects, in pages of `keysPerPage`. */
+const maxPages = 20_000;
+
 /** @returns null if there is no such object */
 export async function readObject(
   connection: S3Connection,
@@ -124,7 +127,7 @@ export function listObjects(
   // A page may be empty.
   const isAfter = (next: Marker, before: Marker) =>
     next.lastKey === before.lastKey || compareKeys(next.lastKey, before.lastKey) > 0;
-  return readPages('ListObjectsV2', readPage, isAfter);
+  return readPages('ListObjectsV2', readPage, isAfter, maxPages);
 }
 
 export async function deleteObjects(

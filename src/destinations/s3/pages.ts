@@ -1,8 +1,5 @@
 import { SluiceError } from '../../domain/errors.ts';
 
-/** Five million keys. */
-const maxPages = 10_000;
-
 /** A page fits into the limit of an answer, however long its keys are (1,024 bytes at S3). */
 export const keysPerPage = 500;
 
@@ -17,12 +14,14 @@ interface Page<Item, Marker> {
  * number of pages is bounded, and each must begin after the one before.
  *
  * @param operation for the error
+ * @param maxPages each may take about half a second to parse
  * @throws SluiceError `destination.invalid_answer` if the list has no end
  */
 export async function* readPages<Item, Marker>(
   operation: string,
   readPage: (marker: Marker | null) => Promise<Page<Item, Marker>>,
   isAfter: (next: Marker, before: Marker) => boolean,
+  maxPages: number,
 ): AsyncGenerator<Item> {
   const seen = new Set<string>();
   let marker: Marker | null = null;

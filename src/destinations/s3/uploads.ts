@@ -204,6 +204,9 @@ export async function abortUpload(
   }
 }
 
+/** Of one list. A store may have smaller pages than we ask for. */
+const maxPages = { parts: 200, uploads: 1_000 } as const;
+
 /** More than a store gives an upload. */
 const maxPartNumber = 10_000;
 
@@ -235,7 +238,7 @@ export async function listParts(
   };
   const isAfter = (next: string, before: string) => Number(next) > Number(before);
   const parts: UploadPart[] = [];
-  for await (const part of readPages('ListParts', readPage, isAfter)) {
+  for await (const part of readPages('ListParts', readPage, isAfter, maxPages.parts)) {
     if (parts.length === maxPartNumber) {
       const detail = `ListParts: more than ${maxPartNumber} parts`;
       throw new SluiceError('destination.invalid_answer', detail);
@@ -313,7 +316,7 @@ export function listUploads(
   // Upload ids of one key come in the order of their beginning, which is not theirs.
   const isAfter = (next: Marker, before: Marker) =>
     compareKeys(next.KeyMarker ?? '', before.KeyMarker ?? '') >= 0;
-  return readPages('ListMultipartUploads', readPage, isAfter);
+  return readPages('ListMultipartUploads', readPage, isAfter, maxPages.uploads);
 }
 
 /** The ETag within a part's tag. */
