@@ -2,6 +2,8 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { Destination, DestinationContext } from '../../src/destinations/destination.ts';
 import { SluiceError } from '../../src/domain/errors.ts';
 import { readManifestAt } from '../../src/pipeline/manifest.ts';
+import type { Receipt } from '../../src/store/receipts.ts';
+import { verifyFiles } from '../../src/verify/verify-files.ts';
 import { options, recordingJournal } from '../conformance/destination-suite.ts';
 import {
   type Answer,
@@ -116,6 +118,27 @@ describe('an answer', () => {
       return sendEndlessly(response, '', endless);
     });
     await destination.statFile('a');
+    await until(() => store.openConnections() === 0, { message: () => 'the connection ends' });
+    expect(store.sentBytes()).toBeLessThan(endless / 4);
+  });
+
+  it('that is longer than its receipt says is left by verify', async () => {
+    const { store, destination } = await open((_, response) =>
+      sendEndlessly(response, '', endless),
+    );
+    const file = { key: 'a', rows: 1, bytes: 10, sha256: '' };
+    const receipt = { manifestKey: null, files: [file], rejectedFiles: [] };
+    const readRows = () => {
+      throw new Error('no row is read');
+    };
+    const faults = await verifyFiles(
+      { destination, readRows },
+      receipt as unknown as Receipt,
+      'rejected',
+      [],
+      () => {},
+    );
+    expect(faults).toEqual(['a has more bytes than the 10 of its manifest']);
     await until(() => store.openConnections() === 0, { message: () => 'the connection ends' });
     expect(store.sentBytes()).toBeLessThan(endless / 4);
   });
