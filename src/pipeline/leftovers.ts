@@ -35,6 +35,12 @@ export interface Removal {
   readonly fault: SluiceError | null;
 }
 
+/** A hostile store could name any number of files. Those of our own record are not counted. */
+const maxUnknownFiles = 10_000;
+
+/** Of a key at S3, in bytes. */
+const maxKeyLength = 1_024;
+
 /** What a commit replaces: files of the current receipt and of the manifest that was in the bucket. */
 export function replacedBy(
   job: IntervalJob,
@@ -59,8 +65,10 @@ export function replacedBy(
   if (manifest && result.manifestKey !== null) {
     // The bucket may have commits that our database does not know. Only keys of this interval are ours.
     const stem = stemOf(result.manifestKey);
-    for (const { key } of [...manifest.files, ...(manifest.rejected_files ?? [])]) {
-      if (key.startsWith(stem)) add(key, generationOf(manifest), result.manifestKey);
+    const files = [...manifest.files, ...(manifest.rejected_files ?? [])];
+    for (const { key } of files.slice(0, maxUnknownFiles)) {
+      if (key.startsWith(stem) && key.length <= maxKeyLength)
+        add(key, generationOf(manifest), result.manifestKey);
     }
   }
   return replaced;

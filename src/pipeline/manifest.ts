@@ -116,11 +116,20 @@ export function decodeManifest(bytes: Buffer): Manifest | null {
       typeof value?.batch_export_id === 'string' &&
       typeof value.run_id === 'string' &&
       ['number', 'undefined'].includes(typeof value.generation) &&
-      Array.isArray(value.files);
+      areFiles(value.files) &&
+      areFiles(value.rejected_files ?? []);
     return known ? (value as Manifest) : null;
   } catch {
     return null;
   }
+}
+
+/** Any writer of the bucket may have put these bytes there. */
+function areFiles(value: unknown): boolean {
+  return (
+    Array.isArray(value) &&
+    value.every((file: Partial<ManifestFile> | null) => typeof file?.key === 'string')
+  );
 }
 
 export interface FoundManifest {

@@ -79,6 +79,26 @@ describe('an answer', () => {
     expect(store.sentBytes()).toBeLessThan(endless / 4);
   });
 
+  it('with an upload id of more than 1,024 characters is refused', async () => {
+    const { destination } = await open((_, response) => {
+      const content = `<UploadId>${'x'.repeat(1_025)}</UploadId>`;
+      sendXml(response, 'InitiateMultipartUploadResult', content);
+    });
+    const error = await failureOf(destination.createFile(options('a'), journal));
+    expect(error.code).toBe('destination.invalid_answer');
+    expect(error.message).toContain('the upload id is longer than 1024 characters');
+  });
+
+  it('with a tag of more than 1,024 characters is refused', async () => {
+    const { store, destination } = await open((_, response) => {
+      response.writeHead(200, { etag: `"${'x'.repeat(1_025)}"` }).end();
+    });
+    const error = await failureOf(destination.statFile('a'));
+    expect(error.code).toBe('destination.invalid_answer');
+    expect(error.message).toContain('ETag');
+    await until(() => store.openConnections() === 0, { message: () => 'the connection ends' });
+  });
+
   it('that is not XML is not parsed', async () => {
     const { destination } = await open((_, response) => {
       response.writeHead(200).end(`<ListBucketResult>${'&'.repeat(1_000)}</ListBucketResult>`);

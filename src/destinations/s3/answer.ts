@@ -41,6 +41,19 @@ export async function readAnswer(
   return body;
 }
 
+/** Tags and upload ids are kept in our tables. Those of stores have about a hundred characters. */
+const maxNameLength = 1_024;
+
+/**
+ * @param what the store sent, for the error
+ * @throws SluiceError `destination.invalid_answer` if it is too long to be kept
+ */
+export function checkLength(what: string, text: string | undefined): void {
+  if ((text?.length ?? 0) <= maxNameLength) return;
+  const detail = `${what} is longer than ${maxNameLength} characters`;
+  throw new SluiceError('destination.invalid_answer', detail);
+}
+
 /** The operation that a request asks for. */
 export function nameOf({ method, query = {} }: NamedRequest): string {
   const given = query['x-id'];

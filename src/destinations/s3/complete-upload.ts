@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { CompleteMultipartUploadCommand } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
 import type { CompleteOptions, UploadPart, UploadRef } from '../destination.ts';
+import { checkLength } from './answer.ts';
 import type { S3Connection } from './client.ts';
 import { completionCondition, isSameTag } from './conditions.ts';
 import { isCollision, isInternalError, isNotImplemented } from './errors.ts';
@@ -120,6 +121,7 @@ function sendCompletion(
       }),
       send,
     );
+    checkLength('the ETag of a completed upload', etag);
     // A store that fails after it began to answer sends status 200 without a result.
     if (!etag && !key) {
       throw new SluiceError(

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { SluiceError } from '../../domain/errors.ts';
 import type { DestinationContext, OwnedRequest } from '../destination.ts';
-import { maxXmlBytes, nameOf, readAnswer } from './answer.ts';
+import { checkLength, maxXmlBytes, nameOf, readAnswer } from './answer.ts';
 import { readErrorAnswer } from './error-answer.ts';
 import { lateRequests } from './late-requests.ts';
 import { StalledError, type StallLimits, watchForStall } from './stall-watch.ts';
@@ -98,6 +98,12 @@ function send(request: SdkRequest, limits: Limits, tenant: string, options: Send
           response: { statusCode, reason: response.statusMessage ?? '', headers, body },
         });
       const isSuccess = statusCode >= 200 && statusCode < 300;
+      try {
+        checkLength(`the ETag of the answer to ${nameOf(request)}`, headers.etag);
+      } catch (error) {
+        response.destroy();
+        return reject(error);
+      }
       if (!isSuccess) {
         if (givenUp) response.destroy();
         else readErrorAnswer(response, request.method).then(answer, reject);

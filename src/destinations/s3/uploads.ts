@@ -14,6 +14,7 @@ import type {
   UploadProgress,
   UploadRef,
 } from '../destination.ts';
+import { checkLength } from './answer.ts';
 import { callDeadline } from './call-deadline.ts';
 import type { S3Connection } from './client.ts';
 import { isNotImplemented, StoreError } from './errors.ts';
@@ -83,6 +84,7 @@ export async function createUpload(
   );
   const { UploadId: id } = created;
   if (!id) throw new SluiceError('destination.unavailable', 'the store gave no upload id');
+  checkLength('the upload id', id);
   const checksums = wanted && created.ChecksumAlgorithm === 'CRC32';
   const words = [mark, checksums ? 'crc32' : 'plain', encryptionWord(connection)];
   const uploadId = `${words.join('+')}.${id}`;
