@@ -66,7 +66,12 @@ export async function removeFiles(
   await forgetLeftoverFiles(db, current, removed);
   if (removed.length > 0) log('INFO', `Removed what was replaced: ${showKeys(removed)}.`);
   if (!fault) return 'all';
-  log('WARNING', describeLeft(fault, leftovers.length - removed.length));
+  const left = leftovers.length - removed.length;
+  if (removed.length > 0 && signal.aborted) {
+    log('INFO', `Sluice removes the other ${left} replaced files later.`);
+    return 'some';
+  }
+  log('WARNING', describeLeft(fault, left));
   return removed.length > 0 ? 'some' : 'failed';
 }
 

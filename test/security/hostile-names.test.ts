@@ -38,18 +38,17 @@ it('a name that is never answered fails in time', async () => {
 
 it('names that are never answered delay neither another tenant nor the lookups of the system', async () => {
   const dns = await startDns();
-  const names = createNameLookup({ servers: [dns.address], patienceMs: 1_000 });
+  const names = createNameLookup({ servers: [dns.address], patienceMs: 10_000 });
   let ended = 0;
-  const hanging = silent.map((name) =>
+  for (const name of silent) {
     names.resolve(name, 'hostile').catch(() => {
       ended += 1;
-    }),
-  );
+    });
+  }
   await until(() => dns.queries.length >= 4, { message: () => 'the names are asked for' });
   expect(await names.resolve('store.test', 'victim')).toEqual([{ address: '8.8.8.8', family: 4 }]);
   await systemLookup('localhost');
   expect(ended).toBe(0);
-  await Promise.all(hanging);
 });
 
 it('a tenant has four lookups at a time', async () => {
@@ -69,19 +68,18 @@ it('a tenant has four lookups at a time', async () => {
 
 it('lookups that one tenant waits for do not hold up another tenant with the same name', async () => {
   const dns = await startDns();
-  const names = createNameLookup({ servers: [dns.address], patienceMs: 1_000 });
+  const names = createNameLookup({ servers: [dns.address], patienceMs: 10_000 });
   let ended = 0;
-  const hanging = [...silent, 'shared.test'].map((name) =>
+  for (const name of [...silent, 'shared.test']) {
     names
       .resolve(name, 'hostile')
       .catch(() => {})
       .finally(() => {
         ended += 1;
-      }),
-  );
+      });
+  }
   await names.resolve('shared.test', 'victim');
   expect(ended).toBe(0);
-  await Promise.all(hanging);
 });
 
 it('an answer is kept for its time to live, and a failure for a while', async () => {
