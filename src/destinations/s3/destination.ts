@@ -17,9 +17,19 @@ import { checkDestination } from './check.ts';
 import type { S3Connection } from './client.ts';
 import { commitManifest } from './manifest.ts';
 import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
-import { probeStore } from './probe.ts';
+import { probePutsOf, probeStore } from './probe.ts';
 import { abortUpload, listUploads, ownerOf } from './uploads.ts';
 import { createWriter, resumeWriter } from './writer.ts';
+
+/** How a store behaves that was not probed yet: as S3 does. */
+const assumedTraits: StoreTraits = {
+  ifNoneMatch: true,
+  ifMatch: 'quoted',
+  completeIfNoneMatch: true,
+  completeIfMatch: true,
+  checksums: true,
+  sealsUploads: true,
+};
 
 /** A probe during a commit delays a run that holds a lease. */
 const probePatienceMs = 60_000;
@@ -31,6 +41,8 @@ export class S3Destination implements Destination {
   readonly #connection: S3Connection;
   readonly #folder: string;
   readonly #context: DestinationContext;
+  /** Whether the connection's traits are only partly known: a commit probed no more than it needed. */
+  #isAssuming = false;
 
   /** @param folder what all keys begin with; probes put their objects there */
   constructor(connection: S3Connection, folder: string, context: DestinationContext) {
@@ -65,12 +77,13 @@ export class S3Destination implements Destination {
   }
 
   get traits(): StoreTraits | null {
-    return this.#connection.traits;
+    return this.#isAssuming ? null : this.#connection.traits;
   }
 
   async probe(signal: AbortSignal, journal?: UploadJournal): Promise<StoreTraits> {
     const traits = await probeStore(this.#connection, this.#folder, signal, journal);
     this.#connection.traits = traits;
+    this.#isAssuming = false;
     return traits;
   }
 
@@ -84,8 +97,17 @@ export class S3Destination implements Destination {
   ): Promise<{ readonly etag: ManifestTag }> {
     // A put that is cut off may still take effect, so a shutdown waits for its answer.
     const signal = callDeadline(given && delayAbort(given, commitPatienceMs));
-    const probe = () => this.probe(callDeadline(signal, probePatienceMs));
+    const probe = () => this.#probePuts(callDeadline(signal, probePatienceMs));
     return commitManifest(this.#connection, key, body, expected, { confirm, probe, ours, signal });
+  }
+
+  async #probePuts(signal: AbortSignal): Promise<StoreTraits> {
+    const known = this.#connection.traits;
+    const puts = await probePutsOf(this.#connection, this.#folder, signal);
+    this.#isAssuming ||= known === null;
+    const traits = { ...(known ?? assumedTraits), ...puts };
+    this.#connection.traits = traits;
+    return traits;
   }
 
   readFile(key: string, options?: ReadOptions) {
