@@ -79,6 +79,11 @@ export const errorCatalogue = {
     'The destination stopped taking data.',
     'No action needed: Sluice retries automatically.',
   ),
+  'destination.invalid_answer': transient(
+    'destination',
+    'The destination sent an answer that Sluice does not read to its end.',
+    'Check that endpoint_url is the address of an S3-compatible store. Sluice retries automatically.',
+  ),
   'destination.conflict': transient(
     'destination',
     'Another writer changed the file at the same time.',

@@ -60,6 +60,7 @@ export function destinationContextOf(config: Config): DestinationContext {
     maxParts: config.UPLOAD_MAX_PARTS,
     connectTimeoutMs: 10_000,
     stallTimeoutMs: config.UPLOAD_STALL_SECONDS * 1_000,
+    minBytesPerSecond: config.UPLOAD_MIN_KIB_PER_SECOND * 1_024,
     requestRetry: { maxAttempts: 6, baseMs: 200, capMs: 10_000 },
   };
 }

@@ -34,8 +34,10 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
     leaseMs: context.policy.leaseMs,
     onError: (error) => logger.warn({ err: error }, 'leases could not be renewed'),
   });
+  const stopping = new AbortController();
   const executor: ExecutorOptions = {
     context,
+    stopping: stopping.signal,
     connectors: joinConnectors(foundation.sourceOf, destinationContextOf(config), context.secrets),
     leases,
     workerId,
@@ -99,6 +101,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
     async close() {
       clearInterval(reporting);
       memory.close();
+      stopping.abort();
       leases.releaseAll();
       await consumer.close();
       leases.close();

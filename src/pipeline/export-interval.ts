@@ -40,7 +40,7 @@ export async function exportInterval(
   ports: RunPorts,
   signal: AbortSignal,
 ): Promise<ExportedInterval> {
-  const found = await findManifest(destination, given);
+  const found = await findManifest(destination, given, signal);
   const adopted = findAdoptable(given, found);
   if (adopted) return { result: adopted, replaced: replacedBy(given, adopted, found) };
   const generation = await chooseGeneration(given, found, ports);
@@ -117,14 +117,14 @@ async function copyInterval(
       keyDigest: snapshot.keySet()?.digest ?? null,
     };
     signal.throwIfAborted();
-    const unchanged = await findUnchanged(destination, job, intent, columns, found);
+    const unchanged = await findUnchanged(destination, job, intent, columns, found, signal);
     if (unchanged) {
       await endUploads(files, ports);
       ports.log('INFO', 'The rows give the same files again, so the current files stay.');
       return unchanged;
     }
     await ports.confirmCommit(withManifestDigest(job, intent, columns));
-    return await commitFiles(destination, job, files, intent, columns, found, ports);
+    return await commitFiles(destination, job, files, intent, columns, found, ports, signal);
   } catch (error) {
     await (leavesUploads(error, signal) ? files.suspend() : endUploads(files, ports));
     throw error;

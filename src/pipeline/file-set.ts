@@ -163,9 +163,9 @@ export class FileSet {
 
   /** Uploads of earlier attempts for files that the interval no longer has. */
   async #abortSpareUploads(): Promise<void> {
-    const { destination, journal } = this.#options;
+    const { destination, journal, signal } = this.#options;
     for (const upload of this.#uploads.values()) {
-      await destination.abortUpload(upload);
+      await destination.abortUpload(upload, signal);
       await journal.ended(upload);
     }
     this.#uploads.clear();

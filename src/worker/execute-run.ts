@@ -56,6 +56,9 @@ import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 
+/** For the removal of replaced files within a run. */
+const removalPatienceMs = 5_000;
+
 /** An export's destination as stored in our tables. */
 export interface ExportDestination extends DestinationOwner {
   readonly exportId: string;
@@ -88,6 +91,8 @@ export interface ExecutorOptions extends AttemptOptions {
   readonly leases: LeaseKeeper;
   /** The worker's name in the lease. */
   readonly workerId: string;
+  /** Aborted when the worker shuts down. */
+  readonly stopping: AbortSignal;
   /** For runs that get a process of their own. */
   readonly program: ChildProgram;
   readonly onSweepError: (error: unknown) => void;
@@ -193,8 +198,14 @@ async function attempt(
       return null;
     await failpoint('before_removal');
     const current = { ...run, ...job, ...result };
-    await removeFiles(context, destination, current, (level, message) =>
-      log.add(level, message),
+    // The run is recorded, but holds its slot. The sweep removes what is left.
+    const patience = AbortSignal.any([signal, AbortSignal.timeout(removalPatienceMs)]);
+    await removeFiles(
+      context,
+      destination,
+      current,
+      (level, message) => log.add(level, message),
+      patience,
     ).catch((error: unknown) => options.onError(error, run));
     return result;
   } finally {

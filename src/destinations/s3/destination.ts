@@ -6,11 +6,13 @@ import type {
   FileWriter,
   ManifestTag,
   OpenUpload,
+  ReadOptions,
   StoreTraits,
   UploadJournal,
   UploadProgress,
   UploadRef,
 } from '../destination.ts';
+import { callDeadline, delayAbort } from './call-deadline.ts';
 import { checkDestination } from './check.ts';
 import type { S3Connection } from './client.ts';
 import { commitManifest } from './manifest.ts';
@@ -31,6 +33,9 @@ const assumedTraits: StoreTraits = {
 
 /** A probe during a commit delays a run that holds a lease. */
 const probePatienceMs = 60_000;
+
+/** Within the default of SHUTDOWN_GRACE_SECONDS. */
+const commitPatienceMs = 10_000;
 
 export class S3Destination implements Destination {
   readonly #connection: S3Connection;
@@ -63,12 +68,12 @@ export class S3Destination implements Destination {
     return resumeWriter(this.#connection, progress, this.#context, journal, signal);
   }
 
-  abortUpload(upload: UploadRef): Promise<void> {
-    return abortUpload(this.#connection, upload);
+  abortUpload(upload: UploadRef, signal?: AbortSignal): Promise<void> {
+    return abortUpload(this.#connection, upload, signal);
   }
 
-  listUploads(prefix: string): AsyncIterable<OpenUpload> {
-    return listUploads(this.#connection, prefix);
+  listUploads(prefix: string, signal?: AbortSignal): AsyncIterable<OpenUpload> {
+    return listUploads(this.#connection, prefix, signal);
   }
 
   get traits(): StoreTraits | null {
@@ -88,9 +93,12 @@ export class S3Destination implements Destination {
     expected: ManifestTag,
     confirm: () => Promise<void> = async () => {},
     ours: readonly string[] = [],
+    given?: AbortSignal,
   ): Promise<{ readonly etag: ManifestTag }> {
-    const probe = () => this.#probePuts(AbortSignal.timeout(probePatienceMs));
-    return commitManifest(this.#connection, key, body, expected, { confirm, probe, ours });
+    // A put that is cut off may still take effect, so a shutdown waits for its answer.
+    const signal = callDeadline(given && delayAbort(given, commitPatienceMs));
+    const probe = () => this.#probePuts(callDeadline(signal, probePatienceMs));
+    return commitManifest(this.#connection, key, body, expected, { confirm, probe, ours, signal });
   }
 
   async #probePuts(signal: AbortSignal): Promise<StoreTraits> {
@@ -102,12 +110,12 @@ export class S3Destination implements Destination {
     return traits;
   }
 
-  readFile(key: string, signal?: AbortSignal) {
-    return readObject(this.#connection, key, signal);
+  readFile(key: string, options?: ReadOptions) {
+    return readObject(this.#connection, key, options);
   }
 
-  async statFile(key: string) {
-    const found = await headObject(this.#connection, key);
+  async statFile(key: string, signal?: AbortSignal) {
+    const found = await headObject(this.#connection, key, callDeadline(signal));
     if (found === null) return null;
     const { ContentLength: bytes = 0, ETag: etag = null, Metadata: metadata } = found;
     return { bytes, etag, owner: ownerOf(metadata) };
@@ -117,8 +125,8 @@ export class S3Destination implements Destination {
     return listObjects(this.#connection, prefix);
   }
 
-  deleteFiles(keys: readonly string[]): Promise<void> {
-    return deleteObjects(this.#connection, keys);
+  deleteFiles(keys: readonly string[], signal?: AbortSignal): Promise<void> {
+    return deleteObjects(this.#connection, keys, signal);
   }
 
   test(signal: AbortSignal): Promise<readonly CheckStep[]> {

@@ -13,6 +13,9 @@ import { abortUpload, createUpload, isOwnObject, signsParts, uploadPart } from '
 /** Begins the name of each object that a test or a probe writes. */
 export const markerPrefix = '.sluice-test-';
 
+/** For removing marker objects and uploads, also after the probe was stopped. */
+const cleanupMs = 5_000;
+
 /**
  * Tries out what the store supports: each condition must allow a write that fits it and stop one that
  * does not. Anything else (denied access, an outage) is thrown.
@@ -29,13 +32,13 @@ export async function probeStore(
   const keys = [`${base}-put`, `${base}-upload`] as const;
   const trial = trialOf(connection, signal);
   try {
-    const puts = await probePuts(trial, keys[0]);
+    const puts = await probePuts(trial, keys[0], signal);
     const form = puts.ifMatch === 'none' ? 'quoted' : puts.ifMatch;
     const uploads = new UploadTrial(trial, lastWords(connection), keys[1], signal, journal);
     return { ...puts, ...(await uploads.run(form)) };
   } finally {
     // The permission to delete may be missing. This failure is not the result.
-    await deleteObjects(connection, keys).catch(() => {});
+    await deleteObjects(connection, keys, AbortSignal.timeout(cleanupMs)).catch(() => {});
   }
 }
 
@@ -47,9 +50,9 @@ export async function probePutsOf(
 ): Promise<PutTraits> {
   const key = `${markerKey(folder)}-put`;
   try {
-    return await probePuts(trialOf(connection, signal), key);
+    return await probePuts(trialOf(connection, signal), key, signal);
   } finally {
-    await deleteObjects(connection, [key]).catch(() => {});
+    await deleteObjects(connection, [key], AbortSignal.timeout(cleanupMs)).catch(() => {});
   }
 }
 
@@ -65,30 +68,32 @@ function trialOf(connection: S3Connection, signal: AbortSignal): S3Connection {
     // Earlier findings must not change the result.
     traits: null,
     request: (call, own, policy) =>
-      connection.request(call, own ? AbortSignal.any([own, signal]) : signal, policy),
+      connection.request(call, AbortSignal.any([own, signal]), policy),
   };
 }
 
-/** For what is left to do after the signal has ended the trial: one short request. */
+/** For what is left to do after the signal has ended the trial: no request is repeated. */
 function lastWords(connection: S3Connection): S3Connection {
   return {
     ...connection,
-    request: (call) => connection.request(call, AbortSignal.timeout(lastWordsMs), once),
+    request: (call, own) => connection.request(call, own, once),
   };
 }
 
-const lastWordsMs = 5_000;
-
-async function probePuts(connection: S3Connection, key: string): Promise<PutTraits> {
+async function probePuts(
+  connection: S3Connection,
+  key: string,
+  signal: AbortSignal,
+): Promise<PutTraits> {
   let version = 0;
   const put = async (condition: PutCondition): Promise<void> => {
     version += 1;
     const body = Buffer.from(`{"sluice":"tests this store","version":${version}}\n`);
     try {
-      await putSmallObject(connection, key, body, condition);
+      await putSmallObject(connection, key, body, condition, signal);
     } catch (error) {
       // An earlier try of this put may have succeeded though its answer was lost.
-      const found = isRefusal(error) ? await readObject(connection, key) : null;
+      const found = isRefusal(error) ? await readObject(connection, key, { signal }) : null;
       if (found === null || !(await hasBytes(found.body, body))) throw error;
     }
   };
@@ -199,7 +204,8 @@ class UploadTrial {
     try {
       await this.#sendAndComplete(upload, checksums, condition);
     } catch (error) {
-      await abortUpload(this.#signal.aborted ? this.#lastWords : connection, upload);
+      if (!this.#signal.aborted) await abortUpload(connection, upload);
+      else await abortUpload(this.#lastWords, upload, AbortSignal.timeout(cleanupMs));
       await this.#journal?.ended(upload);
       throw error;
     }
@@ -220,8 +226,9 @@ class UploadTrial {
       ...{ UploadId: upload.uploadId.slice(upload.uploadId.indexOf('.') + 1), ...condition },
     };
     try {
-      await connection.request((client, send) =>
-        client.send(new CompleteMultipartUploadCommand(input), send),
+      await connection.request(
+        (client, send) => client.send(new CompleteMultipartUploadCommand(input), send),
+        this.#signal,
       );
     } catch (error) {
       // The answer of an earlier try may have been lost.
