@@ -1,6 +1,6 @@
-/** The parts of the API's answers that the page shows. The types come from its OpenAPI document. */
+/** The parts of the API's answers that the page shows. The build makes their types from the OpenAPI document. */
 
-import type { components, paths } from './api-schema.d.ts';
+import type { components, paths } from '../../dist/api-schema.d.ts';
 
 type Schemas = components['schemas'];
 type Exports = '/api/projects/{project_id}/batch_exports';
