@@ -1,5 +1,8 @@
 /** Times for people. The API uses ISO 8601 in UTC; calculations use milliseconds. */
 
+/** Sunday is day 0, as in the API. */
+export const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
+
 export interface TimeFormat {
   /** `14:05`, `12 Mar, 14:05`, `12 Mar 2023, 14:05`: omits what is the same as in `nowMs`. */
   moment(iso: string, nowMs: number): string;

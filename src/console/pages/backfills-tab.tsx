@@ -32,7 +32,7 @@ export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
           <p>A backfill exports the intervals of a past range, or exports them again.</p>
         </Empty>
       )}
-      <ul className="backfills">
+      <ul className="stack">
         {data?.results.map((backfill) => (
           <BackfillItem key={backfill.id} exportId={id} backfill={backfill} onChanged={reload} />
         ))}
@@ -56,8 +56,8 @@ function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
   const { status, start_at, end_at, finished_runs, total_runs, failed_runs, eta } = backfill;
   const titleId = `backfill-${backfill.id}`;
   return (
-    <li className="backfill">
-      <div className="backfill-head">
+    <li className="card stack backfill">
+      <div className="row">
         <h3 id={titleId}>
           <IntervalText start={start_at} end={end_at} />
         </h3>
@@ -72,7 +72,7 @@ function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
         value={backfill.progress}
         aria-labelledby={titleId}
       />
-      <p className="muted">
+      <p className="muted small">
         {finished_runs.toLocaleString('en-US')} of {plural(total_runs, 'run')}
         {failed_runs > 0 && <span className="bad-text"> · {failed_runs} failed</span>}
         {eta !== null && (
@@ -111,7 +111,7 @@ function CancelButton({ exportId, backfill, onChanged }: ItemProps) {
   );
   return (
     <>
-      <button type="button" className="small" onClick={() => setOpen(true)}>
+      <button type="button" className="small last" onClick={() => setOpen(true)}>
         Cancel
       </button>
       {open && (

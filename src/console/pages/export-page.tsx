@@ -34,7 +34,7 @@ export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
   useTitle(data?.name ?? 'Export');
   return (
     <>
-      <nav className="crumbs" aria-label="Place">
+      <nav className="crumbs small" aria-label="Place">
         <a href={hrefOf({ page: 'exports' })}>Exports</a>
       </nav>
       <Trouble what="export" failure={failure} onRetry={reload} stale={data !== null} />
@@ -70,10 +70,10 @@ function Head({ batchExport, onChanged }: PartProps) {
   const lastEnded = batchExport.latest_runs.find(hasEnded);
   return (
     <>
-      <div className="heading">
+      <div className="row heading">
         <h1>{name}</h1>
         <HealthBadges batchExport={batchExport} />
-        <div className="buttons">
+        <div className="row last">
           <PauseButton batchExport={batchExport} onChanged={onChanged} />
           <a className="button" href={hrefOf({ page: 'edit', exportId: id })}>
             Edit
@@ -82,7 +82,7 @@ function Head({ batchExport, onChanged }: PartProps) {
         </div>
       </div>
       {paused && (
-        <div className="alert warn">
+        <div className="row alert is-paused">
           <p>
             <strong>Paused</strong>
             {last_paused_at !== null && (

@@ -72,23 +72,16 @@ interface TableProps {
 
 function RunTable({ runs, onChanged }: TableProps) {
   return (
-    <table className="runs">
+    <table className="card runs">
       <thead>
         <tr>
           <th scope="col">Interval</th>
           <th scope="col">Status</th>
-          <th scope="col" className="number">
-            Attempt
-          </th>
-          <th scope="col" className="number">
-            Rows
-          </th>
-          <th scope="col" className="number">
-            Size
-          </th>
-          <th scope="col" className="number">
-            Duration
-          </th>
+          {['Attempt', 'Rows', 'Size', 'Duration'].map((name) => (
+            <th key={name} scope="col" className="number">
+              {name}
+            </th>
+          ))}
           <th scope="col">
             <span className="unseen">Actions</span>
           </th>
@@ -132,7 +125,7 @@ function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
         </td>
       </tr>
       {error && (
-        <tr className="run-error">
+        <tr className="run-error small">
           <td colSpan={7}>
             {error.code !== null && <code>{error.code}</code>} {error.text}
           </td>

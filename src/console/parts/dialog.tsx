@@ -23,6 +23,7 @@ export function ConfirmDialog(props: Props) {
   return (
     <dialog ref={dialog} aria-labelledby={titleId} onClose={onClose}>
       <form
+        className="stack"
         onSubmit={(event) => {
           event.preventDefault();
           void action.run();
@@ -31,7 +32,7 @@ export function ConfirmDialog(props: Props) {
         <h2 id={titleId}>{title}</h2>
         {children}
         <Failure failure={action.failure} />
-        <div className="buttons end">
+        <div className="row end">
           <button type="button" onClick={() => dialog.current?.close()}>
             {dismiss}
           </button>

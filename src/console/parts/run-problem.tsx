@@ -24,7 +24,7 @@ export function RunProblem({ run, onRetried }: Props) {
   const { code, text } = readRunError(run.latest_error);
   const failed = run.status === 'Failed' || run.status === 'FailedRetryable';
   return (
-    <div className={`alert ${failed ? 'bad' : 'warn'}`}>
+    <div className={`row alert ${failed ? 'is-Failed' : 'is-paused'}`}>
       <div>
         <p>
           <strong>{statusLabel(run.status)}</strong>{' '}
