@@ -4,7 +4,7 @@ import { defineDestination } from '../define-destination.ts';
 import type { DestinationContext } from '../destination.ts';
 import { connectS3 } from './client.ts';
 import { type S3Config, s3Properties } from './config.ts';
-import { S3Destination } from './destination.ts';
+import { openS3Destination } from './destination.ts';
 
 export const s3Definition = defineDestination({
   type: 'S3',
@@ -21,7 +21,7 @@ export const s3Definition = defineDestination({
   place: ({ endpoint_url, region, bucket_name }) =>
     `${storeOf(endpoint_url, region)} ${bucket_name}`,
   open: (config, { prefix }, context, owner, traits) =>
-    new S3Destination(connectS3(config, context, owner, traits), literalFolder(prefix), context),
+    openS3Destination(connectS3(config, context, owner, traits), literalFolder(prefix), context),
 });
 
 /** AWS's own endpoints, of one region or of all. */

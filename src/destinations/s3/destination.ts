@@ -1,16 +1,4 @@
-import type {
-  CheckStep,
-  Destination,
-  DestinationContext,
-  FileOptions,
-  FileWriter,
-  ManifestTag,
-  OpenUpload,
-  StoreTraits,
-  UploadJournal,
-  UploadProgress,
-  UploadRef,
-} from '../destination.ts';
+import type { Destination, DestinationContext } from '../destination.ts';
 import { checkDestination } from './check.ts';
 import type { S3Connection } from './client.ts';
 import { commitManifest } from './manifest.ts';
@@ -22,88 +10,43 @@ import { createWriter, resumeWriter } from './writer.ts';
 /** A probe during a commit delays a run that holds a lease. */
 const probePatienceMs = 60_000;
 
-export class S3Destination implements Destination {
-  readonly #connection: S3Connection;
-  readonly #folder: string;
-  readonly #context: DestinationContext;
-
-  /** @param folder what all keys begin with; probes put their objects there */
-  constructor(connection: S3Connection, folder: string, context: DestinationContext) {
-    this.#connection = connection;
-    this.#folder = folder;
-    this.#context = context;
-  }
-
-  createFile(
-    options: FileOptions,
-    journal: UploadJournal,
-    signal?: AbortSignal,
-  ): Promise<FileWriter> {
-    return createWriter(this.#connection, options, this.#context, journal, signal);
-  }
-
-  resumeFile(
-    _options: FileOptions,
-    progress: UploadProgress,
-    journal: UploadJournal,
-    signal?: AbortSignal,
-  ): Promise<FileWriter> {
-    return resumeWriter(this.#connection, progress, this.#context, journal, signal);
-  }
-
-  abortUpload(upload: UploadRef): Promise<void> {
-    return abortUpload(this.#connection, upload);
-  }
-
-  listUploads(prefix: string): AsyncIterable<OpenUpload> {
-    return listUploads(this.#connection, prefix);
-  }
-
-  get traits(): StoreTraits | null {
-    return this.#connection.traits;
-  }
-
-  async probe(signal: AbortSignal, journal?: UploadJournal): Promise<StoreTraits> {
-    const traits = await probeStore(this.#connection, this.#folder, signal, journal);
-    this.#connection.traits = traits;
-    return traits;
-  }
-
-  commitManifest(
-    key: string,
-    body: Uint8Array,
-    expected: ManifestTag,
-    confirm: () => Promise<void> = async () => {},
-    ours: readonly string[] = [],
-  ): Promise<{ readonly etag: ManifestTag }> {
-    const probe = () => this.probe(AbortSignal.timeout(probePatienceMs));
-    return commitManifest(this.#connection, key, body, expected, { confirm, probe, ours });
-  }
-
-  readFile(key: string, signal?: AbortSignal) {
-    return readObject(this.#connection, key, signal);
-  }
-
-  async statFile(key: string) {
-    const found = await headObject(this.#connection, key);
-    if (found === null) return null;
-    const { ContentLength: bytes = 0, ETag: etag = null, Metadata: metadata } = found;
-    return { bytes, etag, owner: ownerOf(metadata) };
-  }
-
-  listFiles(prefix: string) {
-    return listObjects(this.#connection, prefix);
-  }
-
-  deleteFiles(keys: readonly string[]): Promise<void> {
-    return deleteObjects(this.#connection, keys);
-  }
-
-  test(signal: AbortSignal): Promise<readonly CheckStep[]> {
-    return checkDestination(this.#connection, this.#folder, this.#context, signal);
-  }
-
-  async close(): Promise<void> {
-    this.#connection.close();
-  }
+/** @param folder what all keys begin with; probes put their objects there */
+export function openS3Destination(
+  connection: S3Connection,
+  folder: string,
+  context: DestinationContext,
+): Destination {
+  const probe: Destination['probe'] = async (signal, journal) => {
+    connection.traits = await probeStore(connection, folder, signal, journal);
+    return connection.traits;
+  };
+  return {
+    get traits() {
+      return connection.traits;
+    },
+    probe,
+    createFile: (options, journal, signal) =>
+      createWriter(connection, options, context, journal, signal),
+    resumeFile: (_options, progress, journal, signal) =>
+      resumeWriter(connection, progress, context, journal, signal),
+    abortUpload: (upload) => abortUpload(connection, upload),
+    listUploads: (prefix) => listUploads(connection, prefix),
+    commitManifest: (key, body, expected, confirm = async () => {}, ours = []) =>
+      commitManifest(connection, key, body, expected, {
+        confirm,
+        probe: () => probe(AbortSignal.timeout(probePatienceMs)),
+        ours,
+      }),
+    readFile: (key, signal) => readObject(connection, key, signal),
+    async statFile(key) {
+      const found = await headObject(connection, key);
+      if (found === null) return null;
+      const { ContentLength: bytes = 0, ETag: etag = null, Metadata: metadata } = found;
+      return { bytes, etag, owner: ownerOf(metadata) };
+    },
+    listFiles: (prefix) => listObjects(connection, prefix),
+    deleteFiles: (keys) => deleteObjects(connection, keys),
+    test: (signal) => checkDestination(connection, folder, context, signal),
+    close: async () => connection.close(),
+  };
 }
