@@ -27,7 +27,7 @@ export function DestinationFields(props: PartProps) {
         choices={description.destinations.map(({ type }) => [type, type])}
         disabled={batchExport !== null}
         onChange={(type) => onChange(withType(description, draft, type))}
-        help={`${form?.description}${batchExport ? ' It cannot change. For another type, create another export.' : ''}`}
+        help={`${form?.description ?? ''}${batchExport ? ' It cannot change. For another type, create another export.' : ''}`}
       />
       <div className="grid">
         {plain.map((field) => (
