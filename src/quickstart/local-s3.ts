@@ -69,7 +69,7 @@ export async function startLocalS3(folder: string): Promise<QuickstartS3> {
       `Another program uses port ${port}, the port of the quickstart's S3. Stop that program, or delete ${portFileOf(folder)}: the quickstart then takes another port and exports its rows again.`,
     );
   });
-  const client = connect(endpoint);
+  const client = connect(endpoint, credentials);
   await client.send(new CreateBucketCommand({ Bucket: bucket })).finally(() => client.destroy());
   return {
     endpoint,
@@ -80,13 +80,22 @@ export async function startLocalS3(folder: string): Promise<QuickstartS3> {
   };
 }
 
-function connect(endpoint: string): S3Client {
-  return new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true });
+export function connect(
+  endpoint: string,
+  { accessKeyId, secretAccessKey }: typeof credentials,
+): S3Client {
+  const region = 'us-east-1';
+  return new S3Client({
+    endpoint,
+    credentials: { accessKeyId, secretAccessKey },
+    region,
+    forcePathStyle: true,
+  });
 }
 
 /** Whether an S3 with our bucket is there. */
 async function answers(endpoint: string): Promise<boolean> {
-  const client = connect(endpoint);
+  const client = connect(endpoint, credentials);
   const head = new HeadBucketCommand({ Bucket: bucket });
   const answered = client.send(head, { abortSignal: AbortSignal.timeout(2_000) }).then(
     () => true,
