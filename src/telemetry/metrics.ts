@@ -1,40 +1,9 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
 /** Every metric of Sluice. Each process has its own; a worker counts only its own work. */
-export interface Metrics {
-  readonly registry: Registry;
-  /** Attempts by how they ended. */
-  readonly attempts: Counter<'end'>;
-  readonly attemptSeconds: Histogram<'end'>;
-  readonly rows: Counter;
-  readonly bytes: Counter;
-  readonly runsMade: Counter<'by'>;
-  readonly jobsFailed: Counter<'job'>;
-  readonly faults: Counter<'code'>;
-  /** Filled by the worker when scraped. */
-  readonly reservedMemory: Gauge;
-  /** Of the database that each model is read from, at the last check. */
-  readonly source: SourceGauges;
-  /** Set from Postgres at each scrape. */
-  readonly service: ServiceGauges;
-}
+export type Metrics = ReturnType<typeof createMetrics>;
 
-export interface SourceGauges {
-  readonly clockOffsetSeconds: Gauge<'model'>;
-  readonly replayLagSeconds: Gauge<'model'>;
-}
-
-/** The state of the whole service; the same in every process. */
-export interface ServiceGauges {
-  readonly tickLagSeconds: Gauge;
-  readonly waitingRuns: Gauge<'kind'>;
-  readonly runningRuns: Gauge;
-  readonly workerCapacity: Gauge;
-  readonly unsettledIntervals: Gauge;
-  readonly oldestUnsettledSeconds: Gauge;
-}
-
-export function createMetrics(): Metrics {
+export function createMetrics() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
@@ -73,11 +42,13 @@ export function createMetrics(): Metrics {
       labelNames: ['code'],
       registers,
     }),
+    /** Filled by the worker when scraped. */
     reservedMemory: new Gauge({
       name: 'sluice_reserved_memory_bytes',
       help: 'Memory reserved for the runs of this worker; at most WORKER_MEMORY_MB.',
       registers,
     }),
+    /** Of the database that each model is read from, at the last check. */
     source: {
       clockOffsetSeconds: new Gauge({
         name: 'sluice_source_clock_offset_seconds',
@@ -92,6 +63,7 @@ export function createMetrics(): Metrics {
         registers,
       }),
     },
+    /** The state of the whole service, the same in every process: set from Postgres at each scrape. */
     service: {
       tickLagSeconds: new Gauge({
         name: 'sluice_tick_lag_seconds',
