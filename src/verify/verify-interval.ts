@@ -77,13 +77,13 @@ async function readBoth(
   const { format, compression, dslQuery, includeEvents, excludeEvents } = recipe;
   const { interval } = receipt;
   const request = { model, teamId, interval, dslQuery, includeEvents, excludeEvents };
-  const found = await readSourceKeys(source, request, signal, (key) => sink.ofSource(key));
+  const found = await readSourceKeys(source, request, signal, (key) => sink.add(key, 1));
   const faults = await verifyFiles(
     { destination, readRows },
     receipt,
     { format, compression },
     found.columns,
-    (key) => sink.ofFile(key),
+    (key) => sink.add(key, -1),
   );
   return { source: found, faults };
 }
