@@ -35,8 +35,6 @@ export function previewRowsOf(
   });
   return async ({ model, teamId, dslQuery, destination }, limit, signal) => {
     const patience = new AbortController();
-    const giveUp = () => patience.abort(signal.reason);
-    signal.addEventListener('abort', giveUp);
     const tooLong = setTimeout(() => patience.abort(new SluiceError('source.timeout')), patienceMs);
     const { interval: _, ...request } = sourceRequestOf(
       { model, teamId, dslQuery, ...readFileSettings(destination.config) },
@@ -48,11 +46,10 @@ export function previewRowsOf(
         request,
         (columns) => openEncoder(jsonLines, null, columns),
         { limit, now: await readNow(db) },
-        patience.signal,
+        AbortSignal.any([signal, patience.signal]),
       );
     } finally {
       clearTimeout(tooLong);
-      signal.removeEventListener('abort', giveUp);
     }
   };
 }

@@ -1,7 +1,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { CreateBucketCommand, HeadBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { tryPort } from '../embedded-postgres/server-process.ts';
 import { StartError } from '../main/wait-for-database.ts';
 
 /** An S3 for the quickstart. */
@@ -35,16 +35,8 @@ export async function placeLocalS3(folder: string): Promise<void> {
   if ((await findLocalS3(folder)) !== null) return;
   await mkdir(folder, { recursive: true });
   let port = ports.from + (process.pid % ports.count);
-  while (!(await isFree(port))) port += 1;
+  while ((await tryPort(port)) === null) port += 1;
   await writeFile(portFileOf(folder), String(port));
-}
-
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once('error', () => resolve(false));
-    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)));
-  });
 }
 
 /**
