@@ -36,23 +36,12 @@ export type CursorPage<T> = Omit<Listed<`${Exports}/{batch_export_id}/runs`>, 'r
   readonly results: readonly T[];
 };
 
-/** All names of a type. The compiler reports a missing or unknown name. */
-const namesOf = <Name extends string>(names: Readonly<Record<Name, true>>) =>
-  Object.keys(names) as Name[];
-
-export const runStatuses: readonly RunStatus[] = namesOf<RunStatus>({
-  Starting: true,
-  Running: true,
-  Completed: true,
-  Failed: true,
-  FailedRetryable: true,
-  Cancelled: true,
-});
-
-export const logLevels: readonly LogLevel[] = namesOf<LogLevel>({
+const levels: Readonly<Record<LogLevel, true>> = {
   DEBUG: true,
   LOG: true,
   INFO: true,
   WARNING: true,
   ERROR: true,
-});
+};
+/** The compiler reports a missing or unknown name. */
+export const logLevels = Object.keys(levels) as LogLevel[];

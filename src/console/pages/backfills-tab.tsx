@@ -3,7 +3,7 @@ import type { Backfill, BatchExport, CursorPage } from '../api-types.ts';
 import { cursorOf } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
-import { ConfirmDialog } from '../parts/dialog.tsx';
+import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { IntervalText, TimeText } from '../parts/time-text.tsx';
@@ -63,7 +63,12 @@ function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
         </h3>
         <span className={`badge is-${status}`}>{status}</span>
         {isRunning(backfill) && (
-          <CancelButton exportId={exportId} backfill={backfill} onChanged={onChanged} />
+          <DialogButton
+            className="small last"
+            dialog={(onClose) => <CancelDialog {...{ exportId, backfill, onChanged, onClose }} />}
+          >
+            Cancel
+          </DialogButton>
         )}
       </div>
       <progress
@@ -88,14 +93,14 @@ function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
   );
 }
 
-function CancelButton({ exportId, backfill, onChanged }: ItemProps) {
+function CancelDialog(props: ItemProps & { readonly onClose: () => void }) {
+  const { exportId, backfill, onChanged, onClose } = props;
   const { client, say } = useConsole();
-  const [open, setOpen] = useState(false);
   const [running, setRunning] = useState<'cancel' | 'finish'>('cancel');
   const cancel = useAction(async () => {
     await client.cancelBackfill(exportId, backfill.id, running);
     say('The backfill is cancelled.');
-    setOpen(false);
+    onClose();
     onChanged();
   });
   const choice = (value: 'cancel' | 'finish', title: string) => (
@@ -110,26 +115,19 @@ function CancelButton({ exportId, backfill, onChanged }: ItemProps) {
     </label>
   );
   return (
-    <>
-      <button type="button" className="small last" onClick={() => setOpen(true)}>
-        Cancel
-      </button>
-      {open && (
-        <ConfirmDialog
-          title="Cancel this backfill?"
-          verb="Cancel the backfill"
-          dismiss="Keep it"
-          danger
-          action={cancel}
-          onClose={() => setOpen(false)}
-        >
-          <fieldset>
-            <legend>Live runs</legend>
-            {choice('cancel', 'Cancel them too')}
-            {choice('finish', 'Let them finish')}
-          </fieldset>
-        </ConfirmDialog>
-      )}
-    </>
+    <ConfirmDialog
+      title="Cancel this backfill?"
+      verb="Cancel the backfill"
+      dismiss="Keep it"
+      danger
+      action={cancel}
+      onClose={onClose}
+    >
+      <fieldset>
+        <legend>Live runs</legend>
+        {choice('cancel', 'Cancel them too')}
+        {choice('finish', 'Let them finish')}
+      </fieldset>
+    </ConfirmDialog>
   );
 }

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import type { BatchExport } from '../api-types.ts';
 import { exportsPageSize } from '../client.ts';
 import { useConsole } from '../console-context.ts';
-import { byUrgency, describeDestination, describeInterval, hasEnded } from '../export-health.ts';
+import { byUrgency, describeDestination, describeInterval, isBusy } from '../export-health.ts';
 import { useNow } from '../now.ts';
 import { plural } from '../numbers.ts';
 import { DeleteButton, PauseButton } from '../parts/export-actions.tsx';
@@ -59,10 +59,6 @@ export function ExportsPage() {
       )}
     </>
   );
-}
-
-function isBusy({ latest_runs }: BatchExport): boolean {
-  return latest_runs.some((run) => !hasEnded(run));
 }
 
 interface RowProps {
