@@ -90,14 +90,9 @@ function checkEndpoint({ endpoint_url }: S3Config): Problem[] {
 }
 
 function checkEncryption({ encryption, kms_key_id }: S3Config): Problem[] {
-  return kms_key_id !== null && encryption !== 'aws:kms'
-    ? [
-        invalid(
-          'kms_key_id',
-          'Only for encryption aws:kms. Set encryption to aws:kms, or remove the key.',
-        ),
-      ]
-    : [];
+  if (kms_key_id === null || encryption === 'aws:kms') return [];
+  const remedy = 'Set encryption to aws:kms, or remove the key.';
+  return [invalid('kms_key_id', `Only for encryption aws:kms. ${remedy}`)];
 }
 
 function invalid(attr: string, detail: string): Problem {
