@@ -13,7 +13,7 @@ import {
   findTornTicks,
   hasLiveRuns,
 } from '../store/verify-queries.ts';
-import type { Finding } from './finding.ts';
+import { breachesOf, type Finding } from './finding.ts';
 import { type VerifiedInterval, verifyInterval } from './verify-interval.ts';
 
 export interface VerifyOptions extends VerifiedInterval {
@@ -78,11 +78,7 @@ export async function verifyExport(
 }
 
 async function verifyTables(sql: Sql, exportId: string): Promise<readonly Finding[]> {
-  const breach = (invariant: Finding['invariant'], detail: string) => ({
-    invariant,
-    exportId,
-    detail,
-  });
+  const breach = breachesOf(exportId);
   return [
     ...(await findGaps(sql, exportId)).map(({ start, end }) =>
       breach('I1', `${start} to ${end} is before the high-water mark and not completed`),
@@ -107,7 +103,7 @@ async function findOrphans(
   options: VerifyOptions,
 ): Promise<{ readonly orphans: readonly Finding[]; readonly leftovers: number }> {
   const { sql, batchExport, destination, keepsFiles, knownKeys, leftoverKeys } = options;
-  const exportId = batchExport.id;
+  const breach = breachesOf(batchExport.id);
   const findings: Finding[] = [];
   let leftovers = 0;
   if (!keepsFiles || (await hasLiveRuns(sql))) return { orphans: findings, leftovers };
@@ -117,16 +113,13 @@ async function findOrphans(
     if (!ourKey.test(key) || knownKeys.has(key)) continue;
     if (leftoverKeys.has(key)) leftovers += 1;
     else if (!(await isNamedThere(key))) {
-      findings.push({ invariant: 'I4', exportId, detail: `${key} is in no current manifest` });
+      findings.push(breach('I4', `${key} is in no current manifest`));
     }
   }
   for await (const { key, uploadId } of destination.listUploads(folder)) {
     if (ourKey.test(key)) {
-      findings.push({
-        invariant: 'I4',
-        exportId,
-        detail: `upload ${uploadId} of ${key} is neither completed nor aborted`,
-      });
+      const detail = `upload ${uploadId} of ${key} is neither completed nor aborted`;
+      findings.push(breach('I4', detail));
     }
   }
   return { orphans: findings, leftovers };

@@ -4,7 +4,7 @@ import { describeInterval } from '../domain/time.ts';
 import type { Source } from '../sources/source.ts';
 import type { Receipt } from '../store/receipts.ts';
 import type { VerifiedExport } from '../store/verify-queries.ts';
-import type { Finding } from './finding.ts';
+import { breachesOf, type Finding } from './finding.ts';
 import { bucketsToName, KeyDifference, type KeySink, KeyTally } from './key-tally.ts';
 import { showKeys } from './key-values.ts';
 import { readSourceKeys, type SourceRows } from './source-keys.ts';
@@ -33,16 +33,12 @@ export async function verifyInterval(
   interval: VerifiedInterval,
   receipt: Receipt,
 ): Promise<readonly Finding[]> {
-  const { exportId } = receipt;
+  const breach = breachesOf(receipt.exportId);
   const tally = new KeyTally();
   const { source, faults } = await readBoth(interval, receipt, tally);
-  if (faults.length > 0) return faults.map((detail) => ({ invariant: 'I4', exportId, detail }));
+  if (faults.length > 0) return faults.map((detail) => breach('I4', detail));
   const range = describeInterval(receipt.interval);
-  const broken = (detail: string): Finding => ({
-    invariant: 'I3',
-    exportId,
-    detail: `${range}: ${detail}`,
-  });
+  const broken = (detail: string) => breach('I3', `${range}: ${detail}`);
   if (source.columns.length === 0) {
     if (receipt.rows === source.rows) return [];
     return [broken(`${receipt.rows} current rows, ${source.rows} in the source`)];

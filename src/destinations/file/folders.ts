@@ -57,11 +57,7 @@ export async function findFolder(
 /** Makes a rename or a new name in the folder survive a power cut. */
 export async function syncFolder(path: string): Promise<void> {
   const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await handle.sync().finally(() => handle.close());
 }
 
 /** Opens for reading, never through a link; null if there is no file. */
