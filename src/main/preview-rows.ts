@@ -35,6 +35,8 @@ export function previewRowsOf(
   });
   return async ({ model, teamId, dslQuery, destination }, limit, signal) => {
     const patience = new AbortController();
+    const giveUp = () => patience.abort(signal.reason);
+    signal.addEventListener('abort', giveUp);
     const tooLong = setTimeout(() => patience.abort(new SluiceError('source.timeout')), patienceMs);
     const { interval: _, ...request } = sourceRequestOf(
       { model, teamId, dslQuery, ...readFileSettings(destination.config) },
@@ -46,10 +48,11 @@ export function previewRowsOf(
         request,
         (columns) => openEncoder(jsonLines, null, columns),
         { limit, now: await readNow(db) },
-        AbortSignal.any([signal, patience.signal]),
+        patience.signal,
       );
     } finally {
       clearTimeout(tooLong);
+      signal.removeEventListener('abort', giveUp);
     }
   };
 }
