@@ -19,13 +19,15 @@ export function register(program: Command, deps: CliDeps): void {
       const report = await deps.withDatabase((db, url) =>
         verifyInstallation(config, db, config.SOURCE_DATABASE_URL ?? url, options.export ?? null),
       );
-      const { exports, intervals, files, rows, bytes, elsewhere, leftovers, findings } = report;
+      const { exports, intervals, files, rows, bytes, elsewhere, leftovers, findings, unproven } =
+        report;
       if (options.json) {
         deps.print(JSON.stringify(report));
       } else {
         const read = `${counted(intervals, 'interval')}, ${counted(files, 'file')}`;
         const size = `${counted(rows, 'row')}, ${counted(bytes, 'byte')}`;
         deps.print(`verified ${counted(exports, 'export')}: ${read}, ${size}`);
+        for (const why of unproven) deps.print(why);
         if (elsewhere > 0) {
           deps.print(`${counted(elsewhere, 'interval')} at former destinations: not read`);
         }

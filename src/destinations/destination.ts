@@ -116,8 +116,8 @@ export const unrecorded: UploadJournal = {
   ended: async () => {},
 };
 
-/** What a destination supports that needs no probe. */
-export const knownTraits: StoreTraits = {
+/** A destination that supports everything. */
+export const allTraits: StoreTraits = {
   ifNoneMatch: true,
   ifMatch: 'quoted',
   completeIfNoneMatch: true,

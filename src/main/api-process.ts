@@ -27,7 +27,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     destinationContext: destinationContextOf(config),
     models,
     checkQuery: checkQueryOf(models),
-    previewRows: previewRowsOf(config, foundation.models, databases.sourceUrl, context.db),
+    previewRows: previewRowsOf(config, foundation.models, databases.sourceUrl, context),
     metrics: metrics.registry,
     logger,
     trustProxy: config.TRUST_PROXY,

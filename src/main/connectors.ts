@@ -77,8 +77,9 @@ export function joinConnectors(
       return destinationOf(known, destination.type).open(config, context, { externalId }, traits);
     },
     sourceOf,
-    memoryOf: (type, { format, compression }) =>
+    memoryOf: (type, { format, compression }, transforms = false) =>
       memoryBudget({
+        transforms,
         encoderBytes: encoderMemory(encoderOf(known, format), compression),
         partBytes: destinationOf(known, type).buffersParts ? context.partBytes : 0,
         partsInFlight: context.partsInFlight,

@@ -5,9 +5,11 @@ import { SluiceError } from '../domain/errors.ts';
 import { readFileSettings } from '../domain/file-settings.ts';
 import { jsonLines, openEncoder } from '../encoders/index.ts';
 import { previewRows } from '../pipeline/preview-rows.ts';
-import type { Sql } from '../store/database.ts';
+import { findChain } from '../store/chains.ts';
 import { readNow } from '../store/ticks.ts';
+import type { Context } from '../use-cases/context.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
+import { openChain } from '../use-cases/transformations/open-chain.ts';
 import { joinSources } from './models.ts';
 
 /**
@@ -20,7 +22,7 @@ export function previewRowsOf(
   config: Config,
   models: readonly SourcedModel[],
   sourceUrl: string,
-  db: Sql,
+  context: Pick<Context, 'db' | 'secrets'>,
   patienceMs = 10_000,
 ): PreviewRows {
   const sourceOf = joinSources(config, models, sourceUrl, {
@@ -33,7 +35,7 @@ export function previewRowsOf(
     blockBytes: 1 << 16,
     maxRowBytes: 2 ** 20,
   });
-  return async ({ model, teamId, dslQuery, destination }, limit, signal) => {
+  return async ({ model, teamId, dslQuery, destination, transformations }, limit, signal) => {
     const patience = new AbortController();
     const giveUp = () => patience.abort(signal.reason);
     signal.addEventListener('abort', giveUp);
@@ -43,11 +45,14 @@ export function previewRowsOf(
       { start: 0, end: 1 },
     );
     try {
+      const pinned = transformations ? await findChain(context.db, teamId) : [];
+      const chain = await openChain(context, teamId, pinned);
       return await previewRows(
         sourceOf(model),
         request,
+        chain?.steps ?? [],
         (columns) => openEncoder(jsonLines, null, columns),
-        { limit, now: await readNow(db) },
+        { limit, now: await readNow(context.db) },
         patience.signal,
       );
     } finally {

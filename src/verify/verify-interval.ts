@@ -9,12 +9,14 @@ import { bucketsToName, KeyDifference, type KeySink, KeyTally } from './key-tall
 import { showKeys } from './key-values.ts';
 import { readSourceKeys, type SourceRows } from './source-keys.ts';
 import { type ReadRows, verifyFiles } from './verify-files.ts';
+import type { RenderAgain } from './verify-transformed.ts';
 
 export interface VerifiedInterval {
   readonly batchExport: VerifiedExport;
   readonly destination: Destination;
   readonly source: Source;
   readonly readRows: ReadRows;
+  readonly renderAgain: RenderAgain;
   readonly signal: AbortSignal;
 }
 

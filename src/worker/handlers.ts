@@ -101,7 +101,11 @@ async function admitAndExecute(
     AbortSignal.timeout(context.policy.leaseMs / 2),
   );
   if (!needs) return null;
-  const bytes = executor.connectors.memoryOf(needs.type, readFileSettings(needs.config));
+  const bytes = executor.connectors.memoryOf(
+    needs.type,
+    readFileSettings(needs.config),
+    needs.transformations,
+  );
   const isAlone = needs.crashes >= context.policy.maxSharedCrashes;
   const leave = await memory.enter(bytes + (isAlone ? idleWorkerBytes : 0));
   if (!leave) return null;

@@ -22,18 +22,19 @@ export function testApiOptions(
   changes: Partial<ApiOptions> = {},
 ): ApiOptions {
   const config = readConfig({});
+  const context = {
+    db,
+    policy: policyOf(config),
+    secrets: testSecrets(),
+    doorbell: { runsWaiting() {}, backfillWaiting() {} },
+  };
   return {
-    context: {
-      db,
-      policy: policyOf(config),
-      secrets: testSecrets(),
-      doorbell: { runsWaiting() {}, backfillWaiting() {} },
-    },
+    context,
     destinations: registry.destinations,
     destinationContext: destinationContextOf(config),
     models: [eventsModel],
     checkQuery: checkQueryOf(changes.models ?? [eventsModel]),
-    previewRows: previewRowsOf(config, loadModels(config), databaseUrl, db),
+    previewRows: previewRowsOf(config, loadModels(config), databaseUrl, context),
     metrics: new Registry(),
     logger: pino({ level: 'silent' }),
     trustProxy: false,

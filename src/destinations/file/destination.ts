@@ -2,9 +2,9 @@ import { lstat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describeError, toSluiceError } from '../../domain/errors.ts';
 import {
+  allTraits,
   type CheckStep,
   type Destination,
-  knownTraits,
   type StoreTraits,
   unrecorded,
 } from '../destination.ts';
@@ -14,7 +14,7 @@ import { listFiles, listUploads } from './listing.ts';
 import { commitManifest, fileTag } from './manifest.ts';
 import { createWriter, removeHidden, resumeWriter } from './writer.ts';
 
-const traits: StoreTraits = { ...knownTraits, checksums: false };
+const traits: StoreTraits = { ...allTraits, checksums: false };
 
 /** @param syncBytes bytes between two syncs to the disk; the journal is notified of each */
 export function openFileDestination(

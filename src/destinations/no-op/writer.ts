@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import {
+  allTraits,
   type Destination,
   type FileWriter,
-  knownTraits,
   type UploadJournal,
   type UploadRef,
 } from '../destination.ts';
@@ -10,8 +10,8 @@ import {
 /** Nothing is written, so nothing can be overwritten. */
 export function openNoOpDestination(): Destination {
   return {
-    traits: knownTraits,
-    probe: async () => knownTraits,
+    traits: allTraits,
+    probe: async () => allTraits,
     async createFile({ key }, journal) {
       const upload = { key, uploadId: randomUUID() };
       await journal.started(upload, true);

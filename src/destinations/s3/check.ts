@@ -42,6 +42,11 @@ export async function checkDestination(
         checkRetry,
       ),
   };
+  /** Its requests end with the signal that they are given. */
+  const patient: S3Connection = {
+    ...connection,
+    request: (call, own, policy = checkRetry) => connection.request(call, own, policy),
+  };
   const key = `${folder === '' ? '' : `${folder}/`}${markerPrefix}${randomUUID()}`;
   const steps: CheckStep[] = [];
   let current = 'address';
@@ -54,7 +59,7 @@ export async function checkDestination(
     steps.push(passedStep('address'), passedStep('credentials'), passedStep('bucket', warning));
     await check('write', () => writeMarker(hurried, key, context));
     current = 'conditional_write';
-    steps.push(...traitSteps(await probeStore(hurried, folder, signal)));
+    steps.push(...traitSteps(await probeStore(patient, folder, signal)));
     if (connection.encryption.ServerSideEncryption !== undefined) {
       await check('encryption', () => findEncryption(hurried, key));
     }

@@ -1,9 +1,9 @@
-import type { Destination, DestinationContext } from '../destination.ts';
+import { allTraits, type Destination, type DestinationContext } from '../destination.ts';
 import { checkDestination } from './check.ts';
 import type { S3Connection } from './client.ts';
 import { commitManifest } from './manifest.ts';
 import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
-import { probeStore } from './probe.ts';
+import { probePutsOf, probeStore } from './probe.ts';
 import { abortUpload, listUploads, ownerOf } from './uploads.ts';
 import { createWriter, resumeWriter } from './writer.ts';
 
@@ -16,15 +16,25 @@ export function openS3Destination(
   folder: string,
   context: DestinationContext,
 ): Destination {
-  const probe: Destination['probe'] = async (signal, journal) => {
-    connection.traits = await probeStore(connection, folder, signal, journal);
+  /** Whether the connection's traits are only partly known: a commit probed no more than it needed. */
+  let isAssuming = false;
+  const probePuts = async () => {
+    const known = connection.traits;
+    const puts = await probePutsOf(connection, folder, AbortSignal.timeout(probePatienceMs));
+    isAssuming ||= known === null;
+    // A store that was not probed is assumed to behave like S3.
+    connection.traits = { ...(known ?? allTraits), ...puts };
     return connection.traits;
   };
   return {
     get traits() {
+      return isAssuming ? null : connection.traits;
+    },
+    async probe(signal, journal) {
+      connection.traits = await probeStore(connection, folder, signal, journal);
+      isAssuming = false;
       return connection.traits;
     },
-    probe,
     createFile: (options, journal, signal) =>
       createWriter(connection, options, context, journal, signal),
     resumeFile: (_options, progress, journal, signal) =>
@@ -32,11 +42,7 @@ export function openS3Destination(
     abortUpload: (upload) => abortUpload(connection, upload),
     listUploads: (prefix) => listUploads(connection, prefix),
     commitManifest: (key, body, expected, confirm = async () => {}, ours = []) =>
-      commitManifest(connection, key, body, expected, {
-        confirm,
-        probe: () => probe(AbortSignal.timeout(probePatienceMs)),
-        ours,
-      }),
+      commitManifest(connection, key, body, expected, { confirm, probe: probePuts, ours }),
     readFile: (key, signal) => readObject(connection, key, signal),
     async statFile(key) {
       const found = await headObject(connection, key);

@@ -14,7 +14,7 @@ type Put = { readonly etag: ManifestTag };
 export interface CommitOptions {
   /** Checks the run's fence; throws if it is lost. */
   readonly confirm: () => Promise<void>;
-  /** Probes the store again and sets the connection's traits. */
+  /** Probes again how the store treats conditional puts, and sets the connection's traits. */
   readonly probe: () => Promise<StoreTraits>;
   /** MD5 digests of manifests that may be replaced, for credentials that may not read. */
   readonly ours: readonly string[];
@@ -148,7 +148,7 @@ function withoutCondition(traits: StoreTraits, expected: ManifestTag): StoreTrai
   return expected === null ? { ...traits, ifNoneMatch: false } : { ...traits, ifMatch: 'none' };
 }
 
-const once: RetryPolicy = { maxAttempts: 1, baseMs: 0, capMs: 0 };
+export const once: RetryPolicy = { maxAttempts: 1, baseMs: 0, capMs: 0 };
 
 export async function putSmallObject(
   connection: S3Connection,

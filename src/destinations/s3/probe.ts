@@ -5,7 +5,7 @@ import type { StoreTraits, UploadJournal, UploadPart, UploadRef } from '../desti
 import type { S3Connection } from './client.ts';
 import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
 import { isInternalError, isNotImplemented, StoreError } from './errors.ts';
-import { hasBytes, putSmallObject } from './manifest.ts';
+import { hasBytes, once, putSmallObject } from './manifest.ts';
 import { deleteObjects, headObject, readObject } from './objects.ts';
 import { PartDigest } from './part-digest.ts';
 import { abortUpload, createUpload, isOwnObject, signsParts, uploadPart } from './uploads.ts';
@@ -25,19 +25,13 @@ export async function probeStore(
   signal: AbortSignal,
   journal?: UploadJournal,
 ): Promise<StoreTraits> {
-  const base = `${folder === '' ? '' : `${folder}/`}${markerPrefix}${randomUUID()}`;
+  const base = markerKey(folder);
   const keys = [`${base}-put`, `${base}-upload`] as const;
-  const trial: S3Connection = {
-    ...connection,
-    // Earlier findings must not change the result.
-    traits: null,
-    request: (call, own, policy) =>
-      connection.request(call, own ? AbortSignal.any([own, signal]) : signal, policy),
-  };
+  const trial = trialOf(connection, signal);
   try {
     const puts = await probePuts(trial, keys[0]);
     const form = puts.ifMatch === 'none' ? 'quoted' : puts.ifMatch;
-    const uploads = new UploadTrial(trial, keys[1], signal, journal);
+    const uploads = new UploadTrial(trial, lastWords(connection), keys[1], signal, journal);
     return { ...puts, ...(await uploads.run(form)) };
   } finally {
     // The permission to delete may be missing. This failure is not the result.
@@ -45,10 +39,47 @@ export async function probeStore(
   }
 }
 
-async function probePuts(
+/** The part of a probe that a manifest depends on. Begins no upload, so it leaves none behind. */
+export async function probePutsOf(
   connection: S3Connection,
-  key: string,
-): Promise<Pick<StoreTraits, 'ifNoneMatch' | 'ifMatch'>> {
+  folder: string,
+  signal: AbortSignal,
+): Promise<PutTraits> {
+  const key = `${markerKey(folder)}-put`;
+  try {
+    return await probePuts(trialOf(connection, signal), key);
+  } finally {
+    await deleteObjects(connection, [key]).catch(() => {});
+  }
+}
+
+type PutTraits = Pick<StoreTraits, 'ifNoneMatch' | 'ifMatch'>;
+
+function markerKey(folder: string): string {
+  return `${folder === '' ? '' : `${folder}/`}${markerPrefix}${randomUUID()}`;
+}
+
+function trialOf(connection: S3Connection, signal: AbortSignal): S3Connection {
+  return {
+    ...connection,
+    // Earlier findings must not change the result.
+    traits: null,
+    request: (call, own, policy) =>
+      connection.request(call, own ? AbortSignal.any([own, signal]) : signal, policy),
+  };
+}
+
+/** For what is left to do after the signal has ended the trial: one short request. */
+function lastWords(connection: S3Connection): S3Connection {
+  return {
+    ...connection,
+    request: (call) => connection.request(call, AbortSignal.timeout(lastWordsMs), once),
+  };
+}
+
+const lastWordsMs = 5_000;
+
+async function probePuts(connection: S3Connection, key: string): Promise<PutTraits> {
   let version = 0;
   const put = async (condition: PutCondition): Promise<void> => {
     version += 1;
@@ -81,6 +112,7 @@ async function probePuts(
  */
 class UploadTrial {
   readonly #connection: S3Connection;
+  readonly #lastWords: S3Connection;
   readonly #key: string;
   readonly #signal: AbortSignal;
   readonly #journal: UploadJournal | undefined;
@@ -90,11 +122,13 @@ class UploadTrial {
 
   constructor(
     connection: S3Connection,
+    lastWords: S3Connection,
     key: string,
     signal: AbortSignal,
     journal: UploadJournal | undefined,
   ) {
     this.#connection = connection;
+    this.#lastWords = lastWords;
     this.#key = key;
     this.#signal = signal;
     this.#journal = journal;
@@ -165,7 +199,7 @@ class UploadTrial {
     try {
       await this.#sendAndComplete(upload, checksums, condition);
     } catch (error) {
-      await abortUpload(connection, upload);
+      await abortUpload(this.#signal.aborted ? this.#lastWords : connection, upload);
       await this.#journal?.ended(upload);
       throw error;
     }

@@ -49,17 +49,18 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   // Of timers the turns of the event loop, no time.
   pipeline: {
-    from: ['domain', 'failpoints', ...interfaces],
+    from: ['domain', 'failpoints', 'transforms', ...interfaces],
     packages: ['node:crypto', 'node:timers/promises'],
   },
   'use-cases': {
-    from: ['domain', 'scheduling', 'store', 'security'],
+    from: ['domain', 'scheduling', 'store', 'security', 'transforms'],
     types: ['sources/source.ts'],
     packages: ['node:crypto', 'node:util'],
   },
   security: { from: ['domain'], packages: ['request-filtering-agent', 'node:*'] },
   verify: {
     from: ['domain', 'store', 'security', 'pipeline/manifest.ts', ...interfaces],
+    types: ['pipeline/render-interval.ts'],
     packages: ['node:*'],
   },
   api: {
