@@ -1,11 +1,8 @@
 import type { CliDeps } from './deps.ts';
 
-/** Prints one record: as one line of JSON, or as one line per field. */
-export function printRecord(
-  deps: CliDeps,
-  json: boolean | undefined,
-  record: Readonly<Record<string, unknown>>,
-): void {
+/** Prints one record, its names in snake_case: as one line of JSON, or as one line per field. */
+export function printRecord(deps: CliDeps, json: boolean | undefined, given: object): void {
+  const record = inSnakeCase(given);
   if (json) {
     deps.print(JSON.stringify(record));
     return;
@@ -20,8 +17,9 @@ export function printRecord(
 export function printRecords(
   deps: CliDeps,
   json: boolean | undefined,
-  records: readonly Readonly<Record<string, unknown>>[],
+  given: readonly object[],
 ): void {
+  const records = given.map(inSnakeCase);
   const [first] = records;
   if (json || !first) {
     deps.print(json ? JSON.stringify(records) : 'none');
@@ -38,6 +36,12 @@ export function printRecords(
         .trimEnd(),
     );
   }
+}
+
+/** `createdAt` → `created_at` */
+function inSnakeCase(record: object): Readonly<Record<string, unknown>> {
+  const rename = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [rename(name), value]));
 }
 
 function show(value: unknown): string {

@@ -12,8 +12,5 @@ export interface CliDeps {
 
 /** A failure with a message for the user; the exit code is 1. */
 export class CliError extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = 'CliError';
-  }
+  override readonly name = 'CliError';
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { currentEra, type ListedEra, listEras } from '../store/eras.ts';
+import { currentEra, listEras } from '../store/eras.ts';
 import { acceptCurrentEra } from '../use-cases/installation/accept-era.ts';
 import { printRecord, printRecords } from './answer.ts';
 import type { CliDeps } from './deps.ts';
@@ -19,7 +19,7 @@ export function register(program: Command, deps: CliDeps): void {
         await currentEra(db);
         return listEras(db);
       });
-      printRecords(deps, json, listed.map(view));
+      printRecords(deps, json, listed);
     });
 
   eras
@@ -27,21 +27,6 @@ export function register(program: Command, deps: CliDeps): void {
     .description('allow work on a restored or copied database; first stop the original permanently')
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
-      printRecord(deps, json, view(await deps.withDatabase(acceptCurrentEra)));
+      printRecord(deps, json, await deps.withDatabase(acceptCurrentEra));
     });
-}
-
-function view(era: ListedEra) {
-  return {
-    number: era.number,
-    id: era.id,
-    held: era.held,
-    began_at: era.beganAt,
-    accepted_at: era.acceptedAt,
-    reason: era.reason,
-    system_identifier: era.systemIdentifier,
-    timeline: era.timeline,
-    database_oid: era.databaseOid,
-    eras_oid: era.erasOid,
-  };
 }

@@ -3,6 +3,10 @@ import { readConfig } from '../config/config.ts';
 import { readInstant, readWholeNumber } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
 
+interface Options extends Record<'project' | 'rows' | 'from' | 'to', number> {
+  readonly json?: boolean;
+}
+
 /** `sluice events generate`: test data. */
 export function register(program: Command, deps: CliDeps): void {
   program
@@ -15,20 +19,11 @@ export function register(program: Command, deps: CliDeps): void {
     .requiredOption('--from <time>', 'time of the first event, ISO 8601', readInstant)
     .requiredOption('--to <time>', 'end of the time range (exclusive), ISO 8601', readInstant)
     .option('--json', 'print JSON')
-    .action(
-      async (options: {
-        project: number;
-        rows: number;
-        from: number;
-        to: number;
-        json?: boolean;
-      }) => {
-        const { generateEvents } = await import('../sources/index.ts');
-        const config = readConfig();
-        const url = config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
-        const { project: teamId, rows, from, to } = options;
-        await generateEvents(url, { teamId, rows, range: { start: from, end: to } });
-        deps.print(options.json ? JSON.stringify({ rows }) : `${rows} events written`);
-      },
-    );
+    .action(async ({ project: teamId, rows, from, to, json }: Options) => {
+      const { generateEvents } = await import('../sources/index.ts');
+      const config = readConfig();
+      const url = config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
+      await generateEvents(url, { teamId, rows, range: { start: from, end: to } });
+      deps.print(json ? JSON.stringify({ rows }) : `${rows} events written`);
+    });
 }

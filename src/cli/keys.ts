@@ -87,12 +87,7 @@ export function register(program: Command, deps: CliDeps): void {
     .action(async ({ json }: { json?: boolean }) => {
       const secrets = await openSecretBox(readConfig());
       const rotated = await deps.withDatabase((db) => rotateEncryption(db, secrets));
-      printRecord(deps, json, {
-        key_id: rotated.keyId,
-        resealed: rotated.resealed,
-        retired_key_ids: rotated.retiredKeyIds,
-        skipped: rotated.skipped,
-      });
+      printRecord(deps, json, rotated);
       if (rotated.skipped.length === 0) return;
       throw new CliError(
         `These values cannot be decrypted and did not change. Enter them again, and keep all keys until then:\n${rotated.skipped.join('\n')}`,
@@ -105,17 +100,6 @@ function issuedView({ apiKey, key }: IssuedKey) {
   return { id, key, ...rest };
 }
 
-function view(key: ApiKey) {
-  return {
-    id: key.id,
-    name: key.name,
-    organization_id: key.organizationId,
-    project_ids: key.projectIds,
-    scopes: key.scopes,
-    admin: key.isAdmin,
-    created_at: key.createdAt,
-    expires_at: key.expiresAt,
-    revoked_at: key.revokedAt,
-    last_used_at: key.lastUsedAt,
-  };
+function view({ id, name, isAdmin: admin, ...rest }: ApiKey) {
+  return { id, name, admin, ...rest };
 }

@@ -18,11 +18,7 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
       const { listModels } = await import('../main/check-models.ts');
-      printRecords(
-        deps,
-        json,
-        listModels(readConfig()).map((model) => ({ ...model })),
-      );
+      printRecords(deps, json, listModels(readConfig()));
     });
 
   models

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { listOrganizations, type Organization } from '../store/tenants.ts';
+import { listOrganizations } from '../store/tenants.ts';
 import { createOrganization } from '../use-cases/tenants/create-organization.ts';
 import { printRecord, printRecords } from './answer.ts';
 import type { CliDeps } from './deps.ts';
@@ -15,7 +15,7 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--json', 'print JSON')
     .action(async ({ name, json }: { name: string; json?: boolean }) => {
       const created = await deps.withDatabase((db) => createOrganization(db, name));
-      printRecord(deps, json, view(created));
+      printRecord(deps, json, created);
     });
 
   organizations
@@ -23,10 +23,6 @@ export function register(program: Command, deps: CliDeps): void {
     .description('list the organizations, oldest first')
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
-      printRecords(deps, json, (await deps.withDatabase(listOrganizations)).map(view));
+      printRecords(deps, json, await deps.withDatabase(listOrganizations));
     });
-}
-
-function view({ id, name, createdAt }: Organization) {
-  return { id, name, created_at: createdAt };
 }

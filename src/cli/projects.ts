@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { listProjects, type Project } from '../store/tenants.ts';
+import { listProjects } from '../store/tenants.ts';
 import { createProject } from '../use-cases/tenants/create-project.ts';
 import { printRecord, printRecords } from './answer.ts';
 import { readUuid } from './arguments.ts';
@@ -23,7 +23,7 @@ export function register(program: Command, deps: CliDeps): void {
     .action(async ({ organization, name, json }: Options & { name: string }) => {
       const input = { organizationId: organization, name };
       const created = await deps.withDatabase((db) => createProject(db, input));
-      printRecord(deps, json, view(created));
+      printRecord(deps, json, created);
     });
 
   projects
@@ -33,16 +33,6 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--json', 'print JSON')
     .action(async ({ organization, json }: Options) => {
       const projects = await deps.withDatabase((db) => listProjects(db, organization));
-      printRecords(deps, json, projects.map(view));
+      printRecords(deps, json, projects);
     });
-}
-
-function view({ id, organizationId, name, externalId, createdAt }: Project) {
-  return {
-    id,
-    organization_id: organizationId,
-    name,
-    external_id: externalId,
-    created_at: createdAt,
-  };
 }

@@ -24,14 +24,9 @@ export function register(program: Command, deps: CliDeps): void {
       if (options.json) {
         deps.print(JSON.stringify(report));
       } else {
-        deps.print(
-          `verified ${counted(exports, 'export')}: ${[
-            counted(intervals, 'interval'),
-            counted(files, 'file'),
-            counted(rows, 'row'),
-            counted(bytes, 'byte'),
-          ].join(', ')}`,
-        );
+        const read = `${counted(intervals, 'interval')}, ${counted(files, 'file')}`;
+        const size = `${counted(rows, 'row')}, ${counted(bytes, 'byte')}`;
+        deps.print(`verified ${counted(exports, 'export')}: ${read}, ${size}`);
         for (const why of unproven) deps.print(why);
         if (elsewhere > 0) {
           deps.print(`${counted(elsewhere, 'interval')} at former destinations: not read`);

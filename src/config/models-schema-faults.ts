@@ -28,6 +28,7 @@ export function describeSchemaFault(fault: SchemaFault, value: unknown): readonl
   const steps = fault.instancePath.split('/').slice(1);
   const path = steps.map((step) => (/^\d+$/.test(step) ? Number(step) : step));
   const about = (at: Described['path']) => schemaAt(at)?.description ?? '';
+  const type = String(fault.params.type);
   switch (fault.keyword) {
     case 'required':
       return (fault.params.requiredProperties ?? []).map((name) => ({
@@ -43,7 +44,7 @@ export function describeSchemaFault(fault: SchemaFault, value: unknown): readonl
     case 'boolean':
       return [];
     case 'type':
-      return [{ path, problem: `must be ${typeName(fault.params.type)}. ${about(path)}` }];
+      return [{ path, problem: `must be ${typeNames[type] ?? type}. ${about(path)}` }];
     case 'minItems':
       return [{ path, problem: `is empty. ${about(path)}` }];
     case 'uniqueItems':
@@ -72,15 +73,8 @@ function show(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }
 
-function typeName(type: string | readonly string[] | undefined): string {
-  switch (type) {
-    case 'array':
-      return 'a list';
-    case 'object':
-      return 'a mapping';
-    case 'string':
-      return 'text';
-    default:
-      return String(type);
-  }
-}
+const typeNames: Readonly<Record<string, string>> = {
+  array: 'a list',
+  object: 'a mapping',
+  string: 'text',
+};

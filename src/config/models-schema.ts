@@ -4,6 +4,9 @@ import { type Static, Type } from 'typebox';
 const storedName = (description: string) =>
   Type.String({ minLength: 1, maxLength: 63, pattern: '^[^\\0]+$', description });
 
+const variableName = (description: string) =>
+  Type.String({ pattern: '^[A-Z_][A-Z0-9_]*$', description });
+
 const namePart = '("([^"\\0]|"")+"|[^".\\0]+)';
 
 /**
@@ -42,18 +45,14 @@ export const ModelsFile = Type.Object(
             ),
           ),
           source: Type.Optional(
-            Type.String({
-              pattern: '^[A-Z_][A-Z0-9_]*$',
-              description:
-                'The name of an environment variable with the postgres:// address of the database. Omit it to use SOURCE_DATABASE_URL.',
-            }),
+            variableName(
+              'The name of an environment variable with the postgres:// address of the database. Omit it to use SOURCE_DATABASE_URL.',
+            ),
           ),
           settle_url: Type.Optional(
-            Type.String({
-              pattern: '^[A-Z_][A-Z0-9_]*$',
-              description:
-                'If `source` is a standby: the name of an environment variable with the postgres:// address of its primary. Without `source`, the default is SOURCE_PRIMARY_URL.',
-            }),
+            variableName(
+              'If `source` is a standby: the name of an environment variable with the postgres:// address of its primary. Without `source`, the default is SOURCE_PRIMARY_URL.',
+            ),
           ),
           columns: Type.Array(
             Type.Object(

@@ -10,111 +10,84 @@ export interface Setting<T> {
   read(text: string | undefined): T;
 }
 
-interface Described {
-  readonly about: string;
+/** @param parse reads a text that is not empty */
+function setting<T>(
+  facts: Omit<Setting<T>, 'read' | 'secret'> & { readonly secret?: boolean },
+  byDefault: T,
+  parse: (text: string) => T,
+): Setting<T> {
+  const read = (text: string | undefined) => (text ? parse(text) : byDefault);
+  return { secret: false, ...facts, read };
 }
 
-const blank = (text: string | undefined): text is undefined | '' =>
-  text === undefined || text === '';
-
+/** @param range the smallest and the largest value */
 export function wholeNumber(
-  options: Described & { default: number; min: number; max: number },
+  about: string,
+  byDefault: number,
+  [min, max]: readonly [number, number],
 ): Setting<number> {
-  return {
-    about: options.about,
-    defaultText: String(options.default),
-    secret: false,
-    accepts: `${options.min} to ${options.max}`,
-    read(text) {
-      if (blank(text)) return options.default;
-      const value = Number(text);
-      if (!Number.isInteger(value) || value < options.min || value > options.max) {
-        throw new Error(`must be a whole number from ${options.min} to ${options.max}`);
-      }
-      return value;
-    },
-  };
+  const facts = { about, defaultText: String(byDefault), accepts: `${min} to ${max}` };
+  return setting(facts, byDefault, (text) => {
+    const value = Number(text);
+    if (Number.isInteger(value) && value >= min && value <= max) return value;
+    throw new Error(`must be a whole number from ${min} to ${max}`);
+  });
 }
 
-export function flag(options: Described & { default: boolean }): Setting<boolean> {
-  return {
-    about: options.about,
-    defaultText: options.default ? 'true' : 'false',
-    secret: false,
-    accepts: 'true or false',
-    read(text) {
-      if (blank(text)) return options.default;
-      if (/^(1|true|yes|on)$/i.test(text)) return true;
-      if (/^(0|false|no|off)$/i.test(text)) return false;
-      throw new Error('must be true or false');
-    },
-  };
+export function flag(about: string, byDefault: boolean): Setting<boolean> {
+  const facts = { about, defaultText: String(byDefault), accepts: 'true or false' };
+  return setting(facts, byDefault, (text) => {
+    if (/^(1|true|yes|on)$/i.test(text)) return true;
+    if (/^(0|false|no|off)$/i.test(text)) return false;
+    throw new Error('must be true or false');
+  });
 }
 
 export function choice<T extends string>(
-  options: Described & { default: T; of: readonly T[] },
+  about: string,
+  byDefault: T,
+  of: readonly T[],
 ): Setting<T> {
-  return {
-    about: options.about,
-    defaultText: options.default,
-    secret: false,
-    accepts: options.of.join(', '),
-    read(text) {
-      if (blank(text)) return options.default;
-      const found = options.of.find((candidate) => candidate === text);
-      if (found === undefined) throw new Error(`must be one of ${options.of.join(', ')}`);
-      return found;
-    },
-  };
+  const accepts = of.join(', ');
+  return setting({ about, defaultText: byDefault, accepts }, byDefault, (text) => {
+    const found = of.find((candidate) => candidate === text);
+    if (found === undefined) throw new Error(`must be one of ${accepts}`);
+    return found;
+  });
 }
 
-export function text(options: Described & { default: string }): Setting<string> {
-  return {
-    about: options.about,
-    defaultText: options.default,
-    secret: false,
-    accepts: 'text',
-    read: (value) => (blank(value) ? options.default : value),
-  };
+export function text(about: string, byDefault: string): Setting<string> {
+  return setting({ about, defaultText: byDefault, accepts: 'text' }, byDefault, (value) => value);
 }
 
-export function optionalText(
-  options: Described & { default?: string; secret?: boolean; matches?: RegExp; mustBe?: string },
-): Setting<string | null> {
-  return {
-    about: options.about,
-    defaultText: options.default ?? '',
-    secret: options.secret ?? false,
-    accepts: options.mustBe ?? 'text',
-    read(value) {
-      if (blank(value)) return null;
-      if (options.matches && !options.matches.test(value)) {
-        throw new Error(`must be ${options.mustBe}`);
-      }
-      return value;
-    },
-  };
+interface TextOptions {
+  readonly default?: string;
+  readonly secret?: boolean;
+  readonly matches?: RegExp;
+  /** What a value that does not match must be. */
+  readonly mustBe?: string;
 }
 
-export function list(options: Described & { secret?: boolean }): Setting<readonly string[]> {
-  return {
-    about: options.about,
-    defaultText: '',
-    secret: options.secret ?? false,
-    accepts: 'a list, comma separated',
-    read: (value) =>
-      blank(value)
-        ? []
-        : value
-            .split(',')
-            .map((item) => item.trim())
-            .filter((item) => item !== ''),
-  };
+export function optionalText(about: string, options: TextOptions = {}): Setting<string | null> {
+  const { default: defaultText = '', secret = false, matches, mustBe: accepts = 'text' } = options;
+  return setting<string | null>({ about, defaultText, secret, accepts }, null, (value) => {
+    if (matches && !matches.test(value)) throw new Error(`must be ${accepts}`);
+    return value;
+  });
+}
+
+export function list(about: string, secret = false): Setting<readonly string[]> {
+  const facts = { about, defaultText: '', secret, accepts: 'a list, comma separated' };
+  return setting<readonly string[]>(facts, [], (value) =>
+    value
+      .split(',')
+      .map((item) => item.trim())
+      .filter((item) => item !== ''),
+  );
 }
 
 export function postgresUrl(about: string, defaultText = ''): Setting<string | null> {
-  return optionalText({
-    about,
+  return optionalText(about, {
     default: defaultText,
     secret: true,
     matches: /^postgres(ql)?:\/\//,

@@ -1,6 +1,6 @@
-/** The parts of the API's answers that the page shows. The types come from its OpenAPI document. */
+/** The parts of the API's answers that the page shows. The build makes their types from the OpenAPI document. */
 
-import type { components, paths } from './api-schema.d.ts';
+import type { components, paths } from '../../dist/api-schema.d.ts';
 
 type Schemas = components['schemas'];
 type Exports = '/api/projects/{project_id}/batch_exports';
@@ -36,23 +36,12 @@ export type CursorPage<T> = Omit<Listed<`${Exports}/{batch_export_id}/runs`>, 'r
   readonly results: readonly T[];
 };
 
-/** All names of a type. The compiler reports a missing or unknown name. */
-const namesOf = <Name extends string>(names: Readonly<Record<Name, true>>) =>
-  Object.keys(names) as Name[];
-
-export const runStatuses: readonly RunStatus[] = namesOf<RunStatus>({
-  Starting: true,
-  Running: true,
-  Completed: true,
-  Failed: true,
-  FailedRetryable: true,
-  Cancelled: true,
-});
-
-export const logLevels: readonly LogLevel[] = namesOf<LogLevel>({
+const levels: Readonly<Record<LogLevel, true>> = {
   DEBUG: true,
   LOG: true,
   INFO: true,
   WARNING: true,
   ERROR: true,
-});
+};
+/** The compiler reports a missing or unknown name. */
+export const logLevels = Object.keys(levels) as LogLevel[];

@@ -59,7 +59,7 @@ function SignedIn({ session, onSignOut }: SignedInProps) {
           <Logo />
           Sluice
         </a>
-        <span className="project">
+        <span className="muted small">
           {project === '@current' ? 'Your project' : `Project ${project}`}
         </span>
         <button type="button" className="quiet" onClick={() => onSignOut()}>

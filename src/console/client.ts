@@ -149,19 +149,15 @@ export function createClient(key: string, project: string, onRefused: () => void
       call<Run>(`/${id}/runs/${runId}`, { signal }),
     cancelRun: (id: string, runId: string) => post<object>(`/${id}/runs/${runId}/cancel`),
     retryRun: (id: string, runId: string) => post<Run>(`/${id}/runs/${runId}/retry`),
-    listLogs: (id: string, filter: LogFilter, signal: AbortSignal) =>
-      call<OffsetPage<LogEntry>>(
-        filter.runId === null ? `/${id}/logs` : `/${id}/runs/${filter.runId}/logs`,
-        {
-          query: {
-            level: filter.levels,
-            search: filter.search,
-            limit: logPageSize,
-            offset: filter.offset,
-          },
-          signal,
-        },
-      ),
+    listLogs: (
+      id: string,
+      { runId, levels: level, search, offset }: LogFilter,
+      signal: AbortSignal,
+    ) =>
+      call<OffsetPage<LogEntry>>(runId === null ? `/${id}/logs` : `/${id}/runs/${runId}/logs`, {
+        query: { level, search, limit: logPageSize, offset },
+        signal,
+      }),
     listBackfills: (id: string, cursor: string | null, signal: AbortSignal) =>
       call<CursorPage<Backfill>>(`/${id}/backfills`, { query: { cursor, limit: 20 }, signal }),
     previewBackfill: (id: string, body: BackfillRequest) =>

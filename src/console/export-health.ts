@@ -69,6 +69,11 @@ export function hasEnded({ status }: Pick<Run, 'status'>): boolean {
   return status !== 'Starting' && status !== 'Running';
 }
 
+/** Whether a run is waiting or live. */
+export function isBusy({ latest_runs }: Pick<BatchExport, 'latest_runs'>): boolean {
+  return latest_runs.some((run) => !hasEnded(run));
+}
+
 /** The destination in a few words: `S3 · my-bucket/events`. */
 export function describeDestination({ destination }: Pick<BatchExport, 'destination'>): string {
   const { type, config } = destination;

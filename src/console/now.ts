@@ -1,16 +1,11 @@
 import { useEffect, useState } from 'react';
 
-/** Milliseconds since the Unix epoch by this machine's clock. */
-export function readNow(): number {
-  return performance.timeOrigin + performance.now();
-}
-
-/** The current time, updated while the page is visible. */
+/** The current time in milliseconds since the Unix epoch, updated while the page is visible. */
 export function useNow(everyMs = 15_000): number {
-  const [now, setNow] = useState(readNow);
+  const [now, setNow] = useState(Date.now);
   useEffect(() => {
     const timer = setInterval(() => {
-      if (!document.hidden) setNow(readNow());
+      if (!document.hidden) setNow(Date.now());
     }, everyMs);
     return () => clearInterval(timer);
   }, [everyMs]);

@@ -1,5 +1,6 @@
 /** Routes of the page, in the part of its address after #. */
-export type Tab = 'runs' | 'backfills' | 'logs' | 'settings';
+export const tabs = { runs: 'Runs', backfills: 'Backfills', logs: 'Logs', settings: 'Settings' };
+export type Tab = keyof typeof tabs;
 
 export type Route =
   | { readonly page: 'exports' }
@@ -7,8 +8,6 @@ export type Route =
   | { readonly page: 'edit'; readonly exportId: string }
   | { readonly page: 'export'; readonly exportId: string; readonly tab: Tab }
   | { readonly page: 'run'; readonly exportId: string; readonly runId: string };
-
-const tabs: readonly string[] = ['runs', 'backfills', 'logs', 'settings'] satisfies Tab[];
 
 /** The route of an address; an unknown address is the list of exports. */
 export function readRoute(hash: string): Route {
@@ -21,7 +20,7 @@ export function readRoute(hash: string): Route {
 }
 
 function isTab(text: string | undefined): text is Tab {
-  return text !== undefined && tabs.includes(text);
+  return text !== undefined && Object.hasOwn(tabs, text);
 }
 
 function decode(part: string): string {

@@ -1,5 +1,8 @@
 /** Times for people. The API uses ISO 8601 in UTC; calculations use milliseconds. */
 
+/** Sunday is day 0, as in the API. */
+export const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
+
 export interface TimeFormat {
   /** `14:05`, `12 Mar, 14:05`, `12 Mar 2023, 14:05`: omits what is the same as in `nowMs`. */
   moment(iso: string, nowMs: number): string;
@@ -16,27 +19,13 @@ export function createTimeFormat(locale?: string, timeZone?: string): TimeFormat
   const zone = timeZone === undefined ? {} : { timeZone };
   const format = (options: Intl.DateTimeFormatOptions, tag = locale) =>
     new Intl.DateTimeFormat(tag, { ...zone, ...options });
-  const time = format({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
-  const seconds = format({
-    hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit',
-    hourCycle: 'h23',
-  });
+  const clock = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const;
+  const time = format(clock);
+  const seconds = format({ ...clock, second: '2-digit' });
   const day = format({ day: 'numeric', month: 'short' });
   const dayOfYear = format({ day: 'numeric', month: 'short', year: 'numeric' });
   // Swedish writes dates as ISO 8601 does.
-  const sortable = format(
-    {
-      year: 'numeric',
-      month: '2-digit',
-      day: '2-digit',
-      hour: '2-digit',
-      minute: '2-digit',
-      hourCycle: 'h23',
-    },
-    'sv-SE',
-  );
+  const sortable = format({ dateStyle: 'short', timeStyle: 'short' }, 'sv-SE');
   const dateOf = (ms: number) => sortable.format(ms).slice(0, 10);
   const date = (ms: number, nowMs: number) =>
     (dateOf(ms).slice(0, 4) === dateOf(nowMs).slice(0, 4) ? day : dayOfYear).format(ms);

@@ -114,6 +114,24 @@ export interface UploadJournal {
   ended(upload: UploadRef): Promise<void>;
 }
 
+/** For a marker's upload, which ends within a check: no record is needed. */
+export const unrecorded: UploadJournal = {
+  starting: async () => {},
+  started: async () => {},
+  progressed: async () => {},
+  ended: async () => {},
+};
+
+/** A destination that supports everything. */
+export const allTraits: StoreTraits = {
+  ifNoneMatch: true,
+  ifMatch: 'quoted',
+  completeIfNoneMatch: true,
+  completeIfMatch: true,
+  checksums: true,
+  sealsUploads: true,
+};
+
 /** One step of the destination's own test. */
 export interface CheckStep {
   readonly step: string;

@@ -27,9 +27,15 @@ function describeChoices(formats: readonly FormatChoice[]): string {
   return [...lists].map((list) => `${names(list).join(' and ')}: ${list}.`).join(' ');
 }
 
-/** A schema that also accepts null, which clears the property. */
-export function nullable<T extends TSchema>(schema: T, options: Record<string, unknown>) {
-  return Type.Union([schema, Type.Null()], options);
+/** A property that may be missing or null, which is its default; null clears it. */
+export function optional<T extends TSchema>(
+  schema: T,
+  description: string,
+  options: Record<string, unknown> = {},
+) {
+  return Type.Optional(
+    Type.Union([schema, Type.Null()], { description, default: null, ...options }),
+  );
 }
 
 const eventNames = Type.Array(Type.String({ minLength: 1, maxLength: 400 }), { maxItems: 1000 });
@@ -55,22 +61,15 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
       },
     ),
   ),
-  compression: Type.Optional(
-    nullable(
-      Type.Enum([...new Set(formats.flatMap(({ compressions }) => Object.keys(compressions)))]),
-      {
-        description: `Compression of the files. ${describeChoices(formats)}`,
-        default: null,
-        examples: ['gzip'],
-      },
-    ),
+  compression: optional(
+    Type.Enum([...new Set(formats.flatMap(({ compressions }) => Object.keys(compressions)))]),
+    `Compression of the files. ${describeChoices(formats)}`,
+    { examples: ['gzip'] },
   ),
-  max_file_size_mb: Type.Optional(
-    nullable(Type.Integer({ minimum: 0, maximum: 5_000_000 }), {
-      description: 'Files are split at about this size, in MiB. Null or 0: one file per interval.',
-      default: null,
-      examples: [100],
-    }),
+  max_file_size_mb: optional(
+    Type.Integer({ minimum: 0, maximum: 5_000_000 }),
+    'Files are split at about this size, in MiB. Null or 0: one file per interval.',
+    { examples: [100] },
   ),
   manifest: Type.Optional(
     Type.Boolean({
@@ -78,20 +77,14 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
       default: true,
     }),
   ),
-  include_events: Type.Optional(
-    nullable(eventNames, {
-      description: 'Only events with these names are exported. Null or empty: all.',
-      default: null,
-      examples: [['$pageview', 'signed_up']],
-    }),
+  include_events: optional(
+    eventNames,
+    'Only events with these names are exported. Null or empty: all.',
+    { examples: [['$pageview', 'signed_up']] },
   ),
-  exclude_events: Type.Optional(
-    nullable(eventNames, {
-      description: 'Events with these names are not exported.',
-      default: null,
-      examples: [['$feature_flag_called']],
-    }),
-  ),
+  exclude_events: optional(eventNames, 'Events with these names are not exported.', {
+    examples: [['$feature_flag_called']],
+  }),
 });
 
 /** Adds the file settings of all destinations to a destination's definition. */

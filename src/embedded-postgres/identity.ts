@@ -35,12 +35,8 @@ export async function chooseIdentity(dataDirectory: string): Promise<ServerIdent
 }
 
 async function lookUp(flag: '-u' | '-g', name: string): Promise<number | null> {
-  try {
-    const { stdout } = await runFile('id', [flag, name]);
-    return Number.parseInt(stdout, 10);
-  } catch {
-    return null;
-  }
+  const found = await runFile('id', [flag, name]).catch(() => null);
+  return found && Number.parseInt(found.stdout, 10);
 }
 
 /** What to add to spawn's options so that a program of the server runs as `identity`. */

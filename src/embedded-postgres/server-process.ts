@@ -77,13 +77,10 @@ export async function spawnServer(
     },
   );
   let exited = false;
-  child.once('error', () => {
+  const end = () => {
     exited = true;
-  });
-  child.once('exit', () => {
-    exited = true;
-  });
-  child.unref();
+  };
+  child.once('error', end).once('exit', end).unref();
   await log.close();
   return {
     port,
@@ -132,7 +129,7 @@ async function findFreePort(): Promise<number> {
 }
 
 /** The port if it is free (for 0 any free one), else null. It may be taken again at once. */
-function tryPort(port: number): Promise<number | null> {
+export function tryPort(port: number): Promise<number | null> {
   return new Promise((resolve) => {
     const server = createServer();
     server.once('error', () => resolve(null));

@@ -8,17 +8,14 @@ import { Client } from 'pg';
  */
 const useLock = 7_310_428_115;
 const reconnectMs = 1_000;
+const probeTimeoutMs = 5_000;
 
 /**
  * Whether the server named `clusterName` answers a query at `url`. The name is compared because another
  * server may have taken the port. Any failure is `false`.
  */
-export async function serverAnswers(
-  url: string,
-  clusterName: string,
-  timeoutMs: number,
-): Promise<boolean> {
-  const client = newClient(url, timeoutMs);
+export async function serverAnswers(url: string, clusterName: string): Promise<boolean> {
+  const client = newClient(url, probeTimeoutMs);
   try {
     await client.connect();
     const answer = await client.query<{ name: string }>(

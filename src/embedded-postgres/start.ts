@@ -15,7 +15,6 @@ import { rememberPort, type ServerSettings, spawnServer, stopServer } from './se
 import { type ServerUse, serverAnswers, useServer } from './server-use.ts';
 
 const attempts = 8;
-const probeTimeoutMs = 5_000;
 const pollMs = 40;
 /** How long to wait for a server; one that recovers after a crash answers late. */
 const startTimeoutMs = 300_000;
@@ -99,11 +98,7 @@ export async function findEmbeddedPostgres(dataDir: string): Promise<string | nu
   const secrets = await readSecrets(layout);
   const port = secrets === null ? null : ((await readPidFile(layout.data))?.port ?? null);
   if (secrets === null || port === null) return null;
-  const answers = await serverAnswers(
-    urlOf(secrets, port, 'postgres'),
-    secrets.clusterName,
-    probeTimeoutMs,
-  );
+  const answers = await serverAnswers(urlOf(secrets, port, 'postgres'), secrets.clusterName);
   return answers ? urlOf(secrets, port, databaseName) : null;
 }
 
@@ -120,7 +115,7 @@ async function findRunning(
     if (file === null) return null;
     if (file.port !== null) {
       const url = urlOf(secrets, file.port, 'postgres');
-      if (await serverAnswers(url, secrets.clusterName, probeTimeoutMs)) return file.port;
+      if (await serverAnswers(url, secrets.clusterName)) return file.port;
     }
     if (!(await isServerOf(file.pid, layout.data))) {
       // PostgreSQL itself removes the file of a dead process, and looks for its orphans first.
@@ -143,24 +138,19 @@ async function markUse(secrets: ClusterSecrets, port: number): Promise<ServerUse
   const url = urlOf(secrets, port, 'postgres');
   const use = await useServer(url).catch(() => null);
   // A server that is stopping can still grant the lock, but it accepts no new connection.
-  if (use === null || (await serverAnswers(url, secrets.clusterName, probeTimeoutMs))) return use;
+  if (use === null || (await serverAnswers(url, secrets.clusterName))) return use;
   await use.close();
   return null;
 }
 
 async function launch(server: Server): Promise<{ port: number | null; failure: string }> {
   const { layout, secrets } = server;
-  const child = await spawnServer(
-    layout,
-    server.binaries,
-    server.identity,
-    secrets,
-    server.settings,
-  );
+  const { binaries, identity, settings } = server;
+  const child = await spawnServer(layout, binaries, identity, secrets, settings);
   const url = urlOf(secrets, child.port, 'postgres');
   const deadline = performance.now() + startTimeoutMs;
   while (!child.hasExited()) {
-    if (await serverAnswers(url, secrets.clusterName, probeTimeoutMs)) {
+    if (await serverAnswers(url, secrets.clusterName)) {
       await rememberPort(layout, child.port);
       return { port: child.port, failure: '' };
     }

@@ -23,6 +23,13 @@ export class ByteWriter {
     this.view = viewOf(grown);
   }
 
+  /** Appends one byte. */
+  put(byte: number): void {
+    this.ensure(1);
+    this.bytes[this.length] = byte;
+    this.length += 1;
+  }
+
   /** Hands over the bytes and starts again with a buffer of `capacity`. */
   take(capacity: number): Buffer {
     const taken = this.bytes.subarray(0, this.length);

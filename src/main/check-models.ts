@@ -6,19 +6,8 @@ export interface CheckedModel extends ModelReport {
   readonly model: string;
 }
 
-/** A model as `sluice models list` shows it. */
-export interface ListedModel {
-  readonly name: string;
-  readonly relation: string;
-  readonly tenant: string;
-  readonly interval: string;
-  readonly keys: readonly string[];
-  readonly columns: number;
-  /** Whether it has its own database. */
-  readonly own_source: boolean;
-}
-
-export function listModels(config: Config): readonly ListedModel[] {
+/** The models as `sluice models list` shows them; `own_source`: whether it has its own database. */
+export function listModels(config: Config) {
   return loadModels(config).map(({ model, sourceUrl }) => ({
     name: model.name,
     relation: `${model.relation.schema}.${model.relation.name}`,

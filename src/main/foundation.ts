@@ -62,22 +62,18 @@ export async function openFoundation(
     }
     await waitForDatabase(() => checkSchema(databases.url), waiting);
     const secrets = await openSecretBox(config);
-    const db = openDatabase({
+    const pool = {
       connectionString: databases.url,
       applicationName: `sluice-${role}`,
       maxConnections: config.DATABASE_POOL_SIZE,
       onError,
-    });
+    };
+    const db = openDatabase(pool);
     await waitForDatabase(() => registerEncryptionKeys(db, secrets.keyIds), waiting);
     const era = await waitForDatabase(() => watchEra(db, logger), waiting);
     const queuePool =
       config.REDIS_URL === null
-        ? openQueuePool({
-            connectionString: databases.url,
-            applicationName: `sluice-${role}-queue`,
-            maxConnections: config.DATABASE_POOL_SIZE,
-            onError,
-          })
+        ? openQueuePool({ ...pool, applicationName: `sluice-${role}-queue` })
         : null;
     const queues = connectQueues(
       queuePool
@@ -149,20 +145,9 @@ export async function openDatabases(
   config: Config,
   log: (message: string) => void,
 ): Promise<Databases> {
-  if (config.DATABASE_URL !== null) {
-    const url = config.DATABASE_URL;
-    return {
-      url,
-      sourceUrl: config.SOURCE_DATABASE_URL ?? url,
-      embedded: false,
-      stop: async () => {},
-    };
-  }
-  const postgres = await startEmbeddedPostgres({ dataDir: config.SLUICE_DATA_DIR, log });
-  return {
-    url: postgres.url,
-    sourceUrl: config.SOURCE_DATABASE_URL ?? postgres.url,
-    embedded: true,
-    stop: () => postgres.stop(),
-  };
+  const embedded = config.DATABASE_URL === null;
+  const { url, stop } = embedded
+    ? await startEmbeddedPostgres({ dataDir: config.SLUICE_DATA_DIR, log })
+    : { url: config.DATABASE_URL, stop: async () => {} };
+  return { url, sourceUrl: config.SOURCE_DATABASE_URL ?? url, embedded, stop };
 }

@@ -13,10 +13,7 @@ export interface Start {
 
 /** The start cannot succeed until the operator changes something; the message says what. */
 export class StartError extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = 'StartError';
-  }
+  override readonly name = 'StartError';
 }
 
 const tryEveryMs = 1_000;

@@ -46,17 +46,13 @@ export function watchSources({
     }
   };
 
-  let looking: Promise<void> = lookAtAll();
-  let busy = true;
+  let looking: Promise<void> | null = null;
   const watch = () => {
-    if (busy) return;
-    busy = true;
-    looking = lookAtAll().finally(free);
+    looking ??= lookAtAll().finally(() => {
+      looking = null;
+    });
   };
-  const free = () => {
-    busy = false;
-  };
-  looking = looking.finally(free);
+  watch();
   const timer = setInterval(watch, everyMs);
   timer.unref();
   return {

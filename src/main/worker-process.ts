@@ -15,18 +15,15 @@ import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
 import { previewsOf } from './preview-rows.ts';
 import { findQueueFault } from './readiness.ts';
+import type { Part } from './run-process.ts';
 
 const mebibyte = 1024 ** 2;
 
 /** How often a worker reports that it is up and checks the recurring jobs. */
 const reportEveryMs = 3_000;
 
-export interface WorkerProcess {
-  /** Takes no more work, hands back its runs, and ends. */
-  close(): Promise<void>;
-}
-
-export async function startWorker(foundation: Foundation): Promise<WorkerProcess> {
+/** Starts a worker. Its `close` takes no more work, hands back its runs, and ends. */
+export async function startWorker(foundation: Foundation): Promise<Part> {
   const { config, context, db, logger, metrics, producer, queues } = foundation;
   const workerId = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const leases = new LeaseKeeper({

@@ -1,4 +1,4 @@
-import type { paths } from '../console/api-schema.d.ts';
+import type { paths } from '../../dist/api-schema.d.ts';
 
 /** Paths of the OpenAPI document with a method, and its response. */
 type PathOf<Method extends string> = {
@@ -6,7 +6,9 @@ type PathOf<Method extends string> = {
 }[keyof paths];
 type Answer<Path extends keyof paths, Method extends string> =
   paths[Path] extends Record<Method, { responses: infer Responses }>
-    ? Responses[keyof Responses] extends { content: { readonly 'application/json': infer Json } }
+    ? Responses[keyof Responses & (200 | 201)] extends {
+        content: { readonly 'application/json': infer Json };
+      }
       ? Json
       : never
     : never;

@@ -1,9 +1,9 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { GetObjectCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3';
+import { GetObjectCommand, paginateListObjectsV2, type S3Client } from '@aws-sdk/client-s3';
 import { decodeManifest } from '../pipeline/manifest.ts';
-import type { QuickstartS3 } from './local-s3.ts';
+import { connect, type QuickstartS3 } from './local-s3.ts';
 
 /** What another program finds in the Parquet files of a bucket. */
 export interface ParquetCount {
@@ -42,39 +42,23 @@ async function loadDuckDb() {
 }
 
 async function download(s3: QuickstartS3, prefix: string, folder: string): Promise<void> {
-  const client = new S3Client({
-    endpoint: s3.endpoint,
-    region: 'us-east-1',
-    forcePathStyle: true,
-    credentials: { accessKeyId: s3.accessKeyId, secretAccessKey: s3.secretAccessKey },
-  });
+  const client = connect(s3.endpoint, s3);
   try {
     let index = 0;
-    for (const manifestKey of await listManifests(client, s3.bucket, prefix)) {
-      const manifest = decodeManifest(Buffer.from(await read(client, s3.bucket, manifestKey)));
-      // A replaced file may stay for a day: only what a manifest names counts.
-      for (const { key } of manifest?.files ?? []) {
-        await writeFile(join(folder, `${index++}.parquet`), await read(client, s3.bucket, key));
+    const pages = paginateListObjectsV2({ client }, { Bucket: s3.bucket, Prefix: prefix });
+    for await (const { Contents = [] } of pages) {
+      for (const { Key: manifestKey } of Contents) {
+        if (!manifestKey?.endsWith('_manifest.json')) continue;
+        const manifest = decodeManifest(Buffer.from(await read(client, s3.bucket, manifestKey)));
+        // A replaced file may stay for a day: only what a manifest names counts.
+        for (const { key } of manifest?.files ?? []) {
+          await writeFile(join(folder, `${index++}.parquet`), await read(client, s3.bucket, key));
+        }
       }
     }
   } finally {
     client.destroy();
   }
-}
-
-async function listManifests(
-  client: S3Client,
-  Bucket: string,
-  Prefix: string,
-): Promise<readonly string[]> {
-  const keys: string[] = [];
-  let ContinuationToken: string | undefined;
-  do {
-    const page = await client.send(new ListObjectsV2Command({ Bucket, Prefix, ContinuationToken }));
-    for (const { Key } of page.Contents ?? []) if (Key?.endsWith('_manifest.json')) keys.push(Key);
-    ContinuationToken = page.NextContinuationToken;
-  } while (ContinuationToken !== undefined);
-  return keys;
 }
 
 async function read(client: S3Client, Bucket: string, Key: string): Promise<Uint8Array> {

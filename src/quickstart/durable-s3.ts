@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import { buildApp } from 'fauxqs';
@@ -170,13 +170,7 @@ function partsOf(body: string, sizes: ReadonlyMap<number, number> | undefined) {
 }
 
 async function writeDurably(path: string, pieces: readonly (string | Buffer)[]): Promise<void> {
-  const file = await open(path + unfinished, 'w');
-  try {
-    for (const piece of pieces) await file.writeFile(piece);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
+  await writeFile(path + unfinished, pieces, { flush: true });
   await rename(path + unfinished, path);
 }
 

@@ -1,7 +1,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { CreateBucketCommand, HeadBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { tryPort } from '../embedded-postgres/server-process.ts';
 import { StartError } from '../main/wait-for-database.ts';
 
 /** An S3 for the quickstart. */
@@ -35,16 +35,8 @@ export async function placeLocalS3(folder: string): Promise<void> {
   if ((await findLocalS3(folder)) !== null) return;
   await mkdir(folder, { recursive: true });
   let port = ports.from + (process.pid % ports.count);
-  while (!(await isFree(port))) port += 1;
+  while ((await tryPort(port)) === null) port += 1;
   await writeFile(portFileOf(folder), String(port));
-}
-
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once('error', () => resolve(false));
-    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)));
-  });
 }
 
 /**
@@ -69,7 +61,7 @@ export async function startLocalS3(folder: string): Promise<QuickstartS3> {
       `Another program uses port ${port}, the port of the quickstart's S3. Stop that program, or delete ${portFileOf(folder)}: the quickstart then takes another port and exports its rows again.`,
     );
   });
-  const client = connect(endpoint);
+  const client = connect(endpoint, credentials);
   await client.send(new CreateBucketCommand({ Bucket: bucket })).finally(() => client.destroy());
   return {
     endpoint,
@@ -80,13 +72,22 @@ export async function startLocalS3(folder: string): Promise<QuickstartS3> {
   };
 }
 
-function connect(endpoint: string): S3Client {
-  return new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true });
+export function connect(
+  endpoint: string,
+  { accessKeyId, secretAccessKey }: typeof credentials,
+): S3Client {
+  const region = 'us-east-1';
+  return new S3Client({
+    endpoint,
+    credentials: { accessKeyId, secretAccessKey },
+    region,
+    forcePathStyle: true,
+  });
 }
 
 /** Whether an S3 with our bucket is there. */
 async function answers(endpoint: string): Promise<boolean> {
-  const client = connect(endpoint);
+  const client = connect(endpoint, credentials);
   const head = new HeadBucketCommand({ Bucket: bucket });
   const answered = client.send(head, { abortSignal: AbortSignal.timeout(2_000) }).then(
     () => true,

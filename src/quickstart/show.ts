@@ -1,6 +1,6 @@
 /** What the quickstart shows on the terminal. */
 
-import type { components } from '../console/api-schema.d.ts';
+import type { components } from '../../dist/api-schema.d.ts';
 
 const barWidth = 40;
 

@@ -60,8 +60,9 @@ export function countBoundaries(cadence: Cadence, after: Instant, upTo: Instant)
   return count;
 }
 
-function isLocal(cadence: Cadence): boolean {
-  return cadence.interval === 'day' || cadence.interval === 'week';
+/** Whether the ticks follow the local days of a zone. */
+export function isLocal({ interval }: Pick<Cadence, 'interval'>): boolean {
+  return interval === 'day' || interval === 'week';
 }
 
 /** A label is a local date and hour, written as milliseconds as if it were UTC. */

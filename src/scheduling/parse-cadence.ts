@@ -2,7 +2,7 @@
 
 import { type Cadence, type Interval, intervals } from '../domain/cadence.ts';
 import type { Problem, ProblemCode } from '../domain/problem.ts';
-import { nominalMs } from './boundary.ts';
+import { isLocal, nominalMs } from './boundary.ts';
 import { isTimezone } from './zone-offset.ts';
 
 /** The fields of a request. A missing field keeps the current value, or takes its default. */
@@ -67,7 +67,7 @@ export function parseCadence(
 
   const takes = {
     offset_day: interval === 'week',
-    offset_hour: interval !== null && isLocal(interval),
+    offset_hour: interval !== null && isLocal({ interval }),
   };
   const offset = (
     field: 'offset_day' | 'offset_hour',
@@ -95,8 +95,4 @@ export function parseCadence(
 
   if (interval === null || problems.length > 0) return { ok: false, problems };
   return { ok: true, cadence: { interval, timezone, offsetDay, offsetHour } };
-}
-
-function isLocal(interval: Interval): boolean {
-  return interval === 'day' || interval === 'week';
 }

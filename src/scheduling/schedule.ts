@@ -9,16 +9,14 @@ import type { CadenceHistory, Gate, Schedule } from '../domain/schedule.ts';
 import type { Instant } from '../domain/time.ts';
 import { newestCadence, tickAfter, tickAtOrBefore } from './cadence-history.ts';
 
-export interface Settings {
-  readonly cadence: Cadence;
-  readonly paused: boolean;
+export interface Window {
   readonly startAt: Instant | null;
   readonly endAt: Instant | null;
 }
 
-export interface Window {
-  readonly startAt: Instant | null;
-  readonly endAt: Instant | null;
+export interface Settings extends Window {
+  readonly cadence: Cadence;
+  readonly paused: boolean;
 }
 
 /**

@@ -1,51 +1,25 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
 /** Every metric of Sluice. Each process has its own; a worker counts only its own work. */
-export interface Metrics {
-  readonly registry: Registry;
-  /** Attempts by how they ended. */
-  readonly attempts: Counter<'end'>;
-  readonly attemptSeconds: Histogram<'end'>;
-  readonly rows: Counter;
-  readonly bytes: Counter;
-  readonly runsMade: Counter<'by'>;
-  readonly jobsFailed: Counter<'job'>;
-  readonly faults: Counter<'code'>;
-  /** Filled by the worker when scraped. */
-  readonly reservedMemory: Gauge;
-  /** Of the database that each model is read from, at the last check. */
-  readonly source: SourceGauges;
-  /** Set from Postgres at each scrape. */
-  readonly service: ServiceGauges;
-}
+export type Metrics = ReturnType<typeof createMetrics>;
 
-export interface SourceGauges {
-  readonly clockOffsetSeconds: Gauge<'model'>;
-  readonly replayLagSeconds: Gauge<'model'>;
-}
-
-/** The state of the whole service; the same in every process. */
-export interface ServiceGauges {
-  readonly tickLagSeconds: Gauge;
-  readonly waitingRuns: Gauge<'kind'>;
-  readonly runningRuns: Gauge;
-  readonly workerCapacity: Gauge;
-  readonly unsettledIntervals: Gauge;
-  readonly oldestUnsettledSeconds: Gauge;
-}
-
-export function createMetrics(): Metrics {
+export function createMetrics() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
+  const counter = <Label extends string = never>(
+    name: string,
+    help: string,
+    ...labelNames: Label[]
+  ) => new Counter<Label>({ name, help, labelNames, registers });
+  const gauge = <Label extends string = never>(
+    name: string,
+    help: string,
+    ...labelNames: Label[]
+  ) => new Gauge<Label>({ name, help, labelNames, registers });
   return {
     registry,
-    attempts: new Counter({
-      name: 'sluice_attempts_total',
-      help: 'Attempts of runs, by result.',
-      labelNames: ['end'],
-      registers,
-    }),
+    attempts: counter('sluice_attempts_total', 'Attempts of runs, by result.', 'end'),
     attemptSeconds: new Histogram({
       name: 'sluice_attempt_seconds',
       help: 'How long attempts took.',
@@ -53,77 +27,50 @@ export function createMetrics(): Metrics {
       buckets: [0.1, 0.5, 1, 5, 15, 60, 300, 1_800, 7_200],
       registers,
     }),
-    rows: new Counter({ name: 'sluice_rows_total', help: 'Rows committed.', registers }),
-    bytes: new Counter({ name: 'sluice_bytes_total', help: 'Bytes committed.', registers }),
-    runsMade: new Counter({
-      name: 'sluice_runs_made_total',
-      help: 'Runs created, by tick or backfill.',
-      labelNames: ['by'],
-      registers,
-    }),
-    jobsFailed: new Counter({
-      name: 'sluice_jobs_failed_total',
-      help: 'Queue jobs that failed.',
-      labelNames: ['job'],
-      registers,
-    }),
-    faults: new Counter({
-      name: 'sluice_faults_total',
-      help: 'Attempts that failed, by error code.',
-      labelNames: ['code'],
-      registers,
-    }),
-    reservedMemory: new Gauge({
-      name: 'sluice_reserved_memory_bytes',
-      help: 'Memory reserved for the runs of this worker; at most WORKER_MEMORY_MB.',
-      registers,
-    }),
+    rows: counter('sluice_rows_total', 'Rows committed.'),
+    bytes: counter('sluice_bytes_total', 'Bytes committed.'),
+    runsMade: counter('sluice_runs_made_total', 'Runs created, by tick or backfill.', 'by'),
+    jobsFailed: counter('sluice_jobs_failed_total', 'Queue jobs that failed.', 'job'),
+    faults: counter('sluice_faults_total', 'Attempts that failed, by error code.', 'code'),
+    /** Filled by the worker when scraped. */
+    reservedMemory: gauge(
+      'sluice_reserved_memory_bytes',
+      'Memory reserved for the runs of this worker; at most WORKER_MEMORY_MB.',
+    ),
+    /** Of the database that each model is read from, at the last check. */
     source: {
-      clockOffsetSeconds: new Gauge({
-        name: 'sluice_source_clock_offset_seconds',
-        help: "Seconds that the source's clock is ahead of ours; negative if behind.",
-        labelNames: ['model'],
-        registers,
-      }),
-      replayLagSeconds: new Gauge({
-        name: 'sluice_source_replay_lag_seconds',
-        help: 'Seconds that a standby source is behind its primary.',
-        labelNames: ['model'],
-        registers,
-      }),
+      clockOffsetSeconds: gauge(
+        'sluice_source_clock_offset_seconds',
+        "Seconds that the source's clock is ahead of ours; negative if behind.",
+        'model',
+      ),
+      replayLagSeconds: gauge(
+        'sluice_source_replay_lag_seconds',
+        'Seconds that a standby source is behind its primary.',
+        'model',
+      ),
     },
+    /** The state of the whole service, the same in every process: set from Postgres at each scrape. */
     service: {
-      tickLagSeconds: new Gauge({
-        name: 'sluice_tick_lag_seconds',
-        help: 'Seconds that the oldest due tick has waited to be decided.',
-        registers,
-      }),
-      waitingRuns: new Gauge({
-        name: 'sluice_waiting_runs',
-        help: 'Runs that wait for a slot and may start now.',
-        labelNames: ['kind'],
-        registers,
-      }),
-      runningRuns: new Gauge({
-        name: 'sluice_running_runs',
-        help: 'Runs held by a worker.',
-        registers,
-      }),
-      workerCapacity: new Gauge({
-        name: 'sluice_worker_capacity',
-        help: 'Slots of all workers.',
-        registers,
-      }),
-      unsettledIntervals: new Gauge({
-        name: 'sluice_unsettled_intervals',
-        help: 'Exported intervals that may still get rows (unsettled).',
-        registers,
-      }),
-      oldestUnsettledSeconds: new Gauge({
-        name: 'sluice_oldest_unsettled_seconds',
-        help: 'Seconds since the end of the oldest unsettled interval.',
-        registers,
-      }),
+      tickLagSeconds: gauge(
+        'sluice_tick_lag_seconds',
+        'Seconds that the oldest due tick has waited to be decided.',
+      ),
+      waitingRuns: gauge(
+        'sluice_waiting_runs',
+        'Runs that wait for a slot and may start now.',
+        'kind',
+      ),
+      runningRuns: gauge('sluice_running_runs', 'Runs held by a worker.'),
+      workerCapacity: gauge('sluice_worker_capacity', 'Slots of all workers.'),
+      unsettledIntervals: gauge(
+        'sluice_unsettled_intervals',
+        'Exported intervals that may still get rows (unsettled).',
+      ),
+      oldestUnsettledSeconds: gauge(
+        'sluice_oldest_unsettled_seconds',
+        'Seconds since the end of the oldest unsettled interval.',
+      ),
     },
   };
 }

@@ -9,6 +9,11 @@ export const invariantTitles: Readonly<Record<Invariant, string>> = {
   I5: 'one terminal state per run, its counts agree',
 };
 
+/** Makes the findings of one export. */
+export const breachesOf =
+  (exportId: string) =>
+  (invariant: Invariant, detail: string): Finding => ({ invariant, exportId, detail });
+
 /** An invariant that is broken. */
 export interface Finding {
   readonly invariant: Invariant;

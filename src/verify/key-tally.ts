@@ -6,8 +6,8 @@ export const bucketCount = 4096;
 const lanes = 4;
 
 export interface KeySink {
-  ofSource(key: string): void;
-  ofFile(key: string): void;
+  /** @param times 1 for a key of the source, -1 for one of a file */
+  add(key: string, times: 1 | -1): void;
 }
 
 function digestOf(key: string): Buffer {
@@ -28,14 +28,6 @@ export class KeyTally implements KeySink {
   readonly #counts = new Float64Array(bucketCount);
   readonly #sums = new Int32Array(bucketCount * lanes);
 
-  ofSource(key: string): void {
-    this.#add(key, 1);
-  }
-
-  ofFile(key: string): void {
-    this.#add(key, -1);
-  }
-
   /** The buckets whose keys differ. */
   differing(): readonly number[] {
     const found: number[] = [];
@@ -46,7 +38,7 @@ export class KeyTally implements KeySink {
     return found;
   }
 
-  #add(key: string, times: 1 | -1): void {
+  add(key: string, times: 1 | -1): void {
     const digest = digestOf(key);
     const bucket = bucketOf(digest);
     this.#counts[bucket] = (this.#counts[bucket] as number) + times;
@@ -77,14 +69,6 @@ export class KeyDifference implements KeySink {
     this.#buckets = new Set(buckets);
   }
 
-  ofSource(key: string): void {
-    this.#count(key, 1, true);
-  }
-
-  ofFile(key: string): void {
-    this.#count(key, -1, false);
-  }
-
   /** One entry per row; a row of a view may share its key with others. */
   read(): {
     readonly lost: readonly string[];
@@ -101,11 +85,11 @@ export class KeyDifference implements KeySink {
     return { lost, doubled, foreign };
   }
 
-  #count(key: string, times: 1 | -1, isSource: boolean): void {
+  add(key: string, times: 1 | -1): void {
     if (!this.#buckets.has(bucketOf(digestOf(key)))) return;
     const due = this.#due.get(key) ?? { left: 0, inSource: false };
     due.left += times;
-    due.inSource ||= isSource;
+    due.inSource ||= times === 1;
     this.#due.set(key, due);
   }
 }

@@ -13,7 +13,7 @@ import {
   findTornTicks,
   hasLiveRuns,
 } from '../store/verify-queries.ts';
-import type { Finding } from './finding.ts';
+import { breachesOf, type Finding } from './finding.ts';
 import type { VerifiedInterval } from './verified-interval.ts';
 import { verifyInterval } from './verify-interval.ts';
 import { verifyTransformed } from './verify-transformed.ts';
@@ -89,11 +89,7 @@ export async function verifyExport(
 }
 
 async function verifyTables(sql: Sql, exportId: string): Promise<readonly Finding[]> {
-  const breach = (invariant: Finding['invariant'], detail: string) => ({
-    invariant,
-    exportId,
-    detail,
-  });
+  const breach = breachesOf(exportId);
   return [
     ...(await findGaps(sql, exportId)).map(({ start, end }) =>
       breach('I1', `${start} to ${end} is before the high-water mark and not completed`),
@@ -118,7 +114,7 @@ async function findOrphans(
   options: VerifyOptions,
 ): Promise<{ readonly orphans: readonly Finding[]; readonly leftovers: number }> {
   const { sql, batchExport, destination, keepsFiles, knownKeys, leftoverKeys } = options;
-  const exportId = batchExport.id;
+  const breach = breachesOf(batchExport.id);
   const findings: Finding[] = [];
   let leftovers = 0;
   if (!keepsFiles || (await hasLiveRuns(sql))) return { orphans: findings, leftovers };
@@ -128,16 +124,13 @@ async function findOrphans(
     if (!ourKey.test(key) || knownKeys.has(key)) continue;
     if (leftoverKeys.has(key)) leftovers += 1;
     else if (!(await isNamedThere(key))) {
-      findings.push({ invariant: 'I4', exportId, detail: `${key} is in no current manifest` });
+      findings.push(breach('I4', `${key} is in no current manifest`));
     }
   }
   for await (const { key, uploadId } of destination.listUploads(folder)) {
     if (ourKey.test(key)) {
-      findings.push({
-        invariant: 'I4',
-        exportId,
-        detail: `upload ${uploadId} of ${key} is neither completed nor aborted`,
-      });
+      const detail = `upload ${uploadId} of ${key} is neither completed nor aborted`;
+      findings.push(breach('I4', detail));
     }
   }
   return { orphans: findings, leftovers };

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import type { Destination } from '../destinations/destination.ts';
 import type { ReadColumn, ReadRow } from '../encoders/encoder.ts';
 import {
@@ -126,8 +127,5 @@ async function findFault(
 
 async function readSmall(destination: Destination, key: string): Promise<Buffer | null> {
   const found = await destination.readFile(key, { maxBytes: maxManifestBytes });
-  if (!found) return null;
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of found.body) chunks.push(chunk);
-  return Buffer.concat(chunks);
+  return found && buffer(found.body);
 }

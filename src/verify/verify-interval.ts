@@ -1,7 +1,7 @@
 import { readFileSettings } from '../domain/file-settings.ts';
 import { describeInterval } from '../domain/time.ts';
 import type { Receipt } from '../store/receipts.ts';
-import type { Finding } from './finding.ts';
+import { breachesOf, type Finding } from './finding.ts';
 import { bucketsToName, KeyDifference, type KeySink, KeyTally } from './key-tally.ts';
 import { showKeys } from './key-values.ts';
 import { readSourceKeys, type SourceRows } from './source-keys.ts';
@@ -23,16 +23,12 @@ export async function verifyInterval(
   interval: VerifiedInterval,
   receipt: Receipt,
 ): Promise<readonly Finding[]> {
-  const { exportId } = receipt;
+  const breach = breachesOf(receipt.exportId);
   const tally = new KeyTally();
   const { source, faults } = await readBoth(interval, receipt, tally);
-  if (faults.length > 0) return faults.map((detail) => ({ invariant: 'I4', exportId, detail }));
+  if (faults.length > 0) return faults.map((detail) => breach('I4', detail));
   const range = describeInterval(receipt.interval);
-  const broken = (detail: string): Finding => ({
-    invariant: 'I3',
-    exportId,
-    detail: `${range}: ${detail}`,
-  });
+  const broken = (detail: string) => breach('I3', `${range}: ${detail}`);
   if (source.columns.length === 0) {
     if (receipt.rows === source.rows) return [];
     return [broken(`${receipt.rows} current rows, ${source.rows} in the source`)];
@@ -67,13 +63,13 @@ async function readBoth(
   const { format, compression, dslQuery, includeEvents, excludeEvents } = recipe;
   const { interval } = receipt;
   const request = { model, teamId, interval, dslQuery, includeEvents, excludeEvents };
-  const found = await readSourceKeys(source, request, signal, (key) => sink.ofSource(key));
+  const found = await readSourceKeys(source, request, signal, (key) => sink.add(key, 1));
   const faults = await verifyFiles(
     { destination, readRows },
     receipt,
     { format, compression },
     found.columns,
-    (key) => sink.ofFile(key),
+    (key) => sink.add(key, -1),
   );
   return { source: found, faults };
 }

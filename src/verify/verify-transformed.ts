@@ -66,11 +66,11 @@ export async function verifyTransformed(
       { ...receipt, rejectedFiles: [] },
       made,
       columns,
-      (row) => tally.ofFile(row),
+      (row) => tally.add(row, -1),
     );
     for (const { key } of again.files) {
       for await (const row of readRows(join(folder, key), made, columns)) {
-        tally.ofSource(keyOfRow(row, columns));
+        tally.add(keyOfRow(row, columns), 1);
       }
     }
     return tally.differing().length === 0;

@@ -1,3 +1,4 @@
+import { Choice } from './choice.tsx';
 import { configAttr, destinationForm, withType } from './draft.ts';
 import { FieldInput } from './field-input.tsx';
 import { type Field, isOptional } from './fields.ts';
@@ -17,26 +18,17 @@ export function DestinationFields(props: PartProps) {
       errors.has(configAttr(name)) || (config[name] ?? preset ?? null) !== (preset ?? null),
   );
   return (
-    <section className="panel">
+    <section className="card panel">
       <h2>Destination</h2>
-      <div className="field">
-        <label htmlFor="destination-type">Type</label>
-        <select
-          id="destination-type"
-          value={draft.type}
-          disabled={batchExport !== null}
-          onChange={(event) => onChange(withType(description, draft, event.target.value))}
-          aria-describedby="destination-type-help"
-        >
-          {description.destinations.map(({ type }) => (
-            <option key={type}>{type}</option>
-          ))}
-        </select>
-        <p className="help" id="destination-type-help">
-          {form?.description}
-          {batchExport && ' It cannot change. For another type, create another export.'}
-        </p>
-      </div>
+      <Choice
+        attr="destination-type"
+        label="Type"
+        value={draft.type}
+        choices={description.destinations.map(({ type }) => [type, type])}
+        disabled={batchExport !== null}
+        onChange={(type) => onChange(withType(description, draft, type))}
+        help={`${form?.description ?? ''}${batchExport ? ' It cannot change. For another type, create another export.' : ''}`}
+      />
       <div className="grid">
         {plain.map((field) => (
           <ConfigField key={field.name} field={field} {...props} />
@@ -83,7 +75,7 @@ function ConfigField({
         onChange={(value) => onChange({ values: { ...draft.values, [name]: value } })}
       />
       {kind === 'secret' && batchExport && draft.values[name] === '' && (
-        <label className="choice small">
+        <label className="choice small muted">
           <input
             type="checkbox"
             checked={isCleared}

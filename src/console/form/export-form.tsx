@@ -50,7 +50,7 @@ export function ExportForm({ description, batchExport }: Props) {
   };
   return (
     <form ref={form} className="export-form" onSubmit={submit} noValidate>
-      <section className="panel">
+      <section className="card panel">
         <TextField
           attr="name"
           label="Name"
@@ -58,7 +58,7 @@ export function ExportForm({ description, batchExport }: Props) {
           error={byField.get('name')}
           onChange={(name) => change({ name })}
           help="Shown in lists and alerts."
-          required
+          input={{ 'aria-required': true }}
         />
       </section>
       <DestinationFields {...parts} />
@@ -67,7 +67,7 @@ export function ExportForm({ description, batchExport }: Props) {
       {failure && others.length > 0 && (
         <Failure failure={new ApiFailure(failure.status, others, failure.requestId)} />
       )}
-      <div className="buttons end">
+      <div className="row end">
         {byField.size > 0 && (
           <p className="bad-text" role="alert">
             Please correct {byField.size === 1 ? 'one field' : `${byField.size} fields`}.

@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react';
 import type { Field } from './fields.ts';
+import { inputProps, Labelled } from './labelled.tsx';
 
 interface Props {
   readonly field: Field;
@@ -9,107 +10,80 @@ interface Props {
   readonly error: string | undefined;
   readonly onChange: (value: string | boolean) => void;
   /** Whether a secret is stored: an empty input keeps it. */
-  readonly stored?: boolean;
+  readonly stored: boolean;
 }
 
 /** One input of the form that a schema describes. */
 export function FieldInput(props: Props) {
-  const { field, attr, value, error, onChange, stored = false } = props;
-  const common = {
-    id: attr,
-    'aria-invalid': error !== undefined,
-    'aria-describedby': `${attr}-help`,
-    'aria-required': field.required,
+  const { field, attr, error } = props;
+  const isFlag = field.kind === 'flag';
+  const label = (
+    <>
+      {field.label}
+      {!field.required && !isFlag && <small className="muted"> optional</small>}
+    </>
+  );
+  const help = (
+    <>
+      <Prose text={field.description} />
+      {field.kind === 'list' && ' One per line.'}
+    </>
+  );
+  return (
+    <Labelled attr={attr} label={label} error={error} help={help} inline={isFlag}>
+      {inputOf(props, { ...inputProps({ attr, label, error }), 'aria-required': field.required })}
+    </Labelled>
+  );
+}
+
+function inputOf({ field, value, onChange, stored }: Props, common: object): ReactNode {
+  const rest = {
+    ...common,
+    value: String(value),
+    onChange: (event: { target: { value: string } }) => onChange(event.target.value),
   };
-  if (field.kind === 'flag') {
-    return (
-      <FieldFrame {...props} inline>
+  switch (field.kind) {
+    case 'flag':
+      return (
         <input
           {...common}
           type="checkbox"
           checked={value === true}
           onChange={(event) => onChange(event.target.checked)}
         />
-      </FieldFrame>
-    );
+      );
+    case 'choice':
+      return (
+        <select {...rest}>
+          {(field.nullable || (field.required && rest.value === '')) && (
+            <option value="">{field.nullable ? 'None' : 'Choose…'}</option>
+          )}
+          {field.choices.map((choice) => (
+            <option key={choice}>{choice}</option>
+          ))}
+        </select>
+      );
+    case 'list':
+      return <textarea {...rest} rows={3} placeholder={field.example} />;
+    case 'number': {
+      const { minimum, maximum } = field;
+      const range = { min: minimum ?? undefined, max: maximum ?? undefined };
+      return <input {...rest} type="number" {...range} placeholder={field.example} />;
+    }
+    case 'secret': {
+      const placeholder = stored ? 'unchanged' : '';
+      const kept = { autoComplete: 'new-password', spellCheck: false, placeholder };
+      return <input {...rest} type="password" {...kept} />;
+    }
+    case 'text': {
+      const free = { autoComplete: 'off', spellCheck: false, placeholder: field.example };
+      return <input {...rest} type="text" {...free} />;
+    }
   }
-  const change = (event: { target: { value: string } }) => onChange(event.target.value);
-  const text = String(value);
-  const input: Record<Exclude<Field['kind'], 'flag'>, () => ReactNode> = {
-    choice: () => (
-      <select {...common} value={text} onChange={change}>
-        {(field.nullable || (field.required && text === '')) && (
-          <option value="">{field.nullable ? 'None' : 'Choose…'}</option>
-        )}
-        {field.choices.map((choice) => (
-          <option key={choice}>{choice}</option>
-        ))}
-      </select>
-    ),
-    list: () => (
-      <textarea {...common} rows={3} value={text} onChange={change} placeholder={field.example} />
-    ),
-    number: () => (
-      <input
-        {...common}
-        type="number"
-        min={field.minimum ?? undefined}
-        max={field.maximum ?? undefined}
-        value={text}
-        onChange={change}
-        placeholder={field.example}
-      />
-    ),
-    secret: () => (
-      <input
-        {...common}
-        type="password"
-        autoComplete="new-password"
-        spellCheck={false}
-        value={text}
-        onChange={change}
-        placeholder={stored ? 'unchanged' : ''}
-      />
-    ),
-    text: () => (
-      <input
-        {...common}
-        type="text"
-        autoComplete="off"
-        spellCheck={false}
-        value={text}
-        onChange={change}
-        placeholder={field.example}
-      />
-    ),
-  };
-  return <FieldFrame {...props}>{input[field.kind]()}</FieldFrame>;
-}
-
-interface FrameProps extends Props {
-  readonly children: ReactNode;
-  readonly inline?: boolean;
 }
 
 /** A description; shows text in backticks as code. */
 function Prose({ text }: { text: string }) {
   // biome-ignore lint/suspicious/noArrayIndexKey: the pieces of a text never change their order.
   return text.split('`').map((piece, i) => (i % 2 ? <code key={i}>{piece}</code> : piece));
-}
-
-function FieldFrame({ field, attr, error, children, inline = false }: FrameProps) {
-  return (
-    <div className={inline ? 'field inline' : 'field'}>
-      <label htmlFor={attr}>
-        {field.label}
-        {!field.required && field.kind !== 'flag' && <small className="muted"> optional</small>}
-      </label>
-      {children}
-      <p className="help" id={`${attr}-help`}>
-        {error !== undefined && <span className="bad-text">{error} </span>}
-        <Prose text={field.description} />
-        {field.kind === 'list' && ' One per line.'}
-      </p>
-    </div>
-  );
 }

@@ -1,5 +1,6 @@
 import { useId } from 'react';
 import { createTimeFormat, readLocalInput } from '../times.ts';
+import { TextField } from './text-field.tsx';
 
 const inUtc = createTimeFormat('en', 'UTC');
 
@@ -12,25 +13,10 @@ interface Props {
 }
 
 /** A time in the reader's zone, with the time in UTC below. */
-export function LocalTimeInput({ label, value, onChange, error, help = '' }: Props) {
-  const id = useId();
-  return (
-    <div className="field">
-      <label htmlFor={id}>{label}</label>
-      <input
-        id={id}
-        type="datetime-local"
-        value={value}
-        onChange={(event) => onChange(event.target.value)}
-        aria-invalid={error !== undefined}
-        aria-describedby={`${id}-help`}
-      />
-      <p className="help" id={`${id}-help`}>
-        {error !== undefined && <span className="bad-text">{error} </span>}
-        {value === '' ? help : utcOf(value)}
-      </p>
-    </div>
-  );
+export function LocalTimeInput({ value, help, ...rest }: Props) {
+  const shown = value === '' ? help : utcOf(value);
+  const input = { type: 'datetime-local' };
+  return <TextField {...rest} attr={useId()} value={value} help={shown} input={input} />;
 }
 
 function utcOf(value: string): string {

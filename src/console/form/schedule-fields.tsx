@@ -1,15 +1,15 @@
+import { days } from '../times.ts';
+import { Choice } from './choice.tsx';
 import { scheduleFields } from './draft.ts';
 import { LocalTimeInput } from './local-time-input.tsx';
 import type { PartProps } from './part-props.ts';
 import { TextField } from './text-field.tsx';
 
-const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
-
 /** The interval, its boundaries, and start and end. */
 export function ScheduleFields({ description, draft, batchExport, errors, onChange }: PartProps) {
   const asked = scheduleFields(draft.interval);
   return (
-    <section className="panel">
+    <section className="card panel">
       <h2>Schedule</h2>
       <div className="grid">
         <Choice
@@ -48,8 +48,7 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
               label="Time zone"
               value={draft.timezone}
               error={errors.get('timezone')}
-              list="timezones"
-              placeholder="Europe/Berlin"
+              input={{ list: 'timezones', placeholder: 'Europe/Berlin' }}
               onChange={(timezone) => onChange({ timezone })}
               help="Days and weeks follow this zone, including daylight saving time."
             />
@@ -91,38 +90,5 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
         </label>
       )}
     </section>
-  );
-}
-
-interface ChoiceProps {
-  readonly attr: string;
-  readonly label: string;
-  readonly value: string;
-  readonly choices: readonly (readonly [string, string])[];
-  readonly error: string | undefined;
-  readonly onChange: (value: string) => void;
-}
-
-function Choice({ attr, label, value, choices, error, onChange }: ChoiceProps) {
-  return (
-    <div className="field">
-      <label htmlFor={attr}>{label}</label>
-      <select
-        id={attr}
-        value={value}
-        onChange={(event) => onChange(event.target.value)}
-        aria-invalid={error !== undefined}
-        aria-describedby={`${attr}-help`}
-      >
-        {choices.map(([choice, name]) => (
-          <option key={choice} value={choice}>
-            {name}
-          </option>
-        ))}
-      </select>
-      <p className="help" id={`${attr}-help`}>
-        {error !== undefined && <span className="bad-text">{error}</span>}
-      </p>
-    </div>
   );
 }

@@ -2,7 +2,9 @@ import { type FormEvent, useState } from 'react';
 import type { Backfill, BackfillPreview, BatchExport } from '../api-types.ts';
 import { ApiFailure, type BackfillRequest } from '../client.ts';
 import { useConsole } from '../console-context.ts';
+import { Choice } from '../form/choice.tsx';
 import { LocalTimeInput } from '../form/local-time-input.tsx';
+import { TextField } from '../form/text-field.tsx';
 import { formatCount, plural } from '../numbers.ts';
 import { Failure } from '../parts/notice.tsx';
 import { IntervalText } from '../parts/time-text.tsx';
@@ -30,6 +32,16 @@ const blank: Draft = {
   reprocess: 'all',
   concurrency: '',
 };
+
+const reprocessing = [
+  ['all', 'Export them again'],
+  ['failed', 'Only those that failed'],
+  ['none', 'Skip them'],
+] as const;
+const orders = [
+  ['oldest_first', 'Oldest first'],
+  ['newest_first', 'Newest first'],
+] as const;
 
 /** Asks for a range, shows a preview, then starts the backfill. */
 export function BackfillForm({ batchExport, onStarted }: Props) {
@@ -60,7 +72,7 @@ export function BackfillForm({ batchExport, onStarted }: Props) {
   const { byField, others } = sortProblems(failure?.problems ?? [], ['start_at', 'end_at']);
   const rest = failure && others.length > 0;
   return (
-    <form className="panel" onSubmit={submit} noValidate>
+    <form className="card panel" onSubmit={submit} noValidate>
       <h2>Start a backfill</h2>
       <div className="grid">
         <LocalTimeInput
@@ -79,7 +91,7 @@ export function BackfillForm({ batchExport, onStarted }: Props) {
       </div>
       {rest && <Failure failure={new ApiFailure(failure.status, others, failure.requestId)} />}
       {preview && <Preview preview={preview} />}
-      <div className="buttons">
+      <div className="row">
         {preview && preview.total_runs > 0 ? (
           <button type="submit" className="primary" disabled={start.busy}>
             Start {plural(preview.total_runs, 'run')}
@@ -102,41 +114,27 @@ interface OptionProps {
 function MoreOptions({ draft, onChange }: OptionProps) {
   return (
     <>
-      <div className="field">
-        <label htmlFor="reprocess">Already exported intervals</label>
-        <select
-          id="reprocess"
-          value={draft.reprocess}
-          onChange={(event) => onChange({ reprocess: event.target.value as Backfill['reprocess'] })}
-        >
-          <option value="all">Export them again</option>
-          <option value="failed">Only those that failed</option>
-          <option value="none">Skip them</option>
-        </select>
-      </div>
-      <div className="field">
-        <label htmlFor="order">Order</label>
-        <select
-          id="order"
-          value={draft.order}
-          onChange={(event) => onChange({ order: event.target.value as Backfill['order'] })}
-        >
-          <option value="oldest_first">Oldest first</option>
-          <option value="newest_first">Newest first</option>
-        </select>
-      </div>
-      <div className="field">
-        <label htmlFor="concurrency">Maximum runs at a time</label>
-        <input
-          id="concurrency"
-          type="number"
-          min={1}
-          max={100}
-          placeholder="default"
-          value={draft.concurrency}
-          onChange={(event) => onChange({ concurrency: event.target.value })}
-        />
-      </div>
+      <Choice
+        attr="reprocess"
+        label="Already exported intervals"
+        value={draft.reprocess}
+        choices={reprocessing}
+        onChange={(reprocess) => onChange({ reprocess })}
+      />
+      <Choice
+        attr="order"
+        label="Order"
+        value={draft.order}
+        choices={orders}
+        onChange={(order) => onChange({ order })}
+      />
+      <TextField
+        attr="concurrency"
+        label="Maximum runs at a time"
+        value={draft.concurrency}
+        onChange={(concurrency) => onChange({ concurrency })}
+        input={{ type: 'number', min: 1, max: 100, placeholder: 'default' }}
+      />
     </>
   );
 }

@@ -3,7 +3,7 @@ import type { Backfill, BatchExport, CursorPage } from '../api-types.ts';
 import { cursorOf } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
-import { ConfirmDialog } from '../parts/dialog.tsx';
+import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { IntervalText, TimeText } from '../parts/time-text.tsx';
@@ -32,7 +32,7 @@ export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
           <p>A backfill exports the intervals of a past range, or exports them again.</p>
         </Empty>
       )}
-      <ul className="backfills">
+      <ul className="stack">
         {data?.results.map((backfill) => (
           <BackfillItem key={backfill.id} exportId={id} backfill={backfill} onChanged={reload} />
         ))}
@@ -56,14 +56,19 @@ function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
   const { status, start_at, end_at, finished_runs, total_runs, failed_runs, eta } = backfill;
   const titleId = `backfill-${backfill.id}`;
   return (
-    <li className="backfill">
-      <div className="backfill-head">
+    <li className="card stack backfill">
+      <div className="row">
         <h3 id={titleId}>
           <IntervalText start={start_at} end={end_at} />
         </h3>
         <span className={`badge is-${status}`}>{status}</span>
         {isRunning(backfill) && (
-          <CancelButton exportId={exportId} backfill={backfill} onChanged={onChanged} />
+          <DialogButton
+            className="small last"
+            dialog={(onClose) => <CancelDialog {...{ exportId, backfill, onChanged, onClose }} />}
+          >
+            Cancel
+          </DialogButton>
         )}
       </div>
       <progress
@@ -72,7 +77,7 @@ function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
         value={backfill.progress}
         aria-labelledby={titleId}
       />
-      <p className="muted">
+      <p className="muted small">
         {finished_runs.toLocaleString('en-US')} of {plural(total_runs, 'run')}
         {failed_runs > 0 && <span className="bad-text"> · {failed_runs} failed</span>}
         {eta !== null && (
@@ -88,14 +93,14 @@ function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
   );
 }
 
-function CancelButton({ exportId, backfill, onChanged }: ItemProps) {
+function CancelDialog(props: ItemProps & { readonly onClose: () => void }) {
+  const { exportId, backfill, onChanged, onClose } = props;
   const { client, say } = useConsole();
-  const [open, setOpen] = useState(false);
   const [running, setRunning] = useState<'cancel' | 'finish'>('cancel');
   const cancel = useAction(async () => {
     await client.cancelBackfill(exportId, backfill.id, running);
     say('The backfill is cancelled.');
-    setOpen(false);
+    onClose();
     onChanged();
   });
   const choice = (value: 'cancel' | 'finish', title: string) => (
@@ -110,26 +115,19 @@ function CancelButton({ exportId, backfill, onChanged }: ItemProps) {
     </label>
   );
   return (
-    <>
-      <button type="button" className="small" onClick={() => setOpen(true)}>
-        Cancel
-      </button>
-      {open && (
-        <ConfirmDialog
-          title="Cancel this backfill?"
-          verb="Cancel the backfill"
-          dismiss="Keep it"
-          danger
-          action={cancel}
-          onClose={() => setOpen(false)}
-        >
-          <fieldset>
-            <legend>Live runs</legend>
-            {choice('cancel', 'Cancel them too')}
-            {choice('finish', 'Let them finish')}
-          </fieldset>
-        </ConfirmDialog>
-      )}
-    </>
+    <ConfirmDialog
+      title="Cancel this backfill?"
+      verb="Cancel the backfill"
+      dismiss="Keep it"
+      danger
+      action={cancel}
+      onClose={onClose}
+    >
+      <fieldset>
+        <legend>Live runs</legend>
+        {choice('cancel', 'Cancel them too')}
+        {choice('finish', 'Let them finish')}
+      </fieldset>
+    </ConfirmDialog>
   );
 }

@@ -17,11 +17,11 @@ export function EditExportPage({ exportId }: { exportId: string }) {
   useTitle(data ? `Edit ${data.name}` : 'Edit');
   return (
     <>
-      <nav className="crumbs" aria-label="Place">
+      <nav className="crumbs small" aria-label="Place">
         <a href={hrefOf({ page: 'exports' })}>Exports</a>
         <a href={hrefOf({ page: 'export', exportId, tab: 'settings' })}>{data?.name ?? 'Export'}</a>
       </nav>
-      <div className="heading">
+      <div className="row heading">
         <h1>Edit</h1>
       </div>
       <Trouble what="export" failure={failure} onRetry={reload} />

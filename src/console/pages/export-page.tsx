@@ -1,13 +1,13 @@
 import type { BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
-import { describeDestination, describeInterval, hasEnded } from '../export-health.ts';
+import { describeDestination, describeInterval, hasEnded, isBusy } from '../export-health.ts';
 import { DeleteButton, PauseButton } from '../parts/export-actions.tsx';
 import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
 import { Fact, Facts } from '../parts/facts.tsx';
 import { Loading, Trouble } from '../parts/notice.tsx';
 import { RunProblem } from '../parts/run-problem.tsx';
 import { TimeText } from '../parts/time-text.tsx';
-import { hrefOf, type Tab } from '../route.ts';
+import { hrefOf, type Tab, tabs } from '../route.ts';
 import { useResource } from '../use-resource.ts';
 import { goTo } from '../use-route.ts';
 import { useTitle } from '../use-title.ts';
@@ -16,25 +16,18 @@ import { LogsView } from './logs-view.tsx';
 import { RunsTab } from './runs-tab.tsx';
 import { SettingsTab } from './settings-tab.tsx';
 
-const tabs: readonly (readonly [Tab, string])[] = [
-  ['runs', 'Runs'],
-  ['backfills', 'Backfills'],
-  ['logs', 'Logs'],
-  ['settings', 'Settings'],
-];
-
 /** One export: its state, and its runs, backfills, logs and settings. */
 export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
   const { client } = useConsole();
   const { data, failure, reload } = useResource({
     key: exportId,
     load: (signal) => client.getExport(exportId, signal),
-    pollMs: (item) => (item?.latest_runs.some((run) => !hasEnded(run)) ? 4_000 : 15_000),
+    pollMs: (item) => (item && isBusy(item) ? 4_000 : 15_000),
   });
   useTitle(data?.name ?? 'Export');
   return (
     <>
-      <nav className="crumbs" aria-label="Place">
+      <nav className="crumbs small" aria-label="Place">
         <a href={hrefOf({ page: 'exports' })}>Exports</a>
       </nav>
       <Trouble what="export" failure={failure} onRetry={reload} stale={data !== null} />
@@ -43,13 +36,13 @@ export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
         <>
           <Head batchExport={data} onChanged={reload} />
           <nav className="tabs" aria-label="Parts of the export">
-            {tabs.map(([name, label]) => (
+            {(Object.keys(tabs) as Tab[]).map((name) => (
               <a
                 key={name}
                 href={hrefOf({ page: 'export', exportId, tab: name })}
                 aria-current={name === tab ? 'page' : undefined}
               >
-                {label}
+                {tabs[name]}
               </a>
             ))}
           </nav>
@@ -70,10 +63,10 @@ function Head({ batchExport, onChanged }: PartProps) {
   const lastEnded = batchExport.latest_runs.find(hasEnded);
   return (
     <>
-      <div className="heading">
+      <div className="row heading">
         <h1>{name}</h1>
         <HealthBadges batchExport={batchExport} />
-        <div className="buttons">
+        <div className="row last">
           <PauseButton batchExport={batchExport} onChanged={onChanged} />
           <a className="button" href={hrefOf({ page: 'edit', exportId: id })}>
             Edit
@@ -82,7 +75,7 @@ function Head({ batchExport, onChanged }: PartProps) {
         </div>
       </div>
       {paused && (
-        <div className="alert warn">
+        <div className="row alert is-paused">
           <p>
             <strong>Paused</strong>
             {last_paused_at !== null && (
@@ -118,14 +111,13 @@ function Head({ batchExport, onChanged }: PartProps) {
 }
 
 function TabBody({ batchExport, tab, onChanged }: PartProps & { tab: Tab }) {
-  const busy = batchExport.latest_runs.some((run) => !hasEnded(run));
   switch (tab) {
     case 'runs':
       return <RunsTab exportId={batchExport.id} onChanged={onChanged} />;
     case 'backfills':
       return <BackfillsTab batchExport={batchExport} />;
     case 'logs':
-      return <LogsView exportId={batchExport.id} runId={null} live={busy} />;
+      return <LogsView exportId={batchExport.id} runId={null} live={isBusy(batchExport)} />;
     case 'settings':
       return <SettingsTab batchExport={batchExport} />;
   }

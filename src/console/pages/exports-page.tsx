@@ -2,7 +2,7 @@ import { useState } from 'react';
 import type { BatchExport } from '../api-types.ts';
 import { exportsPageSize } from '../client.ts';
 import { useConsole } from '../console-context.ts';
-import { byUrgency, describeDestination, describeInterval, hasEnded } from '../export-health.ts';
+import { byUrgency, describeDestination, describeInterval, isBusy } from '../export-health.ts';
 import { useNow } from '../now.ts';
 import { plural } from '../numbers.ts';
 import { DeleteButton, PauseButton } from '../parts/export-actions.tsx';
@@ -27,10 +27,10 @@ export function ExportsPage() {
   useTitle('Exports');
   return (
     <>
-      <div className="heading">
+      <div className="row heading">
         <h1>Exports</h1>
         {data && data.count > 0 && <span className="muted">{plural(data.count, 'export')}</span>}
-        <a className="button primary" href={hrefOf({ page: 'new' })}>
+        <a className="button primary last" href={hrefOf({ page: 'new' })}>
           New export
         </a>
       </div>
@@ -45,7 +45,7 @@ export function ExportsPage() {
         </Empty>
       )}
       {data && data.results.length > 0 && (
-        <ul className="exports">
+        <ul className="card">
           {byUrgency(data.results, now).map((batchExport) => (
             <ExportRow key={batchExport.id} batchExport={batchExport} onChanged={reload} />
           ))}
@@ -61,10 +61,6 @@ export function ExportsPage() {
   );
 }
 
-function isBusy({ latest_runs }: BatchExport): boolean {
-  return latest_runs.some((run) => !hasEnded(run));
-}
-
 interface RowProps {
   readonly batchExport: BatchExport;
   readonly onChanged: () => void;
@@ -75,14 +71,14 @@ function ExportRow({ batchExport, onChanged }: RowProps) {
   return (
     <li className="export">
       <div className="export-name">
-        <h2>
+        <h2 className="row">
           <a href={hrefOf({ page: 'export', exportId: id, tab: 'runs' })}>{name}</a>
           <HealthBadges batchExport={batchExport} />
         </h2>
-        <p className="muted one-line" title={describeDestination(batchExport)}>
+        <p className="muted small one-line" title={describeDestination(batchExport)}>
           {describeInterval(interval)} · {describeDestination(batchExport)}
         </p>
-        {paused && paused_reason !== null && <p className="reason">{paused_reason}</p>}
+        {paused && paused_reason !== null && <p className="warn-text small">{paused_reason}</p>}
       </div>
       <div className="export-fact">
         <span className="caption">Latest runs</span>

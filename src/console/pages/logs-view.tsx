@@ -32,7 +32,7 @@ export function LogsView({ exportId, runId, live }: Props) {
   useReloadAtEnd(live, reload);
   return (
     <section aria-label="Logs">
-      <div className="filters">
+      <div className="row filters">
         <FilterChips
           label="Levels"
           choices={logLevels}
@@ -53,7 +53,7 @@ export function LogsView({ exportId, runId, live }: Props) {
             setOffset(0);
           }}
         />
-        {live && <span className="live">Live</span>}
+        {live && <span className="live small">Live</span>}
       </div>
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
       {!data && !failure && <Loading lines={6} />}
@@ -79,7 +79,7 @@ interface LinesProps {
 
 function LogLines({ entries, exportId, withRun }: LinesProps) {
   return (
-    <ol className="log">
+    <ol className="card log small">
       {entries.map(({ timestamp, level, message, run_id }, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: entries have no id, and may be alike.
         <li key={`${timestamp} ${index}`} className={`level-${level}`}>

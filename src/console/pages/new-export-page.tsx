@@ -10,10 +10,10 @@ export function NewExportPage() {
   useTitle('New export');
   return (
     <>
-      <nav className="crumbs" aria-label="Place">
+      <nav className="crumbs small" aria-label="Place">
         <a href={hrefOf({ page: 'exports' })}>Exports</a>
       </nav>
-      <div className="heading">
+      <div className="row heading">
         <h1>New export</h1>
       </div>
       {description.data ? (

@@ -29,7 +29,7 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
   useTitle('Run');
   return (
     <>
-      <nav className="crumbs" aria-label="Place">
+      <nav className="crumbs small" aria-label="Place">
         <a href={hrefOf({ page: 'exports' })}>Exports</a>
         <a href={hrefOf({ page: 'export', exportId, tab: 'runs' })}>
           {batchExport.data?.name ?? 'Export'}
@@ -39,13 +39,13 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
       {!data && !failure && <Loading lines={8} />}
       {data && (
         <>
-          <div className="heading">
+          <div className="row heading">
             <h1>
               <IntervalText start={data.data_interval_start} end={data.data_interval_end} />
             </h1>
             <StatusBadge status={data.status} />
             {(data.latest_error === null || !hasEnded(data)) && (
-              <div className="buttons">
+              <div className="row last">
                 <RunActions run={data} onChanged={reload} />
               </div>
             )}

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { type CursorPage, type Run, type RunStatus, runStatuses } from '../api-types.ts';
+import type { CursorPage, Run, RunStatus } from '../api-types.ts';
 import { cursorOf } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { hasEnded } from '../export-health.ts';
@@ -8,7 +8,7 @@ import { FilterChips } from '../parts/filter-chips.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { RunDuration, RunRows } from '../parts/run-facts.tsx';
-import { StatusBadge, statusLabel } from '../parts/status.tsx';
+import { StatusBadge, statusLabels } from '../parts/status.tsx';
 import { IntervalText } from '../parts/time-text.tsx';
 import { readRunError } from '../problems.ts';
 import { hrefOf } from '../route.ts';
@@ -39,9 +39,9 @@ export function RunsTab({ exportId, onChanged }: Props) {
     <section aria-label="Runs">
       <FilterChips
         label="Statuses"
-        choices={runStatuses}
+        choices={Object.keys(statusLabels) as RunStatus[]}
         chosen={statuses}
-        nameOf={statusLabel}
+        nameOf={(status) => statusLabels[status]}
         onChange={(chosen) => {
           setStatuses(chosen);
           setCursor(null);
@@ -72,23 +72,16 @@ interface TableProps {
 
 function RunTable({ runs, onChanged }: TableProps) {
   return (
-    <table className="runs">
+    <table className="card runs">
       <thead>
         <tr>
           <th scope="col">Interval</th>
           <th scope="col">Status</th>
-          <th scope="col" className="number">
-            Attempt
-          </th>
-          <th scope="col" className="number">
-            Rows
-          </th>
-          <th scope="col" className="number">
-            Size
-          </th>
-          <th scope="col" className="number">
-            Duration
-          </th>
+          {['Attempt', 'Rows', 'Size', 'Duration'].map((name) => (
+            <th key={name} scope="col" className="number">
+              {name}
+            </th>
+          ))}
           <th scope="col">
             <span className="unseen">Actions</span>
           </th>
@@ -132,7 +125,7 @@ function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
         </td>
       </tr>
       {error && (
-        <tr className="run-error">
+        <tr className="run-error small">
           <td colSpan={7}>
             {error.code !== null && <code>{error.code}</code>} {error.text}
           </td>

@@ -10,8 +10,7 @@ import { Fact, Facts } from '../parts/facts.tsx';
 import { RowSample } from '../parts/row-sample.tsx';
 import { SchedulePreview } from '../parts/schedule-preview.tsx';
 import { TimeText } from '../parts/time-text.tsx';
-
-const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
+import { days } from '../times.ts';
 
 /** The settings of the export, its next intervals, and the test of its destination. */
 export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
@@ -23,7 +22,7 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
   const extras = description.data?.extras;
   return (
     <section aria-label="Settings">
-      <div className="panel">
+      <div className="card panel">
         <h2>Destination: {destination.type}</h2>
         <Facts>
           {inOrder(form, destination.config).map((name) => (
@@ -38,12 +37,12 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
         </Facts>
         {extras?.has('test') && <DestinationTest exportId={batchExport.id} />}
       </div>
-      <div className="panel">
+      <div className="card panel">
         <h2>Schedule</h2>
         <ScheduleFacts batchExport={batchExport} />
         {extras?.has('schedule') && <SchedulePreview batchExport={batchExport} />}
       </div>
-      <div className="panel">
+      <div className="card panel">
         <h2>Rows</h2>
         <Facts>
           <Fact name="Model">{model}</Fact>

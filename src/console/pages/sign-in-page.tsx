@@ -1,6 +1,7 @@
 import { type FormEvent, useState } from 'react';
 import type { BatchExport, OffsetPage } from '../api-types.ts';
 import { ApiFailure, callApi } from '../client.ts';
+import { TextField } from '../form/text-field.tsx';
 import { Logo } from '../parts/logo.tsx';
 import { Failure } from '../parts/notice.tsx';
 import type { Session } from '../session.ts';
@@ -31,40 +32,38 @@ export function SignInPage({ notice, onSignedIn }: Props) {
   };
   return (
     <main className="sign-in">
-      <form onSubmit={submit}>
+      <form className="stack" onSubmit={submit}>
         <h1>
           <Logo /> Sluice
         </h1>
         <p className="muted slogan">Rows out of PostgreSQL, each exactly once.</p>
         {notice !== '' && (
-          <p className="alert warn" role="status">
+          <p className="row alert is-paused" role="status">
             {notice}
           </p>
         )}
-        <label htmlFor="key">API key</label>
-        <input
-          id="key"
-          type="password"
-          autoComplete="off"
-          spellCheck={false}
-          placeholder="slc_…"
+        <TextField
+          attr="key"
+          label="API key"
           value={key}
-          onChange={(event) => {
-            setKey(event.target.value);
+          onChange={(text) => {
+            setKey(text);
             setChoices(null);
           }}
-          aria-describedby="key-help"
+          input={{ type: 'password', placeholder: 'slc_…' }}
+          help={
+            <>
+              Create one with <code>sluice keys create</code>. Only this tab keeps it.
+            </>
+          }
         />
-        <p className="help" id="key-help">
-          Create one with <code>sluice keys create</code>. Only this tab keeps it.
-        </p>
         {choices !== null && (
           <ProjectChoice choices={choices} project={project} onChange={setProject} />
         )}
         <Failure failure={signIn.failure} />
         <button
           type="submit"
-          className="primary wide"
+          className="primary"
           disabled={signIn.busy || key.trim() === '' || (choices !== null && project === '')}
         >
           {signIn.busy ? 'Signing in…' : 'Sign in'}
@@ -81,28 +80,23 @@ interface ChoiceProps {
 }
 
 function ProjectChoice({ choices, project, onChange }: ChoiceProps) {
+  const known = choices.length > 0 ? ` Projects with exports: ${choices.join(', ')}.` : '';
   return (
     <>
-      <label htmlFor="project">Project</label>
-      <input
-        id="project"
-        inputMode="numeric"
-        list="projects"
-        // biome-ignore lint/a11y/noAutofocus: the input appears in answer to the submit.
-        autoFocus
+      <TextField
+        attr="project"
+        label="Project"
         value={project}
-        onChange={(event) => onChange(event.target.value)}
-        aria-describedby="project-help"
+        onChange={onChange}
+        // The input appears in answer to the submit.
+        input={{ inputMode: 'numeric', list: 'projects', autoFocus: true }}
+        help={`This key has access to several projects. Enter the id of one.${known}`}
       />
       <datalist id="projects">
         {choices.map((id) => (
           <option key={id} value={id} />
         ))}
       </datalist>
-      <p className="help" id="project-help">
-        This key has access to several projects. Enter the id of one.
-        {choices.length > 0 && ` Projects with exports: ${choices.join(', ')}.`}
-      </p>
     </>
   );
 }

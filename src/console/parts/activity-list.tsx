@@ -11,7 +11,7 @@ export function ActivityList({ exportId, since }: { exportId: string; since: str
     load: (signal) => client.listActivity(exportId, signal),
   });
   return (
-    <div className="panel">
+    <div className="card panel">
       <h2>Changes</h2>
       <Failure failure={failure} />
       {!data && !failure && <Loading lines={2} />}

@@ -1,6 +1,28 @@
-import { type ReactNode, useEffect, useId, useRef } from 'react';
+import {
+  type ButtonHTMLAttributes,
+  type ReactNode,
+  useEffect,
+  useId,
+  useRef,
+  useState,
+} from 'react';
 import type { Action } from '../use-action.ts';
 import { Failure } from './notice.tsx';
+
+interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
+  readonly dialog: (onClose: () => void) => ReactNode;
+}
+
+/** A button that opens a dialog. */
+export function DialogButton({ dialog, ...button }: ButtonProps) {
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" onClick={() => setOpen(true)} {...button} />
+      {open && dialog(() => setOpen(false))}
+    </>
+  );
+}
 
 interface Props {
   readonly title: string;
@@ -23,6 +45,7 @@ export function ConfirmDialog(props: Props) {
   return (
     <dialog ref={dialog} aria-labelledby={titleId} onClose={onClose}>
       <form
+        className="stack"
         onSubmit={(event) => {
           event.preventDefault();
           void action.run();
@@ -31,7 +54,7 @@ export function ConfirmDialog(props: Props) {
         <h2 id={titleId}>{title}</h2>
         {children}
         <Failure failure={action.failure} />
-        <div className="buttons end">
+        <div className="row end">
           <button type="button" onClick={() => dialog.current?.close()}>
             {dismiss}
           </button>

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import type { BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { useAction } from '../use-action.ts';
-import { ConfirmDialog } from './dialog.tsx';
+import { ConfirmDialog, DialogButton } from './dialog.tsx';
 
 interface Props {
   readonly batchExport: BatchExport;
@@ -11,22 +11,16 @@ interface Props {
 
 /** Pauses or unpauses an export, after confirmation. */
 export function PauseButton({ batchExport, onChanged }: Props) {
-  const [open, setOpen] = useState(false);
   const { paused, name } = batchExport;
   const Dialog = paused ? UnpauseDialog : PauseDialog;
+  const verb = paused ? 'Unpause' : 'Pause';
   return (
-    <>
-      <button
-        type="button"
-        onClick={() => setOpen(true)}
-        aria-label={`${paused ? 'Unpause' : 'Pause'} ${name}`}
-      >
-        {paused ? 'Unpause' : 'Pause'}
-      </button>
-      {open && (
-        <Dialog batchExport={batchExport} onChanged={onChanged} onClose={() => setOpen(false)} />
-      )}
-    </>
+    <DialogButton
+      aria-label={`${verb} ${name}`}
+      dialog={(onClose) => <Dialog {...{ batchExport, onChanged, onClose }} />}
+    >
+      {verb}
+    </DialogButton>
   );
 }
 
@@ -88,39 +82,33 @@ function UnpauseDialog({ batchExport: { id, name }, onChanged, onClose }: Dialog
 }
 
 /** Deletes an export, after confirmation. */
-export function DeleteButton({ batchExport: { id, name }, onChanged }: Props) {
+export function DeleteButton(props: Props) {
+  return (
+    <DialogButton
+      className="quiet bad-text"
+      aria-label={`Delete ${props.batchExport.name}`}
+      dialog={(onClose) => <DeleteDialog {...props} onClose={onClose} />}
+    >
+      Delete
+    </DialogButton>
+  );
+}
+
+function DeleteDialog({ batchExport: { id, name }, onChanged, onClose }: DialogProps) {
   const { client, say } = useConsole();
-  const [open, setOpen] = useState(false);
   const remove = useAction(async () => {
     await client.deleteExport(id);
     say(`${name} is deleted.`);
-    setOpen(false);
+    onClose();
     onChanged();
   });
+  const verb = 'Delete the export';
   return (
-    <>
-      <button
-        type="button"
-        className="quiet bad-text"
-        onClick={() => setOpen(true)}
-        aria-label={`Delete ${name}`}
-      >
-        Delete
-      </button>
-      {open && (
-        <ConfirmDialog
-          title={`Delete ${name}?`}
-          verb="Delete the export"
-          danger
-          action={remove}
-          onClose={() => setOpen(false)}
-        >
-          <p>
-            Its live runs and backfills are cancelled, and it never runs again. Files at the
-            destination stay. You cannot undo this.
-          </p>
-        </ConfirmDialog>
-      )}
-    </>
+    <ConfirmDialog title={`Delete ${name}?`} verb={verb} danger action={remove} onClose={onClose}>
+      <p>
+        Its live runs and backfills are cancelled, and it never runs again. Files at the destination
+        stay. You cannot undo this.
+      </p>
+    </ConfirmDialog>
   );
 }

@@ -14,13 +14,13 @@ export function FilterChips<T extends string>(props: Props<T>) {
       chosen.includes(choice) ? chosen.filter((one) => one !== choice) : [...chosen, choice],
     );
   return (
-    <fieldset className="chips">
+    <fieldset className="row">
       <legend className="unseen">{label}</legend>
       {choices.map((choice) => (
         <button
           key={choice}
           type="button"
-          className="chip"
+          className="chip small"
           aria-pressed={chosen.includes(choice)}
           onClick={() => toggle(choice)}
         >

@@ -17,7 +17,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 /** Grey lines in place of the answer; screen readers say "Loading". */
 export function Loading({ lines = 4 }: { lines?: number }) {
   return (
-    <div className="loading" role="status" aria-label="Loading">
+    <div className="stack loading" role="status" aria-label="Loading">
       {Array.from({ length: lines }, (_, line) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: the lines are all alike.
         <span key={line} />
@@ -37,7 +37,7 @@ interface FailureProps {
 export function Failure({ failure, onRetry, stale = false }: FailureProps) {
   if (!failure) return null;
   return (
-    <div className="alert bad" role="alert">
+    <div className="row alert is-Failed" role="alert">
       <div>
         {failure.problems.map(({ attr, detail }) => (
           <p key={`${attr} ${detail}`}>

@@ -31,7 +31,7 @@ export function RowSample({ exportId }: { exportId: string }) {
 function Sample({ preview: { columns, rows } }: { preview: RowPreview }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
-    <section className="sample" aria-label="Preview of rows" tabIndex={0}>
+    <section className="sample small" aria-label="Preview of rows" tabIndex={0}>
       <table>
         <thead>
           <tr>

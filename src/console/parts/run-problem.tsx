@@ -4,7 +4,7 @@ import { hasEnded } from '../export-health.ts';
 import { readRunError } from '../problems.ts';
 import { useAction } from '../use-action.ts';
 import { Failure } from './notice.tsx';
-import { statusLabel } from './status.tsx';
+import { statusLabels } from './status.tsx';
 import { IntervalText } from './time-text.tsx';
 
 interface Props {
@@ -24,10 +24,10 @@ export function RunProblem({ run, onRetried }: Props) {
   const { code, text } = readRunError(run.latest_error);
   const failed = run.status === 'Failed' || run.status === 'FailedRetryable';
   return (
-    <div className={`alert ${failed ? 'bad' : 'warn'}`}>
+    <div className={`row alert ${failed ? 'is-Failed' : 'is-paused'}`}>
       <div>
         <p>
-          <strong>{statusLabel(run.status)}</strong>{' '}
+          <strong>{statusLabels[run.status]}</strong>{' '}
           <IntervalText start={run.data_interval_start} end={run.data_interval_end} />{' '}
           {code !== null && <code>{code}</code>}
         </p>

@@ -3,7 +3,8 @@ import { useNow } from '../now.ts';
 import { hrefOf } from '../route.ts';
 import { times } from './time-text.tsx';
 
-const labels: Readonly<Record<RunStatus, string>> = {
+/** The names of all statuses, in the order of a run's life. */
+export const statusLabels: Readonly<Record<RunStatus, string>> = {
   Starting: 'Waiting',
   Running: 'Running',
   Completed: 'Completed',
@@ -21,13 +22,9 @@ const glyphs: Readonly<Record<RunStatus, string>> = {
   Cancelled: '–',
 };
 
-export function statusLabel(status: RunStatus): string {
-  return labels[status];
-}
-
 /** A status with its colour. */
 export function StatusBadge({ status }: { status: RunStatus }) {
-  return <span className={`badge is-${status}`}>{labels[status]}</span>;
+  return <span className={`badge is-${status}`}>{statusLabels[status]}</span>;
 }
 
 /** The latest runs, the newest on the right; each cell is a link to its run. */
@@ -42,7 +39,7 @@ export function RunStrip({ runs, exportId }: { runs: readonly Run[]; exportId: s
       ))}
       {runs.toReversed().map(({ id, status, data_interval_start, data_interval_end }) => {
         const interval = times.interval(data_interval_start, data_interval_end, now);
-        const text = `${labels[status]}: ${interval}`;
+        const text = `${statusLabels[status]}: ${interval}`;
         return (
           <li key={id}>
             <a

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import type { Problem } from '../../domain/problem.ts';
 import { defineDestination } from '../define-destination.ts';
-import { FileDestination } from './destination.ts';
+import { openFileDestination } from './destination.ts';
 
 export const fileDefinition = defineDestination({
   type: 'File',
@@ -20,7 +20,7 @@ export const fileDefinition = defineDestination({
   place: ({ directory }) => foldersOf(directory).join('/'),
   open: ({ directory }, _files, { fileDestinationRoot, partBytes }) =>
     // `validate` refuses a config without a root; with an empty root each operation fails.
-    new FileDestination(fileDestinationRoot ?? '', foldersOf(directory), partBytes),
+    openFileDestination(fileDestinationRoot ?? '', foldersOf(directory), partBytes),
 });
 
 const foldersOf = (directory: string) => directory.split('/').filter(Boolean);

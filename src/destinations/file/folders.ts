@@ -33,12 +33,9 @@ export async function findFolder(
   folders: readonly string[],
   make: boolean,
 ): Promise<string | null> {
-  let path: string;
-  try {
-    path = await realpath(root);
-  } catch (error) {
+  let path = await realpath(root).catch((error: unknown) => {
     throw new SluiceError('destination.unavailable', 'FILE_DESTINATION_ROOT does not exist', error);
-  }
+  });
   for (const folder of folders) {
     path = join(path, folder);
     if (make) await mkdir(path).catch(ignore('EEXIST'));
@@ -57,18 +54,13 @@ export async function findFolder(
 /** Makes a rename or a new name in the folder survive a power cut. */
 export async function syncFolder(path: string): Promise<void> {
   const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await handle.sync().finally(() => handle.close());
 }
 
 /** Opens for reading, never through a link; null if there is no file. */
 export async function openForRead(path: string): Promise<FileHandle | null> {
-  return (
-    (await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(ignore('ENOENT'))) ?? null
-  );
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW;
+  return (await open(path, flags).catch(ignore('ENOENT'))) ?? null;
 }
 
 /** For `catch`: ignores one code of the file system. */

@@ -37,7 +37,7 @@ export async function createWriter(
   const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
   await journal.started(upload, true);
   const handle = await withOurErrors(() => open(path, flags, 0o644));
-  return new LocalFileWriter(upload, { folder: folder ?? root, path }, handle, syncBytes, journal);
+  return new LocalFileWriter({ upload, folder: folder ?? root, path, handle, syncBytes, journal });
 }
 
 /**
@@ -71,34 +71,31 @@ export async function removeHidden(
   return (await withOurErrors(() => removal.catch(ignore('ENOENT')))) ?? false;
 }
 
+interface HiddenFile {
+  readonly upload: UploadRef;
+  readonly folder: string;
+  readonly path: string;
+  readonly handle: FileHandle;
+  readonly syncBytes: number;
+  readonly journal: UploadJournal;
+}
+
 /**
  * A hidden file beside its key that is renamed when it is whole and on the disk. If the next attempt
  * has removed it, the rename fails: a worker that lost its lease does no harm.
  */
 class LocalFileWriter implements FileWriter {
   readonly upload: UploadRef;
-  readonly #place: { readonly folder: string; readonly path: string };
-  readonly #handle: FileHandle;
-  readonly #syncBytes: number;
-  readonly #journal: UploadJournal;
+  readonly #file: HiddenFile;
   #bytes = 0;
   #syncedBytes = 0;
   #failure: SluiceError | null = null;
   #etag: ManifestTag = null;
   #state: 'open' | 'completed' | 'aborted' = 'open';
 
-  constructor(
-    upload: UploadRef,
-    place: { readonly folder: string; readonly path: string },
-    handle: FileHandle,
-    syncBytes: number,
-    journal: UploadJournal,
-  ) {
-    this.upload = upload;
-    this.#place = place;
-    this.#handle = handle;
-    this.#syncBytes = syncBytes;
-    this.#journal = journal;
+  constructor(file: HiddenFile) {
+    this.upload = file.upload;
+    this.#file = file;
   }
 
   async write(bytes: Uint8Array): Promise<void> {
@@ -117,21 +114,21 @@ class LocalFileWriter implements FileWriter {
     await withOurErrors(async () => {
       let rest = bytes;
       while (rest.length > 0) {
-        const { bytesWritten } = await this.#handle.write(rest, 0, rest.length, this.#bytes);
+        const { bytesWritten } = await this.#file.handle.write(rest, 0, rest.length, this.#bytes);
         this.#bytes += bytesWritten;
         rest = rest.subarray(bytesWritten);
       }
     });
-    if (this.#bytes - this.#syncedBytes < this.#syncBytes) return;
-    await withOurErrors(() => this.#handle.datasync());
+    if (this.#bytes - this.#syncedBytes < this.#file.syncBytes) return;
+    await withOurErrors(() => this.#file.handle.datasync());
     this.#syncedBytes = this.#bytes;
     const parts = [{ number: 1, bytes: this.#syncedBytes, tag: '' }];
-    await this.#journal.progressed({ ...this.upload, parts });
+    await this.#file.journal.progressed({ ...this.upload, parts });
   }
 
   async flush(): Promise<void> {
     if (this.#failure !== null) throw this.#failure;
-    if (this.#state === 'open') await withOurErrors(() => this.#handle.sync());
+    if (this.#state === 'open') await withOurErrors(() => this.#file.handle.sync());
   }
 
   async complete({ replaces }: CompleteOptions = {}): Promise<{ readonly etag: ManifestTag }> {
@@ -147,16 +144,16 @@ class LocalFileWriter implements FileWriter {
         throw toDestinationError(error);
       }
       this.#state = 'completed';
-      await this.#handle.close();
+      await this.#file.handle.close();
     }
-    await withOurErrors(() => syncFolder(this.#place.folder));
-    await this.#journal.ended(this.upload);
+    await withOurErrors(() => syncFolder(this.#file.folder));
+    await this.#file.journal.ended(this.upload);
     return { etag: this.#etag };
   }
 
   /** Renames the hidden file to its key. @returns its tag */
   async #publish(replaces: ManifestTag | undefined): Promise<ManifestTag> {
-    const { folder, path } = this.#place;
+    const { folder, path } = this.#file;
     const { name } = splitKey(this.upload.key);
     if (replaces === undefined) {
       await rename(path, join(folder, name));
@@ -168,16 +165,16 @@ class LocalFileWriter implements FileWriter {
   async suspend(): Promise<void> {
     if (this.#state !== 'open') return;
     this.#state = 'aborted';
-    await withOurErrors(() => this.#handle.close());
+    await withOurErrors(() => this.#file.handle.close());
   }
 
   async abort(): Promise<void> {
     if (this.#state !== 'open') return;
     await withOurErrors(async () => {
-      await unlink(this.#place.path).catch(ignore('ENOENT'));
-      await this.#handle.close();
+      await unlink(this.#file.path).catch(ignore('ENOENT'));
+      await this.#file.handle.close();
     });
     this.#state = 'aborted';
-    await this.#journal.ended(this.upload);
+    await this.#file.journal.ended(this.upload);
   }
 }

@@ -1,5 +1,5 @@
 import { defineDestination } from '../define-destination.ts';
-import { NoOpDestination } from './writer.ts';
+import { openNoOpDestination } from './writer.ts';
 
 export const noOpDefinition = defineDestination({
   type: 'NoOp',
@@ -9,5 +9,5 @@ export const noOpDefinition = defineDestination({
   buffersParts: false,
   validate: () => [],
   place: () => 'nowhere',
-  open: () => new NoOpDestination(),
+  open: openNoOpDestination,
 });

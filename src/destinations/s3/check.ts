@@ -2,7 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { describeError, type ErrorCode, SluiceError, toSluiceError } from '../../domain/errors.ts';
 import { describeMissingTraits } from '../../domain/store-traits.ts';
-import type { CheckStep, DestinationContext, StoreTraits, UploadJournal } from '../destination.ts';
+import {
+  type CheckStep,
+  type DestinationContext,
+  type StoreTraits,
+  unrecorded,
+} from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { deleteObjects, headObject } from './objects.ts';
 import { markerPrefix, probeStore } from './probe.ts';
@@ -155,11 +160,3 @@ async function findEncryption(connection: S3Connection, key: string): Promise<nu
     `asked for encryption ${asked}, the store reports ${found}`,
   );
 }
-
-/** The marker's upload ends within the check, so no record is needed. */
-const unrecorded: UploadJournal = {
-  starting: async () => {},
-  started: async () => {},
-  progressed: async () => {},
-  ended: async () => {},
-};

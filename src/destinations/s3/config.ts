@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import type { Settings } from '../define-destination.ts';
-import { nullable } from '../file-config.ts';
+import { optional } from '../file-config.ts';
 
 export const s3Properties = {
   bucket_name: Type.String({
@@ -16,40 +16,28 @@ export const s3Properties = {
     pattern: '^[A-Za-z0-9-]+$',
     examples: ['eu-central-1'],
   }),
-  aws_access_key_id: Type.Optional(
-    nullable(Type.String({ minLength: 1, maxLength: 256 }), {
-      description: 'ID of the access key. Set both the key ID and the secret, or neither.',
-      default: null,
-      writeOnly: true,
-    }),
+  aws_access_key_id: optional(
+    Type.String({ minLength: 1, maxLength: 256 }),
+    'ID of the access key. Set both the key ID and the secret, or neither.',
+    { writeOnly: true },
   ),
-  aws_secret_access_key: Type.Optional(
-    nullable(Type.String({ minLength: 1, maxLength: 1024 }), {
-      description: 'Secret of the access key.',
-      default: null,
-      writeOnly: true,
-    }),
+  aws_secret_access_key: optional(
+    Type.String({ minLength: 1, maxLength: 1024 }),
+    'Secret of the access key.',
+    { writeOnly: true },
   ),
-  role_arn: Type.Optional(
-    nullable(
-      Type.String({
-        maxLength: 2048,
-        pattern: '^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[\\w+=,.@/-]+$',
-      }),
-      {
-        description:
-          'ARN of a role to assume. Its trust policy must require the external ID of the project.',
-        default: null,
-        examples: ['arn:aws:iam::123456789012:role/exports'],
-      },
-    ),
-  ),
-  endpoint_url: Type.Optional(
-    nullable(Type.String({ maxLength: 2048 }), {
-      description: 'URL of an S3-compatible store. Leave empty for AWS.',
-      default: null,
-      examples: ['https://storage.example.com'],
+  role_arn: optional(
+    Type.String({
+      maxLength: 2048,
+      pattern: '^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[\\w+=,.@/-]+$',
     }),
+    'ARN of a role to assume. Its trust policy must require the external ID of the project.',
+    { examples: ['arn:aws:iam::123456789012:role/exports'] },
+  ),
+  endpoint_url: optional(
+    Type.String({ maxLength: 2048 }),
+    'URL of an S3-compatible store. Leave empty for AWS.',
+    { examples: ['https://storage.example.com'] },
   ),
   use_virtual_style_addressing: Type.Optional(
     Type.Boolean({
@@ -57,18 +45,16 @@ export const s3Properties = {
       default: false,
     }),
   ),
-  encryption: Type.Optional(
-    nullable(Type.Enum(['AES256', 'aws:kms']), {
-      description: 'Encryption at rest. Leave empty for the default of the bucket.',
-      default: null,
-    }),
+  encryption: optional(
+    Type.Enum(['AES256', 'aws:kms']),
+    'Encryption at rest. Leave empty for the default of the bucket.',
   ),
-  kms_key_id: Type.Optional(
-    nullable(Type.String({ minLength: 1, maxLength: 2048 }), {
-      description: 'ID, alias or ARN of the KMS key. Only for encryption aws:kms.',
-      default: null,
+  kms_key_id: optional(
+    Type.String({ minLength: 1, maxLength: 2048 }),
+    'ID, alias or ARN of the KMS key. Only for encryption aws:kms.',
+    {
       examples: ['arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab'],
-    }),
+    },
   ),
 };
 

@@ -4,7 +4,7 @@ import { defineDestination } from '../define-destination.ts';
 import type { DestinationContext } from '../destination.ts';
 import { connectS3 } from './client.ts';
 import { type S3Config, s3Properties } from './config.ts';
-import { S3Destination } from './destination.ts';
+import { openS3Destination } from './destination.ts';
 
 export const s3Definition = defineDestination({
   type: 'S3',
@@ -21,7 +21,7 @@ export const s3Definition = defineDestination({
   place: ({ endpoint_url, region, bucket_name }) =>
     `${storeOf(endpoint_url, region)} ${bucket_name}`,
   open: (config, { prefix }, context, owner, traits) =>
-    new S3Destination(connectS3(config, context, owner, traits), literalFolder(prefix), context),
+    openS3Destination(connectS3(config, context, owner, traits), literalFolder(prefix), context),
 });
 
 /** AWS's own endpoints, of one region or of all. */
@@ -90,14 +90,9 @@ function checkEndpoint({ endpoint_url }: S3Config): Problem[] {
 }
 
 function checkEncryption({ encryption, kms_key_id }: S3Config): Problem[] {
-  return kms_key_id !== null && encryption !== 'aws:kms'
-    ? [
-        invalid(
-          'kms_key_id',
-          'Only for encryption aws:kms. Set encryption to aws:kms, or remove the key.',
-        ),
-      ]
-    : [];
+  if (kms_key_id === null || encryption === 'aws:kms') return [];
+  const remedy = 'Set encryption to aws:kms, or remove the key.';
+  return [invalid('kms_key_id', `Only for encryption aws:kms. ${remedy}`)];
 }
 
 function invalid(attr: string, detail: string): Problem {

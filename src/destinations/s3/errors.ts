@@ -151,24 +151,25 @@ export class StoreError extends Error {
   }
 }
 
+function causeOf(error: unknown): StoreError | null {
+  return error instanceof SluiceError && error.cause instanceof StoreError ? error.cause : null;
+}
+
 /** Whether a store refused because it does not support the request. */
 export function isNotImplemented(error: unknown): boolean {
-  const cause = error instanceof SluiceError ? error.cause : undefined;
-  if (!(cause instanceof StoreError)) return false;
-  return cause.status === 501 && cause.name !== 'UnreadAnswer';
+  const cause = causeOf(error);
+  return cause?.status === 501 && cause.name !== 'UnreadAnswer';
 }
 
 /** Whether a store refused a conditional write because of a concurrent request at the same key. */
 export function isCollision(error: unknown): boolean {
-  const cause = error instanceof SluiceError ? error.cause : undefined;
-  return cause instanceof StoreError && cause.status === 409;
+  return causeOf(error)?.status === 409;
 }
 
 /** Whether a store reported an internal error, in an answer that was read whole. */
 export function isInternalError(error: unknown): boolean {
-  const cause = error instanceof SluiceError ? error.cause : undefined;
-  if (!(cause instanceof StoreError)) return false;
-  return cause.status === 500 && cause.name !== 'UnreadAnswer';
+  const cause = causeOf(error);
+  return cause?.status === 500 && cause.name !== 'UnreadAnswer';
 }
 
 interface Facts {

@@ -18,8 +18,8 @@ import { checkLength } from './answer.ts';
 import { callDeadline } from './call-deadline.ts';
 import type { S3Connection } from './client.ts';
 import { isNotImplemented, StoreError } from './errors.ts';
-import type { PartSums } from './part-digest.ts';
 import { compareKeys, keysPerPage, readPages } from './pages.ts';
+import type { PartSums } from './part-digest.ts';
 import type { SendOptions } from './request-handler.ts';
 
 /**

@@ -1,17 +1,10 @@
-import { streamCodecOf, streamCompressions } from '../codecs/stream-compressions.ts';
-import type { EncoderDefinition } from '../encoder.ts';
-import { TextFile, textMemoryBytes } from '../text/text-file.ts';
+import { textFormat } from '../text/text-file.ts';
 import { formatCsv } from './encode.ts';
 import { readCsv } from './read.ts';
 
 /** Comma-separated text with a header line; see README.md for how each type is written. */
-export const csv: EncoderDefinition = {
-  format: 'CSV',
-  extension: 'csv',
-  contentType: 'text/csv',
-  compressions: streamCompressions,
-  memoryBytes: textMemoryBytes,
-  open: (columns, compression) =>
-    new TextFile(formatCsv(columns), streamCodecOf(compression).open()),
-  read: (path, columns, compression) => readCsv(streamCodecOf(compression).read(path), columns),
-};
+export const csv = textFormat(
+  { format: 'CSV', extension: 'csv', contentType: 'text/csv' },
+  formatCsv,
+  readCsv,
+);

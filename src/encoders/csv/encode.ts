@@ -23,25 +23,25 @@ export function formatCsv(columns: readonly Column[]): RowFormatter {
   return {
     writeHeader(out) {
       columns.forEach(({ name }, index) => {
-        if (index > 0) writeByte(out, COMMA);
+        if (index > 0) out.put(COMMA);
         const bytes = Buffer.from(name);
         writeCell(out, bytes, 0, bytes.length);
       });
-      writeByte(out, LINE_FEED);
+      out.put(LINE_FEED);
     },
     writeRow(out, block, row) {
       const { bytes, offsets, lengths } = block;
       let position = row * writers.length;
       let isFirst = true;
       for (const write of writers) {
-        if (!isFirst) writeByte(out, COMMA);
+        if (!isFirst) out.put(COMMA);
         isFirst = false;
         const from = offsets[position] as number;
         const length = lengths[position] as number;
         position += 1;
         if (length >= 0) write(out, bytes, from, from + length);
       }
-      writeByte(out, LINE_FEED);
+      out.put(LINE_FEED);
     },
   };
 }
@@ -69,12 +69,6 @@ function fieldWriter(type: ColumnType): FieldWriter {
   }
 }
 
-function writeByte(out: ByteWriter, byte: number): void {
-  out.ensure(1);
-  out.bytes[out.length] = byte;
-  out.length += 1;
-}
-
 /** A cell of UTF-8 text, quoted if necessary; a quote inside is doubled. */
 function writeCell(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   if (!mustQuote(bytes, from, end)) {
@@ -82,12 +76,12 @@ function writeCell(out: ByteWriter, bytes: Buffer, from: number, end: number): v
     copyBytes(out, bytes, from, end);
     return;
   }
-  writeByte(out, QUOTE);
+  out.put(QUOTE);
   // In pieces: room for a cell full of quotes would double a large value's memory.
   for (let start = from; start < end; start += PIECE_BYTES) {
     writeDoubled(out, bytes, start, Math.min(start + PIECE_BYTES, end));
   }
-  writeByte(out, QUOTE);
+  out.put(QUOTE);
 }
 
 function writeDoubled(out: ByteWriter, bytes: Buffer, from: number, end: number): void {

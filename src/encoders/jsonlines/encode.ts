@@ -66,13 +66,9 @@ function fixedWriter(type: ColumnType): FieldWriter {
 
 function quoted(write: FieldWriter): FieldWriter {
   return (out, bytes, from, end) => {
-    out.ensure(1);
-    out.bytes[out.length] = QUOTE;
-    out.length += 1;
+    out.put(QUOTE);
     write(out, bytes, from, end);
-    out.ensure(1);
-    out.bytes[out.length] = QUOTE;
-    out.length += 1;
+    out.put(QUOTE);
   };
 }
 

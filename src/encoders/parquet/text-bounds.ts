@@ -9,8 +9,8 @@ const boundBytes = 64;
  * smallest text, cut.
  */
 export class TextBounds {
-  #min = emptyBound();
-  #max = emptyBound();
+  readonly #min = new Bound();
+  readonly #max = new Bound();
   #isEmpty = true;
 
   /** `length` bytes at `from`; `view` is of the same memory as `bytes`. */
@@ -19,17 +19,17 @@ export class TextBounds {
     const head = headOf(bytes, view, from, kept);
     const isCut = length > boundBytes;
     if (this.#isEmpty) {
-      setBound(this.#min, bytes, from, kept, head, isCut);
-      setBound(this.#max, bytes, from, kept, head, isCut);
+      this.#min.set(bytes, from, kept, head, isCut);
+      this.#max.set(bytes, from, kept, head, isCut);
       this.#isEmpty = false;
       return;
     }
-    const toMin = compareToBound(this.#min, bytes, from, kept, head);
-    if (toMin < 0) setBound(this.#min, bytes, from, kept, head, isCut);
+    const toMin = this.#min.compare(bytes, from, kept, head);
+    if (toMin < 0) this.#min.set(bytes, from, kept, head, isCut);
     // Of texts with the same start the uncut one is the smallest, a cut one the largest.
     else if (toMin === 0) this.#min.isCut &&= isCut;
-    const toMax = compareToBound(this.#max, bytes, from, kept, head);
-    if (toMax > 0) setBound(this.#max, bytes, from, kept, head, isCut);
+    const toMax = this.#max.compare(bytes, from, kept, head);
+    if (toMax > 0) this.#max.set(bytes, from, kept, head, isCut);
     else if (toMax === 0) this.#max.isCut ||= isCut;
   }
 
@@ -48,16 +48,25 @@ export class TextBounds {
   }
 }
 
-interface Bound {
-  readonly bytes: Buffer;
-  length: number;
+/** A text, cut to its first bytes. */
+class Bound {
+  readonly bytes = Buffer.alloc(boundBytes);
+  length = 0;
   /** The first four bytes as a number, which decides most comparisons. */
-  head: number;
-  isCut: boolean;
-}
+  head = 0;
+  isCut = false;
 
-function emptyBound(): Bound {
-  return { bytes: Buffer.alloc(boundBytes), length: 0, head: 0, isCut: false };
+  compare(bytes: Buffer, from: number, length: number, head: number): number {
+    if (head !== this.head) return head - this.head;
+    return bytes.compare(this.bytes, 0, this.length, from, from + length);
+  }
+
+  set(bytes: Buffer, from: number, length: number, head: number, isCut: boolean): void {
+    bytes.copy(this.bytes, 0, from, from + length);
+    this.length = length;
+    this.head = head;
+    this.isCut = isCut;
+  }
 }
 
 function headOf(bytes: Buffer, view: DataView, from: number, length: number): number {
@@ -67,31 +76,6 @@ function headOf(bytes: Buffer, view: DataView, from: number, length: number): nu
     head = head * 256 + (index < length ? (bytes[from + index] as number) : 0);
   }
   return head;
-}
-
-function compareToBound(
-  bound: Bound,
-  bytes: Buffer,
-  from: number,
-  length: number,
-  head: number,
-): number {
-  if (head !== bound.head) return head - bound.head;
-  return bytes.compare(bound.bytes, 0, bound.length, from, from + length);
-}
-
-function setBound(
-  bound: Bound,
-  bytes: Buffer,
-  from: number,
-  length: number,
-  head: number,
-  isCut: boolean,
-): void {
-  bytes.copy(bound.bytes, 0, from, from + length);
-  bound.length = length;
-  bound.head = head;
-  bound.isCut = isCut;
 }
 
 /** Without a character that was cut in two at the end: readers decode bounds as UTF-8. */

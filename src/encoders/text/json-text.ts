@@ -31,9 +31,7 @@ export function writeJsonString(out: ByteWriter, bytes: Buffer, from: number, en
     copyBytes(out, replacement, 0, replacement.length);
     plainFrom = special + 1;
   }
-  out.ensure(1);
-  out.bytes[out.length] = QUOTE;
-  out.length += 1;
+  out.put(QUOTE);
 }
 
 function findSpecial(bytes: Buffer, from: number, end: number): number {

@@ -1,7 +1,24 @@
-import type { RowBlock } from '../../domain/row-block.ts';
+import type { Column, RowBlock } from '../../domain/row-block.ts';
 import { ByteWriter } from '../byte-writer.ts';
 import type { StreamCodec } from '../codecs/codec.ts';
-import type { FileEncoder } from '../encoder.ts';
+import { streamCodecOf, streamCompressions } from '../codecs/stream-compressions.ts';
+import type { EncoderDefinition, FileEncoder, ReadColumn, ReadRow } from '../encoder.ts';
+
+/** A text format, in any compression of a whole file. */
+export function textFormat(
+  names: Pick<EncoderDefinition, 'format' | 'extension' | 'contentType'>,
+  formatterOf: (columns: readonly Column[]) => RowFormatter,
+  read: (text: AsyncIterable<Buffer>, columns: readonly ReadColumn[]) => AsyncIterable<ReadRow>,
+): EncoderDefinition {
+  return {
+    ...names,
+    compressions: streamCompressions,
+    memoryBytes: textMemoryBytes,
+    open: (columns, compression) =>
+      new TextFile(formatterOf(columns), streamCodecOf(compression).open()),
+    read: (path, columns, compression) => read(streamCodecOf(compression).read(path), columns),
+  };
+}
 
 /** Formats rows into text; keeps no bytes of a block. */
 export interface RowFormatter {
@@ -13,7 +30,7 @@ export interface RowFormatter {
 /** A chunk goes to the codec at the end of the row at which it reaches this size. */
 const CHUNK_BYTES = 1 << 20;
 /** Chunks in the codec and after it. */
-export const textMemoryBytes = 4 * 1024 ** 2;
+const textMemoryBytes = 4 * 1024 ** 2;
 /** Room for the row that exceeds the size, so that the buffer seldom grows. */
 const SPARE_BYTES = 1 << 16;
 

@@ -22,17 +22,8 @@ export async function connect(options: ConnectionOptions, signal: AbortSignal): 
   });
   // Without a listener the loss of an idle connection would end the process.
   client.on('error', () => {});
-  const destroy = () => destroyConnection(client);
-  signal.addEventListener('abort', destroy, { once: true });
-  try {
-    await client.connect();
-    return client;
-  } catch (error) {
-    signal.throwIfAborted();
-    throw toSourceError(error);
-  } finally {
-    signal.removeEventListener('abort', destroy);
-  }
+  await withAbort(client, signal, () => client.connect());
+  return client;
 }
 
 /**

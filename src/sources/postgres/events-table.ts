@@ -24,21 +24,32 @@ export const eventsTableSql = `
  * it at once.
  */
 export async function ensureEventsTable(connectionString: string): Promise<void> {
-  const client = new Client({
-    connectionString,
-    application_name: 'sluice-migrate',
-    connectionTimeoutMillis: 10_000,
-  });
-  // A connection that breaks between two statements fails the next one, not the process.
-  client.on('error', () => {});
-  await client.connect();
-  try {
+  await withClient(connectionString, 'sluice-migrate', async (client) => {
     const { rows } = await client.query<{ there: boolean }>(
       `select to_regclass('events') is not null as there`,
     );
     if (rows[0]?.there) return;
     // Two processes that both found nothing: the second waits here.
     await client.query(`begin; select pg_advisory_xact_lock(7140551092); ${eventsTableSql} commit`);
+  });
+}
+
+/** Opens a connection for `work`, and closes it afterwards. */
+export async function withClient<T>(
+  connectionString: string,
+  applicationName: string,
+  work: (client: Client) => Promise<T>,
+): Promise<T> {
+  const client = new Client({
+    connectionString,
+    application_name: applicationName,
+    connectionTimeoutMillis: 10_000,
+  });
+  // A connection that breaks between two statements fails the next one, not the process.
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return await work(client);
   } finally {
     await client.end();
   }
@@ -50,15 +61,11 @@ export async function countEvents(
   teamId: number,
   end: Instant,
 ): Promise<number> {
-  const client = new Client({ connectionString, application_name: 'sluice-count' });
-  await client.connect();
-  try {
+  return withClient(connectionString, 'sluice-count', async (client) => {
     const { rows } = await client.query<{ n: string }>(
       'select count(*) as n from events where team_id = $1 and inserted_at < $2',
       [teamId, toTimestamp(end)],
     );
     return Number(rows[0]?.n ?? 0);
-  } finally {
-    await client.end();
-  }
+  });
 }

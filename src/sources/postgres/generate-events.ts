@@ -1,6 +1,5 @@
-import { Client } from 'pg';
 import { toTimestamp } from '../../domain/time.ts';
-import { ensureEventsTable } from './events-table.ts';
+import { ensureEventsTable, withClient } from './events-table.ts';
 
 export interface EventsRequest {
   readonly teamId: number;
@@ -24,9 +23,7 @@ export async function generateEvents(
   progress: (rows: number) => void = () => {},
 ): Promise<void> {
   await ensureEventsTable(connectionString);
-  const client = new Client({ connectionString, application_name: 'sluice-generate' });
-  await client.connect();
-  try {
+  await withClient(connectionString, 'sluice-generate', async (client) => {
     const { teamId, rows, range } = request;
     for (let done = 0; done < rows; done += batch) {
       await client.query(insertSql, [
@@ -40,9 +37,7 @@ export async function generateEvents(
       progress(Math.min(done + batch, rows));
     }
     await client.query('analyze events');
-  } finally {
-    await client.end();
-  }
+  });
 }
 
 const insertSql = `

@@ -54,22 +54,9 @@ async function findHiddenTimes(
     signal,
   );
   const again = 'so an interval counts as unsettled until a second check';
-  return [
-    ...(row?.maySee
-      ? []
-      : [
-          warning(
-            `The role does not see when transactions of other roles began, ${again}. Grant it pg_read_all_stats.`,
-          ),
-        ]),
-    ...(row?.tracks
-      ? []
-      : [
-          warning(
-            `track_activities is off: sessions do not show what they do, ${again}. Turn it on.`,
-          ),
-        ]),
-  ];
+  const unseen = `The role does not see when transactions of other roles began, ${again}. Grant it pg_read_all_stats.`;
+  const untracked = `track_activities is off: sessions do not show what they do, ${again}. Turn it on.`;
+  return [...(row?.maySee ? [] : [warning(unseen)]), ...(row?.tracks ? [] : [warning(untracked)])];
 }
 
 /** 0 if everything received has been replayed: an idle primary writes nothing that could be late. */

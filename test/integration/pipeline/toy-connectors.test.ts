@@ -5,7 +5,7 @@ import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { destinationRules } from '../../../src/api/batch-exports/destination-rules.ts';
 import { defineDestination } from '../../../src/destinations/define-destination.ts';
-import { FileDestination } from '../../../src/destinations/file/destination.ts';
+import { openFileDestination } from '../../../src/destinations/file/destination.ts';
 import { ownDefinitions } from '../../../src/destinations/index.ts';
 import { readFileSettings } from '../../../src/domain/file-settings.ts';
 import { manifestKey } from '../../../src/domain/object-keys.ts';
@@ -66,7 +66,7 @@ const toyDestination = defineDestination({
       : [],
   place: ({ shelf, label }) => `${shelf} ${label}`,
   open: ({ shelf, label }, _files, { fileDestinationRoot, partBytes }) =>
-    new FileDestination(fileDestinationRoot ?? '', [shelf, label], partBytes),
+    openFileDestination(fileDestinationRoot ?? '', [shelf, label], partBytes),
 });
 
 const registry = joinRegistry([...encoders, toyEncoder], [...ownDefinitions, toyDestination]);

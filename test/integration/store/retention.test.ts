@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { keepResponse } from '../../../src/store/idempotency.ts';
-import { cancelRuns, findRun, handBackRun } from '../../../src/store/runs.ts';
 import { findTeamsWithOrphans, takeOrphanedPlace } from '../../../src/store/orphaned-uploads.ts';
+import { cancelRuns, findRun, handBackRun } from '../../../src/store/runs.ts';
 import { recordUpload } from '../../../src/store/uploads.ts';
 import { applyRetention } from '../../../src/use-cases/installation/apply-retention.ts';
 import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';

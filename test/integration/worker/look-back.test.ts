@@ -3,7 +3,8 @@ import { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/config/config.ts';
 import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
-import { startWorker, type WorkerProcess } from '../../../src/main/worker-process.ts';
+import type { Part } from '../../../src/main/run-process.ts';
+import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/sources/index.ts';
 import { takeLookBacks } from '../../../src/store/look-backs.ts';
 import { insertRuns } from '../../../src/store/runs.ts';
@@ -19,7 +20,7 @@ describe('rows that come late', () => {
   let side: RunSide;
   let writer: Client;
   let foundation: Foundation;
-  let worker: WorkerProcess | null = null;
+  let worker: Part | null = null;
 
   beforeEach(async () => {
     side = await openRunSide();

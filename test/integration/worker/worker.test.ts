@@ -3,7 +3,8 @@ import { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/config/config.ts';
 import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
-import { startWorker, type WorkerProcess } from '../../../src/main/worker-process.ts';
+import type { Part } from '../../../src/main/run-process.ts';
+import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/sources/index.ts';
 import { findRun } from '../../../src/store/runs.ts';
 import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
@@ -26,7 +27,7 @@ for (const lane of queueBackends) {
     let side: RunSide;
     let backend: TestQueueBackend;
     let foundations: Foundation[];
-    let workers: WorkerProcess[];
+    let workers: Part[];
     let locks: Client[];
     const key = `test:${randomBytes(32).toString('base64')}`;
 

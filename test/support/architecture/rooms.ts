@@ -136,6 +136,9 @@ export const places = {
   'default-export': [],
 } as const satisfies Record<string, readonly string[]>;
 
+/** Types that the build writes outside of src. */
+export const generatedTypes = ['../dist/api-schema.d.ts'];
+
 export const forbiddenFolders = ['utils', 'common', 'helpers', 'shared', 'misc'];
 
 export const maxLines = 400;

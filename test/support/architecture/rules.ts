@@ -1,5 +1,13 @@
 import { posix } from 'node:path';
-import { connectorRooms, forbiddenFolders, maxLines, places, type Room, rooms } from './rooms.ts';
+import {
+  connectorRooms,
+  forbiddenFolders,
+  generatedTypes,
+  maxLines,
+  places,
+  type Room,
+  rooms,
+} from './rooms.ts';
 import type { Import, SourceFile } from './source-file.ts';
 
 /** Where a rule is broken and how: `api/x.ts:3 imports …`. */
@@ -29,6 +37,7 @@ function refuse(path: string, room: Room, found: Import): string | null {
     return `imports the package ${specifier}`;
   }
   const target = resolve(path, specifier);
+  if (found.typeOnly && generatedTypes.includes(target)) return null;
   if (target.startsWith('..')) return `imports ${specifier}, which is not in src`;
   const from = roomOf(target);
   if (from === roomOf(path)) return null;

@@ -183,7 +183,11 @@ describe('the monitoring of a deployment', () => {
   const defined = new Set(
     readdirSync(path.join(root, 'src'), { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.ts'))
-      .flatMap((file) => [...read(path.join('src', file)).matchAll(/name: '(sluice_[a-z_]+)'/g)])
+      .flatMap((file) => [
+        ...read(path.join('src', file)).matchAll(
+          /(?:name: |(?:counter|gauge)\(\s*)'(sluice_[a-z_]+)'/g,
+        ),
+      ])
       .map(([, name]) => name ?? ''),
   );
   const alerts = parse(read('deploy/prometheus/alerts.yml')) as {

@@ -17,8 +17,8 @@ const keys = fc.array(
 );
 
 function tellAll(sink: KeySink, source: readonly string[], files: readonly string[]): void {
-  for (const key of source) sink.ofSource(key);
-  for (const key of files) sink.ofFile(key);
+  for (const key of source) sink.add(key, 1);
+  for (const key of files) sink.add(key, -1);
 }
 
 const sorted = (list: readonly string[]) => list.toSorted();
