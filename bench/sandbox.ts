@@ -3,8 +3,8 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { openSandbox } from '../src/sandbox/sandbox.ts';
-import { makeRow } from '../src/transforms/transform.ts';
 import { trustJson } from '../src/transforms/json.ts';
+import { makeRow } from '../src/transforms/transform.ts';
 import { type Measured, makeEvents, measureInside, plugin } from './sandbox/inside.ts';
 
 /**
@@ -62,7 +62,9 @@ async function measureOurs(): Promise<Measured> {
   const ownMs = (user + system) / 1_000;
   const childMs = childrenCpuMs() - cpuMs;
   await sandbox.close();
-  process.stdout.write(`of the sandbox's process ${Math.round((rows.length / childMs) * 1_000)} rows/s, `);
+  process.stdout.write(
+    `of the sandbox's process ${Math.round((rows.length / childMs) * 1_000)} rows/s, `,
+  );
   process.stdout.write(`of the worker's ${Math.round((rows.length / ownMs) * 1_000)} rows/s\n`);
   const rowsPerCoreSecond = (rows.length / (childMs + ownMs)) * 1_000;
   return { way: 'ours, both processes together', startMs, rowsPerCoreSecond, note: '' };

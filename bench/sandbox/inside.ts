@@ -167,7 +167,7 @@ function openSes(load: Load): RunBatch {
   const { readFileSync } = load('node:fs') as typeof import('node:fs');
   const { resolve } = load as NodeJS.Require;
   const text = readFileSync(resolve('ses/lockdown'), 'utf8');
-  const context = createContext({ console: undefined });
+  const context = createContext({});
   new Script(text.replaceAll(/^'use strict';?/gm, '')).runInContext(context);
   new Script('lockdown({ errorTaming: "unsafe" })').runInContext(context);
   return new Script(batchScript).runInContext(context);

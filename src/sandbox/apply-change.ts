@@ -31,7 +31,8 @@ function applyToList(
   { l, p }: Extract<Change, { l: number }>,
 ): readonly Json[] {
   const list = listOf(before);
-  if (!list || !Number.isSafeInteger(l) || l < 0) throw new TypeError('The change is one of a list.');
+  if (!list || !Number.isSafeInteger(l) || l < 0)
+    throw new TypeError('The change is one of a list.');
   const kept = list.slice(0, l);
   const changed = new Map(Object.entries(p));
   if (l > list.length + changed.size) throw new TypeError('The list has holes.');

@@ -21,7 +21,9 @@ export async function inspectPlugin(source: string): Promise<Problem[]> {
 }
 
 /** A config schema, or what is wrong with it. */
-export type ReadSchema = { readonly fields: readonly PluginField[] } | { readonly problems: Problem[] };
+export type ReadSchema =
+  | { readonly fields: readonly PluginField[] }
+  | { readonly problems: Problem[] };
 
 /**
  * Reads the `config` of a plugin.json as the community writes it. Entries without a key are text for

@@ -64,18 +64,21 @@ export function serve(): void {
 }
 
 function handle(request: Request, text: string): void {
+  if (request === 'batch') runBatch(text);
+  else send('answer', answerTo(request, text));
+}
+
+function answerTo(request: Exclude<Request, 'batch'>, text: string): string {
   switch (request) {
     case 'prepare':
-      return send('answer', JSON.stringify(prepare(JSON.parse(text))));
+      return JSON.stringify(prepare(JSON.parse(text)));
     case 'inspect':
-      return send('answer', inspect());
+      return inspect();
     case 'open': {
       const { config, intervalEndMs } = JSON.parse(text);
       loaded().open(JSON.stringify(config), intervalEndMs);
       return finishAlone();
     }
-    case 'batch':
-      return runBatch(text);
     case 'close':
       loaded().close();
       return finishAlone();
@@ -115,7 +118,9 @@ function inspect(): string {
   const found = loaded().exportNames();
   endOfTurn.runInContext(context);
   if (found.startsWith('!')) {
-    return JSON.stringify({ problems: [{ line: null, detail: `It fails at its start: ${found.slice(1)}` }] });
+    return JSON.stringify({
+      problems: [{ line: null, detail: `It fails at its start: ${found.slice(1)}` }],
+    });
   }
   const { names, isReady }: { names: string[]; isReady: boolean } = JSON.parse(found);
   const details = names.flatMap((name) => describeUnsupportedExport(name) ?? []);
@@ -135,10 +140,12 @@ function runBatch(text: string): void {
     const chars = plugin.endRow();
     const ended = clock();
     if (ended - started > limits.rowMs && cpuMsSince(cpu) > limits.rowMs + progressMs) {
-      return send('limit', JSON.stringify({ kind: 'time', row: index }));
+      send('limit', JSON.stringify({ kind: 'time', row: index }));
+      return;
     }
     if (chars > limits.maxAnswerChars) {
-      return send('limit', JSON.stringify({ kind: 'output', row: index }));
+      send('limit', JSON.stringify({ kind: 'output', row: index }));
+      return;
     }
     if (ended - reported > progressMs) {
       reported = ended;
@@ -149,10 +156,10 @@ function runBatch(text: string): void {
   send('answer', plugin.takeAnswers());
 }
 
-function finishAlone(): void {
+function finishAlone(): string {
   endOfTurn.runInContext(context);
   loaded().endRow();
-  send('answer', loaded().takeAnswers());
+  return loaded().takeAnswers();
 }
 
 function cpuMsSince(start: NodeJS.CpuUsage): number {

@@ -50,7 +50,8 @@ function rewrite(node: Acorn.Statement | Acorn.ModuleDeclaration, edit: Edit): s
   const { declaration } = node;
   if (!declaration) {
     blank(node.start, node.end);
-    for (const { local, exported } of node.specifiers) edit.names.set(nameOf(exported), nameOf(local));
+    for (const { local, exported } of node.specifiers)
+      edit.names.set(nameOf(exported), nameOf(local));
     return null;
   }
   blank(node.start, declaration.start);

@@ -15,7 +15,17 @@ export function stripProcess(): void {
   const names = [
     ...['binding', '_linkedBinding', 'dlopen', 'getBuiltinModule', 'mainModule', 'kill', '_kill'],
     ...['_debugProcess', '_debugEnd', '_startProfilerIdleNotifier', 'chdir', 'umask', 'abort'],
-    ...['stdin', 'stdout', 'stderr', 'openStdin', 'permission', 'report', 'env', 'argv', 'execArgv'],
+    ...[
+      'stdin',
+      'stdout',
+      'stderr',
+      'openStdin',
+      'permission',
+      'report',
+      'env',
+      'argv',
+      'execArgv',
+    ],
     ...['reallyExit', 'exit', 'setuid', 'setgid', 'seteuid', 'setegid', 'setgroups', 'initgroups'],
     ...['loadEnvFile', '_getActiveHandles', '_getActiveRequests', '_rawDebug', 'moduleLoadList'],
   ];

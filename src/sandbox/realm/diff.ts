@@ -93,3 +93,21 @@ function diffLists(before: unknown[], after: unknown[]): Change | undefined {
 function isWritten(value: unknown): boolean {
   return value !== undefined && typeof value !== 'function' && typeof value !== 'symbol';
 }
+
+/** Of plain data; faster than to parse it again. */
+export function copy<Value>(value: Value): Value {
+  if (isArray(value)) {
+    const list = value.slice();
+    for (let index = 0; index < list.length; index += 1) {
+      const element: unknown = list[index];
+      if (typeof element === 'object' && element !== null) list[index] = copy(element);
+    }
+    return list as Value;
+  }
+  const members = { ...value } as Record<string, unknown>;
+  for (const name in members) {
+    const member = members[name];
+    if (typeof member === 'object' && member !== null) members[name] = copy(member);
+  }
+  return members as Value;
+}

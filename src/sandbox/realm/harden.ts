@@ -48,20 +48,20 @@ export function tameLanguage(globals: Record<string, unknown>): void {
   Reflect.deleteProperty(Error, 'stackTraceLimit');
   define(Error, 'captureStackTrace', function captureStackTrace() {});
   Reflect.deleteProperty(Object.prototype, '__proto__');
-  globals.Function = refuseConstructor(function Function() {}, Object.getPrototypeOf(() => {}));
-  refuseConstructor(function AsyncFunction() {}, Object.getPrototypeOf(async () => {}));
-  refuseConstructor(function GeneratorFunction() {}, Object.getPrototypeOf(function* () {}));
-  refuseConstructor(
-    function AsyncGeneratorFunction() {},
-    Object.getPrototypeOf(async function* () {}),
-  );
+  globals.Function = refuseConstructor('Function', () => {});
+  refuseConstructor('AsyncFunction', async () => {});
+  refuseConstructor('GeneratorFunction', function* () {});
+  refuseConstructor('AsyncGeneratorFunction', async function* () {});
 }
 
-function refuseConstructor(named: { readonly name: string }, prototype: object): object {
-  const refuse = function (): never {
+/** @param example a function of the kind that the constructor makes */
+function refuseConstructor(name: string, example: object): object {
+  const prototype: object = Object.getPrototypeOf(example);
+  // An arrow function would be no constructor.
+  function refuse(): never {
     throw new EvalError('A plugin cannot make code from text.');
-  };
-  define(refuse, 'name', named.name);
+  }
+  define(refuse, 'name', name);
   Object.defineProperty(refuse, 'prototype', { value: prototype, writable: false });
   define(prototype, 'constructor', refuse);
   return refuse;
@@ -93,7 +93,7 @@ function hiddenObjects(): unknown[] {
   const segments = new Intl.Segmenter().segment('a');
   const list: unknown[] = [];
   // Of a newer Node than the oldest we support.
-  const values = list.values() as unknown as { map?: (change: () => void) => unknown };
+  const values = list.values() as unknown as { map?: (change: () => null) => unknown };
   const iterators = globalThis as unknown as { Iterator?: { from(value: unknown): unknown } };
   return [
     generator,
@@ -101,7 +101,7 @@ function hiddenObjects(): unknown[] {
     segments,
     segments[Symbol.iterator](),
     list.values(),
-    values.map?.(() => {}),
+    values.map?.(() => null),
     iterators.Iterator?.from({ next() {} }),
     new Map().entries(),
     new Set().values(),

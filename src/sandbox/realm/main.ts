@@ -3,7 +3,7 @@
  * that a plugin has no object of the host to start from.
  */
 import { atob, btoa } from './base64.ts';
-import { type Change, diff } from './diff.ts';
+import { type Change, copy, diff } from './diff.ts';
 import { freezeLanguage, takeGlobals, tameLanguage } from './harden.ts';
 import { makeLog } from './plugin-log.ts';
 import { type Reseed, tameTimeAndChance } from './time-and-chance.ts';
@@ -29,9 +29,7 @@ interface Plugin {
 
 interface Batch {
   readonly keys: readonly string[];
-  /** As they were given. */
-  readonly before: readonly unknown[];
-  /** What the plugin gets and may change. */
+  /** As they were given: the plugin gets copies. */
   readonly events: readonly unknown[];
 }
 
@@ -51,7 +49,7 @@ export function start(parseUrl: ParseUrl) {
 
   let plugin: Plugin | null = null;
   let nowMs = 0;
-  let batch: Batch = { keys: [], before: [], events: [] };
+  let batch: Batch = { keys: [], events: [] };
   let answers: string[] = [];
   let answerChars = 0;
   let isPending = false;
@@ -77,7 +75,8 @@ export function start(parseUrl: ParseUrl) {
         log.isOpen = true;
         if (name === 'setupPlugin') return undefined;
         const hook = exports[name];
-        if (typeof hook === 'function') return hook(...(event === null ? [] : [event]), meta);
+        if (typeof hook === 'function')
+          return event === null ? hook(meta) : hook(copy(event), meta);
         if (name === 'teardownPlugin') return undefined;
         throw new TypeError(`The plugin does not export ${name}.`);
       };
@@ -135,11 +134,8 @@ export function start(parseUrl: ParseUrl) {
 
     /** @returns the number of rows */
     begin(text: string): number {
-      batch = {
-        keys: parse(text)[0],
-        before: parse(text)[1],
-        events: parse(text)[1],
-      };
+      const [keys, events] = parse(text);
+      batch = { keys, events };
       answers = [];
       answerChars = 0;
       return batch.events.length;
@@ -149,10 +145,10 @@ export function start(parseUrl: ParseUrl) {
     row(index: number): void {
       isPending = true;
       reseed({ key: batch.keys[index] ?? '', nowMs });
-      const before = batch.before[index];
+      const before = batch.events[index];
       runHook(
         'processEvent',
-        batch.events[index],
+        before,
         (result) => {
           answer(describeResult(before, result));
         },
@@ -213,7 +209,11 @@ const metaPrototype = freeze(
 function describeResult(before: unknown, result: unknown): string {
   if (result === null) return 'null';
   if (typeof result !== 'object' || Array.isArray(result)) {
-    const kind = Array.isArray(result) ? 'a list' : result === undefined ? 'nothing' : typeof result;
+    const kind = Array.isArray(result)
+      ? 'a list'
+      : result === undefined
+        ? 'nothing'
+        : typeof result;
     return stringify({ e: ['returned', kind] });
   }
   try {

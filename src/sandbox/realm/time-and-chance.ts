@@ -36,12 +36,13 @@ function mathWith(random: () => number): object {
 
 function dateAt(now: () => number): object {
   const Native = Date;
-  const RowDate = function Date(this: unknown, ...given: unknown[]): unknown {
+  const RowDate = function (this: unknown, ...given: unknown[]): unknown {
     const args = given.length === 0 ? [now()] : given;
     if (!new.target) return Reflect.construct(Native, [now()]).toString();
     return Reflect.construct(Native, args, new.target);
   };
   Object.defineProperty(RowDate, 'prototype', { value: Native.prototype, writable: false });
+  define(RowDate, 'name', 'Date');
   define(RowDate, 'now', () => now());
   define(RowDate, 'parse', Native.parse);
   define(RowDate, 'UTC', Native.UTC);

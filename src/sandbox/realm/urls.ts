@@ -199,7 +199,8 @@ function makeSearchParams() {
 
 function readPairs(given: unknown): [string, string][] {
   if (typeof given === 'object' && given !== null) {
-    const isList = typeof (given as { [Symbol.iterator]?: unknown })[Symbol.iterator] === 'function';
+    const isList =
+      typeof (given as { [Symbol.iterator]?: unknown })[Symbol.iterator] === 'function';
     const pairs = isList ? [...(given as Iterable<unknown[]>)] : Object.entries(given);
     return pairs.map(([name, value]) => [`${name}`, `${value}`]);
   }
