@@ -1,6 +1,8 @@
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 
+/** For what Node takes outside the heap of the plugin. */
+const spareMib = 64;
 /** Seconds of processor time that a process has left if its parent dies. */
 const orphanSeconds = 120;
 
@@ -14,7 +16,7 @@ const orphanSeconds = 120;
 export async function confine(pid: number, memoryMib: number): Promise<boolean> {
   const dataBytes = await readDataBytes(pid);
   if (dataBytes === null) return false;
-  const data = dataBytes + memoryMib * 1024 ** 2;
+  const data = dataBytes + (memoryMib + spareMib) * 1024 ** 2;
   const limits = ['--nofile=0:0', '--nproc=0:0', '--core=0:0', `--data=${data}:${data}`];
   return setLimits(pid, [...limits, `--cpu=${orphanSeconds}:`]);
 }

@@ -63,7 +63,7 @@ function readField(entry: Entry): PluginField | Problem {
   const text = typeof preset === 'string' ? preset : JSON.stringify(preset);
   const fallback = preset === undefined || preset === null || preset === '' ? null : (text ?? null);
   if (isChoice && fallback !== null && !options.includes(fallback)) {
-    return refuse(`The default is none of the choices: ${options.join(', ')}.`);
+    return refuse(`The default must be one of ${options.join(', ')}.`);
   }
   return {
     key,

@@ -19,6 +19,14 @@ export const defaultLimits: SandboxLimits = {
   maxAnswerChars: 32 * 1024 ** 2,
 };
 
+/** What Node itself needs beside the memory of a plugin. */
+const ownMib = 96;
+
+/** Of a sandbox's whole process: what its worker sets aside for it. */
+export function processMemoryMib({ memoryMib }: SandboxLimits): number {
+  return memoryMib + ownMib;
+}
+
 /** Characters of a source. */
 export const maxSourceChars = 1_000_000;
 

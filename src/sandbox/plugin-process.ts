@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import type { Answer, Request } from './child/main.ts';
 import { confine, extendCpu, needsCpu, readCpuMs, readResidentBytes } from './confine.ts';
-import { SandboxError, type SandboxLimits } from './limits.ts';
+import { processMemoryMib, SandboxError, type SandboxLimits } from './limits.ts';
 import { makePrograms } from './program.ts';
 
 /** How long an answer may take. `rowMs`: between two reports of progress. */
@@ -21,15 +21,13 @@ interface Pending {
   rowCpuMs: number;
   startedAt: number;
   progressedAt: number;
-  rowsDone: number;
 }
 
 const lookEveryMs = 100;
 /** A process that waits for a processor is not slow by itself; but nothing waits forever. */
-const wallFactor = 20;
+const patienceMs = 60_000;
+const patienceFactor = 20;
 const stderrChars = 8_192;
-/** What Node itself needs beside the memory of a plugin. */
-const ownMib = 96;
 
 /**
  * A process of the sandbox: a Node without environment, files, network, children and code from text,
@@ -90,7 +88,7 @@ export class PluginProcess {
     if (this.#pending) throw new Error('A sandbox answers one request at a time.');
     return new Promise((resolve, reject) => {
       const at = performance.now();
-      const times = { startCpuMs: -1, rowCpuMs: -1, startedAt: at, progressedAt: at, rowsDone: 0 };
+      const times = { startCpuMs: -1, rowCpuMs: -1, startedAt: at, progressedAt: at };
       this.#pending = { resolve, reject, patience, ...times };
       const head = Buffer.allocUnsafe(5);
       head.writeUInt32LE(Buffer.byteLength(body), 0);
@@ -100,7 +98,7 @@ export class PluginProcess {
     });
   }
 
-  /** Ends the process at once and waits until it has gone. */
+  /** Ends the process at once and waits until it has ended. */
   async kill(): Promise<void> {
     this.#end(new SandboxError('unavailable', 'its sandbox is closed.'));
     await this.#exited;
@@ -149,7 +147,6 @@ export class PluginProcess {
       pending.resolve(text);
     } else if (kind === 'progress') {
       pending.progressedAt = performance.now();
-      pending.rowsDone = Number(text);
       pending.rowCpuMs = -1;
     } else {
       this.#end(
@@ -164,7 +161,7 @@ export class PluginProcess {
     const { pid } = this.#child;
     if (pid === undefined || this.#ended) return;
     const [cpuMs, residentBytes] = [await readCpuMs(pid), await readResidentBytes(pid)];
-    if (residentBytes > (this.#limits.memoryMib + ownMib) * 1024 ** 2) {
+    if (residentBytes > processMemoryMib(this.#limits) * 1024 ** 2) {
       this.#end(new SandboxError('memory', this.#describeMemory()));
     }
     if (cpuMs !== null && needsCpu(cpuMs, this.#extendedAtMs)) {
@@ -179,16 +176,18 @@ export class PluginProcess {
     const at = performance.now();
     if (pending.startCpuMs < 0) pending.startCpuMs = cpuMs ?? 0;
     if (pending.rowCpuMs < 0) pending.rowCpuMs = cpuMs ?? 0;
-    const exceeds = (limitMs: number, sinceCpuMs: number, since: number) => {
+    const judge = (limitMs: number, sinceCpuMs: number, since: number, message: string) => {
       const wallMs = at - since;
       const usedMs = cpuMs === null ? wallMs : cpuMs - sinceCpuMs;
-      return (wallMs > limitMs && usedMs > limitMs) || wallMs > limitMs * wallFactor;
+      if (wallMs > limitMs && usedMs > limitMs) this.#end(new SandboxError('time', message));
+      if (wallMs > patienceMs + limitMs * patienceFactor) {
+        this.#end(new SandboxError('unavailable', 'its sandbox got no time on a processor.'));
+      }
     };
-    if (exceeds(wholeMs, pending.startCpuMs, pending.startedAt)) {
-      this.#end(new SandboxError('time', `it took more than ${wholeMs} ms for a batch of rows.`));
-    } else if (exceeds(rowMs, pending.rowCpuMs, pending.progressedAt)) {
-      this.#end(new SandboxError('time', describeRowTime(rowMs)));
-    }
+    const { startCpuMs, startedAt, rowCpuMs, progressedAt } = pending;
+    const whole = `it took more than ${wholeMs} ms for a batch of rows. Do less for each row.`;
+    judge(wholeMs, startCpuMs, startedAt, whole);
+    judge(rowMs, rowCpuMs, progressedAt, describeRowTime(rowMs));
   }
 
   #end(error: SandboxError): void {
@@ -236,7 +235,8 @@ export function parsersFolder(): string {
   return entry.slice(0, entry.lastIndexOf(marker) + marker.length);
 }
 
-function nodeFlags(limits: SandboxLimits): string[] {
+/** @internal for the test of what is left to a program under them */
+export function nodeFlags(limits: SandboxLimits): string[] {
   const { allowedNodeEnvironmentFlags: known } = process;
   return [
     known.has('--permission') ? '--permission' : '--experimental-permission',
@@ -249,7 +249,6 @@ function nodeFlags(limits: SandboxLimits): string[] {
     '--no-warnings',
     '--no-deprecation',
     '--no-global-search-paths',
-    '--no-expose-wasm',
     // Most faults of the engine that led out of it were in its optimising compilers.
     '--no-opt',
     '--no-maglev',

@@ -4,7 +4,7 @@ import { RowError } from '../transforms/row-error.ts';
 import type { Row } from '../transforms/transform.ts';
 import { applyChange } from './apply-change.ts';
 import type { Prepare, Prepared } from './child/main.ts';
-import type { SourceProblem } from './child/read-source.ts';
+import type { SourceProblem } from './child/source-problem.ts';
 import { defaultLimits, maxSourceChars, SandboxError, type SandboxLimits } from './limits.ts';
 import { PluginProcess, parsersFolder } from './plugin-process.ts';
 import { makePrograms } from './program.ts';

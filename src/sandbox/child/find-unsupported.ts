@@ -1,5 +1,5 @@
 import type * as Acorn from 'acorn';
-import type { SourceProblem } from './read-source.ts';
+import type { SourceProblem } from './source-problem.ts';
 import { walk } from './walk.ts';
 
 /** What other hosts of plugins call. Names that no host calls may be exported, say for a plugin's tests. */

@@ -10,7 +10,8 @@ import { createContext, Script } from 'node:vm';
 import type { start } from '../realm/main.ts';
 import { describeUnsupportedExport } from './find-unsupported.ts';
 import { parseUrl } from './parse-url.ts';
-import { type Parsers, readSource, type SourceProblem } from './read-source.ts';
+import { type Parsers, readSource } from './read-source.ts';
+import type { SourceProblem } from './source-problem.ts';
 import { stripProcess } from './strip-process.ts';
 
 /** The first message. */
@@ -180,7 +181,7 @@ const requests: Readonly<Record<string, Request>> = {
   c: 'close',
 };
 
-/** Null if the parent has gone. */
+/** Null if the parent has ended. */
 function receive(): { request: Request; text: string } | null {
   const head = read(5);
   if (!head) return null;

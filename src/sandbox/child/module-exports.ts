@@ -1,5 +1,5 @@
 import type * as Acorn from 'acorn';
-import type { SourceProblem } from './read-source.ts';
+import type { SourceProblem } from './source-problem.ts';
 import { boundNames } from './walk.ts';
 
 interface ModuleText {

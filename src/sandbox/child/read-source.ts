@@ -6,17 +6,12 @@ import type * as Acorn from 'acorn';
 import type * as Sucrase from 'sucrase';
 import { findUnsupported } from './find-unsupported.ts';
 import { exportsAsValues } from './module-exports.ts';
+import type { SourceProblem } from './source-problem.ts';
 
 /** The libraries; their files are read before the process loses its access to files. */
 export interface Parsers {
   readonly acorn: typeof Acorn;
   readonly sucrase: () => typeof Sucrase;
-}
-
-/** What is wrong with a source, and in which of its lines, from 1. */
-export interface SourceProblem {
-  readonly line: number | null;
-  readonly detail: string;
 }
 
 export interface ReadSource {
@@ -97,7 +92,7 @@ function attempt(parse: () => Acorn.Program): Attempt {
 
 /** All on the first line, so that lines keep their numbers. */
 function wrap(text: string, globalNames: readonly string[], parameter: string) {
-  const head = `(function(globals){"use strict";const {${globalNames.join(',')}}=globals;return function(module,exports,${parameter}){return function(){`;
+  const head = `(function(){"use strict";const {${globalNames.join(',')}}=arguments[0];return function(module,exports,${parameter}){return function(){`;
   const tail = '\n}();}})';
   const script = head + text + tail;
   return { script, bodyStart: head.length, bodyEnd: head.length + text.length };

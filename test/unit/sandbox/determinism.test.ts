@@ -19,7 +19,7 @@ const counting = {
   'a value of the config': `export const processEvent = (event, { config }) => ({ ...event, n: (config.n = (config.n ?? 0) + 1) });`,
   'a static member of a class': `class Held { static n = 0; } export const processEvent = (event) => ({ ...event, n: (Held.n += 1) });`,
   'a property of a function': `export function processEvent(event) { processEvent.n = (processEvent.n ?? 0) + 1; return { ...event, n: processEvent.n }; }`,
-  'where a regular expression was': `const a = /a/g; export const processEvent = (event) => { a.test('aaaa'); return { ...event, n: a.lastIndex }; };`,
+  'the position of a regular expression': `const a = /a/g; export const processEvent = (event) => { a.test('aaaa'); return { ...event, n: a.lastIndex }; };`,
   'a map by a symbol of all realms': `const held = new Map(); export const processEvent = (event) => { const key = Symbol.for('n'); held.set(key, (held.get(key) ?? 0) + 1); return { ...event, n: held.get(key) }; };`,
   'a template': `const held = new WeakMap(); const tag = (strings) => { held.set(strings, (held.get(strings) ?? 0) + 1); return held.get(strings); };
     export const processEvent = (event) => ({ ...event, n: tag\`x\` });`,

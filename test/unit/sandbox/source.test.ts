@@ -298,7 +298,7 @@ describe('a config schema', () => {
     [
       [{ key: 'a', type: 'choice', choices: ['x'], default: 'y' }],
       'config__a',
-      'The default is none of the choices: x.',
+      'The default must be one of x.',
     ],
     [[{ key: 'a' }, { key: 'a' }], 'config__a', 'The key is used twice.'],
     [[{ key: 5 }], 'config', 'A key must be a text.'],
