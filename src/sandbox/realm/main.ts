@@ -66,6 +66,8 @@ export function start(parseUrl: ParseUrl) {
 
   /** Runs a hook in a fresh instance of the plugin that was set up. */
   const runHook = (name: string, event: unknown, done: (value: unknown) => void, fail: Hook) => {
+    // Each row has its instance and its setup; the log has them once.
+    log.isOpen = name === 'setupPlugin';
     try {
       const exports = instantiate();
       const meta = makeMeta(plugin?.configText ?? '{}');
@@ -80,8 +82,6 @@ export function start(parseUrl: ParseUrl) {
         if (name === 'teardownPlugin') return undefined;
         throw new TypeError(`The plugin does not export ${name}.`);
       };
-      // Each row has its setup; the log has it once.
-      log.isOpen = name === 'setupPlugin';
       const ready = typeof setupPlugin === 'function' ? setupPlugin(meta) : undefined;
       const result = isThenable(ready) ? nativePromise.resolve(ready).then(run) : run();
       if (isThenable(result)) nativePromise.resolve(result).then(done).catch(fail);

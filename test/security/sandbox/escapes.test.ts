@@ -1,7 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { inspectPlugin } from '../../../src/sandbox/inspect-plugin.ts';
 import { openSandbox, type Sandbox } from '../../../src/sandbox/sandbox.ts';
-import { intervalEndMs, rowOf, shown, someEvent } from '../../support/sandbox/apply-plugin.ts';
+import {
+  applyPlugin,
+  intervalEndMs,
+  rowOf,
+  shown,
+  someEvent,
+} from '../../support/sandbox/apply-plugin.ts';
 
 /** What a plugin tries, and what it gets. */
 const attempts: readonly (readonly [name: string, expression: string, seen: unknown])[] = [
@@ -127,6 +133,49 @@ describe('a plugin has no way out by', () => {
 function kindOf(seen: unknown): unknown {
   return typeof seen === 'string' ? seen.replace(/^(\w+Error): .*$/s, '$1') : seen;
 }
+
+test('all that a plugin can reach of the language is frozen', async () => {
+  const source = `export function processEvent(event, meta) {
+    const open = [];
+    const seen = new Set();
+    const visit = (value, path) => {
+      if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return;
+      if (seen.has(value)) return;
+      seen.add(value);
+      if (!Object.isFrozen(value)) open.push(path);
+      visit(Object.getPrototypeOf(value), path + '.[[prototype]]');
+      for (const key of Reflect.ownKeys(value)) {
+        const { get, set, value: held } = Object.getOwnPropertyDescriptor(value, key);
+        for (const [name, part] of Object.entries({ get, set, held })) visit(part, path + '.' + String(key) + ':' + name);
+      }
+    };
+    const segments = new Intl.Segmenter().segment('a');
+    const roots = {
+      globalThis, function: Object.getPrototypeOf(() => {}), meta: Object.getPrototypeOf(meta),
+      generator: Object.getPrototypeOf((function* () {})()), asyncGenerator: Object.getPrototypeOf((async function* () {})()), url: new URL('https://a.b'),
+      asyncFunction: async () => {}, asyncGeneratorFunction: async function* () {}, generatorFunction: function* () {},
+      params: new URLSearchParams(), list: [].values(), map: new Map().entries(), set: new Set().values(),
+      string: ''[Symbol.iterator](), matches: 'a'.matchAll(/a/g), segments, segment: segments[Symbol.iterator](),
+      arguments: (function () { return Object.getOwnPropertyDescriptor(arguments, 'callee').get; })(),
+      format: new Intl.NumberFormat(), promise: (async () => {})(), symbol: Object(Symbol('a')), big: Object(1n),
+      helper: [].values().map?.(() => 1), wrapped: globalThis.Iterator?.from({ next() {} }), error: new TypeError('x'),
+    };
+    for (const [name, root] of Object.entries(roots)) {
+      if (root !== undefined) visit(name === 'globalThis' || name === 'arguments' ? root : Object.getPrototypeOf(root), name);
+    }
+    return { ...event, properties: { open, seen: seen.size } };
+  }`;
+  const [after] = await applyPlugin(source, someEvent);
+  const { properties } = after as { properties: { open: string[]; seen: number } };
+  expect(properties.open).toEqual([]);
+  expect(properties.seen).toBeGreaterThan(700);
+});
+
+test('parsers are not held up or ended by a hostile text', async () => {
+  for (const source of ['('.repeat(200_000), '[{a:'.repeat(50_000), `${'a<'.repeat(20_000)}b`]) {
+    expect(await inspectPlugin(source)).toHaveLength(1);
+  }
+});
 
 describe('a plugin is refused that hides from the parser', () => {
   test.each([

@@ -56,6 +56,7 @@ describe('the hooks', () => {
   test('get the config, what the setup kept, and write to the log once', async () => {
     const lines: string[] = [];
     const source = `
+      console.log('loaded');
       export async function setupPlugin({ config, global }) {
         await null;
         global.word = config.word + '!';
@@ -76,6 +77,7 @@ describe('the hooks', () => {
     );
     expect(results).toEqual(Array(2).fill({ ...someEvent, event: 'hi!' }));
     expect(lines).toEqual([
+      'info loaded',
       'warn set up {"word":"hi"}',
       'info row u1',
       'info row u1',
