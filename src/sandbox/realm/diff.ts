@@ -10,11 +10,10 @@ export type Change =
   /** A list: its length, changed and new elements. */
   | { l: number; p: Record<string, Change> };
 
-const { getPrototypeOf, hasOwn, keys } = Object;
+const { hasOwn, keys } = Object;
 const { isArray } = Array;
 const { parse, stringify } = JSON;
-const objectPrototype = Object.prototype;
-const arrayPrototype = Array.prototype;
+const boxes = [String, Number, Boolean, BigInt];
 
 /**
  * Undefined if the values are the same. Reads each value once: it may be a getter's.
@@ -32,12 +31,10 @@ export function diff(before: unknown, after: unknown): Change | undefined {
   return diffObjects(before as Record<string, unknown>, after as Record<string, unknown>);
 }
 
-/** Objects such as dates say themselves how they are written. */
+/** Dates and others say themselves how they are written; texts and numbers may be in an object. */
 function isOwnJson(value: object): boolean {
-  const prototype: unknown = getPrototypeOf(value);
-  const isPlain =
-    prototype === objectPrototype || prototype === arrayPrototype || prototype === null;
-  return !isPlain || typeof (value as { toJSON?: unknown }).toJSON === 'function';
+  if (typeof (value as { toJSON?: unknown }).toJSON === 'function') return true;
+  return boxes.some((box) => value instanceof box);
 }
 
 function diffObjects(

@@ -135,6 +135,13 @@ describe('what a plugin does not change keeps its text', () => {
     ],
     ['a date', 'event.price = new Date(0);', text.replace('1.10', '"1970-01-01T00:00:00.000Z"')],
     [
+      'an object that says itself how it is written',
+      'const held = event.properties; event.properties = { toJSON: () => held };',
+      text,
+    ],
+    ['a number in an object', 'event.price = Object(1.5);', text.replace('1.10', '1.5')],
+    ['an event of a class', 'event = Object.assign(new (class Paid {})(), event);', text],
+    [
       'another kind',
       'event.properties.list = { a: 1 };',
       text.replace('[1.0, 2.0, {"deep": 3.00}]', '{"a":1}'),
