@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 
 /** For what Node takes outside the heap of the plugin. */
 const spareMib = 64;
@@ -14,6 +14,8 @@ const orphanSeconds = 120;
  * @returns whether the system could do it: not on macOS, and not without util-linux
  */
 export async function confine(pid: number, memoryMib: number): Promise<boolean> {
+  // If the machine is out of memory, the kernel ends this process before the worker.
+  await writeFile(`/proc/${pid}/oom_score_adj`, '1000').catch(() => {});
   const dataBytes = await readDataBytes(pid);
   if (dataBytes === null) return false;
   const data = dataBytes + (memoryMib + spareMib) * 1024 ** 2;

@@ -70,6 +70,8 @@ export class PluginProcess {
     const process_ = spawn(process.execPath, [...nodeFlags(limits), '-e', child], {
       env: { TZ: 'UTC' },
       cwd: '/',
+      // Ctrl-C in a terminal is for the worker, which ends its runs in good order.
+      detached: true,
       stdio: ['pipe', 'pipe', 'pipe'],
       windowsHide: true,
     });
@@ -205,8 +207,8 @@ export class PluginProcess {
     if (/out of memory|allocation failed/i.test(this.#stderr) && (isAbort || code === 134)) {
       return new SandboxError('memory', this.#describeMemory());
     }
-    // Only something outside sends this one: an operator, or the machine out of memory.
-    if (signal === 'SIGKILL' || signal === 'SIGTERM') {
+    // Only something outside sends these: an operator, or the machine out of memory.
+    if (signal && outsideSignals.includes(signal)) {
       return new SandboxError('unavailable', `its sandbox was ended by ${signal}.`);
     }
     const cause = new Error(this.#stderr);
@@ -221,6 +223,8 @@ export class PluginProcess {
     return `it changed a batch of rows to more than ${this.#limits.maxAnswerChars} characters. Return less.`;
   }
 }
+
+const outsideSignals: readonly NodeJS.Signals[] = ['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGHUP'];
 
 const answers: Readonly<Record<string, Answer>> = { a: 'answer', p: 'progress', l: 'limit' };
 

@@ -10,9 +10,11 @@ export type Change =
   /** A list: its length, changed and new elements. */
   | { l: number; p: Record<string, Change> };
 
-const { hasOwn, keys } = Object;
+const { getPrototypeOf, hasOwn, keys } = Object;
 const { isArray } = Array;
 const { parse, stringify } = JSON;
+const objectPrototype = Object.prototype;
+const arrayPrototype = Array.prototype;
 const boxes = [String, Number, Boolean, BigInt];
 
 /**
@@ -34,6 +36,8 @@ export function diff(before: unknown, after: unknown): Change | undefined {
 /** Dates and others say themselves how they are written; texts and numbers may be in an object. */
 function isOwnJson(value: object): boolean {
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') return true;
+  const prototype: unknown = getPrototypeOf(value);
+  if (prototype === objectPrototype || prototype === arrayPrototype) return false;
   return boxes.some((box) => value instanceof box);
 }
 

@@ -24,7 +24,8 @@ const nativePromise = Promise;
 interface Plugin {
   readonly instantiate: Instantiate;
   readonly isModule: boolean;
-  readonly configText: string;
+  /** Of texts: a copy of it shares nothing. */
+  readonly config: Readonly<Record<string, string>>;
 }
 
 interface Batch {
@@ -70,7 +71,7 @@ export function start(parseUrl: ParseUrl) {
     log.isOpen = name === 'setupPlugin';
     try {
       const exports = instantiate();
-      const meta = makeMeta(plugin?.configText ?? '{}');
+      const meta = makeMeta({ ...plugin?.config });
       const { setupPlugin } = exports;
       const run = () => {
         freeze(meta.global);
@@ -104,7 +105,7 @@ export function start(parseUrl: ParseUrl) {
     globals: () => globals,
 
     load(instantiatePlugin: Instantiate, isModule: boolean): void {
-      plugin = { instantiate: instantiatePlugin, isModule, configText: '{}' };
+      plugin = { instantiate: instantiatePlugin, isModule, config: {} };
     },
 
     /** @returns the names that the plugin exports, as JSON, or `!` and the error */
@@ -123,7 +124,7 @@ export function start(parseUrl: ParseUrl) {
 
     /** Keeps the config and runs one setup, whose result `takeAnswers` gives. */
     open(configText: string, intervalEndMs: number): void {
-      if (plugin) plugin = { ...plugin, configText };
+      if (plugin) plugin = { ...plugin, config: parse(configText) };
       nowMs = intervalEndMs;
       runAlone('setupPlugin');
     },
@@ -184,8 +185,8 @@ export function start(parseUrl: ParseUrl) {
   }
 }
 
-function makeMeta(configText: string): Meta {
-  const meta = { __proto__: metaPrototype, config: parse(configText), global: {} };
+function makeMeta(config: object): Meta {
+  const meta = { __proto__: metaPrototype, config, global: {} };
   return meta as unknown as Meta;
 }
 

@@ -82,7 +82,7 @@ test('a string of 2 GB is an error of its row', async () => {
   expect(results).toEqual(['error: The plugin threw a RangeError.', someEvent]);
 });
 
-test('a plugin that ends its sandbox harms no sandbox beside it, and holds up no event loop', async () => {
+test('a plugin that ends its sandbox harms no sandbox beside it', async () => {
   const ends: string[] = [];
   const hostile = ['for (;;);', `const held = []; for (;;) held.push('x'.repeat(1e5).split(''));`];
   const doomed = hostile.map(async (body) => {
@@ -130,6 +130,7 @@ test.runIf(onLinux)(
       expect(limits).toMatch(/^Max processes +0 +0 /m);
       expect(limits).toMatch(/^Max core file size +0 +0 /m);
       expect(limits).toMatch(/^Max cpu time +\d+ /m);
+      expect(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8').trim()).toBe('1000');
       expect(limits).toMatch(/^Max data size +\d+ +\d+ /m);
       expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toBe('TZ=UTC\0');
     });
