@@ -80,6 +80,7 @@ class PostgresSnapshot implements SourceSnapshot {
   readonly totalCount: number;
   readonly snapshot: string;
   readonly slices: readonly Slice[];
+  readonly projection;
   readonly #opened: Opened;
   readonly #idle: pg.Client[];
   readonly #clients: Set<pg.Client>;
@@ -87,6 +88,7 @@ class PostgresSnapshot implements SourceSnapshot {
 
   constructor(opened: Opened, interval: DataInterval) {
     this.columns = opened.select.columns;
+    this.projection = opened.select.projection;
     this.totalCount = opened.totalCount;
     this.snapshot = opened.snapshot;
     this.slices = sliceInterval(interval, opened.options.sliceMs);

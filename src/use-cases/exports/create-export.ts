@@ -52,7 +52,8 @@ export async function createExport(
   const { type } = input.destination;
   const destination = rules.checkDestination(type, input.destination.config);
   const parsed = parseCadence(input, context.policy.minIntervalMinutes);
-  const query = input.dslQuery === null ? null : rules.checkQuery(input.dslQuery, input.model);
+  const { dslQuery, model, transformations } = input;
+  const query = dslQuery === null ? null : rules.checkQuery(dslQuery, model, transformations);
   const problems: Problem[] = [
     ...destination.problems,
     ...checkEventFilters(rules, input.model, destination.config),

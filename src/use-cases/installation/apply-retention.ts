@@ -7,6 +7,7 @@ import {
   deleteForgottenReceipts,
   deleteOldLogEntries,
   deleteOldRuns,
+  deleteOldStepVersions,
   deleteOldTicks,
 } from '../../store/retention.ts';
 import type { Context } from '../context.ts';
@@ -21,6 +22,7 @@ export async function applyRetention({ db, policy }: Context): Promise<void> {
     [deleteForgottenReceipts, retentionDays],
     [deleteOldRuns, retentionDays],
     [deleteForgottenExports, retentionDays],
+    [deleteOldStepVersions, retentionDays],
   ];
   for (const [deleteSome, days] of duties) {
     while ((await deleteSome(db, days)) > 0);

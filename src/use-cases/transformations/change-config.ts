@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { withDefaults } from '../../domain/plugin.ts';
 import { notFound, type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
 import type { Change } from '../../store/activity.ts';
-import { findPlugins, type InstalledPlugin } from '../../store/plugins.ts';
+import type { InstalledPlugin } from '../../store/plugins.ts';
 import {
   findTransformationConfig,
   type TransformationConfig,
@@ -12,6 +12,7 @@ import {
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
 import { configProblems, type Step } from './create-config.ts';
+import { findPlugins } from './plugins.ts';
 import { openPluginConfig, sealPluginConfig, secretMask } from './secrets.ts';
 
 /** The changes of a request; an undefined field keeps its value. */

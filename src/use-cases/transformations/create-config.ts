@@ -1,13 +1,17 @@
-import { checkPluginConfig, withDefaults } from '../../domain/plugin.ts';
+import { checkPluginConfig, type PluginConfig, withDefaults } from '../../domain/plugin.ts';
 import { type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
-import { findPlugins, type InstalledPlugin } from '../../store/plugins.ts';
+import type { InstalledPlugin } from '../../store/plugins.ts';
 import {
   insertTransformationConfig,
   nextTransformationConfigId,
   type TransformationConfig,
 } from '../../store/transformation-configs.ts';
+import { findTransform } from '../../transforms/index.ts';
+import { compileStep } from '../../transforms/step.ts';
+import { InvalidSetting } from '../../transforms/transform.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
+import { findPlugins } from './plugins.ts';
 import { sealPluginConfig } from './secrets.ts';
 
 export interface CreateTransformationInput {
@@ -63,13 +67,24 @@ const unknownPlugin: Problem = {
   attr: 'plugin',
 };
 
-/** The problems of a complete config. */
+/** The problems of a complete config: those that its schema finds, else those of its values. */
 export function configProblems(
   plugin: InstalledPlugin,
   config: Readonly<Record<string, unknown>>,
 ): Problem[] {
-  return checkPluginConfig(plugin.configSchema, config).map((problem) => ({
-    ...problem,
-    attr: `config__${problem.attr}`,
-  }));
+  const problems = checkPluginConfig(plugin.configSchema, config);
+  const found = problems.length > 0 ? problems : valueProblems(plugin, config as PluginConfig);
+  return found.map((problem) => ({ ...problem, attr: `config__${problem.attr}` }));
+}
+
+function valueProblems({ id }: InstalledPlugin, config: PluginConfig): readonly Problem[] {
+  const transform = findTransform(id);
+  if (!transform) return [];
+  try {
+    compileStep({ id, name: null, config }, transform);
+    return [];
+  } catch (error) {
+    if (!(error instanceof InvalidSetting)) throw error;
+    return [error.problem];
+  }
 }

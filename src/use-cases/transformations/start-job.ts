@@ -1,6 +1,5 @@
 import { sampleJob } from '../../domain/plugin.ts';
 import { notFound, Refusal } from '../../domain/problem.ts';
-import { findPlugins } from '../../store/plugins.ts';
 import {
   findTransformationConfig,
   insertTransformationJob,
@@ -8,6 +7,7 @@ import {
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
 import type { Step } from './create-config.ts';
+import { findPlugins } from './plugins.ts';
 
 /** Records a job of a step's plugin; it runs in the background. */
 export async function startTransformationJob(
