@@ -7,6 +7,7 @@ const pure = [
   'test/unit/**/*.test.ts',
   'test/property/**/*.test.ts',
   'test/model/**/*.test.ts',
+  'test/security/sandbox/*.test.ts',
 ];
 
 export default defineConfig({

@@ -38,6 +38,12 @@ export const rooms: Readonly<Record<string, Room>> = {
   sources: { from: ['domain', 'query'], packages: ['pg', 'node:*'] },
   // Pure: of Node hashes, and what an IP address is.
   transforms: { from: ['domain'], packages: ['bowser', 'node:crypto', 'node:net'] },
+  sandbox: {
+    from: ['domain', 'transforms/json.ts', 'transforms/row-error.ts', 'transforms/transform.ts'],
+    packages: ['sucrase', 'node:*'],
+    // The sandbox's own process loads it.
+    packageTypes: ['acorn'],
+  },
   encoders: {
     from: ['domain'],
     // Files are read back with other programs' readers than those that wrote them.

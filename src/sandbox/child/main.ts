@@ -1,0 +1,210 @@
+/**
+ * The program of the sandbox's process, outside the plugin's realm. It answers its parent, one
+ * message at a time, and hands texts and numbers to the realm. `program.ts` makes one text of this
+ * and the files it imports; no file but the parsers' is read here.
+ */
+import { readSync, writeSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { performance } from 'node:perf_hooks';
+import { createContext, Script } from 'node:vm';
+import type { start } from '../realm/main.ts';
+import { describeUnsupportedExport } from './find-unsupported.ts';
+import { parseUrl } from './parse-url.ts';
+import { type Parsers, readSource } from './read-source.ts';
+import type { SourceProblem } from './source-problem.ts';
+import { stripProcess } from './strip-process.ts';
+
+/** The first message. */
+export interface Prepare {
+  readonly source: string;
+  readonly realm: string;
+  /** The folder whose packages hold the parsers. */
+  readonly parsersFrom: string;
+  readonly rowMs: number;
+  readonly maxAnswerChars: number;
+}
+
+/** The answer to the first message. */
+export interface Prepared {
+  readonly problems: readonly SourceProblem[];
+}
+
+/** What the messages from the parent are: a letter and a text. */
+export type Request = 'prepare' | 'inspect' | 'open' | 'batch' | 'close';
+/** `progress`: rows done so far; `limit`: one was exceeded, and at which row. */
+export type Answer = 'answer' | 'progress' | 'limit';
+
+type Realm = ReturnType<typeof start>;
+
+const progressMs = 50;
+const { cpuUsage } = process;
+const { now } = performance;
+const clock = now.bind(performance);
+
+let realm: Realm | null = null;
+let isModule = false;
+let limits = { rowMs: 0, maxAnswerChars: 0 };
+const context = createContext(Object.create(null), {
+  microtaskMode: 'afterEvaluate',
+  codeGeneration: { strings: false, wasm: false },
+});
+/** The realm's microtasks run when a script of it ends. */
+const endOfTurn = new Script('0');
+
+/** Called by the last line of the program. */
+export function serve(): void {
+  const { setImmediate: later } = globalThis;
+  const turn = () => {
+    const message = receive();
+    if (!message) return;
+    handle(message.request, message.text);
+    // Between messages Node forgets rejected promises.
+    later(turn);
+  };
+  turn();
+}
+
+function handle(request: Request, text: string): void {
+  if (request === 'batch') runBatch(text);
+  else send('answer', answerTo(request, text));
+}
+
+function answerTo(request: Exclude<Request, 'batch'>, text: string): string {
+  switch (request) {
+    case 'prepare':
+      return JSON.stringify(prepare(JSON.parse(text)));
+    case 'inspect':
+      return inspect();
+    case 'open': {
+      const { config, intervalEndMs } = JSON.parse(text);
+      loaded().open(JSON.stringify(config), intervalEndMs);
+      return finishAlone();
+    }
+    case 'close':
+      loaded().close();
+      return finishAlone();
+  }
+}
+
+function prepare(given: Prepare): Prepared {
+  limits = given;
+  const load = createRequire(given.parsersFrom);
+  const parsers: Parsers = { acorn: load('acorn'), sucrase: () => load('sucrase') };
+  const started: Realm = new Script(given.realm, { filename: 'realm.js' })
+    .runInContext(context)
+    .start(parseUrl);
+  const read = readSource(given.source, started.globalNames().split(' '), parsers);
+  if (read.problems.length > 0) return { problems: read.problems };
+  const compiled = compile(read.script);
+  if ('detail' in compiled) return { problems: [compiled] };
+  stripProcess();
+  realm = started;
+  ({ isModule } = read);
+  realm.load(compiled.runInContext(context)(started.globals()), isModule);
+  return { problems: [] };
+}
+
+function compile(script: string): Script | SourceProblem {
+  try {
+    return new Script(script, { filename: 'plugin.js' });
+  } catch (error) {
+    const { message, stack = '' } = error as Error;
+    const line = /^plugin\.js:(\d+)/.exec(stack)?.[1];
+    return { line: line ? Number(line) : null, detail: message };
+  }
+}
+
+/** What the plugin exports, once the text of its module has run. */
+function inspect(): string {
+  const found = loaded().exportNames();
+  endOfTurn.runInContext(context);
+  if (found.startsWith('!')) {
+    return JSON.stringify({
+      problems: [{ line: null, detail: `It fails at its start: ${found.slice(1)}` }],
+    });
+  }
+  const { names, isReady }: { names: string[]; isReady: boolean } = JSON.parse(found);
+  const details = names.flatMap((name) => describeUnsupportedExport(name) ?? []);
+  if (!isReady) details.push('It does not export a function processEvent(event, meta).');
+  return JSON.stringify({ problems: details.map((detail) => ({ line: null, detail })) });
+}
+
+function runBatch(text: string): void {
+  const plugin = loaded();
+  const count = plugin.begin(text);
+  let reported = clock();
+  let cpu = cpuUsage();
+  for (let index = 0; index < count; index += 1) {
+    const started = clock();
+    plugin.row(index);
+    endOfTurn.runInContext(context);
+    const chars = plugin.endRow();
+    const ended = clock();
+    if (ended - started > limits.rowMs && cpuMsSince(cpu) > limits.rowMs + progressMs) {
+      send('limit', JSON.stringify({ kind: 'time', row: index }));
+      return;
+    }
+    if (chars > limits.maxAnswerChars) {
+      send('limit', JSON.stringify({ kind: 'output', row: index }));
+      return;
+    }
+    if (ended - reported > progressMs) {
+      reported = ended;
+      cpu = cpuUsage();
+      send('progress', String(index + 1));
+    }
+  }
+  send('answer', plugin.takeAnswers());
+}
+
+function finishAlone(): string {
+  endOfTurn.runInContext(context);
+  loaded().endRow();
+  return loaded().takeAnswers();
+}
+
+function cpuMsSince(start: NodeJS.CpuUsage): number {
+  const { user, system } = cpuUsage(start);
+  return (user + system) / 1_000;
+}
+
+function loaded(): Realm {
+  if (!realm) throw new Error('There is no plugin.');
+  return realm;
+}
+
+const requests: Readonly<Record<string, Request>> = {
+  p: 'prepare',
+  i: 'inspect',
+  o: 'open',
+  b: 'batch',
+  c: 'close',
+};
+
+/** Null if the parent has ended. */
+function receive(): { request: Request; text: string } | null {
+  const head = read(5);
+  if (!head) return null;
+  const body = read(head.readUInt32LE(0));
+  const request = requests[String.fromCharCode(head.readUInt8(4))];
+  return body && request ? { request, text: body.toString('utf8') } : null;
+}
+
+function read(length: number): Buffer | null {
+  const bytes = Buffer.allocUnsafe(length);
+  for (let at = 0; at < length; ) {
+    const count = readSync(0, bytes, at, length - at, null);
+    if (count === 0) return null;
+    at += count;
+  }
+  return bytes;
+}
+
+function send(kind: Answer, text: string): void {
+  const length = Buffer.byteLength(text);
+  const bytes = Buffer.allocUnsafe(length + 5);
+  bytes.writeUInt32LE(length, 0);
+  bytes.write(kind, 4, 1);
+  bytes.write(text, 5);
+  for (let at = 0; at < bytes.length; ) at += writeSync(1, bytes, at);
+}

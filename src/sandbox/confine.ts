@@ -1,0 +1,61 @@
+import { execFile } from 'node:child_process';
+import { readFile, writeFile } from 'node:fs/promises';
+
+/** For what Node takes outside the heap of the plugin. */
+const spareMib = 64;
+/** Seconds of processor time that a process has left if its parent dies. */
+const orphanSeconds = 120;
+
+/**
+ * Takes from a running process, by the kernel's limits, what it does not need any more: new files, sockets
+ * and threads, core dumps, and memory beyond what it has now and this much. Native code cannot undo
+ * it.
+ *
+ * @returns whether the system could do it: not on macOS, and not without util-linux
+ */
+export async function confine(pid: number, memoryMib: number): Promise<boolean> {
+  // If the machine is out of memory, the kernel ends this process before the worker.
+  await writeFile(`/proc/${pid}/oom_score_adj`, '1000').catch(() => {});
+  const dataBytes = await readDataBytes(pid);
+  if (dataBytes === null) return false;
+  const data = dataBytes + (memoryMib + spareMib) * 1024 ** 2;
+  const limits = ['--nofile=0:0', '--nproc=0:0', '--core=0:0', `--data=${data}:${data}`];
+  return setLimits(pid, [...limits, `--cpu=${orphanSeconds}:`]);
+}
+
+/** Processor time that a process has used; null if the system does not say. */
+export async function readCpuMs(pid: number): Promise<number | null> {
+  const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  // The name of the program, in brackets, may hold blanks.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  const ticks = Number(fields[11]) + Number(fields[12]);
+  return Number.isFinite(ticks) ? ticks * 10 : null;
+}
+
+/** Lets a process that has used this much run on. */
+export async function extendCpu(pid: number, usedMs: number): Promise<void> {
+  await setLimits(pid, [`--cpu=${Math.ceil(usedMs / 1_000) + orphanSeconds}:`]);
+}
+
+/** Whether a process should get more time now; checked against what it had at the last extension. */
+export function needsCpu(usedMs: number, extendedAtMs: number): boolean {
+  return usedMs - extendedAtMs > (orphanSeconds * 1_000) / 2;
+}
+
+async function readDataBytes(pid: number): Promise<number | null> {
+  const text = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+  const kib = /^VmData:\s+(\d+) kB/m.exec(text)?.[1];
+  return kib === undefined ? null : Number(kib) * 1024;
+}
+
+/** Resident memory; 0 if the system does not say. */
+export async function readResidentBytes(pid: number): Promise<number> {
+  const text = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(text)?.[1] ?? 0) * 1024;
+}
+
+function setLimits(pid: number, limits: readonly string[]): Promise<boolean> {
+  return new Promise((resolve) => {
+    execFile('prlimit', ['--pid', String(pid), ...limits], (error) => resolve(!error));
+  });
+}

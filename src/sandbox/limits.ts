@@ -1,0 +1,55 @@
+/** What a plugin may use. Times are of the processor, if the system counts it (Linux). */
+export interface SandboxLimits {
+  /** For one row, with its setup. */
+  readonly rowMs: number;
+  readonly batchMs: number;
+  /** To read the source and run its first setup. */
+  readonly openMs: number;
+  /** Of the plugin: what its process has beside that is not counted. */
+  readonly memoryMib: number;
+  /** Of the answers to one batch. */
+  readonly maxAnswerChars: number;
+}
+
+export const defaultLimits: SandboxLimits = {
+  rowMs: 1_000,
+  batchMs: 30_000,
+  openMs: 10_000,
+  memoryMib: 128,
+  maxAnswerChars: 32 * 1024 ** 2,
+};
+
+/** What Node itself needs beside the memory of a plugin. */
+const ownMib = 96;
+
+/** Of a sandbox's whole process: what its worker sets aside for it. */
+export function processMemoryMib({ memoryMib }: SandboxLimits): number {
+  return memoryMib + ownMib;
+}
+
+/** Characters of a source. */
+export const maxSourceChars = 1_000_000;
+
+/** Why a sandbox ended. Only `unavailable` is not the plugin's fault. */
+export type SandboxFault =
+  | 'invalid'
+  | 'setup'
+  | 'time'
+  | 'memory'
+  | 'output'
+  | 'crashed'
+  | 'unavailable';
+
+/**
+ * Ends the run. It says nothing about a row: which rows ship never depends on a limit. The message can
+ * follow the name of the step.
+ */
+export class SandboxError extends Error {
+  readonly fault: SandboxFault;
+
+  constructor(fault: SandboxFault, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'SandboxError';
+    this.fault = fault;
+  }
+}

@@ -1,0 +1,150 @@
+/**
+ * Runs inside the plugin's realm, before the plugin. Takes away what reaches outside, what is not
+ * deterministic and what could carry state from row to row; freezes all else.
+ */
+
+/** What plugins keep of the language. Binary arrays are not among it: their memory is outside the heap. */
+const keptNames = [
+  ...['Object', 'Array', 'Number', 'Boolean', 'String', 'Symbol', 'BigInt', 'RegExp', 'Promise'],
+  ...['Map', 'Set', 'WeakMap', 'WeakSet', 'Proxy', 'Reflect', 'JSON', 'Intl', 'Iterator'],
+  ...['Error', 'AggregateError', 'EvalError', 'RangeError', 'ReferenceError', 'SyntaxError'],
+  ...['TypeError', 'URIError', 'parseFloat', 'parseInt', 'isFinite', 'isNaN', 'escape', 'unescape'],
+  ...['decodeURI', 'decodeURIComponent', 'encodeURI', 'encodeURIComponent'],
+];
+
+/** Not for plugins, which get their own of the same names; what runs here needs them. */
+const ownNames = ['undefined', 'NaN', 'Infinity', 'Math', 'Date', 'globalThis'];
+
+const regExpStatics = new Set<PropertyKey>(['length', 'name', 'prototype', 'escape']);
+
+/** A plain data property that cannot be changed. */
+export function define(target: object, name: PropertyKey, value: unknown): void {
+  const fixed = { value, writable: false, enumerable: false, configurable: true };
+  Object.defineProperty(target, name, fixed);
+}
+
+/**
+ * Takes away all globals that plugins do not have.
+ *
+ * @returns those that they have, by name
+ */
+export function takeGlobals(): Record<string, unknown> {
+  const world = globalThis as unknown as Record<string, unknown>;
+  const kept: Record<string, unknown> = {};
+  for (const name of keptNames) if (world[name] !== undefined) kept[name] = world[name];
+  for (const name of Object.getOwnPropertyNames(world)) {
+    if (!(name in kept) && !ownNames.includes(name)) delete world[name];
+  }
+  return kept;
+}
+
+/** Removes code from text, stack traces and what a regular expression remembers of the last match. */
+export function tameLanguage(globals: Record<string, unknown>): void {
+  const NativeRegExp = RegExp;
+  for (const name of Object.getOwnPropertyNames(NativeRegExp)) {
+    if (!regExpStatics.has(name)) Reflect.deleteProperty(NativeRegExp, name);
+  }
+  // Without a limit no trace is recorded, so the code of Node that formats traces never runs.
+  Reflect.deleteProperty(Error, 'stackTraceLimit');
+  define(Error, 'captureStackTrace', function captureStackTrace() {});
+  Reflect.deleteProperty(Object.prototype, '__proto__');
+  globals.Function = refuseConstructor('Function', () => {});
+  refuseConstructor('AsyncFunction', async () => {});
+  refuseConstructor('GeneratorFunction', function* () {});
+  refuseConstructor('AsyncGeneratorFunction', async function* () {});
+}
+
+/** @param example a function of the kind that the constructor makes */
+function refuseConstructor(name: string, example: object): object {
+  const prototype: object = Object.getPrototypeOf(example);
+  // An arrow function would be no constructor.
+  function refuse(): never {
+    throw new EvalError('A plugin cannot make code from text.');
+  }
+  define(refuse, 'name', name);
+  Object.defineProperty(refuse, 'prototype', { value: prototype, writable: false });
+  define(prototype, 'constructor', refuse);
+  return refuse;
+}
+
+/** Freezes all that can be reached from these values, and what only syntax reaches. */
+export function freezeLanguage(globals: Record<string, unknown>): void {
+  for (const prototype of overridden()) allowOverrides(prototype);
+  const seen = new Set<object>();
+  const queue: unknown[] = [globals, ...hiddenObjects()];
+  while (queue.length > 0) {
+    const value = queue.pop();
+    if ((typeof value !== 'object' && typeof value !== 'function') || value === null) continue;
+    if (seen.has(value)) continue;
+    seen.add(value);
+    queue.push(Object.getPrototypeOf(value));
+    for (const key of Reflect.ownKeys(value)) {
+      const found = Object.getOwnPropertyDescriptor(value, key);
+      queue.push(found?.value, found?.get, found?.set);
+    }
+    Object.freeze(value);
+  }
+}
+
+/** Objects whose prototypes have no name: iterators, generators, asynchronous functions. */
+function hiddenObjects(): unknown[] {
+  const generator = (function* (): Generator<unknown> {})();
+  const asyncGenerator = (async function* (): AsyncGenerator<unknown> {})();
+  const segments = new Intl.Segmenter().segment('a');
+  const list: unknown[] = [];
+  // Of a newer Node than the oldest we support.
+  const values = list.values() as unknown as { map?: (change: () => null) => unknown };
+  const iterators = globalThis as unknown as { Iterator?: { from(value: unknown): unknown } };
+  return [
+    generator,
+    asyncGenerator,
+    segments,
+    segments[Symbol.iterator](),
+    list.values(),
+    values.map?.(() => null),
+    iterators.Iterator?.from({ next() {} }),
+    new Map().entries(),
+    new Set().values(),
+    'a'[Symbol.iterator](),
+    'a'.matchAll(/a/g),
+    function* () {},
+    async function* () {},
+    async () => {},
+  ];
+}
+
+/** Prototypes that published code overrides by assignment: `this.name = …` in an error, `toString`. */
+function overridden(): object[] {
+  const errors = [Error, AggregateError, EvalError, RangeError, ReferenceError, SyntaxError];
+  return [
+    Object.prototype,
+    Object.getPrototypeOf(() => {}),
+    ...[...errors, TypeError, URIError].map(({ prototype }) => prototype),
+  ];
+}
+
+/**
+ * An object cannot be given a property by assignment if its prototype has a frozen one of that name.
+ * As an accessor it can.
+ */
+function allowOverrides(prototype: object): void {
+  for (const name of Object.getOwnPropertyNames(prototype)) {
+    const found = Object.getOwnPropertyDescriptor(prototype, name);
+    if (!found?.configurable || !('value' in found)) continue;
+    const { value } = found;
+    Object.defineProperty(prototype, name, {
+      configurable: true,
+      enumerable: false,
+      get: () => value,
+      set(this: unknown, given: unknown) {
+        if (this === prototype) throw new TypeError(`${name} is read-only.`);
+        Object.defineProperty(this, name, {
+          value: given,
+          writable: true,
+          enumerable: true,
+          configurable: true,
+        });
+      },
+    });
+  }
+}

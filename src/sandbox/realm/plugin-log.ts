@@ -1,0 +1,60 @@
+/** A line that a plugin wrote, and at which level. */
+export interface LogLine {
+  level: 'debug' | 'info' | 'warn' | 'error';
+  text: string;
+}
+
+const maxLines = 100;
+const maxChars = 1_000;
+const levels = { debug: 'debug', log: 'info', info: 'info', warn: 'warn', error: 'error' } as const;
+
+/** What plugins write to `console`, bounded. */
+export interface PluginLog {
+  readonly console: object;
+  /** Whether lines are taken, or left out without being counted. */
+  isOpen: boolean;
+  /** The lines since the last call, and how many more there were. */
+  take(): { lines: LogLine[]; omitted: number };
+}
+
+export function makeLog(): PluginLog {
+  let lines: LogLine[] = [];
+  let omitted = 0;
+  const write = (level: LogLine['level'], parts: unknown[]) => {
+    if (!log.isOpen) return;
+    if (lines.length >= maxLines) {
+      omitted += 1;
+      return;
+    }
+    let text = '';
+    for (let at = 0; at < parts.length && text.length < maxChars; at += 1) {
+      text += (at === 0 ? '' : ' ') + show(parts[at]).slice(0, maxChars);
+    }
+    lines[lines.length] = { level, text: text.slice(0, maxChars) };
+  };
+  const console: Record<string, unknown> = {};
+  for (const [name, level] of Object.entries(levels)) {
+    console[name] = (...parts: unknown[]) => write(level, parts);
+  }
+  const log: PluginLog = {
+    console,
+    isOpen: true,
+    take() {
+      const taken = { lines, omitted };
+      lines = [];
+      omitted = 0;
+      return taken;
+    },
+  };
+  return log;
+}
+
+function show(part: unknown): string {
+  if (typeof part === 'string') return part;
+  try {
+    if (part instanceof Error) return `${part.name}: ${part.message}`;
+    return typeof part === 'object' && part !== null ? JSON.stringify(part) : String(part);
+  } catch {
+    return '[cannot be shown]';
+  }
+}

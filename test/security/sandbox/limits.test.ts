@@ -1,0 +1,160 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { SandboxError } from '../../../src/sandbox/limits.ts';
+import type { SandboxOptions } from '../../../src/sandbox/sandbox.ts';
+import {
+  applyPlugin,
+  rowOf,
+  shown,
+  someEvent,
+  withPlugin,
+} from '../../support/sandbox/apply-plugin.ts';
+
+const impatient = { rowMs: 200, batchMs: 5_000 };
+const patient = { rowMs: 30_000, batchMs: 30_000 };
+
+/** The fault that ends the run. */
+async function faultOf(body: string, limits: SandboxOptions['limits'] = impatient) {
+  const source = `export function processEvent(event, meta) { ${body} }`;
+  const error = await applyPlugin({ source, limits }, someEvent).catch((caught: unknown) => caught);
+  expect(error).toBeInstanceOf(SandboxError);
+  return (error as SandboxError).fault;
+}
+
+describe('the run ends, by no fault of ours, for a plugin that', () => {
+  test.each([
+    ['loops', 'while (true) {}', 'time'],
+    [
+      'loops in microtasks',
+      'const again = () => Promise.resolve().then(again); return again();',
+      'time',
+    ],
+    [
+      'matches a regular expression without end',
+      `return /^(a+)+$/.test('a'.repeat(50) + '!') ? null : event;`,
+      'time',
+    ],
+    ['waits in the getter of its answer', 'return { get properties() { for (;;); } };', 'time'],
+    ['sorts without end', `return [2, 1].sort(() => { for (;;); });`, 'time'],
+    ['leaks', `const held = []; for (;;) held.push('x'.repeat(100000).split(''));`, 'memory'],
+    [
+      'makes huge lists',
+      'const held = []; for (;;) held.push(new Array(1e6).fill(0.5));',
+      'memory',
+    ],
+    [
+      'answers with very much',
+      `event.properties.text = 'x'.repeat(40 * 1024 ** 2); return event;`,
+      'output',
+    ],
+  ])('%s', async (_, body, fault) => {
+    expect(await faultOf(body, fault === 'time' ? impatient : patient)).toBe(fault);
+  });
+
+  test('takes too long for all rows of a batch together', async () => {
+    const source =
+      'export function processEvent(event) { for (let n = 0; n < 5e5; n += 1); return event; }';
+    const rows = Array.from({ length: 50_000 }, () => someEvent);
+    const run = applyPlugin({ source, limits: { rowMs: 1_000, batchMs: 500 } }, ...rows);
+    await expect(run).rejects.toMatchObject({ fault: 'time' });
+  });
+
+  test('loops while its module or its setup runs', async () => {
+    const limits = { openMs: 400 };
+    const options = { config: {}, limits };
+    for (const source of [
+      'for (;;);',
+      'export const setupPlugin = () => { for (;;); }; export const processEvent = (event) => event;',
+    ]) {
+      const run = applyPlugin({ ...options, source }, someEvent);
+      await expect(run).rejects.toMatchObject({ fault: 'time' });
+    }
+  });
+});
+
+test('a string of 2 GB is an error of its row', async () => {
+  const source = `export function processEvent(event) {
+    if (event.event === 'huge') event.properties.text = 'x'.repeat(2 ** 31);
+    return event;
+  }`;
+  const results = await applyPlugin(source, { ...someEvent, event: 'huge' }, someEvent);
+  expect(results).toEqual(['error: The plugin threw a RangeError.', someEvent]);
+});
+
+test('a plugin that ends its sandbox harms no sandbox beside it', async () => {
+  const ends: string[] = [];
+  const hostile = ['for (;;);', `const held = []; for (;;) held.push('x'.repeat(1e5).split(''));`];
+  const doomed = hostile.map(async (body) => {
+    await faultOf(body, { rowMs: 4_000 });
+    ends.push('hostile');
+  });
+  const healthy = withPlugin('export const processEvent = (event) => event;', async (sandbox) => {
+    for (let batch = 0; batch < 20; batch += 1) {
+      const [after] = await sandbox.apply([{ key: '1', row: rowOf(someEvent) }]);
+      expect(shown(after)).toEqual(someEvent);
+    }
+    ends.push('healthy');
+  });
+  await Promise.all([...doomed, healthy]);
+  expect(ends[0]).toBe('healthy');
+});
+
+test('no later batch gets an answer once a limit was exceeded', async () => {
+  const source = 'export function processEvent(event) { for (;;); }';
+  await withPlugin({ source, limits: impatient }, async (sandbox) => {
+    const rows = [{ key: '1', row: rowOf(someEvent) }];
+    await expect(sandbox.apply(rows)).rejects.toMatchObject({ fault: 'time' });
+    await expect(sandbox.apply(rows)).rejects.toMatchObject({ fault: 'time' });
+  });
+});
+
+const onLinux = process.platform === 'linux';
+
+test.runIf(onLinux)('a process that something else kills is no fault of the plugin', async () => {
+  await withPlugin('export const processEvent = (event) => event;', async (sandbox) => {
+    for (const pid of children()) process.kill(pid, 'SIGKILL');
+    const run = sandbox.apply([{ key: '1', row: rowOf(someEvent) }]);
+    await expect(run).rejects.toMatchObject({ fault: 'unavailable' });
+  });
+});
+
+test.runIf(onLinux)(
+  'the kernel lets the process open nothing, start nothing, and know nothing',
+  async () => {
+    await withPlugin('export const processEvent = (event) => event;', async (sandbox) => {
+      expect(sandbox.isConfined).toBe(true);
+      const [pid] = children();
+      const limits = readFileSync(`/proc/${pid}/limits`, 'utf8');
+      expect(limits).toMatch(/^Max open files +0 +0 /m);
+      expect(limits).toMatch(/^Max processes +0 +0 /m);
+      expect(limits).toMatch(/^Max core file size +0 +0 /m);
+      expect(limits).toMatch(/^Max cpu time +\d+ /m);
+      expect(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8').trim()).toBe('1000');
+      expect(limits).toMatch(/^Max data size +\d+ +\d+ /m);
+      expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toBe('TZ=UTC\0');
+    });
+    expect(children()).toEqual([]);
+  },
+);
+
+/** Processes of the sandboxes that this test has open. */
+function children(): number[] {
+  const text = execFileSync('cat', [`/proc/${process.pid}/task/${process.pid}/children`], {
+    encoding: 'utf8',
+  });
+  return text
+    .split(' ')
+    .map(Number)
+    .filter(
+      (pid) => pid > 0 && readCommand(pid).includes('--disallow-code-generation-from-strings'),
+    );
+}
+
+function readCommand(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,216 @@
+import { describe, expect, test } from 'vitest';
+import type { PluginRowError } from '../../../src/sandbox/sandbox.ts';
+import { ChainStep } from '../../../src/transforms/chain-step.ts';
+import {
+  applyPlugin,
+  rowOf,
+  shown,
+  someEvent,
+  withPlugin,
+} from '../../support/sandbox/apply-plugin.ts';
+
+const plain = { uuid: 'u2', event: 'plain', properties: {} };
+
+/** Only events named `paid` meet the plugin's bad side. */
+const sometimes = (bad: string) => `export function processEvent(event, meta) {
+  if (event.event !== 'paid') return event;
+  ${bad}
+}`;
+
+describe('is an error of its row alone', () => {
+  test.each([
+    [
+      'a throw',
+      `throw new TypeError('of ' + event.properties.email);`,
+      'The plugin threw a TypeError.',
+    ],
+    [
+      'a rejection',
+      'return Promise.reject(new RangeError(event.uuid));',
+      'The plugin threw a RangeError.',
+    ],
+    ['a thrown text', `throw 'a@b.c';`, 'The plugin threw a value.'],
+    ['a thrown null', 'throw null;', 'The plugin threw a value.'],
+    [
+      'an error whose name throws',
+      'throw Object.defineProperty(new Error(), "name", { get() { throw 1; } });',
+      'The plugin threw an Error.',
+    ],
+    [
+      'an error whose name is a value of the row',
+      'const error = new Error(); error.name = event.properties.email; throw error;',
+      'The plugin threw a value.',
+    ],
+    [
+      'a thrown proxy',
+      'throw new Proxy({}, { get() { throw 1; }, getPrototypeOf() { throw 1; } });',
+      'The plugin threw an Error.',
+    ],
+    [
+      'a promise that never settles',
+      'return new Promise(() => {});',
+      'The promise that processEvent returned never settles.',
+    ],
+    [
+      'a thenable that never calls back',
+      'return { then() {} };',
+      'The promise that processEvent returned never settles.',
+    ],
+    [
+      'a thenable that throws',
+      'return { get then() { throw new SyntaxError("x"); } };',
+      'The plugin threw a SyntaxError.',
+    ],
+    ['nothing', 'return;', 'processEvent returned nothing. Return the event, or null to drop it.'],
+    [
+      'a number',
+      'return 5;',
+      'processEvent returned number. Return the event, or null to drop it.',
+    ],
+    [
+      'a text',
+      'return JSON.stringify(event);',
+      'processEvent returned string. Return the event, or null to drop it.',
+    ],
+    [
+      'a list',
+      'return [event];',
+      'processEvent returned a list. Return the event, or null to drop it.',
+    ],
+    [
+      'a function',
+      'return () => event;',
+      'processEvent returned function. Return the event, or null to drop it.',
+    ],
+    [
+      'a date',
+      'return new Date();',
+      'processEvent returned no object. Return the event, or null to drop it.',
+    ],
+    [
+      'a getter that throws',
+      'return { ...event, get properties() { throw new TypeError("x"); } };',
+      'The event it returned threw a TypeError.',
+    ],
+    [
+      'a proxy that throws',
+      'return new Proxy(event, { ownKeys() { throw new TypeError("x"); } });',
+      'The event it returned threw a TypeError.',
+    ],
+    [
+      'a circle',
+      'event.properties.self = event; return event;',
+      'The event it returned threw a TypeError.',
+    ],
+    [
+      'a bigint',
+      'event.properties.n = 5n; return event;',
+      'The event it returned threw a TypeError.',
+    ],
+    [
+      'a toJSON that throws',
+      'event.properties.x = { toJSON() { throw new RangeError("x"); } }; return event;',
+      'The event it returned threw a RangeError.',
+    ],
+    [
+      'a field of meta that is not there',
+      'const key = "storage"; return meta[key].get(1);',
+      'The plugin threw a TypeError.',
+    ],
+  ])('%s', async (_, bad, reason) => {
+    const results = await applyPlugin(sometimes(bad), plain, someEvent, plain);
+    expect(results).toEqual([plain, `error: ${reason}`, plain]);
+  });
+
+  test('a row that is nested very deeply, if the plugin changes it', async () => {
+    const deep = `{"uuid":"u3","event":"deep","properties":${'['.repeat(50_000)}${']'.repeat(50_000)}}`;
+    const rows = [plain, deep, plain].map((event, index) => ({
+      key: `${index}`,
+      row: rowOf(event),
+    }));
+    const source = 'export const processEvent = (event) => ({ ...event, event: "x" });';
+    const results = await withPlugin(source, (sandbox) => sandbox.apply(rows));
+    const [first, second, third] = results.map((row) =>
+      row && 'text' in row ? 'row' : String(row),
+    );
+    expect([first, third]).toEqual(['row', 'row']);
+    expect(second).toContain('RangeError');
+  });
+});
+
+test('the reason of an error quotes no value; its detail does', async () => {
+  const source = sometimes('throw new Error("bad address " + event.properties.email);');
+  const [error] = await withPlugin(source, (sandbox) =>
+    sandbox.apply([{ key: '1', row: rowOf(someEvent) }]),
+  );
+  expect((error as PluginRowError).message).toBe('The plugin threw an Error.');
+  expect((error as PluginRowError).detail).toBe('Error: bad address a@b.c');
+});
+
+test('a row with another key is an error in its chain', async () => {
+  const row = rowOf(someEvent);
+  const columns = {
+    names: ['uuid', 'team_id', 'event', 'properties'],
+    protected: ['uuid', 'team_id'],
+  };
+  const apply = () => null;
+  const step = new ChainStep(
+    { id: 1, name: 'own', apply, onError: 'keep', maxErrorShare: 1 },
+    columns,
+  );
+  const source = `export function processEvent(event) { event.uuid = 'u9'; return event; }`;
+  const [result = null] = await withPlugin(source, (sandbox) => sandbox.apply([{ key: '1', row }]));
+  expect(step.judge(row, result, () => ({}))).toBe(row);
+  expect(step.errors[0]?.reason).toBe('The column uuid must not change.');
+});
+
+test('members named __proto__ and constructor come and go like any other', async () => {
+  const text =
+    '{"event":"x","properties":{"__proto__":{"polluted":1},"constructor":{"prototype":2},"toString":3}}';
+  const source = `export function processEvent(event) {
+    const copy = {};
+    for (const name of Object.keys(event.properties)) copy[name] = event.properties[name];
+    copy.polluted = String({}.polluted);
+    return { ...event, properties: copy };
+  }`;
+  const [after] = await withPlugin(source, (sandbox) =>
+    sandbox.apply([{ key: '1', row: rowOf(text) }]),
+  );
+  expect(JSON.stringify(shown(after))).toBe(
+    '{"event":"x","properties":{"__proto__":{"polluted":1},"constructor":{"prototype":2},"toString":3,"polluted":"undefined"}}',
+  );
+});
+
+test('what a promise does after its row has an answer changes nothing', async () => {
+  const source = `export function processEvent(event) {
+    let turns = 0;
+    const later = () => {
+      event.properties.late = Math.random();
+      if ((turns += 1) < 100) Promise.resolve().then(later);
+    };
+    Promise.resolve().then(later);
+    if (event.event === 'paid') event.properties.random = Math.random();
+    return event;
+  }`;
+  const [, alone] = await applyPlugin(source, plain, someEvent);
+  const [, again] = await applyPlugin(
+    'export function processEvent(event) { if (event.event === "paid") event.properties.random = Math.random(); return event; }',
+    plain,
+    someEvent,
+  );
+  expect(alone).toEqual(again);
+});
+
+test('a flood of lines is cut', async () => {
+  const logs: number[] = [];
+  const source = `export function processEvent(event) {
+    for (let n = 0; n < 20000; n += 1) console.log('x'.repeat(5000), { n });
+    return event;
+  }`;
+  const onLog = (lines: readonly { text: string }[], omitted: number) => {
+    logs.push(lines.length, Math.max(...lines.map(({ text }) => text.length)), omitted);
+  };
+  const results = await applyPlugin({ source, onLog, limits: { rowMs: 30_000 } }, someEvent);
+  expect(results).toEqual([someEvent]);
+  expect(logs).toEqual([100, 1_000, 19_900]);
+});
