@@ -128,6 +128,12 @@ export const settings = {
     min: 1,
     max: 10_000,
   }),
+  MAX_EXPORTS_PER_PROJECT: wholeNumber({
+    about: 'Maximum exports of one project. Deleted exports do not count.',
+    default: 1_000,
+    min: 1,
+    max: 1_000_000,
+  }),
   LEASE_SECONDS: wholeNumber({
     about: 'Seconds without a heartbeat after which a worker loses its run.',
     default: 60,
@@ -229,7 +235,7 @@ export const settings = {
     max: 3_650,
   }),
   RETENTION_DAYS: wholeNumber({
-    about: 'Days to keep finished runs, ticks and deleted exports.',
+    about: 'Days to keep finished runs, ticks, deleted exports and the record of who changed what.',
     default: 365,
     min: 1,
     max: 36_500,

@@ -32,7 +32,7 @@ export function nullable<T extends TSchema>(schema: T, options: Record<string, u
   return Type.Union([schema, Type.Null()], options);
 }
 
-const eventNames = Type.Array(Type.String({ minLength: 1, maxLength: 400 }), { maxItems: 1000 });
+const eventNames = Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { maxItems: 100 });
 
 const fileProperties = (formats: readonly FormatChoice[]) => ({
   prefix: Type.Optional(
@@ -80,14 +80,15 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
   ),
   include_events: Type.Optional(
     nullable(eventNames, {
-      description: 'Only events with these names are exported. Null or empty: all.',
+      description:
+        'Only events with these names are exported: at most 100, of 200 characters. Null or empty: all.',
       default: null,
       examples: [['$pageview', 'signed_up']],
     }),
   ),
   exclude_events: Type.Optional(
     nullable(eventNames, {
-      description: 'Events with these names are not exported.',
+      description: 'Events with these names are not exported: at most 100, of 200 characters.',
       default: null,
       examples: [['$feature_flag_called']],
     }),

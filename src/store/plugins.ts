@@ -2,7 +2,7 @@ import { builtInPlugins } from '../domain/built-in-plugins.ts';
 import type { Plugin, PluginField } from '../domain/plugin.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
-import type { OffsetPage, PageRequest } from './lists.ts';
+import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
 
 /** A plugin as the catalogue holds it; a built-in one has no source and no times. */
 export interface InstalledPlugin extends Plugin {
@@ -66,8 +66,12 @@ export async function listPlugins(
     'select count(*) from plugins where organization_id = $1',
     [organizationId],
   );
+  const bytes = 'octet_length(t.source) + octet_length(t.config_schema::text)';
+  const wanted =
+    'select p.id from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3';
   const own = await sql.query<Row>(
-    `select ${columns} from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3`,
+    `select ${columns} from plugins p
+      where p.id in (${upToPageBytes(wanted, 'plugins', 't.id', bytes)}) order by p.id`,
     [organizationId, limit - first.length, Math.max(0, offset - builtIns.length)],
   );
   return {

@@ -1,3 +1,4 @@
+import { checkConfigSize } from '../../domain/config-size.ts';
 import { checkPluginConfig, withDefaults } from '../../domain/plugin.ts';
 import { type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
 import { findPlugins, type InstalledPlugin } from '../../store/plugins.ts';
@@ -68,8 +69,9 @@ export function configProblems(
   plugin: InstalledPlugin,
   config: Readonly<Record<string, unknown>>,
 ): Problem[] {
-  return checkPluginConfig(plugin.configSchema, config).map((problem) => ({
+  const problems = checkPluginConfig(plugin.configSchema, config).map((problem) => ({
     ...problem,
     attr: `config__${problem.attr}`,
   }));
+  return [...checkConfigSize(config, 'config'), ...problems];
 }
