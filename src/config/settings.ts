@@ -26,6 +26,14 @@ export const settings = {
       'Allow exports from a standby without a known primary. Their intervals stay unsettled: rows can be missing, and only LATE_LOOKBACK_HOURS finds them.',
     default: false,
   }),
+  NODE_ENV: optionalText({
+    about:
+      "If `production`, Sluice does not start with a source role that is a superuser or may read Sluice's own tables. Otherwise it logs a warning.",
+  }),
+  ALLOW_PRIVILEGED_SOURCE: flag({
+    about: 'Start in production with such a source role too; see docs/security.md.',
+    default: false,
+  }),
   MODELS_FILE: optionalText({
     about:
       'Path of models.yaml. It defines what can be exported besides the table events; see docs/models.md.',

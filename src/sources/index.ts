@@ -2,6 +2,7 @@ export { checkModel, type ModelReport } from './postgres/check-model.ts';
 export { countEvents, ensureEventsTable } from './postgres/events-table.ts';
 export { generateEvents } from './postgres/generate-events.ts';
 export { planModels } from './postgres/plan.ts';
+export { ensureSourceRole, type SourceRole } from './postgres/source-role.ts';
 export {
   createPostgresSource,
   type PostgresSourceOptions,

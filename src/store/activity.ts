@@ -63,7 +63,8 @@ function shortenChanges(changes: readonly Change[]): readonly Change[] {
     after: bytesOf(after) > share ? null : after,
   }));
   const bytesEach = (maxChangesBytes - bytesOf(rest)) / large.length;
-  const shorten = (value: unknown) => (bytesOf(value) > share ? beginning(value, bytesEach) : value);
+  const shorten = (value: unknown) =>
+    bytesOf(value) > share ? beginning(value, bytesEach) : value;
   return changes.map(({ field, before, after }) => ({
     field,
     before: shorten(before),

@@ -26,7 +26,7 @@ export async function findLateRows(
   position: string | null,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const client = await beginSnapshot(options, signal, position);
+  const client = await beginSnapshot(options, request.teamId, signal, position);
   try {
     const select = await plan(request, (sql) => describeColumns(client, sql, signal));
     const { interval } = request;

@@ -2,6 +2,7 @@ import type pg from 'pg';
 import { eventsModel } from '../../domain/events-model.ts';
 import type { Source } from '../source.ts';
 import { closeConnection, connect } from './connection.ts';
+import { findExcessRights } from './excess-rights.ts';
 import { inspectSource } from './inspect.ts';
 import { findLateRows } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
@@ -93,6 +94,8 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       findLateRows(options, options.plan, request, earlier, position, signal),
     open: (request, signal, position = null) =>
       openSnapshot(options, options.plan, request, position, signal),
+    findExcessRights: (signal) =>
+      connected(options.connectionString, signal, (client) => findExcessRights(client, signal)),
     inspect: (signal) => withServers(signal, (servers) => inspectSource(servers, signal)),
   };
 }

@@ -162,8 +162,7 @@ function changeDestination(
   ];
   if (problems.length > 0) return { value: before.destination, problems };
   const sealed = sealDestination(rules, context.secrets, before.id, type, config);
-  const isKept = (name: string) =>
-    isDeepStrictEqual(current[name] ?? null, merged[name] ?? null);
+  const isKept = (name: string) => isDeepStrictEqual(current[name] ?? null, merged[name] ?? null);
   const kept = !isDamaged && rules.secretProperties(type).every(isKept);
   // The same secret encrypted again would look like a change.
   return { value: kept ? { ...sealed, secrets: before.destination.secrets } : sealed, problems };
