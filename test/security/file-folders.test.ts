@@ -113,7 +113,7 @@ test('a directory that is sent as it was shown stays the same', async () => {
   }
 });
 
-test('an export of an earlier build stays where it is until its destination changes', async () => {
+test('an export of an earlier build keeps its directory until its destination changes', async () => {
   const tenant = await newTenant();
   const { path, id } = await create(tenant, { directory: 'a' });
   await placeAsBefore(id, 'shared');

@@ -75,7 +75,7 @@ describe('a setting that was sealed', () => {
     expect(await shown(step)).toEqual({ plain: 'b' });
   });
 
-  test('stays sealed if the setting goes away and comes back as a plain one', async () => {
+  test('stays sealed if the setting is removed and added again as a plain one', async () => {
     const { plugin, step } = await sealedStep();
     await ask('PATCH', plugin, { config_schema: [{ key: 'plain' }] });
     await ask('PATCH', step, { config: { plain: 'b' } });

@@ -29,7 +29,7 @@ export const fileDefinition = defineDestination({
 });
 
 /**
- * Puts the directory into the project's own folder. An export of an earlier build stays where it is until
+ * Puts the directory into the project's own folder. An export of an earlier build keeps its directory until
  * its destination changes.
  */
 function enclose(
