@@ -55,9 +55,9 @@ describe('an event filter', () => {
 
 describe('a config', () => {
   test('of a destination has at most 64 KiB, also in parts', async () => {
-    const large = (filter: string) => ({
-      [filter]: names(100, 200).map((name) => `ŉ${name.slice(100)}`.padEnd(200, 'ŉ')),
-    });
+    // Of 200 characters, and 400 bytes.
+    const wide = names(100).map((name) => name.padEnd(200, 'ŉ'));
+    const large = (filter: string) => ({ [filter]: wide });
     const refused = { code: 'max_length', attr: 'destination__config' };
     const both = { ...large('include_events'), ...large('exclude_events') };
     expect((await client.post(exports, exportBody({ destination: s3(both) }))).body).toMatchObject(

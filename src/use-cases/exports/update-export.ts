@@ -152,14 +152,12 @@ function changeDestination(
   }
   const change = input.destination.config;
   const { current, isDamaged } = openForChange(context.secrets, before.id, before.destination);
+  const missing = isDamaged ? askForSecrets(rules, type, change) : [];
+  if (missing.length > 0) return { value: before.destination, problems: missing };
   const merged = rules.encloseConfig(type, mergeConfig(current, change), before.teamId, current);
   const checked = rules.checkDestination(type, merged);
   const { config } = checked;
-  const problems = [
-    ...checked.problems,
-    ...checkEventFilters(rules, before.model, config),
-    ...(isDamaged ? askForSecrets(rules, type, change) : []),
-  ];
+  const problems = [...checked.problems, ...checkEventFilters(rules, before.model, config)];
   if (problems.length > 0) return { value: before.destination, problems };
   const sealed = sealDestination(rules, context.secrets, before.id, type, config);
   const isKept = (name: string) => isDeepStrictEqual(current[name] ?? null, merged[name] ?? null);

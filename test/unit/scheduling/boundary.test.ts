@@ -216,7 +216,7 @@ describe('counting', () => {
   test.each(['Pacific/Apia', 'Pacific/Kwajalein', 'America/New_York', 'Asia/Manila', 'UTC'])(
     'fifty years of local days and weeks in %s agree with a walk over them',
     (zone) => {
-      for (const cadence of [daily(zone), daily(zone, 23), weekly(zone)]) {
+      for (const cadence of [daily(zone), daily(zone, 23), weekly(zone, 1)]) {
         const [from, upTo] = [at('1971-05-06T07:08Z'), at('2021-09-10T11:12Z')];
         let [walked, between] = [0, 0];
         for (let tick = nextBoundary(cadence, from); tick <= upTo; walked += 1) {
