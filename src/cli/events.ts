@@ -24,8 +24,12 @@ export function register(program: Command, deps: CliDeps): void {
         json?: boolean;
       }) => {
         const { generateEvents } = await import('../sources/index.ts');
+        const { writableSourceUrl } = await import('../main/source-role.ts');
         const config = readConfig();
-        const url = config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
+        const url =
+          config.DATABASE_URL === null && config.SOURCE_DATABASE_URL !== null
+            ? config.SOURCE_DATABASE_URL
+            : writableSourceUrl(config, await deps.findDatabase());
         const { project: teamId, rows, from, to } = options;
         await generateEvents(url, { teamId, rows, range: { start: from, end: to } });
         deps.print(options.json ? JSON.stringify({ rows }) : `${rows} events written`);

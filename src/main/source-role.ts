@@ -23,6 +23,15 @@ export function isSourceToo({ SOURCE_DATABASE_URL: source }: Config, url: string
   return source === null || source === url || placeOf(source) === placeOf(url);
 }
 
+/**
+ * The address of the rows for a role that may write them: the role of exports may not.
+ *
+ * @param url of our own tables
+ */
+export function writableSourceUrl(config: Config, url: string): string {
+  return isSourceToo(config, url) ? url : (config.SOURCE_DATABASE_URL ?? url);
+}
+
 /** The same without user and password; an address that only the driver understands stays whole. */
 function placeOf(url: string): string {
   if (!URL.canParse(url)) return url;

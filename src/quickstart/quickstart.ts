@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { toTimestamp } from '../domain/time.ts';
 import type { Foundation } from '../main/foundation.ts';
+import { writableSourceUrl } from '../main/source-role.ts';
 import { verifyInstallation } from '../main/verify.ts';
 import { countEvents, generateEvents } from '../sources/index.ts';
 import { readNow } from '../store/ticks.ts';
@@ -87,7 +88,7 @@ async function showExport(
 
 /** The address of the table for its owner: the role of exports may neither write nor count rows. */
 function tableUrl({ config, foundation }: Pick<QuickstartOptions, 'config' | 'foundation'>) {
-  return config.SOURCE_DATABASE_URL ?? foundation.databases.url;
+  return writableSourceUrl(config, foundation.databases.url);
 }
 
 /** Another program reads the bucket. */

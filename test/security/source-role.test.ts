@@ -18,6 +18,8 @@ import { eventsRequest, insertEvents, readAll } from '../support/source-tables.t
 import { refusedQueries } from './refused-queries.ts';
 
 const canary = 'canary-of-another-tenant';
+/** A process starts slowly on a busy machine. */
+const startMs = 120_000;
 const never = new AbortController().signal;
 const start = '2024-03-01T00:00:00Z';
 const end = '2024-03-01T01:00:00Z';
@@ -221,7 +223,7 @@ describe('a source role with more rights', () => {
 
   test('is named, and stops the start in production', async () => {
     const api = startApi({ NODE_ENV: 'production' });
-    expect((await api.waitForExit()).code, api.output()).toBe(1);
+    expect((await api.waitForExit(startMs)).code, api.output()).toBe(1);
     expect(api.output()).toContain(
       "The source role of model events is a superuser and may read Sluice's own tables. Set SOURCE_DATABASE_URL",
     );
@@ -233,7 +235,7 @@ describe('a source role with more rights', () => {
     ['if the operator allows it', { NODE_ENV: 'production', ALLOW_PRIVILEGED_SOURCE: 'true' }],
   ])('is a warning %s', async (_, env) => {
     const api = startApi(env);
-    await api.waitForLine(/^ready/);
+    await api.waitForLine(/^ready/, startMs);
     expect(api.output()).toContain('The source role of model events is a superuser');
     api.kill();
     expect((await api.waitForExit()).code).toBe(0);
@@ -242,10 +244,14 @@ describe('a source role with more rights', () => {
   test('is none after sluice migrate --source-role', async () => {
     const env = { DATABASE_URL: database.url, SOURCE_DATABASE_URL: roleUrl };
     const migrate = startSluice('cli/sluice.js', ['migrate', '--source-role'], { env });
-    expect((await migrate.waitForExit()).code, migrate.output()).toBe(0);
+    expect((await migrate.waitForExit(startMs)).code, migrate.output()).toBe(0);
     expect(migrate.output()).toContain(`source role: ${role.name}`);
+    const range = ['--from', start, '--to', end];
+    const generate = ['events', 'generate', '--project', '3', '--rows', '5', ...range];
+    const events = startSluice('cli/sluice.js', generate, { env });
+    expect((await events.waitForExit(startMs)).code, events.output()).toBe(0);
     const api = startApi({ ...env, NODE_ENV: 'production' });
-    await api.waitForLine(/^ready/);
+    await api.waitForLine(/^ready/, startMs);
     expect(api.output()).not.toContain('source role');
     api.kill();
     await api.waitForExit();
