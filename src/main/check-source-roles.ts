@@ -17,17 +17,18 @@ export async function checkSourceRoles({
   sourceOf,
 }: Pick<Foundation, 'config' | 'logger' | 'models' | 'sourceOf'>): Promise<void> {
   const sources = new Map(models.map(({ model }) => [sourceOf(model.name), model.name]));
-  const faults: string[] = [];
-  for (const [source, model] of sources) {
+  const checks = [...sources].map(async ([source, model]) => {
     try {
       const rights = await source.findExcessRights(AbortSignal.timeout(patienceMs));
-      if (rights.length > 0) {
-        faults.push(`The source role of model ${model} ${rights.join(' and ')}.`);
-      }
+      return rights.length === 0
+        ? []
+        : [`The source role of model ${model} ${rights.join(' and ')}.`];
     } catch (error) {
       logger.warn({ err: error, model }, 'the rights of the source role could not be checked');
+      return [];
     }
-  }
+  });
+  const faults = (await Promise.all(checks)).flat();
   if (faults.length === 0) return;
   const remedy =
     'Set SOURCE_DATABASE_URL to a role that may only read what is exported; docs/security.md shows how.';

@@ -64,9 +64,9 @@ export async function runProcess(
       const { onWait } = probes;
       opening = openFoundation(config, role, { logger, signal: giveUp.signal, onWait }).then(keep);
       const foundation = await opening;
+      await checkSourceRoles(foundation);
       await probes.close();
       giveUp.signal.throwIfAborted();
-      await checkSourceRoles(foundation);
       await start(foundation, keep, async () => {
         closing.uninstall();
         await closeParts();

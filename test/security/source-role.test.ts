@@ -8,6 +8,7 @@ import { readConfig } from '../../src/config/config.ts';
 import { eventsModel } from '../../src/domain/events-model.ts';
 import { openFoundation } from '../../src/main/foundation.ts';
 import {
+  checkModel,
   createPostgresSource,
   ensureEventsTable,
   ensureSourceRole,
@@ -172,6 +173,14 @@ describe('an export with the source role', () => {
     }
     expect((await source.inspect(never)).findings).toEqual([]);
     expect(await source.findExcessRights(never)).toEqual([]);
+  });
+
+  test('still reads an interval by its index', async () => {
+    const { findings, plan } = await checkModel(roleUrl, eventsModel, 2, {});
+    expect(plan.length).toBeGreaterThan(0);
+    expect(findings.map(({ detail }) => detail).filter((text) => text.includes('reads'))).toEqual(
+      [],
+    );
   });
 
   test('leaves what other roles see and write as it was', async () => {
