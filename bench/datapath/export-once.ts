@@ -49,6 +49,7 @@ async function exportUntil(end: number) {
       runId: 'bench',
       attempt: 1,
       interval: part,
+      chain: null,
       request: {
         model: 'events',
         teamId,

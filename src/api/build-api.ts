@@ -27,6 +27,7 @@ import { type Family, organizationFamily, projectFamily } from './operations.ts'
 import type { ApiOptions, Deps } from './options.ts';
 import { pluginRoutes } from './plugins/routes.ts';
 import { runRoutes } from './runs/routes.ts';
+import { labRoutes } from './transformations/lab.ts';
 import { transformationConfigRoutes } from './transformations/routes.ts';
 
 type Routes = (api: Api, family: Family, deps: Deps) => void;
@@ -70,9 +71,9 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
   }
-  api.register(async (scope: Api) => transformationConfigRoutes(scope), {
-    prefix: `${projectFamily.prefix}/pipeline_transformation_configs`,
-  });
+  const steps = `${projectFamily.prefix}/pipeline_transformation_configs`;
+  api.register(async (scope: Api) => transformationConfigRoutes(scope), { prefix: steps });
+  api.register(async (scope: Api) => labRoutes(scope, deps), { prefix: steps });
   api.register(async (scope: Api) => pluginRoutes(scope), {
     prefix: `${organizationFamily.prefix}/plugins`,
   });

@@ -10,6 +10,7 @@ import type { Model } from '../domain/model.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { Readiness } from '../use-cases/installation/check-readiness.ts';
+import type { TrialRows } from '../use-cases/transformations/try-chain.ts';
 import type { PreviewSlots } from './insights/preview-slots.ts';
 
 /** Some of the newest rows of an export, as its files would contain them, in the order of a run. */
@@ -23,6 +24,14 @@ export type PreviewRows = (
   readonly rows: readonly (readonly unknown[])[];
 }>;
 
+/** Some of the newest rows of a model, with all its columns. Throws SluiceError. */
+export type SampleRows = (
+  model: string,
+  teamId: number,
+  limit: number,
+  signal: AbortSignal,
+) => Promise<TrialRows>;
+
 /** Everything that the API needs; the composition root provides it. */
 export interface ApiOptions {
   readonly context: Context;
@@ -33,6 +42,7 @@ export interface ApiOptions {
   readonly checkQuery: ExportRules['checkQuery'];
   /** Throws SluiceError. */
   readonly previewRows: PreviewRows;
+  readonly sampleRows: SampleRows;
   readonly metrics: Registry;
   readonly logger: FastifyBaseLogger;
   /** Whether to trust X-Forwarded-* headers. */

@@ -19,7 +19,8 @@ export function register(program: Command, deps: CliDeps): void {
       const report = await deps.withDatabase((db, url) =>
         verifyInstallation(config, db, config.SOURCE_DATABASE_URL ?? url, options.export ?? null),
       );
-      const { exports, intervals, files, rows, bytes, elsewhere, leftovers, findings } = report;
+      const { exports, intervals, files, rows, bytes, elsewhere, leftovers, findings, unproven } =
+        report;
       if (options.json) {
         deps.print(JSON.stringify(report));
       } else {
@@ -31,6 +32,7 @@ export function register(program: Command, deps: CliDeps): void {
             counted(bytes, 'byte'),
           ].join(', ')}`,
         );
+        for (const why of unproven) deps.print(why);
         if (elsewhere > 0) {
           deps.print(`${counted(elsewhere, 'interval')} at former destinations: not read`);
         }

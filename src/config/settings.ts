@@ -131,7 +131,8 @@ export const settings = {
     max: 1_000,
   }),
   MAX_RUNS_PER_TENANT: wholeNumber({
-    about: 'Maximum runs of one project at a time.',
+    about:
+      'Maximum runs of one project at a time. If the workers have four or more slots in all, one of them is always left to other projects.',
     default: 20,
     min: 1,
     max: 10_000,
@@ -224,6 +225,13 @@ export const settings = {
     default: 60,
     min: 1,
     max: 3_600,
+  }),
+  UPLOAD_MIN_KIB_PER_SECOND: wholeNumber({
+    about:
+      'Minimum speed of each request to a destination, in KiB per second, after its first UPLOAD_STALL_SECONDS. A slower request is aborted and retried. Lower it if the workers share a slow line.',
+    default: 16,
+    min: 1,
+    max: 1_048_576,
   }),
   QUICKSTART_S3_ENDPOINT: optionalText({
     about: 'S3 endpoint that the quickstart writes to. Without it, the quickstart starts its own.',

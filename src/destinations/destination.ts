@@ -88,6 +88,12 @@ export interface CompleteOptions {
   readonly sha256?: string;
 }
 
+export interface ReadOptions {
+  readonly signal?: AbortSignal;
+  /** For an object that the caller holds in memory. */
+  readonly maxBytes?: number;
+}
+
 /** Is notified of uploads before and while they exist, so that no upload is forgotten. */
 export interface UploadJournal {
   /**
@@ -121,7 +127,11 @@ export interface CheckStep {
 /** The tag of an interval's current manifest as we recorded it; null if there is none. */
 export type ManifestTag = string | null;
 
-/** An open connection to one export's destination. Throws SluiceError `destination.*` only. */
+/**
+ * An open connection to one export's destination. Throws SluiceError `destination.*` only. A method that
+ * takes no signal, or is called without one, has a deadline of its own; the body of a file has a minimum
+ * speed instead.
+ */
 export interface Destination {
   /**
    * What the store was found to support; null before the first probe. Each probe replaces it, including
@@ -152,12 +162,12 @@ export interface Destination {
     signal?: AbortSignal,
   ): Promise<FileWriter>;
   /** Aborts an upload that another attempt left behind; an unknown one is no error. */
-  abortUpload(upload: UploadRef): Promise<void>;
+  abortUpload(upload: UploadRef, signal?: AbortSignal): Promise<void>;
   /**
    * Uploads under `prefix` that are neither completed nor aborted, to collect forgotten ones. Each id
    * is the end of an id that the journal got.
    */
-  listUploads(prefix: string): AsyncIterable<OpenUpload>;
+  listUploads(prefix: string, signal?: AbortSignal): AsyncIterable<OpenUpload>;
   /**
    * The commit point: puts the manifest if the current one is still `expected`, else throws
    * `destination.conflict`. A store without conditional writes puts it unconditionally.
@@ -173,21 +183,24 @@ export interface Destination {
     expected: ManifestTag,
     confirm?: () => Promise<void>,
     ours?: readonly string[],
+    signal?: AbortSignal,
   ): Promise<{ readonly etag: ManifestTag }>;
   /**
    * The object's bytes and tag, or null if there is no object. Read the body to its end or leave the
    * loop: until then it holds a connection or an open file.
+   *
+   * @throws SluiceError `destination.invalid_answer` if the object has more than `options.maxBytes`
    */
   readFile(
     key: string,
-    signal?: AbortSignal,
+    options?: ReadOptions,
   ): Promise<{ readonly body: AsyncIterable<Uint8Array>; readonly etag: string | null } | null>;
   /** Size, tag and owner of the object, or null if there is none. */
-  statFile(key: string): Promise<FileFacts | null>;
+  statFile(key: string, signal?: AbortSignal): Promise<FileFacts | null>;
   /** Every readable object whose key starts with `prefix`, ascending by key. */
   listFiles(prefix: string): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
   /** Missing ones are no error. */
-  deleteFiles(keys: readonly string[]): Promise<void>;
+  deleteFiles(keys: readonly string[], signal?: AbortSignal): Promise<void>;
   /**
    * Tries each step of a run, with a marker object that is removed again. Stops at the first step that
    * fails.
@@ -223,8 +236,15 @@ export interface DestinationContext {
   readonly connectTimeoutMs: number;
   /** A request that moves (nearly) no byte for this time has stalled. */
   readonly stallTimeoutMs: number;
+  /** A request that is slower, on average and after the first `stallTimeoutMs`, is ended. */
+  readonly minBytesPerSecond: number;
   /** Retries of a single request within an attempt; the worker retries whole attempts. */
   readonly requestRetry: RetryPolicy;
+}
+
+/** An option of each HTTP request: the agents resolve names on behalf of a tenant. */
+export interface OwnedRequest {
+  readonly tenant: string;
 }
 
 /** Who owns an export, as far as a destination must know. */

@@ -79,6 +79,11 @@ export const errorCatalogue = {
     'The destination stopped taking data.',
     'No action needed: Sluice retries automatically.',
   ),
+  'destination.invalid_answer': transient(
+    'destination',
+    'The destination sent an answer that Sluice does not read to its end.',
+    'Check that endpoint_url is the address of an S3-compatible store. Sluice retries automatically.',
+  ),
   'destination.conflict': transient(
     'destination',
     'Another writer changed the file at the same time.',
@@ -134,6 +139,14 @@ export const errorCatalogue = {
   'source.unknown_model': customer(
     'The model is not defined in this installation.',
     'Ask your operator to define the model, or delete the export.',
+  ),
+  'transformation.invalid': customer(
+    'A step of the transformation chain cannot run.',
+    'Correct the transformation config that is named here, or disable it. Then retry the run.',
+  ),
+  'transformation.too_many_errors': customer(
+    'A step of the transformation chain failed for too many rows.',
+    'Correct the config of the step or raise its max_error_share, then retry the run.',
   ),
   'run.crashed': {
     fault: 'internal',
@@ -201,6 +214,22 @@ export class SluiceError extends Error {
 
   get spec(): ErrorSpec {
     return errorCatalogue[this.code];
+  }
+}
+
+/** Why a step of a transformation chain cannot run, or failed for too many rows. */
+export class StepFault extends SluiceError {
+  /** The id of its config. */
+  readonly step: number;
+
+  constructor(
+    code: 'transformation.invalid' | 'transformation.too_many_errors',
+    step: number,
+    detail: string,
+    cause?: unknown,
+  ) {
+    super(code, detail, cause);
+    this.step = step;
   }
 }
 

@@ -1,3 +1,15 @@
+/** A step of a transformation chain, as a run uses it: a version of a config never changes. */
+export interface PinnedStep {
+  readonly config: number;
+  readonly version: number;
+}
+
+/** A step that made files. */
+export interface RecipeStep extends PinnedStep {
+  /** SHA-256 of its plugin and its settings without secrets, hexadecimal. */
+  readonly digest: string;
+}
+
 /** The settings that made the files of an interval, kept to check them after the export has changed. */
 export interface Recipe {
   readonly format: string;
@@ -5,4 +17,19 @@ export interface Recipe {
   readonly dslQuery: string | null;
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;
+  /** Of the transformation chain, in its order; absent if no step changed the rows. */
+  readonly chain?: readonly RecipeStep[];
+  /** A file ends once it has this many bytes; only with a chain. */
+  readonly maxFileBytes?: number | null;
+}
+
+/** What became of the rows in one step of a run's chain. */
+export interface StepCount {
+  readonly config: number;
+  readonly in: number;
+  readonly out: number;
+  readonly dropped: number;
+  readonly errored: number;
+  /** The reason of the first error; null without errors. */
+  readonly error: string | null;
 }

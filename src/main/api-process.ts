@@ -5,7 +5,7 @@ import { createDashboard } from '../queue/dashboard.ts';
 import { checkQueryOf, checkSourceOf } from './checks.ts';
 import { destinationContextOf, registry } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
-import { previewRowsOf } from './preview-rows.ts';
+import { previewsOf } from './preview-rows.ts';
 import { readinessOf } from './readiness.ts';
 import { watchService } from './service-metrics.ts';
 import { watchSources } from './watch-sources.ts';
@@ -27,7 +27,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     destinationContext: destinationContextOf(config),
     models,
     checkQuery: checkQueryOf(models),
-    previewRows: previewRowsOf(config, foundation.models, databases.sourceUrl, context.db),
+    ...previewsOf(config, foundation.models, databases.sourceUrl, context),
     metrics: metrics.registry,
     logger,
     trustProxy: config.TRUST_PROXY,

@@ -1,7 +1,7 @@
 import type { CheckStep } from '../destinations/destination.ts';
 import { describeError, SluiceError, toSluiceError } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
-import { parseQuery, schemaOf } from '../query/parse-query.ts';
+import { describeComputed, parseQuery, schemaOf } from '../query/parse-query.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { SourceOf } from './models.ts';
 
@@ -36,12 +36,14 @@ function failed(error: SluiceError): CheckStep {
 
 /** Connects the query room to the API: each refusal names the construct and its position. */
 export function checkQueryOf(models: readonly Model[]): ExportRules['checkQuery'] {
-  return (dslQuery, modelName) => {
+  return (dslQuery, modelName, transformed) => {
     const model = models.find(({ name }) => name === modelName);
     if (!model) throw new Error(`there is no model ${modelName}`);
     const parsed = parseQuery(dslQuery, model);
-    return 'ok' in parsed
+    if (!('ok' in parsed)) return { ok: false, problems: parsed.problems };
+    const detail = transformed ? describeComputed(parsed.ok.outputs) : null;
+    return detail === null
       ? { ok: true, schema: schemaOf(parsed.ok, model) }
-      : { ok: false, problems: parsed.problems };
+      : { ok: false, problems: [{ code: 'invalid_input', detail, attr: 'dsl_query' }] };
   };
 }

@@ -60,6 +60,7 @@ export function destinationContextOf(config: Config): DestinationContext {
     maxParts: config.UPLOAD_MAX_PARTS,
     connectTimeoutMs: 10_000,
     stallTimeoutMs: config.UPLOAD_STALL_SECONDS * 1_000,
+    minBytesPerSecond: config.UPLOAD_MIN_KIB_PER_SECOND * 1_024,
     requestRetry: { maxAttempts: 6, baseMs: 200, capMs: 10_000 },
   };
 }
@@ -77,8 +78,9 @@ export function joinConnectors(
       return destinationOf(known, destination.type).open(config, context, { externalId }, traits);
     },
     sourceOf,
-    memoryOf: (type, { format, compression }) =>
+    memoryOf: (type, { format, compression }, transforms = false) =>
       memoryBudget({
+        transforms,
         encoderBytes: encoderMemory(encoderOf(known, format), compression),
         partBytes: destinationOf(known, type).buffersParts ? context.partBytes : 0,
         partsInFlight: context.partsInFlight,

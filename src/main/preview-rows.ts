@@ -1,28 +1,37 @@
-import type { PreviewRows } from '../api/options.ts';
+import type { PreviewRows, SampleRows } from '../api/options.ts';
 import type { Config } from '../config/config.ts';
 import type { SourcedModel } from '../config/models-file.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { readFileSettings } from '../domain/file-settings.ts';
+import type { Column } from '../domain/row-block.ts';
 import { jsonLines, openEncoder } from '../encoders/index.ts';
-import { previewRows } from '../pipeline/preview-rows.ts';
-import type { Sql } from '../store/database.ts';
+import { previewRows, type RawSample, sampleRows } from '../pipeline/preview-rows.ts';
+import { findChain } from '../store/chains.ts';
 import { readNow } from '../store/ticks.ts';
+import type { Context } from '../use-cases/context.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
+import { openChain } from '../use-cases/transformations/open-chain.ts';
 import { joinSources } from './models.ts';
 
+/** Rows for people to look at: like a run reads them, with short limits. */
+export interface Previews {
+  readonly previewRows: PreviewRows;
+  readonly sampleRows: (...asked: Parameters<SampleRows>) => Promise<RawSample>;
+}
+
 /**
- * Connects sources and encoders for the preview: like a run, with short limits.
+ * Connects sources and encoders for previews and samples.
  *
  * @param sourceUrl for models without their own database
  * @param patienceMs maximum time, since a request waits for it
  */
-export function previewRowsOf(
+export function previewsOf(
   config: Config,
   models: readonly SourcedModel[],
   sourceUrl: string,
-  db: Sql,
+  context: Pick<Context, 'db' | 'secrets'>,
   patienceMs = 10_000,
-): PreviewRows {
+): Previews {
   const sourceOf = joinSources(config, models, sourceUrl, {
     applicationName: 'sluice-preview',
     connectTimeoutMs: patienceMs / 2,
@@ -33,26 +42,43 @@ export function previewRowsOf(
     blockBytes: 1 << 16,
     maxRowBytes: 2 ** 20,
   });
-  return async ({ model, teamId, dslQuery, destination }, limit, signal) => {
+  const openJsonLines = (columns: readonly Column[]) => openEncoder(jsonLines, null, columns);
+  const patiently = async <T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>) => {
     const patience = new AbortController();
     const giveUp = () => patience.abort(signal.reason);
     signal.addEventListener('abort', giveUp);
     const tooLong = setTimeout(() => patience.abort(new SluiceError('source.timeout')), patienceMs);
-    const { interval: _, ...request } = sourceRequestOf(
-      { model, teamId, dslQuery, ...readFileSettings(destination.config) },
-      { start: 0, end: 1 },
-    );
     try {
-      return await previewRows(
-        sourceOf(model),
-        request,
-        (columns) => openEncoder(jsonLines, null, columns),
-        { limit, now: await readNow(db) },
-        patience.signal,
-      );
+      return await work(patience.signal);
     } finally {
       clearTimeout(tooLong);
       signal.removeEventListener('abort', giveUp);
     }
+  };
+  return {
+    previewRows: ({ model, teamId, dslQuery, destination, transformations }, limit, signal) =>
+      patiently(signal, async (patience) => {
+        const { interval: _, ...request } = sourceRequestOf(
+          { model, teamId, dslQuery, ...readFileSettings(destination.config) },
+          { start: 0, end: 1 },
+        );
+        const pinned = transformations ? await findChain(context.db, teamId) : [];
+        const steps = (await openChain(context, teamId, pinned))?.steps ?? [];
+        const now = await readNow(context.db);
+        return previewRows(
+          sourceOf(model),
+          request,
+          steps,
+          openJsonLines,
+          { limit, now },
+          patience,
+        );
+      }),
+    sampleRows: (model, teamId, limit, signal) =>
+      patiently(signal, async (patience) => {
+        const now = await readNow(context.db);
+        const request = { model, teamId };
+        return sampleRows(sourceOf(model), request, openJsonLines, { limit, now }, patience);
+      }),
   };
 }

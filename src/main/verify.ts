@@ -1,5 +1,7 @@
 import type { Config } from '../config/config.ts';
+import { renderInterval } from '../pipeline/render-interval.ts';
 import type { Database } from '../store/database.ts';
+import { openChain } from '../use-cases/transformations/open-chain.ts';
 import { type VerifyReport, verifyExports } from '../verify/verify-exports.ts';
 import {
   destinationContextOf,
@@ -20,13 +22,27 @@ export async function verifyInstallation(
 ): Promise<VerifyReport> {
   const context = destinationContextOf(config);
   const sourceOf = joinSources(config, loadModels(config), sourceUrl);
-  const connectors = joinConnectors(sourceOf, context, await openSecretBox(config));
+  const secrets = await openSecretBox(config);
+  const connectors = joinConnectors(sourceOf, context, secrets);
   try {
     return await verifyExports(db, exportId, (batchExport) => ({
       destination: connectors.openDestination({ ...batchExport, exportId: batchExport.id }),
       keepsFiles: destinationOf(registry, batchExport.destination.type).keepsFiles,
       source: sourceOf(batchExport.model),
       readRows: readRowsBy(registry),
+      async renderAgain({ exportId: id, interval }, recipe, request, folder, signal) {
+        const chain = await openChain({ db, secrets }, batchExport.teamId, recipe.chain ?? []);
+        const { maxFileBytes = null } = recipe;
+        const encoding = connectors.encodingOf(recipe);
+        const steps = chain?.steps ?? [];
+        const job = { exportId: id, interval, request, encoding, maxFileBytes, steps };
+        const here = destinationOf(registry, 'File').open(
+          { directory: '' },
+          { ...context, fileDestinationRoot: folder },
+          { externalId: '' },
+        );
+        return renderInterval(job, sourceOf(batchExport.model), here, signal);
+      },
     }));
   } finally {
     // Idle sockets would keep the process alive.

@@ -13,6 +13,7 @@ import { MemoryGate } from '../worker/memory-gate.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
+import { previewsOf } from './preview-rows.ts';
 import { findQueueFault } from './readiness.ts';
 
 const mebibyte = 1024 ** 2;
@@ -33,8 +34,10 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
     leaseMs: context.policy.leaseMs,
     onError: (error) => logger.warn({ err: error }, 'leases could not be renewed'),
   });
+  const stopping = new AbortController();
   const executor: ExecutorOptions = {
     context,
+    stopping: stopping.signal,
     connectors: joinConnectors(foundation.sourceOf, destinationContextOf(config), context.secrets),
     leases,
     workerId,
@@ -57,6 +60,9 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
     producer,
     executor,
     memory,
+    sampleRows: previewsOf(config, foundation.models, foundation.databases.sourceUrl, context)
+      .sampleRows,
+    onSampleError: (error) => logger.warn({ err: error }, 'a sample job failed'),
     onAttemptEnd: (attempt, seconds) => {
       countAttempt(metrics, attempt, seconds);
       logger.debug({ end: attempt.end }, 'an attempt ended');
@@ -95,6 +101,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
     async close() {
       clearInterval(reporting);
       memory.close();
+      stopping.abort();
       leases.releaseAll();
       await consumer.close();
       leases.close();

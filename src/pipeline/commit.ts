@@ -19,6 +19,7 @@ import {
   generationOf,
   isTombstone,
   type ManifestFile,
+  maxManifestBytes,
   readManifestAt,
 } from './manifest.ts';
 import { mayStat } from './may-stat.ts';
@@ -54,6 +55,7 @@ export async function findUnchanged(
   made: CommitIntent,
   columns: readonly Column[],
   found: FoundManifest,
+  signal: AbortSignal,
 ): Promise<IntervalResult | null> {
   if (job.mayBeOvertaken || job.current === null) return null;
   const current = job.writesManifest ? currentByManifest(job, made, columns, found) : job.current;
@@ -72,7 +74,7 @@ export async function findUnchanged(
   const files = current.files.map(withTag);
   const rejectedFiles = current.rejectedFiles.map(withTag);
   for (const file of [...files, ...rejectedFiles]) {
-    if (!(await isThere(destination, file))) return null;
+    if (!(await isThere(destination, file, signal))) return null;
   }
   const { generation, era, manifestKey: key, manifestEtag } = current;
   return { ...made, files, rejectedFiles, generation, era, manifestKey: key, manifestEtag };
@@ -105,8 +107,12 @@ function currentByManifest(
   };
 }
 
-async function isThere(destination: Destination, file: CommittedFile): Promise<boolean> {
-  const found = await mayStat(destination, file.key);
+async function isThere(
+  destination: Destination,
+  file: CommittedFile,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const found = await mayStat(destination, file.key, signal);
   if (found?.bytes !== file.bytes) return false;
   return !file.etag || found.etag === file.etag;
 }
@@ -120,14 +126,15 @@ export async function commitFiles(
   columns: readonly Column[],
   found: FoundManifest,
   ports: RunPorts,
+  signal: AbortSignal,
 ): Promise<IntervalResult> {
   await failpoint('before_complete');
   const { manifestKey: key } = intent;
   const tags = await files.complete((writer) =>
     // An export without a manifest replaces its files in place.
     key === null
-      ? completeInPlace(destination, job, writer, ports)
-      : completeNew(destination, writer),
+      ? completeInPlace(destination, job, writer, ports, signal)
+      : completeNew(destination, writer, signal),
   );
   await failpoint('after_complete');
   const withTag = (file: ManifestFile) => ({ ...file, etag: tags.get(file.key) ?? null });
@@ -142,7 +149,7 @@ export async function commitFiles(
   const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
   const confirm = () => ports.confirmLease();
   const ours = job.begunManifests;
-  const { etag } = await destination.commitManifest(key, body, found.etag, confirm, ours);
+  const { etag } = await destination.commitManifest(key, body, found.etag, confirm, ours, signal);
   await failpoint('after_manifest');
   return { ...committed, manifestEtag: etag };
 }
@@ -150,6 +157,8 @@ export async function commitFiles(
 /**
  * Adds the manifest's digest to an intent, so that later attempts recognize the manifest even if they
  * cannot read it.
+ *
+ * @throws SluiceError `destination.invalid_config` if the manifest would be too long to be read back
  */
 export function withManifestDigest(
   job: IntervalJob,
@@ -158,6 +167,10 @@ export function withManifestDigest(
 ): CommitIntent {
   if (intent.manifestKey === null) return intent;
   const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
+  if (body.length > maxManifestBytes) {
+    const detail = `the manifest of ${intent.files.length} files would be longer than 16 MiB; raise max_file_size_mb`;
+    throw new SluiceError('destination.invalid_config', detail);
+  }
   const digest = createHash('md5').update(body).digest('hex');
   return { ...intent, begunManifests: [digest, ...job.begunManifests] };
 }
@@ -177,9 +190,10 @@ const allTraits = { completeIfMatch: true, completeIfNoneMatch: true };
 async function completeNew(
   destination: Destination,
   writer: Completable,
+  signal: AbortSignal,
 ): Promise<{ readonly etag: string | null }> {
   const { completeIfNoneMatch } = destination.traits ?? allTraits;
-  if (!completeIfNoneMatch && (await mayStat(destination, writer.key)) !== null) {
+  if (!completeIfNoneMatch && (await mayStat(destination, writer.key, signal)) !== null) {
     throw new SluiceError('destination.conflict', writer.key);
   }
   return writer.complete(null);
@@ -197,6 +211,7 @@ async function completeInPlace(
   job: IntervalJob,
   writer: Completable,
   ports: RunPorts,
+  signal: AbortSignal,
 ): Promise<{ readonly etag: string | null }> {
   const recorded = [...(job.current?.files ?? []), ...(job.current?.rejectedFiles ?? [])];
   const own = recorded.find(({ key }) => key === writer.key);
@@ -205,17 +220,18 @@ async function completeInPlace(
     try {
       const { completeIfMatch, completeIfNoneMatch } = destination.traits ?? allTraits;
       if (!(completeIfMatch && completeIfNoneMatch)) {
-        await checkUnnamed(destination, job, writer.key);
-        checkOwn(job, writer.key, await mayStat(destination, writer.key), own !== undefined);
+        await checkUnnamed(destination, job, writer.key, signal);
+        const found = await mayStat(destination, writer.key, signal);
+        checkOwn(job, writer.key, found, own !== undefined);
         await ports.confirmLease();
       }
       return await writer.complete(expected);
     } catch (error) {
       const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
       if (!conflict || tried === inPlaceTries) throw error;
-      await checkUnnamed(destination, job, writer.key);
+      await checkUnnamed(destination, job, writer.key, signal);
       // The order matters: a tag that is read after the fence may be of an attempt that took over.
-      const found = await destination.statFile(writer.key);
+      const found = await destination.statFile(writer.key, signal);
       checkOwn(job, writer.key, found, own !== undefined);
       expected = found?.etag ?? null;
       await ports.confirmLease();
@@ -247,8 +263,10 @@ async function checkUnnamed(
   destination: Destination,
   job: IntervalJob,
   key: string,
+  signal: AbortSignal,
 ): Promise<void> {
-  const found = await readManifestAt(destination, manifestKey(job.prefix, job.interval));
+  const at = manifestKey(job.prefix, job.interval);
+  const found = await readManifestAt(destination, at, signal);
   if (found === null || found === 'denied' || found.manifest === null) return;
   const { files, rejected_files: rejected = [], batch_export_id: owner } = found.manifest;
   if (![...files, ...rejected].some((file) => file.key === key)) return;

@@ -1,9 +1,10 @@
 import type { Destination } from '../destinations/destination.ts';
-import { SluiceError, toSluiceError } from '../domain/errors.ts';
+import { SluiceError, StepFault, toSluiceError } from '../domain/errors.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
+import type { RowTransformer } from '../transforms/transform-rows.ts';
 import { commitFiles, findAdoptable, findUnchanged, withManifestDigest } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
 import { FileSet } from './file-set.ts';
@@ -17,6 +18,7 @@ import type {
 } from './interval-job.ts';
 import { replacedBy } from './leftovers.ts';
 import { type FoundManifest, generationOf } from './manifest.ts';
+import { countSteps, describeSteps, openTransformer } from './transform-blocks.ts';
 
 /** The result of an interval, and what its commit replaced. */
 export interface ExportedInterval {
@@ -38,7 +40,7 @@ export async function exportInterval(
   ports: RunPorts,
   signal: AbortSignal,
 ): Promise<ExportedInterval> {
-  const found = await findManifest(destination, given);
+  const found = await findManifest(destination, given, signal);
   const adopted = findAdoptable(given, found);
   if (adopted) return { result: adopted, replaced: replacedBy(given, adopted, found) };
   const generation = await chooseGeneration(given, found, ports);
@@ -73,8 +75,12 @@ async function copyInterval(
   if (reason !== null) ports.log('WARNING', describeUnsettled(reason));
   await ports.readingBegins();
   await failpoint('before_open');
-  const snapshot = await source.open(job.request, signal, position);
-  const { columns, totalCount } = snapshot;
+  const { chain } = job;
+  const request = chain ? ({ ...job.request, select: 'columns' } as const) : job.request;
+  const snapshot = await source.open(request, signal, position);
+  const { totalCount } = snapshot;
+  const transformer = chain && openTransformer(chain.steps, snapshot, job.encoding.openJsonLines);
+  const { columns } = transformer ?? snapshot;
   const confirm = () => ports.confirmLease();
   const files = new FileSet({
     ...job,
@@ -85,10 +91,12 @@ async function copyInterval(
     confirm,
   });
   try {
-    await copyRows(snapshot, files, ports, signal);
+    const droppedRows = await copyRows(snapshot, transformer, files, ports, signal);
+    if (transformer) logSteps(transformer, ports);
     const { files: made, rejectedFiles } = await files.finish();
-    if (files.rows + files.rejectedRows !== totalCount) {
-      const text = `${totalCount} rows were counted, but ${files.rows + files.rejectedRows} were read`;
+    const readRows = files.rows + files.rejectedRows + droppedRows;
+    if (readRows !== totalCount) {
+      const text = `${totalCount} rows were counted, but ${readRows} were read`;
       throw new SluiceError('source.count_mismatch', text);
     }
     const intent: CommitIntent = {
@@ -97,6 +105,7 @@ async function copyInterval(
       totalRows: totalCount,
       rows: files.rows,
       rejectedRows: files.rejectedRows,
+      ...(transformer && { droppedRows, steps: countSteps(transformer) }),
       bytes: files.bytes,
       files: made,
       rejectedFiles,
@@ -108,14 +117,14 @@ async function copyInterval(
       keyDigest: snapshot.keySet()?.digest ?? null,
     };
     signal.throwIfAborted();
-    const unchanged = await findUnchanged(destination, job, intent, columns, found);
+    const unchanged = await findUnchanged(destination, job, intent, columns, found, signal);
     if (unchanged) {
       await endUploads(files, ports);
       ports.log('INFO', 'The rows give the same files again, so the current files stay.');
       return unchanged;
     }
     await ports.confirmCommit(withManifestDigest(job, intent, columns));
-    return await commitFiles(destination, job, files, intent, columns, found, ports);
+    return await commitFiles(destination, job, files, intent, columns, found, ports, signal);
   } catch (error) {
     await (leavesUploads(error, signal) ? files.suspend() : endUploads(files, ports));
     throw error;
@@ -124,18 +133,35 @@ async function copyInterval(
   }
 }
 
-function recipeOf({ encoding, request }: IntervalJob): Recipe {
+function recipeOf({ chain, encoding, maxFileBytes, request }: IntervalJob): Recipe {
   const { format, compression } = encoding;
   const { dslQuery, includeEvents, excludeEvents } = request;
-  return { format, compression, dslQuery, includeEvents, excludeEvents };
+  return {
+    format,
+    compression,
+    dslQuery,
+    includeEvents,
+    excludeEvents,
+    ...(chain && { chain: chain.recipe, maxFileBytes }),
+  };
 }
 
+/** @throws StepFault if a step had errors in too many rows */
+function logSteps(transformer: RowTransformer, ports: RunPorts): void {
+  for (const { level, message } of describeSteps(transformer)) ports.log(level, message);
+  const excess = transformer.findExcess();
+  if (excess) throw new StepFault('transformation.too_many_errors', excess.step, excess.reason);
+}
+
+/** @returns how many rows the chain dropped */
 async function copyRows(
   snapshot: SourceSnapshot,
+  transformer: RowTransformer | null,
   files: FileSet,
   ports: RunPorts,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<number> {
+  let dropped = 0;
   const tell = () =>
     ports.progressed({
       totalRows: snapshot.totalCount,
@@ -147,10 +173,11 @@ async function copyRows(
   for (const slice of snapshot.slices) {
     for await (const block of snapshot.read(slice, signal)) {
       signal.throwIfAborted();
-      await files.write(block);
+      dropped += await files.writeRows(block, transformer);
     }
     await tell();
   }
+  return dropped;
 }
 
 /**

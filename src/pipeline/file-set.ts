@@ -10,10 +10,11 @@ import { fileKey, rejectedKey } from '../domain/object-keys.ts';
 import type { Column, RowBlock } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
+import type { RowTransformer } from '../transforms/transform-rows.ts';
 import { HashedFile } from './hashed-file.ts';
 import type { Encoding } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
-import { encodeRejectedRows } from './rejected-rows.ts';
+import { encodeRejectedRows, encodeRejections } from './rejected-rows.ts';
 
 export interface FileSetOptions {
   readonly exportId: string;
@@ -66,7 +67,7 @@ export class FileSet {
     return this.#rows;
   }
 
-  /** Rows that the format could not represent. */
+  /** Rows that the format could not represent, or that a step rejected. */
   get rejectedRows(): number {
     return this.#rejectedRows;
   }
@@ -79,6 +80,25 @@ export class FileSet {
     return this.#ended.length + (this.#open ? 1 : 0);
   }
 
+  /**
+   * Writes the rows of a block, or what a chain makes of them.
+   *
+   * @returns how many rows the chain dropped
+   */
+  async writeRows(block: RowBlock, transformer: RowTransformer | null): Promise<number> {
+    if (transformer === null) {
+      await this.write(block);
+      return 0;
+    }
+    const { block: kept, rejected, dropped } = await transformer.apply(block);
+    if (rejected.length > 0) {
+      this.#open ??= await this.#begin();
+      await this.#reject(this.#open, encodeRejections(rejected), rejected.length);
+    }
+    await this.write(kept);
+    return dropped;
+  }
+
   async write(block: RowBlock): Promise<void> {
     if (block.rowCount === 0) return;
     this.#open ??= await this.#begin();
@@ -88,15 +108,19 @@ export class FileSet {
     await file.write(chunks, block.rowCount - rejected.length);
     this.#rows += block.rowCount - rejected.length;
     if (rejected.length > 0) {
-      this.#open.rejected ??= await this.#create(rejectedKey(file.key), 'application/x-ndjson');
       const { encoding } = this.#options;
       const open = () => encoding.openJsonLines(block.columns);
       const bytes = await encodeRejectedRows(open, block, rejected);
-      await this.#open.rejected.write(bytes, rejected.length);
-      this.#rejectedRows += rejected.length;
+      await this.#reject(this.#open, bytes, rejected.length);
     }
     const { maxFileBytes } = this.#options;
     if (maxFileBytes !== null && file.bytes + encoder.heldBytes >= maxFileBytes) await this.#end();
+  }
+
+  async #reject(open: OpenFile, lines: readonly Uint8Array[], rows: number): Promise<void> {
+    open.rejected ??= await this.#create(rejectedKey(open.file.key), 'application/x-ndjson');
+    await open.rejected.write(lines, rows);
+    this.#rejectedRows += rows;
   }
 
   /** Ends the last file, and waits until all bytes are at the destination. Nothing is readable yet. */
@@ -139,9 +163,9 @@ export class FileSet {
 
   /** Uploads of earlier attempts for files that the interval no longer has. */
   async #abortSpareUploads(): Promise<void> {
-    const { destination, journal } = this.#options;
+    const { destination, journal, signal } = this.#options;
     for (const upload of this.#uploads.values()) {
-      await destination.abortUpload(upload);
+      await destination.abortUpload(upload, signal);
       await journal.ended(upload);
     }
     this.#uploads.clear();

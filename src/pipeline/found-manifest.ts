@@ -13,10 +13,11 @@ import { type FoundManifest, readManifestAt } from './manifest.ts';
 export async function findManifest(
   destination: Destination,
   job: IntervalJob,
+  signal: AbortSignal,
 ): Promise<FoundManifest> {
   if (!job.writesManifest) return { manifest: null, etag: null };
   const key = manifestKey(job.prefix, job.interval);
-  const found = await readManifestAt(destination, key);
+  const found = await readManifestAt(destination, key, signal);
   if (found === null) return { manifest: null, etag: null };
   if (found === 'denied') {
     const recorded = job.current?.manifestKey === key ? job.current.manifestEtag : null;

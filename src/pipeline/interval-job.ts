@@ -1,9 +1,10 @@
 import type { UploadJournal, UploadProgress } from '../destinations/destination.ts';
-import type { Recipe } from '../domain/recipe.ts';
+import type { Recipe, RecipeStep, StepCount } from '../domain/recipe.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
 import type { SourceRequest } from '../sources/source.ts';
+import type { Step } from '../transforms/step.ts';
 import type { ManifestFile } from './manifest.ts';
 
 /** How rows become bytes. */
@@ -24,6 +25,8 @@ export interface IntervalJob {
   readonly attempt: number;
   readonly interval: DataInterval;
   readonly request: SourceRequest;
+  /** The transformation chain that the run pinned, ready to run; null if it has no step. */
+  readonly chain: PinnedChain | null;
   /** The rendered prefix of the object keys; `''`: no prefix. */
   readonly prefix: string;
   readonly encoding: Encoding;
@@ -52,6 +55,13 @@ export interface IntervalJob {
    * one at the key.
    */
   readonly begunManifests: readonly string[];
+}
+
+/** A transformation chain as a run uses it. */
+export interface PinnedChain {
+  readonly steps: readonly Step[];
+  /** The same steps, for the recipe. */
+  readonly recipe: readonly RecipeStep[];
 }
 
 /** Our record of the interval's current files. */
@@ -134,6 +144,10 @@ export interface CommitIntent {
   /** Rows in the files. */
   readonly rows: number;
   readonly rejectedRows: number;
+  /** Rows that the chain dropped. Missing in intents of earlier builds. */
+  readonly droppedRows?: number;
+  /** What became of the rows in each step; missing without a chain. */
+  readonly steps?: readonly StepCount[];
   readonly bytes: number;
   readonly files: readonly ManifestFile[];
   readonly rejectedFiles: readonly ManifestFile[];

@@ -35,6 +35,12 @@ export interface Removal {
   readonly fault: SluiceError | null;
 }
 
+/** A hostile store could name any number of files. Those of our own record are not counted. */
+const maxUnknownFiles = 10_000;
+
+/** Of a key at S3, in bytes. */
+const maxKeyLength = 1_024;
+
 /** What a commit replaces: files of the current receipt and of the manifest that was in the bucket. */
 export function replacedBy(
   job: IntervalJob,
@@ -59,8 +65,10 @@ export function replacedBy(
   if (manifest && result.manifestKey !== null) {
     // The bucket may have commits that our database does not know. Only keys of this interval are ours.
     const stem = stemOf(result.manifestKey);
-    for (const { key } of [...manifest.files, ...(manifest.rejected_files ?? [])]) {
-      if (key.startsWith(stem)) add(key, generationOf(manifest), result.manifestKey);
+    const files = [...manifest.files, ...(manifest.rejected_files ?? [])];
+    for (const { key } of files.slice(0, maxUnknownFiles)) {
+      if (key.startsWith(stem) && key.length <= maxKeyLength)
+        add(key, generationOf(manifest), result.manifestKey);
     }
   }
   return replaced;
@@ -92,13 +100,14 @@ export async function removeLeftovers(
   leftovers: readonly LeftoverFile[],
   keepsRecent: boolean,
   confirm: (keys: readonly string[]) => Promise<readonly string[]>,
+  signal: AbortSignal,
 ): Promise<Removal> {
   const removed: string[] = [];
   try {
     const fenced = new Set<string | null>([null, commit.manifestKey]);
     for (const key of new Set(leftovers.map(({ manifestKey }) => manifestKey))) {
       if (key === null || fenced.has(key)) continue;
-      if (!(await entomb(destination, commit, key, confirm))) continue;
+      if (!(await entomb(destination, commit, key, confirm, signal))) continue;
       fenced.add(key);
       removed.push(key);
     }
@@ -111,9 +120,12 @@ export async function removeLeftovers(
     );
     for (let at = 0; at < files.length; at += deletedAtOnce) {
       const keys = files.slice(at, at + deletedAtOnce).map(({ key }) => key);
-      const own = await findOwn(destination, commit, keys);
+      const own = await findOwn(destination, commit, keys, signal);
       const confirmed = await confirm(keys);
-      await destination.deleteFiles(confirmed.filter((key) => own.has(key)));
+      await destination.deleteFiles(
+        confirmed.filter((key) => own.has(key)),
+        signal,
+      );
       removed.push(...confirmed);
     }
     return { removed, fault: null };
@@ -132,10 +144,11 @@ async function findOwn(
   destination: Destination,
   { exportId }: CurrentCommit,
   keys: readonly string[],
+  signal: AbortSignal,
 ): Promise<ReadonlySet<string>> {
   const own = new Set<string>();
   for (const key of keys) {
-    const owner = (await mayStat(destination, key))?.owner ?? exportId;
+    const owner = (await mayStat(destination, key, signal))?.owner ?? exportId;
     if (owner === exportId) own.add(key);
   }
   return own;
@@ -150,6 +163,7 @@ async function entomb(
   commit: CurrentCommit,
   key: string,
   confirm: (keys: readonly string[]) => Promise<readonly string[]>,
+  signal: AbortSignal,
 ): Promise<boolean> {
   // Files that are replaced in place keep their generation, which does not show their age.
   const generation = commit.manifestKey === null ? commit.lineage : commit.generation;
@@ -159,7 +173,7 @@ async function entomb(
   };
   const tombstone = encodeManifest(buildTombstone(facts, commit.manifestKey));
   for (let tried = 1; ; tried += 1) {
-    const found = await readManifestAt(destination, key);
+    const found = await readManifestAt(destination, key, signal);
     if (found === 'denied') {
       throw new SluiceError('destination.access_denied', `the credentials cannot read ${key}`);
     }
@@ -172,7 +186,8 @@ async function entomb(
       return false;
     }
     try {
-      await destination.commitManifest(key, tombstone, found?.etag ?? null, checkLeft);
+      const tag = found?.etag ?? null;
+      await destination.commitManifest(key, tombstone, tag, checkLeft, [], signal);
       return true;
     } catch (error) {
       // A later run has the interval now. It handles the key at its own end.

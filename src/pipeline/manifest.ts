@@ -105,6 +105,9 @@ export function encodeManifest(manifest: Manifest): Buffer {
   return Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
 }
 
+/** A manifest is held in memory whole. About 50,000 files fit. */
+export const maxManifestBytes = 16 * 1024 ** 2;
+
 /** Reads a manifest back; null if the bytes are not one of ours. */
 export function decodeManifest(bytes: Buffer): Manifest | null {
   try {
@@ -113,11 +116,20 @@ export function decodeManifest(bytes: Buffer): Manifest | null {
       typeof value?.batch_export_id === 'string' &&
       typeof value.run_id === 'string' &&
       ['number', 'undefined'].includes(typeof value.generation) &&
-      Array.isArray(value.files);
+      areFiles(value.files) &&
+      areFiles(value.rejected_files ?? []);
     return known ? (value as Manifest) : null;
   } catch {
     return null;
   }
+}
+
+/** Any writer of the bucket may have put these bytes there. */
+function areFiles(value: unknown): boolean {
+  return (
+    Array.isArray(value) &&
+    value.every((file: Partial<ManifestFile> | null) => typeof file?.key === 'string')
+  );
 }
 
 export interface FoundManifest {
@@ -134,8 +146,10 @@ export interface FoundManifest {
 export async function readManifestAt(
   destination: Destination,
   key: string,
+  signal?: AbortSignal,
 ): Promise<FoundManifest | null | 'denied'> {
-  const found = await destination.readFile(key).catch((error: unknown) => {
+  const options = { maxBytes: maxManifestBytes, ...(signal ? { signal } : {}) };
+  const found = await destination.readFile(key, options).catch((error: unknown) => {
     if (error instanceof SluiceError && error.code === 'destination.access_denied')
       return 'denied' as const;
     throw error;

@@ -2,6 +2,7 @@ const mebibyte = 1024 ** 2;
 
 /** What the memory of a run depends on. */
 export interface RunShape {
+  readonly transforms: boolean;
   /** What the encoder and its compression may hold. */
   readonly encoderBytes: number;
   /** Of an upload's first parts; 0 if nothing is uploaded. */
@@ -15,12 +16,16 @@ export const idleWorkerBytes = 150 * mebibyte;
 /** Row blocks of the source in flight, and the data on the socket. */
 const sourceBytes = 8 * mebibyte;
 
+/** A block as JSON text, as rows, and as what the steps make of it; measured. */
+const chainBytes = 16 * mebibyte;
+
 /**
- * The memory that a run may need: source + encoder with its compression + (parts in flight + the one being
+ * The memory that a run may need: source + chain + encoder with its compression + (parts in flight + the one being
  * filled) × part size. Not included: values larger than a few MiB, which are held whole, and the doubled
  * parts of files past 15 GiB.
  */
-export function memoryBudget({ encoderBytes, partBytes, partsInFlight }: RunShape): number {
+export function memoryBudget(shape: RunShape): number {
+  const { encoderBytes, partBytes, partsInFlight, transforms } = shape;
   const upload = partBytes === 0 ? 0 : (partsInFlight + 1) * partBytes;
-  return sourceBytes + encoderBytes + upload;
+  return sourceBytes + (transforms ? chainBytes : 0) + encoderBytes + upload;
 }

@@ -1,8 +1,12 @@
 import { SluiceError } from '../domain/errors.ts';
+import { parseExact } from '../domain/exact-json.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { Instant } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
 import type { Source, SourceRequest, SourceSnapshot } from '../sources/source.ts';
+import type { Step } from '../transforms/step.ts';
+import type { RowTransformer } from '../transforms/transform-rows.ts';
+import { openTransformer } from './transform-blocks.ts';
 
 export interface RowSample {
   readonly columns: readonly { readonly name: string; readonly type: string }[];
@@ -18,7 +22,7 @@ const reachesMs = [hourMs, 24 * hourMs, monthMs];
 const sampleBytes = 1024 * 1024;
 
 /**
- * Rows as in a JSONLines file: the first ones of the shortest time before `now` that has enough of them, in
+ * Rows as in a JSONLines file, without those that a step drops or rejects: the first ones of the shortest time before `now` that has enough of them, in
  * the order of a run. Numbers that a client would round become text.
  *
  * @throws SluiceError as a run does, and the reason of `signal`
@@ -26,20 +30,59 @@ const sampleBytes = 1024 * 1024;
 export async function previewRows(
   source: Source,
   request: Omit<SourceRequest, 'interval'>,
+  steps: readonly Step[],
   openJsonLines: (columns: readonly Column[]) => FileEncoder,
   { limit, now }: { readonly limit: number; readonly now: Instant },
   signal: AbortSignal,
 ): Promise<RowSample> {
-  const snapshot = await openNewest(source, request, limit, now, signal);
+  const select = steps.length === 0 ? 'rows' : 'columns';
+  const snapshot = await openNewest(source, { ...request, select }, limit, now, signal);
+  const transformer = steps.length === 0 ? null : openTransformer(steps, snapshot, openJsonLines);
   try {
-    const columns = snapshot.columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
-    const lines = await readLines(snapshot, openJsonLines, limit, signal);
+    const shown = (transformer ?? snapshot).columns;
+    const columns = shown.map(({ name, sourceType }) => ({ name, type: sourceType }));
+    const lines = await readLines(snapshot, transformer, openJsonLines(shown), limit, signal);
     return { columns, rows: lines.map((line) => valuesOf(line, columns)) };
   } catch (error) {
     // A run may accept this row. Here only the query's author can avoid it.
     const isLarge = error instanceof SluiceError && error.code === 'source.row_too_large';
     if (!isLarge) throw error;
     throw new SluiceError('query.invalid', `${error.detail}, too much for a preview`, error);
+  } finally {
+    await snapshot.close();
+  }
+}
+
+/** Rows as they are before a chain, for one to try it on. */
+export interface RawSample {
+  /** Of the model. */
+  readonly columns: readonly Column[];
+  readonly keyColumns: readonly string[];
+  readonly fixedColumns: readonly string[];
+  /** JSON Lines. */
+  readonly lines: readonly string[];
+}
+
+/**
+ * Some of the newest rows of a model, with all its columns.
+ *
+ * @throws SluiceError, and the reason of `signal`
+ */
+export async function sampleRows(
+  source: Source,
+  request: Pick<SourceRequest, 'model' | 'teamId'>,
+  openJsonLines: (columns: readonly Column[]) => FileEncoder,
+  { limit, now }: { readonly limit: number; readonly now: Instant },
+  signal: AbortSignal,
+): Promise<RawSample> {
+  const all = { dslQuery: null, includeEvents: null, excludeEvents: null };
+  const wanted = { ...request, ...all, select: 'columns' } as const;
+  const snapshot = await openNewest(source, wanted, limit, now, signal);
+  try {
+    const { columns, projection } = snapshot;
+    const lines = await readLines(snapshot, null, openJsonLines(columns), limit, signal);
+    const { keyColumns = [], fixedColumns = [] } = projection ?? {};
+    return { columns, keyColumns, fixedColumns, lines };
   } finally {
     await snapshot.close();
   }
@@ -67,20 +110,21 @@ async function openNewest(
 
 async function readLines(
   snapshot: SourceSnapshot,
-  openJsonLines: (columns: readonly Column[]) => FileEncoder,
+  transformer: RowTransformer | null,
+  encoder: FileEncoder,
   limit: number,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const encoder = openJsonLines(snapshot.columns);
   const made: Uint8Array[] = [];
   let rows = 0;
   let bytes = 0;
   for (const slice of snapshot.slices) {
-    for await (const block of snapshot.read(slice, signal)) {
+    for await (const read of snapshot.read(slice, signal)) {
+      const block = transformer ? (await transformer.apply(read)).block : read;
       const rowCount = Math.min(block.rowCount, limit - rows);
       made.push(...(await encoder.write({ ...block, rowCount })));
       rows += rowCount;
-      bytes += block.bytes.length;
+      bytes += read.bytes.length;
       if (rows === limit || bytes > sampleBytes) break;
     }
     if (rows === limit || bytes > sampleBytes) break;
@@ -90,15 +134,6 @@ async function readLines(
 }
 
 function valuesOf(line: string, columns: RowSample['columns']): readonly unknown[] {
-  const row: Record<string, unknown> = JSON.parse(line.replace(stringOrNumber, quoteInexact));
+  const row = parseExact(line) as Record<string, unknown>;
   return columns.map(({ name }) => row[name]);
-}
-
-const stringOrNumber = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
-
-/** A double represents any 15 digits; more only if they are read back the same. */
-function quoteInexact(token: string): string {
-  if (token.startsWith('"') || String(Number(token)) === token) return token;
-  const digits = token.replace(/[eE].*$|\D/g, '').length;
-  return digits <= 15 && Number.isFinite(Number(token)) ? token : `"${token}"`;
 }

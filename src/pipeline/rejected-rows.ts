@@ -1,5 +1,6 @@
 import type { RowBlock } from '../domain/row-block.ts';
 import type { FileEncoder, RejectedRow } from '../encoders/encoder.ts';
+import type { StepRejection } from '../transforms/transform-rows.ts';
 
 /**
  * Lines of the rejected file: `{"column", "reason", "row"}`, the row as JSON Lines would hold it.
@@ -23,6 +24,15 @@ export async function encodeRejectedRows(
     );
   }
   return chunks;
+}
+
+/** Lines of the rejected file for rows that a step rejected: their key and the reason, no other value. */
+export function encodeRejections(rejected: readonly StepRejection[]): readonly Uint8Array[] {
+  return rejected.map(({ step, reason, key }) => {
+    const members = Object.entries(key).map(([name, json]) => `${JSON.stringify(name)}:${json}`);
+    const head = JSON.stringify({ column: null, step, reason }).slice(0, -1);
+    return Buffer.from(`${head},"row":{${members.join(',')}}}\n`);
+  });
 }
 
 /** One row of a block as a block: the same bytes, other positions. */

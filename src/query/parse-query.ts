@@ -124,6 +124,16 @@ function isStarTarget(target: unknown, scope: Select['scope']): boolean {
   return isStar(val.ColumnRef.fields, scope);
 }
 
+/**
+ * Why a SELECT list cannot be applied to rows that transformations changed, which is done outside the
+ * server; null if it can.
+ */
+export function describeComputed(outputs: readonly Output[]): string | null {
+  const computed = outputs.find(({ expression: { kind } }) => kind !== 'column' && kind !== 'json');
+  if (!computed) return null;
+  return `With transformations the SELECT list may have only columns and JSON paths, with or without an alias. ${computed.name} is computed. Select the column itself, or turn transformations off.`;
+}
+
 /** The name that PostgreSQL would give: of the column, of the last key, of what is cast. */
 function naturalName(expression: Expression): string | null {
   if (expression.kind === 'column') return expression.name;

@@ -21,6 +21,20 @@ export interface DispatchLimits {
   readonly perBackfill: (backfillId: string) => number;
 }
 
+/** From this number of slots on, one is left to other tenants. */
+const sharedFrom = 4;
+
+/**
+ * Runs of one tenant that may be in flight: all slots of the workers, but of four or more all but one. So a
+ * tenant whose runs never end does not keep others from starting, and no slot is idle if two tenants have
+ * work.
+ *
+ * @param capacity slots of all workers
+ */
+export function tenantShare(capacity: number): number {
+  return capacity >= sharedFrom ? capacity - 1 : Number.POSITIVE_INFINITY;
+}
+
 /**
  * The runs to dispatch into `slots` free slots, best first.
  *

@@ -6,6 +6,7 @@ import { isIP, type LookupFunction, Socket, type TcpNetConnectOpts } from 'node:
 import type { Duplex } from 'node:stream';
 import { RequestFilteringHttpAgent, RequestFilteringHttpsAgent } from 'request-filtering-agent';
 import { SluiceError } from '../domain/errors.ts';
+import { createNameLookup, type NameLookup } from './name-lookup.ts';
 import { isPublicAddress } from './public-address.ts';
 
 /**
@@ -21,7 +22,7 @@ export interface OutboundAgents {
   readonly httpsAgent: HttpsAgent;
 }
 
-/** How names are resolved; `dns.lookup` except in tests. */
+/** How a name is resolved, as `dns.lookup` does it. */
 export type Lookup = (
   hostname: string,
   options: LookupOptions,
@@ -34,12 +35,18 @@ export type Lookup = (
 
 /**
  * @param allowedPrivateEndpoints `host` (any port), `host:port`, `[::1]:port`, or `*.host` for the names
- *   below a host, as virtual-host style needs. These endpoints are not checked at all.
+ *   below a host, as virtual-host style needs. These endpoints are not checked at all, and the system
+ *   resolves their names, as the operator expects.
+ * @param names resolves all other names
  */
 export function createOutboundAgents(
   allowedPrivateEndpoints: readonly string[],
-  lookup: Lookup = dnsLookup,
+  names: NameLookup | Lookup = createNameLookup(),
 ): OutboundAgents {
+  const lookup: Lookups =
+    typeof names === 'function'
+      ? { allowed: names, checked: () => names }
+      : { allowed: dnsLookup, checked: (tenant) => lookupOf(names, tenant) };
   const allowed = new Set(allowedPrivateEndpoints.map((endpoint) => endpoint.trim().toLowerCase()));
   const options = { keepAlive: true, maxSockets: 256, maxFreeSockets: 64 };
   // Their classes check the addresses again with their own table: two walls.
@@ -49,25 +56,49 @@ export function createOutboundAgents(
   };
 }
 
+interface Lookups {
+  /** For endpoints that the operator allows. */
+  readonly allowed: Lookup;
+  readonly checked: (tenant: string) => Lookup;
+}
+
+function lookupOf(names: NameLookup, tenant: string): Lookup {
+  return (hostname, options, callback) => {
+    const answer = (found: readonly LookupAddress[]): void => {
+      const { family } = options;
+      const wanted = found.filter((each) => !family || each.family === family);
+      const [first] = wanted;
+      if (first === undefined) {
+        callback(Object.assign(new Error(`ENOTFOUND: ${hostname}`), { code: 'ENOTFOUND' }), '');
+      } else if (options.all) callback(null, wanted);
+      else callback(null, first.address, first.family);
+    };
+    names.resolve(hostname, tenant).then(answer, (error) => callback(error, ''));
+  };
+}
+
 type Listener = (error: Error | null, socket: Duplex) => void;
-type Connect = (options: TcpNetConnectOpts, listener?: Listener) => Duplex | null | undefined;
+/** @property tenant on whose behalf a request is sent; each request may say it */
+type ConnectOptions = TcpNetConnectOpts & { readonly tenant?: string };
+type Connect = (options: ConnectOptions, listener?: Listener) => Duplex | null | undefined;
 
 /** @param plain its class without any check, for allowed endpoints */
 function guard<A extends HttpAgent>(
   agent: A,
   plain: typeof HttpAgent | typeof HttpsAgent,
   allowed: ReadonlySet<string>,
-  lookup: Lookup,
+  lookup: Lookups,
 ): A {
   const connectChecked: Connect = agent.createConnection.bind(agent);
   const connectPlain: Connect = plain.prototype.createConnection.bind(agent);
   const createConnection: Connect = (options, listener) => {
     if (isAllowed(options, allowed)) {
-      return connectPlain({ ...options, lookup: lookup as LookupFunction }, listener);
+      return connectPlain({ ...options, lookup: lookup.allowed as LookupFunction }, listener);
     }
     const { host } = options;
     if (isForbiddenLiteral(host)) return refusedSocket(host, listener);
-    return connectChecked({ ...options, lookup: checkedLookup(lookup) }, listener);
+    const resolve = lookup.checked(options.tenant ?? '');
+    return connectChecked({ ...options, lookup: checkedLookup(resolve) }, listener);
   };
   return Object.assign(agent, { createConnection });
 }
@@ -81,8 +112,12 @@ function isAllowed(options: TcpNetConnectOpts, allowed: ReadonlySet<string>): bo
 
 /** A literal address is never resolved, so it is checked here. */
 function isForbiddenLiteral(host: string | undefined): host is string {
-  return host !== undefined && isIP(host) !== 0 && !isPublicAddress(host);
+  if (host === undefined) return false;
+  // Resolvers may read `127.1` or `2130706433` as an address; no name ends in a number.
+  return isIP(host) === 0 ? endsInNumber.test(host) : !isPublicAddress(host);
 }
+
+const endsInNumber = /(?:^|\.)(?:\d+|0x[\da-f]*)\.?$/i;
 
 /** Passed to the listener, not thrown: the agent may be serving a queued request. */
 function refusedSocket(host: string, listener: Listener | undefined): Duplex {

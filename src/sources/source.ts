@@ -13,9 +13,23 @@ export interface SourceRequest {
   /**
    * Default `rows`. `keys`: instead of the rows their keys as text (those of type `as_json` as JSON), in
    * the order of the rows. The columns say what the keys are in the rows; there are none if the rows do not
-   * contain the keys.
+   * contain the keys. `columns`: all columns of the model for the rows that the query's condition accepts; a
+   * projection says how its SELECT list is made of them.
    */
-  readonly select?: 'rows' | 'keys';
+  readonly select?: 'rows' | 'keys' | 'columns';
+}
+
+/** How the rows of a request of `columns` become those that its query selects. */
+export interface Projection {
+  /** The column itself, or with a path the text at it, as `column.a.b` in a query. */
+  readonly outputs: readonly {
+    readonly name: string;
+    readonly column: string;
+    readonly path: readonly string[];
+  }[];
+  readonly keyColumns: readonly string[];
+  /** Key, tenant and interval column, if the rows have them: they decide where a row belongs. */
+  readonly fixedColumns: readonly string[];
 }
 
 /** A part of the interval that is read separately; slices cover the interval in ascending order. */
@@ -32,6 +46,8 @@ export interface SourceSnapshot {
   /** `pg_current_snapshot()` of the transaction, kept with the run for the look-back. */
   readonly snapshot: string;
   readonly slices: readonly Slice[];
+  /** Null unless `columns` were requested. */
+  readonly projection: Projection | null;
   /** The keys of the rows that were read so far; null for a request of keys. */
   keySet(): KeySet | null;
   /**
@@ -106,6 +122,11 @@ export interface Source {
     position: string | null,
     signal: AbortSignal,
   ): Promise<boolean>;
+  /**
+   * Whether a row of the interval was written, or is gone, since an earlier export. If the rows do not show
+   * their writer (a view), always true.
+   */
+  hasChanged(request: SourceRequest, earlier: EarlierExport, signal: AbortSignal): Promise<boolean>;
   /**
    * @param position of the settlement: the snapshot shows all that was written before it
    * @throws SluiceError `source.*` or `query.*`

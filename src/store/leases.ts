@@ -1,6 +1,8 @@
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { DestinationConfig } from '../domain/file-settings.ts';
+import type { PinnedStep } from '../domain/recipe.ts';
 import type { DataInterval } from '../domain/time.ts';
+import { pinnedChain } from './chains.ts';
 import type { Sql } from './database.ts';
 import { enqueueRuns } from './outbox.ts';
 import { move } from './run-moves.ts';
@@ -35,6 +37,8 @@ export interface ClaimedRun extends Lease {
   readonly destinationVersion: number;
   readonly model: string;
   readonly dslQuery: string | null;
+  /** The transformation chain that its first claim decided; empty if no step changes the rows. */
+  readonly chain: readonly PinnedStep[];
   /** The external ID that the customer's role trusts. */
   readonly externalId: string;
 }
@@ -81,7 +85,7 @@ export async function claimRun(
        update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
               crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from $2 and reading_since is not null)::int, reading_since = null,
               lease_holder = $2, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
-              started_at = coalesce(started_at, now()), last_updated_at = now(), file_generation = ${nextGeneration}
+              started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${pinnedChain}, file_generation = ${nextGeneration}
         where id = $1 and (status = 'Starting'
            or status = 'Running' and (lease_expires_at is null or lease_expires_at < now() or lease_holder = $2))
           and not exists (select 1 from outbox where run_id = $1 and available_at > now())
@@ -90,7 +94,7 @@ export async function claimRun(
      select c.id as "runId", c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
             c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
             c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
-            e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId"
+            e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId", c.chain
        from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`,
     [runId, holder, leaseMs],
   );

@@ -4,6 +4,9 @@ import type { Sql } from './database.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, intervalOf } from './times.ts';
 
+/** After these failed removals in a row, over about two weeks, the sweep leaves an interval alone. */
+const maxRemovalTries = 18;
+
 /** One interval of an export, at one version of its destination. */
 export interface IntervalPlace {
   readonly exportId: string;
@@ -120,25 +123,43 @@ export interface RemovalWork extends IntervalPlace {
 /**
  * Intervals whose leftover files can be removed, because a later generation is current. Files that are
  * replaced in place keep their generation, so the receipt must be of the current era: a restored database
- * may list files that have become current since. Failed removals are retried after an hour.
- *
- * @param limit intervals
+ * may list files that have become current since. A removal that fails is tried again after an hour, then
+ * after longer and longer, and at last not at all: then the next run of the interval tries.
  */
-export async function takeRemovals(sql: Sql, limit: number): Promise<RemovalWork[]> {
-  const rows = await sql.query<Omit<RemovalWork, 'destination'> & StoredDestination>(
-    `with due as (
-       select distinct l.export_id, l.data_interval_start, l.data_interval_end, l.destination_version
-         from leftover_files l
+const dueRemovals = `leftover_files l
          join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
           and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
          join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
         where (l.generation < c.generation
                or c.manifest_key is null and c.era = (select id from eras order by number desc limit 1))
-          and l.key not in (${namedKeys})
-          and (l.tried_at is null or l.tried_at < now() - interval '1 hour')
-        limit $1
+          and l.key not in (${namedKeys}) and l.tries < ${maxRemovalTries}
+          and (l.tried_at is null or l.tried_at < now() - least(24, power(2, greatest(0, least(l.tries, 9) - 1))) * interval '1 hour')`;
+
+/** Teams with files that the sweep should remove now, in random order. */
+export async function findTeamsWithRemovals(sql: Sql, limit: number): Promise<number[]> {
+  const rows = await sql.query<{ teamId: number }>(
+    `select e.team_id as "teamId" from ${dueRemovals} group by 1 order by random() limit $1`,
+    [limit],
+  );
+  return rows.map(({ teamId }) => teamId);
+}
+
+/** Records how a removal went that did not fail as a whole. @param isLeft whether more can be removed soon */
+export async function endRemoval(sql: Sql, place: IntervalPlace, isLeft: boolean): Promise<void> {
+  await sql.query(
+    `update leftover_files l set tries = 0, tried_at = case when $5 then null else tried_at end where ${ofInterval}`,
+    [place.exportId, ...boundsOf(place.interval), place.destinationVersion, isLeft],
+  );
+}
+
+/** Takes one interval of a team: no other sweep takes it for an hour. */
+export async function takeRemoval(sql: Sql, teamId: number): Promise<RemovalWork | null> {
+  const rows = await sql.query<Omit<RemovalWork, 'destination'> & StoredDestination>(
+    `with due as (
+       select l.export_id, l.data_interval_start, l.data_interval_end, l.destination_version
+         from ${dueRemovals} and e.team_id = $1 limit 1
      ), taken as (
-       update leftover_files l set tried_at = now() from due d
+       update leftover_files l set tried_at = now(), tries = l.tries + 1 from due d
         where l.export_id = d.export_id and l.data_interval_start = d.data_interval_start
           and l.data_interval_end = d.data_interval_end and l.destination_version = d.destination_version
      )
@@ -150,10 +171,10 @@ export async function takeRemovals(sql: Sql, limit: number): Promise<RemovalWork
        join receipts c on c.export_id = d.export_id and c.data_interval_start = d.data_interval_start
         and c.data_interval_end = d.data_interval_end
        join runs r on r.id = c.run_id`,
-    [limit],
+    [teamId],
   );
-  return rows.map(({ type, config, secrets, ...rest }) => ({
-    ...rest,
-    destination: { type, config, secrets },
-  }));
+  const [row] = rows;
+  if (!row) return null;
+  const { type, config, secrets, ...rest } = row;
+  return { ...rest, destination: { type, config, secrets } };
 }

@@ -1,4 +1,3 @@
-import { builtInPlugins } from '../domain/built-in-plugins.ts';
 import type { Plugin, PluginField } from '../domain/plugin.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
@@ -24,13 +23,6 @@ type Row = Omit<InstalledPlugin, 'jobs'>;
 const columns = `p.id, p.organization_id as "organizationId", p.name, p.description, p.url,
   p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt"`;
 
-const builtIns: readonly InstalledPlugin[] = builtInPlugins.map((plugin) => ({
-  ...plugin,
-  source: null,
-  createdAt: null,
-  updatedAt: null,
-}));
-
 const toPlugin = (row: Row): InstalledPlugin => ({ ...row, jobs: [] });
 
 function valuesOf(plugin: PluginSettings): unknown[] {
@@ -38,30 +30,25 @@ function valuesOf(plugin: PluginSettings): unknown[] {
   return [name, description, url, JSON.stringify(configSchema), source];
 }
 
-/** The plugins of those ids that an organization may use: built in, or its own. */
-export async function findPlugins(
+/** The plugins of those ids that are an organization's own. */
+export async function findOwnPlugins(
   sql: Sql,
   organizationId: string,
   ids: readonly number[],
-): Promise<Map<number, InstalledPlugin>> {
-  const found = new Map(builtIns.filter(({ id }) => ids.includes(id)).map((p) => [p.id, p]));
-  const others = ids.filter((id) => !found.has(id));
-  if (others.length === 0) return found;
+): Promise<InstalledPlugin[]> {
   const rows = await sql.query<Row>(
     `select ${columns} from plugins p where p.organization_id = $1 and p.id = any ($2::int[])`,
-    [organizationId, others],
+    [organizationId, ids],
   );
-  for (const row of rows) found.set(row.id, toPlugin(row));
-  return found;
+  return rows.map(toPlugin);
 }
 
-/** Built-in ones first, then the organization's own, oldest first. */
-export async function listPlugins(
+/** An organization's own plugins, oldest first. */
+export async function listOwnPlugins(
   sql: Sql,
   organizationId: string,
   { limit, offset }: PageRequest,
 ): Promise<OffsetPage<InstalledPlugin>> {
-  const first = builtIns.slice(offset, offset + limit);
   const [total] = await sql.query<{ count: number }>(
     'select count(*) from plugins where organization_id = $1',
     [organizationId],
@@ -69,15 +56,12 @@ export async function listPlugins(
   const bytes = 'octet_length(t.source) + octet_length(t.config_schema::text)';
   const wanted =
     'select p.id from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3';
-  const own = await sql.query<Row>(
+  const rows = await sql.query<Row>(
     `select ${columns} from plugins p
       where p.id in (${upToPageBytes(wanted, 'plugins', 't.id', bytes)}) order by p.id`,
-    [organizationId, limit - first.length, Math.max(0, offset - builtIns.length)],
+    [organizationId, limit, offset],
   );
-  return {
-    count: builtIns.length + (total?.count ?? 0),
-    results: [...first, ...own.map(toPlugin)],
-  };
+  return { count: total?.count ?? 0, results: rows.map(toPlugin) };
 }
 
 export async function insertPlugin(

@@ -34,10 +34,21 @@ export interface Receipt {
   readonly recipe: Recipe | null;
   readonly rows: number;
   readonly bytes: number;
+  /** What the run that last read the interval saw; absent or null if it is not known. */
+  readonly proof?: ReadSnapshot | null;
+}
+
+/** The rows that a run saw, by their keys. */
+interface ReadSnapshot {
+  readonly snapshot: string;
+  /** Null if only the count was kept. */
+  readonly digest: string | null;
+  readonly count: number;
 }
 
 const receiptColumns = `export_id as "exportId", ${intervalOf('receipts')} as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rejected_files as "rejectedFiles", recipe, rows, bytes`;
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
+  case when snapshot is not null and key_count is not null then json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count) end as proof`;
 
 export async function findReceipt(
   sql: Sql,

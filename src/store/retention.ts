@@ -77,3 +77,16 @@ export const deleteEmptyLogCounts: DeleteOld = async (sql) => {
   const rows = await sql.query(`delete from log_counts where entries = 0 returning 1`);
   return rows.length;
 };
+
+/** Versions of transformation configs that no config has any more and that no run and no receipt names. */
+export const deleteOldStepVersions = deleteBy(
+  `delete from transformation_versions where ctid = any (array(
+     select v.ctid from transformation_versions v
+      where ${isOld('v.created_at')}
+        and not exists (select 1 from pipeline_transformation_configs c where c.id = v.config_id and c.version = v.version)
+        and not exists (select 1 from runs r where r.team_id = v.team_id
+              and r.chain @> jsonb_build_array(jsonb_build_object('config', v.config_id, 'version', v.version)))
+        and not exists (select 1 from receipts c join batch_exports e on e.id = c.export_id where e.team_id = v.team_id
+              and c.recipe -> 'chain' @> jsonb_build_array(jsonb_build_object('config', v.config_id, 'version', v.version)))
+      limit ${batch})) returning 1`,
+);

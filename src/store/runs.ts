@@ -1,4 +1,5 @@
 import type { DestinationConfig } from '../domain/file-settings.ts';
+import type { StepCount } from '../domain/recipe.ts';
 import type { RunStatus } from '../domain/run.ts';
 import { type DataInterval, type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
@@ -13,7 +14,6 @@ import {
 } from './lists.ts';
 import { enqueueRuns } from './outbox.ts';
 import { canMove, live, move } from './run-moves.ts';
-import { intervalOf } from './times.ts';
 
 export interface NewRun {
   readonly exportId: string;
@@ -29,7 +29,9 @@ export interface Run {
   readonly teamId: number;
   readonly backfillId: string | null;
   readonly status: RunStatus;
-  readonly interval: DataInterval;
+  /** Its data interval. */
+  readonly startsAt: Timestamp;
+  readonly endsAt: Timestamp;
   readonly attempt: number;
   readonly recordsTotalCount: number | null;
   readonly recordsCompleted: number | null;
@@ -49,7 +51,7 @@ export interface Run {
 
 /** The columns of `Run`, for a table aliased `r`. */
 export const runColumns = `r.id, r.export_id as "exportId", r.team_id as "teamId", r.backfill_id as "backfillId", r.status,
-  ${intervalOf('r')} as interval, r.attempt,
+  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt,
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.cursor, r.latest_error as "latestError",
@@ -133,6 +135,8 @@ export async function recordProgress(
 export interface RunResult extends RunProgress {
   readonly recordsDropped: number;
   readonly recordsRejected: number;
+  /** In the order of the chain. */
+  readonly steps: readonly StepCount[];
   readonly snapshot: string;
   readonly settled: boolean;
   readonly pending: readonly string[];
@@ -144,7 +148,7 @@ export interface RunResult extends RunProgress {
 export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Promise<boolean> {
   const rows = await tx.query(
     `update runs set ${move('completed')}, records_total_count = $3, records_completed = $4, bytes_exported = $5,
-            files = $6, cursor = $7, records_dropped = $8, records_rejected = $9, snapshot = $10, settled = $11, pending_transactions = $12,
+            files = $6, cursor = $7, records_dropped = $8, records_rejected = $9, snapshot = $10, settled = $11, pending_transactions = $12, steps = $13,
             latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
             finished_at = now(), last_updated_at = now()
       where id = $1 and fence = $2 and ${canMove('completed')} returning id`,
@@ -161,6 +165,7 @@ export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Pro
       result.snapshot,
       result.settled,
       result.pending,
+      JSON.stringify(result.steps),
     ],
   );
   return rows.length === 1;
@@ -267,6 +272,7 @@ export interface RunNeeds {
   readonly type: string;
   /** Without secrets. */
   readonly config: DestinationConfig;
+  readonly transformations: boolean;
   /** As its next claim will count them. */
   readonly crashes: number;
 }
@@ -274,7 +280,7 @@ export interface RunNeeds {
 /** The destination of a live run; null if the run has ended. */
 export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | null> {
   const [row] = await sql.query<RunNeeds>(
-    `select e.destination_type as type, e.destination_config as config,
+    `select e.destination_type as type, e.destination_config as config, e.transformations,
             r.crashes + (r.lease_expires_at is not null and r.reading_since is not null)::int as crashes
        from runs r join batch_exports e on e.id = r.export_id
       where r.id = $1 and r.status in ${live}`,

@@ -8,6 +8,8 @@ export interface TransformationConfig {
   readonly id: number;
   readonly teamId: number;
   readonly plugin: number;
+  /** Rises with each change of what the step does. */
+  readonly version: number;
   readonly enabled: boolean;
   readonly order: number;
   /** Without secrets, which are encrypted separately. */
@@ -31,12 +33,17 @@ export type TransformationSettings = Pick<
   'enabled' | 'order' | 'config' | 'secrets' | 'name' | 'description' | 'matchAction' | 'deleted'
 >;
 
-const columns = `c.id, c.team_id as "teamId", c.plugin, c.enabled, c."order", c.config, c.config_secrets as secrets,
+const columns = `c.id, c.team_id as "teamId", c.plugin, c.version, c.enabled, c."order", c.config, c.config_secrets as secrets,
   c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
   c.created_at as "createdAt", c.updated_at as "updatedAt",
   (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
      from transformation_rates t
     where t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate"`;
+
+/** SQL that keeps the content of the rows of a CTE, if it is new, for the runs that will use it. */
+const keepVersion = (from: string): string => `insert into transformation_versions
+    (config_id, version, team_id, plugin, name, config, config_secrets)
+  select id, version, team_id, plugin, name, config, config_secrets from ${from} on conflict do nothing`;
 
 function valuesOf(settings: TransformationSettings): unknown[] {
   return [
@@ -66,9 +73,12 @@ export async function insertTransformationConfig(
   settings: TransformationSettings,
 ): Promise<TransformationConfig> {
   const [row] = await tx.query<TransformationConfig>(
-    `insert into pipeline_transformation_configs as c
-       (id, team_id, plugin, enabled, "order", config, config_secrets, name, description, match_action, deleted)
-     overriding system value values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) returning ${columns}`,
+    `with made as (
+       insert into pipeline_transformation_configs
+         (id, team_id, plugin, enabled, "order", config, config_secrets, name, description, match_action, deleted)
+       overriding system value values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) returning *
+     ), kept as (${keepVersion('made')})
+     select ${columns} from made c`,
     [key.id, key.teamId, key.plugin, ...valuesOf(settings)],
   );
   if (!row) throw new Error('an insert returned no row');
@@ -82,10 +92,14 @@ export async function updateTransformationConfig(
   settings: TransformationSettings,
 ): Promise<TransformationConfig> {
   const [row] = await tx.query<TransformationConfig>(
-    `update pipeline_transformation_configs c
-        set enabled = $2, "order" = $3, config = $4, config_secrets = $5, name = $6, description = $7,
-            match_action = $8, deleted = $9, updated_at = clock_timestamp()
-      where c.id = $1 returning ${columns}`,
+    `with changed as (
+       update pipeline_transformation_configs c
+          set enabled = $2, "order" = $3, config = $4, config_secrets = $5, name = $6, description = $7,
+              match_action = $8, deleted = $9, updated_at = clock_timestamp(),
+              version = version + ((config, config_secrets, name) is distinct from ($4::jsonb, $5::bytea, $6::text))::int
+        where c.id = $1 returning *
+     ), kept as (${keepVersion('changed')})
+     select ${columns} from changed c`,
     [id, ...valuesOf(settings)],
   );
   if (!row) throw new Error('an update returned no row');
@@ -181,4 +195,29 @@ export async function insertTransformationJob(
     job.type,
     JSON.stringify(job.payload),
   ]);
+}
+
+/** A job that a worker has taken. */
+export interface TakenJob {
+  readonly id: string;
+  readonly configId: number;
+  readonly teamId: number;
+}
+
+/** Takes the oldest job of the last day that no worker has, or that was not ended for five minutes. */
+export async function takeTransformationJob(sql: Sql): Promise<TakenJob | null> {
+  const [row] = await sql.query<TakenJob>(
+    `update transformation_jobs j set taken_at = now()
+       from pipeline_transformation_configs c
+      where c.id = j.config_id and j.id = (
+        select id from transformation_jobs
+         where (taken_at is null or taken_at < now() - interval '5 minutes') and created_at > now() - interval '1 day'
+         order by id limit 1 for update skip locked)
+      returning j.id::text as id, c.id as "configId", c.team_id as "teamId"`,
+  );
+  return row ?? null;
+}
+
+export async function deleteTransformationJob(sql: Sql, id: string): Promise<void> {
+  await sql.query('delete from transformation_jobs where id = $1', [id]);
 }

@@ -128,7 +128,7 @@ export async function listUploads(
  * commit may still complete it. Once a later generation is current at the same destination, that worker's
  * manifest is refused.
  */
-const isAbortable = `(u.commit_begun_at is null or u.commit_begun_at < now() - interval '1 day'
+export const isAbortable = `(u.commit_begun_at is null or u.commit_begun_at < now() - interval '1 day'
   or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
                 and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation
                 and c.destination_version = u.destination_version))`;
@@ -199,23 +199,8 @@ export interface UploadPlace {
   readonly destinationVersion: number;
 }
 
-/**
- * Where uploads were left behind. Of a finished run: by a killed or cancelled worker, which has until the
- * end of its lease to abort them itself. Of a live run: by an earlier attempt, at a destination that the
- * export has left.
- */
-export async function findOrphanedUploads(sql: Sql, limit: number): Promise<UploadPlace[]> {
-  return sql.query<UploadPlace>(
-    `select u.run_id as "runId", u.destination_version as "destinationVersion"
-       from uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id
-      where ${isAbortable} and case when r.finished_at is not null then r.lease_expires_at is null or r.lease_expires_at < now()
-                 else u.destination_version <> e.destination_version and (r.lease_expires_at is null or u.fence < r.fence) end
-      group by 1, 2 order by random() limit $1`,
-    [limit],
-  );
-}
-
 export interface UploadOwner {
+  readonly teamId: number;
   readonly exportId: string;
   readonly externalId: string;
   readonly destination: StoredDestination;
@@ -226,7 +211,7 @@ export async function findUploadOwner(
   { runId, destinationVersion }: UploadPlace,
 ): Promise<UploadOwner | null> {
   const [row] = await sql.query<Omit<UploadOwner, 'destination'> & StoredDestination>(
-    `select e.id as "exportId", p.external_id as "externalId", e.destination_type as type,
+    `select e.team_id as "teamId", e.id as "exportId", p.external_id as "externalId", e.destination_type as type,
             case when f.version is null then e.destination_config else f.destination_config end as config,
             case when f.version is null then e.destination_secrets else f.destination_secrets end as secrets
        from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
@@ -235,6 +220,6 @@ export async function findUploadOwner(
     [runId, destinationVersion],
   );
   if (!row) return null;
-  const { exportId, externalId, type, config, secrets } = row;
-  return { exportId, externalId, destination: { type, config, secrets } };
+  const { teamId, exportId, externalId, type, config, secrets } = row;
+  return { teamId, exportId, externalId, destination: { type, config, secrets } };
 }

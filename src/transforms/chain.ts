@@ -46,11 +46,16 @@ export class Chain {
     return { kind: 'kept', row };
   }
 
-  /** Why the run must fail: a step had errors in more rows than its config allows. Ask at its end. */
-  describeExcess(): string | null {
-    return (
-      this.steps.map((step) => step.describeExcess()).find((reason) => reason !== null) ?? null
-    );
+  /**
+   * Why the run must fail, and in which step (by its id): it had errors in more rows than its config
+   * allows. Null if none had. Ask at the end.
+   */
+  findExcess(): { readonly step: number; readonly reason: string } | null {
+    for (const chainStep of this.steps) {
+      const reason = chainStep.describeExcess();
+      if (reason !== null) return { step: chainStep.step.id, reason };
+    }
+    return null;
   }
 
   #keyOf(row: Row): RowKey {

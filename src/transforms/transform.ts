@@ -7,8 +7,6 @@ export type Row = JsonObject;
 
 /**
  * A row from its columns. An object in a column is read at most once, however many steps look into it.
- *
- * @internal until runs apply the chain
  */
 export function makeRow(columns: Iterable<readonly [string, JsonText]>): Row {
   const members = new Map<string, Json>();

@@ -14,7 +14,9 @@ import {
   hasLiveRuns,
 } from '../store/verify-queries.ts';
 import type { Finding } from './finding.ts';
-import { type VerifiedInterval, verifyInterval } from './verify-interval.ts';
+import type { VerifiedInterval } from './verified-interval.ts';
+import { verifyInterval } from './verify-interval.ts';
+import { verifyTransformed } from './verify-transformed.ts';
 
 export interface VerifyOptions extends VerifiedInterval {
   readonly sql: Sql;
@@ -35,6 +37,8 @@ export interface Verified {
   readonly elsewhere: number;
   /** Files of uncommitted or replaced generations that are still there. */
   readonly leftovers: number;
+  /** Intervals whose transformed rows can no longer be compared with the source, each with the reason. */
+  readonly unproven: readonly string[];
 }
 
 /** Receipts per read. */
@@ -51,6 +55,7 @@ export async function verifyExport(
 ): Promise<Verified> {
   const { sql, batchExport, keepsFiles } = options;
   for (const finding of await verifyTables(sql, batchExport.id)) report(finding);
+  const unproven: string[] = [];
   const sums = { intervals: 0, files: 0, rows: 0, bytes: 0, elsewhere: 0 };
   let after: DataInterval | null = null;
   for (;;) {
@@ -61,7 +66,13 @@ export async function verifyExport(
         continue;
       }
       if (keepsFiles) {
-        for (const finding of await verifyInterval(options, receipt)) report(finding);
+        if (receipt.recipe?.chain) {
+          const verified = await verifyTransformed(options, receipt, receipt.recipe);
+          for (const finding of verified.findings) report(finding);
+          if (verified.unproven !== null) unproven.push(verified.unproven);
+        } else {
+          for (const finding of await verifyInterval(options, receipt)) report(finding);
+        }
       }
       sums.intervals += 1;
       sums.files += receipt.files.length;
@@ -74,7 +85,7 @@ export async function verifyExport(
   }
   const { orphans, leftovers } = await findOrphans(options);
   for (const finding of orphans) report(finding);
-  return { ...sums, leftovers };
+  return { ...sums, leftovers, unproven };
 }
 
 async function verifyTables(sql: Sql, exportId: string): Promise<readonly Finding[]> {

@@ -4,7 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Destination } from '../destinations/destination.ts';
 import type { ReadColumn, ReadRow } from '../encoders/encoder.ts';
-import { decodeManifest, generationOf, type Manifest } from '../pipeline/manifest.ts';
+import {
+  decodeManifest,
+  generationOf,
+  type Manifest,
+  maxManifestBytes,
+} from '../pipeline/manifest.ts';
 import type { Receipt } from '../store/receipts.ts';
 import { keyOfRow } from './key-values.ts';
 
@@ -107,6 +112,8 @@ async function findFault(
     for await (const chunk of found.body) {
       hash.update(chunk);
       size += chunk.byteLength;
+      // A store may send without end.
+      if (size > bytes) return `${key} has more bytes than the ${bytes} of its manifest`;
       await file.writeFile(chunk);
     }
   } finally {
@@ -118,7 +125,7 @@ async function findFault(
 }
 
 async function readSmall(destination: Destination, key: string): Promise<Buffer | null> {
-  const found = await destination.readFile(key);
+  const found = await destination.readFile(key, { maxBytes: maxManifestBytes });
   if (!found) return null;
   const chunks: Uint8Array[] = [];
   for await (const chunk of found.body) chunks.push(chunk);

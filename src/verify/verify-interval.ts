@@ -1,22 +1,12 @@
-import type { Destination } from '../destinations/destination.ts';
 import { readFileSettings } from '../domain/file-settings.ts';
 import { describeInterval } from '../domain/time.ts';
-import type { Source } from '../sources/source.ts';
 import type { Receipt } from '../store/receipts.ts';
-import type { VerifiedExport } from '../store/verify-queries.ts';
 import type { Finding } from './finding.ts';
 import { bucketsToName, KeyDifference, type KeySink, KeyTally } from './key-tally.ts';
 import { showKeys } from './key-values.ts';
 import { readSourceKeys, type SourceRows } from './source-keys.ts';
-import { type ReadRows, verifyFiles } from './verify-files.ts';
-
-export interface VerifiedInterval {
-  readonly batchExport: VerifiedExport;
-  readonly destination: Destination;
-  readonly source: Source;
-  readonly readRows: ReadRows;
-  readonly signal: AbortSignal;
-}
+import type { VerifiedInterval } from './verified-interval.ts';
+import { verifyFiles } from './verify-files.ts';
 
 /** Maximum rows that a finding names. */
 const maxNamed = 5;

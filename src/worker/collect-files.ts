@@ -1,18 +1,19 @@
-import { takeRemovals } from '../store/leftover-files.ts';
+import { endRemoval, findTeamsWithRemovals, takeRemoval } from '../store/leftover-files.ts';
 import { appendLogEntries, type LogLevel } from '../store/log-entries.ts';
 import { findStoreTraits } from '../store/store-traits.ts';
-import type { ExecutorOptions } from './execute-run.ts';
+import { collectByTeam, type SweepOptions } from './collect-by-team.ts';
 import { removeFiles } from './remove-files.ts';
 
-/** Intervals whose files one sweep removes. */
-const perSweep = 20;
-
 /** Removes files that the workers of their runs could not remove. */
-export async function collectFiles(options: ExecutorOptions): Promise<void> {
+export async function collectFiles(options: SweepOptions): Promise<void> {
   const { db } = options.context;
-  for (const work of await takeRemovals(db, perSweep)) {
-    const { teamId, exportId, runId } = work;
-    try {
+  await collectByTeam(
+    options,
+    (limit) => findTeamsWithRemovals(db, limit),
+    async (teamId, signal) => {
+      const work = await takeRemoval(db, teamId);
+      if (!work) return false;
+      const { exportId, runId } = work;
       const traits = await findStoreTraits(db, work);
       const destination = options.connectors.openDestination(work, traits);
       try {
@@ -20,12 +21,12 @@ export async function collectFiles(options: ExecutorOptions): Promise<void> {
           appendLogEntries(db, [{ teamId, exportId, runId, level, message }]).catch(
             options.onSweepError,
           );
-        await removeFiles(options.context, destination, work, log);
+        const result = await removeFiles(options.context, destination, work, log, signal);
+        if (result !== 'failed') await endRemoval(db, work, result === 'some');
       } finally {
         await destination.close();
       }
-    } catch (error) {
-      options.onSweepError(error);
-    }
-  }
+      return true;
+    },
+  );
 }

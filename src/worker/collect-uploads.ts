@@ -1,54 +1,105 @@
 import type { Destination } from '../destinations/destination.ts';
-import { SluiceError } from '../domain/errors.ts';
+import { SluiceError, toSluiceError } from '../domain/errors.ts';
 import type { Sql } from '../store/database.ts';
+import { appendLogEntries } from '../store/log-entries.ts';
+import {
+  endVisit,
+  findTeamsWithOrphans,
+  maxCollectTries,
+  type OrphanedPlace,
+  takeOrphanedPlace,
+} from '../store/orphaned-uploads.ts';
 import {
   findLiveUploadIds,
-  findOrphanedUploads,
   findUploadOwner,
   forgetNote,
   forgetUpload,
   listAbortableUploads,
   listNotedKeys,
-  type UploadPlace,
+  type UploadOwner,
 } from '../store/uploads.ts';
-import type { ExecutorOptions } from './execute-run.ts';
+import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-by-team.ts';
 
 /** Number of leases for which a key is checked again if the answer with its upload's id was lost. */
 const noteLeases = 3;
 
-/** Destinations of runs per sweep. */
-const placesPerSweep = 20;
+/** Far more than attempts of a run begin for one key. */
+const maxUploadsOfKey = 1_000;
 
 /**
  * Aborts uploads that their worker could not abort: it was killed, the destination was unreachable, or the
- * export has another destination now. The next sweep retries what fails.
+ * export has another destination now. A later sweep retries what fails.
  */
-export async function collectUploads(options: ExecutorOptions): Promise<void> {
+export async function collectUploads(options: SweepOptions): Promise<void> {
   const { db } = options.context;
-  for (const place of await findOrphanedUploads(db, placesPerSweep)) {
-    await collectAt(options, place).catch(options.onSweepError);
+  await collectByTeam(
+    options,
+    (limit) => findTeamsWithOrphans(db, limit),
+    async (teamId, signal) => {
+      const place = await takeOrphanedPlace(db, teamId, teamPatienceMs);
+      if (place) await visit(options, place, signal);
+      return place !== null;
+    },
+  );
+}
+
+async function visit(
+  options: SweepOptions,
+  place: OrphanedPlace,
+  signal: AbortSignal,
+): Promise<void> {
+  const { db } = options.context;
+  const owner = await findUploadOwner(db, place);
+  if (!owner) return;
+  const ended = { uploads: 0 };
+  try {
+    await collectAt(options, owner, place, ended, signal);
+    await endVisit(db, place, true);
+  } catch (error) {
+    options.onSweepError(error);
+    await endVisit(db, place, ended.uploads > 0);
+    if (ended.uploads === 0 && place.tries >= maxCollectTries)
+      await giveUp(db, owner, place, error);
   }
 }
 
-async function collectAt(options: ExecutorOptions, place: UploadPlace): Promise<void> {
+/** @param ended counts the uploads that are gone */
+async function collectAt(
+  options: SweepOptions,
+  owner: UploadOwner,
+  place: OrphanedPlace,
+  ended: { uploads: number },
+  signal: AbortSignal,
+): Promise<void> {
   const { db, policy } = options.context;
   const { runId } = place;
-  const owner = await findUploadOwner(db, place);
-  if (!owner) return;
   const destination = options.connectors.openDestination(owner);
   try {
     for (const upload of await listAbortableUploads(db, place)) {
-      await destination.abortUpload(upload);
+      await destination.abortUpload(upload, signal);
       await forgetUpload(db, runId, upload);
+      ended.uploads += 1;
     }
     for (const key of await listNotedKeys(db, place)) {
-      if (await abortUnknown(db, destination, key)) {
+      if (await abortUnknown(db, destination, key, signal)) {
         await forgetNote(db, runId, key, noteLeases * policy.leaseMs);
       }
     }
   } finally {
     await destination.close();
   }
+}
+
+async function giveUp(
+  db: Sql,
+  { teamId, exportId }: UploadOwner,
+  { runId }: OrphanedPlace,
+  caught: unknown,
+): Promise<void> {
+  const message =
+    `Sluice gave up removing unfinished uploads of this run after ${maxCollectTries} tries ` +
+    `(${toSluiceError(caught).message}). A lifecycle rule of the bucket can remove them.`;
+  await appendLogEntries(db, [{ teamId, exportId, runId, level: 'WARNING', message }]);
 }
 
 /**
@@ -58,11 +109,20 @@ async function collectAt(options: ExecutorOptions, place: UploadPlace): Promise<
  *
  * @returns false if it is not known yet whose they are
  */
-async function abortUnknown(db: Sql, destination: Destination, key: string): Promise<boolean> {
+async function abortUnknown(
+  db: Sql,
+  destination: Destination,
+  key: string,
+  signal: AbortSignal,
+): Promise<boolean> {
   const found: { readonly key: string; readonly uploadId: string }[] = [];
   try {
-    for await (const upload of destination.listUploads(key)) {
+    for await (const upload of destination.listUploads(key, signal)) {
       if (upload.key === key) found.push(upload);
+      if (found.length > maxUploadsOfKey) {
+        const detail = `more than ${maxUploadsOfKey} uploads of one key`;
+        throw new SluiceError('destination.invalid_answer', detail);
+      }
     }
   } catch (error) {
     if (!(error instanceof SluiceError) || error.spec.retryable) throw error;
@@ -72,7 +132,9 @@ async function abortUnknown(db: Sql, destination: Destination, key: string): Pro
   const live = await findLiveUploadIds(db, key);
   if (live === null) return false;
   for (const upload of found) {
-    if (!live.some((id) => id.endsWith(upload.uploadId))) await destination.abortUpload(upload);
+    if (!live.some((id) => id.endsWith(upload.uploadId))) {
+      await destination.abortUpload(upload, signal);
+    }
   }
   return true;
 }

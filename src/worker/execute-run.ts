@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Destination, DestinationOwner, StoreTraits } from '../destinations/destination.ts';
 import type { StoredDestination } from '../domain/batch-export.ts';
-import { SluiceError, toSluiceError } from '../domain/errors.ts';
+import { SluiceError, StepFault, toSluiceError } from '../domain/errors.ts';
 import { type FileSettings, readFileSettings } from '../domain/file-settings.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
 import { describeInterval } from '../domain/time.ts';
@@ -17,6 +17,7 @@ import type {
 } from '../pipeline/interval-job.ts';
 import { namedBy } from '../pipeline/leftovers.ts';
 import type { Source } from '../sources/source.ts';
+import { recordStepError } from '../store/chains.ts';
 import { currentEra } from '../store/eras.ts';
 import {
   beginCommit,
@@ -46,6 +47,7 @@ import {
 import type { Context } from '../use-cases/context.ts';
 import { recordCompletion, recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
+import { openChain } from '../use-cases/transformations/open-chain.ts';
 import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
 import { removeFiles } from './remove-files.ts';
@@ -53,6 +55,9 @@ import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
+
+/** For the removal of replaced files within a run. */
+const removalPatienceMs = 5_000;
 
 /** An export's destination as stored in our tables. */
 export interface ExportDestination extends DestinationOwner {
@@ -67,8 +72,12 @@ export interface Connectors {
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
   encodingOf(files: Pick<FileSettings, 'format' | 'compression'>): Encoding;
-  /** Bytes that a run to such a destination may need. */
-  memoryOf(type: string, files: Pick<FileSettings, 'format' | 'compression'>): number;
+  /** Bytes that a run to such a destination may need. @param transforms whether a chain changes its rows */
+  memoryOf(
+    type: string,
+    files: Pick<FileSettings, 'format' | 'compression'>,
+    transforms?: boolean,
+  ): number;
 }
 
 /** What an attempt needs, in the worker's process or in one of its own. */
@@ -82,6 +91,8 @@ export interface ExecutorOptions extends AttemptOptions {
   readonly leases: LeaseKeeper;
   /** The worker's name in the lease. */
   readonly workerId: string;
+  /** Aborted when the worker shuts down. */
+  readonly stopping: AbortSignal;
   /** For runs that get a process of their own. */
   readonly program: ChildProgram;
   readonly onSweepError: (error: unknown) => void;
@@ -187,8 +198,14 @@ async function attempt(
       return null;
     await failpoint('before_removal');
     const current = { ...run, ...job, ...result };
-    await removeFiles(context, destination, current, (level, message) =>
-      log.add(level, message),
+    // The run is recorded, but holds its slot. The sweep removes what is left.
+    const patience = AbortSignal.any([signal, AbortSignal.timeout(removalPatienceMs)]);
+    await removeFiles(
+      context,
+      destination,
+      current,
+      (level, message) => log.add(level, message),
+      patience,
     ).catch((error: unknown) => options.onError(error, run));
     return result;
   } finally {
@@ -209,6 +226,7 @@ async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<Interv
     runId: run.runId,
     attempt: run.attempt,
     interval,
+    chain: await openChain(options.context, run.teamId, run.chain),
     request: sourceRequestOf({ ...run, ...files }, interval),
     prefix: renderKeyTemplate(files.prefix, {
       interval,
@@ -298,7 +316,8 @@ function record(
     {
       recordsTotalCount: result.totalRows,
       recordsCompleted: result.rows,
-      recordsDropped: 0,
+      recordsDropped: result.droppedRows ?? 0,
+      steps: result.steps ?? [],
       recordsRejected: result.rejectedRows,
       bytesExported: result.bytes,
       files: result.files.length,
@@ -348,6 +367,10 @@ async function conclude(
     return 'released';
   }
   options.onError(error, run);
+  if (error instanceof StepFault) {
+    const { step, detail = '' } = error;
+    await retryUntilRecorded(() => recordStepError(context.db, run.teamId, step, detail), signal);
+  }
   await retryUntilRecorded(() => recordFault(context, run, error, Math.random()), signal);
   return 'failed';
 }

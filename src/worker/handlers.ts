@@ -8,7 +8,6 @@ import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
 import { findRunNeeds } from '../store/runs.ts';
 import { sweepWorkers } from '../store/workers.ts';
 import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
-import type { Context } from '../use-cases/context.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
 import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
 import { dispatchRuns } from '../use-cases/runs/dispatch-runs.ts';
@@ -19,9 +18,9 @@ import { collectUploads } from './collect-uploads.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
 import type { MemoryGate } from './memory-gate.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
+import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
 
-export interface HandlerOptions {
-  readonly context: Context;
+export interface HandlerOptions extends SampleOptions {
   readonly producer: Producer;
   readonly executor: ExecutorOptions;
   readonly memory: MemoryGate;
@@ -52,6 +51,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     if ((await lookBack(context, executor.connectors.sourceOf, executor.onLookBackError)) > 0)
       await dispatch();
   });
+  const sample = skipWhileBusy(() => runSampleJobs(options));
   const retain = skipWhileBusy(() => applyRetention(context));
   // A restored or copied database does nothing until an operator accepts it: the original may still run.
   const unlessHeld =
@@ -83,6 +83,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await dispatch();
       await look();
       await collect();
+      await sample();
     }),
     'apply-retention': retain,
   };
@@ -101,7 +102,11 @@ async function admitAndExecute(
     AbortSignal.timeout(context.policy.leaseMs / 2),
   );
   if (!needs) return null;
-  const bytes = executor.connectors.memoryOf(needs.type, readFileSettings(needs.config));
+  const bytes = executor.connectors.memoryOf(
+    needs.type,
+    readFileSettings(needs.config),
+    needs.transformations,
+  );
   const isAlone = needs.crashes >= context.policy.maxSharedCrashes;
   const leave = await memory.enter(bytes + (isAlone ? idleWorkerBytes : 0));
   if (!leave) return null;

@@ -26,19 +26,21 @@ interface Current extends IntervalPlace {
  * retries what fails.
  *
  * @param log gets what the export's owner should know
+ * @returns `failed` if nothing could be removed; `some` if files are left because of an error
  */
 export async function removeFiles(
   { db }: Pick<Context, 'db'>,
   destination: Destination,
   current: Current,
   log: (level: LogLevel, message: string) => void,
-): Promise<void> {
+  signal: AbortSignal,
+): Promise<'all' | 'some' | 'failed'> {
   for (const upload of await listAbortableUploads(db, current)) {
-    await destination.abortUpload(upload);
+    await destination.abortUpload(upload, signal);
     await forgetUpload(db, current.runId, upload);
   }
   const leftovers = await listLeftoverFiles(db, current);
-  if (leftovers.length === 0) return;
+  if (leftovers.length === 0) return 'all';
   const {
     exportId,
     interval,
@@ -59,10 +61,18 @@ export async function removeFiles(
       const left = new Set((await listLeftoverFiles(db, current)).map(({ key }) => key));
       return keys.filter((key) => left.has(key));
     },
+    signal,
   );
   await forgetLeftoverFiles(db, current, removed);
   if (removed.length > 0) log('INFO', `Removed what was replaced: ${showKeys(removed)}.`);
-  if (fault) log('WARNING', describeLeft(fault, leftovers.length - removed.length));
+  if (!fault) return 'all';
+  const left = leftovers.length - removed.length;
+  if (removed.length > 0 && signal.aborted) {
+    log('INFO', `Sluice removes the other ${left} replaced files later.`);
+    return 'some';
+  }
+  log('WARNING', describeLeft(fault, left));
+  return removed.length > 0 ? 'some' : 'failed';
 }
 
 function describeLeft(fault: SluiceError, files: number): string {

@@ -32,6 +32,7 @@ export function contextWith(overrides: Partial<DestinationContext>): Destination
     maxParts: 10_000,
     connectTimeoutMs: 2_000,
     stallTimeoutMs: 10_000,
+    minBytesPerSecond: 16 * 1024,
     requestRetry: { maxAttempts: 5, baseMs: 5, capMs: 20 },
     ...overrides,
   };

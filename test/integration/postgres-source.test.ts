@@ -270,6 +270,7 @@ describe('an abort', () => {
     countSql: () => 'SELECT 1',
     countLateSql: () => 'SELECT 0',
     hidden: [],
+    projection: null,
     keys: null,
   });
 
@@ -333,6 +334,7 @@ describe('a failure', () => {
       countSql: () => 'SELECT 1',
       countLateSql: () => 'SELECT 0',
       hidden: [],
+      projection: null,
       keys: null,
     });
 

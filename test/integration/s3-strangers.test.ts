@@ -239,7 +239,7 @@ describe('a store that changes', () => {
     change({ quotedIfMatch: 'refuse' }, { ifMatch: 'unquoted' }));
 
   it('answers 501: is tried again, and only the fence remains', () =>
-    change({ ifMatch: 'refuse' }, { ifMatch: 'none', completeIfMatch: false }));
+    change({ ifMatch: 'refuse' }, { ifMatch: 'none' }));
 
   it('is tried again only once, if its answers disagree with the probe', async () => {
     store = await openStore();
@@ -255,7 +255,26 @@ describe('a store that changes', () => {
     expect(await current()).toBe(String(body('2')));
     expect(asked).toBe(1);
     expect(destination.traits).toEqual({ ...all, ifMatch: 'none' });
+    // A process that dies in the middle must leave no upload: the commit has no journal.
+    const operations = store.server.requests.map(({ operation }) => operation);
+    expect(operations).not.toContain('CreateMultipartUpload');
   });
+});
+
+it('a probe that is stopped in the middle aborts its upload', async () => {
+  store = await openStore();
+  const stop = new AbortController();
+  const { journal, heard } = recordingJournal();
+  const stopped = store.destination.probe(stop.signal, {
+    ...journal,
+    async started(upload, alone) {
+      await journal.started(upload, alone);
+      stop.abort(new Error('the run was cancelled'));
+    },
+  });
+  await expect(stopped).rejects.toThrow();
+  expect(store.server.uploads('exports')).toEqual([]);
+  expect(heard.at(-1)).toMatchObject({ what: 'ended' });
 });
 
 describe('an upload of an older release', () => {

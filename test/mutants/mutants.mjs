@@ -25,6 +25,13 @@ export const mutants = [
     test: 'test/unit/scheduling/jitter.test.ts',
   },
   {
+    name: 'scheduling: one tenant may have every slot',
+    file: 'src/scheduling/fairness.ts',
+    find: 'capacity >= sharedFrom ? capacity - 1',
+    replace: 'capacity >= sharedFrom ? capacity',
+    test: 'test/unit/scheduling/fairness.test.ts',
+  },
+  {
     name: 'scheduling: backfills go before live runs',
     file: 'src/scheduling/fairness.ts',
     find: 'Number(a.backfillId !== null) - Number(b.backfillId !== null) ||',
@@ -92,15 +99,15 @@ export const mutants = [
   {
     name: 'commit: left out though a current file is gone',
     file: 'src/pipeline/commit.ts',
-    find: '    if (!(await isThere(destination, file))) return null;\n',
+    find: '    if (!(await isThere(destination, file, signal))) return null;\n',
     replace: '',
     test: `${pipeline}/commit.test.ts`,
   },
   {
     name: 'commit: the manifest is put as if there were none',
     file: 'src/pipeline/commit.ts',
-    find: 'commitManifest(key, body, found.etag, confirm, ours)',
-    replace: 'commitManifest(key, body, null, confirm, ours)',
+    find: 'commitManifest(key, body, found.etag, confirm, ours, signal)',
+    replace: 'commitManifest(key, body, null, confirm, ours, signal)',
     test: `${pipeline}/commit.test.ts`,
   },
   {

@@ -117,6 +117,7 @@ async function record(context: Context, { run, committed, snapshot }: Attempt): 
       cursor: null,
       recordsDropped: 0,
       recordsRejected: 0,
+      steps: [],
       snapshot: '1:1:',
       settled: true,
       pending: [],

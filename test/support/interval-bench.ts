@@ -91,6 +91,7 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     request,
     prefix: 'p',
     encoding: encodingOf({ file_format: 'JSONLines' }),
+    chain: null,
     maxFileBytes: null,
     writesManifest: true,
     generation: 1,

@@ -16,6 +16,7 @@ export interface Verified {
   readonly files: number;
   readonly rows: number;
   readonly bytes: number;
+  readonly unproven: readonly string[];
 }
 
 /**

@@ -139,6 +139,7 @@ export function complete(context: Context, run: ClaimedRun): Promise<boolean> {
       cursor: null,
       recordsDropped: 0,
       recordsRejected: 0,
+      steps: [],
       snapshot: '1:1:',
       settled: true,
       pending: [],

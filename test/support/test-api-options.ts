@@ -7,7 +7,7 @@ import { checkQueryOf } from '../../src/main/checks.ts';
 import { destinationContextOf, registry } from '../../src/main/connectors.ts';
 import { loadModels } from '../../src/main/models.ts';
 import { policyOf } from '../../src/main/policy.ts';
-import { previewRowsOf } from '../../src/main/preview-rows.ts';
+import { previewsOf } from '../../src/main/preview-rows.ts';
 import type { Database } from '../../src/store/database.ts';
 import { checkReadiness } from '../../src/use-cases/installation/check-readiness.ts';
 import { testSecrets } from './test-secrets.ts';
@@ -22,18 +22,19 @@ export function testApiOptions(
   changes: Partial<ApiOptions> = {},
 ): ApiOptions {
   const config = readConfig({});
+  const context = {
+    db,
+    policy: policyOf(config),
+    secrets: testSecrets(),
+    doorbell: { runsWaiting() {}, backfillWaiting() {} },
+  };
   return {
-    context: {
-      db,
-      policy: policyOf(config),
-      secrets: testSecrets(),
-      doorbell: { runsWaiting() {}, backfillWaiting() {} },
-    },
+    context,
     destinations: registry.destinations,
     destinationContext: destinationContextOf(config),
     models: [eventsModel],
     checkQuery: checkQueryOf(changes.models ?? [eventsModel]),
-    previewRows: previewRowsOf(config, loadModels(config), databaseUrl, db),
+    ...previewsOf(config, loadModels(config), databaseUrl, context),
     metrics: new Registry(),
     logger: pino({ level: 'silent' }),
     trustProxy: false,

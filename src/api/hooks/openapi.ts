@@ -7,6 +7,7 @@ import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../insig
 import { BatchExportLog } from '../logs/schema.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { ErrorBody } from '../schemas/error.ts';
+import { LabResult } from '../transformations/lab.ts';
 import { Plugin, RearrangedConfigs, TransformationConfig } from '../transformations/schema.ts';
 
 /** Strict, but without the upgrade to https, so the page also works over http in a private network. */
@@ -26,6 +27,7 @@ const components = [
   RowPreview,
   Activity,
   TransformationConfig,
+  LabResult,
   RearrangedConfigs,
   Plugin,
 ];

@@ -2,14 +2,14 @@ import { Type } from 'typebox';
 import { toTimestamp } from '../../domain/time.ts';
 import { listActivity, type Activity as StoredActivity } from '../../store/activity.ts';
 import { previewSchedule } from '../../use-cases/exports/schedule.ts';
-import { type Api, batchExportOf, type Reply } from '../api.ts';
-import { malformed } from '../api-error.ts';
+import { type Api, batchExportOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
+import { untilClosed } from '../until-closed.ts';
 import { Activity, DestinationTest, RowPreview, SchedulePreview } from './schema.ts';
 import { testDestination } from './test-destination.ts';
 
@@ -94,15 +94,6 @@ export function insightRoutes(api: Api, family: Family, deps: Deps): void {
       return offsetEnvelope(request, page, listed, activityView);
     },
   );
-}
-
-/** Aborts if the client closes its connection before it has the answer. */
-function untilClosed({ raw }: Reply): AbortSignal {
-  const closed = new AbortController();
-  raw.once('close', () => {
-    if (!raw.writableFinished) closed.abort(malformed('The client closed the connection.'));
-  });
-  return closed.signal;
 }
 
 function activityView(activity: StoredActivity) {

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { notFound } from '../../domain/problem.ts';
-import { findPlugins, listPlugins } from '../../store/plugins.ts';
 import { changePlugin, installPlugin } from '../../use-cases/transformations/install-plugin.ts';
+import { findPlugins, listPlugins } from '../../use-cases/transformations/plugins.ts';
 import { type Api, actorOf, type Request, reachOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';

@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
 import { notFound } from '../../domain/problem.ts';
-import { toTimestamp } from '../../domain/time.ts';
 import { findRun, listRuns, type Run } from '../../store/runs.ts';
 import { cancelRun, retryRun } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
@@ -48,9 +47,9 @@ export function runRoutes(api: Api, family: Family): void {
         place: placeOf(query.cursor, ordering),
         limit: clampLimit(query.limit),
       });
-      const keyOf = ({ id, createdAt, interval }: Run) => ({
+      const keyOf = ({ id, createdAt, startsAt }: Run) => ({
         id,
-        at: orderBy === 'created_at' ? createdAt : toTimestamp(interval.start),
+        at: orderBy === 'created_at' ? createdAt : startsAt,
       });
       return cursorEnvelope(request, ordering, page, keyOf, runView);
     },

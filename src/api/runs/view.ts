@@ -1,4 +1,3 @@
-import { toTimestamp } from '../../domain/time.ts';
 import type { Run } from '../../store/runs.ts';
 import type { BatchExportRun } from './schema.ts';
 
@@ -8,8 +7,8 @@ export function runView(run: Run): BatchExportRun {
     status: run.status,
     records_completed: run.recordsCompleted,
     latest_error: run.latestError,
-    data_interval_start: toTimestamp(run.interval.start),
-    data_interval_end: toTimestamp(run.interval.end),
+    data_interval_start: run.startsAt,
+    data_interval_end: run.endsAt,
     cursor: run.cursor === null ? null : opaque(run.cursor),
     created_at: run.createdAt,
     started_at: run.startedAt,

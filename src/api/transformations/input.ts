@@ -43,7 +43,7 @@ export function changeInput(
 }
 
 /** @throws Refusal (400) for a string that is not a JSON object, or contains what a body must not */
-function readConfig(
+export function readConfig(
   config: string | Record<string, unknown> | undefined,
 ): Record<string, unknown> | undefined {
   if (typeof config !== 'string') return config;

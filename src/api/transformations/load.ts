@@ -1,10 +1,10 @@
 import { notFound } from '../../domain/problem.ts';
-import { findPlugins } from '../../store/plugins.ts';
 import {
   findTransformationConfig,
   type TransformationConfig,
 } from '../../store/transformation-configs.ts';
 import type { Step } from '../../use-cases/transformations/create-config.ts';
+import { findPlugins } from '../../use-cases/transformations/plugins.ts';
 import { type Request, reachOf } from '../api.ts';
 
 declare module 'fastify' {

@@ -1,6 +1,6 @@
 import { lstat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describeError, toSluiceError } from '../../domain/errors.ts';
+import { describeError, SluiceError, toSluiceError } from '../../domain/errors.ts';
 import type {
   CheckStep,
   Destination,
@@ -8,6 +8,7 @@ import type {
   FileWriter,
   ManifestTag,
   OpenUpload,
+  ReadOptions,
   StoreTraits,
   UploadJournal,
   UploadProgress,
@@ -83,7 +84,7 @@ export class FileDestination implements Destination {
     });
   }
 
-  async readFile(key: string, signal?: AbortSignal) {
+  async readFile(key: string, { signal, maxBytes }: ReadOptions = {}) {
     const { folders, name } = splitKey(key);
     return await withOurErrors(async () => {
       const folder = await findFolder(this.#root, [...this.#folders, ...folders], false);
@@ -91,6 +92,11 @@ export class FileDestination implements Destination {
       const path = join(folder, name);
       const handle = await openForRead(path);
       if (handle === null) return null;
+      if (maxBytes !== undefined && (await handle.stat()).size > maxBytes) {
+        await handle.close();
+        const detail = `${key} is longer than ${maxBytes / 1024 ** 2} MiB`;
+        throw new SluiceError('destination.invalid_answer', detail);
+      }
       const etag = await fileTag(path);
       const stream = handle.createReadStream(signal ? { signal } : {});
       return { body: read(stream), etag };

@@ -30,12 +30,12 @@ export async function checkDestination(
 ): Promise<readonly CheckStep[]> {
   const hurried: S3Connection = {
     ...connection,
-    request: (call, own = signal) =>
-      connection.request(
-        call,
-        own === signal ? signal : AbortSignal.any([own, signal]),
-        checkRetry,
-      ),
+    request: (call, own) => connection.request(call, AbortSignal.any([own, signal]), checkRetry),
+  };
+  /** Its requests end with the signal that they are given. */
+  const patient: S3Connection = {
+    ...connection,
+    request: (call, own, policy = checkRetry) => connection.request(call, own, policy),
   };
   const key = `${folder === '' ? '' : `${folder}/`}${markerPrefix}${randomUUID()}`;
   const steps: CheckStep[] = [];
@@ -45,11 +45,11 @@ export async function checkDestination(
     steps.push(passedStep(step, await run()));
   };
   try {
-    const warning = await tryListing(hurried, folder);
+    const warning = await tryListing(hurried, folder, signal);
     steps.push(passedStep('address'), passedStep('credentials'), passedStep('bucket', warning));
     await check('write', () => writeMarker(hurried, key, context));
     current = 'conditional_write';
-    steps.push(...traitSteps(await probeStore(hurried, folder, signal)));
+    steps.push(...traitSteps(await probeStore(patient, folder, signal)));
     if (connection.encryption.ServerSideEncryption !== undefined) {
       await check('encryption', () => findEncryption(hurried, key));
     }
@@ -89,13 +89,19 @@ function addFailure(steps: CheckStep[], current: string, error: SluiceError): vo
 }
 
 /** The first request. @returns a warning if listing is denied; only `verify` needs it */
-async function tryListing(connection: S3Connection, folder: string): Promise<string | null> {
+async function tryListing(
+  connection: S3Connection,
+  folder: string,
+  signal: AbortSignal,
+): Promise<string | null> {
   try {
-    await connection.request((client, send) =>
-      client.send(
-        new ListObjectsV2Command({ Bucket: connection.bucket, Prefix: folder, MaxKeys: 1 }),
-        send,
-      ),
+    await connection.request(
+      (client, send) =>
+        client.send(
+          new ListObjectsV2Command({ Bucket: connection.bucket, Prefix: folder, MaxKeys: 1 }),
+          send,
+        ),
+      signal,
     );
     return null;
   } catch (error) {

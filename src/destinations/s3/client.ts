@@ -17,11 +17,12 @@ export interface S3Connection {
   readonly encryption: { ServerSideEncryption?: 'AES256' | 'aws:kms'; SSEKMSKeyId?: string };
   /**
    * @param call must be safe to repeat
+   * @param signal ends the request and its retries
    * @param policy of retries; default: the context's
    */
   request<T>(
     call: (client: S3Client, options: SendOptions) => Promise<T>,
-    signal?: AbortSignal,
+    signal: AbortSignal,
     policy?: RetryPolicy,
   ): Promise<T>;
   close(): void;
@@ -33,7 +34,7 @@ export function connectS3(
   owner: DestinationOwner,
   traits: StoreTraits | null = null,
 ): S3Connection {
-  const handler = createRequestHandler(context);
+  const handler = createRequestHandler(context, owner.externalId);
   const keys = staticKeys(config);
   const secrets = keys ? [keys.secretAccessKey, keys.accessKeyId] : [];
   const credentials = config.role_arn === null ? keys : assumeRole(config, context, owner, secrets);
@@ -63,12 +64,7 @@ export function connectS3(
       ...(config.kms_key_id === null ? {} : { SSEKMSKeyId: config.kms_key_id }),
     },
     request: (call, signal, policy = context.requestRetry) =>
-      retryRequest(
-        () => call(client, signal ? { abortSignal: signal } : {}),
-        policy,
-        secrets,
-        signal,
-      ),
+      retryRequest(() => call(client, { abortSignal: signal }), policy, secrets, signal),
     close: () => client.destroy(),
   };
 }
@@ -108,7 +104,7 @@ function assumeRole(
     // Loaded only for the few exports that have a role.
     const { AssumeRoleCommand, STSClient } = await import('@aws-sdk/client-sts');
     const client = new STSClient({
-      ...clientDefaults(config.region, createRequestHandler(context)),
+      ...clientDefaults(config.region, createRequestHandler(context, owner.externalId)),
       ...(keys ? { credentials: keys } : {}),
       ...(context.stsEndpoint === null ? {} : { endpoint: context.stsEndpoint }),
     });

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { CompleteMultipartUploadCommand } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
 import type { CompleteOptions, UploadPart, UploadRef } from '../destination.ts';
+import { checkLength } from './answer.ts';
 import type { S3Connection } from './client.ts';
 import { completionCondition, isSameTag } from './conditions.ts';
 import { isCollision, isInternalError, isNotImplemented } from './errors.ts';
@@ -32,9 +33,9 @@ export async function completeUpload(
   const { parts } = whole;
   try {
     const given = await sendCompletion(connection, upload, whole, signal);
-    const etag = await checkObject(connection, upload, parts, given);
+    const etag = await checkObject(connection, upload, parts, given, signal);
     if (whole.shared && !isSameTag(etag, digestOf(parts)))
-      await checkContent(connection, upload, whole);
+      await checkContent(connection, upload, whole, signal);
     return etag;
   } catch (caught) {
     const error = await findLoss(connection, upload, caught, signal);
@@ -44,7 +45,7 @@ export async function completeUpload(
     if (isGuarded && isNotImplemented(error)) {
       return completeUnguarded(connection, upload, whole, signal);
     }
-    const found = inDoubt ? await headOrNothing(connection, upload.key) : null;
+    const found = inDoubt ? await headOrNothing(connection, upload.key, signal) : null;
     if (found === 'not allowed') throw error;
     if (isGuarded && code === 'destination.conflict' && !isCollision(error)) {
       if (isSameTag(found?.ETag ?? null, whole.replaces ?? null)) {
@@ -54,7 +55,7 @@ export async function completeUpload(
     if (found === null) throw error;
     if (!isOwnObject(upload, found.Metadata) || !found.ETag) throw error;
     checkSize(found.ContentLength, parts);
-    if (whole.shared) await checkContent(connection, upload, whole);
+    if (whole.shared) await checkContent(connection, upload, whole, signal);
     return found.ETag;
   }
 }
@@ -70,8 +71,9 @@ async function checkObject(
   upload: UploadRef,
   parts: readonly UploadPart[],
   given: string,
+  signal: AbortSignal,
 ): Promise<string> {
-  const found = await headOrNothing(connection, upload.key);
+  const found = await headOrNothing(connection, upload.key, signal);
   if (found === 'not allowed') return given || digestOf(parts);
   const isOwn =
     given === '' ? isOwnObject(upload, found?.Metadata) : isSameTag(found?.ETag ?? null, given);
@@ -98,7 +100,7 @@ async function findLoss(
   signal: AbortSignal,
 ): Promise<unknown> {
   if (signal.aborted || !isInternalError(error)) return error;
-  if (!(await isUnknown(connection, upload))) return error;
+  if (!(await isUnknown(connection, upload, signal))) return error;
   const detail = error instanceof SluiceError ? error.detail : undefined;
   return new SluiceError('destination.upload_lost', detail, error);
 }
@@ -119,6 +121,7 @@ function sendCompletion(
       }),
       send,
     );
+    checkLength('the ETag of a completed upload', etag);
     // A store that fails after it began to answer sends status 200 without a result.
     if (!etag && !key) {
       throw new SluiceError(
@@ -163,9 +166,10 @@ async function checkContent(
   connection: S3Connection,
   upload: UploadRef,
   { sha256 }: WholeUpload,
+  signal: AbortSignal,
 ): Promise<void> {
   const hash = createHash('sha256');
-  const found = await readObject(connection, upload.key).catch(() => null);
+  const found = await readObject(connection, upload.key, { signal }).catch(() => null);
   for await (const chunk of found?.body ?? []) hash.update(chunk);
   if (found !== null && hash.digest('hex') === sha256) return;
   throw new SluiceError('destination.upload_lost', 'another attempt has completed this upload');
@@ -180,9 +184,9 @@ function checkSize(found: number | undefined, parts: readonly UploadPart[]): voi
 }
 
 /** Credentials may allow writing only: then the object cannot be checked. */
-async function headOrNothing(connection: S3Connection, key: string) {
+async function headOrNothing(connection: S3Connection, key: string, signal: AbortSignal) {
   try {
-    return await headObject(connection, key);
+    return await headObject(connection, key, signal);
   } catch (error) {
     if (codeOf(error) === 'destination.access_denied') return 'not allowed';
     throw error;

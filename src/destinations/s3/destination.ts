@@ -6,26 +6,43 @@ import type {
   FileWriter,
   ManifestTag,
   OpenUpload,
+  ReadOptions,
   StoreTraits,
   UploadJournal,
   UploadProgress,
   UploadRef,
 } from '../destination.ts';
+import { callDeadline, delayAbort } from './call-deadline.ts';
 import { checkDestination } from './check.ts';
 import type { S3Connection } from './client.ts';
 import { commitManifest } from './manifest.ts';
 import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
-import { probeStore } from './probe.ts';
+import { probePutsOf, probeStore } from './probe.ts';
 import { abortUpload, listUploads, ownerOf } from './uploads.ts';
 import { createWriter, resumeWriter } from './writer.ts';
 
+/** How a store behaves that was not probed yet: as S3 does. */
+const assumedTraits: StoreTraits = {
+  ifNoneMatch: true,
+  ifMatch: 'quoted',
+  completeIfNoneMatch: true,
+  completeIfMatch: true,
+  checksums: true,
+  sealsUploads: true,
+};
+
 /** A probe during a commit delays a run that holds a lease. */
 const probePatienceMs = 60_000;
+
+/** Within the default of SHUTDOWN_GRACE_SECONDS. */
+const commitPatienceMs = 10_000;
 
 export class S3Destination implements Destination {
   readonly #connection: S3Connection;
   readonly #folder: string;
   readonly #context: DestinationContext;
+  /** Whether the connection's traits are only partly known: a commit probed no more than it needed. */
+  #isAssuming = false;
 
   /** @param folder what all keys begin with; probes put their objects there */
   constructor(connection: S3Connection, folder: string, context: DestinationContext) {
@@ -51,21 +68,22 @@ export class S3Destination implements Destination {
     return resumeWriter(this.#connection, progress, this.#context, journal, signal);
   }
 
-  abortUpload(upload: UploadRef): Promise<void> {
-    return abortUpload(this.#connection, upload);
+  abortUpload(upload: UploadRef, signal?: AbortSignal): Promise<void> {
+    return abortUpload(this.#connection, upload, signal);
   }
 
-  listUploads(prefix: string): AsyncIterable<OpenUpload> {
-    return listUploads(this.#connection, prefix);
+  listUploads(prefix: string, signal?: AbortSignal): AsyncIterable<OpenUpload> {
+    return listUploads(this.#connection, prefix, signal);
   }
 
   get traits(): StoreTraits | null {
-    return this.#connection.traits;
+    return this.#isAssuming ? null : this.#connection.traits;
   }
 
   async probe(signal: AbortSignal, journal?: UploadJournal): Promise<StoreTraits> {
     const traits = await probeStore(this.#connection, this.#folder, signal, journal);
     this.#connection.traits = traits;
+    this.#isAssuming = false;
     return traits;
   }
 
@@ -75,17 +93,29 @@ export class S3Destination implements Destination {
     expected: ManifestTag,
     confirm: () => Promise<void> = async () => {},
     ours: readonly string[] = [],
+    given?: AbortSignal,
   ): Promise<{ readonly etag: ManifestTag }> {
-    const probe = () => this.probe(AbortSignal.timeout(probePatienceMs));
-    return commitManifest(this.#connection, key, body, expected, { confirm, probe, ours });
+    // A put that is cut off may still take effect, so a shutdown waits for its answer.
+    const signal = callDeadline(given && delayAbort(given, commitPatienceMs));
+    const probe = () => this.#probePuts(callDeadline(signal, probePatienceMs));
+    return commitManifest(this.#connection, key, body, expected, { confirm, probe, ours, signal });
   }
 
-  readFile(key: string, signal?: AbortSignal) {
-    return readObject(this.#connection, key, signal);
+  async #probePuts(signal: AbortSignal): Promise<StoreTraits> {
+    const known = this.#connection.traits;
+    const puts = await probePutsOf(this.#connection, this.#folder, signal);
+    this.#isAssuming ||= known === null;
+    const traits = { ...(known ?? assumedTraits), ...puts };
+    this.#connection.traits = traits;
+    return traits;
   }
 
-  async statFile(key: string) {
-    const found = await headObject(this.#connection, key);
+  readFile(key: string, options?: ReadOptions) {
+    return readObject(this.#connection, key, options);
+  }
+
+  async statFile(key: string, signal?: AbortSignal) {
+    const found = await headObject(this.#connection, key, callDeadline(signal));
     if (found === null) return null;
     const { ContentLength: bytes = 0, ETag: etag = null, Metadata: metadata } = found;
     return { bytes, etag, owner: ownerOf(metadata) };
@@ -95,8 +125,8 @@ export class S3Destination implements Destination {
     return listObjects(this.#connection, prefix);
   }
 
-  deleteFiles(keys: readonly string[]): Promise<void> {
-    return deleteObjects(this.#connection, keys);
+  deleteFiles(keys: readonly string[], signal?: AbortSignal): Promise<void> {
+    return deleteObjects(this.#connection, keys, signal);
   }
 
   test(signal: AbortSignal): Promise<readonly CheckStep[]> {

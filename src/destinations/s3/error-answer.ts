@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { collectBody } from './collect-body.ts';
 import { StalledError } from './stall-watch.ts';
 
 /** Longer than any error document of a store. */
@@ -40,31 +41,20 @@ export async function readErrorAnswer(
     response.resume();
     throw new UnreadAnswer(status, 'to a HEAD, which has no body', true, true);
   }
-  const body = await collectBody(response, status);
+  const body = await collectBody(response, maxBodyBytes, {
+    tooLong: () =>
+      new UnreadAnswer(status, `with a body of more than ${maxBodyBytes} bytes`, false),
+    cutOff: (cause, bytes) =>
+      cause instanceof StalledError
+        ? cause
+        : new UnreadAnswer(status, `with a body that was cut off after ${bytes} bytes`, false),
+  });
   if (body.length === 0) throw new UnreadAnswer(status, 'without a body', true);
   if (findErrorCode(body.toString('utf8')) === null) {
     const type = response.headers['content-type']?.split(';')[0] ?? 'no content type';
     throw new UnreadAnswer(status, `with a body (${type}) that is no error document of S3`, true);
   }
   return body;
-}
-
-export async function collectBody(response: IncomingMessage, status: number): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of response) {
-      chunks.push(chunk as Buffer);
-      bytes += (chunk as Buffer).length;
-      if (bytes > maxBodyBytes) {
-        throw new UnreadAnswer(status, `with a body of more than ${maxBodyBytes} bytes`, false);
-      }
-    }
-  } catch (error) {
-    if (error instanceof StalledError || error instanceof UnreadAnswer) throw error;
-    throw new UnreadAnswer(status, `with a body that was cut off after ${bytes} bytes`, false);
-  }
-  return Buffer.concat(chunks);
 }
 
 const token =

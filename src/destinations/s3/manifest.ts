@@ -14,10 +14,11 @@ type Put = { readonly etag: ManifestTag };
 export interface CommitOptions {
   /** Checks the run's fence; throws if it is lost. */
   readonly confirm: () => Promise<void>;
-  /** Probes the store again and sets the connection's traits. */
+  /** Probes again how the store treats conditional puts, and sets the connection's traits. */
   readonly probe: () => Promise<StoreTraits>;
   /** MD5 digests of manifests that may be replaced, for credentials that may not read. */
   readonly ours: readonly string[];
+  readonly signal: AbortSignal;
 }
 
 /** The store does not behave as its traits say. */
@@ -36,13 +37,13 @@ export async function commitManifest(
   key: string,
   body: Uint8Array,
   expected: ManifestTag,
-  { confirm, probe, ours }: CommitOptions,
+  { confirm, probe, ours, signal }: CommitOptions,
 ): Promise<Put> {
   const attempt = (isLast: boolean) => {
     const condition = conditionFor(expected, connection.traits);
     return condition === null
-      ? putUnguarded(connection, key, body, expected, confirm)
-      : putGuarded(connection, key, body, expected, condition, ours, isLast);
+      ? putUnguarded(connection, key, body, expected, confirm, signal)
+      : putGuarded(connection, key, body, expected, condition, ours, isLast, signal);
   };
   const first = await attempt(false);
   if (first !== contradiction) return first;
@@ -50,7 +51,7 @@ export async function commitManifest(
   const second = await attempt(true);
   if (second !== contradiction) return second;
   connection.traits = withoutCondition(connection.traits ?? (await probe()), expected);
-  return await putUnguarded(connection, key, body, expected, confirm);
+  return await putUnguarded(connection, key, body, expected, confirm, signal);
 }
 
 async function putGuarded(
@@ -61,16 +62,17 @@ async function putGuarded(
   condition: PutCondition,
   ours: readonly string[],
   isLast: boolean,
+  signal: AbortSignal,
 ): Promise<Put | typeof contradiction> {
   try {
-    return await putSmallObject(connection, key, body, condition);
+    return await putSmallObject(connection, key, body, condition, signal);
   } catch (error) {
     if (isNotImplemented(error)) return contradiction;
     if (!(error instanceof SluiceError) || error.code !== 'destination.conflict') throw error;
-    const current = await readUnlessDenied(connection, key);
+    const current = await readUnlessDenied(connection, key, signal);
     if (current === 'unseen') {
       if (isCollision(error)) throw error;
-      return await putOverOurs(connection, key, body, ours);
+      return await putOverOurs(connection, key, body, ours, signal);
     }
     const tag = current?.etag ?? null;
     if (current !== null && (await hasBytes(current.body, body))) return { etag: tag };
@@ -95,6 +97,7 @@ async function putOverOurs(
   key: string,
   body: Uint8Array,
   ours: readonly string[],
+  signal: AbortSignal,
 ): Promise<Put> {
   // Our own goes last: an earlier put may have succeeded though its answer was lost.
   const own = createHash('md5').update(body).digest('hex');
@@ -102,7 +105,7 @@ async function putOverOurs(
     const condition = conditionFor(digest, connection.traits);
     if (condition === null) break;
     try {
-      return await putSmallObject(connection, key, body, condition);
+      return await putSmallObject(connection, key, body, condition, signal);
     } catch (error) {
       if (!(error instanceof SluiceError) || error.code !== 'destination.conflict') throw error;
       if (isCollision(error)) throw error;
@@ -117,8 +120,8 @@ async function putOverOurs(
 }
 
 /** Returns `unseen` if the credentials cannot read. */
-async function readUnlessDenied(connection: S3Connection, key: string) {
-  return readObject(connection, key).catch((error: unknown) => {
+async function readUnlessDenied(connection: S3Connection, key: string, signal: AbortSignal) {
+  return readObject(connection, key, { signal }).catch((error: unknown) => {
     const { code } = error as Partial<SluiceError>;
     if (code === 'destination.access_denied') return 'unseen' as const;
     throw error;
@@ -132,8 +135,9 @@ async function putUnguarded(
   body: Uint8Array,
   expected: ManifestTag,
   confirm: () => Promise<void>,
+  signal: AbortSignal,
 ): Promise<Put> {
-  const current = await readUnlessDenied(connection, key);
+  const current = await readUnlessDenied(connection, key, signal);
   if (current !== 'unseen') {
     const tag = current?.etag ?? null;
     if (current !== null && (await hasBytes(current.body, body))) return { etag: tag };
@@ -141,20 +145,21 @@ async function putUnguarded(
   }
   await confirm();
   // Not retried: a second copy could take effect after a later commit. The next attempt looks first.
-  return await putSmallObject(connection, key, body, null, once);
+  return await putSmallObject(connection, key, body, null, signal, once);
 }
 
 function withoutCondition(traits: StoreTraits, expected: ManifestTag): StoreTraits {
   return expected === null ? { ...traits, ifNoneMatch: false } : { ...traits, ifMatch: 'none' };
 }
 
-const once: RetryPolicy = { maxAttempts: 1, baseMs: 0, capMs: 0 };
+export const once: RetryPolicy = { maxAttempts: 1, baseMs: 0, capMs: 0 };
 
 export async function putSmallObject(
   connection: S3Connection,
   key: string,
   body: Uint8Array,
   condition: PutCondition,
+  signal: AbortSignal,
   policy?: RetryPolicy,
 ): Promise<Put> {
   const { ETag: etag } = await connection.request(
@@ -171,7 +176,7 @@ export async function putSmallObject(
         }),
         send,
       ),
-    undefined,
+    signal,
     policy,
   );
   return { etag: etag ?? null };

@@ -5,23 +5,33 @@ import {
   ListObjectsV2Command,
 } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
+import type { ReadOptions } from '../destination.ts';
+import { callDeadline } from './call-deadline.ts';
 import type { S3Connection } from './client.ts';
 import { UnreadAnswer } from './error-answer.ts';
 import { StoreError, toDestinationError } from './errors.ts';
+import { compareKeys, keysPerPage, readPages } from './pages.ts';
+import type { SendOptions } from './request-handler.ts';
 
 /** Concurrent deletions. One request per key: not every store supports DeleteObjects. */
 const deletionsInFlight = 8;
+
+/** Of a list of objects, in pages of `keysPerPage`. */
+const maxPages = 20_000;
 
 /** @returns null if there is no such object */
 export async function readObject(
   connection: S3Connection,
   key: string,
-  signal?: AbortSignal,
+  { signal = neverAborted, maxBytes }: ReadOptions = {},
 ): Promise<{ readonly body: AsyncIterable<Uint8Array>; readonly etag: string | null } | null> {
   const found = await connection
     .request(
       (client, send) =>
-        client.send(new GetObjectCommand({ Bucket: connection.bucket, Key: key }), send),
+        client.send(
+          new GetObjectCommand({ Bucket: connection.bucket, Key: key }),
+          limitBody(send, maxBytes ?? null),
+        ),
       signal,
     )
     .catch((error: unknown) => nullIfMissing(connection, key, error, signal));
@@ -33,6 +43,14 @@ export async function readObject(
     throw new SluiceError('destination.unavailable', `HTTP 200 without an ETag for ${key}`);
   }
   return { body: body ? withOurErrors(body) : emptyBody(), etag: found.ETag };
+}
+
+/** The body of a file may take as long as its minimum speed allows. */
+const neverAborted = new AbortController().signal;
+
+/** @param maxBodyBytes null: the body is a stream */
+function limitBody(send: SendOptions, maxBodyBytes: number | null): SendOptions {
+  return { ...send, maxBodyBytes };
 }
 
 export interface ObjectHead {
@@ -49,6 +67,7 @@ export interface ObjectHead {
 export async function headObject(
   connection: S3Connection,
   key: string,
+  signal: AbortSignal = callDeadline(),
 ): Promise<ObjectHead | null> {
   const target = { Bucket: connection.bucket, Key: key };
   return await connection
@@ -58,49 +77,75 @@ export async function headObject(
       } catch (error) {
         if (!(error instanceof UnreadAnswer) || error.status >= 500) throw error;
       }
-      const found = await client.send(new GetObjectCommand({ ...target, Range: oneByte }), send);
-      await found.Body?.transformToByteArray();
+      const ranged = new GetObjectCommand({ ...target, Range: oneByte });
+      const found = await client.send(ranged, limitBody(send, null));
+      // A store that does not support ranges sends the whole object.
+      (found.Body as { destroy?: () => void } | undefined)?.destroy?.();
       const total = /\/(\d+)$/.exec(found.ContentRange ?? '')?.[1];
       return { ...found, ContentLength: total === undefined ? found.ContentLength : Number(total) };
-    })
-    .catch((error: unknown) => nullIfMissing(connection, key, error));
+    }, signal)
+    .catch((error: unknown) => nullIfMissing(connection, key, error, signal));
 }
 
 const oneByte = 'bytes=0-0';
 
-export async function* listObjects(
+/**
+ * Each page has a deadline of its own: the reader may take long in between.
+ *
+ * @throws SluiceError `destination.invalid_answer` if the list has no end
+ */
+export function listObjects(
   connection: S3Connection,
   prefix: string,
-): AsyncGenerator<{ readonly key: string; readonly bytes: number }> {
-  let token: string | undefined;
-  do {
-    const page = await connection.request((client, send) =>
-      client.send(
-        new ListObjectsV2Command({
-          Bucket: connection.bucket,
-          Prefix: prefix,
-          ...(token === undefined ? {} : { ContinuationToken: token }),
-        }),
-        send,
-      ),
+): AsyncIterable<{ readonly key: string; readonly bytes: number }> {
+  interface Marker {
+    readonly token: string;
+    readonly lastKey: string;
+  }
+  const readPage = async (marker: Marker | null) => {
+    const page = await connection.request(
+      (client, send) =>
+        client.send(
+          new ListObjectsV2Command({
+            Bucket: connection.bucket,
+            Prefix: prefix,
+            MaxKeys: keysPerPage,
+            ...(marker === null ? {} : { ContinuationToken: marker.token }),
+          }),
+          send,
+        ),
+      callDeadline(),
     );
-    for (const { Key: key = '', Size: bytes = 0 } of page.Contents ?? []) yield { key, bytes };
-    token = page.IsTruncated ? page.NextContinuationToken : undefined;
-  } while (token !== undefined);
+    const items = (page.Contents ?? []).map(({ Key: key = '', Size: bytes = 0 }) => ({
+      key,
+      bytes,
+    }));
+    const token = page.IsTruncated ? page.NextContinuationToken : undefined;
+    const lastKey = items.at(-1)?.key ?? marker?.lastKey ?? '';
+    return { items, next: token === undefined ? null : { token, lastKey } };
+  };
+  // A page may be empty.
+  const isAfter = (next: Marker, before: Marker) =>
+    next.lastKey === before.lastKey || compareKeys(next.lastKey, before.lastKey) > 0;
+  return readPages('ListObjectsV2', readPage, isAfter, maxPages);
 }
 
 export async function deleteObjects(
   connection: S3Connection,
   keys: readonly string[],
+  signal?: AbortSignal,
 ): Promise<void> {
   const left = keys.values();
   const work = async (): Promise<void> => {
     for (const key of left) {
+      const deadline = signal ?? callDeadline();
       await connection
-        .request((client, send) =>
-          client.send(new DeleteObjectCommand({ Bucket: connection.bucket, Key: key }), send),
+        .request(
+          (client, send) =>
+            client.send(new DeleteObjectCommand({ Bucket: connection.bucket, Key: key }), send),
+          deadline,
         )
-        .catch((error: unknown) => nullIfMissing(connection, key, error));
+        .catch((error: unknown) => nullIfMissing(connection, key, error, deadline));
     }
   };
   await Promise.all(Array.from({ length: deletionsInFlight }, work));
@@ -114,7 +159,7 @@ async function nullIfMissing(
   connection: S3Connection,
   key: string,
   error: unknown,
-  signal?: AbortSignal,
+  signal: AbortSignal,
 ): Promise<null> {
   const cause = error instanceof SluiceError ? error.cause : undefined;
   if (!(cause instanceof StoreError)) throw error;
@@ -128,7 +173,7 @@ async function nullIfMissing(
 async function isListed(
   connection: S3Connection,
   key: string,
-  signal?: AbortSignal,
+  signal: AbortSignal,
 ): Promise<boolean> {
   const page = await connection.request(
     (client, send) =>

@@ -5,13 +5,16 @@ import type { StoreTraits, UploadJournal, UploadPart, UploadRef } from '../desti
 import type { S3Connection } from './client.ts';
 import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
 import { isInternalError, isNotImplemented, StoreError } from './errors.ts';
-import { hasBytes, putSmallObject } from './manifest.ts';
+import { hasBytes, once, putSmallObject } from './manifest.ts';
 import { deleteObjects, headObject, readObject } from './objects.ts';
 import { PartDigest } from './part-digest.ts';
 import { abortUpload, createUpload, isOwnObject, signsParts, uploadPart } from './uploads.ts';
 
 /** Begins the name of each object that a test or a probe writes. */
 export const markerPrefix = '.sluice-test-';
+
+/** For removing marker objects and uploads, also after the probe was stopped. */
+const cleanupMs = 5_000;
 
 /**
  * Tries out what the store supports: each condition must allow a write that fits it and stop one that
@@ -25,39 +28,72 @@ export async function probeStore(
   signal: AbortSignal,
   journal?: UploadJournal,
 ): Promise<StoreTraits> {
-  const base = `${folder === '' ? '' : `${folder}/`}${markerPrefix}${randomUUID()}`;
+  const base = markerKey(folder);
   const keys = [`${base}-put`, `${base}-upload`] as const;
-  const trial: S3Connection = {
+  const trial = trialOf(connection, signal);
+  try {
+    const puts = await probePuts(trial, keys[0], signal);
+    const form = puts.ifMatch === 'none' ? 'quoted' : puts.ifMatch;
+    const uploads = new UploadTrial(trial, lastWords(connection), keys[1], signal, journal);
+    return { ...puts, ...(await uploads.run(form)) };
+  } finally {
+    // The permission to delete may be missing. This failure is not the result.
+    await deleteObjects(connection, keys, AbortSignal.timeout(cleanupMs)).catch(() => {});
+  }
+}
+
+/** The part of a probe that a manifest depends on. Begins no upload, so it leaves none behind. */
+export async function probePutsOf(
+  connection: S3Connection,
+  folder: string,
+  signal: AbortSignal,
+): Promise<PutTraits> {
+  const key = `${markerKey(folder)}-put`;
+  try {
+    return await probePuts(trialOf(connection, signal), key, signal);
+  } finally {
+    await deleteObjects(connection, [key], AbortSignal.timeout(cleanupMs)).catch(() => {});
+  }
+}
+
+type PutTraits = Pick<StoreTraits, 'ifNoneMatch' | 'ifMatch'>;
+
+function markerKey(folder: string): string {
+  return `${folder === '' ? '' : `${folder}/`}${markerPrefix}${randomUUID()}`;
+}
+
+function trialOf(connection: S3Connection, signal: AbortSignal): S3Connection {
+  return {
     ...connection,
     // Earlier findings must not change the result.
     traits: null,
     request: (call, own, policy) =>
-      connection.request(call, own ? AbortSignal.any([own, signal]) : signal, policy),
+      connection.request(call, AbortSignal.any([own, signal]), policy),
   };
-  try {
-    const puts = await probePuts(trial, keys[0]);
-    const form = puts.ifMatch === 'none' ? 'quoted' : puts.ifMatch;
-    const uploads = new UploadTrial(trial, keys[1], signal, journal);
-    return { ...puts, ...(await uploads.run(form)) };
-  } finally {
-    // The permission to delete may be missing. This failure is not the result.
-    await deleteObjects(connection, keys).catch(() => {});
-  }
+}
+
+/** For what is left to do after the signal has ended the trial: no request is repeated. */
+function lastWords(connection: S3Connection): S3Connection {
+  return {
+    ...connection,
+    request: (call, own) => connection.request(call, own, once),
+  };
 }
 
 async function probePuts(
   connection: S3Connection,
   key: string,
-): Promise<Pick<StoreTraits, 'ifNoneMatch' | 'ifMatch'>> {
+  signal: AbortSignal,
+): Promise<PutTraits> {
   let version = 0;
   const put = async (condition: PutCondition): Promise<void> => {
     version += 1;
     const body = Buffer.from(`{"sluice":"tests this store","version":${version}}\n`);
     try {
-      await putSmallObject(connection, key, body, condition);
+      await putSmallObject(connection, key, body, condition, signal);
     } catch (error) {
       // An earlier try of this put may have succeeded though its answer was lost.
-      const found = isRefusal(error) ? await readObject(connection, key) : null;
+      const found = isRefusal(error) ? await readObject(connection, key, { signal }) : null;
       if (found === null || !(await hasBytes(found.body, body))) throw error;
     }
   };
@@ -81,6 +117,7 @@ async function probePuts(
  */
 class UploadTrial {
   readonly #connection: S3Connection;
+  readonly #lastWords: S3Connection;
   readonly #key: string;
   readonly #signal: AbortSignal;
   readonly #journal: UploadJournal | undefined;
@@ -90,11 +127,13 @@ class UploadTrial {
 
   constructor(
     connection: S3Connection,
+    lastWords: S3Connection,
     key: string,
     signal: AbortSignal,
     journal: UploadJournal | undefined,
   ) {
     this.#connection = connection;
+    this.#lastWords = lastWords;
     this.#key = key;
     this.#signal = signal;
     this.#journal = journal;
@@ -165,7 +204,8 @@ class UploadTrial {
     try {
       await this.#sendAndComplete(upload, checksums, condition);
     } catch (error) {
-      await abortUpload(connection, upload);
+      if (!this.#signal.aborted) await abortUpload(connection, upload);
+      else await abortUpload(this.#lastWords, upload, AbortSignal.timeout(cleanupMs));
       await this.#journal?.ended(upload);
       throw error;
     }
@@ -186,8 +226,9 @@ class UploadTrial {
       ...{ UploadId: upload.uploadId.slice(upload.uploadId.indexOf('.') + 1), ...condition },
     };
     try {
-      await connection.request((client, send) =>
-        client.send(new CompleteMultipartUploadCommand(input), send),
+      await connection.request(
+        (client, send) => client.send(new CompleteMultipartUploadCommand(input), send),
+        this.#signal,
       );
     } catch (error) {
       // The answer of an earlier try may have been lost.

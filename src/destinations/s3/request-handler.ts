@@ -1,10 +1,13 @@
 import { type Agent, type ClientRequest, request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { Socket } from 'node:net';
-import type { DestinationContext } from '../destination.ts';
-import { collectBody, readErrorAnswer } from './error-answer.ts';
+import { Readable } from 'node:stream';
+import { SluiceError } from '../../domain/errors.ts';
+import type { DestinationContext, OwnedRequest } from '../destination.ts';
+import { checkLength, maxXmlBytes, nameOf, readAnswer } from './answer.ts';
+import { readErrorAnswer } from './error-answer.ts';
 import { lateRequests } from './late-requests.ts';
-import { type StallLimits, watchForStall } from './stall-watch.ts';
+import { StalledError, type StallLimits, watchForStall } from './stall-watch.ts';
 
 /** The parts of the SDK's request that are used here. */
 interface SdkRequest {
@@ -20,7 +23,7 @@ interface SdkRequest {
 
 type Limits = Pick<
   DestinationContext,
-  'httpAgent' | 'httpsAgent' | 'connectTimeoutMs' | 'stallTimeoutMs'
+  'httpAgent' | 'httpsAgent' | 'connectTimeoutMs' | 'stallTimeoutMs' | 'minBytesPerSecond'
 >;
 
 /** A write counts as sent once the system took it, so stalls are seen at this granularity. */
@@ -29,18 +32,24 @@ const writeBytes = 128 * 1024;
 /** Must move within a stall timeout; less is a trickle. */
 const minBytes = 1024;
 
+/** Answers such as 102 Processing that a store may send before its answer. */
+const maxInformational = 10;
+
 /**
  * Sends the SDK's requests. The SDK's own handler counts a body as sent once it is queued and cannot
- * detect a trickle; this one sees each write leave. It follows no redirects and uses only the given
- * agents, which it leaves open.
+ * detect a trickle; this one sees each write leave. It also limits each answer in bytes and time: any host
+ * may be named as a store. It follows no redirects and uses only the given agents, which it leaves open.
+ *
+ * @param tenant on whose behalf names are resolved
  */
-export function createRequestHandler(limits: Limits) {
+export function createRequestHandler(limits: Limits, tenant: string) {
   return {
     metadata: { handlerProtocol: 'http/1.1' },
     destroy: () => {},
     updateHttpClientConfig: () => {},
     httpHandlerConfigs: () => ({}),
-    handle: (request: SdkRequest, options: SendOptions = {}) => send(request, limits, options),
+    handle: (request: SdkRequest, options: SendOptions = {}) =>
+      send(request, limits, tenant, options),
   };
 }
 
@@ -52,13 +61,18 @@ export interface SendOptions {
    * a late successful answer is passed to this function.
    */
   readonly onLateAnswer?: (body: string) => void;
+  /**
+   * Maximum bytes of the body of a successful answer; default: enough for XML. Null: the body is a stream
+   * of any length, and the caller must read it or leave it.
+   */
+  readonly maxBodyBytes?: number | null;
 }
 
-function send(request: SdkRequest, limits: Limits, options: SendOptions) {
-  const { abortSignal: signal, onLateAnswer } = options;
+function send(request: SdkRequest, limits: Limits, tenant: string, options: SendOptions) {
+  const { abortSignal: signal, onLateAnswer, maxBodyBytes = maxXmlBytes } = options;
   return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(abortError());
-    const outgoing = open(request, limits);
+    if (signal?.aborted) return reject(abortError(signal));
+    const outgoing = open(request, limits, tenant);
     let givenUp = false;
     const giveUp = (error: Error): void => {
       if (givenUp) return;
@@ -67,12 +81,13 @@ function send(request: SdkRequest, limits: Limits, options: SendOptions) {
         reject(error);
       } else outgoing.destroy(error);
     };
-    const onAbort = () => giveUp(abortError());
+    const onAbort = () => giveUp(abortError(signal));
     signal?.addEventListener('abort', onAbort, { once: true });
     outgoing.once('close', () => signal?.removeEventListener('abort', onAbort));
     // Stays attached: after the response the reader gets the error, and it must not end the process
     // here.
     outgoing.on('error', reject);
+    limitInformational(outgoing, request);
     outgoing.once('response', (response) => {
       const statusCode = response.statusCode ?? 0;
       const headers = Object.fromEntries(
@@ -83,12 +98,23 @@ function send(request: SdkRequest, limits: Limits, options: SendOptions) {
           response: { statusCode, reason: response.statusMessage ?? '', headers, body },
         });
       const isSuccess = statusCode >= 200 && statusCode < 300;
-      if (givenUp) {
-        if (!isSuccess) return void response.resume();
-        const hear = (body: Buffer) => onLateAnswer?.(body.toString('utf8'));
-        collectBody(response, statusCode).then(hear, () => {});
-      } else if (isSuccess) answer(response);
-      else readErrorAnswer(response, request.method).then(answer, reject);
+      try {
+        checkLength(`the ETag of the answer to ${nameOf(request)}`, headers.etag);
+      } catch (error) {
+        response.destroy();
+        return reject(error);
+      }
+      if (!isSuccess) {
+        if (givenUp) response.destroy();
+        else readErrorAnswer(response, request.method).then(answer, reject);
+      } else if (maxBodyBytes === null) answer(response);
+      else {
+        const hear = (body: Buffer) => {
+          if (givenUp) onLateAnswer?.(body.toString('utf8'));
+          else answer(Readable.from(body.length === 0 ? [] : [body], { objectMode: false }));
+        };
+        readAnswer(response, request, maxBodyBytes).then(hear, reject);
+      }
     });
     limitConnect(outgoing, limits.connectTimeoutMs);
     const sentBytes = writeBody(outgoing, request.body);
@@ -96,11 +122,24 @@ function send(request: SdkRequest, limits: Limits, options: SendOptions) {
   });
 }
 
-function open(request: SdkRequest, limits: Limits): ClientRequest {
+/** Each costs time and memory, and none ends the wait for the answer. */
+function limitInformational(outgoing: ClientRequest, request: SdkRequest): void {
+  let seen = 0;
+  outgoing.on('information', () => {
+    seen += 1;
+    if (seen <= maxInformational) return;
+    const detail = `more than ${maxInformational} informational answers to ${nameOf(request)}`;
+    outgoing.destroy(new SluiceError('destination.invalid_answer', detail));
+  });
+}
+
+function open(request: SdkRequest, limits: Limits, tenant: string): ClientRequest {
   const secure = request.protocol !== 'http:';
   const agent: Agent = secure ? limits.httpsAgent : limits.httpAgent;
   const query = queryString(request.query ?? {});
+  const owned: OwnedRequest = { tenant };
   return (secure ? httpsRequest : httpRequest)({
+    ...owned,
     agent,
     host: request.hostname.replace(/^\[|\]$/g, ''),
     port: request.port,
@@ -149,8 +188,8 @@ function stallLimits(request: SdkRequest, limits: Limits): StallLimits {
   const { stallTimeoutMs } = limits;
   const completes = request.method === 'POST' && request.query?.uploadId !== undefined;
   return completes
-    ? { stallTimeoutMs, minBytes: 1, totalMs: 10 * stallTimeoutMs }
-    : { stallTimeoutMs, minBytes, totalMs: null };
+    ? { stallTimeoutMs, minBytes: 1, totalMs: 10 * stallTimeoutMs, minBytesPerSecond: null }
+    : { stallTimeoutMs, minBytes, totalMs: null, minBytesPerSecond: limits.minBytesPerSecond };
 }
 
 /** Encoded and sorted as it was signed. */
@@ -173,6 +212,9 @@ function encode(text: string): string {
   );
 }
 
-function abortError(): Error {
+function abortError(signal: AbortSignal | undefined): Error {
+  if (signal?.reason instanceof DOMException && signal.reason.name === 'TimeoutError') {
+    return new StalledError();
+  }
   return Object.assign(new Error('The request was aborted'), { name: 'AbortError' });
 }

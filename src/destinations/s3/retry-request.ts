@@ -23,7 +23,7 @@ export async function retryRequest<T>(
   send: () => Promise<T>,
   policy: RetryPolicy,
   secrets: readonly string[],
-  signal?: AbortSignal,
+  signal: AbortSignal,
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -31,8 +31,7 @@ export async function retryRequest<T>(
     } catch (caught) {
       const error = toDestinationError(caught, secrets);
       const decision = decideRetry(error, attempt, policy, Math.random());
-      if (decision.outcome !== 'retry' || !transient.has(error.code) || signal?.aborted)
-        throw error;
+      if (decision.outcome !== 'retry' || !transient.has(error.code) || signal.aborted) throw error;
       await wait(decision.delayMs, undefined, { signal }).catch(() => {
         throw error;
       });

@@ -11,6 +11,11 @@ export interface StallLimits {
   readonly minBytes: number;
   /** Limit of the whole request, in milliseconds; null for no limit but the stall. */
   readonly totalMs: number | null;
+  /**
+   * What the whole request must move per second after its first `stallTimeoutMs`. So a request of a few
+   * bytes ends within about that time. Null if the store may take its time.
+   */
+  readonly minBytesPerSecond: number | null;
 }
 
 export class StalledError extends Error {
@@ -25,7 +30,7 @@ const checksPerTimeout = 4;
 
 /**
  * Watches one request from the moment it has a socket: waiting for a free socket does not count. Ends a
- * stalled request with StalledError. A response that waits for our own reader is not stalled.
+ * stalled or slow request with StalledError. A response that waits for our own reader is not stalled.
  *
  * @param sentBytes of the request's body, handed to the system so far
  * @param giveUp ends a request that has no response yet
@@ -42,20 +47,29 @@ export function watchForStall(
   });
   request.once('socket', (socket: Socket) => {
     const moved = () => sentBytes() + socket.bytesRead;
-    let mark = moved();
+    const atStart = moved();
+    let mark = atStart;
     let quietChecks = 0;
     let checks = 0;
+    /** Checks at which the store was what we waited for. */
+    let waitingChecks = 0;
     const timer = setInterval(() => {
       checks += 1;
       const readerIsSlow = (response?.readableLength ?? 0) > 0;
+      if (!readerIsSlow) waitingChecks += 1;
       if (moved() - mark >= limits.minBytes || readerIsSlow) {
         mark = moved();
         quietChecks = 0;
       } else {
         quietChecks += 1;
       }
-      const elapsedMs = (checks * limits.stallTimeoutMs) / checksPerTimeout;
-      const overdue = limits.totalMs !== null && elapsedMs >= limits.totalMs;
+      const msOf = (count: number) => (count * limits.stallTimeoutMs) / checksPerTimeout;
+      const { totalMs, minBytesPerSecond } = limits;
+      const isSlow =
+        minBytesPerSecond !== null &&
+        msOf(waitingChecks) >
+          limits.stallTimeoutMs + ((moved() - atStart) / minBytesPerSecond) * 1_000;
+      const overdue = isSlow || (totalMs !== null && msOf(checks) >= totalMs);
       if (quietChecks >= checksPerTimeout || overdue) end(new StalledError());
     }, limits.stallTimeoutMs / checksPerTimeout);
     timer.unref();

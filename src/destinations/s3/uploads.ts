@@ -14,9 +14,12 @@ import type {
   UploadProgress,
   UploadRef,
 } from '../destination.ts';
+import { checkLength } from './answer.ts';
+import { callDeadline } from './call-deadline.ts';
 import type { S3Connection } from './client.ts';
 import { isNotImplemented, StoreError } from './errors.ts';
 import type { PartSums } from './part-digest.ts';
+import { compareKeys, keysPerPage, readPages } from './pages.ts';
 import type { SendOptions } from './request-handler.ts';
 
 /**
@@ -40,7 +43,7 @@ const ownerName = 'sluice-export';
 export async function createUpload(
   connection: S3Connection,
   options: FileOptions,
-  signal?: AbortSignal,
+  signal: AbortSignal,
 ): Promise<{
   readonly upload: UploadRef;
   readonly checksums: boolean;
@@ -81,6 +84,7 @@ export async function createUpload(
   );
   const { UploadId: id } = created;
   if (!id) throw new SluiceError('destination.unavailable', 'the store gave no upload id');
+  checkLength('the upload id', id);
   const checksums = wanted && created.ChecksumAlgorithm === 'CRC32';
   const words = [mark, checksums ? 'crc32' : 'plain', encryptionWord(connection)];
   const uploadId = `${words.join('+')}.${id}`;
@@ -179,31 +183,47 @@ function signAs(command: UploadPartCommand, payloadHash: string): void {
 }
 
 /** Also for an unknown upload. Waits until parts that were in flight have ended too. */
-export async function abortUpload(connection: S3Connection, upload: UploadRef): Promise<void> {
+export async function abortUpload(
+  connection: S3Connection,
+  upload: UploadRef,
+  signal?: AbortSignal,
+): Promise<void> {
+  const deadline = callDeadline(signal);
   for (let round = 0; round < 3; round += 1) {
     try {
-      await connection.request((client, send) =>
-        client.send(new AbortMultipartUploadCommand(uploadTarget(connection, upload)), send),
+      await connection.request(
+        (client, send) =>
+          client.send(new AbortMultipartUploadCommand(uploadTarget(connection, upload)), send),
+        deadline,
       );
     } catch (error) {
       if (saysUnknown(error)) return;
       throw error;
     }
     // A part in flight can outlive the abort (API reference of AbortMultipartUpload).
-    const left = await listParts(connection, upload).catch(() => []);
+    const left = await listParts(connection, upload, deadline).catch(() => []);
     if (left.length === 0) return;
   }
 }
 
-/** The parts that the store has. Throws `destination.upload_lost` if it knows no such upload. */
+/** Of one list. A store may have smaller pages than we ask for. */
+const maxPages = { parts: 200, uploads: 1_000 } as const;
+
+/** More than a store gives an upload. */
+const maxPartNumber = 10_000;
+
+/**
+ * The parts that the store has. Throws `destination.upload_lost` if it knows no such upload, and
+ * `destination.invalid_answer` if the list has no end.
+ */
 export async function listParts(
   connection: S3Connection,
   upload: UploadRef,
+  signal?: AbortSignal,
 ): Promise<readonly UploadPart[]> {
-  const parts: UploadPart[] = [];
-  let marker: string | undefined;
-  do {
-    const page = await listPage(connection, upload, marker).catch((error: unknown) => {
+  const deadline = callDeadline(signal);
+  const readPage = async (marker: string | null) => {
+    const page = await listPage(connection, upload, marker, deadline).catch((error: unknown) => {
       if (saysUnknown(error)) {
         throw new SluiceError('destination.upload_lost', 'the store knows no such upload', error);
       }
@@ -211,53 +231,94 @@ export async function listParts(
       if (!isNotImplemented(error) && codeOf(error) !== 'destination.conflict') throw error;
       throw new SluiceError('destination.upload_lost', 'the store does not list parts', error);
     });
-    for (const part of page.Parts ?? []) {
-      parts.push({ number: part.PartNumber ?? 0, bytes: part.Size ?? 0, tag: part.ETag ?? '' });
+    const items = (page.Parts ?? []).map((part) => ({
+      number: part.PartNumber ?? 0,
+      bytes: part.Size ?? 0,
+      tag: part.ETag ?? '',
+    }));
+    return { items, next: (page.IsTruncated && page.NextPartNumberMarker) || null };
+  };
+  const isAfter = (next: string, before: string) => Number(next) > Number(before);
+  const parts: UploadPart[] = [];
+  for await (const part of readPages('ListParts', readPage, isAfter, maxPages.parts)) {
+    if (parts.length === maxPartNumber) {
+      const detail = `ListParts: more than ${maxPartNumber} parts`;
+      throw new SluiceError('destination.invalid_answer', detail);
     }
-    marker = page.IsTruncated ? page.NextPartNumberMarker : undefined;
-  } while (marker !== undefined);
+    parts.push(part);
+  }
   return parts;
 }
 
-function listPage(connection: S3Connection, upload: UploadRef, marker?: string) {
-  const from = marker === undefined ? {} : { PartNumberMarker: marker };
-  return connection.request((client, send) =>
-    client.send(new ListPartsCommand({ ...uploadTarget(connection, upload), ...from }), send),
+function listPage(
+  connection: S3Connection,
+  upload: UploadRef,
+  marker: string | null,
+  signal: AbortSignal,
+) {
+  const from = marker === null ? {} : { PartNumberMarker: marker };
+  return connection.request(
+    (client, send) =>
+      client.send(new ListPartsCommand({ ...uploadTarget(connection, upload), ...from }), send),
+    signal,
   );
 }
 
 /** Whether the store reports, if asked for the parts, that it knows no such upload. */
-export async function isUnknown(connection: S3Connection, upload: UploadRef): Promise<boolean> {
-  return await listPage(connection, upload).then(() => false, saysUnknown);
+export async function isUnknown(
+  connection: S3Connection,
+  upload: UploadRef,
+  signal: AbortSignal,
+): Promise<boolean> {
+  return await listPage(connection, upload, null, signal).then(() => false, saysUnknown);
 }
 
-export async function* listUploads(
+/**
+ * The whole list has one deadline.
+ *
+ * @throws SluiceError `destination.invalid_answer` if the list has no end
+ */
+export function listUploads(
   connection: S3Connection,
   prefix: string,
-): AsyncGenerator<OpenUpload> {
-  let from: { KeyMarker?: string; UploadIdMarker?: string } | null = {};
-  while (from !== null) {
-    const markers: { KeyMarker?: string; UploadIdMarker?: string } = from;
-    const page = await connection.request((client, send) =>
-      client.send(
-        new ListMultipartUploadsCommand({
-          Bucket: connection.bucket,
-          Prefix: prefix,
-          ...markers,
-        }),
-        send,
-      ),
-    );
-    for (const { Key: key = '', UploadId: id = '', Initiated: at } of page.Uploads ?? []) {
-      yield { key, uploadId: `.${id}`, startedAt: at?.getTime() ?? null };
-    }
-    from = page.IsTruncated
-      ? {
-          ...(page.NextKeyMarker ? { KeyMarker: page.NextKeyMarker } : {}),
-          ...(page.NextUploadIdMarker ? { UploadIdMarker: page.NextUploadIdMarker } : {}),
-        }
-      : null;
+  signal?: AbortSignal,
+): AsyncIterable<OpenUpload> {
+  interface Marker {
+    readonly KeyMarker?: string;
+    readonly UploadIdMarker?: string;
   }
+  const deadline = callDeadline(signal);
+  const readPage = async (marker: Marker | null) => {
+    const page = await connection.request(
+      (client, send) =>
+        client.send(
+          new ListMultipartUploadsCommand({
+            Bucket: connection.bucket,
+            Prefix: prefix,
+            MaxUploads: keysPerPage,
+            ...marker,
+          }),
+          send,
+        ),
+      deadline,
+    );
+    const items = (page.Uploads ?? []).map(
+      ({ Key: key = '', UploadId: id = '', Initiated: at }) => ({
+        key,
+        uploadId: `.${id}`,
+        startedAt: at?.getTime() ?? null,
+      }),
+    );
+    const next: Marker = {
+      ...(page.NextKeyMarker ? { KeyMarker: page.NextKeyMarker } : {}),
+      ...(page.NextUploadIdMarker ? { UploadIdMarker: page.NextUploadIdMarker } : {}),
+    };
+    return { items, next: page.IsTruncated ? next : null };
+  };
+  // Upload ids of one key come in the order of their beginning, which is not theirs.
+  const isAfter = (next: Marker, before: Marker) =>
+    compareKeys(next.KeyMarker ?? '', before.KeyMarker ?? '') >= 0;
+  return readPages('ListMultipartUploads', readPage, isAfter, maxPages.uploads);
 }
 
 /** The ETag within a part's tag. */

@@ -10,6 +10,7 @@ import type {
   UploadProgress,
   UploadRef,
 } from '../destination.ts';
+import { callDeadline, delayAbort } from './call-deadline.ts';
 import type { S3Connection } from './client.ts';
 import { completeUpload } from './complete-upload.ts';
 import { toDestinationError } from './errors.ts';
@@ -36,7 +37,7 @@ export async function createWriter(
   journal: UploadJournal,
   signal?: AbortSignal,
 ): Promise<FileWriter> {
-  const patient = signal && delayAbort(signal, createPatienceMs);
+  const patient = callDeadline(signal && delayAbort(signal, createPatienceMs));
   await journal.starting(options.key);
   const { upload, checksums, alone } = await createUpload(connection, options, patient);
   await failpoint('upload_begun');
@@ -45,7 +46,7 @@ export async function createWriter(
     await journal.started(upload, alone);
   } catch (error) {
     // It has no record, so it must not remain.
-    await abortUpload(connection, upload).catch(() => {});
+    await abortUpload(connection, upload, AbortSignal.timeout(abortPatienceMs)).catch(() => {});
     throw error;
   }
   return writer;
@@ -57,13 +58,8 @@ export async function createWriter(
  */
 const createPatienceMs = 5_000;
 
-function delayAbort(signal: AbortSignal, ms: number): AbortSignal {
-  const delayed = new AbortController();
-  const abort = () => setTimeout(() => delayed.abort(signal.reason), ms).unref();
-  if (signal.aborted) delayed.abort(signal.reason);
-  else signal.addEventListener('abort', abort, { once: true });
-  return delayed.signal;
-}
+/** A cancelled run keeps its slot while its uploads are aborted. The sweep aborts the others. */
+const abortPatienceMs = 5_000;
 
 /**
  * Continues an upload. Recorded parts that the store still has are not sent again.
@@ -84,7 +80,7 @@ export async function resumeWriter(
   const isEncrypted = hasSameEncryption(connection, progress);
   if (checksums === null || !isSafe || !isEncrypted) {
     // The lineage has not reached its commit, so no attempt can be completing the upload.
-    await abortUpload(connection, progress);
+    await abortUpload(connection, progress, signal);
     const why = !isSafe
       ? 'begun by another attempt, at a store that takes parts of a completed upload'
       : isEncrypted
@@ -92,7 +88,9 @@ export async function resumeWriter(
         : 'begun with another encryption';
     throw new SluiceError('destination.upload_lost', why);
   }
-  const held = new Map((await listParts(connection, progress)).map((part) => [part.number, part]));
+  const held = new Map(
+    (await listParts(connection, progress, signal)).map((part) => [part.number, part]),
+  );
   const known = parts.filter((part) => {
     const found = held.get(part.number);
     return found?.bytes === part.bytes && found.tag === partEtag(part);
@@ -204,7 +202,7 @@ class S3Writer implements FileWriter {
     if (this.#result !== null || this.#aborted) return;
     this.#fail(new SluiceError('destination.unavailable', 'the upload was aborted'));
     await Promise.all(this.#inFlight);
-    await abortUpload(this.#connection, this.upload);
+    await abortUpload(this.#connection, this.upload, AbortSignal.timeout(abortPatienceMs));
     await this.#journal.ended(this.upload);
     this.#aborted = true;
   }

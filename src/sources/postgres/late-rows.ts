@@ -26,23 +26,62 @@ export async function findLateRows(
   position: string | null,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const client = await beginSnapshot(options, request.teamId, signal, position);
-  try {
-    const select = await plan(request, (sql) => describeColumns(client, sql, signal));
+  return withPlan(options, plan, request, position, signal, async (client, select) => {
     const { interval } = request;
     const now = await readKeySet(client, select, interval, options.blockBytes, signal);
     const isSame =
       now.count === earlier.count && (earlier.digest === null || now.digest === earlier.digest);
     if (isSame) return false;
-    if (now.count >= earlier.count) return true;
-    const [xmin = ''] = earlier.snapshot.split(':');
-    return (await countLate(client, select.countLateSql(interval, xmin), signal)) !== '0';
+    return now.count >= earlier.count || wasWrittenSince(client, select, interval, earlier, signal);
+  });
+}
+
+/** Whether a row of the interval was written, or is gone, since an earlier export. Throws SluiceError. */
+export async function haveRowsChanged(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  earlier: EarlierExport,
+  signal: AbortSignal,
+): Promise<boolean> {
+  return withPlan(options, plan, request, null, signal, async (client, select) => {
+    const { interval } = request;
+    const now = await readKeySet(client, select, interval, options.blockBytes, signal);
+    return (
+      now.count !== earlier.count || wasWrittenSince(client, select, interval, earlier, signal)
+    );
+  });
+}
+
+/** Plans a request in a snapshot of its own. */
+async function withPlan<T>(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  position: string | null,
+  signal: AbortSignal,
+  work: (client: pg.Client, select: SelectPlan) => Promise<T>,
+): Promise<T> {
+  const client = await beginSnapshot(options, request.teamId, signal, position);
+  try {
+    return await work(client, await plan(request, (sql) => describeColumns(client, sql, signal)));
   } catch (error) {
     signal.throwIfAborted();
     throw toSourceError(error);
   } finally {
     destroyConnection(client);
   }
+}
+
+async function wasWrittenSince(
+  client: pg.Client,
+  select: SelectPlan,
+  interval: DataInterval,
+  { snapshot }: EarlierExport,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const [xmin = ''] = snapshot.split(':');
+  return (await countLate(client, select.countLateSql(interval, xmin), signal)) !== '0';
 }
 
 async function readKeySet(

@@ -2,7 +2,7 @@ import { SluiceError } from '../../domain/errors.ts';
 import type { Model } from '../../domain/model.ts';
 import type { Column } from '../../domain/row-block.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
-import { type ParsedQuery, parseQuery } from '../../query/parse-query.ts';
+import { describeComputed, type ParsedQuery, parseQuery } from '../../query/parse-query.ts';
 import {
   copyKeySetSql,
   copyKeysSql,
@@ -13,7 +13,7 @@ import {
   outputsOf,
   type Selection,
 } from '../../query/select.ts';
-import type { SourceRequest } from '../source.ts';
+import type { Projection, SourceRequest } from '../source.ts';
 import { columnTypeOf, type DescribedColumn } from './column-types.ts';
 
 /**
@@ -28,6 +28,8 @@ export interface SelectPlan {
   countSql(range: DataInterval): string;
   /** One row, one column: rows of the range written by transactions at or after `xmin`. */
   countLateSql(range: DataInterval, xmin: string): string;
+  /** Null unless the request is of `columns`. */
+  readonly projection: Projection | null;
   /** Columns that `copySql` sends after `columns`. */
   readonly hidden: readonly Column[];
   /** The model's keys; null for a request of keys. */
@@ -51,7 +53,9 @@ export function planModels(models: readonly Model[]): PlanSelect {
   return async (request, describe) => {
     const model = models.find(({ name }) => name === request.model);
     if (!model) throw new SluiceError('source.unknown_model', request.model);
-    const query = request.dslQuery === null ? null : readQuery(request.dslQuery, model);
+    const asked = request.dslQuery === null ? null : readQuery(request.dslQuery, model);
+    const projection = request.select === 'columns' ? projectionOf(model, asked) : null;
+    const query = projection && asked ? { ...asked, outputs: outputsOf(model, null) } : asked;
     const { teamId, includeEvents, excludeEvents } = request;
     const selectionOf = ({ start, end }: DataInterval): Selection => {
       const range = { start: toTimestamp(start), end: toTimestamp(end) };
@@ -76,6 +80,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
       const keys = keyColumnsOf(model, query, columns);
       return {
         columns: keys,
+        projection,
         hidden: [],
         keys: null,
         copySql: (range) => copyKeysSql(selectionOf(range), keys),
@@ -90,6 +95,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
     });
     return {
       columns,
+      projection,
       hidden,
       keys: {
         places,
@@ -99,6 +105,24 @@ export function planModels(models: readonly Model[]): PlanSelect {
       copySql: (range) => copySql(selectionOf(range), columns, hidden),
       ...counts,
     };
+  };
+}
+
+function projectionOf(model: Model, query: ParsedQuery | null): Projection {
+  const outputs = outputsOf(model, query);
+  const problem = describeComputed(outputs);
+  if (problem !== null) throw new SluiceError('query.invalid', problem);
+  const { intervalColumn, keyColumns, tenantColumn } = model;
+  const names = new Set(model.columns.map(({ name }) => name));
+  const fixed = [...keyColumns, tenantColumn, intervalColumn].filter((name) => names.has(name));
+  return {
+    outputs: outputs.flatMap(({ name, expression }): Projection['outputs'] => {
+      if (expression.kind === 'column') return [{ name, column: expression.name, path: [] }];
+      if (expression.kind !== 'json') return [];
+      return [{ name, column: expression.column, path: expression.path }];
+    }),
+    keyColumns: keyColumns.filter((name) => names.has(name)),
+    fixedColumns: [...new Set(fixed)],
   };
 }
 

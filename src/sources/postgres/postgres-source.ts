@@ -4,7 +4,7 @@ import type { Source } from '../source.ts';
 import { closeConnection, connect } from './connection.ts';
 import { findExcessRights } from './excess-rights.ts';
 import { inspectSource } from './inspect.ts';
-import { findLateRows } from './late-rows.ts';
+import { findLateRows, haveRowsChanged } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
 import { recheckInterval, type SettledServers, settleInterval } from './settle.ts';
 import { openSnapshot } from './snapshot.ts';
@@ -92,6 +92,8 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       withServers(signal, (servers) => recheckInterval(servers, interval, pending, times, signal)),
     hasLateRows: (request, earlier, position, signal) =>
       findLateRows(options, options.plan, request, earlier, position, signal),
+    hasChanged: (request, earlier, signal) =>
+      haveRowsChanged(options, options.plan, request, earlier, signal),
     open: (request, signal, position = null) =>
       openSnapshot(options, options.plan, request, position, signal),
     findExcessRights: (signal) =>

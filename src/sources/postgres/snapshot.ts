@@ -81,6 +81,7 @@ class PostgresSnapshot implements SourceSnapshot {
   readonly totalCount: number;
   readonly snapshot: string;
   readonly slices: readonly Slice[];
+  readonly projection;
   readonly #opened: Opened;
   readonly #teamId: number;
   readonly #idle: pg.Client[];
@@ -89,6 +90,7 @@ class PostgresSnapshot implements SourceSnapshot {
 
   constructor(opened: Opened, { teamId, interval }: SourceRequest) {
     this.columns = opened.select.columns;
+    this.projection = opened.select.projection;
     this.totalCount = opened.totalCount;
     this.snapshot = opened.snapshot;
     this.slices = sliceInterval(interval, opened.options.sliceMs);

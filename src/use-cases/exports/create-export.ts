@@ -53,7 +53,8 @@ export async function createExport(
   const own = rules.encloseConfig(type, input.destination.config, teamId, null);
   const destination = rules.checkDestination(type, own);
   const parsed = parseCadence(input, context.policy.minIntervalMinutes);
-  const query = input.dslQuery === null ? null : rules.checkQuery(input.dslQuery, input.model);
+  const { dslQuery, model, transformations } = input;
+  const query = dslQuery === null ? null : rules.checkQuery(dslQuery, model, transformations);
   const problems: Problem[] = [
     ...destination.problems,
     ...checkEventFilters(rules, input.model, destination.config),

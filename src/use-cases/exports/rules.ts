@@ -32,10 +32,15 @@ export interface ExportRules {
   placeOf(type: string, config: DestinationConfig): string;
   /** Properties of the config that are stored encrypted and that the API never shows. */
   secretProperties(type: string): readonly string[];
-  /** The schema of a query, or its problems. */
+  /**
+   * The schema of a query, or its problems.
+   *
+   * @param transformed whether its SELECT list is applied to rows that transformations changed
+   */
   checkQuery(
     dslQuery: string,
     model: string,
+    transformed: boolean,
   ):
     | { readonly ok: true; readonly schema: unknown }
     | { readonly ok: false; readonly problems: readonly Problem[] };

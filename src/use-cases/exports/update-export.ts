@@ -171,13 +171,14 @@ function changeQuery(
   before: BatchExport,
   input: UpdateExportInput,
 ): { dslQuery: string | null; querySchema: unknown; problems: readonly Problem[] } {
-  const { dslQuery, querySchema } = before;
-  if (input.dslQuery === undefined) return { dslQuery, querySchema, problems: [] };
-  if (input.dslQuery === null) return { dslQuery: null, querySchema: null, problems: [] };
-  const checked = rules.checkQuery(input.dslQuery, before.model);
+  const { dslQuery = before.dslQuery, transformations = before.transformations } = input;
+  const isSame = input.dslQuery === undefined && transformations === before.transformations;
+  if (isSame) return { dslQuery, querySchema: before.querySchema, problems: [] };
+  if (dslQuery === null) return { dslQuery: null, querySchema: null, problems: [] };
+  const checked = rules.checkQuery(dslQuery, before.model, transformations);
   return checked.ok
-    ? { dslQuery: input.dslQuery, querySchema: checked.schema, problems: [] }
-    : { dslQuery, querySchema, problems: checked.problems };
+    ? { dslQuery, querySchema: checked.schema, problems: [] }
+    : { dslQuery, querySchema: before.querySchema, problems: checked.problems };
 }
 
 function checkFixed(attr: string, current: string, said: string | undefined): Problem[] {

@@ -8,6 +8,7 @@ import {
   deleteOldActivity,
   deleteOldLogEntries,
   deleteOldRuns,
+  deleteOldStepVersions,
   deleteOldTicks,
 } from '../../store/retention.ts';
 import type { Context } from '../context.ts';
@@ -23,6 +24,7 @@ export async function applyRetention({ db, policy }: Context): Promise<void> {
     [deleteForgottenReceipts, retentionDays],
     [deleteOldRuns, retentionDays],
     [deleteForgottenExports, retentionDays],
+    [deleteOldStepVersions, retentionDays],
   ];
   for (const [deleteSome, days] of duties) {
     while ((await deleteSome(db, days)) > 0);

@@ -1,5 +1,6 @@
 import { notFound, Refusal } from '../../domain/problem.ts';
 import { isTerminal } from '../../domain/run.ts';
+import { floorInstant } from '../../domain/time.ts';
 import { cancelBackfillsOf, finishBackfill } from '../../store/backfills.ts';
 import type { Sql } from '../../store/database.ts';
 import { lockExport } from '../../store/exports.ts';
@@ -41,7 +42,7 @@ const mayBeCurrent =
 export async function retryRun(context: Context, run: Run): Promise<string> {
   if (!isTerminal(run.status)) throw hasNotEnded();
   const { exportId, teamId } = run;
-  const { interval } = run;
+  const interval = { start: floorInstant(run.startsAt), end: floorInstant(run.endsAt) };
   const runId = await context.db.transaction(async (tx) => {
     // A deletion cancels the existing runs. Without the lock, a run created after it would stay.
     if (!(await lockExport(tx, exportId))) throw notFound();

@@ -1,4 +1,4 @@
-import { type DispatchLimits, pickFair } from '../../scheduling/fairness.ts';
+import { type DispatchLimits, pickFair, tenantShare } from '../../scheduling/fairness.ts';
 import type { Sql } from '../../store/database.ts';
 import {
   countDispatched,
@@ -31,7 +31,8 @@ export interface QueueEntry {
 
 /**
  * Enqueues waiting runs, chosen fairly among tenants, until the queue holds about twice as many as the
- * workers have slots. Any number of workers may call it at once.
+ * workers have slots. Any number of workers may call it at once. Of four or more slots one tenant never has
+ * all.
  *
  * @param enqueue adds runs to the queue; throws if the queue is unreachable
  * @returns how many runs were enqueued for the first time
@@ -44,8 +45,9 @@ export async function dispatchRuns(
     await lockDispatch(tx);
     await markReady(tx);
     const unanswered = await findUnanswered(tx, enqueueAgainAfterMs);
-    const slots = 2 * (await sumCapacity(tx)) - (await countDispatched(tx));
-    const chosen = slots > 0 ? await choose(tx, context, slots) : [];
+    const capacity = await sumCapacity(tx);
+    const slots = 2 * capacity - (await countDispatched(tx));
+    const chosen = slots > 0 ? await choose(tx, context, slots, capacity) : [];
     const rings = await markDispatched(tx, [...chosen, ...unanswered]);
     return { picked: chosen, rings: inOrderOf([...chosen, ...unanswered], rings) };
   });
@@ -63,10 +65,15 @@ function inOrderOf(runIds: readonly string[], rings: readonly EnqueuedRun[]): En
   return runIds.flatMap((runId) => byRun.get(runId) ?? []);
 }
 
-async function choose(tx: Sql, context: Context, slots: number): Promise<string[]> {
+async function choose(
+  tx: Sql,
+  context: Context,
+  slots: number,
+  capacity: number,
+): Promise<string[]> {
   const { maxRunsPerExport, maxRunsPerTenant } = context.policy;
   const limits: DispatchLimits = {
-    perTenant: maxRunsPerTenant,
+    perTenant: Math.min(maxRunsPerTenant, tenantShare(capacity)),
     perExport: maxRunsPerExport,
     // A backfill never creates more live runs than its concurrency.
     perBackfill: () => Number.POSITIVE_INFINITY,

@@ -1,6 +1,7 @@
 import { describeError, isErrorCode, SluiceError } from '../../domain/errors.ts';
 import { decideAttempt, type FailureHistory } from '../../domain/retry-policy.ts';
 import { pause } from '../../scheduling/schedule.ts';
+import { recordSteps } from '../../store/chains.ts';
 import type { Sql } from '../../store/database.ts';
 import { lockExport, recordFailure, recordSuccess } from '../../store/exports.ts';
 import type { ClaimedRun } from '../../store/leases.ts';
@@ -49,6 +50,7 @@ export async function recordCompletion(
     await forgetLeftoverFiles(tx, receipt, named);
     await noteLeftoverFiles(tx, receipt, replaced);
     await putProof(tx, receipt, result);
+    await recordSteps(tx, result.steps);
     await recordSuccess(tx, run.exportId);
     await advanceHighWaterMark(tx, run.exportId);
     await log(

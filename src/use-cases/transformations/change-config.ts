@@ -4,7 +4,7 @@ import { type PluginConfig, withDefaults } from '../../domain/plugin.ts';
 import { notFound, type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
 import type { SecretBox } from '../../security/secret-box.ts';
 import type { Change } from '../../store/activity.ts';
-import { findPlugins, type InstalledPlugin } from '../../store/plugins.ts';
+import type { InstalledPlugin } from '../../store/plugins.ts';
 import {
   findTransformationConfig,
   type TransformationConfig,
@@ -14,6 +14,7 @@ import {
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
 import { configProblems, type Step } from './create-config.ts';
+import { findPlugins } from './plugins.ts';
 import { openPluginConfig, sealPluginConfig, secretMask } from './secrets.ts';
 
 /** The changes of a request; an undefined field keeps its value. */

@@ -1,14 +1,18 @@
 import { checkConfigSize } from '../../domain/config-size.ts';
-import { checkPluginConfig, withDefaults } from '../../domain/plugin.ts';
+import { checkPluginConfig, type PluginConfig, withDefaults } from '../../domain/plugin.ts';
 import { type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
-import { findPlugins, type InstalledPlugin } from '../../store/plugins.ts';
+import type { InstalledPlugin } from '../../store/plugins.ts';
 import {
   insertTransformationConfig,
   nextTransformationConfigId,
   type TransformationConfig,
 } from '../../store/transformation-configs.ts';
+import { findTransform } from '../../transforms/index.ts';
+import { compileStep } from '../../transforms/step.ts';
+import { InvalidSetting } from '../../transforms/transform.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
+import { findPlugins } from './plugins.ts';
 import { sealPluginConfig } from './secrets.ts';
 
 export interface CreateTransformationInput {
@@ -64,14 +68,26 @@ const unknownPlugin: Problem = {
   attr: 'plugin',
 };
 
-/** The problems of a complete config. */
+/** The problems of a complete config: those that its schema finds, else those of its values. */
 export function configProblems(
   plugin: InstalledPlugin,
   config: Readonly<Record<string, unknown>>,
 ): Problem[] {
-  const problems = checkPluginConfig(plugin.configSchema, config).map((problem) => ({
-    ...problem,
-    attr: `config__${problem.attr}`,
-  }));
-  return [...checkConfigSize(config, 'config'), ...problems];
+  const tooLarge = checkConfigSize(config, 'config');
+  if (tooLarge.length > 0) return tooLarge;
+  const problems = checkPluginConfig(plugin.configSchema, config);
+  const found = problems.length > 0 ? problems : valueProblems(plugin, config as PluginConfig);
+  return found.map((problem) => ({ ...problem, attr: `config__${problem.attr}` }));
+}
+
+function valueProblems({ id }: InstalledPlugin, config: PluginConfig): readonly Problem[] {
+  const transform = findTransform(id);
+  if (!transform) return [];
+  try {
+    compileStep({ id, name: null, config }, transform);
+    return [];
+  } catch (error) {
+    if (!(error instanceof InvalidSetting)) throw error;
+    return [error.problem];
+  }
 }

@@ -4,13 +4,13 @@ import type { PluginField } from '../../domain/plugin.ts';
 import { notFound, type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
 import { recordActivity } from '../../store/activity.ts';
 import {
-  findPlugins,
   type InstalledPlugin,
   insertPlugin,
   type PluginSettings,
   updatePlugin,
 } from '../../store/plugins.ts';
 import type { Actor, Context } from '../context.ts';
+import { findPlugins } from './plugins.ts';
 
 /** Installs a plugin of the organization's own. */
 export async function installPlugin(

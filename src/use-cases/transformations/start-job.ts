@@ -1,7 +1,6 @@
 import { checkConfigSize } from '../../domain/config-size.ts';
 import { sampleJob } from '../../domain/plugin.ts';
 import { notFound, Refusal, refuseIfAny } from '../../domain/problem.ts';
-import { findPlugins } from '../../store/plugins.ts';
 import {
   findTransformationConfig,
   insertTransformationJob,
@@ -9,6 +8,7 @@ import {
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
 import type { Step } from './create-config.ts';
+import { findPlugins } from './plugins.ts';
 
 /** Records a job of a step's plugin; it runs in the background. */
 export async function startTransformationJob(

@@ -207,6 +207,12 @@ describe('create', () => {
       'dsl_query',
       'invalid_input',
     ],
+    [
+      'a computed column with transformations',
+      { dsl_query: 'select upper(event) as e from events', transformations: true },
+      'dsl_query',
+      'invalid_input',
+    ],
     ['a backfill without a start', { backfill: true }, 'start_at', 'required'],
     [
       'an unbalanced prefix',
@@ -324,6 +330,19 @@ describe('update', () => {
     const { id } = await create({ start_at: '2024-03-01', dsl_query: 'select event from events' });
     const { body } = await client.patch(`${exports}/${id}`, { start_at: null, dsl_query: null });
     expect(body).toMatchObject({ start_at: null, dsl_query: null, schema: null });
+  });
+
+  test('transformations need a query that selects columns and paths only', async () => {
+    const { id } = await create({ dsl_query: 'select upper(event) as e from events' });
+    const refused = await client.patch(`${exports}/${id}`, { transformations: true });
+    expect(refused.status).toBe(400);
+    expect(refused.body).toMatchObject({ attr: 'dsl_query' });
+    const plain = 'select event as e, properties.a.b from events where upper(event) = $$A$$';
+    const { body } = await client.patch(`${exports}/${id}`, {
+      transformations: true,
+      dsl_query: plain,
+    });
+    expect(body).toMatchObject({ transformations: true, dsl_query: plain });
   });
 
   test('merges the config, and keeps a secret that is not sent', async () => {

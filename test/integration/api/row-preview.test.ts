@@ -2,11 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { buildApi } from '../../../src/api/build-api.ts';
 import { readConfig } from '../../../src/config/config.ts';
 import { loadModels } from '../../../src/main/models.ts';
-import { previewRowsOf } from '../../../src/main/preview-rows.ts';
+import { previewsOf } from '../../../src/main/preview-rows.ts';
 import { ensureEventsTable } from '../../../src/sources/index.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
+import { testSecrets } from '../../support/test-secrets.ts';
 
 let api: ApiUnderTest;
 let exports: string;
@@ -105,7 +106,8 @@ describe('the row preview', () => {
   test('is stopped if the source takes too long', async () => {
     const { db, databaseUrl, client, tenant } = api;
     const models = loadModels(readConfig({}));
-    const previewRows = previewRowsOf(readConfig({}), models, databaseUrl, db, 300);
+    const context = { db, secrets: testSecrets() };
+    const { previewRows } = previewsOf(readConfig({}), models, databaseUrl, context, 300);
     const hurried = await buildApi(testApiOptions(db, databaseUrl, { previewRows }));
     const made = await client.post(exports, exportBody());
     try {

@@ -44,7 +44,7 @@ describe('create', () => {
       deleted: false,
       match_action: null,
     });
-    expect(JSON.parse(String(body.config))).toEqual({ events: '$pageleave', mode: 'drop' });
+    expect(JSON.parse(String(body.config))).toMatchObject({ events: '$pageleave', mode: 'drop' });
     expect(JSON.parse(String(body.plugin_info))).toMatchObject({
       name: 'Filter events',
       jobs: [{ type: 'sample' }],
@@ -54,7 +54,10 @@ describe('create', () => {
 
   test('takes the config as a JSON string too, and masks secrets', async () => {
     const body = await create({ ...hash, config: JSON.stringify(hash.config) });
-    expect(JSON.parse(String(body.config))).toEqual({ properties: 'email', salt: '********' });
+    expect(JSON.parse(String(body.config))).toMatchObject({
+      properties: 'email',
+      salt: '********',
+    });
     expect(JSON.stringify(body)).not.toContain('canary');
   });
 
@@ -76,6 +79,18 @@ describe('create', () => {
       { ...filter, config: { events: 'a', mode: 'x' } },
       'config__mode',
       'invalid_choice',
+    ],
+    [
+      'a value that the plugin cannot use',
+      { plugin: 9, order: 1, config: { types: '{"price": "money"}' } },
+      'config__types',
+      'invalid_input',
+    ],
+    [
+      'a share of errors above 1',
+      { ...filter, config: { events: 'a', max_error_share: '2' } },
+      'config__max_error_share',
+      'invalid_input',
     ],
     ['a config that is no object', { ...filter, config: '[1]' }, 'config', 'invalid_input'],
     ['a config that is a number', { ...filter, config: 5 }, 'config', 'incorrect_type'],
@@ -134,7 +149,7 @@ describe('retrieve, list, update and delete', () => {
     const { id } = await create(hash);
     const path = `${configs}/${id}`;
     const changed = await client.patch(path, { config: { properties: 'phone', salt: '********' } });
-    expect(JSON.parse(String(changed.body.config))).toEqual({
+    expect(JSON.parse(String(changed.body.config))).toMatchObject({
       properties: 'phone',
       salt: '********',
     });
@@ -249,6 +264,8 @@ describe('job and frontend', () => {
     expect(config_schema.map(({ key, secret }) => [key, secret])).toEqual([
       ['properties', false],
       ['salt', true],
+      ['column', false],
+      ['max_error_share', false],
     ]);
   });
 });

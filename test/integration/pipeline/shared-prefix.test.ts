@@ -61,7 +61,14 @@ describe('two exports without a manifest at one prefix', () => {
     }));
     const commit = { ...other, generation: 2, lineage: 2, manifestKey: null };
     const remove = (current: typeof commit) =>
-      removeLeftovers(destination, current, leftovers, false, async (asked) => asked);
+      removeLeftovers(
+        destination,
+        current,
+        leftovers,
+        false,
+        async (asked) => asked,
+        AbortSignal.timeout(30_000),
+      );
     expect(await remove(commit)).toEqual({ removed: keys, fault: null });
     expect(await readableKeys(destination)).toEqual(keys);
     await remove({ ...commit, exportId: bare.exportId });

@@ -19,7 +19,14 @@ async function leave(confirmed: readonly string[]) {
   await destination.commitManifest(key, before, null);
   const commit = { ...job, generation: 2, lineage: 2, manifestKey: 'new/a_manifest.json' };
   const left = [{ key, generation: 1, manifestKey: key, isRecent: false }];
-  const removal = await removeLeftovers(destination, commit, left, true, async () => confirmed);
+  const removal = await removeLeftovers(
+    destination,
+    commit,
+    left,
+    true,
+    async () => confirmed,
+    AbortSignal.timeout(30_000),
+  );
   const found = store.server.objects(bucket).find((object) => object.key === key);
   return { ...removal, movedTo: JSON.parse(String(found?.body())).moved_to };
 }

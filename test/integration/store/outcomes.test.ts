@@ -177,11 +177,12 @@ describe('the receipt', () => {
     await completeRun(runIds[0]);
     const run = await findRun(side.db, id, runIds[0] ?? '');
     if (!run) throw new Error('the run is gone');
+    const interval = { start: Date.parse(run.startsAt), end: Date.parse(run.endsAt) };
     const again = await retryRun(side.context, run);
     await expect(retryRun(side.context, run)).rejects.toThrow('is live');
-    expect((await findReceipt(side.db, id, run.interval))?.runId).toBe(run.id);
+    expect((await findReceipt(side.db, id, interval))?.runId).toBe(run.id);
     await completeRun(again);
-    expect((await findReceipt(side.db, id, run.interval))?.runId).toBe(again);
+    expect((await findReceipt(side.db, id, interval))?.runId).toBe(again);
     const receipts = await side.db.query(`select 1 from receipts where export_id = $1`, [id]);
     expect(receipts).toHaveLength(1);
   });

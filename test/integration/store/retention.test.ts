@@ -2,7 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { keepResponse } from '../../../src/store/idempotency.ts';
 import { cancelRuns, findRun, handBackRun } from '../../../src/store/runs.ts';
-import { findOrphanedUploads, recordUpload } from '../../../src/store/uploads.ts';
+import { findTeamsWithOrphans, takeOrphanedPlace } from '../../../src/store/orphaned-uploads.ts';
+import { recordUpload } from '../../../src/store/uploads.ts';
 import { applyRetention } from '../../../src/use-cases/installation/apply-retention.ts';
 import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
 import {
@@ -180,7 +181,19 @@ describe('idempotency keys', () => {
 });
 
 describe('uploads left behind', () => {
-  const orphaned = async () => (await findOrphanedUploads(side.db, 100)).map((one) => one.runId);
+  const orphaned = async () => {
+    const found: string[] = [];
+    for (const teamId of await findTeamsWithOrphans(side.db, 100)) {
+      for (;;) {
+        const place = await takeOrphanedPlace(side.db, teamId, 0);
+        if (place === null) break;
+        found.push(place.runId);
+      }
+    }
+    // As if no sweep had looked.
+    await side.db.query('update uploads set collect_tries = 0, collect_after = null');
+    return found;
+  };
   let exportId: string;
   let runId: string;
 

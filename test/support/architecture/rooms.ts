@@ -49,22 +49,23 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   // Of timers the turns of the event loop, no time.
   pipeline: {
-    from: ['domain', 'failpoints', ...interfaces],
+    from: ['domain', 'failpoints', 'transforms', ...interfaces],
     packages: ['node:crypto', 'node:timers/promises'],
   },
   'use-cases': {
-    from: ['domain', 'scheduling', 'store', 'security'],
+    from: ['domain', 'scheduling', 'store', 'security', 'transforms'],
     types: ['sources/source.ts'],
     packages: ['node:crypto', 'node:util'],
   },
   security: { from: ['domain'], packages: ['request-filtering-agent', 'node:*'] },
   verify: {
     from: ['domain', 'store', 'security', 'pipeline/manifest.ts', ...interfaces],
+    types: ['pipeline/render-interval.ts'],
     packages: ['node:*'],
   },
   api: {
     from: ['domain', 'use-cases', 'store', 'security'],
-    types: interfaces,
+    types: [...interfaces, 'transforms/step.ts'],
     packages: ['fastify', '@fastify/*', 'typebox', 'ajv', 'prom-client', 'node:*'],
     // What reads, and what keeps the books of HTTP itself: key use, rate limits, idempotency keys.
     names: {
@@ -82,6 +83,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'pipeline',
       'security',
       'telemetry',
+      'transforms',
     ],
     types: interfaces,
     packages: ['node:*'],

@@ -3,6 +3,7 @@ import {
   type DispatchedRun,
   type DispatchLimits,
   pickFair,
+  tenantShare,
 } from '../../../src/scheduling/fairness.ts';
 
 const limits: DispatchLimits = { perTenant: 8, perExport: 3, perBackfill: () => 2 };
@@ -24,6 +25,16 @@ function picked(
 ): string[] {
   return pickFair(candidates, inFlight, limits, slots).map(({ runId }) => runId);
 }
+
+describe('tenantShare', () => {
+  test('leaves one slot of four or more to other tenants', () => {
+    expect([4, 5, 100].map(tenantShare)).toEqual([3, 4, 99]);
+  });
+
+  test('leaves all of fewer slots to one tenant', () => {
+    expect([0, 1, 3].map(tenantShare)).toEqual(Array(3).fill(Number.POSITIVE_INFINITY));
+  });
+});
 
 describe('pickFair', () => {
   test('lets tenants take turns', () => {

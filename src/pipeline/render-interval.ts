@@ -1,0 +1,71 @@
+import type { Destination, UploadJournal } from '../destinations/destination.ts';
+import type { Column } from '../domain/row-block.ts';
+import type { Source } from '../sources/source.ts';
+import type { Step } from '../transforms/step.ts';
+import { FileSet } from './file-set.ts';
+import type { IntervalJob } from './interval-job.ts';
+import type { ManifestFile } from './manifest.ts';
+import { openTransformer } from './transform-blocks.ts';
+
+/** What an interval's files are made of; equal settings and rows give equal files. */
+export interface Rendering
+  extends Pick<IntervalJob, 'exportId' | 'interval' | 'request' | 'encoding' | 'maxFileBytes'> {
+  readonly steps: readonly Step[];
+}
+
+export interface RenderedInterval {
+  readonly columns: readonly Column[];
+  /** Rows of the interval in the source. */
+  readonly totalRows: number;
+  readonly droppedRows: number;
+  readonly files: readonly ManifestFile[];
+  readonly rejectedFiles: readonly ManifestFile[];
+}
+
+const noJournal: UploadJournal = {
+  async starting() {},
+  async started() {},
+  async progressed() {},
+  async ended() {},
+};
+
+/**
+ * Makes the files of an interval with a transformation chain again, at a destination of the caller's own,
+ * to compare them with the current ones. Commits nothing.
+ *
+ * @throws SluiceError, and the reason of `signal`
+ */
+export async function renderInterval(
+  { steps, ...job }: Rendering,
+  source: Source,
+  destination: Destination,
+  signal: AbortSignal,
+): Promise<RenderedInterval> {
+  const snapshot = await source.open({ ...job.request, select: 'columns' }, signal);
+  try {
+    const transformer = openTransformer(steps, snapshot, job.encoding.openJsonLines);
+    const { columns } = transformer;
+    const files = new FileSet({
+      ...job,
+      destination,
+      columns,
+      signal,
+      prefix: '',
+      generation: 1,
+      journal: noJournal,
+      uploads: [],
+      confirm: async () => {},
+    });
+    let droppedRows = 0;
+    for (const slice of snapshot.slices) {
+      for await (const block of snapshot.read(slice, signal)) {
+        droppedRows += await files.writeRows(block, transformer);
+      }
+    }
+    const made = await files.finish();
+    await files.complete((file) => file.complete(null));
+    return { ...made, columns, droppedRows, totalRows: snapshot.totalCount };
+  } finally {
+    await snapshot.close();
+  }
+}

@@ -1,0 +1,201 @@
+import { type LookupAddress, promises as dns } from 'node:dns';
+import { readFileSync, statSync } from 'node:fs';
+import { isIP } from 'node:net';
+
+/** Resolves the names of endpoints that tenants name. */
+export interface NameLookup {
+  /**
+   * @param tenant on whose behalf: each has few lookups at a time
+   * @throws an error with a code as Node's resolvers have it: ENOTFOUND, ETIMEOUT and others
+   */
+  resolve(name: string, tenant: string): Promise<readonly LookupAddress[]>;
+}
+
+export interface NameLookupOptions {
+  /** DNS servers; default: the system's. */
+  readonly servers?: readonly string[];
+  readonly hostsFile?: string;
+  /** For all tries of one lookup. */
+  readonly patienceMs?: number;
+}
+
+/** Lookups of one tenant at a time. The others wait. */
+const perTenant = 4;
+
+/** Lookups of one tenant that may wait. */
+const maxWaiting = 64;
+
+/** Names in the cache. The oldest is dropped first. */
+const maxNames = 2_000;
+
+const minTtlMs = 1_000;
+const maxTtlMs = 5 * 60_000;
+/** A failure is kept too, so that a name that never answers is not asked for by each request. */
+const failureTtlMs = 5_000;
+
+/** If one family has answered, the other one is not waited for longer. */
+const otherFamilyMs = 300;
+
+/** The outcome of a lookup. */
+type Answer = { readonly addresses: readonly LookupAddress[] } | { readonly error: Error };
+
+interface Kept {
+  readonly answer: Answer;
+  readonly until: number;
+}
+
+/**
+ * Resolves names by c-ares. The system's resolver (`dns.lookup`) uses a thread per lookup, and the process
+ * has four: a few names whose DNS server never answers would block all connections of the process.
+ * Names in the hosts file and `localhost` are found as usual.
+ */
+export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
+  const { patienceMs = 5_000, hostsFile = '/etc/hosts', servers } = options;
+  const hosts = new HostsFile(hostsFile);
+  const kept = new Map<string, Kept>();
+  const pending = new Map<string, Promise<Answer>>();
+  const turns = new Turns();
+
+  const known = (name: string): Answer | null => {
+    const found = kept.get(name);
+    return found && found.until > performance.now() ? found.answer : null;
+  };
+  const keep = (name: string, { ttlMs, ...answer }: Answer & { ttlMs: number }): Answer => {
+    kept.delete(name);
+    kept.set(name, { answer, until: performance.now() + ttlMs });
+    for (const oldest of kept.keys()) {
+      if (kept.size <= maxNames) break;
+      kept.delete(oldest);
+    }
+    return answer;
+  };
+  const ask = (name: string): Promise<Answer> => {
+    const running =
+      pending.get(name) ??
+      query(name, patienceMs, servers)
+        .then((found) => keep(name, found))
+        .finally(() => pending.delete(name));
+    pending.set(name, running);
+    return running;
+  };
+  return {
+    async resolve(given, tenant) {
+      const name = given.toLowerCase().replace(/\.$/, '');
+      const local = hosts.find(name);
+      if (local !== null) return local;
+      // Looked at again after the wait. Only running queries are shared among tenants.
+      const answer = known(name) ?? (await turns.take(tenant, () => known(name) ?? ask(name)));
+      if ('error' in answer) throw answer.error;
+      return answer.addresses;
+    },
+  };
+}
+
+/** Lets each tenant do a few things at a time. */
+class Turns {
+  readonly #tenants = new Map<string, { running: number; readonly waiting: (() => void)[] }>();
+
+  async take<T>(tenant: string, work: () => T | Promise<T>): Promise<T> {
+    const own = this.#tenants.get(tenant) ?? { running: 0, waiting: [] };
+    this.#tenants.set(tenant, own);
+    if (own.running < perTenant) own.running += 1;
+    else {
+      if (own.waiting.length >= maxWaiting) throw failure('ETIMEOUT', 'too many lookups');
+      // The one that ends hands its place on.
+      await new Promise<void>((resolve) => own.waiting.push(resolve));
+    }
+    try {
+      return await work();
+    } finally {
+      const next = own.waiting.shift();
+      if (next) next();
+      else own.running -= 1;
+      if (own.running === 0) this.#tenants.delete(tenant);
+    }
+  }
+}
+
+/** Asks for the addresses of both families. Never rejects. */
+async function query(
+  name: string,
+  patienceMs: number,
+  servers: readonly string[] | undefined,
+): Promise<Answer & { readonly ttlMs: number }> {
+  // One per lookup: it reads the system's configuration again, and can be cancelled alone.
+  const resolver = new dns.Resolver({ timeout: Math.ceil(patienceMs / 3), tries: 2 });
+  if (servers) resolver.setServers(servers);
+  const overdue = setTimeout(() => resolver.cancel(), patienceMs);
+  const family = async (number: 4 | 6) => {
+    const records =
+      number === 4
+        ? await resolver.resolve4(name, { ttl: true })
+        : await resolver.resolve6(name, { ttl: true });
+    // The other answer usually comes at the same time.
+    setTimeout(() => resolver.cancel(), otherFamilyMs).unref();
+    return records.map(({ address, ttl }) => ({ address, family: number, ttl }));
+  };
+  try {
+    const settled = await Promise.allSettled([family(4), family(6)]);
+    const records = settled.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
+    if (records.length > 0) {
+      const ttlMs = Math.min(...records.map(({ ttl }) => ttl * 1_000), maxTtlMs);
+      const addresses = records.map(({ address, family: number }) => ({ address, family: number }));
+      return { addresses, ttlMs: Math.max(ttlMs, minTtlMs) };
+    }
+    const reasons = settled.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []));
+    return { error: describeFailure(name, reasons), ttlMs: failureTtlMs };
+  } finally {
+    clearTimeout(overdue);
+  }
+}
+
+/** A name without addresses is as unknown as one that does not exist. */
+function describeFailure(name: string, reasons: readonly unknown[]): Error {
+  const codes = reasons.map((reason) => (reason as NodeJS.ErrnoException).code ?? 'EBADRESP');
+  const unknown = codes.every((code) => code === 'ENOTFOUND' || code === 'ENODATA');
+  if (unknown) return failure('ENOTFOUND', name);
+  const code = codes.find((each) => each !== 'ENOTFOUND' && each !== 'ENODATA') ?? 'EBADRESP';
+  return failure(code === 'ECANCELLED' ? 'ETIMEOUT' : code, name);
+}
+
+function failure(code: string, what: string): Error {
+  return Object.assign(new Error(`${code}: ${what}`), { code });
+}
+
+/** The names of this host, which no DNS server knows. */
+class HostsFile {
+  readonly #path: string;
+  #names = new Map<string, LookupAddress[]>();
+  #changedAt = -1;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** @returns null if the name is to be asked for in the DNS */
+  find(name: string): readonly LookupAddress[] | null {
+    this.#read();
+    const found = this.#names.get(name);
+    if (found) return found;
+    // RFC 6761: never in the DNS.
+    const isLocal = name === 'localhost' || name.endsWith('.localhost');
+    return isLocal ? [{ address: '127.0.0.1', family: 4 }] : null;
+  }
+
+  #read(): void {
+    const changedAt = statSync(this.#path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+    if (changedAt === this.#changedAt) return;
+    this.#changedAt = changedAt;
+    this.#names = new Map();
+    if (changedAt === 0) return;
+    for (const line of readFileSync(this.#path, 'utf8').split('\n')) {
+      const [address = '', ...names] = line.replace(/#.*$/, '').trim().split(/\s+/);
+      const family = isIP(address);
+      if (family === 0) continue;
+      for (const name of names) {
+        const key = name.toLowerCase();
+        this.#names.set(key, [...(this.#names.get(key) ?? []), { address, family }]);
+      }
+    }
+  }
+}

@@ -1,0 +1,37 @@
+import type { Sql } from '../../store/database.ts';
+import type { OffsetPage, PageRequest } from '../../store/lists.ts';
+import { findOwnPlugins, type InstalledPlugin, listOwnPlugins } from '../../store/plugins.ts';
+import { transforms } from '../../transforms/index.ts';
+
+const builtIns: readonly InstalledPlugin[] = transforms.map((transform) => {
+  const { id, organizationId, name, description, url, configSchema, jobs } = transform;
+  const facts = { id, organizationId, name, description, url, configSchema, jobs };
+  return { ...facts, source: null, createdAt: null, updatedAt: null };
+});
+
+/** The plugins of those ids that an organization may use: built in, or its own. */
+export async function findPlugins(
+  sql: Sql,
+  organizationId: string,
+  ids: readonly number[],
+): Promise<Map<number, InstalledPlugin>> {
+  const found = new Map(builtIns.filter(({ id }) => ids.includes(id)).map((p) => [p.id, p]));
+  const others = ids.filter((id) => !found.has(id));
+  if (others.length === 0) return found;
+  for (const own of await findOwnPlugins(sql, organizationId, others)) found.set(own.id, own);
+  return found;
+}
+
+/** Built-in ones first, then the organization's own, oldest first. */
+export async function listPlugins(
+  sql: Sql,
+  organizationId: string,
+  { limit, offset }: PageRequest,
+): Promise<OffsetPage<InstalledPlugin>> {
+  const first = builtIns.slice(offset, offset + limit);
+  const own = await listOwnPlugins(sql, organizationId, {
+    limit: limit - first.length,
+    offset: Math.max(0, offset - builtIns.length),
+  });
+  return { count: builtIns.length + own.count, results: [...first, ...own.results] };
+}

@@ -1,0 +1,365 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { Destination, DestinationContext } from '../../src/destinations/destination.ts';
+import { SluiceError } from '../../src/domain/errors.ts';
+import { readManifestAt } from '../../src/pipeline/manifest.ts';
+import type { Receipt } from '../../src/store/receipts.ts';
+import { verifyFiles } from '../../src/verify/verify-files.ts';
+import { options, recordingJournal } from '../conformance/destination-suite.ts';
+import {
+  type Answer,
+  destinationAt,
+  drip,
+  type HostileStore,
+  sendEndlessly,
+  sendXml,
+  startHostileStore,
+} from '../support/hostile-store.ts';
+import { until } from '../support/until.ts';
+
+const mebibyte = 1024 ** 2;
+/** Of an answer that does not end by itself within a test. */
+const endless = 200 * mebibyte;
+
+let closers: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closers.reverse()) await close();
+  closers = [];
+});
+
+async function open(
+  answer: Answer,
+  context: Partial<DestinationContext> = {},
+): Promise<{ readonly store: HostileStore; readonly destination: Destination }> {
+  const store = await startHostileStore(answer);
+  const destination = destinationAt(store, context);
+  closers.push(
+    () => store.close(),
+    () => destination.close(),
+  );
+  return { store, destination };
+}
+
+async function failureOf(call: Promise<unknown>): Promise<SluiceError> {
+  const error = await call.then(
+    () => null,
+    (caught: unknown) => caught,
+  );
+  if (error instanceof SluiceError) return error;
+  throw new Error(`not refused: ${String(error)}`);
+}
+
+async function drain(list: AsyncIterable<unknown> | Iterable<unknown>): Promise<void> {
+  for await (const _ of list);
+}
+
+const upload = { key: 'a', uploadId: '00000000-0000-0000-0000-000000000000+plain.id' };
+const part = { number: 1, bytes: 5, tag: '"tag"' };
+const { journal } = recordingJournal();
+
+/** Each request whose answer is XML, and the name of its operation. */
+const xmlCalls: readonly (readonly [string, (destination: Destination) => Promise<unknown>])[] = [
+  ['ListObjectsV2', (destination) => drain(destination.listFiles(''))],
+  ['ListMultipartUploads', (destination) => drain(destination.listUploads(''))],
+  [
+    'ListParts',
+    (destination) => destination.resumeFile(options('a'), { ...upload, parts: [part] }, journal),
+  ],
+  ['CreateMultipartUpload', (destination) => destination.createFile(options('a'), journal)],
+];
+
+describe('an answer', () => {
+  it.each(xmlCalls)('without an end to %s is cut off after 1 MiB', async (operation, call) => {
+    const { store, destination } = await open((_, response) =>
+      sendEndlessly(response, '<?xml version="1.0"?><Result>', endless),
+    );
+    const error = await failureOf(call(destination));
+    expect(error.code).toBe('destination.invalid_answer');
+    expect(error.message).toContain(`the answer to ${operation} is longer than 1 MiB`);
+    await until(() => store.openConnections() === 0, { message: () => 'the connection ends' });
+    expect(store.sentBytes()).toBeLessThan(endless / 4);
+  });
+
+  it('with an upload id of more than 1,024 characters is refused', async () => {
+    const { destination } = await open((_, response) => {
+      const content = `<UploadId>${'x'.repeat(1_025)}</UploadId>`;
+      sendXml(response, 'InitiateMultipartUploadResult', content);
+    });
+    const error = await failureOf(destination.createFile(options('a'), journal));
+    expect(error.code).toBe('destination.invalid_answer');
+    expect(error.message).toContain('the upload id is longer than 1024 characters');
+  });
+
+  it('with a tag of more than 1,024 characters is refused', async () => {
+    const { store, destination } = await open((_, response) => {
+      response.writeHead(200, { etag: `"${'x'.repeat(1_025)}"` }).end();
+    });
+    const error = await failureOf(destination.statFile('a'));
+    expect(error.code).toBe('destination.invalid_answer');
+    expect(error.message).toContain('ETag');
+    await until(() => store.openConnections() === 0, { message: () => 'the connection ends' });
+  });
+
+  it('that is not XML is not parsed', async () => {
+    const { destination } = await open((_, response) => {
+      response.writeHead(200).end(`<ListBucketResult>${'&'.repeat(1_000)}</ListBucketResult>`);
+    });
+    const error = await failureOf(drain(destination.listFiles('')));
+    expect(error.code).toBe('destination.unavailable');
+    expect(error.message).toContain('the answer to ListObjectsV2 is not XML');
+  });
+
+  it('without an end that is an error is cut off too', async () => {
+    const { store, destination } = await open((_, response) => {
+      response.statusCode = 500;
+      Object.assign(response, { writeHead: () => response });
+      return sendEndlessly(response, '<Error>', endless);
+    });
+    expect((await failureOf(drain(destination.listFiles('')))).code).toBe(
+      'destination.unavailable',
+    );
+    await until(() => store.openConnections() === 0, { message: () => 'the connection ends' });
+    expect(store.sentBytes()).toBeLessThan(endless / 4);
+  });
+
+  it('without an end at the key of a manifest is cut off after 16 MiB', async () => {
+    const { store, destination } = await open((_, response) =>
+      sendEndlessly(response, '{', endless),
+    );
+    const error = await failureOf(readManifestAt(destination, 'a_manifest.json'));
+    expect(error.code).toBe('destination.invalid_answer');
+    expect(error.message).toContain('the answer to GetObject is longer than 16 MiB');
+    await until(() => store.openConnections() === 0, { message: () => 'the connection ends' });
+    expect(store.sentBytes()).toBeLessThan(endless / 2);
+  });
+
+  it('without an end to a request for one byte is not read', async () => {
+    const { store, destination } = await open((request, response) => {
+      if (request.method === 'HEAD') return void response.writeHead(403).end();
+      return sendEndlessly(response, '', endless);
+    });
+    await destination.statFile('a');
+    await until(() => store.openConnections() === 0, { message: () => 'the connection ends' });
+    expect(store.sentBytes()).toBeLessThan(endless / 4);
+  });
+
+  it('that is longer than its receipt says is left by verify', async () => {
+    const { store, destination } = await open((_, response) =>
+      sendEndlessly(response, '', endless),
+    );
+    const file = { key: 'a', rows: 1, bytes: 10, sha256: '' };
+    const receipt = { manifestKey: null, files: [file], rejectedFiles: [] };
+    const readRows = () => {
+      throw new Error('no row is read');
+    };
+    const faults = await verifyFiles(
+      { destination, readRows },
+      receipt as unknown as Receipt,
+      'rejected',
+      [],
+      () => {},
+    );
+    expect(faults).toEqual(['a has more bytes than the 10 of its manifest']);
+    await until(() => store.openConnections() === 0, { message: () => 'the connection ends' });
+    expect(store.sentBytes()).toBeLessThan(endless / 4);
+  });
+
+  it('that is a file has no limit', async () => {
+    const { destination } = await open((_, response) => sendEndlessly(response, '', 20 * mebibyte));
+    const found = await destination.readFile('a');
+    let bytes = 0;
+    for await (const chunk of found?.body ?? []) bytes += chunk.length;
+    expect(bytes).toBe(20 * mebibyte);
+  });
+});
+
+describe('informational answers', () => {
+  const withInformation =
+    (count: number): Answer =>
+    (_, response) => {
+      for (let sent = 0; sent < count; sent += 1) response.writeProcessing();
+      sendXml(response, 'ListBucketResult', '<IsTruncated>false</IsTruncated>');
+    };
+
+  it('are ten at most', async () => {
+    const { destination } = await open(withInformation(11));
+    const error = await failureOf(drain(destination.listFiles('')));
+    expect(error.code).toBe('destination.invalid_answer');
+    expect(error.message).toContain('more than 10 informational answers to ListObjectsV2');
+  });
+
+  it('may be ten', async () => {
+    const { destination } = await open(withInformation(10));
+    await expect(drain(destination.listFiles(''))).resolves.toBeUndefined();
+  });
+});
+
+describe('a list without an end', () => {
+  /** Answers each page; the number begins at 1. */
+  const paged = (content: (page: number) => string, name: string): Answer => {
+    let page = 0;
+    return (_, response) => {
+      page += 1;
+      sendXml(response, name, `<IsTruncated>true</IsTruncated>${content(page)}`);
+    };
+  };
+  const parts = (from: number, count: number) =>
+    Array.from(
+      { length: count },
+      (_, index) =>
+        `<Part><PartNumber>${from + index}</PartNumber><ETag>"t"</ETag><Size>5</Size></Part>`,
+    ).join('');
+  const resume = (destination: Destination) =>
+    destination.resumeFile(options('a'), { ...upload, parts: [part] }, journal);
+
+  it('of parts ends if a marker does not rise', async () => {
+    const answer = paged(() => '<NextPartNumberMarker>7</NextPartNumberMarker>', 'ListPartsResult');
+    const { store, destination } = await open(answer);
+    const error = await failureOf(resume(destination));
+    expect(error.code).toBe('destination.invalid_answer');
+    expect(error.message).toContain('ListParts: page 3 does not begin after page 2');
+    expect(store.requests).toHaveLength(2);
+  });
+
+  it('of parts ends after more parts than an upload has', async () => {
+    const answer = paged(
+      (page) =>
+        `<NextPartNumberMarker>${page * 1000}</NextPartNumberMarker>${parts(page * 1000 - 999, 1000)}`,
+      'ListPartsResult',
+    );
+    const { store, destination } = await open(answer);
+    expect((await failureOf(resume(destination))).message).toContain('more than 10000 parts');
+    expect(store.requests).toHaveLength(11);
+  });
+
+  it.each([
+    ['the same', () => 'key'],
+    ['falls', (page: number) => `key ${9 - page}`],
+  ])('of uploads ends if the marker is %s', async (_, keyOf) => {
+    const answer = paged(
+      (page) => `<NextKeyMarker>${keyOf(page)}</NextKeyMarker>`,
+      'ListMultipartUploadsResult',
+    );
+    const { store, destination } = await open(answer);
+    const error = await failureOf(drain(destination.listUploads('')));
+    expect(error.code).toBe('destination.invalid_answer');
+    expect(store.requests).toHaveLength(2);
+  });
+
+  it('of parts ends after 200 pages, though each has few', async () => {
+    const answer = paged(
+      (page) => `<NextPartNumberMarker>${page}</NextPartNumberMarker>${parts(page, 1)}`,
+      'ListPartsResult',
+    );
+    const { store, destination } = await open(answer);
+    expect((await failureOf(resume(destination))).message).toContain('more than 200 pages');
+    expect(store.requests).toHaveLength(200);
+  });
+
+  it('of uploads ends with its signal, though each page is new', async () => {
+    const stop = new AbortController();
+    const { store, destination } = await open((_, response) => {
+      if (store.requests.length === 5) stop.abort();
+      const key = String(store.requests.length).padStart(9, '0');
+      const content = `<IsTruncated>true</IsTruncated><NextKeyMarker>${key}</NextKeyMarker>`;
+      sendXml(response, 'ListMultipartUploadsResult', content);
+    });
+    await failureOf(drain(destination.listUploads('', stop.signal)));
+    expect(store.requests).toHaveLength(5);
+  });
+
+  it('of objects ends if a token comes again', async () => {
+    const answer = paged(
+      (page) => `<NextContinuationToken>${page % 3}</NextContinuationToken>`,
+      'ListBucketResult',
+    );
+    const { store, destination } = await open(answer);
+    const error = await failureOf(drain(destination.listFiles('')));
+    expect(error.code).toBe('destination.invalid_answer');
+    expect(store.requests).toHaveLength(4);
+  });
+});
+
+describe('a store that never answers', () => {
+  const calls: readonly (readonly [
+    string,
+    (destination: Destination, signal: AbortSignal) => Promise<unknown>,
+  ])[] = [
+    ['statFile', (destination, signal) => destination.statFile('a', signal)],
+    ['readFile', (destination, signal) => destination.readFile('a', { signal })],
+    ['deleteFiles', (destination, signal) => destination.deleteFiles(['a'], signal)],
+    ['abortUpload', (destination, signal) => destination.abortUpload(upload, signal)],
+    ['listUploads', (destination, signal) => drain(destination.listUploads('', signal))],
+    [
+      'resumeFile',
+      (destination, signal) =>
+        destination.resumeFile(options('a'), { ...upload, parts: [part] }, journal, signal),
+    ],
+    ['probe', (destination, signal) => destination.probe(signal)],
+  ];
+
+  it.each(calls)('does not keep %s after its signal', async (_, call) => {
+    const { store, destination } = await open(() => {});
+    const stop = new AbortController();
+    const failing = failureOf(call(destination, stop.signal));
+    await until(() => store.requests.length > 0, { message: () => 'it asks' });
+    stop.abort();
+    await failing;
+  });
+});
+
+describe('a slow drip', () => {
+  /** A fraction of what the defaults are, in the same proportion. */
+  const limits = { stallTimeoutMs: 400, minBytesPerSecond: 64 * 1024 };
+  /** More than the stall watch demands, so that only the speed is too low. */
+  const dripping: Answer = (_, response) => drip(response, 1_200, 50);
+
+  it.each(xmlCalls)('does not hold %s', async (_, call) => {
+    const { destination } = await open(dripping, limits);
+    expect((await failureOf(call(destination))).code).toBe('destination.stalled');
+  });
+
+  it('does not hold the reader of a file', async () => {
+    const { destination } = await open(dripping, limits);
+    const found = await destination.readFile('a');
+    expect((await failureOf(drain(found?.body ?? []))).code).toBe('destination.stalled');
+  });
+
+  it('does not hold a part that the store takes slowly', async () => {
+    const partBytes = 24 * mebibyte;
+    const { destination } = await open(
+      (request, response) => {
+        if (request.method === 'POST') {
+          const content = '<Bucket>bucket</Bucket><Key>a</Key><UploadId>id</UploadId>';
+          return sendXml(response, 'InitiateMultipartUploadResult', content);
+        }
+        if (request.method === 'DELETE') return void response.writeHead(204).end();
+        // About 64 KiB at a time, so that the request never stalls.
+        request.on('data', () => {
+          request.pause();
+          setTimeout(() => request.resume(), 10);
+        });
+        request.once('end', () => response.writeHead(200, { etag: '"tag"' }).end());
+      },
+      { stallTimeoutMs: 1_000, minBytesPerSecond: 256 * mebibyte, partBytes },
+    );
+    const writer = await destination.createFile(options('a'), journal);
+    await writer.write(Buffer.alloc(partBytes));
+    expect((await failureOf(writer.flush())).code).toBe('destination.stalled');
+    await writer.abort();
+  });
+
+  it('is no file that comes fast enough', async () => {
+    const { destination } = await open((_, response) => {
+      response.writeHead(200, { etag: '"tag"' });
+      let sent = 0;
+      const timer = setInterval(() => {
+        response.write(Buffer.alloc(32 * 1024));
+        sent += 1;
+        if (sent === 30) response.end();
+      }, 50);
+      response.once('close', () => clearInterval(timer));
+    }, limits);
+    const found = await destination.readFile('a');
+    await expect(drain(found?.body ?? [])).resolves.toBeUndefined();
+  });
+});

@@ -1,0 +1,37 @@
+import { expect, it } from 'vitest';
+import type { IntervalResult } from '../../src/pipeline/interval-job.ts';
+import { replacedBy } from '../../src/pipeline/leftovers.ts';
+import { decodeManifest } from '../../src/pipeline/manifest.ts';
+import { firstJob } from '../support/interval-bench.ts';
+
+/** Manifests that a hostile store shows as if they were ours. */
+
+const job = firstJob();
+const manifestKey = 'p/a_manifest.json';
+const result = { files: [], rejectedFiles: [], manifestKey } as unknown as IntervalResult;
+
+const manifestOf = (content: object) =>
+  decodeManifest(
+    Buffer.from(JSON.stringify({ batch_export_id: job.exportId, run_id: job.runId, ...content })),
+  );
+
+it.each([
+  ['is no list', { files: {} }],
+  ['has an entry that is null', { files: [null] }],
+  ['has a key that is no text', { files: [{ key: 7 }] }],
+  ['has rejected files without a key', { files: [], rejected_files: [{}] }],
+])('a manifest whose list of files %s is not ours', (_, content) => {
+  expect(manifestOf(content)).toBeNull();
+});
+
+it('a manifest with more files than a commit has adds at most 10,000 to our record', () => {
+  const files = Array.from({ length: 20_000 }, (_, index) => ({ key: `p/a.v1-${index}` }));
+  const found = { manifest: manifestOf({ files }), etag: '"tag"' };
+  expect(replacedBy(job, result, found)).toHaveLength(10_000);
+});
+
+it('a manifest with a key that no store has does not add it to our record', () => {
+  const files = [{ key: `p/a.${'x'.repeat(2_000)}` }, { key: 'p/a.v1.jsonl' }];
+  const found = { manifest: manifestOf({ files }), etag: '"tag"' };
+  expect(replacedBy(job, result, found).map(({ key }) => key)).toEqual(['p/a.v1.jsonl']);
+});

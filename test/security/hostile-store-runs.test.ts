@@ -1,0 +1,118 @@
+import type { ServerResponse } from 'node:http';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import {
+  backfill,
+  createS3Export,
+  insertEvents,
+  projectPath,
+  readRuns,
+  untilEnded,
+} from '../support/exported-events.ts';
+import {
+  type Answer,
+  type HostileStore,
+  sendXml,
+  startHostileStore,
+} from '../support/hostile-store.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+
+/** Runs at a store that a tenant names, in real processes, beside those of another tenant. */
+
+let installation: Installation;
+let store: HostileStore;
+let answer: Answer;
+
+beforeAll(async () => {
+  store = await startHostileStore((request, response) => answer(request, response));
+  installation = await startInstallation({
+    workers: 0,
+    // Long, so that nothing but the rules of this test ends a request.
+    env: { UPLOAD_STALL_SECONDS: '3600', WORKER_CONCURRENCY: '4' },
+  });
+  for (const team of installation.tenant.projectIds) {
+    await insertEvents(installation.pool, { team, rows: 20 });
+  }
+  await installation.startWorker();
+});
+afterAll(async () => {
+  await installation?.close();
+  await store.close();
+});
+
+/** The same installation, as the tenant's other project sees it. */
+function otherProject(): Installation {
+  const { tenant } = installation;
+  const [first, second] = tenant.projectIds;
+  return { ...installation, tenant: { ...tenant, projectIds: [second, first] } };
+}
+
+const hostileExport = () =>
+  createS3Export(installation, { config: { endpoint_url: store.endpoint } });
+
+function refuse(response: ServerResponse, status: number, code: string): void {
+  const text = `<?xml version="1.0"?><Error><Code>${code}</Code><Message>No.</Message></Error>`;
+  response.writeHead(status, { 'content-type': 'application/xml' }).end(text);
+}
+
+it('runs at a store that never answers leave a slot to other projects, and end with their exports', async () => {
+  answer = (request, response) => {
+    // The store cannot be probed, so the run goes on and asks for the manifest.
+    if (request.method === 'PUT') refuse(response, 403, 'AccessDenied');
+    if (request.method === 'DELETE') response.writeHead(204).end();
+  };
+  const hostile = await Promise.all(Array.from({ length: 8 }, hostileExport));
+  for (const id of hostile) await backfill(installation, id);
+  const hanging = () => store.requests.filter((each) => each.includes('_manifest.json')).length;
+  await until(() => hanging() === 3, { timeoutMs: 30_000, message: () => 'three runs hang' });
+  const other = otherProject();
+  const exportId = await createS3Export(other);
+  await backfill(other, exportId);
+  const [run] = await untilEnded(other, exportId);
+  expect(run).toMatchObject({ status: 'Completed', rows: 20 });
+  expect(hanging()).toBe(3);
+  for (const id of hostile) {
+    await installation.client.delete(`${projectPath(installation)}/batch_exports/${id}/`);
+  }
+  await until(() => store.openConnections() === 0, {
+    timeoutMs: 20_000,
+    message: () => `no request goes on: ${store.requests.slice(-5).join('\n')}`,
+  });
+});
+
+it('a run whose parts are listed without an end fails, and its upload is given up', async () => {
+  let parts = 0;
+  answer = (request, response) => {
+    const { method, url = '' } = request;
+    if (method === 'DELETE') return void response.writeHead(204).end();
+    if (method === 'POST') {
+      const content = '<Bucket>exports</Bucket><Key>a</Key><UploadId>id</UploadId>';
+      return sendXml(response, 'InitiateMultipartUploadResult', content);
+    }
+    if (method === 'GET' && url.includes('uploadId')) {
+      parts += 1;
+      const next = `<NextPartNumberMarker>${parts}</NextPartNumberMarker>`;
+      const part = `<Part><PartNumber>${parts}</PartNumber><ETag>"t"</ETag><Size>1</Size></Part>`;
+      return sendXml(response, 'ListPartsResult', `<IsTruncated>true</IsTruncated>${next}${part}`);
+    }
+    if (method === 'GET') return refuse(response, 404, 'NoSuchKey');
+    refuse(response, 403, 'AccessDenied');
+  };
+  const exportId = await hostileExport();
+  await backfill(installation, exportId);
+  const [run] = await untilEnded(installation, exportId, { timeoutMs: 30_000 });
+  expect(run).toMatchObject({ status: 'Failed', errorCode: 'destination.access_denied' });
+  expect(parts).toBeGreaterThan(0);
+  const count = async () => {
+    const { rows } = await installation.pool.query<{ uploads: number }>(
+      `select count(*)::int as uploads from uploads u join runs r on r.id = u.run_id where r.export_id = $1`,
+      [exportId],
+    );
+    return rows[0]?.uploads;
+  };
+  await until(async () => (await count()) === 0, {
+    timeoutMs: 90_000,
+    message: () => 'the sweep is done with the upload',
+  });
+  expect(await readRuns(installation, exportId)).toHaveLength(1);
+});

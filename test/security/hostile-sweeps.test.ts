@@ -1,0 +1,162 @@
+import { Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { joinConnectors } from '../../src/main/connectors.ts';
+import { endVisit, maxCollectTries, takeOrphanedPlace } from '../../src/store/orphaned-uploads.ts';
+import { cancelRuns } from '../../src/store/runs.ts';
+import { noteUpload } from '../../src/store/uploads.ts';
+import type { SweepOptions } from '../../src/worker/collect-by-team.ts';
+import { collectUploads } from '../../src/worker/collect-uploads.ts';
+import { contextWith } from '../conformance/destination-suite.ts';
+import { type HostileStore, sendXml, startHostileStore } from '../support/hostile-store.ts';
+import {
+  claim,
+  createExportOfThePast,
+  decide,
+  expireLease,
+  firstRun,
+  openRunSide,
+  type RunSide,
+} from '../support/run-side.ts';
+
+/** What the sweep does at a store that hinders it, now and after a restart. */
+
+let side: RunSide;
+let store: HostileStore;
+/** Aborted after this number of pages, as by a shutdown. */
+let pagesUntilStop: number;
+let stopping: AbortController;
+
+beforeEach(async () => {
+  side = await openRunSide();
+  pagesUntilStop = Number.POSITIVE_INFINITY;
+  stopping = new AbortController();
+  store = await startHostileStore((request, response) => {
+    const pages = store.requests.length;
+    if (pages >= pagesUntilStop) stopping.abort();
+    // An endless list: each page begins after the one before.
+    if (request.url?.includes('uploads')) {
+      const key = String(pages).padStart(9, '0');
+      const content = `<IsTruncated>true</IsTruncated><NextKeyMarker>${key}</NextKeyMarker>`;
+      return sendXml(response, 'ListMultipartUploadsResult', content);
+    }
+    response.writeHead(204).end();
+  });
+});
+afterEach(async () => {
+  await store.close();
+  await side.stop();
+});
+
+/** A cancelled run that may have an upload with an unknown id at the store. */
+async function leaveUpload(teamId = side.teamId) {
+  const config = {
+    bucket_name: 'bucket',
+    region: 'us-east-1',
+    aws_access_key_id: 'AKIAHOSTILE000000001',
+    aws_secret_access_key: 'hostile-secret',
+    endpoint_url: store.endpoint,
+  };
+  const destination = { type: 'S3', config, secrets: null };
+  const { id } = await createExportOfThePast(side, { teamId, destination });
+  await decide(side.context);
+  const run = await claim(side, (await firstRun(side.db, id)).id);
+  await noteUpload(side.db, run, 'a');
+  await side.db.transaction((tx) => cancelRuns(tx, { exportId: id }));
+  await expireLease(side.db, run.runId);
+  return run;
+}
+
+/** One sweep of a worker that has just started: it knows nothing but our tables. */
+async function sweep(): Promise<readonly unknown[]> {
+  const errors: unknown[] = [];
+  stopping = new AbortController();
+  const agents = { httpAgent: new HttpAgent(), httpsAgent: new HttpsAgent() };
+  const options: SweepOptions = {
+    context: side.context,
+    connectors: joinConnectors(
+      () => {
+        throw new Error('no source');
+      },
+      contextWith({ ...agents, requestRetry: { maxAttempts: 1, baseMs: 1, capMs: 1 } }),
+      side.context.secrets,
+    ),
+    onSweepError: (error) => errors.push(error),
+    stopping: stopping.signal,
+  };
+  await collectUploads(options);
+  return errors;
+}
+
+function makeDue(): Promise<unknown> {
+  return side.db.query(`update uploads set collect_after = now() - interval '1 s'`);
+}
+
+async function readTries(): Promise<{ tries: number; waits: number }[]> {
+  return side.db.query(
+    `select collect_tries as tries, round(extract(epoch from collect_after - now()))::int as waits from uploads`,
+  );
+}
+
+describe('a list of uploads without an end', () => {
+  it('is left when the worker stops, and not begun again by a worker that starts', async () => {
+    await leaveUpload();
+    pagesUntilStop = 5;
+    expect(await sweep()).toHaveLength(1);
+    expect(store.requests).toHaveLength(5);
+    await sweep();
+    expect(store.requests).toHaveLength(5);
+    const [upload] = await readTries();
+    expect(upload?.tries).toBe(1);
+    expect(upload?.waits).toBeGreaterThan(0);
+  });
+
+  it('is not begun again if the worker dies over it', async () => {
+    await leaveUpload();
+    expect(await takeOrphanedPlace(side.db, side.teamId, 30_000)).not.toBeNull();
+    await sweep();
+    expect(store.requests).toEqual([]);
+  });
+
+  it('is tried less and less often, then not at all, and the log says so', async () => {
+    const { exportId } = await leaveUpload();
+    const waits: number[] = [];
+    for (let tried = 0; tried < maxCollectTries; tried += 1) {
+      await makeDue();
+      pagesUntilStop = store.requests.length + 1;
+      expect(await sweep()).toHaveLength(1);
+      waits.push((await readTries())[0]?.waits ?? 0);
+    }
+    expect(waits.slice(0, 4)).toEqual([5, 10, 20, 40]);
+    expect(waits.at(-1)).toBe(6 * 3_600);
+    const before = store.requests.length;
+    await makeDue();
+    expect(await sweep()).toEqual([]);
+    expect(store.requests).toHaveLength(before);
+    const entries = await side.db.query<{ message: string }>(
+      `select message from log_entries where export_id = $1 and level = 'WARNING'`,
+      [exportId],
+    );
+    expect(entries).toHaveLength(1);
+    expect(entries[0]?.message).toMatch(/^Sluice gave up removing unfinished uploads/);
+  });
+});
+
+it('a visit that ended an upload counts as none that failed', async () => {
+  await leaveUpload();
+  const place = await takeOrphanedPlace(side.db, side.teamId, 30_000);
+  if (place === null) throw new Error('no place');
+  await endVisit(side.db, place, true);
+  expect((await readTries())[0]).toEqual({ tries: 0, waits: 5 });
+});
+
+it('the uploads of other tenants are collected meanwhile', async () => {
+  await leaveUpload();
+  const other = await leaveUpload(side.tenant.projectIds[1]);
+  // Known by its id, so that no list is needed.
+  await side.db.query(`update uploads set upload_id = 'mark.id' where run_id = $1`, [other.runId]);
+  pagesUntilStop = 50;
+  await sweep();
+  const left = await side.db.query<{ runId: string }>(`select run_id as "runId" from uploads`);
+  expect(left.map(({ runId }) => runId)).not.toContain(other.runId);
+});
