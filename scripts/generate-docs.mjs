@@ -114,6 +114,7 @@ function environmentExample() {
 # ── Secrets that docker-compose.yml asks for ──
 # Letters and digits only: they become part of addresses. openssl rand -hex 24
 POSTGRES_PASSWORD=
+SOURCE_POSTGRES_PASSWORD=
 REDIS_PASSWORD=
 # Keys of the S3 server that comes with it.
 S3_ACCESS_KEY_ID=

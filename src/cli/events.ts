@@ -22,7 +22,11 @@ export function register(program: Command, deps: CliDeps): void {
     .action(async ({ project: teamId, rows, from, to, json }: Options) => {
       const { generateEvents } = await import('../sources/index.ts');
       const config = readConfig();
-      const url = config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
+      const { writableSourceUrl } = await import('../main/source-role.ts');
+      const url =
+        config.DATABASE_URL === null && config.SOURCE_DATABASE_URL !== null
+          ? config.SOURCE_DATABASE_URL
+          : writableSourceUrl(config, await deps.findDatabase());
       await generateEvents(url, { teamId, rows, range: { start: from, end: to } });
       deps.print(json ? JSON.stringify({ rows }) : `${rows} events written`);
     });

@@ -25,6 +25,13 @@ export const settings = {
     'Allow exports from a standby without a known primary. Their intervals stay unsettled: rows can be missing, and only LATE_LOOKBACK_HOURS finds them.',
     false,
   ),
+  NODE_ENV: optionalText(
+    "If `production`, Sluice does not start with a source role that is a superuser or may read Sluice's own tables. Otherwise it logs a warning.",
+  ),
+  ALLOW_PRIVILEGED_SOURCE: flag(
+    'Start in production with such a source role too; see docs/security.md.',
+    false,
+  ),
   MODELS_FILE: optionalText(
     'Path of models.yaml. It defines what can be exported besides the table events; see docs/models.md.',
   ),
@@ -99,6 +106,11 @@ export const settings = {
     'Maximum runs of one project at a time. If the workers have four or more slots in all, one of them is always left to other projects.',
     20,
     [1, 10_000],
+  ),
+  MAX_EXPORTS_PER_PROJECT: wholeNumber(
+    'Maximum exports of one project. Deleted exports do not count.',
+    1_000,
+    [1, 1_000_000],
   ),
   LEASE_SECONDS: wholeNumber(
     'Seconds without a heartbeat after which a worker loses its run.',
@@ -182,7 +194,7 @@ export const settings = {
   QUICKSTART_S3_SECRET: optionalText('Secret access key of the quickstart.', { secret: true }),
   LOG_RETENTION_DAYS: wholeNumber('Days to keep log entries.', 30, [1, 3_650]),
   RETENTION_DAYS: wholeNumber(
-    'Days to keep finished runs, ticks and deleted exports.',
+    'Days to keep finished runs, ticks, deleted exports and the record of who changed what.',
     365,
     [1, 36_500],
   ),

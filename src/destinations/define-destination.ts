@@ -14,7 +14,7 @@ import type {
 export type Settings<Own extends TProperties> = Required<Static<TObject<Own>>>;
 
 interface OwnDefinition<Own extends TProperties>
-  extends Pick<DestinationDefinition, 'type' | 'keepsFiles' | 'buffersParts'> {
+  extends Pick<DestinationDefinition, 'type' | 'keepsFiles' | 'buffersParts' | 'enclose'> {
   readonly description: string;
   /** Properties of the config besides the file settings. */
   readonly properties: Own;
@@ -33,7 +33,7 @@ interface OwnDefinition<Own extends TProperties>
 export function defineDestination<Own extends TProperties>(
   own: OwnDefinition<Own>,
 ): DestinationDefinition {
-  const { type, keepsFiles, buffersParts, description } = own;
+  const { type, keepsFiles, buffersParts, enclose, description } = own;
   const configSchema = Type.Object(own.properties, { additionalProperties: false, description });
   const defaults = Value.Default(configSchema, {}) as object;
   const parse = (config: object) => ({ ...defaults, ...config }) as Settings<Own>;
@@ -41,6 +41,7 @@ export function defineDestination<Own extends TProperties>(
     type,
     keepsFiles,
     buffersParts,
+    enclose,
     configSchema,
     validate: (config, context) => own.validate(parse(config), context),
     place: (config) => own.place(parse(config)),

@@ -293,6 +293,20 @@ export interface DestinationDefinition {
    */
   place(config: DestinationConfig): string;
   /**
+   * The config as it is stored for a project, if all projects share one store. It changes the place so that
+   * no project reaches the files of another. Absent: the store keeps its users apart.
+   *
+   * @param config not checked yet; the result is
+   * @param before the stored config; null for a new export
+   */
+  readonly enclose?:
+    | ((
+        config: DestinationConfig,
+        projectId: number,
+        before: DestinationConfig | null,
+      ) => DestinationConfig)
+    | undefined;
+  /**
    * `config` has passed the schema and `validate` and contains its secrets. Opens no connection.
    *
    * @param traits what an earlier probe found; null if none is known

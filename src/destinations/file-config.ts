@@ -38,7 +38,7 @@ export function optional<T extends TSchema>(
   );
 }
 
-const eventNames = Type.Array(Type.String({ minLength: 1, maxLength: 400 }), { maxItems: 1000 });
+const eventNames = Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { maxItems: 100 });
 
 const fileProperties = (formats: readonly FormatChoice[]) => ({
   prefix: Type.Optional(
@@ -79,12 +79,14 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
   ),
   include_events: optional(
     eventNames,
-    'Only events with these names are exported. Null or empty: all.',
+    'Only events with these names are exported: at most 100, of 200 characters. Null or empty: all.',
     { examples: [['$pageview', 'signed_up']] },
   ),
-  exclude_events: optional(eventNames, 'Events with these names are not exported.', {
-    examples: [['$feature_flag_called']],
-  }),
+  exclude_events: optional(
+    eventNames,
+    'Events with these names are not exported: at most 100, of 200 characters.',
+    { examples: [['$feature_flag_called']] },
+  ),
 });
 
 /** Adds the file settings of all destinations to a destination's definition. */

@@ -240,8 +240,12 @@ export function toSluiceError(error: unknown): SluiceError {
     : new SluiceError('internal.unexpected', undefined, error);
 }
 
+/** A store may say much; an answer holds thousands of these texts. */
+const maxDetail = 1_000;
+
 /** The text of `latest_error`: `code: what happened and what to do`. */
 export function describeError(error: SluiceError, remedy: string = error.spec.remedy): string {
   const { means } = error.spec;
-  return `${error.code}: ${means}${error.detail ? ` (${error.detail})` : ''} ${remedy}`;
+  const detail = error.detail ? ` (${error.detail.slice(0, maxDetail)})` : '';
+  return `${error.code}: ${means}${detail} ${remedy}`;
 }

@@ -10,6 +10,7 @@ export interface Policy {
   readonly secondOpinionMs: number;
   readonly maxRunsPerExport: number;
   readonly maxRunsPerTenant: number;
+  readonly maxExportsPerProject: number;
   readonly backfillConcurrency: number;
   /** Workers that may crash while they read a run's rows before it gets a process of its own. */
   readonly maxSharedCrashes: number;

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import { chown, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { systemClock } from '../domain/clock.ts';
@@ -31,6 +31,12 @@ export interface ClusterSecrets {
   readonly password: string;
   /** PostgreSQL's `cluster_name`: distinguishes this server from any other on the same port. */
   readonly clusterName: string;
+}
+
+/** The role for exports. Its password follows from the owner's, so every process knows it. */
+export function sourceRoleOf({ password }: ClusterSecrets): { name: string; password: string } {
+  const name = 'sluice_source';
+  return { name, password: createHmac('sha256', password).update(name).digest('base64url') };
 }
 
 export function layoutOf(dataDir: string): Layout {

@@ -8,6 +8,7 @@ import {
   type Layout,
   layoutOf,
   readSecrets,
+  sourceRoleOf,
 } from './data-directory.ts';
 import { chooseIdentity, type ServerIdentity } from './identity.ts';
 import { discardPidFile, isProcessAlive, isServerOf, readPidFile } from './pid-file.ts';
@@ -33,6 +34,10 @@ export interface EmbeddedPostgres {
   /** `postgres://user:password@127.0.0.1:port/sluice` of a superuser. Secret. */
   readonly url: string;
   readonly port: number;
+  /** A role for exports, which the caller creates. Its password stays the same. */
+  readonly sourceRole: { readonly name: string; readonly password: string };
+  /** The same database for that role. Secret. */
+  readonly sourceUrl: string;
   /** True if the server already ran: another process's, or one that a killed process left. */
   readonly adopted: boolean;
   /**
@@ -167,9 +172,16 @@ function handle(server: Server, port: number, adopted: boolean, use: ServerUse):
     if (isLast) await stopServer(server.layout);
     await use.close();
   };
+  const url = urlOf(server.secrets, port, databaseName);
+  const sourceRole = sourceRoleOf(server.secrets);
   return {
-    url: urlOf(server.secrets, port, databaseName),
+    url,
     port,
+    sourceRole,
+    sourceUrl: url.replace(
+      `${databaseUser}:${server.secrets.password}`,
+      `${sourceRole.name}:${sourceRole.password}`,
+    ),
     adopted,
     stop: () => {
       stopping ??= stop();

@@ -4,6 +4,7 @@ import { startEmbeddedPostgres } from '../embedded-postgres/start.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { connectQueues, type QueueConnection } from '../queue/connection.ts';
 import { openProducer, type Producer } from '../queue/producer.ts';
+import type { SourceRole } from '../sources/index.ts';
 import { type Database, openDatabase, openQueuePool } from '../store/database.ts';
 import { checkSchema } from '../store/migrate.ts';
 import { registerEncryptionKeys } from '../store/sealed-secrets.ts';
@@ -14,6 +15,7 @@ import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels, type SourceOf } from './models.ts';
 import { policyOf } from './policy.ts';
 import { prepareSchemas } from './prepare-schemas.ts';
+import { ensureSourceRole } from './source-role.ts';
 import { type Start, waitForDatabase } from './wait-for-database.ts';
 import { watchEra } from './watch-era.ts';
 
@@ -54,13 +56,14 @@ export async function openFoundation(
   const onError = (error: Error) => logger.warn({ err: error }, 'a database connection failed');
   try {
     if (config.AUTO_MIGRATE) {
-      const done = await waitForDatabase(
-        () => prepareSchemas(config, databases.url, databases.sourceUrl),
-        waiting,
-      );
+      const done = await waitForDatabase(() => prepareSchemas(config, databases.url), waiting);
       if (done.length > 0) logger.info({ migrations: done }, 'migrated');
     }
     await waitForDatabase(() => checkSchema(databases.url), waiting);
+    const { sourceRole } = databases;
+    if (sourceRole) {
+      await waitForDatabase(() => ensureSourceRole(databases.url, sourceRole, models), waiting);
+    }
     const secrets = await openSecretBox(config);
     const pool = {
       connectionString: databases.url,
@@ -136,6 +139,8 @@ export interface Databases {
   readonly url: string;
   readonly sourceUrl: string;
   readonly embedded: boolean;
+  /** The role in `sourceUrl`, if this process keeps it up to date. */
+  readonly sourceRole: Pick<SourceRole, 'name' | 'password'> | null;
   /** Stops what was started here. */
   stop(): Promise<void>;
 }
@@ -145,9 +150,22 @@ export async function openDatabases(
   config: Config,
   log: (message: string) => void,
 ): Promise<Databases> {
-  const embedded = config.DATABASE_URL === null;
-  const { url, stop } = embedded
-    ? await startEmbeddedPostgres({ dataDir: config.SLUICE_DATA_DIR, log })
-    : { url: config.DATABASE_URL, stop: async () => {} };
-  return { url, sourceUrl: config.SOURCE_DATABASE_URL ?? url, embedded, stop };
+  if (config.DATABASE_URL !== null) {
+    const url = config.DATABASE_URL;
+    return {
+      url,
+      sourceUrl: config.SOURCE_DATABASE_URL ?? url,
+      embedded: false,
+      sourceRole: null,
+      stop: async () => {},
+    };
+  }
+  const postgres = await startEmbeddedPostgres({ dataDir: config.SLUICE_DATA_DIR, log });
+  return {
+    url: postgres.url,
+    sourceUrl: config.SOURCE_DATABASE_URL ?? postgres.sourceUrl,
+    embedded: true,
+    sourceRole: config.SOURCE_DATABASE_URL === null ? postgres.sourceRole : null,
+    stop: () => postgres.stop(),
+  };
 }

@@ -16,6 +16,7 @@ export function policyOf(config: Config): Policy {
     secondOpinionMs: Math.min(10, config.RETRY_BASE_SECONDS) * 1_000,
     maxRunsPerExport: config.MAX_RUNS_PER_EXPORT,
     maxRunsPerTenant: config.MAX_RUNS_PER_TENANT,
+    maxExportsPerProject: config.MAX_EXPORTS_PER_PROJECT,
     backfillConcurrency: config.BACKFILL_CONCURRENCY,
     maxSharedCrashes: 2,
     maxDeathsAlone: 2,

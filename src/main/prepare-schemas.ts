@@ -3,6 +3,7 @@ import { connectQueues } from '../queue/connection.ts';
 import { ensureEventsTable } from '../sources/index.ts';
 import { openQueuePool } from '../store/database.ts';
 import { migrate } from '../store/migrate.ts';
+import { isSourceToo } from './source-role.ts';
 
 /**
  * Brings every schema up to date: our own tables, the queue's if it is in Postgres, and the built-in
@@ -10,13 +11,9 @@ import { migrate } from '../store/migrate.ts';
  *
  * @returns the migrations that were run
  */
-export async function prepareSchemas(
-  config: Config,
-  url: string,
-  sourceUrl: string,
-): Promise<readonly string[]> {
+export async function prepareSchemas(config: Config, url: string): Promise<readonly string[]> {
   const done = await migrate(url);
-  if (sourceUrl === url) await ensureEventsTable(url);
+  if (isSourceToo(config, url)) await ensureEventsTable(url);
   if (config.REDIS_URL === null) {
     const queuePool = openQueuePool({
       connectionString: url,

@@ -4,6 +4,7 @@ import { type Config, ConfigError, readConfig } from '../config/config.ts';
 import { SchemaError } from '../store/migrate.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { checkReadiness } from '../use-cases/installation/check-readiness.ts';
+import { checkSourceRoles } from './check-source-roles.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
 import { StartError } from './wait-for-database.ts';
 import { serveWorkerHealth } from './worker-health.ts';
@@ -63,6 +64,7 @@ export async function runProcess(
       const { onWait } = probes;
       opening = openFoundation(config, role, { logger, signal: giveUp.signal, onWait }).then(keep);
       const foundation = await opening;
+      await checkSourceRoles(foundation);
       await probes.close();
       giveUp.signal.throwIfAborted();
       await start(foundation, keep, async () => {

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { toTimestamp } from '../domain/time.ts';
 import type { Foundation } from '../main/foundation.ts';
+import { writableSourceUrl } from '../main/source-role.ts';
 import { verifyInstallation } from '../main/verify.ts';
 import { countEvents, generateEvents } from '../sources/index.ts';
 import { readNow } from '../store/ticks.ts';
@@ -85,13 +86,18 @@ async function showExport(
   return shown === parquet ? (await readBack(options, batchExport.id, end)) && proven : proven;
 }
 
+/** The address of the table for its owner: the role of exports may neither write nor count rows. */
+function tableUrl({ config, foundation }: Pick<QuickstartOptions, 'config' | 'foundation'>) {
+  return writableSourceUrl(config, foundation.databases.url);
+}
+
 /** Another program reads the bucket. */
 async function readBack(
-  { foundation, s3, tenant, print }: QuickstartOptions,
+  { s3, tenant, print, ...options }: QuickstartOptions,
   exportId: string,
   end: number,
 ): Promise<boolean> {
-  const events = await countEvents(foundation.databases.sourceUrl, tenant.projectId, end);
+  const events = await countEvents(tableUrl(options), tenant.projectId, end);
   const { rows, keys } = await countWithDuckDb(s3, `quickstart/${exportId}/`);
   const agrees = rows === events && keys === events;
   print(`  DuckDB reads ${rows} rows and ${keys} different keys${agrees ? '' : ': NOT PROVEN'}`);
@@ -103,7 +109,7 @@ async function prove(options: QuickstartOptions, exportId: string, end: number):
   const { db, databases } = foundation;
   const report = await verifyInstallation(config, db, databases.sourceUrl, exportId);
   for (const { invariant, detail } of report.findings) print(`  BROKEN ${invariant}: ${detail}`);
-  const events = await countEvents(databases.sourceUrl, tenant.projectId, end);
+  const events = await countEvents(tableUrl(options), tenant.projectId, end);
   const proven = report.findings.length === 0 && report.rows === events;
   const rows = report.rows.toLocaleString('en');
   print(
@@ -115,10 +121,10 @@ async function prove(options: QuickstartOptions, exportId: string, end: number):
 }
 
 async function ensureEvents(
-  { foundation, tenant, print }: QuickstartOptions,
+  { tenant, print, ...options }: QuickstartOptions,
   range: { start: number; end: number },
 ): Promise<void> {
-  const { sourceUrl } = foundation.databases;
+  const sourceUrl = tableUrl(options);
   if ((await countEvents(sourceUrl, tenant.projectId, range.end)) > 0) return;
   print(`Writing ${eventRows.toLocaleString('en')} events of the last ${hours} hours …`);
   const draw = createProgressBar(process.stdout);

@@ -54,6 +54,27 @@ export function countBoundaries(cadence: Cadence, after: Instant, upTo: Instant)
   const step = nominalMs(cadence.interval);
   if (!isLocal(cadence)) return Math.floor(upTo / step) - Math.floor(after / step);
   let count = 0;
+  for (let from = after; from < upTo; from += stretchMs) {
+    const to = Math.min(from + stretchMs, upTo);
+    const labels = (lastLabelAt(cadence, to) - lastLabelAt(cadence, from)) / step;
+    count += skipsDates(cadence, from, to) ? walk(cadence, from, to) : labels;
+  }
+  return count;
+}
+
+/** Local boundaries are counted in stretches of about a year: a zone seldom skips a date. */
+const stretchMs = 366 * dayMs;
+
+/**
+ * Whether some labels may share one boundary: then the zone crossed the date line, which moves its clocks by
+ * a day. All other changes, those of many years together, are far smaller.
+ */
+function skipsDates({ timezone }: Cadence, from: Instant, to: Instant): boolean {
+  return Math.abs(offsetAt(timezone, to) - offsetAt(timezone, from)) > dayMs / 2;
+}
+
+function walk(cadence: Cadence, after: Instant, upTo: Instant): number {
+  let count = 0;
   for (let at = nextBoundary(cadence, after); at <= upTo; at = nextBoundary(cadence, at)) {
     count += 1;
   }

@@ -37,7 +37,7 @@ export function tickBefore(history: CadenceHistory, instant: Instant): Instant {
   return tickAtOrBefore(history, instant - 1);
 }
 
-/** The number of ticks in (after, upTo]. Arithmetic for UTC cadences, a walk for local ones. */
+/** The number of ticks in (after, upTo], by arithmetic. */
 export function countTicks(history: CadenceHistory, after: Instant, upTo: Instant): number {
   let count = 0;
   history.forEach((era, index) => {

@@ -6,3 +6,4 @@ export {
   createPostgresSource,
   type PostgresSourceOptions,
 } from './postgres/postgres-source.ts';
+export { ensureSourceRole, type SourceRole } from './postgres/source-role.ts';

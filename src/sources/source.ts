@@ -137,4 +137,6 @@ export interface Source {
     position?: string | null,
   ): Promise<SourceSnapshot>;
   inspect(signal: AbortSignal): Promise<SourceState>;
+  /** What the source's role may do although no export needs it, as clauses: `is a superuser`. */
+  findExcessRights(signal: AbortSignal): Promise<readonly string[]>;
 }

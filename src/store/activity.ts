@@ -1,6 +1,6 @@
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
-import type { OffsetPage, PageRequest } from './lists.ts';
+import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
 
 /** One changed field; a secret shows only that it changed. */
 export interface Change {
@@ -41,9 +41,42 @@ export async function recordActivity(tx: Sql, activity: NewActivity): Promise<vo
       activity.subjectId,
       activity.action,
       activity.keyId,
-      JSON.stringify(activity.changes),
+      JSON.stringify(shortenChanges(activity.changes)),
     ],
   );
+}
+
+/** Maximum size of an entry's changes. */
+const maxChangesBytes = 8 * 1024;
+
+const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? '');
+
+/** Changes that are too large show only the beginnings of their largest values, and the sizes of these. */
+function shortenChanges(changes: readonly Change[]): readonly Change[] {
+  if (bytesOf(changes) <= maxChangesBytes) return changes;
+  const values = changes.flatMap(({ before, after }) => [before, after]);
+  const share = maxChangesBytes / (values.length + 1);
+  const large = values.filter((value) => bytesOf(value) > share);
+  const rest = changes.map(({ field, before, after }) => ({
+    field,
+    before: bytesOf(before) > share ? null : before,
+    after: bytesOf(after) > share ? null : after,
+  }));
+  const bytesEach = (maxChangesBytes - bytesOf(rest)) / large.length;
+  const shorten = (value: unknown) =>
+    bytesOf(value) > share ? beginning(value, bytesEach) : value;
+  return changes.map(({ field, before, after }) => ({
+    field,
+    before: shorten(before),
+    after: shorten(after),
+  }));
+}
+
+/** A character of JSON has up to three bytes in JSON again; the note about the size has fewer than 30. */
+function beginning(value: unknown, bytes: number): string {
+  const text = JSON.stringify(value) ?? '';
+  const length = Math.max(0, Math.floor((bytes - 30) / 3));
+  return `${text.slice(0, length)}… (${bytesOf(value)} bytes)`;
 }
 
 /** Newest first. */
@@ -53,6 +86,9 @@ export async function listActivity(
   page: PageRequest,
 ): Promise<OffsetPage<Activity>> {
   const values = [subject.subjectType, subject.subjectId];
+  const wanted = `select a.id from activity a
+      where a.subject_type = $1 and a.subject_id = $2 order by a.id desc limit $3 offset $4`;
+  const fitting = upToPageBytes(wanted, 'activity', 't.id desc', 'octet_length(t.changes::text)');
   const [[total], results] = await Promise.all([
     sql.query<{ count: number }>(
       'select count(*) from activity where subject_type = $1 and subject_id = $2',
@@ -61,7 +97,7 @@ export async function listActivity(
     sql.query<Activity>(
       `select a.id, a.action, a.key_id as "keyId", k.name as "keyName", a.changes, a.happened_at as "happenedAt"
          from activity a left join api_keys k on k.id = a.key_id
-        where a.subject_type = $1 and a.subject_id = $2 order by a.id desc limit $3 offset $4`,
+        where a.id in (${fitting}) order by a.id desc`,
       [...values, page.limit, page.offset],
     ),
   ]);

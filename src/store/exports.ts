@@ -4,7 +4,7 @@ import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Schedule } from '../domain/schedule.ts';
 import { type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
-import type { OffsetPage, PageRequest } from './lists.ts';
+import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
 import { type Reach, reaches, reachValue } from './tenants.ts';
 
 /** All settings of an export that a request can change. */
@@ -147,6 +147,19 @@ export async function updateBatchExport(
   return toBatchExport(row);
 }
 
+/**
+ * Exports of a project that are not deleted. Another transaction that asks waits until this one ends, so
+ * that the number is still true when an export is added.
+ */
+export async function countProjectExports(tx: Sql, teamId: number): Promise<number> {
+  await tx.query('select from projects where id = $1 for no key update', [teamId]);
+  const [row] = await tx.query<{ count: number }>(
+    'select count(*) from batch_exports where team_id = $1 and deleted_at is null',
+    [teamId],
+  );
+  return row?.count ?? 0;
+}
+
 export async function findBatchExport(
   sql: Sql,
   reach: Reach,
@@ -185,9 +198,14 @@ export async function listBatchExports(
     `select count(*) from batch_exports e where ${inReach}`,
     [reachValue(reach)],
   );
+  const wanted = `select e.id from batch_exports e where ${inReach}
+      order by e.created_at desc, e.id desc limit $2 offset $3`;
+  const bytes = `octet_length(t.destination_config::text) + coalesce(octet_length(t.dsl_query), 0)
+      + coalesce(octet_length(t.query_schema::text), 0)`;
+  const fitting = upToPageBytes(wanted, 'batch_exports', 't.created_at desc, t.id desc', bytes);
   const rows = await sql.query<Row>(
-    `select ${columns} from batch_exports e where ${inReach}
-      order by e.created_at desc, e.id desc limit $2 offset $3`,
+    `select ${columns} from batch_exports e where e.id in (${fitting})
+      order by e.created_at desc, e.id desc`,
     [reachValue(reach), page.limit, page.offset],
   );
   return { count: total?.count ?? 0, results: rows.map(toBatchExport) };

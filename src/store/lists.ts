@@ -65,6 +65,24 @@ export interface OffsetPage<T> {
   readonly results: readonly T[];
 }
 
+/** A page ends after the row that exceeds these bytes, however few rows it has. */
+const maxPageBytes = 8 * 1024 ** 2;
+
+/**
+ * SQL of the ids of a page's rows, up to the page's size; always the first.
+ *
+ * @param page a SELECT of the ids
+ * @param table its table, as `t`
+ * @param order the order of the page
+ * @param bytes size of a row in an answer
+ */
+export function upToPageBytes(page: string, table: string, order: string, bytes: string): string {
+  return `select id from (
+      select t.id, sum(size.bytes) over (order by ${order}) - size.bytes as before
+        from (${page}) as page join ${table} t using (id), lateral (select ${bytes} as bytes) as size
+    ) as weighed where before < ${maxPageBytes}`;
+}
+
 /** A limit in time: an instant, or a span before Postgres' now (`7 days`). */
 export type TimeBound = { readonly at: Timestamp } | { readonly spanBack: string };
 

@@ -1,7 +1,7 @@
 import type { Plugin, PluginField } from '../domain/plugin.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
-import type { OffsetPage, PageRequest } from './lists.ts';
+import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
 
 /** A plugin as the catalogue holds it; a built-in one has no source and no times. */
 export interface InstalledPlugin extends Plugin {
@@ -53,8 +53,12 @@ export async function listOwnPlugins(
     'select count(*) from plugins where organization_id = $1',
     [organizationId],
   );
+  const bytes = 'octet_length(t.source) + octet_length(t.config_schema::text)';
+  const wanted =
+    'select p.id from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3';
   const rows = await sql.query<Row>(
-    `select ${columns} from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3`,
+    `select ${columns} from plugins p
+      where p.id in (${upToPageBytes(wanted, 'plugins', 't.id', bytes)}) order by p.id`,
     [organizationId, limit, offset],
   );
   return { count: total?.count ?? 0, results: rows.map(toPlugin) };

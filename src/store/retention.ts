@@ -24,6 +24,13 @@ export const deleteOldLogEntries = deleteBy(
       where ${isOld('timestamp')}) returning 1`,
 );
 
+/** Searches by number too. */
+export const deleteOldActivity = deleteBy(
+  `delete from activity where id in (
+     select id from (select id, happened_at from activity order by id limit ${batch}) oldest
+      where ${isOld('happened_at')}) returning 1`,
+);
+
 /** Ticks that the high-water mark has passed or does not need; and all of a deleted export. */
 export const deleteOldTicks = deleteBy(
   `delete from ticks where ctid = any (array(

@@ -1,7 +1,7 @@
 import type { PluginConfig } from '../domain/plugin.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
-import type { OffsetPage, PageRequest } from './lists.ts';
+import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
 
 /** One use of a plugin by a project: a step of its chain. */
 export interface TransformationConfig {
@@ -135,6 +135,14 @@ export async function listTransformationConfigs(
   teamId: number,
   page: PageRequest,
 ): Promise<OffsetPage<TransformationConfig>> {
+  const wanted = `select c.id from pipeline_transformation_configs c
+      where c.team_id = $1 and not c.deleted order by c."order", c.id limit $2 offset $3`;
+  const fitting = upToPageBytes(
+    wanted,
+    'pipeline_transformation_configs',
+    't."order", t.id',
+    'octet_length(t.config::text)',
+  );
   const [[total], results] = await Promise.all([
     sql.query<{ count: number }>(
       'select count(*) from pipeline_transformation_configs where team_id = $1 and not deleted',
@@ -142,7 +150,7 @@ export async function listTransformationConfigs(
     ),
     sql.query<TransformationConfig>(
       `select ${columns} from pipeline_transformation_configs c
-        where c.team_id = $1 and not c.deleted order by c."order", c.id limit $2 offset $3`,
+        where c.id in (${fitting}) order by c."order", c.id`,
       [teamId, page.limit, page.offset],
     ),
   ]);

@@ -85,6 +85,7 @@ export type Action =
 const rules: ExportRules = {
   models: [],
   destinationTypes: ['NoOp'],
+  encloseConfig: (_type, config) => config,
   checkDestination: (_type, config) => ({ config, problems: [] }),
   placeOf: () => 'nowhere',
   secretProperties: () => [],

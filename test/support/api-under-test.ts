@@ -53,6 +53,17 @@ export async function startApiUnderTest(changes: Partial<ApiOptions> = {}): Prom
   });
 }
 
+/** A second API over the same database, with some of its options changed. */
+export async function startApiBeside(
+  { db, databaseUrl, tenant }: ApiUnderTest,
+  change: (options: ApiOptions) => Partial<ApiOptions>,
+): Promise<{ readonly client: ApiClient; stop(): Promise<void> }> {
+  const options = testApiOptions(db, databaseUrl);
+  const api = await buildApi({ ...options, ...change(options) });
+  const baseUrl = await api.listen({ port: 0, host: '127.0.0.1' });
+  return { client: createApiClient(baseUrl, tenant.key), stop: () => api.close() };
+}
+
 async function join(service: Service, stop: () => Promise<void>): Promise<ApiUnderTest> {
   const tenant = await createTenant(service.db);
   const client = createApiClient(service.baseUrl, tenant.key);

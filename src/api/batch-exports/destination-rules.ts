@@ -1,5 +1,6 @@
 import type { ValidateFunction } from 'ajv';
 import type { DestinationContext, DestinationDefinition } from '../../destinations/destination.ts';
+import { checkConfigSize } from '../../domain/config-size.ts';
 import type { ExportRules } from '../../use-cases/exports/rules.ts';
 import { problemsOf } from '../validation/problem-of.ts';
 import { createAjv } from '../validation/validator.ts';
@@ -18,7 +19,7 @@ const at = (attr: string | null): string =>
 export function destinationRules(
   definitions: readonly DestinationDefinition[],
   context: DestinationContext,
-): Pick<ExportRules, 'destinationTypes' | 'checkDestination' | 'placeOf' | 'secretProperties'> {
+): Omit<ExportRules, 'models' | 'checkQuery'> {
   const ajv = createAjv();
   const byType = new Map<string, Checked>(
     definitions.map((definition) => [
@@ -39,8 +40,12 @@ export function destinationRules(
     destinationTypes: [...byType.keys()],
     placeOf: (type, config) => find(type).definition.place(config),
     secretProperties: (type) => find(type).secrets,
+    encloseConfig: (type, config, projectId, before) =>
+      find(type).definition.enclose?.(config, projectId, before) ?? config,
     checkDestination(type, config) {
       const { definition, validate } = find(type);
+      const tooLarge = checkConfigSize(config, at(null));
+      if (tooLarge.length > 0) return { problems: tooLarge, config };
       // The validation writes defaults into it.
       const whole = structuredClone(config);
       const problems = validate(whole)

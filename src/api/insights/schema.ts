@@ -71,7 +71,10 @@ export const Activity = named(
           before: Type.Unsafe<unknown>({}),
           after: Type.Unsafe<unknown>({}),
         }),
-        { description: 'Values of secrets are masked.' },
+        {
+          description:
+            'Values of secrets are masked. Of changes over 8 KiB, large values show only their beginning.',
+        },
       ),
       happened_at: Time,
     },

@@ -26,10 +26,12 @@ export function offsetEnvelope<T, View>(
   page: OffsetPage<T>,
   view: (item: T) => View,
 ) {
+  // A page of large rows ends early.
+  const end = offset + page.results.length;
   const link = (start: number) => linkTo(request, { limit: String(limit), offset: String(start) });
   return {
     count: page.count,
-    next: offset + limit < page.count ? link(offset + limit) : null,
+    next: page.results.length > 0 && end < page.count ? link(end) : null,
     previous: offset > 0 ? link(Math.max(0, offset - limit)) : null,
     results: page.results.map(view),
   };

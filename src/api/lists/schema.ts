@@ -3,7 +3,10 @@ import { type Named, Nullable, Ref } from '../schemas/shapes.ts';
 
 export const PageQuery = {
   limit: Type.Optional(
-    Type.Integer({ minimum: 1, description: 'Number of results per page; 100, at most 1000.' }),
+    Type.Integer({
+      minimum: 1,
+      description: 'Number of results per page; 100, at most 1000. A page also ends after 8 MiB.',
+    }),
   ),
   offset: Type.Optional(Type.Integer({ minimum: 0, description: 'Index of the first result.' })),
 };

@@ -25,14 +25,24 @@ export function queryProblemsOf(errors: readonly ErrorObject[], query: unknown):
   return problemsOf(named, query);
 }
 
-/** If a union failed, drops the errors of its branches and keeps its own. */
+/**
+ * If a union failed, drops the errors of its branches and keeps its own. If null is one of two branches, the
+ * other branch says what is wrong.
+ */
 function withoutBranches(errors: readonly ErrorObject[]): ErrorObject[] {
-  const unions = new Set(
-    errors.filter(({ keyword }) => keyword === 'anyOf').map(({ instancePath }) => instancePath),
-  );
-  return errors.filter(
-    ({ keyword, instancePath }) => !unions.has(instancePath) || keyword === 'anyOf',
-  );
+  const pathsOf = (chosen: readonly ErrorObject[]) =>
+    new Set(chosen.map(({ instancePath }) => instancePath));
+  const unions = pathsOf(errors.filter(({ keyword }) => keyword === 'anyOf'));
+  const nullable = pathsOf(errors.filter(isNullBranch));
+  return errors.filter((error) => {
+    if (!unions.has(error.instancePath)) return true;
+    const isUnion = error.keyword === 'anyOf';
+    return nullable.has(error.instancePath) ? !isUnion && !isNullBranch(error) : isUnion;
+  });
+}
+
+function isNullBranch({ keyword, params, schemaPath }: ErrorObject): boolean {
+  return keyword === 'type' && params.type === 'null' && /\/anyOf\/1\/type$/.test(schemaPath);
 }
 
 function problemOf(error: ErrorObject, data: unknown): Problem {

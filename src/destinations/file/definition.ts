@@ -1,4 +1,6 @@
+import { isDeepStrictEqual } from 'node:util';
 import { Type } from 'typebox';
+import type { DestinationConfig } from '../../domain/file-settings.ts';
 import type { Problem } from '../../domain/problem.ts';
 import { defineDestination } from '../define-destination.ts';
 import { openFileDestination } from './destination.ts';
@@ -8,20 +10,40 @@ export const fileDefinition = defineDestination({
   description: 'Files on the machine of the workers.',
   properties: {
     directory: Type.String({
-      description: 'Directory below FILE_DESTINATION_ROOT. Sluice creates it if it is missing.',
+      description:
+        "Directory below FILE_DESTINATION_ROOT. Sluice puts the project's id before it and creates it if " +
+        'it is missing.',
       minLength: 1,
       maxLength: 500,
-      examples: ['exports/acme'],
+      examples: ['7/exports/acme'],
     }),
   },
   keepsFiles: true,
   buffersParts: false,
   validate: ({ directory }, context) => checkDirectory(directory, context.fileDestinationRoot),
   place: ({ directory }) => foldersOf(directory).join('/'),
+  enclose,
   open: ({ directory }, _files, { fileDestinationRoot, partBytes }) =>
     // `validate` refuses a config without a root; with an empty root each operation fails.
     openFileDestination(fileDestinationRoot ?? '', foldersOf(directory), partBytes),
 });
+
+/**
+ * Puts the directory into the project's own folder. An export of an earlier build keeps its directory until
+ * its destination changes.
+ */
+function enclose(
+  config: DestinationConfig,
+  projectId: number,
+  before: DestinationConfig | null,
+): DestinationConfig {
+  const { directory } = config;
+  const folder = String(projectId);
+  const isInside =
+    typeof directory !== 'string' || directory === '' || directory.split('/')[0] === folder;
+  const hasStayed = before !== null && isDeepStrictEqual(before, config);
+  return isInside || hasStayed ? config : { ...config, directory: `${folder}/${directory}` };
+}
 
 const foldersOf = (directory: string) => directory.split('/').filter(Boolean);
 

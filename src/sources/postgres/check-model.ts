@@ -172,7 +172,7 @@ async function checkStatement(
   tell: Tell,
 ): Promise<readonly string[]> {
   const signal = new AbortController().signal;
-  const client = await beginSnapshot({ ...options, connectionString }, signal);
+  const client = await beginSnapshot({ ...options, connectionString }, teamId, signal);
   try {
     const described = await describeColumns(client, describeSql(model, null), signal);
     for (const [index, column] of model.columns.entries()) {

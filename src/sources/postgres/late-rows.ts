@@ -62,7 +62,7 @@ async function withPlan<T>(
   signal: AbortSignal,
   work: (client: pg.Client, select: SelectPlan) => Promise<T>,
 ): Promise<T> {
-  const client = await beginSnapshot(options, signal, position);
+  const client = await beginSnapshot(options, request.teamId, signal, position);
   try {
     return await work(client, await plan(request, (sql) => describeColumns(client, sql, signal)));
   } catch (error) {

@@ -2,6 +2,7 @@ import type pg from 'pg';
 import { eventsModel } from '../../domain/events-model.ts';
 import type { Source } from '../source.ts';
 import { closeConnection, connect } from './connection.ts';
+import { findExcessRights } from './excess-rights.ts';
 import { inspectSource } from './inspect.ts';
 import { findLateRows, haveRowsChanged } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
@@ -95,6 +96,8 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       haveRowsChanged(options, options.plan, request, earlier, signal),
     open: (request, signal, position = null) =>
       openSnapshot(options, options.plan, request, position, signal),
+    findExcessRights: (signal) =>
+      connected(options.connectionString, signal, (client) => findExcessRights(client, signal)),
     inspect: (signal) => withServers(signal, (servers) => inspectSource(servers, signal)),
   };
 }

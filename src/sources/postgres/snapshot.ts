@@ -19,6 +19,7 @@ import type { PlanSelect, SelectPlan } from './plan.ts';
 import { hasReplayed } from './replay.ts';
 import { RowBlockBuilder, type SourceBlock } from './row-blocks.ts';
 import { nameLargeRow } from './row-too-large.ts';
+import { tenantSetting } from './source-role.ts';
 
 export interface SnapshotOptions extends ConnectionOptions {
   readonly statementTimeoutMs: number;
@@ -41,7 +42,7 @@ export async function openSnapshot(
   position: string | null,
   signal: AbortSignal,
 ): Promise<SourceSnapshot> {
-  const client = await begin(options, null, signal, position);
+  const client = await begin(options, request.teamId, null, signal, position);
   try {
     const [id] = await query<{ exported: string; snapshot: string; encoding: string }>(
       client,
@@ -58,7 +59,7 @@ export async function openSnapshot(
     }
     const select = await plan(request, (sql) => describeColumns(client, sql, signal));
     const totalCount = await count(client, select, request.interval, signal);
-    return new PostgresSnapshot({ options, client, select, totalCount, ...id }, request.interval);
+    return new PostgresSnapshot({ options, client, select, totalCount, ...id }, request);
   } catch (error) {
     destroyConnection(client);
     throw error;
@@ -82,17 +83,19 @@ class PostgresSnapshot implements SourceSnapshot {
   readonly slices: readonly Slice[];
   readonly projection;
   readonly #opened: Opened;
+  readonly #teamId: number;
   readonly #idle: pg.Client[];
   readonly #clients: Set<pg.Client>;
   readonly #keys = new KeyDigest();
 
-  constructor(opened: Opened, interval: DataInterval) {
+  constructor(opened: Opened, { teamId, interval }: SourceRequest) {
     this.columns = opened.select.columns;
     this.projection = opened.select.projection;
     this.totalCount = opened.totalCount;
     this.snapshot = opened.snapshot;
     this.slices = sliceInterval(interval, opened.options.sliceMs);
     this.#opened = opened;
+    this.#teamId = teamId;
     this.#idle = [opened.client];
     this.#clients = new Set(this.#idle);
   }
@@ -138,7 +141,8 @@ class PostgresSnapshot implements SourceSnapshot {
   async #acquire(signal: AbortSignal): Promise<pg.Client> {
     const idle = this.#idle.pop();
     if (idle) return idle;
-    const client = await begin(this.#opened.options, this.#opened.exported, signal);
+    const { options, exported } = this.#opened;
+    const client = await begin(options, this.#teamId, exported, signal);
     this.#clients.add(client);
     return client;
   }
@@ -168,15 +172,17 @@ function keyFields({ columns, hidden, keys }: SelectPlan, block: SourceBlock): K
 /** A connection in a transaction with its own snapshot; `position` as for `openSnapshot`. */
 export function beginSnapshot(
   options: SnapshotOptions,
+  teamId: number,
   signal: AbortSignal,
   position: string | null = null,
 ): Promise<pg.Client> {
-  return begin(options, null, signal, position);
+  return begin(options, teamId, null, signal, position);
 }
 
 /** A connection in a transaction with its own snapshot, or with an exported one. */
 async function begin(
   options: SnapshotOptions,
+  teamId: number,
   exported: string | null,
   signal: AbortSignal,
   position: string | null = null,
@@ -186,7 +192,7 @@ async function begin(
     'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY',
     ...(exported === null ? [] : [`SET TRANSACTION SNAPSHOT '${exported}'`]),
     markOwnTransaction,
-    ...sessionSettings(options).map(([name, value]) => `SET LOCAL ${name} = '${value}'`),
+    ...sessionSettings(options, teamId).map(([name, value]) => `SET LOCAL ${name} = '${value}'`),
   ];
   try {
     if (position !== null && !(await hasReplayed(client, position, signal))) {
@@ -202,10 +208,13 @@ async function begin(
 
 function sessionSettings(
   options: SnapshotOptions,
+  teamId: number,
 ): readonly (readonly [string, string | number])[] {
   return [
     ['statement_timeout', options.statementTimeoutMs],
     ['idle_in_transaction_session_timeout', options.idleTimeoutMs],
+    // Row-level security shows the rows of this project only: source-role.ts.
+    [tenantSetting, Number(teamId)],
     // The statements qualify every name with its schema; operators cannot be qualified (query/README.md).
     ['search_path', 'pg_catalog'],
     // The output of to_json must not depend on the settings of the role or the database.

@@ -1,7 +1,7 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
 import { notFound, type ProblemCode, Refusal } from '../../domain/problem.ts';
 import type { DataInterval, Instant } from '../../domain/time.ts';
-import { describeInterval, floorInstant } from '../../domain/time.ts';
+import { describeInterval } from '../../domain/time.ts';
 import { countIntervals, intervalsIn, widenRange } from '../../scheduling/backfill-range.ts';
 import {
   type BackfillOrder,
@@ -33,6 +33,9 @@ export interface StartedBackfill {
   readonly range: DataInterval;
   readonly totalRuns: number;
 }
+
+/** Maximum intervals of one backfill. */
+const maxIntervals = 100_000;
 
 /** Maximum backfills of one project at a time. */
 const maxRunningPerTeam = 20;
@@ -138,8 +141,8 @@ export async function previewBackfill(
   return { range, intervals, alreadyCompleted, totalRuns: countIntervals(cadences, range) };
 }
 
-/** Postgres and ISO 8601 count the years before year 1 differently. */
-const firstInstant = floorInstant('0001-01-01T00:00:00.000000Z');
+/** No row that a service exports is older, and the count of local days is exact from here on. */
+const firstStart: Instant = 0;
 
 /** @throws Refusal */
 function rangeOf(batchExport: BatchExport, request: BackfillRequest, now: Instant): DataInterval {
@@ -152,6 +155,7 @@ function rangeOf(batchExport: BatchExport, request: BackfillRequest, now: Instan
   if (end === null) {
     throw fault('end_at', 'end_at is required: the export has no end_at.', 'required');
   }
+  if (start < firstStart) throw fault('start_at', 'start_at must not be before 1970.');
   if (start >= end) throw fault('start_at', 'start_at must be before end_at.');
   if (request.endAt !== null && end > now) {
     throw fault('end_at', 'end_at must not be in the future.');
@@ -163,7 +167,13 @@ function rangeOf(batchExport: BatchExport, request: BackfillRequest, now: Instan
       'The range contains no complete interval yet. Choose an earlier start_at.',
     );
   }
-  if (range.start < firstInstant) throw fault('start_at', 'start_at falls before year 1.');
+  const intervals = countIntervals(batchExport.schedule.cadences, range);
+  if (intervals > maxIntervals) {
+    throw fault(
+      'start_at',
+      `The range has ${intervals} intervals; the maximum is ${maxIntervals}. Choose a shorter range, and start the next backfill when this one ends.`,
+    );
+  }
   return range;
 }
 

@@ -7,7 +7,7 @@ import { widenRange } from '../../scheduling/backfill-range.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { openSchedule } from '../../scheduling/schedule.ts';
 import type { Sql } from '../../store/database.ts';
-import { insertBatchExport } from '../../store/exports.ts';
+import { countProjectExports, insertBatchExport } from '../../store/exports.ts';
 import { readNow } from '../../store/ticks.ts';
 import { recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import type { Actor, Context } from '../context.ts';
@@ -50,7 +50,8 @@ export async function createExport(
   input: CreateExportInput,
 ): Promise<CreatedExport> {
   const { type } = input.destination;
-  const destination = rules.checkDestination(type, input.destination.config);
+  const own = rules.encloseConfig(type, input.destination.config, teamId, null);
+  const destination = rules.checkDestination(type, own);
   const parsed = parseCadence(input, context.policy.minIntervalMinutes);
   const { dslQuery, model, transformations } = input;
   const query = dslQuery === null ? null : rules.checkQuery(dslQuery, model, transformations);
@@ -67,6 +68,10 @@ export async function createExport(
   const id = randomUUID();
   const { cadence } = parsed;
   const created = await context.db.transaction(async (tx) => {
+    const { maxExportsPerProject } = context.policy;
+    if ((await countProjectExports(tx, teamId)) >= maxExportsPerProject) {
+      throw new Refusal(tooManyExports(maxExportsPerProject));
+    }
     const now = await readNow(tx);
     const { paused, startAt, endAt } = input;
     const batchExport = await insertBatchExport(tx, {
@@ -94,6 +99,12 @@ const backfillNeedsStart: Problem = {
   detail: 'backfill needs start_at. Enter the time to begin at.',
   attr: 'start_at',
 };
+
+const tooManyExports = (maximum: number): Problem => ({
+  code: 'invalid_input',
+  detail: `The project has ${maximum} exports, the maximum. Delete one, or ask your operator to raise MAX_EXPORTS_PER_PROJECT.`,
+  attr: null,
+});
 
 /** Backfills from start_at to now; does nothing if this contains no complete interval. */
 async function backfillThePast(

@@ -1,5 +1,7 @@
 import type { StoredDestination } from '../../domain/batch-export.ts';
+import { SluiceError } from '../../domain/errors.ts';
 import type { DestinationConfig } from '../../domain/file-settings.ts';
+import type { Problem } from '../../domain/problem.ts';
 import type { SecretBox } from '../../security/secret-box.ts';
 import type { ExportRules } from './rules.ts';
 
@@ -32,6 +34,43 @@ export function openDestinationConfig(
 ): DestinationConfig {
   if (destination.secrets === null) return destination.config;
   return { ...destination.config, ...secrets.open(destination.secrets, exportId) };
+}
+
+/** A stored config as a change begins with it. */
+export interface OpenedForChange {
+  /** With its secrets, unless they are damaged. */
+  readonly current: DestinationConfig;
+  /** No key decrypts the stored secrets: the request must send them again. */
+  readonly isDamaged: boolean;
+}
+
+export function openForChange(
+  secrets: SecretBox,
+  exportId: string,
+  destination: StoredDestination,
+): OpenedForChange {
+  try {
+    return { current: openDestinationConfig(secrets, exportId, destination), isDamaged: false };
+  } catch (error) {
+    if (!(error instanceof SluiceError) || error.code !== 'secrets.undecryptable') throw error;
+    return { current: destination.config, isDamaged: true };
+  }
+}
+
+/** Which secrets a damaged box had is unknown, so a change must name every one: none is lost unseen. */
+export function askForSecrets(
+  rules: ExportRules,
+  type: string,
+  change: DestinationConfig,
+): readonly Problem[] {
+  return rules
+    .secretProperties(type)
+    .filter((name) => change[name] === undefined)
+    .map((name) => ({
+      code: 'required',
+      detail: `The stored secrets cannot be decrypted. Send ${name} again, or null if there is none.`,
+      attr: `destination__config__${name}`,
+    }));
 }
 
 /** Merges `change` into `current`, nested objects too. Null removes a property. */

@@ -18,7 +18,7 @@ import { readNow } from '../../store/ticks.ts';
 import type { Actor, Context } from '../context.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
 
-import { mergeConfig, openDestinationConfig, sealDestination } from './destination.ts';
+import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
 import { checkEventFilters, type ExportRules } from './rules.ts';
 import { checkWindow, windowOf } from './schedule.ts';
 
@@ -150,16 +150,18 @@ function changeDestination(
   if (fixed.length > 0 || input.destination?.config === undefined) {
     return { value: before.destination, problems: fixed };
   }
-  const current = openDestinationConfig(context.secrets, before.id, before.destination);
-  const merged = mergeConfig(current, input.destination.config);
+  const change = input.destination.config;
+  const { current, isDamaged } = openForChange(context.secrets, before.id, before.destination);
+  const missing = isDamaged ? askForSecrets(rules, type, change) : [];
+  if (missing.length > 0) return { value: before.destination, problems: missing };
+  const merged = rules.encloseConfig(type, mergeConfig(current, change), before.teamId, current);
   const checked = rules.checkDestination(type, merged);
   const { config } = checked;
   const problems = [...checked.problems, ...checkEventFilters(rules, before.model, config)];
   if (problems.length > 0) return { value: before.destination, problems };
   const sealed = sealDestination(rules, context.secrets, before.id, type, config);
-  const kept = rules
-    .secretProperties(type)
-    .every((name) => isDeepStrictEqual(current[name] ?? null, merged[name] ?? null));
+  const isKept = (name: string) => isDeepStrictEqual(current[name] ?? null, merged[name] ?? null);
+  const kept = !isDamaged && rules.secretProperties(type).every(isKept);
   // The same secret encrypted again would look like a change.
   return { value: kept ? { ...sealed, secrets: before.destination.secrets } : sealed, problems };
 }

@@ -5,6 +5,7 @@ import {
   deleteEmptyLogCounts,
   deleteForgottenExports,
   deleteForgottenReceipts,
+  deleteOldActivity,
   deleteOldLogEntries,
   deleteOldRuns,
   deleteOldStepVersions,
@@ -18,6 +19,7 @@ export async function applyRetention({ db, policy }: Context): Promise<void> {
   const duties: readonly (readonly [DeleteOld, number])[] = [
     [deleteOldLogEntries, logRetentionDays],
     [deleteEmptyLogCounts, logRetentionDays],
+    [deleteOldActivity, retentionDays],
     [deleteOldTicks, retentionDays],
     [deleteForgottenReceipts, retentionDays],
     [deleteOldRuns, retentionDays],

@@ -1,6 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import { withDefaults } from '../../domain/plugin.ts';
+import { SluiceError } from '../../domain/errors.ts';
+import { type PluginConfig, withDefaults } from '../../domain/plugin.ts';
 import { notFound, type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
+import type { SecretBox } from '../../security/secret-box.ts';
 import type { Change } from '../../store/activity.ts';
 import type { InstalledPlugin } from '../../store/plugins.ts';
 import {
@@ -71,7 +73,10 @@ const missingPlugin: Problem = {
   attr: 'plugin',
 };
 
-/** Merges the change into the config: null removes a setting, the mask keeps a secret. */
+/**
+ * Merges the change into the config: null removes a setting, the mask keeps a secret. A value that was
+ * encrypted becomes plain only if the request sends it again.
+ */
 function changeConfig(
   { secrets }: Context,
   plugin: InstalledPlugin | null,
@@ -80,14 +85,45 @@ function changeConfig(
 ): Pick<TransformationSettings, 'config' | 'secrets'> {
   if (change === undefined) return { config: before.config, secrets: before.secrets };
   if (!plugin) throw new Refusal(missingPlugin);
-  const merged: Record<string, unknown> = { ...openPluginConfig(secrets, before) };
-  for (const [key, value] of Object.entries(change)) {
+  const sent = Object.entries(change).filter(([, value]) => value !== secretMask);
+  const current = openUnlessReplaced(secrets, plugin, before, new Map(sent));
+  const merged: Record<string, unknown> = { ...current };
+  for (const [key, value] of sent) {
     if (value === null) delete merged[key];
-    else if (value !== secretMask) merged[key] = value;
+    else merged[key] = value;
   }
   refuseIfAny(configProblems(plugin, merged));
   const whole = withDefaults(plugin.configSchema, merged as Record<string, string>);
-  return sealPluginConfig(secrets, plugin.configSchema, before.id, whole);
+  const keptSealed = Object.keys(current).filter(
+    (key) => !Object.hasOwn(before.config, key) && !sent.some(([name]) => name === key),
+  );
+  return sealPluginConfig(secrets, plugin.configSchema, before.id, whole, keptSealed);
+}
+
+/**
+ * The current config. If its secrets are damaged, only the plain settings: then the request must send every
+ * secret setting, since which of them had a value is unknown.
+ */
+function openUnlessReplaced(
+  secrets: SecretBox,
+  { configSchema }: InstalledPlugin,
+  before: TransformationConfig,
+  sent: ReadonlyMap<string, unknown>,
+): PluginConfig {
+  try {
+    return openPluginConfig(secrets, before);
+  } catch (error) {
+    if (!(error instanceof SluiceError) || error.code !== 'secrets.undecryptable') throw error;
+    const missing = configSchema.filter(({ key, secret }) => secret && !sent.has(key));
+    refuseIfAny(
+      missing.map(({ key }) => ({
+        code: 'required',
+        detail: `The stored secrets cannot be decrypted. Send ${key} again, or null if there is none.`,
+        attr: `config__${key}`,
+      })),
+    );
+    return before.config;
+  }
 }
 
 const fields = [

@@ -1,3 +1,4 @@
+import { checkConfigSize } from '../../domain/config-size.ts';
 import { checkPluginConfig, type PluginConfig, withDefaults } from '../../domain/plugin.ts';
 import { type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
 import type { InstalledPlugin } from '../../store/plugins.ts';
@@ -72,6 +73,8 @@ export function configProblems(
   plugin: InstalledPlugin,
   config: Readonly<Record<string, unknown>>,
 ): Problem[] {
+  const tooLarge = checkConfigSize(config, 'config');
+  if (tooLarge.length > 0) return tooLarge;
   const problems = checkPluginConfig(plugin.configSchema, config);
   const found = problems.length > 0 ? problems : valueProblems(plugin, config as PluginConfig);
   return found.map((problem) => ({ ...problem, attr: `config__${problem.attr}` }));

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { checkConfigSize } from '../../domain/config-size.ts';
 import type { PluginField } from '../../domain/plugin.ts';
 import { notFound, type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
 import { recordActivity } from '../../store/activity.ts';
@@ -62,7 +63,7 @@ export async function changePlugin(
 }
 
 function pluginProblems({ configSchema, source }: PluginSettings): Problem[] {
-  const problems: Problem[] = [];
+  const problems: Problem[] = checkConfigSize(configSchema, 'config_schema');
   if (!/\bprocessEvent\b/.test(source)) {
     const detail = 'The source must define processEvent(event, meta).';
     problems.push({ code: 'invalid_input', detail, attr: 'source' });

@@ -6,14 +6,23 @@ export const secretMask = '********';
 
 const identityOf = (configId: number): string => `transformation-config:${configId}`;
 
-/** Splits a plugin's config into plain values and encrypted secrets. */
+/**
+ * Splits a plugin's config into plain values and encrypted secrets.
+ *
+ * @param keptSealed keys whose values were encrypted before: they stay so, even if the plugin calls the
+ *   setting plain by now
+ */
 export function sealPluginConfig(
   secrets: SecretBox,
   schema: readonly PluginField[],
   configId: number,
   config: PluginConfig,
+  keptSealed: readonly string[] = [],
 ): { readonly config: PluginConfig; readonly secrets: Buffer | null } {
-  const secretKeys = new Set(schema.filter(({ secret }) => secret).map(({ key }) => key));
+  const secretKeys = new Set([
+    ...schema.filter(({ secret }) => secret).map(({ key }) => key),
+    ...keptSealed,
+  ]);
   const entries = Object.entries(config);
   const sealed = entries.filter(([key]) => secretKeys.has(key));
   return {

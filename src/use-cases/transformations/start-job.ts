@@ -1,5 +1,6 @@
+import { checkConfigSize } from '../../domain/config-size.ts';
 import { sampleJob } from '../../domain/plugin.ts';
-import { notFound, Refusal } from '../../domain/problem.ts';
+import { notFound, Refusal, refuseIfAny } from '../../domain/problem.ts';
 import {
   findTransformationConfig,
   insertTransformationJob,
@@ -17,6 +18,7 @@ export async function startTransformationJob(
   id: number,
   job: { readonly type: string; readonly payload: Readonly<Record<string, unknown>> },
 ): Promise<Step> {
+  refuseIfAny(checkConfigSize(job.payload, 'job__payload'));
   return context.db.transaction(async (tx) => {
     const step = await findTransformationConfig(tx, teamId, id, 'for update');
     if (!step) throw notFound();

@@ -213,6 +213,27 @@ describe('counting', () => {
     expect(countBoundaries(daily('Pacific/Apia', 5), from, to)).toBe(32);
   });
 
+  test.each(['Pacific/Apia', 'Pacific/Kwajalein', 'America/New_York', 'Asia/Manila', 'UTC'])(
+    'fifty years of local days and weeks in %s agree with a walk over them',
+    (zone) => {
+      for (const cadence of [daily(zone), daily(zone, 23), weekly(zone, 1)]) {
+        const [from, upTo] = [at('1971-05-06T07:08Z'), at('2021-09-10T11:12Z')];
+        let [walked, between] = [0, 0];
+        for (let tick = nextBoundary(cadence, from); tick <= upTo; walked += 1) {
+          // Ranges that end at a boundary, right before it, and begin at it.
+          if (walked % 701 === 0) {
+            expect(countBoundaries(cadence, from, tick)).toBe(walked + 1);
+            expect(countBoundaries(cadence, from, tick - 1)).toBe(walked);
+            between += 1;
+          }
+          tick = nextBoundary(cadence, tick);
+        }
+        expect(between).toBeGreaterThan(2);
+        expect(countBoundaries(cadence, from, upTo)).toBe(walked);
+      }
+    },
+  );
+
   test('an empty or inverted range holds none', () => {
     expect(countBoundaries(utc('hour'), 0, 0)).toBe(0);
     expect(countBoundaries(utc('hour'), 7_200_000, 0)).toBe(0);

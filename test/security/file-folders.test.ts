@@ -1,0 +1,143 @@
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { destinationOf, registry } from '../../src/main/connectors.ts';
+import { insertProject } from '../../src/store/tenants.ts';
+import { contextWith, options, owner, recordingJournal } from '../conformance/destination-suite.ts';
+import type { ApiClient } from '../support/api-client.ts';
+import { type ApiUnderTest, startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
+import { exportBody } from '../support/batch-export-bodies.ts';
+import { createTenant } from '../support/tenants.ts';
+
+let api: ApiUnderTest;
+let beside: Awaited<ReturnType<typeof startApiBeside>>;
+let root: string;
+
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), 'sluice-folders-'));
+  api = await startApiUnderTest();
+  beside = await startApiBeside(api, ({ destinationContext }) => ({
+    destinationContext: { ...destinationContext, fileDestinationRoot: root },
+  }));
+});
+afterAll(async () => {
+  await beside?.stop();
+  await api?.stop();
+  await rm(root, { recursive: true, force: true });
+});
+
+interface Tenant {
+  readonly client: ApiClient;
+  readonly teamId: number;
+  readonly exports: string;
+}
+
+async function newTenant(): Promise<Tenant> {
+  const { key, projectIds } = await createTenant(api.db);
+  const [teamId] = projectIds;
+  const client = beside.client.withKey(key);
+  return { client, teamId, exports: `/api/projects/${teamId}/batch_exports` };
+}
+
+async function create({ client, exports }: Tenant, config: Readonly<Record<string, unknown>>) {
+  const body = exportBody({ destination: { type: 'File', config } });
+  const answer = await client.post(exports, body);
+  expect(answer.status, answer.text).toBe(201);
+  return { path: `${exports}/${answer.body.id}`, id: answer.body.id };
+}
+
+/** Writes a file as a run of that export does. */
+async function write(id: string, key: string, text: string): Promise<void> {
+  const [row] = await api.db.query<{ config: Record<string, unknown> }>(
+    `select destination_config as config from batch_exports where id = $1`,
+    [id],
+  );
+  const context = contextWith({ fileDestinationRoot: root });
+  const destination = destinationOf(registry, 'File').open(row?.config ?? {}, context, owner);
+  const writer = await destination.createFile(options(key), recordingJournal().journal);
+  await writer.write(Buffer.from(text));
+  await writer.complete();
+}
+
+/** As an earlier build stored it: the directory is directly below the root. */
+async function placeAsBefore(id: string, directory: string): Promise<void> {
+  await api.db.query(
+    `update batch_exports set destination_config = destination_config || $2 where id = $1`,
+    [id, { directory }],
+  );
+}
+
+const directoryOf = async ({ client }: Tenant, path: string) =>
+  (await client.get(path)).body.destination.config.directory;
+
+test('two tenants with the same directory and keys keep their own files', async () => {
+  const [first, second] = [await newTenant(), await newTenant()];
+  const config = { directory: 'exports/acme', prefix: 'a', manifest: false };
+  const created = [await create(first, config), await create(second, config)];
+  for (const [index, { id }] of created.entries()) await write(id, 'a/x.jsonl', `of ${index}`);
+  for (const [index, { teamId }] of [first, second].entries()) {
+    const file = join(root, String(teamId), 'exports/acme/a/x.jsonl');
+    expect(await readFile(file, 'utf8')).toBe(`of ${index}`);
+  }
+  expect((await readdir(root)).sort()).toEqual([first, second].map((t) => `${t.teamId}`).sort());
+});
+
+test('no directory leads into the folder of another project', async () => {
+  const [victim, attacker] = [await newTenant(), await newTenant()];
+  await write((await create(victim, { directory: 'a' })).id, 'x', 'of the victim');
+  const own = `${attacker.teamId}/${victim.teamId}/a`;
+  const { path } = await create(attacker, { directory: `${victim.teamId}/a` });
+  expect(await directoryOf(attacker, path)).toBe(own);
+  const change = (directory: string) =>
+    attacker.client.patch(path, { destination: { config: { directory } } });
+  expect((await change(`${victim.teamId}/b`)).body.destination.config.directory).toBe(
+    `${attacker.teamId}/${victim.teamId}/b`,
+  );
+  for (const directory of [
+    `../${victim.teamId}/a`,
+    `/${victim.teamId}/a`,
+    `./${victim.teamId}`,
+    `${attacker.teamId}/../${victim.teamId}/a`,
+  ]) {
+    expect((await change(directory)).status, directory).toBe(400);
+  }
+});
+
+test('a directory that is sent as it was shown stays the same', async () => {
+  const tenant = await newTenant();
+  const { path } = await create(tenant, { directory: 'a' });
+  for (const directory of ['a', `${tenant.teamId}/a`]) {
+    await tenant.client.patch(path, { destination: { config: { directory } } });
+    expect(await directoryOf(tenant, path)).toBe(`${tenant.teamId}/a`);
+  }
+});
+
+test('an export of an earlier build keeps its directory until its destination changes', async () => {
+  const tenant = await newTenant();
+  const { path, id } = await create(tenant, { directory: 'a' });
+  await placeAsBefore(id, 'shared');
+  await tenant.client.patch(path, { name: 'renamed' });
+  await tenant.client.patch(path, { destination: { config: { directory: 'shared' } } });
+  expect(await directoryOf(tenant, path)).toBe('shared');
+  await write(id, 'x', 'still there');
+  expect(await readFile(join(root, 'shared/x'), 'utf8')).toBe('still there');
+
+  await tenant.client.patch(path, { destination: { config: { prefix: 'acme' } } });
+  expect(await directoryOf(tenant, path)).toBe(`${tenant.teamId}/shared`);
+  const former = await api.db.query<{ directory: string }>(
+    `select destination_config ->> 'directory' as directory from former_destinations where export_id = $1`,
+    [id],
+  );
+  expect(former).toEqual([{ directory: 'shared' }]);
+});
+
+test('no new project gets a number that names the folder of an earlier export', async () => {
+  const tenant = await newTenant();
+  const { id } = await create(tenant, { directory: 'a' });
+  const [last] = await api.db.query<{ id: number }>('select max(id) as id from projects');
+  const next = (last?.id ?? 0) + 1;
+  await placeAsBefore(id, `${next}/events`);
+  const { organizationId } = api.tenant;
+  expect((await insertProject(api.db, { organizationId, name: 'New' })).id).toBe(next + 1);
+});

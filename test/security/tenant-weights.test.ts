@@ -1,0 +1,255 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { applyRetention } from '../../src/use-cases/installation/apply-retention.ts';
+import type { ApiClient } from '../support/api-client.ts';
+import { type ApiUnderTest, startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
+import { exportBody, s3 } from '../support/batch-export-bodies.ts';
+import { createTenant } from '../support/tenants.ts';
+import { testApiOptions } from '../support/test-api-options.ts';
+
+let api: ApiUnderTest;
+let client: ApiClient;
+let exports: string;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  client = api.client;
+  exports = `${api.project}/batch_exports`;
+});
+afterAll(() => api?.stop());
+
+/** A new tenant's client and the path of its exports. */
+async function newTenant() {
+  const tenant = await createTenant(api.db);
+  const path = `/api/projects/${tenant.projectIds[0]}`;
+  const organization = `/api/organizations/${tenant.organizationId}`;
+  return { client: client.withKey(tenant.key), path, organization, teamId: tenant.projectIds[0] };
+}
+
+async function create(changes: Readonly<Record<string, unknown>> = {}): Promise<string> {
+  const { status, body, text } = await client.post(exports, exportBody(changes));
+  expect(status, text).toBe(201);
+  return `${exports}/${body.id}`;
+}
+
+const names = (count: number, length = 1) =>
+  Array.from({ length: count }, (_, index) => String(index).padStart(length, 'e'));
+
+describe('an event filter', () => {
+  test.each(['include_events', 'exclude_events'])('%s takes 100 names of 200', async (filter) => {
+    const path = await create({ destination: s3({ [filter]: names(100, 200) }) });
+    const attr = `destination__config__${filter}`;
+    const tooMany = { destination: { config: { [filter]: names(101) } } };
+    expect((await client.patch(path, tooMany)).body).toMatchObject({
+      code: 'max_length',
+      detail: 'Must have at most 100 items.',
+      attr,
+    });
+    const tooLong = { destination: { config: { [filter]: names(1, 201) } } };
+    expect((await client.patch(path, tooLong)).body).toMatchObject({
+      code: 'max_length',
+      detail: 'Must have at most 200 characters.',
+      attr: `${attr}__0`,
+    });
+  });
+});
+
+describe('a config', () => {
+  test('of a destination has at most 64 KiB, also in parts', async () => {
+    // Of 200 characters, and 400 bytes.
+    const wide = names(100).map((name) => name.padEnd(200, 'ŉ'));
+    const large = (filter: string) => ({ [filter]: wide });
+    const refused = { code: 'max_length', attr: 'destination__config' };
+    const both = { ...large('include_events'), ...large('exclude_events') };
+    expect((await client.post(exports, exportBody({ destination: s3(both) }))).body).toMatchObject(
+      refused,
+    );
+    const path = await create({ destination: s3(large('include_events')) });
+    const { status, body } = await client.patch(path, {
+      destination: { config: large('exclude_events') },
+    });
+    expect([status, body]).toMatchObject([400, refused]);
+    expect(body.detail).toMatch(/the maximum is 64 KiB\. Shorten/);
+  });
+
+  test('of a transformation, its plugin and its job too', async () => {
+    const { client: own, path, organization } = await newTenant();
+    const plugin = await own.post(`${organization}/plugins`, {
+      name: 'Own',
+      source: 'function processEvent(event) { return event; }',
+      config_schema: [{ key: 'a' }],
+    });
+    const configs = `${path}/pipeline_transformation_configs`;
+    const config = { plugin: plugin.body.id, order: 1, config: { a: 'x'.repeat(65_536) } };
+    expect((await own.post(configs, config)).body).toMatchObject({
+      code: 'max_length',
+      attr: 'config',
+    });
+    const step = await own.post(configs, { ...config, config: {} });
+    const job = { job: { type: 'sample', payload: { a: 'x'.repeat(65_536) } } };
+    expect((await own.post(`${configs}/${step.body.id}/job`, job)).body).toMatchObject({
+      code: 'max_length',
+      attr: 'job__payload',
+    });
+    const fields = Array.from({ length: 7 }, (_, n) => ({
+      key: `k${n}`,
+      default: 'x'.repeat(9_999),
+    }));
+    const change = await own.patch(`${organization}/plugins/${plugin.body.id}`, {
+      config_schema: fields,
+    });
+    expect([change.status, change.body]).toMatchObject([
+      400,
+      { code: 'max_length', attr: 'config_schema' },
+    ]);
+  });
+});
+
+describe('a project', () => {
+  test('has so many exports, also if they are created at once, and one more for each deleted', async () => {
+    const limited = await startApiBeside(api, ({ context }) => ({
+      context: { ...context, policy: { ...context.policy, maxExportsPerProject: 3 } },
+    }));
+    try {
+      const path = `/api/projects/${api.tenant.projectIds[1]}/batch_exports`;
+      const answers = await Promise.all(
+        Array.from({ length: 6 }, () => limited.client.post(path, exportBody())),
+      );
+      expect(answers.map(({ status }) => status).sort()).toEqual([201, 201, 201, 400, 400, 400]);
+      const { body } = await limited.client.post(path, exportBody());
+      expect(body.detail).toMatch(/has 3 exports, the maximum.*MAX_EXPORTS_PER_PROJECT/);
+      const [created] = answers.filter(({ status }) => status === 201);
+      await limited.client.delete(`${path}/${created?.body.id}`);
+      expect((await limited.client.post(path, exportBody())).status).toBe(201);
+    } finally {
+      await limited.stop();
+    }
+  });
+});
+
+describe('a page of a list', () => {
+  test('ends after 8 MiB, and the pages together have every row once', async () => {
+    const { client: own, path, teamId } = await newTenant();
+    await own.post(`${path}/batch_exports`, exportBody());
+    // Heavier than the API accepts today: what earlier builds stored counts too.
+    await api.db.query(
+      `insert into batch_exports (team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at)
+       select team_id, 'n' || n, destination_type, jsonb_build_object('prefix', repeat('x', 3000000)),
+              "interval", schedule, next_tick_at
+         from batch_exports, generate_series(1, 7) n where team_id = $1`,
+      [teamId],
+    );
+    const seen: string[] = [];
+    let next: string | null = `${path}/batch_exports?limit=1000`;
+    let pages = 0;
+    while (next !== null) {
+      const { status, text, body } = await own.get(next);
+      expect(status).toBe(200);
+      expect(text.length).toBeLessThan(12 * 2 ** 20);
+      expect(body.count).toBe(8);
+      seen.push(...body.results.map(({ id }) => id));
+      next = body.next;
+      pages += 1;
+    }
+    expect(pages).toBeGreaterThan(1);
+    expect(new Set(seen).size).toBe(8);
+    expect(seen.length).toBe(8);
+  });
+
+  test('of plugins ends too', async () => {
+    const { client: own, organization } = await newTenant();
+    const source = `function processEvent() {} // ${'x'.repeat(499_000)}`;
+    for (let n = 0; n < 20; n += 1) {
+      await own.post(`${organization}/plugins`, { name: `p${n}`, source });
+    }
+    const { text, body } = await own.get(`${organization}/plugins?limit=1000`);
+    expect(text.length).toBeLessThan(10 * 2 ** 20);
+    expect(body.next).not.toBeNull();
+  });
+});
+
+describe('a backfill', () => {
+  test.each([
+    ['hour', 100_000 * 3_600_000],
+    ['every 5 minutes', 100_000 * 300_000],
+  ])('of %s intervals has at most 100,000', async (interval, span) => {
+    const path = await create({ interval });
+    const end = Date.parse('2024-03-01T00:00:00Z');
+    const range = (start: number) => ({
+      start_at: new Date(start).toISOString(),
+      end_at: new Date(end).toISOString(),
+    });
+    const preview = { ...range(end - span - 1), dry_run: true };
+    for (const request of [range(end - span - 1), preview]) {
+      const { status, body } = await client.post(`${path}/backfill`, request);
+      expect([status, body]).toMatchObject([400, { attr: 'start_at' }]);
+      expect(body.detail).toMatch(/^The range has 100001 intervals; the maximum is 100000\./);
+    }
+    const started = await client.post(`${path}/backfill`, range(end - span));
+    expect(started.status, started.text).toBe(200);
+  });
+
+  test('does not begin before 1970', async () => {
+    const path = await create({ interval: 'day', timezone: 'Pacific/Apia' });
+    const { status, body } = await client.post(`${path}/backfill`, {
+      start_at: '1969-12-31T23:59:59Z',
+      end_at: '2024-03-01T00:00:00Z',
+    });
+    expect([status, body]).toMatchObject([
+      400,
+      { attr: 'start_at', detail: 'start_at must not be before 1970.' },
+    ]);
+  });
+
+  test('that comes with a new export has the same bounds', async () => {
+    const body = exportBody({ start_at: '1969-01-01T00:00:00Z', backfill: true });
+    expect((await client.post(exports, body)).body).toMatchObject({ attr: 'start_at' });
+    const long = exportBody({ start_at: '1980-01-01T00:00:00Z', backfill: true });
+    expect((await client.post(exports, long)).body).toMatchObject({ attr: 'start_at' });
+  });
+});
+
+describe('an entry of the activity', () => {
+  test('has at most 8 KiB, whatever changed', async () => {
+    const path = await create({ dsl_query: `SELECT event AS a FROM events` });
+    const wide = names(100, 200).map((name) => `"\\${name}`.slice(0, 200));
+    await client.patch(path, {
+      name: `${'\u0001'.repeat(399)}x`,
+      destination: { config: { include_events: wide, exclude_events: wide } },
+    });
+    const entries = await api.db.query<{ bytes: number; changes: { field: string }[] }>(
+      `select octet_length(changes::text) as bytes, changes from activity
+        where subject_id = $1 order by id desc limit 1`,
+      [path.split('/').at(-1)],
+    );
+    expect(entries[0]?.bytes).toBeLessThanOrEqual(8_192);
+    expect(entries[0]?.changes.map(({ field }) => field)).toEqual(['name', 'destination']);
+    expect(JSON.stringify(entries[0]?.changes)).toMatch(/… \(\d+ bytes\)/);
+  });
+
+  test('of an own plugin too, whose source is large', async () => {
+    const { client: own, organization } = await newTenant();
+    const source = `function processEvent() {} // ${'\u0001ŉ"'.repeat(100_000)}`;
+    const { body } = await own.post(`${organization}/plugins`, { name: 'p', source });
+    await own.patch(`${organization}/plugins/${body.id}`, { source: `${source} ` });
+    const [entry] = await api.db.query<{ bytes: number }>(
+      `select max(octet_length(changes::text)) as bytes from activity where subject_type = 'plugin'`,
+    );
+    expect(entry?.bytes).toBeLessThanOrEqual(8_192);
+    expect(entry?.bytes).toBeGreaterThan(2_000);
+  });
+
+  test('goes with its retention', async () => {
+    const path = await create();
+    const id = path.split('/').at(-1);
+    const count = async () => (await client.get(`${path}/activity`)).body.count;
+    await client.post(`${path}/pause`);
+    expect(await count()).toBe(2);
+    await api.db.query(
+      `update activity set happened_at = now() - interval '366 days'
+        where subject_id = $1 and action = 'created'`,
+      [id],
+    );
+    await applyRetention(testApiOptions(api.db, api.databaseUrl).context);
+    expect(await count()).toBe(1);
+  });
+});

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest';
+import { fileDefinition } from '../../../src/destinations/file/definition.ts';
+
+const enclose = (directory: unknown, before: Readonly<Record<string, unknown>> | null = null) =>
+  fileDefinition.enclose?.({ directory }, 7, before)?.directory;
+
+test.each([
+  ['a', '7/a'],
+  ['8/a', '7/8/a'],
+  ['77/a', '7/77/a'],
+  ['07/a', '7/07/a'],
+  ['7', '7'],
+  ['7/a', '7/a'],
+  ['../8', '7/../8'],
+  ['/8', '7//8'],
+  // The check of the config refuses these.
+  ['', ''],
+  [8, 8],
+])('directory %j of project 7 becomes %j', (directory, enclosed) => {
+  expect(enclose(directory)).toBe(enclosed);
+});
+
+test('a stored directory stays only if nothing of its config changes', () => {
+  expect(enclose('shared', { directory: 'shared' })).toBe('shared');
+  expect(enclose('shared', { directory: 'shared', prefix: 'a' })).toBe('7/shared');
+  expect(enclose('other', { directory: 'shared' })).toBe('7/other');
+});
