@@ -37,6 +37,10 @@ export interface ApiOptions {
   readonly logger: FastifyBaseLogger;
   /** Whether to trust X-Forwarded-* headers. */
   readonly trustProxy: boolean;
+  /** Where clients reach the service, for links; null: not configured. */
+  readonly publicUrl: string | null;
+  /** Failed authentications of one address per minute. */
+  readonly failedKeysPerMinute: number;
   /** Requests of one key. */
   readonly rateLimit: { readonly perMinute: number; readonly perHour: number };
   /** Whether the process can do its work. */

@@ -56,6 +56,25 @@ export const settings = {
     matches: /^\d{1,5}$/,
     mustBe: 'a port number',
   }),
+  METRICS_PORT: optionalText({
+    about:
+      "Port of the API process for /livez, /readyz and /metrics, without a key: keep it private. The API's own port serves /metrics to admin keys only.",
+    matches: /^\d{1,5}$/,
+    mustBe: 'a port number',
+  }),
+  PUBLIC_URL: optionalText({
+    about:
+      'Address at which clients reach the API, for the links next and previous. Without it, links have the Host of a trusted proxy (TRUST_PROXY) or of loopback, else the address of the connection.',
+    matches: /^https?:\/\/[^\s/?#@]+(\/[^\s?#]*)?$/,
+    mustBe: 'an http:// or https:// address',
+  }),
+  FAILED_KEYS_PER_MINUTE: wholeNumber({
+    about:
+      'Maximum requests per minute with an API key that is not valid, from one address (IPv6: from one /64). Requests with a valid key are not affected.',
+    default: 60,
+    min: 1,
+    max: 1_000_000,
+  }),
   RATE_LIMIT_PER_MINUTE: wholeNumber({
     about: 'Maximum requests of one API key per minute.',
     default: 480,

@@ -69,7 +69,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
   let lastFault: string | null = null;
   const report = async () => {
     await reportWorker(db, workerId, config.WORKER_CONCURRENCY);
-    const fault = await findQueueFault(queues);
+    const fault = await findQueueFault(queues, producer);
     if (fault !== null && fault !== lastFault) logger.error(fault);
     lastFault = fault;
     await producer.ensureRecurring();

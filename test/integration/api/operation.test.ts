@@ -59,7 +59,9 @@ describe('probes', () => {
 
   test('metrics count requests by route, never by path', async () => {
     await api.client.get(`${api.project}/batch_exports`);
-    const { status, text } = await api.client.withKey(null).get('/metrics');
+    const { organizationId } = api.tenant;
+    const { key } = await createKey(api.db, { organizationId, isAdmin: true });
+    const { status, text } = await api.client.withKey(key).get('/metrics');
     expect(status).toBe(200);
     expect(text).toContain('route="/api/projects/:project_id/batch_exports"');
     expect(text).not.toContain(api.project);
