@@ -124,6 +124,8 @@ ENCRYPTION_KEYS=
 # ── Of docker-compose.yml itself ──
 # Tag of the image that is built.
 # SLUICE_VERSION=local
+# Memory of a worker's container: WORKER_MEMORY_MB, as much again (at least 512 MiB), and some.
+# WORKER_MEMORY_LIMIT=1280m
 
 # ── Settings of Sluice; what is shown is the default ──
 
