@@ -125,9 +125,10 @@ async function copyInterval(
 }
 
 function recipeOf({ encoding, request }: IntervalJob): Recipe {
-  const { format, compression } = encoding;
+  const { format, compression, csvFormulaGuard } = encoding;
   const { dslQuery, includeEvents, excludeEvents } = request;
-  return { format, compression, dslQuery, includeEvents, excludeEvents };
+  const guard = csvFormulaGuard ? { csvFormulaGuard } : {};
+  return { format, compression, ...guard, dslQuery, includeEvents, excludeEvents };
 }
 
 async function copyRows(

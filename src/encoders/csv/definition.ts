@@ -11,7 +11,11 @@ export const csv: EncoderDefinition = {
   contentType: 'text/csv',
   compressions: streamCompressions,
   memoryBytes: textMemoryBytes,
-  open: (columns, compression) =>
-    new TextFile(formatCsv(columns), streamCodecOf(compression).open()),
-  read: (path, columns, compression) => readCsv(streamCodecOf(compression).read(path), columns),
+  open: (columns, compression, options) =>
+    new TextFile(
+      formatCsv(columns, options?.csvFormulaGuard === true),
+      streamCodecOf(compression).open(),
+    ),
+  read: (path, columns, compression, options) =>
+    readCsv(streamCodecOf(compression).read(path), columns, options?.csvFormulaGuard === true),
 };
