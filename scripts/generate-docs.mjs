@@ -55,6 +55,7 @@ const memory = [
   ['Each run: encoder of JSONLines or CSV', '4'],
   ['Each run: encoder of Parquet', '56'],
   ['Each run: compression of JSONLines or CSV', '12 for gzip, 24 for zstd, 32 for brotli'],
+  ['A run while it holds a row of more than 2 MiB', '4 × the size of the row'],
   ['Each run: upload', '`UPLOAD_PART_MIB` × (`UPLOAD_PARTS_IN_FLIGHT` + 1)'],
 ];
 

@@ -36,6 +36,18 @@ export function wholeNumber(
   };
 }
 
+/** A whole number whose default follows from other settings; null if it is not set. */
+export function optionalNumber(
+  options: Described & { default: string; min: number; max: number },
+): Setting<number | null> {
+  const number = wholeNumber({ ...options, default: options.min });
+  return {
+    ...number,
+    defaultText: options.default,
+    read: (text) => (blank(text) ? null : number.read(text)),
+  };
+}
+
 export function flag(options: Described & { default: boolean }): Setting<boolean> {
   return {
     about: options.about,

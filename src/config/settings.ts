@@ -2,6 +2,7 @@ import {
   choice,
   flag,
   list,
+  optionalNumber,
   optionalText,
   postgresUrl,
   type Setting,
@@ -128,10 +129,10 @@ export const settings = {
     min: 192,
     max: 1_048_576,
   }),
-  MAX_ROW_MIB: wholeNumber({
+  MAX_ROW_MIB: optionalNumber({
     about:
-      'Maximum size of a row in MiB. A run with a larger row fails with source.row_too_large. In previews the maximum is 1 MiB.',
-    default: 64,
+      'Maximum size of a row in MiB. A run with a larger row fails with source.row_too_large. A worker refuses to start if four times as much does not fit into WORKER_MEMORY_MB. In previews the maximum is 1 MiB.',
+    default: '64, or what fits into WORKER_MEMORY_MB',
     min: 1,
     max: 1_024,
   }),

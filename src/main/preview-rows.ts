@@ -5,10 +5,14 @@ import { SluiceError } from '../domain/errors.ts';
 import { readFileSettings } from '../domain/file-settings.ts';
 import { jsonLines, openEncoder } from '../encoders/index.ts';
 import { previewRows } from '../pipeline/preview-rows.ts';
+import { ConnectionLimit } from '../sources/index.ts';
 import type { Sql } from '../store/database.ts';
 import { readNow } from '../store/ticks.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { joinSources } from './models.ts';
+
+/** Of all previews of a process, to all sources: as many as there are previews at a time. */
+const maxConnections = 8;
 
 /**
  * Connects sources and encoders for the preview: like a run, with short limits.
@@ -24,6 +28,7 @@ export function previewRowsOf(
   patienceMs = 10_000,
 ): PreviewRows {
   const sourceOf = joinSources(config, models, sourceUrl, {
+    connections: new ConnectionLimit(maxConnections),
     applicationName: 'sluice-preview',
     connectTimeoutMs: patienceMs / 2,
     statementTimeoutMs: patienceMs,

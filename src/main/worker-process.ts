@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { describeInterval } from '../domain/time.ts';
-import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
+import { idleWorkerBytes, largeRowCopies } from '../pipeline/memory-budget.ts';
 import { openConsumer } from '../queue/consumer.ts';
 import { removeWorker, reportWorker } from '../store/workers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -13,7 +13,9 @@ import { MemoryGate } from '../worker/memory-gate.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
+import { joinSources } from './models.ts';
 import { findQueueFault } from './readiness.ts';
+import { checkRowLimit } from './row-limit.ts';
 
 const mebibyte = 1024 ** 2;
 
@@ -25,8 +27,14 @@ export interface WorkerProcess {
   close(): Promise<void>;
 }
 
+/** @throws StartError if WORKER_MEMORY_MB is too small for MAX_ROW_MIB */
 export async function startWorker(foundation: Foundation): Promise<WorkerProcess> {
-  const { config, context, db, logger, metrics, producer, queues } = foundation;
+  const { config, context, databases, db, logger, metrics, producer, queues } = foundation;
+  checkRowLimit(config);
+  const memory = new MemoryGate(config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes);
+  const sourceOf = joinSources(config, foundation.models, databases.sourceUrl, {
+    holdRow: (bytes, signal) => memory.grow(bytes * largeRowCopies, signal),
+  });
   const workerId = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const leases = new LeaseKeeper({
     db,
@@ -35,7 +43,7 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
   });
   const executor: ExecutorOptions = {
     context,
-    connectors: joinConnectors(foundation.sourceOf, destinationContextOf(config), context.secrets),
+    connectors: joinConnectors(sourceOf, destinationContextOf(config), context.secrets),
     leases,
     workerId,
     program: childProgramOf(foundation),
@@ -48,7 +56,6 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
       logger.warn({ err: error, export: exportId }, what);
     },
   };
-  const memory = new MemoryGate(config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes);
   Object.assign(metrics.reservedMemory, {
     collect: () => metrics.reservedMemory.set(memory.usedBytes),
   });
