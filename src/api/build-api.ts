@@ -42,6 +42,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   const deps: Deps = {
     ...others,
     previews: new PreviewSlots(),
+    tests: new PreviewSlots(),
     rules: { models, checkQuery, ...destinationRules(destinations, destinationContext) },
   };
 

@@ -58,4 +58,6 @@ export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly rules: ExportRules;
   /** Shared by both families of routes. */
   readonly previews: PreviewSlots;
+  /** The same for tests of destinations, which also connect to a source. */
+  readonly tests: PreviewSlots;
 }

@@ -16,8 +16,12 @@ import type { Foundation } from './foundation.ts';
 import { joinSources } from './models.ts';
 import { findQueueFault } from './readiness.ts';
 import { checkRowLimit } from './row-limit.ts';
+import { freeBuffers } from './tune-garbage-collection.ts';
 
 const mebibyte = 1024 ** 2;
+
+/** The buffers of rows of this size are freed before the next large row is read. */
+const freedAtOnceBytes = 8 * mebibyte;
 
 /** How often a worker reports that it is up and checks the recurring jobs. */
 const reportEveryMs = 3_000;
@@ -33,7 +37,13 @@ export async function startWorker(foundation: Foundation): Promise<WorkerProcess
   checkRowLimit(config);
   const memory = new MemoryGate(config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes);
   const sourceOf = joinSources(config, foundation.models, databases.sourceUrl, {
-    holdRow: (bytes, signal) => memory.grow(bytes * largeRowCopies, signal),
+    holdRow: async (bytes, signal) => {
+      const giveBack = await memory.grow(bytes * largeRowCopies, signal);
+      return () => {
+        if (bytes >= freedAtOnceBytes) freeBuffers();
+        giveBack();
+      };
+    },
   });
   const workerId = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const leases = new LeaseKeeper({

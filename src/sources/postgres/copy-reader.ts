@@ -64,11 +64,12 @@ export class CopyReader implements Submittable {
    */
   async next(): Promise<SourceBlock | null> {
     if (this.#given) {
-      this.#builder.release();
-      this.#given.giveBack();
+      const { giveBack } = this.#given;
       this.#given = null;
-      this.#startHold();
+      this.#builder.release();
       await setImmediate();
+      giveBack();
+      this.#startHold();
     }
     for (;;) {
       const ready = this.#blocks.shift();

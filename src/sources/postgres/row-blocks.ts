@@ -22,6 +22,14 @@ interface BlockMemory {
   hiddenLengths: Int32Array;
 }
 
+/** Memory that was given out as a block. */
+interface Lent {
+  readonly memory: BlockMemory;
+  readonly block: { bytes: Buffer };
+}
+
+const noBytes = Buffer.alloc(0);
+
 /** A row block with fields that the encoders do not see. */
 export interface SourceBlock extends RowBlock {
   /** Its memory needed a permit. */
@@ -67,7 +75,7 @@ export class RowBlockBuilder {
   #ready: SourceBlock[] = [];
   /** The block being filled, those given out (in order), and those that came back. */
   #memory: BlockMemory;
-  readonly #lent: BlockMemory[] = [];
+  readonly #lent: Lent[] = [];
   readonly #spare: BlockMemory[] = [];
   #end = 0;
   /** Start of the first incomplete row; the bytes before it are parsed. */
@@ -142,9 +150,10 @@ export class RowBlockBuilder {
 
   /** The oldest block that was taken is no longer read. */
   release(): void {
-    const memory = this.#lent.shift();
-    // Memory that a large row has enlarged is not kept.
-    if (memory?.bytes.length === this.#blockBytes) this.#spare.push(memory);
+    const lent = this.#lent.shift();
+    if (lent?.memory.bytes.length === this.#blockBytes) this.#spare.push(lent.memory);
+    // Memory that a large row has enlarged is not kept, even if a suspended function still has the block.
+    else if (lent) lent.block.bytes = noBytes;
   }
 
   /** Ends the stream. @returns the last blocks. @throws CopyFormatError if bytes are missing. */
@@ -181,7 +190,7 @@ export class RowBlockBuilder {
     const { bytes, offsets, lengths, hiddenOffsets, hiddenLengths } = this.#memory;
     const tail = bytes.subarray(this.#rowStart, this.#end);
     if (this.#rows > 0) {
-      this.#ready.push({
+      const block = {
         isLarge: bytes.length > this.#freeBytes,
         columns: this.#columns,
         rowCount: this.#rows,
@@ -190,8 +199,9 @@ export class RowBlockBuilder {
         lengths: lengths.subarray(0, this.#rows * length),
         hiddenOffsets: hiddenOffsets.subarray(0, this.#rows * this.#hidden),
         hiddenLengths: hiddenLengths.subarray(0, this.#rows * this.#hidden),
-      });
-      this.#lent.push(this.#memory);
+      };
+      this.#ready.push(block);
+      this.#lent.push({ memory: this.#memory, block });
     }
     const needed = Math.max(this.#blockBytes, tail.length);
     this.#permittedBytes = this.#freeBytes;
