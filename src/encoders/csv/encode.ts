@@ -91,8 +91,10 @@ function writeGuarded(out: ByteWriter, bytes: Buffer, from: number, end: number)
   // Behind apostrophes too: otherwise the reader could not tell such a text from a guarded one.
   let at = from;
   while (bytes[at] === APOSTROPHE && at < end) at += 1;
-  if (at === end || !beginsFormula.has(bytes[at] as number))
-    return writeCell(out, bytes, from, end);
+  if (at === end || !beginsFormula.has(bytes[at] as number)) {
+    writeCell(out, bytes, from, end);
+    return;
+  }
   if (!mustQuote(bytes, from, end)) {
     writeByte(out, APOSTROPHE);
     out.ensure(end - from);

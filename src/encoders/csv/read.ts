@@ -10,13 +10,13 @@ export async function* readCsv(
   const isText = columns.map(({ type }) => guarded && (type === 'text' || type === 'as_json'));
   for await (const record of splitRecords(text, true)) {
     const fields = csvFields(record.toString('utf8'));
-    if (places) yield places.map((place, at) => valueOf(fields[place] ?? null, isText[at]));
+    if (places) yield places.map((place, at) => unguard(fields[place] ?? null, isText[at]));
     else places = columns.map(({ name }) => fields.indexOf(name));
   }
 }
 
 /** The apostrophe of a guarded text is not part of its value. */
-function valueOf(field: string | null, isGuarded: boolean | undefined): string | null {
+function unguard(field: string | null, isGuarded: boolean | undefined): string | null {
   return field !== null && isGuarded ? field.replace(/^'(?='*[=+\-@\t\r])/, '') : field;
 }
 
