@@ -47,6 +47,8 @@ describe('probes', () => {
 
   test('without the queue it is ready, but degraded, and accepts writes', async () => {
     queueFault = 'the queue is unreachable';
+    // The answer before is shown for a second.
+    await until(async () => (await api.client.get('/readyz')).body.status === 'degraded');
     const ready = await api.client.get('/readyz');
     expect(ready.status).toBe(200);
     expect(ready.body).toMatchObject({
