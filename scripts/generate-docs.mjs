@@ -55,6 +55,7 @@ const memory = [
   ['Each run: encoder of JSONLines or CSV', '4'],
   ['Each run: encoder of Parquet', '56'],
   ['Each run: compression of JSONLines or CSV', '12 for gzip, 24 for zstd, 32 for brotli'],
+  ['A run while it holds a row of more than 2 MiB', '4 × the size of the row'],
   ['Each run: upload', '`UPLOAD_PART_MIB` × (`UPLOAD_PARTS_IN_FLIGHT` + 1)'],
 ];
 
@@ -125,6 +126,8 @@ ENCRYPTION_KEYS=
 # ── Of docker-compose.yml itself ──
 # Tag of the image that is built.
 # SLUICE_VERSION=local
+# Memory of a worker's container: WORKER_MEMORY_MB, as much again (at least 512 MiB), and some.
+# WORKER_MEMORY_LIMIT=1280m
 
 # ── Settings of Sluice; what is shown is the default ──
 

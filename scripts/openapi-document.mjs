@@ -28,6 +28,8 @@ export async function readDocument() {
     metrics: new Registry(),
     logger: pino({ level: 'silent' }),
     trustProxy: false,
+    publicUrl: null,
+    failedKeysPerMinute: 1,
     rateLimit: { perMinute: 1, perHour: 1 },
     readiness: unused,
     queueBoard: null,

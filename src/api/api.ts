@@ -36,6 +36,8 @@ declare module 'fastify' {
     context: Context;
     caller: PresentedKey | undefined;
     reach: Reach | undefined;
+    /** Scheme and host that links begin with. */
+    linkBase: string;
     batchExport: BatchExport | undefined;
   }
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import fastify, { type FastifyServerOptions, LogController } from 'fastify';
 import { notFound } from '../domain/problem.ts';
+import { findKnownHashes } from '../store/api-keys.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { Api, Reply, Request } from './api.ts';
 import { backfillRoutes } from './backfills/routes.ts';
@@ -11,12 +12,14 @@ import { healthRoutes } from './health/routes.ts';
 import { requireAccess, requireKeys } from './hooks/authentication.ts';
 import { serveConsole } from './hooks/console-page.ts';
 import { answerErrors, sendError } from './hooks/errors.ts';
+import { FailedKeys } from './hooks/failed-keys.ts';
 import { honourIdempotencyKeys } from './hooks/idempotency.ts';
 import { takeJsonBodies } from './hooks/json-body.ts';
 import { noteMethods, refuseOtherMethods } from './hooks/methods.ts';
 import { describeApi } from './hooks/openapi.ts';
+import { knowAddress } from './hooks/public-address.ts';
 import { mountQueueBoard } from './hooks/queue-board.ts';
-import { limitRequests } from './hooks/rate-limit.ts';
+import { createRequestLimit, limitRequests } from './hooks/rate-limit.ts';
 import { measureRequests } from './hooks/request-metrics.ts';
 import { sendHeaders } from './hooks/response-headers.ts';
 import { validateWithSchemas } from './hooks/schema-validation.ts';
@@ -40,17 +43,27 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   const deps: Deps = {
     ...others,
     previews: new PreviewSlots(),
+    tests: new PreviewSlots(),
     rules: { models, checkQuery, ...destinationRules(destinations, destinationContext) },
   };
+
+  const { db } = context;
+  const failures = new FailedKeys(options.failedKeysPerMinute, async (hashes) => {
+    const known = await findKnownHashes(db, hashes);
+    return new Set(known.map((hash) => hash.toString('hex')));
+  });
+  const takeRequest = createRequestLimit(db, options.rateLimit);
+  const operators = { db, failures, takeRequest, publicUrl: options.publicUrl };
 
   const shared = destinationSchemas(destinations);
 
   answerErrors(api);
   sendHeaders(api);
   provideContext(api, context);
-  requireKeys(api, context.db);
-  limitRequests(api, context.db, options.rateLimit);
-  requireAccess(api, context.db);
+  knowAddress(api, options);
+  requireKeys(api, { db, failures });
+  limitRequests(api, takeRequest);
+  requireAccess(api, db);
   takeJsonBodies(api);
   validateWithSchemas(api, shared);
   honourIdempotencyKeys(api);
@@ -59,8 +72,8 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   await describeApi(api, shared);
   serveConsole(api, options.consoleDir);
 
-  healthRoutes(api, options);
-  if (queueBoard) mountQueueBoard(api, context.db, queueBoard);
+  healthRoutes(api, options, operators);
+  if (queueBoard) mountQueueBoard(api, operators, queueBoard);
   for (const family of [organizationFamily, projectFamily]) {
     const exports = `${family.prefix}/batch_exports`;
     const add = (routes: Routes, prefix: string) =>

@@ -47,6 +47,10 @@ export interface ApiOptions {
   readonly logger: FastifyBaseLogger;
   /** Whether to trust X-Forwarded-* headers. */
   readonly trustProxy: boolean;
+  /** Where clients reach the service, for links; null: not configured. */
+  readonly publicUrl: string | null;
+  /** Failed authentications of one address per minute. */
+  readonly failedKeysPerMinute: number;
   /** Requests of one key. */
   readonly rateLimit: { readonly perMinute: number; readonly perHour: number };
   /** Whether the process can do its work. */
@@ -64,4 +68,6 @@ export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly rules: ExportRules;
   /** Shared by both families of routes. */
   readonly previews: PreviewSlots;
+  /** The same for tests of destinations, which also connect to a source. */
+  readonly tests: PreviewSlots;
 }

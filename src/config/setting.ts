@@ -34,6 +34,17 @@ export function wholeNumber(
   });
 }
 
+/** A whole number whose default follows from other settings; null if it is not set. */
+export function optionalNumber(
+  about: string,
+  byDefault: string,
+  range: readonly [number, number],
+): Setting<number | null> {
+  const number = wholeNumber(about, range[0], range);
+  const read = (text: string | undefined) => (text ? number.read(text) : null);
+  return { ...number, defaultText: byDefault, read };
+}
+
 export function flag(about: string, byDefault: boolean): Setting<boolean> {
   const facts = { about, defaultText: String(byDefault), accepts: 'true or false' };
   return setting(facts, byDefault, (text) => {

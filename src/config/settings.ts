@@ -2,6 +2,7 @@ import {
   choice,
   flag,
   list,
+  optionalNumber,
   optionalText,
   postgresUrl,
   type Setting,
@@ -48,6 +49,14 @@ export const settings = {
     "Migrate Sluice's own tables at every start. If false, run `sluice migrate`.",
     true,
   ),
+  METRICS_PORT: optionalText(
+    "Port of the API process for /livez, /readyz and /metrics, without a key: keep it private. The API's own port serves /metrics to admin keys only.",
+    { matches: /^\d{1,5}$/, mustBe: 'a port number' },
+  ),
+  PUBLIC_URL: optionalText(
+    'Address at which clients reach the API, for the links next and previous. Without it, links have the Host of a trusted proxy (TRUST_PROXY) or of loopback, else the address of the connection.',
+    { matches: /^https?:\/\/[^\s/?#@]+(\/[^\s?#]*)?$/, mustBe: 'an http:// or https:// address' },
+  ),
   WORKER_PORT: optionalText(
     'Port of a worker for /livez, /readyz and /metrics. Without it, the worker opens no port.',
     { matches: /^\d{1,5}$/, mustBe: 'a port number' },
@@ -61,6 +70,11 @@ export const settings = {
     'Maximum requests of one API key per hour.',
     4_800,
     [1, 10_000_000],
+  ),
+  FAILED_KEYS_PER_MINUTE: wholeNumber(
+    'Maximum requests per minute with an API key that is not valid, from one address (IPv6: from one /64). Requests with a valid key are not affected.',
+    60,
+    [1, 1_000_000],
   ),
   LOG_LEVEL: choice('Minimum log level.', 'info', [
     'trace',
@@ -96,9 +110,9 @@ export const settings = {
     512,
     [192, 1_048_576],
   ),
-  MAX_ROW_MIB: wholeNumber(
-    'Maximum size of a row in MiB. A run with a larger row fails with source.row_too_large. In previews the maximum is 1 MiB.',
-    64,
+  MAX_ROW_MIB: optionalNumber(
+    'Maximum size of a row in MiB. A run with a larger row fails with source.row_too_large. A worker refuses to start if four times as much does not fit into WORKER_MEMORY_MB. In previews the maximum is 1 MiB.',
+    '64, or what fits into WORKER_MEMORY_MB',
     [1, 1_024],
   ),
   MAX_RUNS_PER_EXPORT: wholeNumber('Maximum runs of one export at a time.', 3, [1, 1_000]),

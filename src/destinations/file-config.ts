@@ -77,6 +77,13 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
       default: true,
     }),
   ),
+  csv_formula_guard: Type.Optional(
+    Type.Boolean({
+      description:
+        'Only for CSV. A text that begins with =, +, -, @, a tab or a carriage return gets an apostrophe in front, so that no spreadsheet runs it as a formula. This changes the values in the files; a text that already begins with apostrophes before such a character gets one more.',
+      default: false,
+    }),
+  ),
   include_events: optional(
     eventNames,
     'Only events with these names are exported: at most 100, of 200 characters. Null or empty: all.',
@@ -106,7 +113,7 @@ export function withFileSettings(
 }
 
 function checkFileSettings(
-  { format, compression, prefix }: FileSettings,
+  { format, compression, prefix, csvFormulaGuard }: FileSettings,
   formats: readonly FormatChoice[],
 ): readonly Problem[] {
   const problems: Problem[] = [];
@@ -114,6 +121,10 @@ function checkFileSettings(
   if (choice && compression !== null && choice.compressions[compression] === undefined) {
     const detail = `${format} takes ${listCompressions(choice)}.`;
     problems.push({ attr: 'compression', code: 'invalid_choice', detail });
+  }
+  if (csvFormulaGuard && format !== 'CSV') {
+    const detail = 'Only for CSV. Set file_format to CSV, or set csv_formula_guard to false.';
+    problems.push({ attr: 'csv_formula_guard', code: 'invalid_input', detail });
   }
   for (const detail of checkKeyTemplate(prefix)) {
     problems.push({ attr: 'prefix', code: 'invalid_input', detail });

@@ -16,6 +16,8 @@ export interface FileSettings extends EventFilters {
   /** A file ends once it has this many bytes; null: one file per interval. */
   readonly maxFileBytes: number | null;
   readonly writesManifest: boolean;
+  /** Texts of a CSV that a spreadsheet takes for formulas get an apostrophe in front. */
+  readonly csvFormulaGuard: boolean;
 }
 
 /** Reads the file settings of a config. A property that is absent or of a wrong type gets its default. */
@@ -27,6 +29,7 @@ export function readFileSettings(config: DestinationConfig): FileSettings {
     prefix: typeof prefix === 'string' ? prefix : '',
     maxFileBytes: typeof mebibytes === 'number' && mebibytes > 0 ? mebibytes * 1024 ** 2 : null,
     writesManifest: config.manifest !== false,
+    csvFormulaGuard: config.csv_formula_guard === true,
     includeEvents: listOf(config.include_events),
     excludeEvents: listOf(config.exclude_events),
   };

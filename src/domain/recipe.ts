@@ -14,6 +14,8 @@ export interface RecipeStep extends PinnedStep {
 export interface Recipe {
   readonly format: string;
   readonly compression: string | null;
+  /** See FileSettings; absent: false. */
+  readonly csvFormulaGuard?: boolean;
   readonly dslQuery: string | null;
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;

@@ -1,3 +1,8 @@
+/** A larger buffer grows by a quarter: twice a large row may be more than the memory has. */
+const smallBytes = 1 << 23;
+/** Room for small fields after a large one. */
+const spareBytes = 1 << 12;
+
 /**
  * A byte buffer that grows, with a view of the same memory. `bytes` and `length` are public so that the
  * formatting loops run without a call per byte: call `ensure` first, then advance `length`.
@@ -17,7 +22,11 @@ export class ByteWriter {
   ensure(more: number): void {
     const needed = this.length + more;
     if (needed <= this.bytes.length) return;
-    const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.bytes.length * 2));
+    const { length } = this.bytes;
+    const growth = length < smallBytes ? length : length / 4;
+    const grown = Buffer.allocUnsafeSlow(
+      Math.max(needed + spareBytes, Math.trunc(length + growth)),
+    );
     this.bytes.copy(grown, 0, 0, this.length);
     this.bytes = grown;
     this.view = viewOf(grown);

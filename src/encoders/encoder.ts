@@ -28,6 +28,12 @@ export interface FileEncoder {
   readonly rejected?: readonly RejectedRow[];
 }
 
+/** Settings that change how values are written. A format ignores those of others. */
+export interface FormatOptions {
+  /** See FileSettings. */
+  readonly csvFormulaGuard?: boolean | undefined;
+}
+
 /** A column that is read back, with the type of the exported rows. */
 export type ReadColumn = Pick<Column, 'name' | 'type'>;
 
@@ -54,7 +60,7 @@ export interface EncoderDefinition {
   readonly compressions: Readonly<Record<string, CompressionFacts>>;
   /** Bytes that an open file may hold. */
   readonly memoryBytes: number;
-  open(columns: readonly Column[], compression: Compression): FileEncoder;
+  open(columns: readonly Column[], compression: Compression, options?: FormatOptions): FileEncoder;
   /**
    * Reads columns of a local file, in file order, with other code than the writer's. Holds at most a few
    * MiB, a record, or a row group's columns in memory.
@@ -63,5 +69,6 @@ export interface EncoderDefinition {
     path: string,
     columns: readonly ReadColumn[],
     compression: Compression,
+    options?: FormatOptions,
   ): AsyncIterable<ReadRow>;
 }

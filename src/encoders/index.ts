@@ -1,6 +1,6 @@
 import type { Column } from '../domain/row-block.ts';
 import { csv } from './csv/definition.ts';
-import type { Compression, EncoderDefinition, FileEncoder } from './encoder.ts';
+import type { Compression, EncoderDefinition, FileEncoder, FormatOptions } from './encoder.ts';
 import { jsonLines } from './jsonlines/definition.ts';
 import { parquet } from './parquet/definition.ts';
 
@@ -33,7 +33,8 @@ export function openEncoder(
   definition: EncoderDefinition,
   compression: Compression,
   columns: readonly Column[],
+  options: FormatOptions = {},
 ): FileEncoder {
   factsOf(definition, compression);
-  return definition.open(columns, compression);
+  return definition.open(columns, compression, options);
 }

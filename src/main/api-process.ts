@@ -9,6 +9,7 @@ import { previewsOf } from './preview-rows.ts';
 import { readinessOf } from './readiness.ts';
 import { watchService } from './service-metrics.ts';
 import { watchSources } from './watch-sources.ts';
+import { serveWorkerHealth } from './worker-health.ts';
 
 export interface ApiProcess {
   /** Where it serves: `http://127.0.0.1:8000`. */
@@ -21,6 +22,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   const models = foundation.models.map(({ model }) => model);
   watchService(metrics, context.db);
   const sources = watchSources(foundation);
+  const readiness = readinessOf(foundation, sources.fault);
   const api = await buildApi({
     context,
     destinations: registry.destinations,
@@ -31,17 +33,29 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     metrics: metrics.registry,
     logger,
     trustProxy: config.TRUST_PROXY,
+    publicUrl: config.PUBLIC_URL,
+    failedKeysPerMinute: config.FAILED_KEYS_PER_MINUTE,
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
-    readiness: readinessOf(foundation, sources.fault),
+    readiness,
     checkSource: checkSourceOf(foundation.sourceOf),
     queueBoard: createDashboard(producer, '/admin/queues'),
     consoleDir: findConsole(),
   });
+  const metricsPort =
+    config.METRICS_PORT === null
+      ? null
+      : await serveWorkerHealth({
+          host: config.HOST,
+          port: Number(config.METRICS_PORT),
+          metrics: metrics.registry,
+          readiness,
+        });
   const address = await api.listen({ port: config.PORT, host: config.HOST });
   return {
     address,
     async close() {
       await api.close();
+      await metricsPort?.close();
       await sources.close();
     },
   };

@@ -15,8 +15,8 @@ export interface ChildSetup {
 }
 
 /**
- * With less memory than this a crash would prove nothing against a run: a worker reserves nothing for
- * values larger than a few MiB, which are held whole, more than once.
+ * With less memory than this a crash would prove nothing against a run: large rows are held whole, more than
+ * once, and here no gate makes them wait.
  */
 const minMemoryMib = 512;
 

@@ -85,14 +85,15 @@ export function joinConnectors(
         partBytes: destinationOf(known, type).buffersParts ? context.partBytes : 0,
         partsInFlight: context.partsInFlight,
       }),
-    encodingOf({ format, compression }) {
+    encodingOf({ format, compression, csvFormulaGuard }) {
       const encoder = encoderOf(known, format);
       return {
         format,
         compression,
+        csvFormulaGuard,
         extension: fileExtension(encoder, compression),
         contentType: encoder.contentType,
-        open: (columns) => openEncoder(encoder, compression, columns),
+        open: (columns) => openEncoder(encoder, compression, columns, { csvFormulaGuard }),
         openJsonLines: (columns) => openEncoder(jsonLines, null, columns),
       };
     },
@@ -104,5 +105,5 @@ export function readRowsBy(known: Registry): ReadRows {
   return (path, made, columns) =>
     made === 'rejected'
       ? readRejectedRows(path, columns)
-      : encoderOf(known, made.format).read(path, columns, made.compression);
+      : encoderOf(known, made.format).read(path, columns, made.compression, made);
 }

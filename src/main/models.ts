@@ -5,6 +5,7 @@ import { eventsModel } from '../domain/events-model.ts';
 import { checkModelExpression } from '../query/wall.ts';
 import { createPostgresSource, type PostgresSourceOptions, planModels } from '../sources/index.ts';
 import type { Source } from '../sources/source.ts';
+import { maxRowMib } from './row-limit.ts';
 
 /**
  * Every model of this installation: those of MODELS_FILE, and first `events`, unless the file has a model
@@ -52,7 +53,7 @@ export function joinSources(
       allowUnsettledStandby: config.ALLOW_UNSETTLED_STANDBY,
       plan: planModels(inside),
       settleTimeoutMs: config.SETTLE_TIMEOUT_SECONDS * 1_000,
-      maxRowBytes: config.MAX_ROW_MIB * 2 ** 20,
+      maxRowBytes: maxRowMib(config) * 2 ** 20,
       ...limits,
     });
     sources.set(place, source);

@@ -6,6 +6,7 @@ import { readFileSettings } from '../domain/file-settings.ts';
 import type { Column } from '../domain/row-block.ts';
 import { jsonLines, openEncoder } from '../encoders/index.ts';
 import { previewRows, type RawSample, sampleRows } from '../pipeline/preview-rows.ts';
+import { ConnectionLimit } from '../sources/index.ts';
 import { findChain } from '../store/chains.ts';
 import { readNow } from '../store/ticks.ts';
 import type { Context } from '../use-cases/context.ts';
@@ -18,6 +19,9 @@ export interface Previews {
   readonly previewRows: PreviewRows;
   readonly sampleRows: (...asked: Parameters<SampleRows>) => Promise<RawSample>;
 }
+
+/** Of all previews of a process, to all sources: as many as there are previews at a time. */
+const maxConnections = 8;
 
 /**
  * Connects sources and encoders for previews and samples.
@@ -33,6 +37,7 @@ export function previewsOf(
   patienceMs = 10_000,
 ): Previews {
   const sourceOf = joinSources(config, models, sourceUrl, {
+    connections: new ConnectionLimit(maxConnections),
     applicationName: 'sluice-preview',
     connectTimeoutMs: patienceMs / 2,
     statementTimeoutMs: patienceMs,

@@ -1,11 +1,12 @@
 import type { QueueConnection } from '../queue/connection.ts';
+import type { Producer } from '../queue/producer.ts';
 import { findHold } from '../store/eras.ts';
 import { checkReadiness, type Readiness } from '../use-cases/installation/check-readiness.ts';
 import type { Foundation } from './foundation.ts';
 
 /** The readiness of a started process; the same for the API and the worker. */
 export function readinessOf(
-  { context: { db }, queues }: Pick<Foundation, 'context' | 'queues'>,
+  { context: { db }, queues, producer }: Pick<Foundation, 'context' | 'queues' | 'producer'>,
   sourceFault: () => string | null,
 ): () => Promise<Readiness> {
   return () =>
@@ -14,17 +15,24 @@ export function readinessOf(
         await db.query('select 1');
         return null;
       },
-      queueFault: () => findQueueFault(queues),
+      queueFault: () => findQueueFault(queues, producer),
       holdReason: () => findHold(db),
       sourceFault,
     });
 }
 
 /** What is wrong with the queue, in words for any user; null if nothing is. */
-export async function findQueueFault(queues: QueueConnection): Promise<string | null> {
+export async function findQueueFault(
+  queues: QueueConnection,
+  producer: Pick<Producer, 'listPaused'>,
+): Promise<string | null> {
   try {
     const [fault] = await queues.inspect();
-    return fault ?? null;
+    if (fault !== undefined) return fault;
+    const paused = await producer.listPaused();
+    return paused.length === 0
+      ? null
+      : `paused: ${paused.join(', ')}; resume at /admin/queues, until then no run starts`;
   } catch {
     return 'the queue is unreachable; work is recorded and starts later';
   }

@@ -1,4 +1,5 @@
 import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 
 /**
  * Tunes V8's collector for a worker, whose garbage is buffers: a kilobyte of its heap represents a megabyte
@@ -13,4 +14,15 @@ import { setFlagsFromString } from 'node:v8';
 export function tuneGarbageCollection(): void {
   setFlagsFromString('--semi-space-growth-factor=1');
   setFlagsFromString('--heap-growing-percent=150');
+}
+
+/**
+ * Frees the buffers that nothing uses any more, at once. V8 itself waits until there are many: after a large
+ * row that is too late. Takes tens of milliseconds.
+ */
+export const freeBuffers: () => void = exposeCollector();
+
+function exposeCollector(): () => void {
+  setFlagsFromString('--expose-gc');
+  return runInNewContext('gc') as () => void;
 }

@@ -1,6 +1,6 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { Registry } from 'prom-client';
-import type { Readiness } from '../use-cases/installation/check-readiness.ts';
+import { type Readiness, shareReadiness } from '../use-cases/installation/check-readiness.ts';
 
 export interface WorkerHealthOptions {
   readonly host: string;
@@ -22,7 +22,8 @@ export interface WorkerHealth {
  *
  * @throws if the port is taken
  */
-export async function serveWorkerHealth(options: WorkerHealthOptions): Promise<WorkerHealth> {
+export async function serveWorkerHealth(given: WorkerHealthOptions): Promise<WorkerHealth> {
+  const options = { ...given, readiness: shareReadiness(given.readiness) };
   const server = createServer((request, response) => {
     const path = new URL(request.url ?? '/', 'http://worker').pathname;
     answer(path, response, options).catch(() => response.destroy());

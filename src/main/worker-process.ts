@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { describeInterval } from '../domain/time.ts';
-import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
+import { idleWorkerBytes, largeRowCopies } from '../pipeline/memory-budget.ts';
 import { openConsumer } from '../queue/consumer.ts';
 import { removeWorker, reportWorker } from '../store/workers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -13,18 +13,39 @@ import { MemoryGate } from '../worker/memory-gate.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
+import { joinSources } from './models.ts';
 import { previewsOf } from './preview-rows.ts';
 import { findQueueFault } from './readiness.ts';
+import { checkRowLimit } from './row-limit.ts';
 import type { Part } from './run-process.ts';
+import { freeBuffers } from './tune-garbage-collection.ts';
 
 const mebibyte = 1024 ** 2;
+
+/** The buffers of rows of this size are freed before the next large row is read. */
+const freedAtOnceBytes = 8 * mebibyte;
 
 /** How often a worker reports that it is up and checks the recurring jobs. */
 const reportEveryMs = 3_000;
 
-/** Starts a worker. Its `close` takes no more work, hands back its runs, and ends. */
+/**
+ * Starts a worker. Its `close` takes no more work, hands back its runs, and ends.
+ *
+ * @throws StartError if WORKER_MEMORY_MB is too small for MAX_ROW_MIB
+ */
 export async function startWorker(foundation: Foundation): Promise<Part> {
-  const { config, context, db, logger, metrics, producer, queues } = foundation;
+  const { config, context, databases, db, logger, metrics, producer, queues } = foundation;
+  checkRowLimit(config);
+  const memory = new MemoryGate(config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes);
+  const sourceOf = joinSources(config, foundation.models, databases.sourceUrl, {
+    holdRow: async (bytes, signal) => {
+      const giveBack = await memory.grow(bytes * largeRowCopies, signal);
+      return () => {
+        if (bytes >= freedAtOnceBytes) freeBuffers();
+        giveBack();
+      };
+    },
+  });
   const workerId = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const leases = new LeaseKeeper({
     db,
@@ -35,7 +56,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   const executor: ExecutorOptions = {
     context,
     stopping: stopping.signal,
-    connectors: joinConnectors(foundation.sourceOf, destinationContextOf(config), context.secrets),
+    connectors: joinConnectors(sourceOf, destinationContextOf(config), context.secrets),
     leases,
     workerId,
     program: childProgramOf(foundation),
@@ -48,7 +69,6 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       logger.warn({ err: error, export: exportId }, what);
     },
   };
-  const memory = new MemoryGate(config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes);
   Object.assign(metrics.reservedMemory, {
     collect: () => metrics.reservedMemory.set(memory.usedBytes),
   });
@@ -72,7 +92,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   let lastFault: string | null = null;
   const report = async () => {
     await reportWorker(db, workerId, config.WORKER_CONCURRENCY);
-    const fault = await findQueueFault(queues);
+    const fault = await findQueueFault(queues, producer);
     if (fault !== null && fault !== lastFault) logger.error(fault);
     lastFault = fault;
     await producer.ensureRecurring();

@@ -134,11 +134,12 @@ async function copyInterval(
 }
 
 function recipeOf({ chain, encoding, maxFileBytes, request }: IntervalJob): Recipe {
-  const { format, compression } = encoding;
+  const { format, compression, csvFormulaGuard } = encoding;
   const { dslQuery, includeEvents, excludeEvents } = request;
   return {
     format,
     compression,
+    ...(csvFormulaGuard && { csvFormulaGuard }),
     dslQuery,
     includeEvents,
     excludeEvents,

@@ -11,6 +11,7 @@ import type { ManifestFile } from './manifest.ts';
 export interface Encoding {
   readonly format: string;
   readonly compression: string | null;
+  readonly csvFormulaGuard?: boolean;
   /** With the compression's suffix: `jsonl.gz`. */
   readonly extension: string;
   readonly contentType: string;

@@ -13,6 +13,12 @@ export interface RunShape {
 /** Memory of a worker's process without runs: Node, pools, and the code and heap once warm; measured. */
 export const idleWorkerBytes = 150 * mebibyte;
 
+/** How often a row of more than a few MiB is held at most: as read, while it grows, as text, and sent. */
+export const largeRowCopies = 4;
+
+/** A run of the larger formats, with the default settings. */
+export const usualRunBytes = 96 * mebibyte;
+
 /** Row blocks of the source in flight, and the data on the socket. */
 const sourceBytes = 8 * mebibyte;
 
@@ -20,9 +26,9 @@ const sourceBytes = 8 * mebibyte;
 const chainBytes = 16 * mebibyte;
 
 /**
- * The memory that a run may need: source + chain + encoder with its compression + (parts in flight + the one being
- * filled) × part size. Not included: values larger than a few MiB, which are held whole, and the doubled
- * parts of files past 15 GiB.
+ * The memory that a run may need: source + chain + encoder with its compression + (parts in flight + the one
+ * being filled) × part size. Not included: rows larger than 2 MiB, for which a run takes memory when it reads
+ * them, and the doubled parts of files past 15 GiB.
  */
 export function memoryBudget(shape: RunShape): number {
   const { encoderBytes, partBytes, partsInFlight, transforms } = shape;

@@ -22,6 +22,8 @@ export interface Producer {
   /** Restores missing recurring jobs: a queue that lost its data does not report it. */
   ensureRecurring(): Promise<void>;
   readonly queues: readonly Queue[];
+  /** The names of the queues that an operator has paused. @throws if the backend is unreachable */
+  listPaused(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
@@ -74,6 +76,12 @@ export function openProducer(
         if (everyMs === undefined || !isJobName(name)) continue;
         await within(5_000, ensureScheduler(queueFor(name), name, everyMs, seen));
       }
+    },
+    async listPaused() {
+      const states = [...queues].map(async ([name, queue]) =>
+        (await queue.isPaused()) ? [name] : [],
+      );
+      return (await within(1_000, Promise.all(states))).flat();
     },
     async close() {
       // An unreachable queue may never answer.

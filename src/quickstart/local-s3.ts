@@ -43,7 +43,7 @@ export async function placeLocalS3(folder: string): Promise<void> {
  * Starts an independent S3 server on loopback, at the address of this folder, with its earlier objects:
  * even a kill loses none. If another process of this data folder already runs it, that one is used.
  *
- * @throws StartError if another program has its port
+ * @throws StartError if another program has its port, or the server's package is not installed
  */
 export async function startLocalS3(folder: string): Promise<QuickstartS3> {
   const endpoint = await findLocalS3(folder);
@@ -52,7 +52,7 @@ export async function startLocalS3(folder: string): Promise<QuickstartS3> {
     return { endpoint, bucket, ...credentials, kept: true, stop: async () => {} };
   }
   // Loaded only here, so that `sluice verify`, which needs only the address, starts sooner.
-  const { openDurableS3 } = await import('./durable-s3.ts');
+  const { openDurableS3 } = await import('./durable-s3.ts').catch(explainMissingServer);
   const { app, restored } = await openDurableS3(join(folder, 'bucket'));
   const port = Number(new URL(endpoint).port);
   await app.listen({ port, host }).catch((error: NodeJS.ErrnoException) => {
@@ -83,6 +83,14 @@ export function connect(
     region,
     forcePathStyle: true,
   });
+}
+
+/** The server is a development package: a production install leaves it out. */
+function explainMissingServer(error: NodeJS.ErrnoException): never {
+  if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error;
+  throw new StartError(
+    "The quickstart's S3 server is the package fauxqs, which is not installed. Run npm ci without --omit=dev (and without NODE_ENV=production), or set QUICKSTART_S3_ENDPOINT, QUICKSTART_S3_BUCKET, QUICKSTART_S3_KEY and QUICKSTART_S3_SECRET to an S3 of your own.",
+  );
 }
 
 /** Whether an S3 with our bucket is there. */

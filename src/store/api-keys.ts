@@ -75,6 +75,20 @@ export async function findPresentedKey(
   return row ?? null;
 }
 
+/** Which of the hashes belong to keys that have not ended. */
+export async function findKnownHashes(
+  sql: Sql,
+  hashes: readonly Buffer[],
+): Promise<readonly Buffer[]> {
+  const found = await sql.query<{ hash: Buffer }>(
+    `select hash from api_keys
+      where hash = any($1) and not coalesce(revoked_at <= now(), false)
+        and not coalesce(expires_at <= now(), false)`,
+    [hashes],
+  );
+  return found.map(({ hash }) => hash);
+}
+
 /** Writes at most once per minute, however often it is called. */
 export async function touchApiKey(sql: Sql, id: string): Promise<void> {
   await sql.query(

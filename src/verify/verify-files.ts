@@ -15,7 +15,12 @@ import type { Receipt } from '../store/receipts.ts';
 import { keyOfRow } from './key-values.ts';
 
 /** How a file was made; `rejected` is a file of rows that the format could not store. */
-type Made = Pick<Manifest, 'format' | 'compression'> | 'rejected';
+type Made = MadeBy | 'rejected';
+
+interface MadeBy extends Pick<Manifest, 'format' | 'compression'> {
+  /** Only the recipe says it, not the manifest. */
+  readonly csvFormulaGuard?: boolean | undefined;
+}
 
 /** Reads columns of a local file with the reader of its encoder. */
 export type ReadRows = (
@@ -28,7 +33,7 @@ export type ReadRows = (
  * I4: each entry of the receipt and of the manifest exists with its bytes, checksum and rows. One file at a
  * time is on local disk, in the system's temporary folder.
  *
- * @param made how the files are read if no manifest says it
+ * @param made how the files are read; a manifest's format and compression come first
  * @param columns the key columns; if there are none, no row is read
  * @param tell gets the keys of the rows of every correct file
  * @returns what is wrong
@@ -36,7 +41,7 @@ export type ReadRows = (
 export async function verifyFiles(
   { destination, readRows }: { readonly destination: Destination; readonly readRows: ReadRows },
   receipt: Receipt,
-  made: Made,
+  made: MadeBy,
   columns: readonly ReadColumn[],
   tell: (key: string) => void,
 ): Promise<readonly string[]> {
@@ -65,7 +70,8 @@ export async function verifyFiles(
         }
         if (columns.length === 0) continue;
         let rows = 0;
-        for await (const row of readRows(path, isRejected ? 'rejected' : (read ?? made), columns)) {
+        const by = isRejected ? 'rejected' : { ...made, ...formatOf(read) };
+        for await (const row of readRows(path, by, columns)) {
           rows += 1;
           tell(keyOfRow(row, columns));
         }
@@ -79,6 +85,9 @@ export async function verifyFiles(
   }
   return faults;
 }
+
+const formatOf = (manifest: Manifest | null) =>
+  manifest ? { format: manifest.format, compression: manifest.compression } : {};
 
 /** Whether the bucket has a commit that our database lost because it was rolled back. */
 function isAhead(manifest: Manifest, { generation, era }: Receipt): boolean {

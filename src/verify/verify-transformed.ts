@@ -30,8 +30,8 @@ export async function verifyTransformed(
   recipe: Recipe,
 ): Promise<VerifiedTransformed> {
   const { exportId, interval } = receipt;
-  const { format, compression, dslQuery, includeEvents, excludeEvents } = recipe;
-  const made = { format, compression };
+  const { format, compression, csvFormulaGuard, dslQuery, includeEvents, excludeEvents } = recipe;
+  const made = { format, compression, csvFormulaGuard };
   const faults = await verifyFiles({ destination, readRows }, receipt, made, [], () => {});
   if (faults.length > 0) {
     const findings = faults.map((detail): Finding => ({ invariant: 'I4', exportId, detail }));

@@ -71,7 +71,7 @@ export interface Connectors {
   openDestination(stored: ExportDestination, traits?: StoreTraits | null): Destination;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
-  encodingOf(files: Pick<FileSettings, 'format' | 'compression'>): Encoding;
+  encodingOf(files: Pick<FileSettings, 'format' | 'compression' | 'csvFormulaGuard'>): Encoding;
   /** Bytes that a run to such a destination may need. @param transforms whether a chain changes its rows */
   memoryOf(
     type: string,

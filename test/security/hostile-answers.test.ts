@@ -154,7 +154,7 @@ describe('an answer', () => {
     const faults = await verifyFiles(
       { destination, readRows },
       receipt as unknown as Receipt,
-      'rejected',
+      { format: 'JSONLines', compression: null },
       [],
       () => {},
     );

@@ -38,6 +38,8 @@ export function testApiOptions(
     metrics: new Registry(),
     logger: pino({ level: 'silent' }),
     trustProxy: false,
+    publicUrl: null,
+    failedKeysPerMinute: 100_000,
     rateLimit: plenty,
     readiness: () =>
       checkReadiness({

@@ -1,5 +1,7 @@
 import { Type } from 'typebox';
+import { shareReadiness } from '../../use-cases/installation/check-readiness.ts';
 import type { Api } from '../api.ts';
+import { type OperatorAccess, requireOperator } from '../hooks/operator-access.ts';
 import type { ApiOptions } from '../options.ts';
 import { only } from '../schemas/error.ts';
 
@@ -24,11 +26,16 @@ const Ready = Type.Object({
 /** For a query with a NUL or half a surrogate pair. */
 const malformedOnly = only(400);
 
-/** For probes and scrapers. They need no key, so they must not show anything of a tenant. */
+/**
+ * For probes and scrapers. Probes need no key, so they must not show anything of a tenant. Metrics need an
+ * admin key here; METRICS_PORT serves them without one.
+ */
 export function healthRoutes(
   api: Api,
-  { readiness, metrics }: Pick<ApiOptions, 'readiness' | 'metrics'>,
+  { readiness: check, metrics }: Pick<ApiOptions, 'readiness' | 'metrics'>,
+  operators: OperatorAccess,
 ): void {
+  const readiness = shareReadiness(check);
   const tags = ['Operation'];
 
   api.get(
@@ -64,8 +71,11 @@ export function healthRoutes(
     },
   );
 
-  api.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
-    reply.type(metrics.contentType);
-    return metrics.metrics();
+  api.register(async (scope: Api) => {
+    requireOperator(scope, operators);
+    scope.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
+      reply.type(metrics.contentType);
+      return metrics.metrics();
+    });
   });
 }

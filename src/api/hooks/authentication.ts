@@ -6,12 +6,19 @@ import type { Reach } from '../../store/tenants.ts';
 import { listProjects } from '../../store/tenants.ts';
 import type { Api, Request } from '../api.ts';
 import { authenticationFailed, notAuthenticated, permissionDenied } from '../api-error.ts';
+import type { FailedKeys } from './failed-keys.ts';
+
+/** What keys are checked with. */
+export interface KeyCheck {
+  readonly db: Sql;
+  readonly failures: FailedKeys;
+}
 
 /**
  * Routes with a scope need a key. The order of the checks is that of the contract: the key, its scope,
  * then the organization or project of the path.
  */
-export function requireKeys(api: Api, db: Sql): void {
+export function requireKeys(api: Api, check: KeyCheck): void {
   for (const name of ['caller', 'reach', 'batchExport', 'step'] as const) {
     api.decorateRequest(name, undefined);
   }
@@ -19,8 +26,8 @@ export function requireKeys(api: Api, db: Sql): void {
     const { scope } = request.routeOptions.config;
     if (scope === undefined) return;
     const params = request.params as { project_id?: string; organization_id?: string };
-    const caller = await authenticate(db, bearerOf(request), projectIdOf(params.project_id));
-    request.caller = caller;
+    const projectId = projectIdOf(params.project_id);
+    request.caller = await authenticate(check, request, bearerOf(request), projectId);
   });
 }
 
@@ -49,16 +56,25 @@ function bearerOf(request: Request): string {
   throw authorization === undefined ? notAuthenticated() : authenticationFailed();
 }
 
-/** @throws ApiError 401 */
+/** @throws ApiError 401; 429 if the address has failed too often */
 export async function authenticate(
-  db: Sql,
+  { db, failures }: KeyCheck,
+  { ip }: Request,
   key: string,
   projectId: number | null,
 ): Promise<PresentedKey> {
-  if (!isWellFormedApiKey(key)) throw authenticationFailed();
+  if (!isWellFormedApiKey(key)) {
+    failures.countMalformed(ip);
+    throw authenticationFailed();
+  }
   const hash = hashApiKey(key);
+  const attempt = await failures.begin(ip, hash);
   const found = await findPresentedKey(db, hash, projectId);
-  if (!found || found.ended || !sameHash(found.hash, hash)) throw authenticationFailed();
+  if (!found || found.ended || !sameHash(found.hash, hash)) {
+    attempt.failed();
+    throw authenticationFailed();
+  }
+  attempt.succeeded();
   if (found.useIsStale) await touchApiKey(db, found.id);
   return found;
 }

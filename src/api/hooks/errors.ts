@@ -44,8 +44,10 @@ function typeOf(status: number, code: Problem['code'] | undefined): ErrorBody['t
   return status === 400 && code !== 'parse_error' ? 'validation_error' : 'invalid_request';
 }
 
-function refusalOf(error: FastifyError | Refusal, request: Request): Refusal {
-  if (error instanceof Refusal) return error;
+/** What the client learns of an error; an unexpected one is a 500 without internals. */
+export function refusalOf(thrown: unknown, request: Request): Refusal {
+  if (thrown instanceof Refusal) return thrown;
+  const error = thrown as FastifyError;
   if (error.validation) {
     const errors = error.validation as ErrorObject[];
     const ofQuery = error.validationContext === 'querystring';

@@ -1,6 +1,6 @@
 import type { Sql } from '../../store/database.ts';
 import { type RateLimit, type Reservation, reserveRequests } from '../../store/rate-limits.ts';
-import type { Api } from '../api.ts';
+import type { Api, Reply } from '../api.ts';
 import { ApiError } from '../api-error.ts';
 
 /** Requests that this process may let through for one key, until their window ends. */
@@ -12,11 +12,21 @@ interface Budget {
   hourEndsAt: number;
 }
 
+/** Counts one request of a key and sets the headers of its limit. @throws ApiError 429 */
+export type TakeRequest = (keyId: string, reply: Reply) => Promise<void>;
+
+/** Limits the requests of each key on routes with a scope. */
+export function limitRequests(api: Api, takeRequest: TakeRequest): void {
+  api.addHook('onRequest', async ({ caller }, reply) => {
+    if (caller !== undefined) await takeRequest(caller.id, reply);
+  });
+}
+
 /**
- * Limits the requests of each key, over all API processes. Each process reserves blocks of requests
+ * Counts the requests of each key, over all API processes. Each process reserves blocks of requests
  * from a shared window and allows no more than it reserved. Refusing a request costs no query.
  */
-export function limitRequests(api: Api, db: Sql, limit: RateLimit): void {
+export function createRequestLimit(db: Sql, limit: RateLimit): TakeRequest {
   const budgets = new Map<string, Budget>();
   const pending = new Map<string, Promise<Budget>>();
 
@@ -47,14 +57,13 @@ export function limitRequests(api: Api, db: Sql, limit: RateLimit): void {
     return retryAfterMs(budget) > 0 && isSpent(budget) ? budget : undefined;
   };
 
-  api.addHook('onRequest', async ({ caller }, reply) => {
-    if (caller === undefined) return;
-    let budget = usable(caller.id);
-    while (!budget || (budget.held === 0 && !isSpent(budget))) budget = await refillOnce(caller.id);
+  return async (keyId, reply) => {
+    let budget = usable(keyId);
+    while (!budget || (budget.held === 0 && !isSpent(budget))) budget = await refillOnce(keyId);
     if (budget.held > 0) budget.held -= 1;
     else throw throttled(budget, limit);
     reply.headers(headersOf(budget, limit));
-  });
+  };
 }
 
 /** Nothing was granted: a window is used up. */

@@ -21,7 +21,7 @@ interface Waiting {
   readonly admit: () => void;
 }
 
-/** Slots for previews. Each preview uses a connection to a source; no tenant may take all slots. */
+/** Slots for previews and for tests of destinations. Each uses a connection to a source; no tenant may take all slots. */
 export class PreviewSlots {
   readonly #limits: PreviewLimits;
   readonly #inside: number[] = [];
@@ -85,7 +85,7 @@ export class PreviewSlots {
 }
 
 function tooMany(): ApiError {
-  const detail = 'Too many previews at the same time. Try again in 5 seconds.';
+  const detail = 'Too many of these requests at the same time. Try again in 5 seconds.';
   const problem = { code: 'throttled', detail, attr: null } as const;
   return new ApiError(429, [problem], { 'retry-after': '5' });
 }

@@ -18,7 +18,7 @@ const previewedRows = 100;
 
 /** Previews of an export's schedule and rows, the test of its destination, and its activity. */
 export function insightRoutes(api: Api, family: Family, deps: Deps): void {
-  const { previewRows, previews } = deps;
+  const { previewRows, previews, tests } = deps;
   const { read, write } = exportOperations(family);
 
   api.get(
@@ -54,11 +54,13 @@ export function insightRoutes(api: Api, family: Family, deps: Deps): void {
       }),
       config: { scope: 'batch_export:write', changesNothing: true },
     },
-    async (request) => {
+    async (request, reply) => {
       const batchExport = batchExportOf(request);
-      const source = await deps.checkSource?.(batchExport.model);
-      const checks = await testDestination(request.context, deps, batchExport);
-      const steps = source ? [...checks, source] : checks;
+      const steps = await tests.use(batchExport.teamId, untilClosed(reply), async () => {
+        const source = await deps.checkSource?.(batchExport.model);
+        const checks = await testDestination(request.context, deps, batchExport);
+        return source ? [...checks, source] : checks;
+      });
       return { passed: steps.every(({ passed }) => passed), steps: [...steps] };
     },
   );

@@ -6,8 +6,9 @@ import type { Context } from '../../use-cases/context.ts';
 import { openDestinationConfig } from '../../use-cases/exports/destination.ts';
 import type { ApiOptions } from '../options.ts';
 
-/** Time limit of a test. */
+/** Time limit of a test, and of its requests: a request that is cut off is reported as what it is. */
 const patienceMs = 30_000;
+const requestsMs = 25_000;
 
 /** Runs the checks of an export's destination. Never throws: every error becomes a failed step. */
 export async function testDestination(
@@ -31,7 +32,7 @@ export async function testDestination(
       const step = failedStep('answer', detail);
       timer = setTimeout(resolve, patienceMs, [step]);
     });
-    const checks = destination.test(AbortSignal.timeout(patienceMs));
+    const checks = destination.test(AbortSignal.timeout(requestsMs));
     // A check that loses the race may still fail later.
     checks.catch(() => {});
     return await Promise.race([checks, tooLate]).finally(() => destination.close());

@@ -43,7 +43,7 @@ export function linkTo(request: Request, changes: Readonly<Record<string, string
   const query = new URLSearchParams(search);
   for (const [name, value] of Object.entries(changes)) query.set(name, value);
   if (query.get('offset') === '0') query.delete('offset');
-  return `${request.protocol}://${request.host}${path}?${query}`;
+  return `${request.linkBase}${path}?${query}`;
 }
 
 /** A bound of a list, from text that the schema has validated. */

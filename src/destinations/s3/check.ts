@@ -9,6 +9,7 @@ import {
   unrecorded,
 } from '../destination.ts';
 import type { S3Connection } from './client.ts';
+import { isUnreached } from './errors.ts';
 import { deleteObjects, headObject } from './objects.ts';
 import { markerPrefix, probeStore } from './probe.ts';
 import { createWriter } from './writer.ts';
@@ -90,8 +91,14 @@ function addFailure(steps: CheckStep[], current: string, error: SluiceError): vo
   }
   const before = steps.findIndex((each) => each.step === failed);
   if (before >= 0) steps.splice(before);
-  steps.push({ step: failed, passed: false, error: describeError(error), warning: null });
+  // Before the first answer one text for all: a tenant must not learn which names and ports exist.
+  const isHidden = steps.length === 0 && isUnreached(error);
+  const text = isHidden ? unreached : describeError(error);
+  steps.push({ step: isHidden ? 'address' : failed, passed: false, error: text, warning: null });
 }
+
+const unreached =
+  'destination.unavailable: The endpoint cannot be reached: its name does not resolve, its address is not allowed, or nothing answers there. Check endpoint_url. For an endpoint on a private network, ask your operator to add it to ALLOWED_PRIVATE_ENDPOINTS.';
 
 /** The first request. @returns a warning if listing is denied; only `verify` needs it */
 async function tryListing(

@@ -126,7 +126,7 @@ function unreadError({ status, whole, message }: UnreadAnswer): SluiceError {
         : 'destination.unavailable';
   const facts = {
     ...{ name: 'UnreadAnswer', status, message },
-    ...{ systemCode: undefined, region: undefined, requestId: undefined },
+    ...{ systemCode: undefined, region: undefined, requestId: undefined, saidByStore: false },
   };
   return new SluiceError(code, message, new StoreError(facts, message));
 }
@@ -181,6 +181,8 @@ interface Facts {
   readonly message: string;
   readonly region: string | undefined;
   readonly requestId: string | undefined;
+  /** Name and message are the store's words, not those of the SDK. */
+  readonly saidByStore: boolean;
 }
 
 function readFacts(error: unknown): Facts | null {
@@ -188,6 +190,8 @@ function readFacts(error: unknown): Facts | null {
   const raw = error as Error & {
     readonly code?: unknown;
     readonly Region?: unknown;
+    /** Only on errors that the SDK read from an error document. */
+    readonly $fault?: unknown;
     readonly $metadata?: { readonly httpStatusCode?: number; readonly requestId?: string };
     readonly $response?: {
       readonly statusCode?: number;
@@ -202,7 +206,9 @@ function readFacts(error: unknown): Facts | null {
   const expecting = /expecting '([^']+)'/.exec(raw.message)?.[1];
   const region = typeof stated === 'string' ? stated : expecting;
   const { name, message } = raw;
-  return { name, systemCode, status, message, region, requestId: raw.$metadata?.requestId };
+  const requestId = raw.$metadata?.requestId;
+  const saidByStore = raw.$fault !== undefined;
+  return { name, systemCode, status, message, region, requestId, saidByStore };
 }
 
 function findCode({ name, systemCode, status, message, region }: Facts): ErrorCode {
@@ -227,15 +233,32 @@ function findCode({ name, systemCode, status, message, region }: Facts): ErrorCo
 }
 
 function describe(code: ErrorCode, facts: Facts, secrets: readonly string[]): string {
-  const { name, systemCode, status, message, region } = facts;
+  const { name, systemCode, status, message, region, saidByStore } = facts;
   if (code === 'destination.wrong_region' && region !== undefined) {
     return clean(`the bucket is in ${region}`, secrets);
   }
   // A failed connection: the code is enough, and the message may name addresses.
   if (systemCode !== undefined) return clean(systemCode, secrets);
+  if (!saidByStore) return unreadWords(code, status);
   const answered = status === undefined ? '' : `, HTTP ${status}`;
   const said = /unknown/i.test(message) || message === name ? '' : `: ${message}`;
   return clean(`${name}${answered}${said}`, secrets);
+}
+
+/** For errors of the SDK itself: its words are about its own code. */
+function unreadWords(code: ErrorCode, status: number | undefined): string {
+  if (code === 'destination.invalid_credentials') return 'no credentials were found';
+  return status === undefined
+    ? 'the request was given up'
+    : `HTTP ${status}, with an answer that cannot be read`;
+}
+
+/** Whether a request failed before any answer: which host and port are there must not be shown. */
+export function isUnreached(error: SluiceError): boolean {
+  if (['destination.endpoint_forbidden', 'destination.stalled'].includes(error.code)) return true;
+  const { cause } = error;
+  const isUnavailable = error.code === 'destination.unavailable';
+  return isUnavailable && cause instanceof StoreError && cause.status === undefined;
 }
 
 /** A store's text is not trusted: one line, limited in length, without credentials. */

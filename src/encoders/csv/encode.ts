@@ -7,6 +7,7 @@ import type { RowFormatter } from '../text/text-file.ts';
 
 const COMMA = 0x2c;
 const QUOTE = 0x22;
+const APOSTROPHE = 0x27;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 /** PostgreSQL before 18 reads a line of only this, unquoted, as the end of the data. */
@@ -17,9 +18,16 @@ const PIECE_BYTES = 1 << 15;
 const needsQuotes = new Uint8Array(256);
 for (const byte of [COMMA, QUOTE, LINE_FEED, CARRIAGE_RETURN]) needsQuotes[byte] = 1;
 
-/** RFC 4180 as PostgreSQL's COPY writes it: LF ends a line, null is empty, an empty string is `""`. */
-export function formatCsv(columns: readonly Column[]): RowFormatter {
-  const writers = columns.map(({ type }) => fieldWriter(type));
+/** A spreadsheet takes a cell that begins with one of these for a formula. */
+const beginsFormula = new Set([...'=+-@\t\r'].map((char) => char.charCodeAt(0)));
+
+/**
+ * RFC 4180 as PostgreSQL's COPY writes it: LF ends a line, null is empty, an empty string is `""`.
+ *
+ * @param guarded texts that a spreadsheet takes for formulas get an apostrophe in front
+ */
+export function formatCsv(columns: readonly Column[], guarded = false): RowFormatter {
+  const writers = columns.map(({ type }) => fieldWriter(type, guarded));
   return {
     writeHeader(out) {
       columns.forEach(({ name }, index) => {
@@ -46,9 +54,10 @@ export function formatCsv(columns: readonly Column[]): RowFormatter {
   };
 }
 
-function fieldWriter(type: ColumnType): FieldWriter {
+function fieldWriter(type: ColumnType, guarded: boolean): FieldWriter {
   switch (type) {
     case 'text':
+      return guarded ? writeGuarded : writeCell;
     case 'json':
       return writeCell;
     case 'jsonb':
@@ -57,7 +66,9 @@ function fieldWriter(type: ColumnType): FieldWriter {
     case 'as_json':
       return (out, bytes, from, end) => {
         const text = decodeJsonString(bytes, from, end);
-        writeCell(out, text, 0, text.length);
+        // A number may begin with a minus; only a string can hold a formula.
+        const write = guarded && bytes[from] === QUOTE ? writeGuarded : writeCell;
+        write(out, text, 0, text.length);
       };
     case 'bytea':
       return writeBytea;
@@ -69,6 +80,26 @@ function fieldWriter(type: ColumnType): FieldWriter {
   }
 }
 
+/** A cell of text. An apostrophe goes in front of a formula. */
+function writeGuarded(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
+  // Behind apostrophes too: otherwise the reader could not tell such a text from a guarded one.
+  let at = from;
+  while (bytes[at] === APOSTROPHE && at < end) at += 1;
+  if (at === end || !beginsFormula.has(bytes[at] as number)) {
+    writeCell(out, bytes, from, end);
+    return;
+  }
+  if (!mustQuote(bytes, from, end)) {
+    out.put(APOSTROPHE);
+    out.ensure(end - from);
+    copyBytes(out, bytes, from, end);
+    return;
+  }
+  out.put(QUOTE);
+  out.put(APOSTROPHE);
+  writeQuotedRest(out, bytes, from, end);
+}
+
 /** A cell of UTF-8 text, quoted if necessary; a quote inside is doubled. */
 function writeCell(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   if (!mustQuote(bytes, from, end)) {
@@ -77,6 +108,11 @@ function writeCell(out: ByteWriter, bytes: Buffer, from: number, end: number): v
     return;
   }
   out.put(QUOTE);
+  writeQuotedRest(out, bytes, from, end);
+}
+
+/** What follows the first quote of a cell. */
+function writeQuotedRest(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   // In pieces: room for a cell full of quotes would double a large value's memory.
   for (let start = from; start < end; start += PIECE_BYTES) {
     writeDoubled(out, bytes, start, Math.min(start + PIECE_BYTES, end));

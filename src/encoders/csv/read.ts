@@ -4,13 +4,20 @@ import { splitRecords } from '../text/split-records.ts';
 export async function* readCsv(
   text: AsyncIterable<Buffer>,
   columns: readonly ReadColumn[],
+  guarded = false,
 ): AsyncGenerator<ReadRow> {
   let places: readonly number[] | null = null;
+  const isText = columns.map(({ type }) => guarded && (type === 'text' || type === 'as_json'));
   for await (const record of splitRecords(text, true)) {
     const fields = csvFields(record.toString('utf8'));
-    if (places) yield places.map((place) => fields[place] ?? null);
+    if (places) yield places.map((place, at) => unguard(fields[place] ?? null, isText[at]));
     else places = columns.map(({ name }) => fields.indexOf(name));
   }
+}
+
+/** The apostrophe of a guarded text is not part of its value. */
+function unguard(field: string | null, isGuarded: boolean | undefined): string | null {
+  return field !== null && isGuarded ? field.replace(/^'(?='*[=+\-@\t\r])/, '') : field;
 }
 
 const cellEnd = /[,\r\n]/g;

@@ -5,6 +5,6 @@ import { readJsonLines } from './read.ts';
 /** One JSON object per line; see README.md for how each type is written. */
 export const jsonLines = textFormat(
   { format: 'JSONLines', extension: 'jsonl', contentType: 'application/x-ndjson' },
-  formatJsonLines,
-  readJsonLines,
+  (columns) => formatJsonLines(columns),
+  (text, columns) => readJsonLines(text, columns),
 );

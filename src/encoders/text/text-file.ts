@@ -2,21 +2,32 @@ import type { Column, RowBlock } from '../../domain/row-block.ts';
 import { ByteWriter } from '../byte-writer.ts';
 import type { StreamCodec } from '../codecs/codec.ts';
 import { streamCodecOf, streamCompressions } from '../codecs/stream-compressions.ts';
-import type { EncoderDefinition, FileEncoder, ReadColumn, ReadRow } from '../encoder.ts';
+import type {
+  EncoderDefinition,
+  FileEncoder,
+  FormatOptions,
+  ReadColumn,
+  ReadRow,
+} from '../encoder.ts';
 
 /** A text format, in any compression of a whole file. */
 export function textFormat(
   names: Pick<EncoderDefinition, 'format' | 'extension' | 'contentType'>,
-  formatterOf: (columns: readonly Column[]) => RowFormatter,
-  read: (text: AsyncIterable<Buffer>, columns: readonly ReadColumn[]) => AsyncIterable<ReadRow>,
+  formatterOf: (columns: readonly Column[], options?: FormatOptions) => RowFormatter,
+  read: (
+    text: AsyncIterable<Buffer>,
+    columns: readonly ReadColumn[],
+    options?: FormatOptions,
+  ) => AsyncIterable<ReadRow>,
 ): EncoderDefinition {
   return {
     ...names,
     compressions: streamCompressions,
     memoryBytes: textMemoryBytes,
-    open: (columns, compression) =>
-      new TextFile(formatterOf(columns), streamCodecOf(compression).open()),
-    read: (path, columns, compression) => read(streamCodecOf(compression).read(path), columns),
+    open: (columns, compression, options) =>
+      new TextFile(formatterOf(columns, options), streamCodecOf(compression).open()),
+    read: (path, columns, compression, options) =>
+      read(streamCodecOf(compression).read(path), columns, options),
   };
 }
 

@@ -2,17 +2,21 @@ import { createConnection } from 'node:net';
 import type { Connection, FieldDef, Submittable } from 'pg';
 import pg from 'pg';
 import type { DescribedColumn } from './column-types.ts';
+import type { ConnectionLimit } from './connection-limit.ts';
 import { toSourceError } from './errors.ts';
 
 export interface ConnectionOptions {
   readonly connectionString: string;
   readonly applicationName: string;
   readonly connectTimeoutMs: number;
+  /** Shared with other work; default: no limit. */
+  readonly connections?: ConnectionLimit;
 }
 
 /** A connection whose loss is reported by the next query, not by an event. */
 export async function connect(options: ConnectionOptions, signal: AbortSignal): Promise<pg.Client> {
   signal.throwIfAborted();
+  const leave = await options.connections?.enter(signal);
   const client = new pg.Client({
     connectionString: options.connectionString,
     application_name: options.applicationName,
@@ -22,6 +26,8 @@ export async function connect(options: ConnectionOptions, signal: AbortSignal): 
   });
   // Without a listener the loss of an idle connection would end the process.
   client.on('error', () => {});
+  // A connection that was cut is open at the server until its cancel request was taken.
+  if (leave) client.once('end', () => void (cancels.get(client) ?? Promise.resolve()).then(leave));
   await withAbort(client, signal, () => client.connect());
   return client;
 }
@@ -45,8 +51,12 @@ export function destroyConnection(client: pg.Client): void {
     : createConnection(client.port, client.host);
   socket.setTimeout(CANCEL_TIMEOUT_MS, () => socket.destroy());
   socket.on('error', () => {});
+  cancels.set(client, new Promise((resolve) => socket.once('close', () => resolve())));
   socket.end(request);
 }
+
+/** The cancel requests of connections that were cut; each ends when the server has taken it. */
+const cancels = new WeakMap<pg.Client, Promise<void>>();
 
 interface BackendKey {
   readonly processID: number | null;

@@ -11,6 +11,12 @@ const HEADER_BYTES = 5;
 
 type DataHandler = (chunk: Buffer) => void;
 
+/** A block to be given out, and what gives back the memory of its large row. */
+interface Ready {
+  readonly block: SourceBlock;
+  readonly giveBack: () => void;
+}
+
 /**
  * Runs one `COPY … TO STDOUT (FORMAT binary)` on a pg client and yields its row blocks. While data flows it
  * replaces pg's own message parser, which makes an object of each row; all other messages are passed to pg.
@@ -19,8 +25,8 @@ type DataHandler = (chunk: Buffer) => void;
 export class CopyReader implements Submittable {
   readonly #sql: string;
   readonly #builder: RowBlockBuilder;
-  readonly #blocks: SourceBlock[] = [];
-  #hasGivenOne = false;
+  readonly #blocks: Ready[] = [];
+  #given: Ready | null = null;
   readonly #header = Buffer.alloc(HEADER_BYTES);
   #headerBytes = 0;
   #code = 0;
@@ -30,10 +36,24 @@ export class CopyReader implements Submittable {
   #state: 'copying' | 'copied' | 'ready' | 'failed' = 'copying';
   #error: unknown;
   #wake: (() => void) | null = null;
+  readonly #hold: (bytes: number) => Promise<() => void>;
+  /** A row that needs memory, and the rest of its chunk. Nothing is read until it has that. */
+  #waiting: { readonly bytes: number; readonly rest: Buffer } | null = null;
+  #isHolding = false;
+  /** The memory of the row that is being read, and of large rows that are not given back. */
+  #permits: (() => void)[] = [];
+  #largeBlocks = 0;
+  #isClosed = false;
 
-  constructor(sql: string, builder: RowBlockBuilder) {
+  /** @param hold waits until a large row may be held; the function gives its memory back */
+  constructor(
+    sql: string,
+    builder: RowBlockBuilder,
+    hold: (bytes: number) => Promise<() => void> = async () => () => {},
+  ) {
     this.#sql = sql;
     this.#builder = builder;
+    this.#hold = hold;
   }
 
   /**
@@ -43,23 +63,26 @@ export class CopyReader implements Submittable {
    * CopyFormatError.
    */
   async next(): Promise<SourceBlock | null> {
-    if (this.#hasGivenOne) {
+    if (this.#given) {
+      const { giveBack } = this.#given;
+      this.#given = null;
       this.#builder.release();
-      this.#hasGivenOne = false;
       await setImmediate();
+      giveBack();
+      this.#startHold();
     }
     for (;;) {
-      const block = this.#blocks.shift();
-      if (block) {
-        this.#hasGivenOne = true;
-        return block;
+      const ready = this.#blocks.shift();
+      if (ready) {
+        this.#given = ready;
+        return ready.block;
       }
       if (this.#state === 'failed') throw this.#error;
       if (this.#state === 'ready') return null;
       const woken = new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
-      this.#socket?.resume();
+      if (!this.#isHolding && !this.#waiting) this.#socket?.resume();
       await woken;
     }
   }
@@ -71,6 +94,15 @@ export class CopyReader implements Submittable {
     this.#error = error;
     this.#detach();
     this.#notify();
+  }
+
+  /** Gives back what it holds. Blocks must not be read any more. */
+  close(): void {
+    this.#isClosed = true;
+    this.#waiting = null;
+    const ready = this.#given ? [this.#given, ...this.#blocks] : this.#blocks;
+    for (const { giveBack } of ready) giveBack();
+    for (const giveBack of this.#permits.splice(0)) giveBack();
   }
 
   submit(connection: Connection): undefined {
@@ -116,11 +148,49 @@ export class CopyReader implements Submittable {
       this.#socket?.destroy();
       return;
     }
-    this.#blocks.push(...this.#builder.take());
+    this.#deliver(this.#builder.take());
+    if (this.#waiting) {
+      this.#socket?.pause();
+      this.#startHold();
+    }
     if (this.#blocks.length === 0) return;
     if (this.#state === 'copying') this.#socket?.pause();
     this.#notify();
   };
+
+  #deliver(blocks: readonly SourceBlock[]): void {
+    for (const block of blocks) {
+      const permits = block.isLarge ? this.#permits.splice(0) : [];
+      if (block.isLarge) this.#largeBlocks += 1;
+      const giveBack = () => {
+        for (const permit of permits) permit();
+        if (block.isLarge) this.#largeBlocks -= 1;
+      };
+      this.#blocks.push({ block, giveBack });
+    }
+  }
+
+  /** Waits for the memory of a large row. Of one run, only one such row is held at a time. */
+  #startHold(): void {
+    if (!this.#waiting || this.#largeBlocks > 0) return;
+    const { bytes, rest } = this.#waiting;
+    this.#waiting = null;
+    this.#isHolding = true;
+    void this.#hold(bytes).then(
+      (giveBack) => {
+        this.#isHolding = false;
+        if (this.#isClosed || this.#state !== 'copying') return giveBack();
+        this.#permits.push(giveBack);
+        this.#builder.permit();
+        this.#socket?.resume();
+        this.#onData(rest);
+      },
+      (error: unknown) => {
+        this.#isHolding = false;
+        this.fail(error);
+      },
+    );
+  }
 
   /**
    * Splits the chunk into protocol messages: one type byte, int32 length (which includes itself), payload.
@@ -140,8 +210,15 @@ export class CopyReader implements Submittable {
         if (this.#startMessage(chunk, at)) return;
       }
       const end = Math.min(chunk.length, at + this.#payloadLeft);
-      if (this.#code === COPY_DATA) this.#builder.append(chunk, at, end);
-      else if (this.#code !== COPY_OUT_RESPONSE) this.#pgHandler?.(chunk.subarray(at, end));
+      if (this.#code === COPY_DATA) {
+        const taken = this.#builder.append(chunk, at, end);
+        const wanted = this.#builder.wantedBytes;
+        if (wanted !== null) {
+          this.#payloadLeft -= taken - at;
+          this.#waiting = { bytes: wanted, rest: chunk.subarray(taken) };
+          return;
+        }
+      } else if (this.#code !== COPY_OUT_RESPONSE) this.#pgHandler?.(chunk.subarray(at, end));
       this.#payloadLeft -= end - at;
       at = end;
       if (this.#payloadLeft === 0) this.#headerBytes = 0;
@@ -155,7 +232,7 @@ export class CopyReader implements Submittable {
       case COPY_OUT_RESPONSE:
         return false;
       case COPY_DONE:
-        this.#blocks.push(...this.#builder.finish());
+        this.#deliver(this.#builder.finish());
         this.#state = 'copied';
         this.#returnToPg(chunk.subarray(at));
         return true;

@@ -2,12 +2,13 @@ import type pg from 'pg';
 import { eventsModel } from '../../domain/events-model.ts';
 import type { Source } from '../source.ts';
 import { closeConnection, connect } from './connection.ts';
+import type { ConnectionLimit } from './connection-limit.ts';
 import { findExcessRights } from './excess-rights.ts';
 import { inspectSource } from './inspect.ts';
 import { findLateRows, haveRowsChanged } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
 import { recheckInterval, type SettledServers, settleInterval } from './settle.ts';
-import { openSnapshot } from './snapshot.ts';
+import { type HoldRow, openSnapshot } from './snapshot.ts';
 
 export interface PostgresSourceOptions {
   readonly connectionString: string;
@@ -33,6 +34,10 @@ export interface PostgresSourceOptions {
   readonly blockBytes?: number;
   /** Maximum row size, and so maximum field size; 64 MiB. */
   readonly maxRowBytes?: number;
+  /** Waits until there is memory for a row of a few MiB or more; the function gives it back. */
+  readonly holdRow?: HoldRow;
+  /** For snapshots; default: no limit. */
+  readonly connections?: ConnectionLimit;
   readonly connectTimeoutMs?: number;
   /** Maximum time of one statement, including reading a slice; 1 hour. */
   readonly statementTimeoutMs?: number;
@@ -67,7 +72,8 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     signal: AbortSignal,
     work: (client: pg.Client) => Promise<T>,
   ): Promise<T> => {
-    const client = await connect({ ...options, connectionString }, signal);
+    const { applicationName, connectTimeoutMs } = options;
+    const client = await connect({ connectionString, applicationName, connectTimeoutMs }, signal);
     try {
       return await work(client);
     } catch (error) {

@@ -22,11 +22,30 @@ interface BlockMemory {
   hiddenLengths: Int32Array;
 }
 
+/** Memory that was given out as a block. */
+interface Lent {
+  readonly memory: BlockMemory;
+  readonly block: { bytes: Buffer };
+}
+
+const noBytes = Buffer.alloc(0);
+
 /** A row block with fields that the encoders do not see. */
 export interface SourceBlock extends RowBlock {
+  /** Its memory needed a permit. */
+  readonly isLarge: boolean;
   /** Like `offsets` and `lengths`, for the columns after `columns`. */
   readonly hiddenOffsets: Int32Array;
   readonly hiddenLengths: Int32Array;
+}
+
+export interface RowLimits {
+  /** Number of fields after those of `columns` in each row. */
+  readonly hidden?: number;
+  /** A larger row is refused by its field lengths, and never held. */
+  readonly maxRowBytes?: number;
+  /** A row that needs more is held only after `permit`. */
+  readonly freeBytes?: number;
 }
 
 /** The COPY stream does not follow PostgreSQL's binary format. */
@@ -46,12 +65,17 @@ export class RowBlockBuilder {
   readonly #hidden: number;
   readonly #blockBytes: number;
   readonly #maxRowBytes: number;
+  readonly #freeBytes: number;
+  /** How large the block may become now. */
+  #permittedBytes: number;
+  /** The size that the row at `#rowStart` needs; null unless it waits for a permit. */
+  #wantedBytes: number | null = null;
   /** Reads past a row that is too large; null while there is none. */
   #skimmer: RowSkimmer | null = null;
   #ready: SourceBlock[] = [];
   /** The block being filled, those given out (in order), and those that came back. */
   #memory: BlockMemory;
-  readonly #lent: BlockMemory[] = [];
+  readonly #lent: Lent[] = [];
   readonly #spare: BlockMemory[] = [];
   #end = 0;
   /** Start of the first incomplete row; the bytes before it are parsed. */
@@ -63,17 +87,11 @@ export class RowBlockBuilder {
   #trailerSeen = false;
   #totalRows = 0;
 
-  /**
-   * @param hidden number of fields after those of `columns` in each row
-   * @param maxRowBytes maximum row size: a larger row is refused by its field lengths, and never held
-   */
-  constructor(
-    columns: readonly Column[],
-    blockBytes: number,
-    hidden = 0,
-    maxRowBytes = MAX_FIELD_BYTES,
-  ) {
+  constructor(columns: readonly Column[], blockBytes: number, limits: RowLimits = {}) {
+    const { hidden = 0, maxRowBytes = MAX_FIELD_BYTES, freeBytes = MAX_FIELD_BYTES } = limits;
     this.#maxRowBytes = maxRowBytes;
+    this.#freeBytes = freeBytes;
+    this.#permittedBytes = freeBytes;
     this.#columns = columns;
     this.#hidden = hidden;
     this.#blockBytes = Math.max(blockBytes, 64);
@@ -84,18 +102,35 @@ export class RowBlockBuilder {
     return this.#totalRows;
   }
 
-  /** Takes `chunk[start, end)`; the bytes are copied. @throws CopyFormatError, RowTooLargeError */
-  append(chunk: Buffer, start: number, end: number): void {
+  /** The bytes for which `permit` must be called before `append` continues; null if it takes all. */
+  get wantedBytes(): number | null {
+    return this.#wantedBytes;
+  }
+
+  /** Allows the row at hand to take the memory that it wants. */
+  permit(): void {
+    this.#permittedBytes = this.#wantedBytes ?? this.#permittedBytes;
+    this.#wantedBytes = null;
+  }
+
+  /**
+   * Takes `chunk[start, end)`; the bytes are copied.
+   *
+   * @returns where it stopped: before `end` if a row needs a permit
+   * @throws CopyFormatError, RowTooLargeError
+   */
+  append(chunk: Buffer, start: number, end: number): number {
     let from = start;
     while (from < end) {
       if (this.#skimmer) {
         this.#skimmer.skim(chunk, from, end);
-        return;
+        return end;
       }
       const { bytes } = this.#memory;
       const room = bytes.length - this.#end;
       if (room === 0) {
         this.#makeRoom();
+        if (this.#wantedBytes !== null) return from;
         continue;
       }
       const to = Math.min(end, from + room);
@@ -103,6 +138,7 @@ export class RowBlockBuilder {
       this.#end += to - from;
       from = to;
     }
+    return end;
   }
 
   /** Takes the blocks that are complete. */
@@ -114,9 +150,10 @@ export class RowBlockBuilder {
 
   /** The oldest block that was taken is no longer read. */
   release(): void {
-    const memory = this.#lent.shift();
-    // Memory that a large row has enlarged is not kept.
-    if (memory?.bytes.length === this.#blockBytes) this.#spare.push(memory);
+    const lent = this.#lent.shift();
+    if (lent?.memory.bytes.length === this.#blockBytes) this.#spare.push(lent.memory);
+    // Memory that a large row has enlarged is not kept, even if a suspended function still has the block.
+    else if (lent) lent.block.bytes = noBytes;
   }
 
   /** Ends the stream. @returns the last blocks. @throws CopyFormatError if bytes are missing. */
@@ -135,6 +172,12 @@ export class RowBlockBuilder {
     if (this.#rows === 0 && this.#rowStart === 0) {
       const { bytes } = this.#memory;
       const size = Math.max(bytes.length * 1.25, this.#rowReach) + GROWTH_BYTES;
+      if (size > this.#permittedBytes) {
+        // Enough for most rows of several large fields: two of them should not wait for each other.
+        this.#wantedBytes = Math.min(Math.trunc(size * 2), this.#maxRowBytes + GROWTH_BYTES * 2);
+        if (this.#wantedBytes < size) this.#wantedBytes = Math.trunc(size);
+        return;
+      }
       this.#memory.bytes = Buffer.allocUnsafeSlow(Math.trunc(size));
       bytes.copy(this.#memory.bytes, 0, 0, this.#end);
       return;
@@ -147,7 +190,8 @@ export class RowBlockBuilder {
     const { bytes, offsets, lengths, hiddenOffsets, hiddenLengths } = this.#memory;
     const tail = bytes.subarray(this.#rowStart, this.#end);
     if (this.#rows > 0) {
-      this.#ready.push({
+      const block = {
+        isLarge: bytes.length > this.#freeBytes,
         columns: this.#columns,
         rowCount: this.#rows,
         bytes: bytes.subarray(0, this.#rowStart),
@@ -155,10 +199,12 @@ export class RowBlockBuilder {
         lengths: lengths.subarray(0, this.#rows * length),
         hiddenOffsets: hiddenOffsets.subarray(0, this.#rows * this.#hidden),
         hiddenLengths: hiddenLengths.subarray(0, this.#rows * this.#hidden),
-      });
-      this.#lent.push(this.#memory);
+      };
+      this.#ready.push(block);
+      this.#lent.push({ memory: this.#memory, block });
     }
     const needed = Math.max(this.#blockBytes, tail.length);
+    this.#permittedBytes = this.#freeBytes;
     const spare = needed === this.#blockBytes ? this.#spare.pop() : undefined;
     this.#memory = spare ?? this.#allocate(needed);
     tail.copy(this.#memory.bytes);

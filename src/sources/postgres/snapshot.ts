@@ -28,7 +28,16 @@ export interface SnapshotOptions extends ConnectionOptions {
   readonly blockBytes: number;
   /** A larger row is refused before it is held. */
   readonly maxRowBytes: number;
+  readonly holdRow?: HoldRow;
 }
+
+/**
+ * Waits until a row of so many bytes may be held.
+ *
+ * @returns a function to call once it is no longer held
+ * @throws the signal's reason if it aborts
+ */
+export type HoldRow = (bytes: number, signal: AbortSignal) => Promise<() => void>;
 
 /**
  * Opens the transaction, describes and counts. Throws SluiceError.
@@ -75,6 +84,9 @@ interface Opened {
   readonly snapshot: string;
 }
 
+/** Smaller rows are part of the memory that each run has. */
+const freeRowBytes = 2 * 2 ** 20;
+
 /** Holds the transaction. Parallel reads get their own connections, which share its snapshot. */
 class PostgresSnapshot implements SourceSnapshot {
   readonly columns;
@@ -108,10 +120,16 @@ class PostgresSnapshot implements SourceSnapshot {
   async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
     const { options, select } = this.#opened;
     const client = await this.#acquire(signal);
-    const { blockBytes, maxRowBytes } = options;
+    const { blockBytes, maxRowBytes, holdRow } = options;
     const hidden = select.hidden.length;
-    const builder = new RowBlockBuilder(select.columns, blockBytes, hidden, maxRowBytes);
-    const reader = new CopyReader(select.copySql(slice), builder);
+    const freeBytes = holdRow ? freeRowBytes : Number.POSITIVE_INFINITY;
+    const builder = new RowBlockBuilder(select.columns, blockBytes, {
+      hidden,
+      maxRowBytes,
+      freeBytes,
+    });
+    const hold = holdRow && ((bytes: number) => holdRow(bytes, signal));
+    const reader = new CopyReader(select.copySql(slice), builder, hold);
     let whole = false;
     try {
       client.query(reader);
@@ -125,6 +143,7 @@ class PostgresSnapshot implements SourceSnapshot {
       }
       whole = true;
     } finally {
+      reader.close();
       // A slice that was not read to its end leaves a running statement: its connection is lost.
       if (whole) this.#idle.push(client);
       else this.#drop(client);

@@ -54,3 +54,21 @@ async function faultOf(check: () => Promise<string | null>): Promise<string | nu
     return `unreachable${code}`;
   }
 }
+
+/** How long an answer is shown again. */
+const freshMs = 1_000;
+
+/** The same check, but at most one runs at a time, and its answer is used for a second. */
+export function shareReadiness(check: () => Promise<Readiness>): () => Promise<Readiness> {
+  let latest: { readonly answer: Promise<Readiness>; endsAt: number } | null = null;
+  return () => {
+    if (latest && performance.now() < latest.endsAt) return latest.answer;
+    const current = { answer: check(), endsAt: Number.POSITIVE_INFINITY };
+    latest = current;
+    const end = () => {
+      current.endsAt = performance.now() + freshMs;
+    };
+    current.answer.then(end, end);
+    return current.answer;
+  };
+}

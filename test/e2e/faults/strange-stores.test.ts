@@ -93,7 +93,6 @@ describe('conditions are tested, not assumed', () => {
     expect(run).toMatchObject({ status: 'Completed', rows, faults: 0 });
     expect(await traitsOf(exportId)).toMatchObject({
       ifMatch: 'unquoted',
-      completeIfMatch: false,
     });
     expect(await logOf(run)).toMatch(/WARNING The store behaved differently than before/);
     await expectInvariants(installation);

@@ -29,6 +29,7 @@ const s3Defaults = {
   include_events: null,
   exclude_events: null,
   manifest: true,
+  csv_formula_guard: false,
 };
 
 async function create(changes: Readonly<Record<string, unknown>> = {}) {

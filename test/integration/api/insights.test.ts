@@ -44,8 +44,7 @@ test('the destination test names the step that fails', async () => {
   const steps = body.steps as { passed: boolean; error: string | null }[];
   expect(steps.at(-1)).toMatchObject({
     passed: false,
-    // The filter of outbound addresses is on, at connect time.
-    error: expect.stringContaining('destination.endpoint_forbidden'),
+    error: expect.stringContaining('The endpoint cannot be reached'),
   });
 });
 

@@ -100,6 +100,7 @@ describe('an encoder and a destination that only their definitions describe', ()
         label: 'files',
         max_file_size_mb: null,
         manifest: true,
+        csv_formula_guard: false,
         include_events: null,
         exclude_events: null,
       },

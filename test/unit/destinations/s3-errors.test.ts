@@ -8,6 +8,7 @@ function answer(name: string, status: number, extra: Record<string, unknown> = {
   const { message = name, ...rest } = extra;
   return Object.assign(new Error(String(message)), {
     name,
+    $fault: 'client',
     $metadata: { httpStatusCode: status },
     ...rest,
   });

@@ -1,0 +1,85 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { networkOf } from '../../src/api/hooks/failed-keys.ts';
+import { mintApiKey } from '../../src/security/api-keys.ts';
+import { createApiClient } from '../support/api-client.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
+import { createKey } from '../support/tenants.ts';
+
+const allowed = 20;
+let api: ApiUnderTest;
+let exports: string;
+
+beforeEach(async () => {
+  api = await startApiUnderTest({ failedKeysPerMinute: allowed });
+  exports = `${api.project}/batch_exports`;
+});
+afterEach(() => api.stop());
+
+const askWith = (key: string) => createApiClient(api.baseUrl, key).get(exports);
+
+/** As many wrong keys as the address may present, and more. */
+async function exhaust(): Promise<void> {
+  for (let n = 0; n < allowed + 5; n += 1) await askWith(mintApiKey());
+}
+
+describe('an address that presents wrong keys', () => {
+  test('is asked to wait once its allowance is used up', async () => {
+    const statuses: number[] = [];
+    for (let n = 0; n < allowed + 5; n += 1) statuses.push((await askWith(mintApiKey())).status);
+    expect(statuses.slice(0, allowed)).toEqual(Array.from({ length: allowed }, () => 401));
+    const { status, headers, body } = await askWith(mintApiKey());
+    expect(status).toBe(429);
+    expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(body).toMatchObject({ type: 'throttled_error', code: 'throttled', attr: null });
+  });
+
+  test('counts keys of a wrong form too', async () => {
+    for (let n = 0; n < allowed; n += 1) expect((await askWith('guess')).status).toBe(401);
+    expect((await askWith('guess')).status).toBe(429);
+  });
+
+  test('costs the database no query per request', async () => {
+    await exhaust();
+    const query = vi.spyOn(api.db, 'query');
+    const answers = await Promise.all(Array.from({ length: 200 }, () => askWith(mintApiKey())));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([429]));
+    // One look-up for all that wait, every 200 ms; a few, however slow the machine is.
+    expect(query.mock.calls.length).toBeLessThan(40);
+    query.mockRestore();
+  });
+
+  test('does not stop valid keys, whether they were used before or not', async () => {
+    expect((await askWith(api.tenant.key)).status).toBe(200);
+    const { organizationId } = api.tenant;
+    const { key: fresh } = await createKey(api.db, { organizationId });
+    await exhaust();
+    expect((await askWith(mintApiKey())).status).toBe(429);
+    expect((await askWith(api.tenant.key)).status).toBe(200);
+    expect((await askWith(fresh)).status).toBe(200);
+  });
+
+  test('does not keep a key that has been revoked', async () => {
+    expect((await askWith(api.tenant.key)).status).toBe(200);
+    await api.db.query('update api_keys set revoked_at = now() where id = $1', [api.tenant.keyId]);
+    await exhaust();
+    expect((await askWith(api.tenant.key)).status).toBe(401);
+    expect((await askWith(api.tenant.key)).status).toBe(429);
+  });
+
+  test('is not limited by its valid requests', async () => {
+    for (let n = 0; n < allowed * 2; n += 1) {
+      const { key } = await createKey(api.db, { organizationId: api.tenant.organizationId });
+      expect((await askWith(key)).status).toBe(200);
+    }
+    expect((await askWith(mintApiKey())).status).toBe(401);
+  });
+});
+
+test('the addresses of one IPv6 network count as one, and IPv4 is seen through its IPv6 form', () => {
+  expect(networkOf('2001:db8:1:2::1')).toBe(networkOf('2001:0db8:1:2:ffff:ffff:ffff:ffff'));
+  expect(networkOf('2001:db8:1:2::1')).not.toBe(networkOf('2001:db8:1:3::1'));
+  expect(networkOf('::1')).toBe('0:0:0:0::/64');
+  expect(networkOf('fe80::1%eth0')).toBe(networkOf('fe80::2'));
+  expect(networkOf('::ffff:192.0.2.1')).toBe('192.0.2.1');
+  expect(networkOf('192.0.2.1')).not.toBe(networkOf('192.0.2.2'));
+});

@@ -1,0 +1,87 @@
+import { createServer, type Server } from 'node:http';
+import { createServer as createTcpServer } from 'node:net';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readConfig } from '../../src/config/config.ts';
+import { destinationContextOf } from '../../src/main/connectors.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
+import { exportBody } from '../support/batch-export-bodies.ts';
+
+let open: ApiUnderTest;
+let closed: ApiUnderTest;
+const closers: (() => void)[] = [];
+
+beforeAll(async () => {
+  closed = await startApiUnderTest();
+  const config = readConfig({ ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1' });
+  const destinationContext = { ...destinationContextOf(config), stallTimeoutMs: 300 };
+  open = await startApiUnderTest({ destinationContext });
+});
+afterAll(async () => {
+  for (const close of closers) close();
+  await open?.stop();
+  await closed?.stop();
+});
+
+function portOf(server: Pick<Server, 'address'>): number {
+  const bound = server.address();
+  return typeof bound === 'object' && bound !== null ? bound.port : 0;
+}
+
+/** A port whose connections are never answered. */
+async function silentPort(): Promise<number> {
+  const server = createTcpServer((socket) => {
+    closers.push(() => socket.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closers.push(() => server.close());
+  return portOf(server);
+}
+
+async function stepsOf(api: ApiUnderTest, endpoint: string): Promise<unknown> {
+  const { destination } = exportBody();
+  const { body } = await api.client.post(
+    `${api.project}/batch_exports`,
+    exportBody({
+      destination: { ...destination, config: { ...destination.config, endpoint_url: endpoint } },
+    }),
+  );
+  const { status, body: tested } = await api.client.post(
+    `${api.project}/batch_exports/${body.id}/test`,
+  );
+  expect(status).toBe(200);
+  return tested.steps;
+}
+
+test('says the same of a forbidden address, a name that does not resolve, a closed port and a silent one', async () => {
+  const silent = await silentPort();
+  const seen = await Promise.all([
+    stepsOf(closed, `http://127.0.0.1:${silent}`),
+    stepsOf(closed, 'http://127.0.0.1:1'),
+    stepsOf(closed, 'http://[::1]:5432'),
+    stepsOf(closed, 'http://localhost:5432'),
+    stepsOf(closed, 'http://postgres.invalid:5432'),
+    stepsOf(open, 'http://127.0.0.1:1'),
+    stepsOf(open, `http://127.0.0.1:${silent}`),
+  ]);
+  const [first] = seen;
+  expect(first).toEqual([
+    {
+      step: 'address',
+      passed: false,
+      error: expect.stringContaining('The endpoint cannot be reached'),
+      warning: null,
+    },
+  ]);
+  for (const steps of seen) expect(steps).toEqual(first);
+});
+
+test('shows no words of the SDK if an answer cannot be read', async () => {
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/xml' }).end('<List><broken');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closers.push(() => server.close());
+  const steps = JSON.stringify(await stepsOf(open, `http://127.0.0.1:${portOf(server)}`));
+  expect(steps).toContain('HTTP 200, with an answer that cannot be read');
+  expect(steps).not.toMatch(/Deserialization|\$response|\{error\}|SDK|hidden field|at Object/i);
+});
