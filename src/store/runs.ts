@@ -41,6 +41,8 @@ export interface Run {
   readonly files: number;
   /** Whether no transaction can add rows to the interval any more; null before it is completed. */
   readonly settled: boolean | null;
+  /** Of its transformation chain; null before it is completed. */
+  readonly steps: readonly StepCount[] | null;
   readonly cursor: unknown;
   readonly latestError: string | null;
   readonly createdAt: Timestamp;
@@ -54,7 +56,7 @@ export const runColumns = `r.id, r.export_id as "exportId", r.team_id as "teamId
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt,
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.settled, r.cursor, r.latest_error as "latestError",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt"`;
 

@@ -195,6 +195,13 @@ describe('an export with transformations', () => {
         records_rejected: rejected.length,
         records_dropped: rows - 1 - expected.length - rejected.length,
       });
+      const left = rows - 1 - Number(body.records_dropped);
+      expect(body.steps).toMatchObject([
+        { in: rows - 1, out: left, dropped: body.records_dropped, errored: 0, error: null },
+        { in: left, out: left, dropped: 0 },
+        { in: left, out: left },
+        { in: left, out: expected.length, dropped: 0, errored: rejected.length },
+      ]);
       expect(await expectInvariants(installation)).toMatchObject({ intervals: 1, unproven: [] });
     },
     180_000,

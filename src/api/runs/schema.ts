@@ -40,6 +40,22 @@ export const BatchExportRun = named(
             'True once no open transaction can add rows to the interval; null until the run completes.',
         }),
       ),
+      steps: Nullable(
+        Type.Array(
+          Type.Object({
+            config: Type.Integer({ description: 'The transformation config.' }),
+            in: Type.Integer(),
+            out: Type.Integer(),
+            dropped: Type.Integer(),
+            errored: Type.Integer(),
+            error: Nullable(Type.String({ description: 'The first error, without values.' })),
+          }),
+          {
+            description:
+              'Rows of each step of the transformation chain, in its order; null until the run completes.',
+          },
+        ),
+      ),
     },
     {
       description: 'The work for one data interval.',
@@ -65,6 +81,7 @@ export const BatchExportRun = named(
           records_rejected: 0,
           backfill_id: null,
           settled: true,
+          steps: [],
         },
       ],
     },

@@ -42,7 +42,7 @@ export async function createTransformationConfig(
   const { db, secrets } = context;
   const plugin = (await findPlugins(db, actor.organizationId, [input.plugin])).get(input.plugin);
   if (!plugin) throw new Refusal(unknownPlugin);
-  refuseIfAny(configProblems(plugin, input.config));
+  refuseIfAny([...enabledProblems(plugin, input.enabled), ...configProblems(plugin, input.config)]);
   const config = withDefaults(plugin.configSchema, input.config as Record<string, string>);
   return db.transaction(async (tx) => {
     const id = await nextTransformationConfigId(tx);
@@ -67,6 +67,14 @@ const unknownPlugin: Problem = {
   detail: 'There is no plugin with this id.',
   attr: 'plugin',
 };
+
+/** A step that runs cannot apply may be stored, but not enabled: its runs would all fail. */
+export function enabledProblems(plugin: InstalledPlugin | null, enabled: boolean): Problem[] {
+  if (!enabled || plugin === null || findTransform(plugin.id)) return [];
+  const detail =
+    "Runs cannot apply an organization's own plugins yet. Leave the step disabled, or use a built-in plugin.";
+  return [{ code: 'invalid_input', detail, attr: 'enabled' }];
+}
 
 /** The problems of a complete config: those that its schema finds, else those of its values. */
 export function configProblems(

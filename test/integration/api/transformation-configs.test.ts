@@ -292,6 +292,16 @@ describe("an organization's own plugins", () => {
     expect(used.name).toBe('Ours');
   });
 
+  test('cannot be enabled, since runs cannot apply them yet', async () => {
+    const { body } = await client.post(plugins, mine);
+    const config = { plugin: body.id, order: 1, config: { token: 'canary' } };
+    const enabled = await client.post(configs, { ...config, enabled: true });
+    expect([enabled.status, enabled.body.attr]).toEqual([400, 'enabled']);
+    const { id } = await create(config);
+    const changed = await client.patch(`${configs}/${id}`, { enabled: true });
+    expect([changed.status, changed.body.attr]).toEqual([400, 'enabled']);
+  });
+
   test('a step whose plugin was removed says so if its config is changed, and takes all else', async () => {
     const { body } = await client.post(plugins, mine);
     const step = await create({ plugin: body.id, order: 1, config: { token: 'canary' } });

@@ -33,6 +33,7 @@ function run(status: RunStatus): Run {
     files: 0,
     backfill_id: null,
     settled: true,
+    steps: null,
   };
 }
 
