@@ -22,7 +22,7 @@ export const usualRunBytes = 96 * mebibyte;
 /** Row blocks of the source in flight, and the data on the socket. */
 const sourceBytes = 8 * mebibyte;
 
-/** A block as JSON text, as rows, and as what the steps make of it; measured. */
+/** A block as JSON text, as rows, and as what the steps make of it: an estimate, 64 times the block. */
 const chainBytes = 16 * mebibyte;
 
 /**
