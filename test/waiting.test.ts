@@ -16,6 +16,8 @@ const allowed: Readonly<Record<string, string>> = {
   'unit/support/tcp-proxy.test.ts': 'a delay that was asked for is a minimum',
   'unit/support/s3-faults.test.ts': 'a delay that was asked for is a minimum',
   'integration/queue/queue.test.ts': 'a rate: how often, in the time that passed',
+  'security/hostile-answers.test.ts': 'the pace of a slow store: that is its work',
+  'security/sandbox/escapes.test.ts': 'the text of a plugin that looks for timers',
   'integration/count-reporter.test.ts': 'the text of a test that it runs',
 };
 
