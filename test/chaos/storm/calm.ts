@@ -95,6 +95,7 @@ export async function untilLookedBack(world: World): Promise<void> {
               committed_at = least(committed_at, now() - interval '10 s') where not settled`,
     );
     await pool.query('update leftover_files set tried_at = null');
+    await pool.query('update uploads set collect_after = null, collect_tries = 0');
     let left: unknown[] = [];
     await until(
       async () => {
