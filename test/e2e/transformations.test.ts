@@ -207,9 +207,9 @@ describe('an export with transformations', () => {
     180_000,
   );
 
-  test('writes the same rows if its worker is killed in the middle', async () => {
+  test('keeps to the chain it began with if its worker is killed and the chain is changed', async () => {
     await insertPurchases(rows);
-    await addChain();
+    const [, , hash] = await addChain();
     const exportId = await createS3Export(installation, {
       transformations: true,
       dsl_query: query,
@@ -230,10 +230,22 @@ describe('an export with transformations', () => {
     victim?.kill('SIGKILL');
     await victim?.waitForExit();
     await installation.s3.faults.clear();
+    const path = `${projectPath(installation)}/pipeline_transformation_configs/${hash}/`;
+    const changed = await installation.client.patch(path, { config: { salt: 'another salt' } });
+    expect(changed.status, changed.text).toBe(200);
     await installation.startWorker();
     const [run] = await untilEnded(installation, exportId, { timeoutMs: 120_000 });
     const { kept } = await expectedRows();
     expect(run).toMatchObject({ status: 'Completed', rows: kept.length - 1 });
+    const files = (await installation.s3.objects(bucket)).filter(
+      ({ key }) => key.startsWith(exportId) && key.endsWith('.jsonl') && !key.includes('_rejected'),
+    );
+    const written: ExpectedRow[] = [];
+    for (const { key } of files)
+      written.push(...readLines(await installation.s3.body(bucket, key)));
+    const identities = (of: readonly ExpectedRow[]) => of.map(({ uuid, who }) => `${uuid} ${who}`);
+    const expected = kept.filter(({ properties }) => !properties.startsWith('n 7 '));
+    expect(identities(written).sort()).toEqual(identities(expected).sort());
     expect(await expectInvariants(installation)).toMatchObject({ intervals: 1, unproven: [] });
   }, 180_000);
 
