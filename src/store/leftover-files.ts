@@ -133,6 +133,9 @@ const dueRemovals = `leftover_files l
         where (l.generation < c.generation
                or c.manifest_key is null and c.era = (select id from eras order by number desc limit 1))
           and l.key not in (${namedKeys}) and l.tries < ${maxRemovalTries}
+          -- A live run removes them at its end.
+          and not exists (select from runs live where live.export_id = l.export_id and live.status in ${live}
+                             and live.data_interval_start = l.data_interval_start and live.data_interval_end = l.data_interval_end)
           and (l.tried_at is null or l.tried_at < now() - least(24, power(2, greatest(0, least(l.tries, 9) - 1))) * interval '1 hour')`;
 
 /** Teams with files that the sweep should remove now, in random order. */
@@ -144,7 +147,7 @@ export async function findTeamsWithRemovals(sql: Sql, limit: number): Promise<nu
   return rows.map(({ teamId }) => teamId);
 }
 
-/** Records how a removal went that did not fail as a whole. @param isLeft whether more can be removed soon */
+/** Records how a removal went that did not fail as a whole. @param isLeft whether the sweep should soon go on */
 export async function endRemoval(sql: Sql, place: IntervalPlace, isLeft: boolean): Promise<void> {
   await sql.query(
     `update leftover_files l set tries = 0, tried_at = case when $5 then null else tried_at end where ${ofInterval}`,

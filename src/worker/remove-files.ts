@@ -3,6 +3,7 @@ import type { SluiceError } from '../domain/errors.ts';
 import { fencesManifests } from '../domain/store-traits.ts';
 import { removeLeftovers } from '../pipeline/leftovers.ts';
 import {
+  endRemoval,
   forgetLeftoverFiles,
   type IntervalPlace,
   listLeftoverFiles,
@@ -73,6 +74,19 @@ export async function removeFiles(
   }
   log('WARNING', describeLeft(fault, left));
   return removed.length > 0 ? 'some' : 'failed';
+}
+
+/** Removes what a recorded run has replaced. If it is cut short, the sweep goes on at once. */
+export async function removeReplaced(
+  context: Pick<Context, 'db'>,
+  destination: Destination,
+  current: Current,
+  log: { add(level: LogLevel, message: string): void },
+  signal: AbortSignal,
+): Promise<void> {
+  const tell = (level: LogLevel, message: string) => log.add(level, message);
+  const left = await removeFiles(context, destination, current, tell, signal);
+  if (left !== 'all') await endRemoval(context.db, current, true);
 }
 
 function describeLeft(fault: SluiceError, files: number): string {
