@@ -15,6 +15,7 @@ import {
 import { compare, type Verdict } from './storm/check.ts';
 import { Fleet } from './storm/fleet.ts';
 import { operate } from './storm/operator.ts';
+import { endOutliving, outliveRuns } from './storm/outlive.ts';
 import { randomOf } from './storm/random.ts';
 import { leakOne, writeRows } from './storm/rows.ts';
 import { databaseWeather, redisWeather, storeWeather } from './storm/weather.ts';
@@ -33,11 +34,14 @@ test(
     const world = await openWorld(seed, queue, rowsOfThePast);
     try {
       const losses = await rage(world);
+      await endOutliving(world);
       await quiesce(world);
       const failed = await listFailedRuns(world);
       for (const run of failed) console.log(`${run.status} ${run.name}: ${JSON.stringify(run)}`);
       await retryFailed(world);
-      await untilLookedBack(world);
+      await untilLookedBack(world).catch((error: unknown) =>
+        world.surprises.push(`the look-back: ${String(error)}`),
+      );
       const first = await compare(world);
       await rerunDeleted(world, first);
       const verified = await expectInvariantsOf(world);
@@ -104,6 +108,7 @@ async function rage(world: World): Promise<number> {
     redisWeather(world, over.signal),
     operate(world, over.signal),
     writeRows(world, over.signal),
+    outliveRuns(world, over.signal),
     progress(world, over.signal),
   ]);
   const watch = fleet.watch(watching.signal);
@@ -173,6 +178,7 @@ async function report(
     new Set([...of(first), ...of(last)]).size;
   console.log(
     `storm on ${queue}, seed ${seed}: ${counts.kills} kills, ${counts.freezes} freezes, ${counts.restarts} restarts, ` +
+      `${counts.outlived} transactions that outlived a run, ` +
       `${losses} Redis losses, ${faults.length} store faults, ${rows[0]?.runs} runs, ${last.rows} rows, ` +
       `${sum(({ lost, missing }) => [...lost, ...missing])} lost, ${sum(({ doubled }) => doubled)} doubled, ` +
       `${sum(({ untrue, changed }) => [...untrue, ...changed]) + violations.length} untrue manifests, ` +

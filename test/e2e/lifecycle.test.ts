@@ -108,7 +108,7 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
     );
     await expectOrderlyExit(holder);
     await expectTakenUp(exportId);
-  }, 90_000);
+  }, 300_000);
 
   const runsSecondSigterm = queue === 'postgres' || isNightly;
   test.runIf(runsSecondSigterm)(
@@ -122,7 +122,7 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
       await expectOrderlyExit(holder);
       await expectTakenUp(exportId);
     },
-    90_000,
+    300_000,
   );
 
   test('a rolling restart of all workers, one at a time, loses and repeats nothing', async () => {
@@ -147,7 +147,7 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
     for (const run of runs)
       expect(run).toMatchObject({ status: 'Completed', crashes: 0, faults: 0 });
     expect(await expectInvariants(installation)).toMatchObject({ intervals: 12, rows: 6_000 });
-  }, 120_000);
+  }, 300_000);
 
   // The last: it ends the API.
   test('SIGTERM ends an idle worker and an idle API in order', async () => {
@@ -185,7 +185,7 @@ describe('without the queue', () => {
       await installation.startWorker();
       await expectTakenUp(exportId);
     },
-    90_000,
+    300_000,
   );
 
   test('SIGTERM ends worker and API within the grace if Postgres is gone', async () => {

@@ -29,15 +29,18 @@ declare module 'vitest' {
 
 const folderPrefix = 'sluice-test-';
 
+const root = path.resolve(import.meta.dirname, '../..');
+
 /**
- * Before the first test file: builds `dist` for the tests that start real processes, starts one
+ * Before the first test file: builds `dist` for the tests that start real processes, and its bundle, starts one
  * PostgreSQL (or takes the one at TEST_DATABASE_URL: 15 to 18, a superuser), migrates the template
  * database and looks for a Redis. Returns the teardown, which leaves nothing behind.
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const redis = await findRedis();
   announceRedis(redis);
-  await build();
+  await Promise.all([build(), buildPage()]);
+  await writeBundle();
   const server = await openServer();
   try {
     const postgres = await prepareTemplate(server.url);
@@ -59,9 +62,14 @@ function announceRedis({ url, program, docker }: RedisWays): void {
   console.log(`The lanes that need Redis are skipped: ${missing}.`);
 }
 
+/** Once, before the files: two of them that built it would delete each other's files. */
+async function buildPage(): Promise<void> {
+  const script = path.resolve(import.meta.dirname, '../../scripts/build-console.mjs');
+  await promisify(execFile)(process.execPath, [script]);
+}
+
 /** Without a check of the types, which is the type check's matter. */
 async function build(): Promise<void> {
-  const root = path.resolve(import.meta.dirname, '../..');
   const compiler = path.join(root, 'node_modules/typescript/bin/tsc');
   await promisify(execFile)(
     process.execPath,
@@ -72,6 +80,11 @@ async function build(): Promise<void> {
   ).catch((error: { stdout?: string; message: string }) => {
     console.log(`The build has errors:\n${error.stdout || error.message}`);
   });
+}
+
+async function writeBundle(): Promise<void> {
+  const program = path.join(root, 'test/support/write-bundle.mjs');
+  await promisify(execFile)(process.execPath, [program], { cwd: root });
 }
 
 async function openServer(): Promise<{ url: string; close: () => Promise<void> }> {

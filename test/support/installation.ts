@@ -6,7 +6,7 @@ import type { ApiClient } from './api-client.ts';
 import { createTestDatabase } from './database.ts';
 import { type ForeignS3, openForeignS3 } from './foreign-s3.ts';
 import { findNamedKeyViolations, recordMoves } from './invariants.ts';
-import { type ProcessOptions, startSluice, type TestProcess } from './processes.ts';
+import { type ProcessOptions, startBundled, startSluice, type TestProcess } from './processes.ts';
 import { createRecordingClient, type Recording } from './recording-client.ts';
 import { type OwnRedisServer, startOwnRedis } from './redis.ts';
 import type { S3Quirks } from './s3-server/quirks.ts';
@@ -20,8 +20,8 @@ export interface InstallationOptions {
   readonly queue?: QueueKind;
   /** Workers that are started with it; default 3. */
   readonly workers?: number;
-  /** The program of a worker, below `dist`; default `main/worker.js`. */
-  readonly workerEntry?: string;
+  /** What API and workers are: the bundle (default), which starts faster, or the build itself. */
+  readonly programs?: 'bundle' | 'build';
   /** For every process of it. */
   readonly env?: Readonly<Record<string, string>>;
   /** A server of the test's own, with an unused database; by default one cloned from the template. */
@@ -96,7 +96,8 @@ const shortTimes = {
 
 /** Starts all of it and a tenant with a key. */
 export async function startInstallation(options: InstallationOptions = {}): Promise<Installation> {
-  const { queue = 'postgres', workers = 3, foreignS3 } = options;
+  const { queue = 'postgres', workers = 3, programs = 'bundle', foreignS3 } = options;
+  const start = programs === 'bundle' ? startBundled : startSluice;
   // Another make of store records nothing.
   const checksNamedKeys = foreignS3 === undefined && (options.checksNamedKeys ?? true);
   const credentials = foreignS3?.credentials ?? {
@@ -133,16 +134,14 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
   let port = '0';
 
   const startApi: Installation['startApi'] = async (extra = {}) => {
-    const api = startSluice('main/api.js', [], { env: { ...env, PORT: port, ...extra } });
+    const api = start('main/api.js', [], { env: { ...env, PORT: port, ...extra } });
     processes.push(api);
     const line = await api.waitForLine(/^ready http/);
     port = new URL(line.replace(/^ready /, '')).port;
     return api;
   };
   const startWorker: Installation['startWorker'] = async (extra = {}) => {
-    const worker = startSluice(options.workerEntry ?? 'main/worker.js', [], {
-      env: { ...env, ...extra },
-    });
+    const worker = start('main/worker.js', [], { env: { ...env, ...extra } });
     processes.push(worker);
     workersStarted.push(worker);
     await until(() => worker.output().includes('worker started') || worker.hasExited(), {

@@ -5,7 +5,7 @@ import { verifyInstallation } from '../../src/main/verify.ts';
 import type { VerifyReport } from '../../src/verify/verify-exports.ts';
 import { canaryPattern } from './canaries.ts';
 import { bucket, type Installation } from './installation.ts';
-import { startSluice } from './processes.ts';
+import { startBundled } from './processes.ts';
 import { listRedisTexts } from './redis-texts.ts';
 import { until } from './until.ts';
 
@@ -42,10 +42,16 @@ async function untilSwept(installation: Installation): Promise<void> {
   const sweeper = workers.every((worker) => worker.hasExited())
     ? await installation.startWorker()
     : null;
+  // The note of an upload whose id was never heard is kept for three leases.
+  const leaseMs = Number(installation.env.LEASE_SECONDS) * 1_000;
   await until(isSwept, {
-    timeoutMs: 90_000,
+    timeoutMs: 90_000 + 3 * leaseMs,
     everyMs: 250,
     message: 'every upload is completed or aborted, and every earlier file removed',
+  }).catch(async (error: unknown) => {
+    const { rows: uploads } = await pool.query('select * from uploads limit 5');
+    const { rows: files } = await pool.query(removable.replace('select', 'select l.*'));
+    throw new Error(`${String(error)}: ${JSON.stringify([uploads, files])}`);
   });
   sweeper?.kill('SIGTERM');
   await sweeper?.waitForExit(40_000);
@@ -92,7 +98,7 @@ async function readReport({ env, db, databaseUrl }: Installation): Promise<Verif
     return verifyInstallation(config, db, sourceUrl, null);
   }
   // A models file names variables of the environment.
-  const command = startSluice('cli/sluice.js', ['verify', '--json'], { env });
+  const command = startBundled('cli/sluice.js', ['verify', '--json'], { env });
   await command.waitForExit(120_000);
   const line = command
     .output()

@@ -14,8 +14,9 @@ import { type ClaimedRun, claimRun } from '../../src/store/leases.ts';
 import { readNow } from '../../src/store/ticks.ts';
 import type { Context } from '../../src/use-cases/context.ts';
 import { decideTicks } from '../../src/use-cases/runs/decide-ticks.ts';
-import { recordCompletion, recordFault } from '../../src/use-cases/runs/finish-run.ts';
+import { recordFault } from '../../src/use-cases/runs/finish-run.ts';
 import { createTestDatabase } from './database.ts';
+import { recordManifest } from './record-manifest.ts';
 import { createTenant, type Tenant } from './tenants.ts';
 
 export const hourMs = 3_600_000;
@@ -59,11 +60,11 @@ export async function openRunSide(changes: Partial<Policy> = {}): Promise<RunSid
 }
 
 /** Our own pool, as a worker opens it. */
-export function openTestPool(url: string): Database {
+export function openTestPool(url: string, maxConnections = 25): Database {
   return openDatabase({
     connectionString: url,
     applicationName: 'test',
-    maxConnections: 25,
+    maxConnections,
     onError: () => {},
   });
 }
@@ -130,38 +131,8 @@ export async function claim(
 
 /** The worker has committed an empty manifest. @returns false if its lease is lost */
 export function complete(context: Context, run: ClaimedRun): Promise<boolean> {
-  const progress = { recordsTotalCount: 0, recordsCompleted: 0, bytesExported: 0, files: 0 };
-  return recordCompletion(
-    context,
-    run,
-    {
-      ...progress,
-      cursor: null,
-      recordsDropped: 0,
-      recordsRejected: 0,
-      steps: [],
-      snapshot: '1:1:',
-      settled: true,
-      pending: [],
-      keyDigest: null,
-    },
-    {
-      exportId: run.exportId,
-      interval: run.interval,
-      runId: run.runId,
-      destinationVersion: run.destinationVersion,
-      generation: run.fileGeneration,
-      era: null,
-      manifestKey: 'manifest.json',
-      manifestEtag: `"${run.fence}"`,
-      recipe: null,
-      files: [],
-      rejectedFiles: [],
-      rows: 0,
-      bytes: 0,
-    },
-    [],
-  );
+  const put = { manifestKey: 'manifest.json', manifestEtag: `"${run.fence}"`, rows: 0 };
+  return recordManifest(context, run, put);
 }
 
 /** Claims the run and lets the attempt end in `error`. */

@@ -54,7 +54,7 @@ export async function writeRows(world: World, signal: AbortSignal): Promise<void
     ),
   ]);
   await Promise.all(held);
-  await commitPrepared(world);
+  await commitPrepared(world, gidPrefix);
 }
 
 /** A prepared transaction that stays open. */
@@ -69,12 +69,15 @@ export async function leakOne(world: World): Promise<void> {
   );
 }
 
-const insertLive = (team: number, rows: number) =>
+export const insertLive = (team: number, rows: number) =>
   `insert into events (uuid, team_id, event, distinct_id, properties)
    select gen_random_uuid(), ${team}, 'live, "' || n || '"', 'user ' || n, jsonb_build_object('canary', '${canaryOf(team)}', 'n', n)
      from generate_series(1, ${rows}) n`;
 
-async function inSession<T>(world: World, work: (session: Client) => Promise<T>): Promise<T> {
+export async function inSession<T>(
+  world: World,
+  work: (session: Client) => Promise<T>,
+): Promise<T> {
   const session = new Client({ connectionString: world.installation.databaseUrl });
   session.on('error', () => {});
   await session.connect();
@@ -99,7 +102,7 @@ function hold(world: World, ms: number, savepoint: boolean): Promise<void> {
   });
 }
 
-function insertHeldMoves(session: Client, team: number): Promise<unknown> {
+export function insertHeldMoves(session: Client, team: number): Promise<unknown> {
   return session.query(
     `insert into moves select gen_random_uuid(), ${team}, 'held', 1.5 from generate_series(1, 2)`,
   );
@@ -153,12 +156,12 @@ function oneForOne(world: World, random: Random, signal: AbortSignal): Promise<v
   });
 }
 
-/** Ends every prepared transaction but the leaked one. */
-async function commitPrepared({ installation }: World): Promise<void> {
+/** Ends the prepared transactions of these names. */
+export async function commitPrepared({ installation }: World, prefix: string): Promise<void> {
   await persistently(async () => {
     const { rows } = await installation.pool.query<{ gid: string }>(
       'select gid from pg_prepared_xacts where starts_with(gid, $1)',
-      [gidPrefix],
+      [prefix],
     );
     for (const { gid } of rows) await installation.pool.query(`commit prepared '${gid}'`);
   });

@@ -13,7 +13,6 @@ import {
 } from '../../support/installation.ts';
 import { type Replication, startReplication } from '../../support/standby.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
-import { bundleWorker } from './bundle.ts';
 
 /** Rows of the past, in intervals of five minutes. */
 export const past = { start: '2024-03-01T00:00:00Z', end: '2024-03-01T01:00:00Z' };
@@ -24,6 +23,8 @@ export interface Counts {
   kills: number;
   freezes: number;
   restarts: number;
+  /** Transactions that ended after the run of their minute had completed. */
+  outlived: number;
 }
 
 /** An export of the storm: what it reads, and what the storm may change about it. */
@@ -95,7 +96,6 @@ export async function openWorld(seed: number, queue: QueueKind, rows: number): P
   const installation = await startInstallation({
     queue,
     workers: 0,
-    workerEntry: await bundleWorker(),
     databaseUrl: replication.primary.url,
     reachedAt: proxied,
     env: {
@@ -123,7 +123,7 @@ export async function openWorld(seed: number, queue: QueueKind, rows: number): P
     proxy,
     seed,
     exports,
-    counts: { kills: 0, freezes: 0, restarts: 0 },
+    counts: { kills: 0, freezes: 0, restarts: 0, outlived: 0 },
     deleted: new Set(),
     surprises: [],
     mayFreeze: true,

@@ -1,7 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { FailpointName } from '../../../src/failpoints/failpoint.ts';
 import {
-  backfill,
   createS3Export,
   insertEvents,
   projectPath,
@@ -9,9 +7,9 @@ import {
   retireExports,
   untilEnded,
 } from '../../support/exported-events.ts';
+import { hourRuns } from '../../support/hour-runs.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import type { TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 
 /** Sequences of kills, freezes and edits that once left a row twice in a bucket, or an incomplete manifest. */
@@ -33,66 +31,13 @@ afterAll(() => installation?.close());
 
 const team = () => installation.tenant.projectIds[0];
 
-async function runAgain(exportId: string, runsBefore: number) {
-  await order(exportId);
-  const runs = await untilEnded(installation, exportId, { count: runsBefore + 1 });
-  return runs.at(-1);
-}
-
-async function order(exportId: string) {
-  const last = (await readRuns(installation, exportId)).at(-1);
-  if (!last) return backfill(installation, exportId);
-  const path = `${projectPath(installation)}/batch_exports/${exportId}/runs/${last.id}/retry/`;
-  const answer = await installation.client.post(path);
-  expect(answer.status, answer.text).toBe(201);
-}
-
-async function change(exportId: string, config: Readonly<Record<string, unknown>>) {
-  const path = `${projectPath(installation)}/batch_exports/${exportId}/`;
-  const answer = await installation.client.patch(path, { destination: { type: 'S3', config } });
-  expect(answer.status, answer.text).toBe(200);
-}
+const { runAgain, order, change, keysOf, breakAt, wake } = hourRuns(() => installation);
 
 async function touchRows(mark: string) {
   await installation.pool.query(`update events set event = event || $2 where team_id = $1`, [
     team(),
     mark,
   ]);
-}
-
-/** Keys of an export in the bucket, without the folder that is its id. */
-async function keysOf(exportId: string): Promise<string[]> {
-  const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
-  return keys
-    .filter((key) => key.includes(exportId))
-    .map((key) => key.split(`${exportId}/`)[1] ?? '')
-    .sort();
-}
-
-/** Begins a run in a worker of its own that stops, or dies, at a step. */
-async function breakAt(exportId: string, step: FailpointName, action: 'kill' | 'stop') {
-  const worker = await installation.startWorker({ FAILPOINTS: `${step}=${action}` });
-  await order(exportId);
-  await until(() => worker.output().includes(`=${action}`), {
-    timeoutMs: 30_000,
-    message: () => `the worker breaks at ${step}:\n${worker.output().slice(-1_000)}`,
-  });
-  if (action === 'kill') await worker.waitForExit();
-  await installation.pool.query(
-    'update runs set lease_expires_at = now() where lease_holder is not null',
-  );
-  return worker;
-}
-
-async function wake(worker: TestProcess) {
-  const noticed = () => {
-    worker.kill('SIGCONT');
-    return /"end":"(lost|failed|completed)"/.test(worker.output());
-  };
-  await until(noticed, {
-    timeoutMs: 30_000,
-    message: () => `it notices:\n${worker.output().slice(-2_000)}`,
-  });
 }
 
 describe('an export without a manifest', () => {

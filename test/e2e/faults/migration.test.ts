@@ -41,7 +41,7 @@ async function makeNextBuild(): Promise<string> {
 }
 
 test('old and new build run together across a migration: no 5xx, every run ends, nothing is lost', async () => {
-  const installation = await startInstallation({ workers: 2 });
+  const installation = await startInstallation({ programs: 'build', workers: 2 });
   const nextBuild = await makeNextBuild();
   try {
     const { client, env, pool, tenant } = installation;

@@ -13,6 +13,7 @@ import {
 import { type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { type Replication, startReplication } from '../../support/standby.ts';
+import { createKey } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
 
 let replication: Replication;
@@ -43,6 +44,27 @@ afterAll(async () => {
 async function insertHidden(rows: number): Promise<void> {
   await replication.pauseReplay();
   await insertEvents(primary, { team, rows });
+}
+
+/** While an interval is unsettled and rows are hidden: the API looks at the source now and then. */
+async function expectMetrics(): Promise<void> {
+  const { organizationId } = installation.tenant;
+  const { key } = await createKey(installation.db, { organizationId, isAdmin: true });
+  const admin = installation.client.withKey(key);
+  let text = '';
+  const readGauge = (name: string) =>
+    Number(new RegExp(`^${name}(?:\\{model="events"\\})? (\\S+)$`, 'm').exec(text)?.[1]);
+  await until(
+    async () => {
+      text = (await admin.get('/metrics')).text;
+      return readGauge('sluice_source_replay_lag_seconds') > 0;
+    },
+    { timeoutMs: 60_000, everyMs: 500, message: 'the lag is a metric' },
+  );
+  expect(readGauge('sluice_unsettled_intervals')).toBe(1);
+  expect(readGauge('sluice_oldest_unsettled_seconds')).toBeGreaterThanOrEqual(2 * 3_600);
+  // Both databases are of this machine.
+  expect(Math.abs(readGauge('sluice_source_clock_offset_seconds'))).toBeLessThan(60);
 }
 
 test('a standby with lag and its primary: rows inside the lag are exported', async () => {
@@ -118,6 +140,7 @@ test('a standby that is allowed without its primary: unsettled, reported as such
   });
   const { body: logs } = await installation.client.get(`${path}/logs/?level=WARNING`);
   expect(JSON.stringify(logs.results)).toContain('Only LATE_LOOKBACK_HOURS');
+  await expectMetrics();
   await replication.resumeReplay();
   await replication.untilReplayed();
   // So that the test need not wait for the pause between two looks.

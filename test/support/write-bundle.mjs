@@ -1,0 +1,124 @@
+/**
+ * Joins the programs of the build, and what tests preload into them, into few files: `dist/bundle`. It
+ * is the same code, and a program loads in about 60 % of the time. All of it is one build, so that each
+ * module exists once: a program and what is preloaded into it share failpoints and error classes.
+ *
+ * The run's setup starts this as a process of its own: the bundler may keep its process from ending.
+ */
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { build } from 'vite';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const dist = path.join(root, 'dist');
+const folder = path.join(dist, 'bundle');
+const listFile = 'modules.json';
+
+/** Programs, named as in `dist`, and the module that arms failpoints. */
+const entries = {
+  'main/api': path.join(dist, 'main/api.js'),
+  'main/worker': path.join(dist, 'main/worker.js'),
+  'main/child-run': path.join(dist, 'main/child-run.js'),
+  'cli/sluice': path.join(dist, 'cli/sluice.js'),
+  failpoints: path.join(root, 'test/support/failpoints/actions.mjs'),
+};
+
+/** Packages with native code, or that read files beside their own. */
+const external = [
+  '@bull-board/api',
+  '@bull-board/fastify',
+  '@duckdb/node-api',
+  '@fastify/swagger-ui',
+  '@mongodb-js/zstd',
+  'fauxqs',
+  'libpg-query',
+  'node-pg-migrate',
+  'snappy',
+];
+
+/** Starts another program of the bundle; all other modules find their files in the build. */
+const findsPrograms = 'main/child-program.js';
+
+const keepPlaces = {
+  name: 'keep-places',
+  transform(code, id) {
+    if (!id.startsWith(dist) || !code.includes('import.meta.url')) return null;
+    const name = path.relative(dist, id);
+    const place = path.join(name === findsPrograms ? folder : dist, name);
+    return code.replaceAll('import.meta.url', JSON.stringify(pathToFileURL(place).href));
+  },
+};
+
+/** Writes which modules of ours each file has, and what the bundle imports from elsewhere. */
+const listModules = {
+  name: 'list-modules',
+  generateBundle(_, files) {
+    const chunks = Object.values(files).filter(({ type }) => type === 'chunk');
+    const names = new Set(Object.keys(files));
+    const source = JSON.stringify({
+      modules: Object.fromEntries(
+        chunks.map(({ fileName, moduleIds }) => [
+          fileName,
+          moduleIds
+            .filter((id) => id.startsWith(dist))
+            .map((id) => path.relative(dist, id).replaceAll(path.sep, '/')),
+        ]),
+      ),
+      imports: [
+        ...new Set(
+          chunks
+            .flatMap(({ imports, dynamicImports }) => [...imports, ...dynamicImports])
+            .filter((name) => !names.has(name)),
+        ),
+      ].sort(),
+    });
+    this.emitFile({ type: 'asset', fileName: listFile, source });
+  },
+};
+
+/** Whether nothing that the bundle is made of has changed since. */
+function isFresh() {
+  const list = path.join(folder, listFile);
+  if (!existsSync(list)) return false;
+  const built = readdirSync(dist, { recursive: true })
+    .filter((name) => name.endsWith('.js') && !name.startsWith(`bundle${path.sep}`))
+    .map((name) => path.join(dist, name));
+  const origins = [
+    ...built,
+    entries.failpoints,
+    fileURLToPath(import.meta.url),
+    path.join(root, 'package-lock.json'),
+  ];
+  const { mtimeMs } = statSync(list);
+  return origins.every((file) => statSync(file).mtimeMs < mtimeMs);
+}
+
+if (!isFresh()) {
+  await build({
+    configFile: false,
+    root,
+    logLevel: 'error',
+    // As Node finds packages, not as browsers and bundlers do.
+    resolve: { mainFields: [] },
+    ssr: { noExternal: true, external, resolve: { conditions: ['node'] } },
+    plugins: [keepPlaces, listModules],
+    build: {
+      ssr: true,
+      target: 'node20',
+      minify: false,
+      outDir: folder,
+      emptyOutDir: true,
+      rollupOptions: {
+        input: entries,
+        output: {
+          entryFileNames: '[name].js',
+          chunkFileNames: 'chunks/[name]-[hash].js',
+          // Some errors are reported by the names of their classes.
+          keepNames: true,
+        },
+      },
+    },
+  });
+}
+process.exit(0);
