@@ -14,15 +14,20 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 async function runTests(
   name: string,
   files: Readonly<Record<string, string>>,
+  countsFile?: string,
 ): Promise<{ code: number | null; lastLine: string | undefined }> {
   const root = path.join(folder, name);
   await mkdir(root);
   for (const [file, text] of Object.entries(files)) await writeFile(path.join(root, file), text);
-  const run = startProcess(process.execPath, [
-    path.join(projectRoot, 'node_modules/vitest/vitest.mjs'),
-    ...['run', '--root', root, '--globals', '--reporter', 'default', '--reporter'],
-    path.join(projectRoot, 'test/support/count-reporter.ts'),
-  ]);
+  const run = startProcess(
+    process.execPath,
+    [
+      path.join(projectRoot, 'node_modules/vitest/vitest.mjs'),
+      ...['run', '--root', root, '--globals', '--reporter', 'default', '--reporter'],
+      path.join(projectRoot, 'test/support/count-reporter.ts'),
+    ],
+    { env: { COUNTS_FILE: countsFile } },
+  );
   const { code } = await run.waitForExit();
   return { code, lastLine: run.output().trimEnd().split('\n').at(-1) };
 }
@@ -49,3 +54,38 @@ it('does not call a run without tests a success', async () => {
   const run = await runTests('none', {});
   expect(run).toEqual({ code: 1, lastLine: '0 passed, 1 failed' });
 });
+
+it('names the files that failed, and counts what passed only when it ran alone', async () => {
+  const counts = {
+    first: path.join(folder, 'first.json'),
+    second: path.join(folder, 'second.json'),
+  };
+  const good = 'it("a", () => {});';
+  const bad = 'it("b", () => { throw new Error("b"); }); it("c", () => {});';
+  await runTests('busy', { 'good.test.js': good, 'bad.test.js': bad }, counts.first);
+  expect(await again('files', counts.first)).toEqual(['bad.test.js']);
+
+  await runTests('alone', { 'bad.test.js': bad.replace('throw new', '') }, counts.second);
+  expect(await again('summary', counts.first, counts.second)).toEqual([
+    'failed beside other tests, passed alone: bad.test.js',
+    '  b',
+    '3 passed, 0 failed',
+  ]);
+  expect(await again('summary', counts.first, counts.first)).toEqual(['2 passed, 1 failed']);
+});
+
+it('runs nothing again if an error came from outside of the tests', async () => {
+  const file = path.join(folder, 'outside.json');
+  const outside =
+    'it("h", () => { setTimeout(() => { throw new Error("h"); }); return new Promise((done) => setTimeout(done, 20)); });';
+  await runTests('from-outside', { 'a.test.js': outside }, file);
+  expect(await again('files', file)).toEqual([]);
+});
+
+async function again(...parameters: string[]): Promise<string[]> {
+  const script = path.join(projectRoot, '.ci/again.mjs');
+  const run = startProcess(process.execPath, [script, ...parameters]);
+  expect(await run.waitForExit()).toMatchObject({ code: 0 });
+  const lines = run.output().trimEnd();
+  return lines === '' ? [] : lines.split('\n');
+}

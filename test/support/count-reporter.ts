@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs';
+import { relative } from 'node:path';
 import type { SerializedError } from 'vitest';
 import type { Reporter, TestModule, TestRunEndReason, TestSuite } from 'vitest/node';
 
@@ -7,10 +9,17 @@ interface Counts {
   skipped: number;
 }
 
+/** What the file that `COUNTS_FILE` names holds: by test file, and the errors outside of every file. */
+export interface CountsFile {
+  readonly files: Readonly<Record<string, Counts & { readonly failedTests: readonly string[] }>>;
+  readonly outside: number;
+}
+
 /**
  * Prints `N passed, N failed` (and `, N skipped` if there are any), alone on the very last line of
  * the run: after the other reporters, the coverage table and the global teardown. A file that does not
  * load, a hook that fails and an error outside of every test each count as one failed.
+ * If the environment has `COUNTS_FILE`, the counts of each file go there too, as JSON (`CountsFile`).
  */
 // biome-ignore lint/style/noDefaultExport: Vitest loads a reporter by its default export.
 export default class CountReporter implements Reporter {
@@ -29,27 +38,40 @@ export default class CountReporter implements Reporter {
     unhandledErrors: readonly SerializedError[],
     reason: TestRunEndReason,
   ): void {
-    this.counts = countTests(modules, unhandledErrors.length);
+    this.counts = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
+    for (const module of modules) {
+      const { passed, failed, skipped } = countModule(module);
+      this.counts.passed += passed;
+      this.counts.failed += failed;
+      this.counts.skipped += skipped;
+    }
+    const file = process.env.COUNTS_FILE;
+    if (file !== undefined) writeFileSync(file, describeFiles(modules, unhandledErrors.length));
     // Whatever else made the run fail (no test found, say) must not read like a success.
     if (reason === 'failed' && this.counts.failed === 0) this.counts.failed = 1;
   }
 }
 
-function countTests(modules: readonly TestModule[], outsideErrors: number): Counts {
-  const counts = { passed: 0, failed: outsideErrors, skipped: 0 };
-  for (const module of modules) {
-    let failedHere = module.errors().length > 0 ? 1 : 0;
-    for (const suite of module.children.allSuites()) failedHere += countSuiteErrors(suite);
-    for (const test of module.children.allTests()) {
-      const state = test.result().state;
-      if (state === 'failed') failedHere += 1;
-      else if (state === 'passed') counts.passed += 1;
-      else counts.skipped += 1;
-    }
-    if (failedHere === 0 && module.state() === 'failed') failedHere = 1;
-    counts.failed += failedHere;
+function countModule(module: TestModule): Counts {
+  const counts = { passed: 0, failed: module.errors().length > 0 ? 1 : 0, skipped: 0 };
+  for (const suite of module.children.allSuites()) counts.failed += countSuiteErrors(suite);
+  for (const test of module.children.allTests()) {
+    const { state } = test.result();
+    if (state === 'failed' || state === 'passed') counts[state] += 1;
+    else counts.skipped += 1;
   }
+  if (counts.failed === 0 && module.state() === 'failed') counts.failed = 1;
   return counts;
+}
+
+function describeFiles(modules: readonly TestModule[], outside: number): string {
+  const files: Record<string, CountsFile['files'][string]> = {};
+  for (const module of modules) {
+    const failedTests = [...module.children.allTests('failed')].map((test) => test.fullName);
+    const file = relative(module.project.config.root, module.moduleId);
+    files[file] = { ...countModule(module), failedTests };
+  }
+  return JSON.stringify({ files, outside } satisfies CountsFile);
 }
 
 /** A hook that fails in a suite skips its tests; the suite itself then counts for them. */
