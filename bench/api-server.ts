@@ -17,8 +17,9 @@ export interface Scripts {
   readonly list: Script;
   readonly retrieve: Script;
   readonly create: Script;
-  /** The id that the recorded create gave; each create of the bare server has one of its own. */
+  /** The id and the project of the recorded create; each create of the bare server has its own. */
   readonly createdId: string;
+  readonly createdIn: number;
 }
 
 /** Limits that no measurement reaches. */
@@ -49,12 +50,12 @@ process.once('message', async ({ databaseUrl, bare }: ServerOrder) => {
 type Row = Record<string, unknown>;
 
 /** The same statements, their rows as they come, in an answer of the same shape. */
-function bareServer(db: Database, { list, retrieve, create, createdId }: Scripts) {
+function bareServer(db: Database, { list, retrieve, create, createdId, createdIn }: Scripts) {
   const server = fastify();
   server.get('/list', async () => {
-    const [, [total] = [], exports = [], runs = []] = (await replay(db, list)) as Row[][];
+    const [, exports = [], runs = []] = (await replay(db, list)) as Row[][];
     return {
-      count: total?.count,
+      count: exports[0]?.count,
       next: null,
       previous: null,
       results: exports.map((row) =>
@@ -69,19 +70,20 @@ function bareServer(db: Database, { list, retrieve, create, createdId }: Scripts
     const [, [row = {}] = [], runs = []] = (await replay(db, retrieve)) as Row[][];
     return shown(row, runs);
   });
-  server.post('/create', async (_request, reply) => {
-    const id = randomUUID();
+  server.post<{ Params: { project: string } }>('/create/:project', async (request, reply) => {
+    const own = new Map<unknown, unknown>([
+      [createdId, randomUUID()],
+      [createdIn, Number(request.params.project)],
+    ]);
+    const ownOf = (value: unknown) => own.get(value) ?? value;
     const renamed = ({ text, values }: Statement): Statement => ({
       text,
-      values: values.map((value) => {
-        if (Array.isArray(value)) return value.map((inner) => (inner === createdId ? id : inner));
-        return value === createdId ? id : value;
-      }),
+      values: values.map((value) => (Array.isArray(value) ? value.map(ownOf) : ownOf(value))),
     });
     const script = create.map((step) => ('text' in step ? renamed(step) : step.map(renamed)));
-    const [, , [row = {}] = []] = (await replay(db, script)) as Row[][];
+    const rows = ((await replay(db, script)) as Row[][]).flat();
     reply.code(201);
-    return shown(row, []);
+    return shown(rows.find((row) => 'destinationType' in row) ?? {}, []);
   });
   return server;
 }

@@ -8,6 +8,7 @@ import { parseArgs, promisify } from 'node:util';
 import autocannon from 'autocannon';
 import { buildApi } from '../src/api/build-api.ts';
 import { openDatabase } from '../src/store/database.ts';
+import { insertProject } from '../src/store/tenants.ts';
 import { exportBody } from '../test/support/batch-export-bodies.ts';
 import { createTenant } from '../test/support/tenants.ts';
 import { testApiOptions } from '../test/support/test-api-options.ts';
@@ -34,6 +35,8 @@ const { values } = parseArgs({
 if (values.database === undefined) throw new Error('--database names the server to measure on');
 const duration = Number(values.seconds);
 const rounds = Number(values.rounds);
+/** Creates go to so many projects, since one project has at most 1,000 exports by default. */
+const creatingProjects = 100;
 /** The minimum share of the bare server's requests per second. */
 const bar = 0.8;
 
@@ -65,14 +68,23 @@ async function usageOf(server: Server): Promise<number> {
 
 interface Target {
   readonly server: Server;
-  readonly path: string;
+  /** Each connection requests them in turn, from another one on. */
+  readonly paths: readonly string[];
   readonly method: 'GET' | 'POST';
 }
 
-async function measure({ server, path, method }: Target, key: string, seconds: number) {
+async function measure({ server, paths, method }: Target, key: string, seconds: number) {
   const before = await usageOf(server);
+  let clients = 0;
   const result = await autocannon({
-    url: server.url + path,
+    url: server.url,
+    setupClient(client) {
+      const first = clients % paths.length;
+      clients += 1;
+      client.setRequests(
+        [...paths.slice(first), ...paths.slice(0, first)].map((path) => ({ path })),
+      );
+    },
     method,
     connections: 50,
     duration: seconds,
@@ -80,7 +92,7 @@ async function measure({ server, path, method }: Target, key: string, seconds: n
     ...(method === 'POST' ? { body: JSON.stringify(exportBody()) } : {}),
   });
   if (result.non2xx + result.errors + result.timeouts > 0) {
-    throw new Error(`${path}: ${result.non2xx} answers were not 2xx, ${result.errors} errors`);
+    throw new Error(`${paths[0]}: ${result.non2xx} answers were not 2xx, ${result.errors} errors`);
   }
   const cpu = (await usageOf(server)) - before;
   return {
@@ -128,10 +140,16 @@ async function prepare(databaseUrl: string) {
     onError: () => {},
   });
   const tenant = await createTenant(db);
+  const [measured] = tenant.projectIds;
+  const projects: number[] = [];
+  while (projects.length < creatingProjects) {
+    const { organizationId } = tenant;
+    projects.push((await insertProject(db, { organizationId, name: 'Bench' })).id);
+  }
   const seen = recording(db);
   const options = testApiOptions(seen.db, databaseUrl, { rateLimit: boundless });
   const api = await buildApi(options);
-  const exports = `/api/projects/${tenant.projectIds[0]}/batch_exports`;
+  const exportsOf = (project: number) => `/api/projects/${project}/batch_exports`;
   const ask = async (method: 'GET' | 'POST', url: string) => {
     seen.take();
     const headers = { authorization: `Bearer ${tenant.key}` };
@@ -141,29 +159,32 @@ async function prepare(databaseUrl: string) {
     return { script: seen.take(), id: String(answer.json().id) };
   };
   // The first requests reserve what later ones use: the statements of a later one are taken.
-  let { id } = await ask('POST', exports);
-  for (let n = 1; n < 20; n += 1) ({ id } = await ask('POST', exports));
+  let { id } = await ask('POST', exportsOf(measured));
+  for (let n = 1; n < 20; n += 1) ({ id } = await ask('POST', exportsOf(measured)));
   await db.query(
     `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
      select e.id, e.team_id, 'Completed', now() - n * interval '1 hour', now() - (n - 1) * interval '1 hour', now()
        from batch_exports e, generate_series(1, $1::int) n`,
     [values.runs],
   );
-  const list = `${exports}?limit=10`;
-  const one = `${exports}/${id}`;
+  const list = `${exportsOf(measured)}?limit=10`;
+  const one = `${exportsOf(measured)}/${id}`;
   const listed = await ask('GET', list);
   const retrieved = await ask('GET', one);
-  const created = await ask('POST', exports);
+  // Not a small number, which may be the value of another parameter too.
+  const createdIn = Math.max(...projects);
+  const created = await ask('POST', exportsOf(createdIn));
   const scripts: Scripts = {
     list: listed.script,
     retrieve: retrieved.script,
     create: created.script,
     createdId: created.id,
+    createdIn,
   };
   await db.query('vacuum analyze');
   await api.close();
   await db.close();
-  return { key: tenant.key, scripts, exports, list, one };
+  return { key: tenant.key, scripts, list, one, projects, create: projects.map(exportsOf) };
 }
 
 async function asAdmin(statement: string): Promise<void> {
@@ -184,7 +205,7 @@ try {
   url.pathname = `/${name}`;
   const env = { ...process.env, DATABASE_URL: url.href };
   await promisify(execFile)(process.execPath, ['dist/cli/sluice.js', 'migrate'], { env });
-  const { key, scripts, exports, list, one } = await prepare(url.href);
+  const { key, scripts, list, one, projects, create } = await prepare(url.href);
   const ours = await start({ databaseUrl: url.href, bare: null });
   servers.push(ours);
   const bare = await start({ databaseUrl: url.href, bare: scripts });
@@ -193,14 +214,14 @@ try {
   const load = loadavg()[0]?.toFixed(2);
   out.log(`${availableParallelism()} cores, load average ${load}, Node ${process.version}`);
   const table: Record<string, Awaited<ReturnType<typeof compare>>> = {};
-  for (const [route, method, path] of [
-    ['list', 'GET', list],
-    ['retrieve', 'GET', one],
-    ['create', 'POST', exports],
+  for (const [route, method, paths, barePaths] of [
+    ['list', 'GET', [list], ['/list']],
+    ['retrieve', 'GET', [one], ['/retrieve']],
+    ['create', 'POST', create, projects.map((project) => `/create/${project}`)],
   ] as const) {
     if (route !== (values.only ?? route)) continue;
-    const beside = { server: bare, path: `/${route}`, method };
-    table[route] = await compare({ server: ours, path, method }, beside, key);
+    const beside = { server: bare, paths: barePaths, method };
+    table[route] = await compare({ server: ours, paths, method }, beside, key);
   }
   out.table(table);
   process.exitCode = Object.values(table).every(({ ratio }) => ratio >= bar) ? 0 : 1;

@@ -1,5 +1,6 @@
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { prepared } from './prepared.ts';
 
 export interface ApiKey {
   readonly id: string;
@@ -65,11 +66,11 @@ export async function findPresentedKey(
   projectId: number | null,
 ): Promise<PresentedKey | null> {
   const [row] = await sql.query<PresentedKey>(
-    `select ${columns}, k.hash,
+    prepared(`select ${columns}, k.hash,
             coalesce(k.revoked_at <= now(), false) or coalesce(k.expires_at <= now(), false) as ended,
             coalesce(k.last_used_at < now() - interval '1 minute', true) as "useIsStale",
             exists (select from projects p where p.id = $2 and p.organization_id = k.organization_id) as "ownsProject"
-       from api_keys k where k.hash = $1`,
+       from api_keys k where k.hash = $1`),
     [hash, projectId],
   );
   return row ?? null;

@@ -1,4 +1,5 @@
 import { Pool, type PoolClient, types } from 'pg';
+import { StatementNames } from './prepared.ts';
 
 /** Something that runs SQL: the pool, or one transaction. */
 export interface Sql {
@@ -48,10 +49,17 @@ function getTypeParser(oid: number, format?: 'text' | 'binary') {
   return (format !== 'binary' && parsers.get(oid)) || types.getTypeParser(oid, format as 'text');
 }
 
-function sqlOf(client: Pick<PoolClient, 'query'>): Sql {
+function sqlOf(client: Pick<PoolClient, 'query'>, statements: StatementNames): Sql {
   return {
     async query<Row extends object>(text: string, values: readonly unknown[] = []) {
-      return (await client.query<Row>(text, [...values])).rows;
+      const name = statements.of(text);
+      const query = { text, values: [...values], ...(name === undefined ? {} : { name }) };
+      try {
+        return (await client.query<Row>(query)).rows;
+      } catch (error) {
+        if (name !== undefined) statements.noteError(error);
+        throw error;
+      }
     },
   };
 }
@@ -114,10 +122,13 @@ export function joinTransaction(tx: Sql): Transactor {
 
 /** Opens the pool lazily: an unreachable Postgres fails the query, not the start. */
 export function openDatabase(options: DatabaseOptions): Database {
+  const statements = new StatementNames();
   const pool = new Pool({
     connectionString: options.connectionString,
     application_name: options.applicationName,
     max: options.maxConnections,
+    // The pool awaits it before it lends the connection.
+    onConnect: (client) => statements.learn(client),
     connectionTimeoutMillis: 5_000,
     idleTimeoutMillis: 30_000,
     keepAlive: true,
@@ -129,13 +140,13 @@ export function openDatabase(options: DatabaseOptions): Database {
   });
   watchConnections(pool, options.onError);
   return {
-    ...sqlOf(pool),
+    ...sqlOf(pool, statements),
     async transaction(work) {
       const client = await pool.connect();
       let broken: Error | undefined;
       try {
         await client.query('begin');
-        const result = await work(sqlOf(client));
+        const result = await work(sqlOf(client, statements));
         await client.query('commit');
         return result;
       } catch (error) {

@@ -5,6 +5,7 @@ import type { Schedule } from '../domain/schedule.ts';
 import { type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
+import { prepared } from './prepared.ts';
 import { type Reach, reaches, reachValue } from './tenants.ts';
 
 /** All settings of an export that a request can change. */
@@ -117,8 +118,9 @@ const parameterOf = (name: keyof typeof writable, before: number): string =>
 const writableParameters = (before: number): string =>
   writableNames.map((name) => parameterOf(name, before)).join(', ');
 
-const insertion = `insert into batch_exports as e (id, team_id, model, destination_type, ${writableColumns})
-  values ($1, $2, $3, $4, ${writableParameters(4)}) returning ${columns}`;
+const insertion =
+  prepared(`insert into batch_exports as e (id, team_id, model, destination_type, ${writableColumns})
+  values ($1, $2, $3, $4, ${writableParameters(4)}) returning ${columns}`);
 
 export async function insertBatchExport(tx: Sql, created: NewBatchExport): Promise<BatchExport> {
   const { id, teamId, model, destination } = created;
@@ -147,14 +149,37 @@ export async function updateBatchExport(
   return toBatchExport(row);
 }
 
+/** Two numbers name an advisory lock: this one, and the project's id. */
+const creationLock = 1_937_011_305;
+
 /**
- * Exports of a project that are not deleted. Another transaction that asks waits until this one ends, so
- * that the number is still true when an export is added.
+ * Whether a project has `maximum` exports that are not deleted. The answer stays true until the transaction
+ * ends, which may then create one export. Far from the maximum, creations do not wait for each other: the
+ * distance is larger than the number of transactions that the server can have at once.
  */
-export async function countProjectExports(tx: Sql, teamId: number): Promise<number> {
-  await tx.query('select from projects where id = $1 for no key update', [teamId]);
+export async function isProjectFull(tx: Sql, teamId: number, maximum: number): Promise<boolean> {
+  const [lock] = await tx.query<{ distance: number; isShared: boolean }>(
+    prepared(`with project as materialized (
+       select count(*) as exports, current_setting('max_connections')::int as distance
+         from batch_exports where team_id = $1 and deleted_at is null
+     )
+     select distance, exports < $3::int - 2 * distance as "isShared",
+            case when exports < $3::int - 2 * distance then pg_advisory_xact_lock_shared($2, $1)
+                 else pg_advisory_xact_lock($2, $1) end
+       from project`),
+    [teamId, creationLock, maximum],
+  );
+  // Another statement: it must see what was committed while this one waited.
+  const exports = await countProjectExports(tx, teamId);
+  if (!lock?.isShared || exports < maximum - lock.distance) return exports >= maximum;
+  // Almost never: more exports than transactions were created while this one waited.
+  await tx.query('select pg_advisory_xact_lock($1, $2)', [creationLock, teamId]);
+  return (await countProjectExports(tx, teamId)) >= maximum;
+}
+
+async function countProjectExports(tx: Sql, teamId: number): Promise<number> {
   const [row] = await tx.query<{ count: number }>(
-    'select count(*) from batch_exports where team_id = $1 and deleted_at is null',
+    prepared('select count(*) from batch_exports where team_id = $1 and deleted_at is null'),
     [teamId],
   );
   return row?.count ?? 0;
@@ -166,8 +191,8 @@ export async function findBatchExport(
   id: string,
 ): Promise<BatchExport | null> {
   const [row] = await sql.query<Row>(
-    `select ${columns} from batch_exports e
-      where e.id = $1 and e.deleted_at is null and ${reaches(reach, 'e.team_id', 2)}`,
+    prepared(`select ${columns} from batch_exports e
+      where e.id = $1 and e.deleted_at is null and ${reaches(reach, 'e.team_id', 2)}`),
     [id, reachValue(reach)],
   );
   return row ? toBatchExport(row) : null;
@@ -193,22 +218,21 @@ export async function listBatchExports(
   page: PageRequest,
 ): Promise<OffsetPage<BatchExport>> {
   const inReach = `e.deleted_at is null and ${reaches(reach, 'e.team_id', 1)}`;
-  // One after the other: a request with two connections at once would starve others of the pool.
-  const [total] = await sql.query<{ count: number }>(
-    `select count(*) from batch_exports e where ${inReach}`,
-    [reachValue(reach)],
-  );
-  const wanted = `select e.id from batch_exports e where ${inReach}
-      order by e.created_at desc, e.id desc limit $2 offset $3`;
-  const bytes = `octet_length(t.destination_config::text) + coalesce(octet_length(t.dsl_query), 0)
-      + coalesce(octet_length(t.query_schema::text), 0)`;
-  const fitting = upToPageBytes(wanted, 'batch_exports', 't.created_at desc, t.id desc', bytes);
-  const rows = await sql.query<Row>(
-    `select ${columns} from batch_exports e where e.id in (${fitting})
-      order by e.created_at desc, e.id desc`,
+  const counted = `select count(*) from batch_exports e where ${inReach}`;
+  const wanted = `select e.*, octet_length(e.destination_config::text) + coalesce(octet_length(e.dsl_query), 0)
+             + coalesce(octet_length(e.query_schema::text), 0) as size
+        from batch_exports e where ${inReach} order by e.created_at desc, e.id desc limit $2 offset $3`;
+  const rows = await sql.query<Row & { count: number }>(
+    prepared(`select ${columns}, (${counted}) as count
+       from ${upToPageBytes(wanted, 'page.created_at desc, page.id desc')} e
+      order by e.created_at desc, e.id desc`),
     [reachValue(reach), page.limit, page.offset],
   );
-  return { count: total?.count ?? 0, results: rows.map(toBatchExport) };
+  const [first] = rows;
+  if (first) return { count: first.count, results: rows.map(toBatchExport) };
+  // After the last page, no row has the count.
+  const [total] = await sql.query<{ count: number }>(counted, [reachValue(reach)]);
+  return { count: total?.count ?? 0, results: [] };
 }
 
 /** @returns false if it was deleted before */

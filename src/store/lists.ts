@@ -69,18 +69,15 @@ export interface OffsetPage<T> {
 const maxPageBytes = 8 * 1024 ** 2;
 
 /**
- * SQL of the ids of a page's rows, up to the page's size; always the first.
+ * SQL of the rows of a page, up to the page's size; always the first.
  *
- * @param page a SELECT of the ids
- * @param table its table, as `t`
- * @param order the order of the page
- * @param bytes size of a row in an answer
+ * @param page a SELECT of the rows, with their size in an answer as `size`
+ * @param order the order of the page, of columns of `page`
  */
-export function upToPageBytes(page: string, table: string, order: string, bytes: string): string {
-  return `select id from (
-      select t.id, sum(size.bytes) over (order by ${order}) - size.bytes as before
-        from (${page}) as page join ${table} t using (id), lateral (select ${bytes} as bytes) as size
-    ) as weighed where before < ${maxPageBytes}`;
+export function upToPageBytes(page: string, order: string): string {
+  return `(select * from (
+      select page.*, sum(page.size) over (order by ${order}) - page.size as before from (${page}) as page
+    ) as weighed where before < ${maxPageBytes})`;
 }
 
 /** A limit in time: an instant, or a span before Postgres' now (`7 days`). */

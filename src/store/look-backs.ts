@@ -1,9 +1,9 @@
 import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Recipe } from '../domain/recipe.ts';
-import type { DataInterval, Instant } from '../domain/time.ts';
+import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { live } from './run-moves.ts';
-import { boundsOf, instantOf, intervalOf } from './times.ts';
+import { boundsOf, intervalOf } from './times.ts';
 
 /** A completed interval that may have got rows since. */
 export interface LookBack {
@@ -122,17 +122,4 @@ export async function recordLookBack(
     );
   }
   return true;
-}
-
-/** The start of the oldest unsettled interval of each of these exports that has one. */
-export async function findUnsettled(
-  sql: Sql,
-  exportIds: readonly string[],
-): Promise<ReadonlyMap<string, Instant>> {
-  const rows = await sql.query<{ exportId: string; start: Instant }>(
-    `select export_id as "exportId", ${instantOf('min(data_interval_start)')} as start
-       from receipts where settled = false and export_id = any ($1::uuid[]) group by export_id`,
-    [exportIds],
-  );
-  return new Map(rows.map(({ exportId, start }) => [exportId, start]));
 }

@@ -5,13 +5,14 @@ import { instantOf } from './times.ts';
 /** A run that waits for an attempt, or has one. */
 export interface QueuedRun {
   readonly runId: string;
-  readonly tenantId: number;
+  readonly organizationId: string;
+  readonly projectId: number;
   readonly exportId: string;
   readonly backfillId: string | null;
   readonly intervalStart: Instant;
 }
 
-const queuedRunColumns = `team_id as "tenantId", export_id as "exportId", backfill_id as "backfillId",
+const queuedRunColumns = `team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
   ${instantOf('data_interval_start')} as "intervalStart"`;
 
 /**
@@ -35,9 +36,11 @@ export async function lockDispatch(tx: Sql): Promise<void> {
 /** Runs that are dispatched or executing now. */
 export async function listInFlight(tx: Sql): Promise<QueuedRun[]> {
   return tx.query<QueuedRun>(
-    `select run_id as "runId", ${queuedRunColumns} from outbox where dispatched_at is not null
-     union all
-     select id as "runId", ${queuedRunColumns} from runs where status = 'Running' and lease_expires_at > now()`,
+    `select p.organization_id as "organizationId", f.* from (
+       select run_id as "runId", ${queuedRunColumns} from outbox where dispatched_at is not null
+       union all
+       select id, ${queuedRunColumns} from runs where status = 'Running' and lease_expires_at > now()
+     ) f join projects p on p.id = f."projectId"`,
   );
 }
 
@@ -75,11 +78,11 @@ export async function findWaiting(tx: Sql, perTeam: number): Promise<QueuedRun[]
                 order by o.team_id limit 1)
          from teams t where t.team_id is not null
      )
-     select w.* from teams t cross join lateral (
+     select p.organization_id as "organizationId", w.* from teams t join projects p on p.id = t.team_id cross join lateral (
        select run_id as "runId", ${queuedRunColumns} from outbox
         where team_id = t.team_id and ${isWaiting}
         order by (backfill_id is not null), data_interval_start, run_id limit $1
-     ) w where t.team_id is not null`,
+     ) w`,
     [perTeam],
   );
 }
@@ -96,7 +99,8 @@ export async function findWaitingByExport(
 ): Promise<QueuedRun[]> {
   const isLive = `o.ready and o.dispatched_at is null and o.backfill_id is null and o.team_id = t.team_id`;
   return tx.query<QueuedRun>(
-    `select w.* from unnest($1::int[]) t (team_id) cross join lateral (
+    `select p.organization_id as "organizationId", w.* from unnest($1::int[]) t (team_id)
+       join projects p on p.id = t.team_id cross join lateral (
        with recursive lanes as (
          (select o.export_id from outbox o where ${isLive} order by o.export_id limit 1)
          union all

@@ -2,6 +2,7 @@ import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { StepCount } from '../domain/recipe.ts';
 import type { RunStatus } from '../domain/run.ts';
 import { type DataInterval, type Timestamp, toTimestamp } from '../domain/time.ts';
+import { pinnedChainOf } from './chains.ts';
 import type { Sql } from './database.ts';
 import type { Lease } from './leases.ts';
 import {
@@ -13,6 +14,7 @@ import {
   toKeysetPage,
 } from './lists.ts';
 import { enqueueRuns } from './outbox.ts';
+import { prepared } from './prepared.ts';
 import { canMove, live, move } from './run-moves.ts';
 
 export interface NewRun {
@@ -275,6 +277,8 @@ export interface RunNeeds {
   /** Without secrets. */
   readonly config: DestinationConfig;
   readonly transformations: boolean;
+  /** Steps of its chain whose plugin is an organization's own. */
+  readonly ownSteps: number;
   /** As its next claim will count them. */
   readonly crashes: number;
 }
@@ -283,6 +287,7 @@ export interface RunNeeds {
 export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | null> {
   const [row] = await sql.query<RunNeeds>(
     `select e.destination_type as type, e.destination_config as config, e.transformations,
+            (select count(*)::int from jsonb_array_elements(${pinnedChainOf('r')}) step where step ? 'source') as "ownSteps",
             r.crashes + (r.lease_expires_at is not null and r.reading_since is not null)::int as crashes
        from runs r join batch_exports e on e.id = r.export_id
       where r.id = $1 and r.status in ${live}`,
@@ -339,15 +344,16 @@ export async function findLatestRuns(
   sql: Sql,
   exportIds: readonly string[],
   perExport: number,
-): Promise<Map<string, Run[]>> {
-  const latest = new Map<string, Run[]>(exportIds.map((id) => [id, []]));
-  if (exportIds.length === 0) return latest;
-  const rows = await sql.query<Run>(
-    `select newest.* from unnest($1::uuid[]) as page (export_id),
-       lateral (select ${runColumns} from runs r where r.export_id = page.export_id
-                 order by r.created_at desc, r.id desc limit $2) as newest`,
+): Promise<ReadonlyMap<string, readonly Run[]>> {
+  if (exportIds.length === 0) return new Map();
+  const rows = await sql.query<Run & { ownerId: string }>(
+    prepared(`select page.id as "ownerId", newest.*
+       from unnest($1::uuid[]) as page (id)
+       cross join lateral (select ${runColumns} from runs r where r.export_id = page.id
+                            order by r.created_at desc, r.id desc limit $2) as newest`),
     [exportIds, perExport],
   );
-  for (const run of rows) latest.get(run.exportId)?.push(run);
+  const latest = new Map<string, Run[]>();
+  for (const run of rows) latest.set(run.ownerId, [...(latest.get(run.ownerId) ?? []), run]);
   return latest;
 }

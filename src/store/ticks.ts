@@ -3,6 +3,7 @@ import type { DataInterval, Instant } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { enqueueRuns } from './outbox.ts';
+import { prepared } from './prepared.ts';
 import { live } from './run-moves.ts';
 import { instantOf } from './times.ts';
 
@@ -29,7 +30,9 @@ const scheduleColumns = `id as "exportId", team_id as "teamId", schedule`;
 
 /** Postgres' clock, the only one of the schedule, in whole milliseconds since the epoch. */
 export async function readNow(sql: Sql): Promise<Instant> {
-  const [row] = await sql.query<{ now: number }>(`select ${instantOf('clock_timestamp()')} as now`);
+  const [row] = await sql.query<{ now: number }>(
+    prepared(`select ${instantOf('clock_timestamp()')} as now`),
+  );
   return row?.now ?? 0;
 }
 

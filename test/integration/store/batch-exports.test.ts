@@ -1,6 +1,17 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
+import { findHoles } from '../../../src/store/coverage.ts';
 import { lockExport, updateBatchExport } from '../../../src/store/exports.ts';
-import { createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
+import { findLatestRuns } from '../../../src/store/runs.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  hourMs,
+  listRuns,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
 
 let side: RunSide;
 
@@ -73,4 +84,30 @@ describe('updating an export', () => {
     await updateBatchExport(side.db, id, { ...before, ...changed });
     expect(await side.db.transaction((tx) => lockExport(tx, id))).toMatchObject(changed);
   });
+});
+
+test('the latest runs of a page come with the oldest unsettled interval of each export', async () => {
+  const [unsettled, settled, idle] = await Promise.all([
+    createExportOfThePast(side, { createdMsAgo: 2 * hourMs }),
+    createExportOfThePast(side, { createdMsAgo: 2 * hourMs }),
+    createExportOfThePast(side, { createdMsAgo: 0 }),
+  ]);
+  await decide(side.context);
+  for (const { id } of [unsettled, settled]) {
+    for (const run of await listRuns(side.db, id)) {
+      await complete(side.context, await claim(side, run.id));
+    }
+  }
+  await side.db.query('update receipts set settled = false where export_id = $1', [unsettled.id]);
+  const ids = [unsettled.id, settled.id, idle.id];
+  const holes = await findHoles(side.db, ids);
+  const first = unsettled.schedule.openIntervalStart;
+  expect(ids.map((id) => holes.get(id)?.unsettledFrom)).toEqual([first, null, null]);
+  const latest = await findLatestRuns(side.db, ids, 1);
+  expect(ids.map((id) => latest.get(id))).toMatchObject([
+    [{ exportId: unsettled.id }],
+    [{ exportId: settled.id }],
+    undefined,
+  ]);
+  expect(latest.get(unsettled.id)).toHaveLength(1);
 });

@@ -1,0 +1,41 @@
+import type { ClientBase } from 'pg';
+
+const names = new Map<string, string>();
+
+/**
+ * Marks a statement that requests send often: each connection parses it once, and Postgres may keep its
+ * plan. The text must be one of a few, since it is kept for good.
+ *
+ * @returns the text
+ */
+export function prepared(text: string): string {
+  if (!names.has(text)) names.set(text, `sluice_${names.size}`);
+  return text;
+}
+
+const featureNotSupported = '0A000';
+
+/**
+ * Whether statements have names on the connections of a pool. A prepared statement belongs to a session of
+ * the server. Behind a pooler the next statement may run in another session, so names are off there.
+ */
+export class StatementNames {
+  #use: 'unknown' | 'on' | 'off' = 'unknown';
+
+  /** A pooler makes up the process id that it reports to its clients. */
+  async learn(client: ClientBase & { readonly processID?: number | null }): Promise<void> {
+    const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+    if (rows[0]?.pid !== client.processID) this.#use = 'off';
+    else if (this.#use === 'unknown') this.#use = 'on';
+  }
+
+  /** Undefined: the statement is sent without a name. */
+  of(text: string): string | undefined {
+    return this.#use === 'on' ? names.get(text) : undefined;
+  }
+
+  /** A migration that changes the type of a result makes prepared statements fail: then they are given up. */
+  noteError(error: unknown): void {
+    if ((error as { code?: unknown }).code === featureNotSupported) this.#use = 'off';
+  }
+}

@@ -1,0 +1,91 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Database } from '../../../src/store/database.ts';
+import { prepared } from '../../../src/store/prepared.ts';
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
+import { openTestPool } from '../../support/run-side.ts';
+
+let database: TestDatabase;
+const opened: Database[] = [];
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+});
+afterAll(async () => {
+  for (const db of opened) await db.close();
+  await database.drop();
+});
+
+/** A pool that sends all its statements to one session. */
+function open(url = database.url): Database {
+  const db = openTestPool(url, 1);
+  opened.push(db);
+  return db;
+}
+
+const statement = prepared('select 1 + $1::int as sum');
+
+/** Whether the session knows the statement. */
+async function isPrepared(db: Database): Promise<boolean> {
+  const rows = await db.query('select from pg_prepared_statements where statement = $1', [
+    statement,
+  ]);
+  return rows.length > 0;
+}
+
+it('a marked statement is prepared once per connection', async () => {
+  const db = open();
+  for (const term of [1, 2]) expect(await db.query(statement, [term])).toEqual([{ sum: term + 1 }]);
+  expect(await isPrepared(db)).toBe(true);
+});
+
+it('statements have no names behind a pooler, which reports a process id of its own', async () => {
+  const pooler = await startPooler(new URL(database.url));
+  try {
+    const db = open(pooler.url);
+    expect(await db.query(statement, [1])).toEqual([{ sum: 2 }]);
+    await db.transaction(async (tx) => {
+      expect(await tx.query(statement, [2])).toEqual([{ sum: 3 }]);
+    });
+    expect(await isPrepared(db)).toBe(false);
+  } finally {
+    await opened.pop()?.close();
+    pooler.close();
+  }
+});
+
+it('after a migration has changed the type of a result, statements have no names', async () => {
+  const db = open();
+  await db.query('create table numbers as select 1 as value');
+  const text = prepared('select value from numbers where value::text <> $1');
+  // A pool closes a connection after an error, but not if it was in a transaction.
+  const read = () => db.transaction((tx) => tx.query(text, ['']));
+  expect(await read()).toEqual([{ value: 1 }]);
+  await db.query('alter table numbers alter column value type text');
+  await expect(read()).rejects.toThrow('must not change result type');
+  expect(await read()).toEqual([{ value: '1' }]);
+});
+
+/** Passes bytes on, but reports another process id to the client: message K, its length, the id. */
+async function startPooler(target: URL): Promise<{ url: string; close: () => void }> {
+  const key = Buffer.from([0x4b, 0, 0, 0, 12]);
+  const server = createServer((client) => {
+    const upstream = connect(Number(target.port), target.hostname);
+    client.pipe(upstream);
+    upstream.on('data', (bytes) => {
+      const at = bytes.indexOf(key);
+      if (at >= 0) bytes.writeInt32BE(bytes.readInt32BE(at + 5) + 1, at + 5);
+      client.write(bytes);
+    });
+    for (const socket of [client, upstream]) {
+      socket.on('error', () => {});
+      socket.on('close', () => (socket === client ? upstream : client).destroy());
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = new URL(target);
+  url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { url: url.href, close: () => server.close() };
+}

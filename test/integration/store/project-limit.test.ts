@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import type { Sql } from '../../../src/store/database.ts';
+import { isProjectFull } from '../../../src/store/exports.ts';
+import { insertProject } from '../../../src/store/tenants.ts';
+import { openRunSide, type RunSide } from '../../support/run-side.ts';
+import { until } from '../../support/until.ts';
+
+let side: RunSide;
+let teamId: number;
+/** Creations that are farther from the limit do not wait. */
+let distance: number;
+
+beforeAll(async () => {
+  side = await openRunSide();
+  const [row] = await side.db.query<{ distance: number }>(
+    `select 2 * current_setting('max_connections')::int as distance`,
+  );
+  distance = row?.distance ?? 0;
+});
+afterAll(() => side.stop());
+
+beforeEach(async () => {
+  const { organizationId } = side.tenant;
+  ({ id: teamId } = await insertProject(side.db, { organizationId, name: 'Limited' }));
+});
+
+async function addExports(sql: Sql, count: number): Promise<void> {
+  await sql.query(
+    `insert into batch_exports (team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at)
+     select $1, 'n' || n, 'NoOp', '{}', 'hour', '{}', now() from generate_series(1, $2::int) n`,
+    [teamId, count],
+  );
+}
+
+/** A transaction that creates an export if there is room, and ends when `end` is called. */
+function creation(maximum: number) {
+  let finish = (): void => {};
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  let ended: Promise<void> = Promise.resolve();
+  const answered = new Promise<boolean>((resolve, reject) => {
+    ended = side.db.transaction(async (tx) => {
+      const isFull = await isProjectFull(tx, teamId, maximum);
+      if (!isFull) await addExports(tx, 1);
+      resolve(isFull);
+      await finished;
+    });
+    ended.catch(reject);
+  });
+  answered.catch(() => {});
+  const end = (): Promise<void> => {
+    finish();
+    return ended;
+  };
+  return { answered, end };
+}
+
+const creationsWait = (count: number) =>
+  until(async () => {
+    const rows = await side.db.query(
+      `select from pg_locks where locktype = 'advisory' and objid = $1 and not granted`,
+      [teamId],
+    );
+    return rows.length === count;
+  });
+
+it('far from the limit, a creation does not wait for another one of the project', async () => {
+  const first = creation(distance + 2);
+  const second = creation(distance + 2);
+  expect(await Promise.all([first.answered, second.answered])).toEqual([false, false]);
+  await Promise.all([first.end(), second.end()]);
+});
+
+it('near the limit, a creation waits for the one before it', async () => {
+  const first = creation(1);
+  expect(await first.answered).toBe(false);
+  const second = creation(1);
+  await creationsWait(1);
+  await first.end();
+  expect(await second.answered).toBe(true);
+  await second.end();
+});
+
+it('a creation near the limit waits for one that began far from it', async () => {
+  const maximum = distance + 2;
+  const early = creation(maximum);
+  expect(await early.answered).toBe(false);
+  await addExports(side.db, maximum - 1);
+  const late = creation(maximum);
+  await creationsWait(1);
+  await early.end();
+  expect(await late.answered).toBe(true);
+  await late.end();
+});
+
+it('creations that began far from the limit do not take the last place twice', async () => {
+  const maximum = distance + 2;
+  const waiting = await side.db.transaction(async (tx) => {
+    await addExports(tx, maximum - 1);
+    await isProjectFull(tx, teamId, maximum);
+    const both = [creation(maximum), creation(maximum)];
+    await creationsWait(2);
+    return both;
+  });
+  // Both may want to be the only one: then Postgres ends one of them as a deadlock.
+  await Promise.allSettled(waiting.map((each) => each.end()));
+  const [row] = await side.db.query<{ count: number }>(
+    'select count(*) from batch_exports where team_id = $1',
+    [teamId],
+  );
+  expect(row?.count).toBe(maximum);
+});
+
+it('a creation that waited while the limit was reached is refused', async () => {
+  const maximum = distance + 2;
+  const late = await side.db.transaction(async (tx) => {
+    await addExports(tx, maximum);
+    await isProjectFull(tx, teamId, maximum);
+    const waiting = creation(maximum);
+    await creationsWait(1);
+    return waiting;
+  });
+  expect(await late.answered).toBe(true);
+  await late.end();
+});
