@@ -40,7 +40,7 @@ export const deleteOldTicks = deleteBy(
       limit ${batch})) returning 1`,
 );
 
-/** Ended runs that no current receipt refers to. */
+/** Ended runs that no current receipt refers to. The newest run of an interval without files stays: it says why. */
 export const deleteOldRuns = deleteBy(
   `delete from runs where id in (
      select r.id from runs r
@@ -48,6 +48,13 @@ export const deleteOldRuns = deleteBy(
         and not exists (select 1 from receipts c where c.run_id = r.id)
         and not exists (select 1 from uploads u where u.run_id = r.id)
         and not exists (select 1 from outbox o where o.run_id = r.id)
+        and not exists (
+          select 1 from holes h join batch_exports e on e.id = h.export_id and e.deleted_at is null
+           where h.export_id = r.export_id and h.data_interval_start = r.data_interval_start
+             and h.data_interval_end = r.data_interval_end
+             and not exists (select 1 from runs newer where newer.export_id = r.export_id
+                   and newer.data_interval_start = r.data_interval_start and newer.data_interval_end = r.data_interval_end
+                   and newer.generation > r.generation))
       limit ${batch}) returning 1`,
 );
 
@@ -90,3 +97,23 @@ export const deleteOldStepVersions = deleteBy(
               and c.recipe -> 'chain' @> jsonb_build_array(jsonb_build_object('config', v.config_id, 'version', v.version)))
       limit ${batch})) returning 1`,
 );
+
+/** Sources that were replaced `days` ago, that no plugin has now and that no run and no receipt names. */
+export const deleteOldPluginSources: DeleteOld = async (sql, days) => {
+  const old = `replaced_at is not null and ${isOld('replaced_at')}
+        and not exists (select 1 from plugins p where p.source_sha256 = s.sha256)`;
+  const found = await sql.query(`select 1 from plugin_sources s where ${old} limit 1`, [days]);
+  // Only then are all chains read.
+  if (found.length === 0) return 0;
+  const rows = await sql.query(
+    `with named as (
+       select step ->> 'source' as sha256 from runs r, jsonb_array_elements(r.chain) step where r.chain is not null
+       union select step ->> 'source' from receipts c, jsonb_array_elements(c.recipe -> 'chain') step
+               where jsonb_typeof(c.recipe -> 'chain') = 'array'
+     )
+     delete from plugin_sources s where ${old} and not exists (select 1 from named n where n.sha256 = s.sha256)
+     returning 1`,
+    [days],
+  );
+  return rows.length;
+};

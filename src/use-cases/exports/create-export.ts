@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { BatchExport } from '../../domain/batch-export.ts';
-import type { DestinationConfig } from '../../domain/file-settings.ts';
+import { type DestinationConfig, pinParquetSchema } from '../../domain/file-settings.ts';
 import { type Problem, Refusal } from '../../domain/problem.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { widenRange } from '../../scheduling/backfill-range.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { openSchedule } from '../../scheduling/schedule.ts';
 import type { Sql } from '../../store/database.ts';
-import { countProjectExports, insertBatchExport } from '../../store/exports.ts';
+import { insertBatchExport, isProjectFull } from '../../store/exports.ts';
 import { readNow } from '../../store/ticks.ts';
 import { recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import type { Actor, Context } from '../context.ts';
@@ -50,7 +50,8 @@ export async function createExport(
   input: CreateExportInput,
 ): Promise<CreatedExport> {
   const { type } = input.destination;
-  const own = rules.encloseConfig(type, input.destination.config, teamId, null);
+  const sent = pinParquetSchema(input.destination.config);
+  const own = rules.encloseConfig(type, sent, teamId, null);
   const destination = rules.checkDestination(type, own);
   const parsed = parseCadence(input, context.policy.minIntervalMinutes);
   const { dslQuery, model, transformations } = input;
@@ -69,7 +70,7 @@ export async function createExport(
   const { cadence } = parsed;
   const created = await context.db.transaction(async (tx) => {
     const { maxExportsPerProject } = context.policy;
-    if ((await countProjectExports(tx, teamId)) >= maxExportsPerProject) {
+    if (await isProjectFull(tx, teamId, maxExportsPerProject)) {
       throw new Refusal(tooManyExports(maxExportsPerProject));
     }
     const now = await readNow(tx);

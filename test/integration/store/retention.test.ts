@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
+import { acceptIntervals } from '../../../src/store/coverage.ts';
 import { keepResponse } from '../../../src/store/idempotency.ts';
 import { findTeamsWithOrphans, takeOrphanedPlace } from '../../../src/store/orphaned-uploads.ts';
 import { cancelRuns, findRun, handBackRun } from '../../../src/store/runs.ts';
@@ -73,12 +74,12 @@ describe('retention', () => {
     expect(after).toEqual(before);
   });
 
-  it('deletes ended runs, but neither those of current receipts nor live ones, nor ticks the mark still needs', async () => {
+  it('deletes ended runs, but neither those of current receipts nor live ones, nor what shows a hole, nor ticks the mark still needs', async () => {
     const id = await exportWithHistory();
     await age(id, 400);
     await applyRetention(side.context);
     const runs = await listRuns(side.db, id);
-    expect(runs.map((run) => run.status)).toEqual(['Completed', 'Starting']);
+    expect(runs.map((run) => run.status)).toEqual(['Completed', 'Failed', 'Starting']);
     const receipts = await side.db.query(`select run_id from receipts where export_id = $1`, [id]);
     expect(receipts).toEqual([{ run_id: runs[0]?.id }]);
     // The first tick is covered by the mark; the two after it are not.
@@ -86,6 +87,25 @@ describe('retention', () => {
     expect(await count('log_entries', id)).toBe(0);
     const [live] = runs.slice(-1);
     expect(await complete(side.context, await claim(side, live?.id ?? ''))).toBe(true);
+  });
+
+  it('keeps only the newest run of a hole, and none once the interval is accepted', async () => {
+    const { id, schedule } = await createExportOfThePast(side, { createdMsAgo: hourMs });
+    await decide(side.context);
+    const error = new SluiceError('query.invalid');
+    const [first] = await listRuns(side.db, id);
+    await failAttempt(side, side.context, first?.id ?? '', error);
+    const run = await findRun(side.db, id, first?.id ?? '');
+    const newest = run ? await retryRun(side.context, run) : '';
+    await failAttempt(side, side.context, newest, error);
+    await age(id, 400);
+    await applyRetention(side.context);
+    expect((await listRuns(side.db, id)).map((kept) => kept.id)).toEqual([newest]);
+    expect(await count('holes', id)).toBe(1);
+    const start = schedule.openIntervalStart;
+    await acceptIntervals(side.db, id, [{ start, end: start + hourMs }]);
+    await applyRetention(side.context);
+    expect(await count('runs', id)).toBe(0);
   });
 
   it('keeps the ticks of an export that has completed nothing: the mark is counted from the first', async () => {
@@ -153,6 +173,42 @@ describe('retention', () => {
     ]) {
       expect([table, await count(table, id)]).toEqual([table, 0]);
     }
+  });
+});
+
+describe("sources of an organization's own plugins", () => {
+  it('go once no plugin has had them for long, unless a run or a receipt names them', async () => {
+    const { db, tenant } = side;
+    const sources = ['of a run', 'of a receipt', 'of nothing', 'of another plugin', 'new'];
+    const [plugin] = await db.query<{ id: number }>(
+      `insert into plugins (name, source, organization_id) values ('Mine', 'first', $1), ('Other', 'of another plugin', $1)
+       returning id`,
+      [tenant.organizationId],
+    );
+    for (const source of sources) {
+      await db.query('update plugins set source = $2 where id = $1', [plugin?.id, source]);
+    }
+    const kept = async () =>
+      (await db.query<{ source: string }>('select source from plugin_sources')).map(
+        ({ source }) => source,
+      );
+    const { id } = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
+    await decide(side.context);
+    const [first, second] = await listRuns(db, id);
+    await complete(side.context, await claim(side, first?.id ?? ''));
+    const chain = `jsonb_build_array(jsonb_build_object('config', 1, 'version', 1, 'source', (select sha256 from plugin_sources where source = $2)))`;
+    await db.query(`update runs set chain = ${chain} where id = $1`, [second?.id, 'of a run']);
+    await db.query(
+      `update receipts set recipe = jsonb_build_object('chain', ${chain}) where export_id = $1`,
+      [id, 'of a receipt'],
+    );
+    await applyRetention(side.context);
+    expect(await kept()).toHaveLength(sources.length + 1);
+    await db.query(`update plugin_sources set replaced_at = replaced_at - interval '366 days'`);
+    await applyRetention(side.context);
+    expect((await kept()).sort()).toEqual(
+      ['of a run', 'of a receipt', 'of another plugin', 'new'].sort(),
+    );
   });
 });
 

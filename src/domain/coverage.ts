@@ -1,0 +1,42 @@
+import type { DataInterval } from './time.ts';
+
+/** What became of a data interval. Every interval has exactly one of these states. */
+export const coverageStates = [
+  /** Exported, and no transaction can add rows. */
+  'done',
+  /** Not exported, or unsettled; an operator accepted it as it is. */
+  'accepted',
+  /** Exported, but an open transaction may still add rows. */
+  'unsettled',
+  /** Its first attempt runs or waits, or a running backfill will reach it. */
+  'running',
+  /** A run is live, and an attempt of it has failed. */
+  'retrying',
+  /** Its last run failed. */
+  'failed',
+  /** Its last run was cancelled. */
+  'cancelled',
+  /** It was due, and its run was deleted. */
+  'missing',
+  /** It was due while the export was paused. */
+  'paused',
+  /** Neither the schedule nor a backfill asked for it. */
+  'never_asked',
+] as const;
+
+export type CoverageState = (typeof coverageStates)[number];
+
+/** Consecutive intervals of one state. */
+export interface CoverageRange extends DataInterval {
+  readonly state: CoverageState;
+}
+
+/** Intervals that were asked for, have no data, and that no work under way will fill. */
+export interface MissingIntervals {
+  /** Counted up to `maxMissingCounted`. */
+  readonly count: number;
+  /** Start of the oldest one; null if there is none. */
+  readonly since: number | null;
+}
+
+export const maxMissingCounted = 1_000;

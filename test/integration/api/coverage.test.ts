@@ -1,0 +1,293 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { toTimestamp } from '../../../src/domain/time.ts';
+import { readNow } from '../../../src/store/ticks.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+import { createKey } from '../../support/tenants.ts';
+
+const hourMs = 3_600_000;
+
+let api: ApiUnderTest;
+let exports: string;
+/** The last complete hour ends here. */
+let now: number;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  exports = `${api.project}/batch_exports`;
+  now = Math.floor((await readNow(api.db)) / hourMs) * hourMs;
+});
+afterAll(() => api.stop());
+
+/** `done`, `unsettled`, or a status of a run without a receipt. */
+type Ended = 'done' | 'unsettled' | 'Failed' | 'Cancelled' | 'paused';
+
+/** An export whose last hours became this, oldest first; all by the schedule. */
+async function createWith(
+  hours: readonly Ended[],
+): Promise<{ id: string; path: string; at: (hour: number) => string }> {
+  const { id } = (await api.client.post(exports, exportBody())).body;
+  const first = now - hours.length * hourMs;
+  const at = (hour: number) => toTimestamp(first + hour * hourMs);
+  for (const [hour, ended] of hours.entries()) {
+    const bounds = [id, at(hour), at(hour + 1)];
+    await api.db.query(
+      `insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate) values ($1, $3, $2, $3, $4)`,
+      [...bounds, ended === 'paused' ? 'paused' : 'ran'],
+    );
+    if (ended === 'paused') continue;
+    const completed = ended === 'done' || ended === 'unsettled';
+    const [run] = await api.db.query<{ id: string }>(
+      `insert into runs (export_id, team_id, data_interval_start, data_interval_end, status, finished_at)
+       values ($1, $5, $2, $3, $4, now()) returning id`,
+      [...bounds, completed ? 'Completed' : ended, api.tenant.projectIds[0]],
+    );
+    if (!completed) continue;
+    await api.db.query(
+      `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
+       values ($1, $2, $3, $4, '[]', 0, 0, $5)`,
+      [...bounds, run?.id, ended === 'done'],
+    );
+  }
+  return { id, path: `${exports}/${id}`, at };
+}
+
+describe('the coverage of an export', () => {
+  test('is the state of every interval, in ranges without gaps, with what holds the mark', async () => {
+    const { path, at } = await createWith([
+      'done',
+      'done',
+      'Failed',
+      'Failed',
+      'done',
+      'paused',
+      'Cancelled',
+      'unsettled',
+    ]);
+    const { status, body } = await api.client.get(`${path}/coverage`);
+    expect(status).toBe(200);
+    const range = (from: number, to: number, state: string) => ({
+      start: at(from),
+      end: at(to),
+      state,
+      intervals: to - from,
+    });
+    expect(body).toEqual({
+      from: at(0),
+      to: at(8),
+      high_water_mark: null,
+      blocker: null,
+      ranges: [
+        range(0, 2, 'done'),
+        range(2, 4, 'failed'),
+        range(4, 5, 'done'),
+        range(5, 6, 'paused'),
+        range(6, 7, 'cancelled'),
+        range(7, 8, 'unsettled'),
+      ],
+    });
+    await api.db.query('update batch_exports set high_water_mark = $2 where id = $1', [
+      path.split('/').at(-1),
+      at(2),
+    ]);
+    const marked = await api.client.get(`${path}/coverage`);
+    expect(marked.body).toMatchObject({ high_water_mark: at(2), blocker: range(2, 4, 'failed') });
+    const { body: shown } = await api.client.get(path);
+    expect(shown).toMatchObject({ missing: { count: 3, since: at(2) }, unsettled_from: at(7) });
+    const list = await api.client.get(exports);
+    expect(list.body.results.find(({ id }) => path.endsWith(id))).toMatchObject({
+      missing: { count: 3, since: at(2) },
+    });
+  });
+
+  test('is limited to a range, widened to whole intervals, and names the blocker outside of it', async () => {
+    const { path, at, id } = await createWith(['done', 'Failed', 'done', 'done']);
+    await api.db.query('update batch_exports set high_water_mark = $2 where id = $1', [id, at(1)]);
+    const inside = (hour: number) => at(hour).replace(':00:00.000000Z', ':30:00Z');
+    const { body } = await api.client.get(`${path}/coverage?from=${inside(2)}&to=${inside(3)}`);
+    expect(body).toMatchObject({
+      from: at(2),
+      to: at(4),
+      ranges: [{ start: at(2), end: at(4), state: 'done', intervals: 2 }],
+      blocker: { start: at(1), end: at(2), state: 'failed', intervals: 1 },
+    });
+  });
+
+  test('is counted per day on request, with the same numbers', async () => {
+    const hours = Array.from(
+      { length: 50 },
+      (_, hour): Ended => (hour % 7 === 3 ? 'Failed' : 'done'),
+    );
+    const { path, at } = await createWith(hours);
+    const { body } = await api.client.get(`${path}/coverage?bucket=day`);
+    expect(body.ranges).toBeUndefined();
+    const expected = new Map<string, Record<string, number>>();
+    for (const [hour, ended] of hours.entries()) {
+      const counts = expected.get(at(hour).slice(0, 10)) ?? {};
+      const state = ended === 'done' ? 'done' : 'failed';
+      counts[state] = (counts[state] ?? 0) + 1;
+      expected.set(at(hour).slice(0, 10), counts);
+    }
+    expect(body.days).toEqual([...expected].map(([day, counts]) => ({ day, counts })));
+  });
+
+  test('of a new export is empty', async () => {
+    const { id } = (await api.client.post(exports, exportBody())).body;
+    const { status, body } = await api.client.get(`${exports}/${id}/coverage`);
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      from: null,
+      to: null,
+      high_water_mark: null,
+      blocker: null,
+      ranges: [],
+    });
+    const { body: shown } = await api.client.get(`${exports}/${id}`);
+    expect(shown.missing).toEqual({ count: 0, since: null });
+  });
+
+  test.each([
+    [
+      'a range of too many intervals',
+      'from=2004-01-01',
+      'from',
+      /the maximum is 20000\. Choose a later from/,
+    ],
+    ['too many intervals per day', 'from=1980-01-01&bucket=day', 'from', /the maximum is 120000/],
+    ['a range before 1970', 'from=1969-12-31', 'from', /before 1970/],
+    ['an empty range', 'from=2024-01-02&to=2024-01-01', 'from', /before to/],
+    ['a bucket that there is not', 'bucket=week', 'bucket', /./],
+    ['a text that is no time', 'from=yesterday', 'from', /./],
+  ])('refuses %s', async (_what, query, attr, detail) => {
+    const { path } = await createWith([]);
+    const { status, body } = await api.client.get(`${path}/coverage?${query}`);
+    expect([status, body.attr]).toEqual([400, attr]);
+    expect(body.detail).toMatch(detail);
+  });
+});
+
+describe('accepting intervals as they are', () => {
+  test('lets the mark pass, is in the activity with its reason, and is shown', async () => {
+    const { path, at } = await createWith([
+      'done',
+      'Failed',
+      'unsettled',
+      'Cancelled',
+      'paused',
+      'done',
+    ]);
+    const reason = 'the source was empty';
+    const { status, body } = await api.client.post(`${path}/coverage/accept`, {
+      from: at(0),
+      to: at(5),
+      reason,
+    });
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      accepted: 4,
+      counts: { failed: 1, unsettled: 1, cancelled: 1, paused: 1 },
+      high_water_mark: at(6),
+      missing: { count: 0, since: null },
+    });
+    const { body: shown } = await api.client.get(path);
+    expect(shown).toMatchObject({
+      high_water_mark: at(6),
+      unsettled_from: null,
+      missing: { count: 0 },
+    });
+    const coverage = await api.client.get(`${path}/coverage`);
+    expect(coverage.body).toMatchObject({ blocker: null });
+    expect((coverage.body.ranges as { state: string }[]).map(({ state }) => state)).toEqual([
+      'done',
+      'accepted',
+      'done',
+    ]);
+    const { body: activity } = await api.client.get(`${path}/activity`);
+    expect(activity.results[0]).toMatchObject({
+      action: 'accepted',
+      key_id: api.tenant.keyId,
+      changes: [
+        {
+          field: 'coverage',
+          before: { from: at(0), to: at(5), failed: 1, unsettled: 1, cancelled: 1, paused: 1 },
+          after: { accepted: 4, reason },
+        },
+      ],
+    });
+  });
+
+  test('takes only whole intervals of the range, and no live one', async () => {
+    const { path, at, id } = await createWith(['Failed', 'Failed', 'Failed', 'Failed']);
+    await api.db.query(
+      `insert into runs (export_id, team_id, data_interval_start, data_interval_end, generation) values ($1, $2, $3, $4, 1)`,
+      [id, api.tenant.projectIds[0], at(1), at(2)],
+    );
+    const half = at(3).replace(':00:00.000000Z', ':30:00Z');
+    const { body } = await api.client.post(`${path}/coverage/accept`, { from: at(0), to: half });
+    expect(body).toMatchObject({ accepted: 2, missing: { count: 1, since: at(3) } });
+  });
+
+  test('again changes nothing, and leaves no second activity', async () => {
+    const { path, at } = await createWith(['Failed']);
+    const body = { from: at(0), to: at(1) };
+    await api.client.post(`${path}/coverage/accept`, body);
+    const again = await api.client.post(`${path}/coverage/accept`, body);
+    expect([again.status, again.body.accepted]).toEqual([200, 0]);
+    const { body: activity } = await api.client.get(`${path}/activity`);
+    expect(activity.results.filter(({ action }) => action === 'accepted')).toHaveLength(1);
+  });
+
+  test('of an interval before the mark leaves the mark', async () => {
+    const { path, at, id } = await createWith(['Failed', 'done']);
+    await api.db.query(`delete from ticks where export_id = $1 and data_interval_start = $2`, [
+      id,
+      at(0),
+    ]);
+    const { body } = await api.client.post(`${path}/coverage/accept`, { from: at(0), to: at(1) });
+    expect(body).toMatchObject({ accepted: 1, missing: { count: 0 }, high_water_mark: at(2) });
+  });
+
+  test.each([
+    [
+      'too many intervals',
+      { from: '2004-01-01T00:00:00Z', to: '2024-01-01T00:00:00Z' },
+      'to',
+      /the maximum is 10000\. Choose a shorter range/,
+    ],
+    [
+      'a bound without an offset',
+      { from: '2024-01-01T00:00:00', to: '2024-01-01T05:00:00Z' },
+      'from',
+      /offset/,
+    ],
+    ['the future', { from: '2024-01-01T00:00:00Z', to: '2999-01-01T00:00:00Z' }, 'to', /future/],
+    [
+      'a range without a whole interval',
+      { from: '2024-01-01T00:10:00Z', to: '2024-01-01T00:50:00Z' },
+      'from',
+      /no whole interval/,
+    ],
+    [
+      'an empty range',
+      { from: '2024-01-02T00:00:00Z', to: '2024-01-01T00:00:00Z' },
+      'from',
+      /before to/,
+    ],
+    ['no range', {}, 'from', /./],
+  ])('refuses %s', async (_what, body, attr, detail) => {
+    const { path } = await createWith([]);
+    const answer = await api.client.post(`${path}/coverage/accept`, body);
+    expect([answer.status, answer.body.attr]).toEqual([400, attr]);
+    expect(answer.body.detail).toMatch(detail);
+  });
+
+  test('needs a key that may write', async () => {
+    const { path, at } = await createWith(['Failed']);
+    const { organizationId } = api.tenant;
+    const { key } = await createKey(api.db, { organizationId, scopes: ['batch_export:read'] });
+    const reader = api.client.withKey(key);
+    expect((await reader.get(`${path}/coverage`)).status).toBe(200);
+    const answer = await reader.post(`${path}/coverage/accept`, { from: at(0), to: at(1) });
+    expect(answer.status).toBe(403);
+  });
+});

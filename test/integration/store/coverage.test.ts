@@ -1,0 +1,390 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { BatchExport } from '../../../src/domain/batch-export.ts';
+import type { CoverageState } from '../../../src/domain/coverage.ts';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import { type Instant, toTimestamp } from '../../../src/domain/time.ts';
+import { acceptIntervals, findHoles } from '../../../src/store/coverage.ts';
+import { advanceHighWaterMark } from '../../../src/store/receipts.ts';
+import { findRun } from '../../../src/store/runs.ts';
+import { findGaps } from '../../../src/store/verify-queries.ts';
+import { coverageOf } from '../../../src/use-cases/exports/read-coverage.ts';
+import { cancelRun, retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  failAttempt,
+  hourMs,
+  listRuns,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+
+let side: RunSide;
+
+beforeAll(async () => {
+  side = await openRunSide({ secondOpinionMs: 0 });
+});
+afterAll(() => side.stop());
+
+const hours = 24;
+
+/** What the test did to one interval, and so what its state must be. */
+interface Past {
+  readonly start: Instant;
+  tick: 'ran' | 'paused' | 'outside_window' | null;
+  receipt: 'settled' | 'unsettled' | 'unsettled by its run' | null;
+  lastRun: 'Failed' | 'FailedRetryable' | 'Cancelled' | 'Completed' | 'deleted' | null;
+  live: 'running' | 'retrying' | null;
+  accepted: boolean;
+  /** A run ended without success since it was accepted. */
+  open: boolean;
+  awaited: boolean;
+}
+
+function stateOf(past: Past): CoverageState {
+  if (past.receipt === 'settled') return 'done';
+  if (past.receipt !== null) return past.accepted ? 'accepted' : 'unsettled';
+  if (past.live !== null) return past.live;
+  if (past.open) {
+    if (past.lastRun === 'deleted') return 'missing';
+    return past.lastRun === 'Cancelled' ? 'cancelled' : 'failed';
+  }
+  if (past.accepted) return 'accepted';
+  if (past.awaited) return 'running';
+  return past.tick === 'paused' ? 'paused' : 'never_asked';
+}
+
+const isHole = (state: CoverageState) =>
+  state === 'failed' || state === 'cancelled' || state === 'missing';
+
+/** The same numbers for the same seed, in [0, n). */
+function dice(seed: number): (n: number) => number {
+  let state = seed + 1;
+  return (n) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * n);
+  };
+}
+
+const boundsAt = (start: Instant) => [toTimestamp(start), toTimestamp(start + hourMs)];
+
+async function insertRun(exportId: string, start: Instant, generation: number): Promise<string> {
+  const [run] = await side.db.query<{ id: string }>(
+    `insert into runs (export_id, team_id, data_interval_start, data_interval_end, generation)
+     values ($1, $2, $3, $4, $5) returning id`,
+    [exportId, side.teamId, ...boundsAt(start), generation],
+  );
+  return run?.id ?? '';
+}
+
+async function endRun(id: string, status: string, settled = true): Promise<void> {
+  await side.db.query(
+    'update runs set status = $2, finished_at = now(), settled = $3 where id = $1',
+    [id, status, status === 'Completed' ? settled : null],
+  );
+}
+
+async function putReceipt(exportId: string, past: Past, runId: string): Promise<void> {
+  const settled = past.receipt === 'unsettled by its run' ? null : past.receipt === 'settled';
+  await side.db.query(
+    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
+     values ($1, $2, $3, $4, '[]', 0, 0, $5)
+     on conflict (export_id, data_interval_start, data_interval_end) do update set run_id = excluded.run_id, settled = excluded.settled`,
+    [exportId, ...boundsAt(past.start), runId, settled],
+  );
+}
+
+/** One to four things happen to an interval. */
+async function live(
+  exportId: string,
+  past: Past,
+  roll: (n: number) => number,
+  calm: boolean,
+): Promise<void> {
+  const fates = ['ran', 'ran', 'paused', 'outside_window', null] as const;
+  past.tick = calm ? 'ran' : (fates[roll(fates.length)] ?? null);
+  if (past.tick !== null) {
+    await side.db.query(
+      'insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate) values ($1, $3, $2, $3, $4)',
+      [exportId, ...boundsAt(past.start), past.tick],
+    );
+  }
+  // A tick that ran made a run.
+  const runs = past.tick === 'ran' ? 1 + roll(3) : roll(4);
+  for (let generation = 0; generation < runs; generation += 1) {
+    const id = await insertRun(exportId, past.start, generation);
+    // In every other history most runs complete, so that the mark has a way to go.
+    const end = calm && roll(8) > 0 ? 5 : roll(10);
+    if (end < 5) {
+      const status = (['Failed', 'FailedRetryable', 'Cancelled', 'Failed', 'Cancelled'] as const)[
+        end
+      ];
+      if (status === undefined) return;
+      await endRun(id, status);
+      past.lastRun = status;
+      past.open = past.receipt === null;
+    } else if (end < 8) {
+      past.receipt = (['settled', 'unsettled', 'unsettled by its run'] as const)[end - 5] ?? null;
+      await endRun(id, 'Completed', past.receipt === 'settled');
+      await putReceipt(exportId, past, id);
+      past.lastRun = 'Completed';
+      past.open = false;
+    } else {
+      past.live = end === 8 ? 'running' : 'retrying';
+      if (end === 9) {
+        await side.db.query(
+          `update runs set status = 'Running', error_code = 'destination.unavailable' where id = $1`,
+          [id],
+        );
+      }
+      return;
+    }
+    if (roll(4) === 0) {
+      await acceptIntervals(side.db, exportId, [{ start: past.start, end: past.start + hourMs }]);
+      past.accepted = true;
+      past.open = false;
+    }
+  }
+  if (past.open && roll(3) === 0) {
+    await side.db.query('delete from runs where export_id = $1 and data_interval_start = $2', [
+      exportId,
+      toTimestamp(past.start),
+    ]);
+    past.lastRun = 'deleted';
+  }
+}
+
+async function makeHistory(seed: number): Promise<{ item: BatchExport; pasts: Past[] }> {
+  const roll = dice(seed);
+  const item = await createExportOfThePast(side, { createdMsAgo: hours * hourMs });
+  const first = item.schedule.openIntervalStart;
+  const pasts = Array.from({ length: hours }, (_, hour): Past => {
+    const start = first + hour * hourMs;
+    return {
+      start,
+      tick: null,
+      receipt: null,
+      lastRun: null,
+      live: null,
+      accepted: false,
+      open: false,
+      awaited: false,
+    };
+  });
+  for (const past of pasts) await live(item.id, past, roll, seed % 2 === 1);
+  if (roll(2) === 0) await awaitSome(item.id, pasts, roll);
+  return { item, pasts };
+}
+
+/** A backfill runs, and has reached some of its intervals. */
+async function awaitSome(exportId: string, pasts: Past[], roll: (n: number) => number) {
+  const from = roll(hours - 4);
+  const part = pasts.slice(from, from + 4 + roll(hours - 4 - from));
+  const order = roll(2) === 0 ? 'oldest_first' : 'newest_first';
+  const planned = roll(part.length + 1);
+  const inOrder = order === 'oldest_first' ? part : part.toReversed();
+  for (const past of inOrder.slice(planned)) past.awaited = true;
+  const plannedTo = inOrder[planned - 1]?.start;
+  await side.db.query(
+    `insert into backfills (export_id, team_id, start_at, end_at, "order", planned_to, concurrency, total_runs)
+     values ($1, $2, $3, $4, $5, $6, 1, 1)`,
+    [
+      exportId,
+      side.teamId,
+      toTimestamp(part[0]?.start ?? 0),
+      toTimestamp((part.at(-1)?.start ?? 0) + hourMs),
+      order,
+      plannedTo === undefined ? null : toTimestamp(plannedTo),
+    ],
+  );
+}
+
+/** The state of each hour. Fails if the ranges do not cover them exactly, or two neighbours are alike. */
+async function statesOf(item: BatchExport, count = hours): Promise<CoverageState[]> {
+  const start = item.schedule.openIntervalStart;
+  const ranges = await coverageOf(side.db, item, { start, end: start + count * hourMs });
+  let at = start;
+  for (const [index, range] of ranges.entries()) {
+    expect(range.start).toBe(at);
+    expect(range.state).not.toBe(ranges[index - 1]?.state);
+    at = range.end;
+  }
+  expect(at).toBe(start + count * hourMs);
+  return ranges.flatMap((range) =>
+    Array.from({ length: (range.end - range.start) / hourMs }, () => range.state),
+  );
+}
+
+async function holesOf(id: string) {
+  const holes = (await findHoles(side.db, [id])).get(id);
+  if (!holes) throw new Error('no answer for the export');
+  return holes;
+}
+
+async function markOf(id: string): Promise<Instant | null> {
+  const [row] = await side.db.query<{ mark: string | null }>(
+    'select high_water_mark as mark from batch_exports where id = $1',
+    [id],
+  );
+  return row?.mark ? Date.parse(row.mark) : null;
+}
+
+describe('over random histories', () => {
+  const seeds = Array.from({ length: 30 }, (_, seed) => seed);
+
+  it.each(seeds)(
+    'coverage, holes and the mark are those of what happened (seed %i)',
+    async (seed) => {
+      const { item, pasts } = await makeHistory(seed);
+      const expected = pasts.map(stateOf);
+      expect(await statesOf(item)).toEqual(expected);
+
+      const holes = pasts.filter((past) => isHole(stateOf(past)));
+      const unsettled = pasts.find(
+        (past) => past.receipt === 'unsettled' && stateOf(past) === 'unsettled',
+      );
+      expect(await holesOf(item.id)).toEqual({
+        missing: { count: holes.length, since: holes[0]?.start ?? null },
+        unsettledFrom: unsettled?.start ?? null,
+      });
+
+      await advanceHighWaterMark(side.db, item.id);
+      const firstRan = pasts.findIndex((past) => past.tick === 'ran');
+      const passed = pasts
+        .slice(firstRan)
+        .findIndex(
+          (past) =>
+            !['done', 'accepted'].includes(stateOf(past)) || (past.receipt === null && past.open),
+        );
+      const last = passed < 0 ? pasts.at(-1) : pasts[firstRan + passed - 1];
+      const mark = firstRan < 0 || passed === 0 || !last ? null : last.start + hourMs;
+      expect(await markOf(item.id)).toBe(mark);
+    },
+  );
+
+  it('a part of the range gives the same states', async () => {
+    const { item, pasts } = await makeHistory(101);
+    const start = item.schedule.openIntervalStart + 5 * hourMs;
+    const ranges = await coverageOf(side.db, item, { start, end: start + 7 * hourMs });
+    const found = ranges.flatMap((range) =>
+      Array.from({ length: (range.end - range.start) / hourMs }, () => range.state),
+    );
+    expect(found).toEqual(pasts.slice(5, 12).map(stateOf));
+  });
+
+  it('the migration finds the holes that earlier builds left', async () => {
+    const { item } = await createdWithRuns(6);
+    const runs = await listRuns(side.db, item.id);
+    await complete(side.context, await claim(side, runs[0]?.id ?? ''));
+    await fail(runs[1]?.id);
+    await fail(runs[2]?.id);
+    await side.db.query('delete from outbox where run_id = $1', [runs[2]?.id]);
+    await side.db.query('delete from runs where id = $1', [runs[2]?.id]);
+    const before = await listHoles(item.id);
+    expect(before).toHaveLength(2);
+    await side.db.query('delete from holes');
+    const folder = new URL('../../../migrations/', import.meta.url);
+    const file = readdirSync(folder).find((name) => name.endsWith('_coverage.sql')) ?? '';
+    const sql = readFileSync(new URL(file, folder), 'utf8');
+    const fill = /What earlier builds left[^\n]*\n([^;]*);/.exec(sql)?.[1] ?? '';
+    await side.db.query(fill);
+    expect(await listHoles(item.id)).toEqual(before);
+  });
+});
+
+const listHoles = (id: string) =>
+  side.db.query(
+    'select data_interval_start, data_interval_end from holes where export_id = $1 order by 1',
+    [id],
+  );
+
+async function createdWithRuns(count: number): Promise<{ item: BatchExport; runIds: string[] }> {
+  const item = await createExportOfThePast(side, { createdMsAgo: count * hourMs });
+  await decide(side.context);
+  const runIds = (await listRuns(side.db, item.id)).map(({ id }) => id);
+  return { item, runIds };
+}
+
+async function fail(runId: string | undefined): Promise<void> {
+  const error = new SluiceError('query.invalid');
+  for (;;) {
+    await failAttempt(side, side.context, runId ?? '', error);
+    const [row] = await side.db.query<{ status: string }>('select status from runs where id = $1', [
+      runId,
+    ]);
+    if (row?.status === 'Failed') return;
+  }
+}
+
+describe('through the use cases', () => {
+  it('an interval is running, failed, retried, and done once a run completes', async () => {
+    const { item, runIds } = await createdWithRuns(1);
+    expect(await statesOf(item, 1)).toEqual(['running']);
+    expect((await holesOf(item.id)).missing.count).toBe(0);
+    await failAttempt(
+      side,
+      side.context,
+      runIds[0] ?? '',
+      new SluiceError('destination.unavailable'),
+    );
+    expect(await statesOf(item, 1)).toEqual(['retrying']);
+    await side.db.query('update outbox set available_at = now() where run_id = $1', [runIds[0]]);
+    await fail(runIds[0]);
+    expect(await statesOf(item, 1)).toEqual(['failed']);
+    expect((await holesOf(item.id)).missing).toEqual({
+      count: 1,
+      since: item.schedule.openIntervalStart,
+    });
+
+    const retry = await retryOf(item.id, runIds[0]);
+    expect(await statesOf(item, 1)).toEqual(['running']);
+    expect((await holesOf(item.id)).missing.count).toBe(0);
+    const run = await findRun(side.db, item.id, retry);
+    if (run) await cancelRun(side.context, run);
+    expect(await statesOf(item, 1)).toEqual(['cancelled']);
+    expect((await holesOf(item.id)).missing.count).toBe(1);
+
+    await complete(side.context, await claim(side, await retryOf(item.id, retry)));
+    expect(await statesOf(item, 1)).toEqual(['done']);
+    expect(await holesOf(item.id)).toEqual({
+      missing: { count: 0, since: null },
+      unsettledFrom: null,
+    });
+  });
+
+  it('backfilled intervals that failed before the first tick are missing, though the live run succeeded', async () => {
+    const { item, runIds } = await createdWithRuns(1);
+    const first = item.schedule.openIntervalStart;
+    for (let back = 4; back >= 1; back -= 1) {
+      await fail(await insertRunIn(item.id, first - back * hourMs));
+    }
+    await complete(side.context, await claim(side, runIds[0] ?? ''));
+    expect(await markOf(item.id)).toBe(first + hourMs);
+    expect((await holesOf(item.id)).missing).toEqual({ count: 4, since: first - 4 * hourMs });
+  });
+});
+
+it('an accepted interval before the mark is no gap to verify, and a run of it that fails is a hole again', async () => {
+  const { item, runIds } = await createdWithRuns(3);
+  const start = item.schedule.openIntervalStart;
+  for (const hour of [0, 2]) await complete(side.context, await claim(side, runIds[hour] ?? ''));
+  await fail(runIds[1]);
+  await acceptIntervals(side.db, item.id, [{ start: start + hourMs, end: start + 2 * hourMs }]);
+  await advanceHighWaterMark(side.db, item.id);
+  expect(await markOf(item.id)).toBe(start + 3 * hourMs);
+  expect(await findGaps(side.db, item.id)).toEqual([]);
+  await fail(await retryOf(item.id, runIds[1]));
+  expect(await statesOf(item, 3)).toEqual(['done', 'failed', 'done']);
+  expect((await holesOf(item.id)).missing).toEqual({ count: 1, since: start + hourMs });
+});
+
+async function retryOf(exportId: string, runId: string | undefined): Promise<string> {
+  const run = await findRun(side.db, exportId, runId ?? '');
+  if (!run) throw new Error('the run is gone');
+  return retryRun(side.context, run);
+}
+
+const insertRunIn = (exportId: string, start: Instant) => insertRun(exportId, start, 0);
