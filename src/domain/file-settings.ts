@@ -18,6 +18,31 @@ export interface FileSettings extends EventFilters {
   readonly writesManifest: boolean;
   /** Texts of a CSV that a spreadsheet takes for formulas get an apostrophe in front. */
   readonly csvFormulaGuard: boolean;
+  /** Which types the columns of a Parquet file get. */
+  readonly parquetSchema: ParquetSchema;
+}
+
+/** 1: few types, others as JSON text. 2: a native type for each type that Parquet has. */
+export type ParquetSchema = 1 | 2;
+
+/** Of an export whose config says none; it began before there was a choice. */
+const oldestParquetSchema: ParquetSchema = 1;
+
+/** Of a new export. */
+const newestParquetSchema: ParquetSchema = 2;
+
+/** The config of a new export, which keeps its Parquet types if later versions of Sluice have better ones. */
+export function pinParquetSchema(config: DestinationConfig): DestinationConfig {
+  return { ...config, parquet_schema: config.parquet_schema ?? newestParquetSchema };
+}
+
+/** The changed config of an export: without a new choice its Parquet types stay. */
+export function keepParquetSchema(
+  config: DestinationConfig,
+  before: DestinationConfig,
+): DestinationConfig {
+  const { parquetSchema } = readFileSettings(before);
+  return { ...config, parquet_schema: config.parquet_schema ?? parquetSchema };
 }
 
 /** Reads the file settings of a config. A property that is absent or of a wrong type gets its default. */
@@ -30,6 +55,7 @@ export function readFileSettings(config: DestinationConfig): FileSettings {
     maxFileBytes: typeof mebibytes === 'number' && mebibytes > 0 ? mebibytes * 1024 ** 2 : null,
     writesManifest: config.manifest !== false,
     csvFormulaGuard: config.csv_formula_guard === true,
+    parquetSchema: config.parquet_schema === 2 ? 2 : oldestParquetSchema,
     includeEvents: listOf(config.include_events),
     excludeEvents: listOf(config.exclude_events),
   };

@@ -1,12 +1,21 @@
+import type { ParquetSchema } from './file-settings.ts';
+
 /** A step of a transformation chain, as a run uses it: a version of a config never changes. */
 export interface PinnedStep {
   readonly config: number;
   readonly version: number;
+  /** SHA-256 of the source of its plugin, hexadecimal; absent: a built-in plugin. */
+  readonly source?: string;
+}
+
+/** How many steps of a chain have an organization's own plugin. */
+export function ownStepsOf(chain: readonly PinnedStep[]): number {
+  return chain.filter(({ source }) => source !== undefined).length;
 }
 
 /** A step that made files. */
 export interface RecipeStep extends PinnedStep {
-  /** SHA-256 of its plugin and its settings without secrets, hexadecimal. */
+  /** SHA-256 of its plugin, the plugin's source and its settings without secrets, hexadecimal. */
   readonly digest: string;
 }
 
@@ -16,6 +25,8 @@ export interface Recipe {
   readonly compression: string | null;
   /** See FileSettings; absent: false. */
   readonly csvFormulaGuard?: boolean;
+  /** See FileSettings; absent: 1. */
+  readonly parquetSchema?: ParquetSchema;
   readonly dslQuery: string | null;
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;

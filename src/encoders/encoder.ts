@@ -32,6 +32,7 @@ export interface FileEncoder {
 export interface FormatOptions {
   /** See FileSettings. */
   readonly csvFormulaGuard?: boolean | undefined;
+  readonly parquetSchema?: number | undefined;
 }
 
 /** A column that is read back, with the type of the exported rows. */

@@ -5,6 +5,7 @@ import { jsonLines } from './jsonlines/definition.ts';
 import { parquet } from './parquet/definition.ts';
 
 export { jsonLines } from './jsonlines/definition.ts';
+export { jsonOfField } from './jsonlines/encode.ts';
 export { readRejectedRows } from './jsonlines/read.ts';
 
 /** Every file format, in the order in which the API names them. */

@@ -5,8 +5,10 @@ import { parquet } from '../../src/encoders/parquet/definition.ts';
 import { compressionsOf } from '../support/compressions.ts';
 import {
   type DuckDb,
+  decimalText,
   encodeParquet,
   openDuckDb,
+  readWithArrow,
   readWithHyparquet,
 } from '../support/parquet-readers.ts';
 import { rowBlocks, type TestRow, type TestValue } from '../support/row-blocks.ts';
@@ -64,7 +66,97 @@ beforeAll(async () => {
 });
 afterAll(() => duckDb.close());
 
+const decimal = (precision: number, scale: number): fc.Arbitrary<string> => {
+  const most = 10n ** BigInt(precision) - 1n;
+  return fc.bigInt({ min: -most, max: most }).map((unscaled) => decimalText(unscaled, scale));
+};
+const list = (item: fc.Arbitrary<string>) =>
+  fc
+    .array(fc.option(item, { freq: 4, nil: 'null' }), { maxLength: 12 })
+    .map((items) => `[${items.join(',')}]`);
+const jsonText = text.map((value) => JSON.stringify(value));
+const clock = fc
+  .integer({ min: 0, max: 86_399 })
+  .map((second) => `"${new Date(second * 1000).toISOString().slice(11, 19)}"`);
+
+/** JSON of a type's values, and the value that DuckDB has for it. */
+const jsonTypes: Record<string, [fc.Arbitrary<string>, (json: string) => unknown]> = {
+  'numeric(7,3)': [decimal(7, 3), (json) => json],
+  'numeric(18,9)': [decimal(18, 9), (json) => json],
+  'numeric(38,11)': [decimal(38, 11), (json) => json],
+  numeric: [decimal(30, 4), (json) => json],
+  'time without time zone': [
+    clock,
+    (json) => BigInt(Date.parse(`1970-01-01T${JSON.parse(json)}Z`)) * 1000n,
+  ],
+  'shop.mood': [jsonText, (json) => JSON.parse(json)],
+  'integer[]': [list(int32.map(String)), (json) => JSON.parse(json)],
+  'text[]': [list(jsonText), (json) => JSON.parse(json)],
+  'boolean[]': [list(fc.boolean().map(String)), (json) => JSON.parse(json)],
+  'numeric(25,4)[]': [
+    list(decimal(25, 4)),
+    (json) =>
+      json
+        .slice(1, -1)
+        .split(',')
+        .filter(Boolean)
+        .map((item) => (item === 'null' ? null : item)),
+  ],
+};
+
+const jsonTable = fc
+  .array(fc.constantFrom(...Object.keys(jsonTypes)), { minLength: 1, maxLength: 4 })
+  .chain((list) =>
+    fc.record({
+      columns: fc.constant(
+        list.map(
+          (sourceType, index): Column => ({ name: `c${index}`, type: 'as_json', sourceType }),
+        ),
+      ),
+      rows: fc.array(
+        fc.tuple(
+          ...list.map((name) => fc.option(jsonTypes[name]?.[0] ?? fc.constant(''), { freq: 4 })),
+        ),
+        { maxLength: 300 },
+      ),
+      pageRows: fc.integer({ min: 1, max: 150 }),
+      pageBytes: fc.integer({ min: 1, max: 4000 }),
+      groupRawBytes: fc.integer({ min: 300, max: 20_000 }),
+      blockRows: fc.integer({ min: 1, max: 100 }),
+    }),
+  );
+
 describe('any table', () => {
+  it('of types that come as JSON is read back in schema 2 as it was written', async () => {
+    await fc.assert(
+      fc.asyncProperty(jsonTable, async ({ columns, rows, ...made }) => {
+        const sizes = {
+          page: { bytes: made.pageBytes, rows: made.pageRows },
+          groupRawBytes: made.groupRawBytes,
+          groupHeldBytes: 10_000,
+          checkpointBytes: 300,
+        };
+        const write = (blockRows: number) =>
+          encodeParquet(columns, 'snappy', rowBlocks(columns, rows, blockRows), sizes, 2);
+        const file = await write(made.blockRows);
+        const expected = rows.map((row) =>
+          row.map((json, at) =>
+            json === null ? null : jsonTypes[columns[at]?.sourceType ?? '']?.[1](json),
+          ),
+        );
+        expect(await duckDb.query(file)).toEqual(expected);
+        expect((await write(made.blockRows + 7)).equals(file)).toBe(true);
+        const found = readWithArrow(file);
+        const strings = (value: unknown) =>
+          String(Array.isArray(value) ? value.map(String) : value);
+        columns.forEach(({ name }, at) => {
+          expect(found[name]?.values.map(strings)).toEqual(expected.map((row) => strings(row[at])));
+        });
+      }),
+      { numRuns: 60, interruptAfterTimeLimit: 40_000 },
+    );
+  });
+
   it('is read back by DuckDB and hyparquet as it was written', async () => {
     await fc.assert(
       fc.asyncProperty(table, async (made) => {

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { anyModels, anyTableRows, createAnyTables, writeAnyModels } from '../support/any-tables.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import {
@@ -13,12 +13,14 @@ import {
   untilEnded,
 } from '../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
+import { openDuckDb } from '../support/parquet-readers.ts';
 import { startSluice } from '../support/processes.ts';
 
 const formats = {
   JSONLines: { file_format: 'JSONLines', compression: 'gzip' },
   CSV: { file_format: 'CSV', compression: null },
   Parquet: { file_format: 'Parquet', compression: 'zstd' },
+  'Parquet of schema 1': { file_format: 'Parquet', compression: 'zstd', parquet_schema: 1 },
 };
 
 let folder: string;
@@ -89,7 +91,8 @@ it('gives each value as PostgreSQL prints it', async () => {
     .query<{ line: string }>(
       `set intervalstyle = iso_8601; select json_build_object(
         'order', "order", 'mood', mood, 'Blob', "Blob", 'exact', exact, 'tags', tags, 'range', range,
-        'took', took, 'group', "group", 'data', data, 'day', day, 'ratio', ratio)::text as line
+        'took', took, 'group', "group", 'data', data, 'day', day, 'ratio', ratio, 'price', price,
+        'clock', clock)::text as line
        from "My.Schema"."select" where "user" = '${tenant.projectIds[0]}' order by "from"`,
     )
     .then((results) => [results].flat().at(-1) ?? { rows: [] });
@@ -102,6 +105,58 @@ it('gives each value as PostgreSQL prints it', async () => {
   // Past 2^53, and with its zero, where JSON.parse would hide the difference.
   expect(lines[11]).toContain('"exact":11.10,');
   expect(lines[11]).toContain('"big": 9007199254740993');
+});
+
+it('an export at Parquet schema 1 gets the types of schema 2 once it is raised, and not before', async () => {
+  const duckDb = await openDuckDb();
+  onTestFinished(() => duckDb.close());
+  const config = formats['Parquet of schema 1'];
+  const id = await createS3Export(installation, { model: 'odd', config });
+  const exportAgain = async (count: number) => {
+    await backfill(installation, id, hour);
+    const runs = await untilEnded(installation, id, { count });
+    expect(runs.at(-1)).toMatchObject({ status: 'Completed', rows: anyTableRows });
+    const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
+    const manifestKey = keys.find((key) => key.startsWith(id) && key.endsWith('_manifest.json'));
+    const manifest = JSON.parse(String(await installation.s3.body(bucket, manifestKey ?? '')));
+    expect(manifest.run_id).toBe(runs.at(-1)?.id);
+    const file = await installation.s3.body(bucket, manifest.files[0].key);
+    const wanted = new Set(['mood', 'exact', 'tags', 'range', 'price', 'clock']);
+    const types = (await duckDb.types(file)).filter((type) => wanted.has(type.split(' ')[0] ?? ''));
+    const what = 'mood, exact, tags, "range", price, clock';
+    const [row] = await duckDb.query(file, what, "where exact like '1.10%'");
+    return { types, row };
+  };
+  expect(await exportAgain(1)).toEqual({
+    types: [
+      'mood VARCHAR',
+      'exact VARCHAR',
+      'tags VARCHAR',
+      'range VARCHAR',
+      'price VARCHAR',
+      'clock VARCHAR',
+    ],
+    row: ['"so \\"so\\""', '1.10', '["x",null,"1"]', '"[1,6)"', '-1.250', '"00:00:01.500001"'],
+  });
+  const path = `${projectPath(installation)}/batch_exports/${id}/`;
+  const raised = { destination: { config: { parquet_schema: 2 } } };
+  expect((await installation.client.patch(path, raised)).status).toBe(200);
+  expect(await exportAgain(2)).toEqual({
+    types: [
+      'mood VARCHAR',
+      'exact VARCHAR',
+      'tags VARCHAR[]',
+      'range VARCHAR',
+      'price DECIMAL(20,3)',
+      'clock TIME',
+    ],
+    row: ['so "so"', '1.10', ['x', null, '1'], '[1,6)', '-1.250', 1_500_001n],
+  });
+  const { rows } = await installation.pool.query<{ schema: number }>(
+    `select (recipe ->> 'parquetSchema')::int as schema from receipts where export_id = $1`,
+    [id],
+  );
+  expect(rows).toEqual([{ schema: 2 }]);
 });
 
 it('verify sees one row lost, one changed and one added among big keys and their neighbours', async () => {

@@ -29,22 +29,22 @@ const totals = `
   select account::text as project, id / 2 as pair, "placedAt" as at, net, net is null as free
     from shop.orders;`;
 
-/** Names that need quotes, a key of four odd types, and types that COPY sends as JSON. */
+/** Names that need quotes, a key of six odd types, and types that COPY sends as JSON. */
 const odd = `
   create type shop.mood as enum ('good', 'so "so"', 'bad');
   create domain shop.code as text check (value <> '');
   create table "My.Schema"."select" (
     "user" text not null, "from" timestamptz not null, "order" shop.code not null, mood shop.mood,
     "Blob" bytea not null, exact numeric not null, tags text[], range int4range, took interval,
-    "group" inet, data jsonb, day date, ratio float8,
-    primary key ("order", "Blob", exact, "from"));
+    "group" inet, data jsonb, day date, ratio float8, price numeric(20, 3) not null, clock time not null,
+    primary key ("order", "Blob", exact, price, clock, "from"));
   create index on "My.Schema"."select" ("user", "from");
   insert into "My.Schema"."select"
   select :team::text, ${at}, 'a "b", \\ ' || chr(10) || chr(13) || '🙂' || n % 7,
          (array['good', 'so "so"', 'bad'])[1 + n % 3]::shop.mood, decode(md5(n::text), 'hex'),
          (n || '.10')::numeric, array['x', null, n::text], int4range(n, n + 5),
          n * interval '1.5 hours', '10.0.0.1/8'::inet, jsonb_build_object('n', n, 'big', 9007199254740993),
-         '2024-02-28'::date + n, n / 7.0
+         '2024-02-28'::date + n, n / 7.0, n * -1.25, time '00:00:00.5' + n * interval '1.000001 seconds'
     from ${numbers};`;
 
 /** In another database. */
@@ -100,7 +100,7 @@ export const anyModels = [
     relation: '"My.Schema".select',
     tenant_column: 'user',
     interval_column: 'from',
-    key_columns: ['order', 'Blob', 'exact', 'from'],
+    key_columns: ['order', 'Blob', 'exact', 'price', 'clock', 'from'],
     columns: [
       column('from', 'timestamptz'),
       column('order', 'shop.code'),
@@ -114,6 +114,8 @@ export const anyModels = [
       column('data', 'jsonb'),
       column('day', 'date'),
       column('ratio', 'float8'),
+      column('price', 'numeric(20,3)'),
+      column('clock', 'time'),
     ],
   },
   {

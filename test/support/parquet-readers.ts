@@ -1,17 +1,22 @@
 import { randomUUID } from 'node:crypto';
-import { rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   DuckDBBlobValue,
   type DuckDBConnection,
   DuckDBDateValue,
+  DuckDBDecimalValue,
   DuckDBInstance,
+  DuckDBListValue,
   DuckDBTimestampTZValue,
   DuckDBTimestampValue,
+  DuckDBTimeValue,
 } from '@duckdb/node-api';
+import { DataType, tableFromIPC, type Vector } from 'apache-arrow';
 import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
+import { readParquet } from 'parquet-wasm';
 import type { Column, RowBlock } from '../../src/domain/row-block.ts';
 import type { Compression, FileEncoder } from '../../src/encoders/encoder.ts';
 import { openParquet, type ParquetSizes } from '../../src/encoders/parquet/encode.ts';
@@ -30,8 +35,9 @@ export function encodeParquet(
   compression: Compression,
   blocks: readonly RowBlock[],
   sizes?: ParquetSizes,
+  schema = 1,
 ): Promise<Buffer> {
-  return encodeAll(openParquet(columns, compression, sizes), blocks);
+  return encodeAll(openParquet(columns, compression, schema, sizes), blocks);
 }
 
 /** The rows as hyparquet reads them, in the values of row-blocks.ts. */
@@ -74,10 +80,46 @@ function arrayBufferOf(file: Buffer): ArrayBuffer {
   return copy;
 }
 
+/**
+ * The columns as Rust's parquet and Arrow read them: text, numbers, booleans, bytes, lists of these; decimals as text,
+ * times of day as microseconds (bigint), dates and timestamps as milliseconds.
+ */
+export function readWithArrow(file: Buffer): Record<string, { type: string; values: unknown[] }> {
+  const table = tableFromIPC(readParquet(new Uint8Array(file)).intoIPCStream());
+  return Object.fromEntries(
+    table.schema.fields.map(({ name, type }, at) => {
+      const vector = table.getChildAt(at);
+      return [name, { type: String(type), values: vector ? valuesOf(vector) : [] }];
+    }),
+  );
+}
+
+function valuesOf(vector: Vector): unknown[] {
+  return Array.from({ length: vector.length }, (_, index) => {
+    const value: unknown = vector.get(index);
+    if (value === null) return null;
+    if (DataType.isDecimal(vector.type)) {
+      const words = [...(value as Uint32Array)].reverse();
+      const hex = words.map((word) => word.toString(16).padStart(8, '0')).join('');
+      return decimalText(BigInt.asIntN(128, BigInt(`0x${hex}`)), vector.type.scale);
+    }
+    return DataType.isList(vector.type) ? valuesOf(value as Vector) : value;
+  });
+}
+
+export function decimalText(unscaled: bigint, scale: number): string {
+  const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0');
+  const point = digits.length - scale;
+  const fraction = scale > 0 ? `.${digits.slice(point)}` : '';
+  return (unscaled < 0n ? '-' : '') + digits.slice(0, point) + fraction;
+}
+
 /** DuckDB in memory, for files given as bytes. */
 export interface DuckDb {
   /** Rows of `select <what> from <file> <rest>`, in the values of row-blocks.ts. */
   query(file: Buffer, what?: string, rest?: string): Promise<TestRow[]>;
+  /** A Parquet file of DuckDB's own. */
+  write(select: string): Promise<Buffer>;
   /** Names and types as DuckDB sees the columns. */
   types(file: Buffer): Promise<readonly string[]>;
   close(): void;
@@ -97,6 +139,15 @@ export async function openDuckDb(): Promise<DuckDb> {
         const rows = await rowsOf(connection, `describe from read_parquet('${path}')`);
         return rows.map(([name, type]) => `${name} ${type}`);
       }),
+    write: async (select) => {
+      const path = join(tmpdir(), `${randomUUID()}.parquet`);
+      await connection.run(`copy (${select}) to '${path}' (format parquet)`);
+      try {
+        return await readFile(path);
+      } finally {
+        await rm(path);
+      }
+    },
     close: () => {
       connection.closeSync();
       instance.closeSync();
@@ -119,6 +170,9 @@ async function withFile<Result>(file: Buffer, use: (path: string) => Promise<Res
 }
 
 function plain(value: unknown): TestValue {
+  if (value instanceof DuckDBListValue) return value.items.map(plain) as unknown as TestValue;
+  if (value instanceof DuckDBDecimalValue) return value.toString();
+  if (value instanceof DuckDBTimeValue) return value.micros;
   if (value instanceof DuckDBBlobValue) return Buffer.from(value.bytes);
   if (value instanceof DuckDBDateValue) return value.days;
   if (value instanceof DuckDBTimestampTZValue) return value.micros;

@@ -1,11 +1,12 @@
 import type { Column, ColumnType } from '../../domain/row-block.ts';
-import type { ByteWriter } from '../byte-writer.ts';
+import { ByteWriter } from '../byte-writer.ts';
 import { type FieldWriter, fixedForms } from '../text/fixed-values.ts';
 import { writeHex } from '../text/format-integers.ts';
 import { copyBytes, writeJsonbValue, writeJsonString, writeJsonValue } from '../text/json-text.ts';
 import type { RowFormatter } from '../text/text-file.ts';
 
 const QUOTE = 0x22;
+const FIELD_BYTES = 1 << 12;
 const NULL = Buffer.from('null');
 const ROW_END = Buffer.from('}\n');
 const EMPTY_ROW = Buffer.from('{}\n');
@@ -34,6 +35,22 @@ export function formatJsonLines(columns: readonly Column[]): RowFormatter {
       out.ensure(rowEnd.length);
       copyBytes(out, rowEnd, 0, rowEnd.length);
     },
+  };
+}
+
+/** The JSON of single fields of a type, as in its lines. Fields that are null have none. */
+export function jsonOfField(
+  type: ColumnType,
+): (bytes: Buffer, from: number, end: number) => string {
+  const out = new ByteWriter(FIELD_BYTES);
+  const write = fieldWriter(type);
+  return (bytes, from, end) => {
+    out.length = 0;
+    write(out, bytes, from, end);
+    const text = out.bytes.toString('utf8', 0, out.length);
+    // Memory that a large value has taken is not kept.
+    if (out.bytes.length > FIELD_BYTES) out.take(FIELD_BYTES);
+    return text;
   };
 }
 

@@ -1,8 +1,11 @@
 import type { ColumnType } from '../../domain/row-block.ts';
+import { viewOf } from '../byte-writer.ts';
 import { writeUuid } from '../text/format-integers.ts';
+import { decodeJsonString } from '../text/json-text.ts';
 import { putByteArray, type SparePool } from './byte-arrays.ts';
 import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import { Dictionary } from './dictionary.ts';
+import { isEscaped, quote } from './json-forms.ts';
 import { bitWidthOf, encodeHybrid, maxHybridBytes } from './levels.ts';
 import { encoding, OpenPage, type PageLimits, type RawPage } from './page.ts';
 import { TextBounds } from './text-bounds.ts';
@@ -22,7 +25,7 @@ const indexedPageFactor = 2;
  */
 export class ByteArrayColumn implements ColumnWriter {
   readonly #column: number;
-  readonly #type: ColumnType;
+  readonly #type: ColumnType | 'plain';
   readonly #page: OpenPage;
   readonly #isText: boolean;
   readonly #bounds = new TextBounds();
@@ -38,11 +41,12 @@ export class ByteArrayColumn implements ColumnWriter {
   #hasIndexedPages = false;
   #nullCount = 0;
 
-  constructor(column: number, type: ColumnType, limits: PageLimits, spares: SparePool) {
+  /** @param type `plain`: JSON; the content of a string is written as text */
+  constructor(column: number, type: ColumnType | 'plain', limits: PageLimits, spares: SparePool) {
     this.#column = column;
     this.#type = type;
     this.#page = new OpenPage(limits, spares);
-    this.#isText = type === 'text' || type === 'uuid';
+    this.#isText = type === 'text' || type === 'uuid' || type === 'plain';
     this.#indices = new Uint16Array(this.#isText ? limits.rows : 0);
     this.#startChunk();
   }
@@ -81,6 +85,14 @@ export class ByteArrayColumn implements ColumnWriter {
       sink.ensure(uuidTextBytes + 4);
       writeUuid(sink.bytes, sink.length + 4, bytes, from);
       this.#putText(sink.bytes, sink.view, sink.length + 4, uuidTextBytes);
+    } else if (this.#type === 'plain') {
+      if (bytes[from] !== quote) this.#putText(bytes, view, from, length);
+      else if (!isEscaped(bytes, from, from + length)) {
+        this.#putText(bytes, view, from + 1, length - 2);
+      } else {
+        const text = decodeJsonString(bytes, from, from + length);
+        this.#putText(text, viewOf(text), 0, text.length);
+      }
     } else if (this.#isText) this.#putText(bytes, view, from, length);
     // The first byte of a jsonb is the version of its form.
     else if (this.#type === 'jsonb') putByteArray(sink, bytes, view, from + 1, length - 1);

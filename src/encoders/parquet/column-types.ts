@@ -1,5 +1,5 @@
 import type { ColumnType } from '../../domain/row-block.ts';
-import { bool, i8, nested, struct } from './thrift.ts';
+import { bool, i8, i32, nested, struct } from './thrift.ts';
 
 /** parquet.thrift's Type. */
 export const physicalType = {
@@ -9,15 +9,20 @@ export const physicalType = {
   float: 4,
   double: 5,
   byteArray: 6,
+  fixedBytes: 7,
 } as const;
 
 /** How a column's type is written in the schema of the file. */
 export interface ParquetType {
   readonly physical: number;
+  /** Bytes of each value; only of `fixedBytes`. */
+  readonly width?: number;
   /** parquet.thrift's ConvertedType, for readers that know no logical types. */
   readonly converted?: number;
   /** parquet.thrift's LogicalType, encoded. */
   readonly logical?: Uint8Array;
+  /** Of a DECIMAL, for readers that know no logical types. */
+  readonly decimal?: { readonly precision: number; readonly scale: number };
 }
 
 const string: ParquetType = {
@@ -59,3 +64,23 @@ export const parquetTypes: Readonly<Record<ColumnType, ParquetType>> = {
   timestamptz: timestampMicros(true),
   bytea: { physical: physicalType.byteArray },
 };
+
+/** A time of day without time zone. Local times carry the old annotation too, as the format asks. */
+export const timeMicros: ParquetType = {
+  physical: physicalType.int64,
+  converted: 8,
+  logical: struct([nested(7, [bool(1, false), nested(2, [nested(2, [])])])]),
+};
+
+/** INT32 up to 9 digits, INT64 up to 18, else as few bytes as the digits need, at most 16 for 38. */
+export function decimalType(precision: number, scale: number): ParquetType {
+  const annotations = {
+    converted: 5,
+    decimal: { precision, scale },
+    logical: struct([nested(5, [i32(1, scale), i32(2, precision)])]),
+  };
+  if (precision <= 9) return { physical: physicalType.int32, ...annotations };
+  if (precision <= 18) return { physical: physicalType.int64, ...annotations };
+  const bits = (10n ** BigInt(precision) - 1n).toString(2).length + 1;
+  return { physical: physicalType.fixedBytes, width: Math.ceil(bits / 8), ...annotations };
+}

@@ -24,7 +24,8 @@ export interface Bounds {
 /** The summary of a column chunk after its last page was cut. */
 export interface ChunkSummary {
   readonly dictionary: RawPage | undefined;
-  readonly nullCount: number;
+  /** Undefined for lists, whose nulls readers count differently. */
+  readonly nullCount: number | undefined;
   /** Undefined if the type has no useful order, or a value is outside of it (NaN). */
   readonly bounds: Bounds | undefined;
 }

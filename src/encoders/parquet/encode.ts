@@ -3,12 +3,14 @@ import type { Compression, FileEncoder, RejectedRow } from '../encoder.ts';
 import { ByteArrayColumn } from './byte-array-column.ts';
 import { SparePool } from './byte-arrays.ts';
 import { type ColumnWriter, viewBlock } from './column-writer.ts';
-import { FixedColumn, fixedValues } from './fixed-column.ts';
+import { FixedColumn, fixedValues, jsonValues } from './fixed-column.ts';
+import { ListColumn } from './list-column.ts';
 import { fileFooter, magic, type RowGroup } from './metadata.ts';
 import type { PageLimits } from './page.ts';
 import { PageCompressor } from './page-compressor.ts';
 import { findRejections, withoutRows } from './rejections.ts';
 import { OpenRowGroup } from './row-group.ts';
+import { type ParquetColumn, planColumns } from './schema.ts';
 
 /** When pages and row groups end. Sizes in bytes; `raw` before compression. */
 export interface ParquetSizes {
@@ -16,16 +18,18 @@ export interface ParquetSizes {
   /** A row group ends at the first checkpoint at which it reaches one of these. */
   readonly groupRawBytes: number;
   readonly groupHeldBytes: number;
+  /** Maximum rows of a group; undefined: any number. */
+  readonly groupRows?: number;
   readonly checkpointBytes: number;
 }
 
 const mebibyte = 1024 * 1024;
 
 /**
- * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed. Pages of 1 MiB or 20,000
- * rows; smaller if there are many columns, since each column holds an open page.
+ * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed; in schema 2 of 1,048,576
+ * rows at most. Pages of 1 MiB or 20,000 rows; smaller if there are many columns, since each column holds an open page.
  */
-export function defaultSizes(columnCount: number): ParquetSizes {
+export function defaultSizes(columnCount: number, schema = 1): ParquetSizes {
   const share = 1 / Math.max(1, columnCount);
   return {
     page: {
@@ -35,24 +39,42 @@ export function defaultSizes(columnCount: number): ParquetSizes {
     groupRawBytes: 128 * mebibyte,
     groupHeldBytes: 16 * mebibyte,
     checkpointBytes: 4 * mebibyte,
+    // Files of schema 1 keep their bytes.
+    ...(schema !== 1 && { groupRows: 2 ** 20 }),
   };
 }
 
 /**
  * Makes one Parquet file. Equal rows give equal bytes however they are cut into blocks: the ends of pages
  * and row groups depend only on the rows before them.
+ *
+ * @param schema 1 or 2: which types the columns get
  */
 export function openParquet(
   columns: readonly Column[],
   compression: Compression,
-  sizes: ParquetSizes = defaultSizes(columns.length),
+  schema: number,
+  sizes: ParquetSizes = defaultSizes(columns.length, schema),
 ): FileEncoder {
-  return new ParquetEncoder(columns, compression, sizes);
+  const notes = schema === 1 ? [] : notesOf(columns, schema);
+  return new ParquetEncoder(planColumns(columns, schema), notes, compression, sizes);
+}
+
+type Notes = readonly (readonly [string, string])[];
+
+/** What a reader may want to know of the rows' source: the schema's version and PostgreSQL's types. */
+function notesOf(columns: readonly Column[], schema: number): Notes {
+  const types = columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
+  return [
+    ['sluice.parquet_schema', String(schema)],
+    ['sluice.postgres_types', JSON.stringify(types)],
+  ];
 }
 
 class ParquetEncoder implements FileEncoder {
   rejected: readonly RejectedRow[] = [];
-  readonly #columns: readonly Column[];
+  readonly #columns: readonly ParquetColumn[];
+  readonly #notes: Notes;
   readonly #sizes: ParquetSizes;
   readonly #compressor: PageCompressor;
   readonly #writers: readonly ColumnWriter[];
@@ -66,8 +88,14 @@ class ParquetEncoder implements FileEncoder {
   #ready: Uint8Array[] = [magic];
   #offset = magic.length;
 
-  constructor(columns: readonly Column[], compression: Compression, sizes: ParquetSizes) {
+  constructor(
+    columns: readonly ParquetColumn[],
+    notes: Notes,
+    compression: Compression,
+    sizes: ParquetSizes,
+  ) {
     this.#columns = columns;
+    this.#notes = notes;
     this.#sizes = sizes;
     this.#compressor = new PageCompressor(compression);
     const spares = new SparePool();
@@ -81,13 +109,14 @@ class ParquetEncoder implements FileEncoder {
   }
 
   async write(block: RowBlock): Promise<readonly Uint8Array[]> {
-    this.rejected = findRejections(block);
+    this.rejected = findRejections(block, this.#columns);
     const kept = this.rejected.length === 0 ? block : withoutRows(block, this.rejected);
     let row = 0;
     while (row < kept.rowCount) {
       const end = this.#stretchEnd(kept, row);
       await this.#append(kept, row, end);
       if (this.#groupRawBytes >= this.#nextCheckpoint) await this.#checkpoint();
+      if (this.#group.rows >= this.#groupRows) await this.#closeGroup();
       row = end;
     }
     return this.#takeReady();
@@ -95,17 +124,22 @@ class ParquetEncoder implements FileEncoder {
 
   async finish(): Promise<readonly Uint8Array[]> {
     if (this.#group.rows > 0) await this.#closeGroup();
-    this.#ready.push(fileFooter(this.#columns, this.#groups));
+    this.#ready.push(fileFooter(this.#columns, this.#groups, this.#notes));
     return this.#takeReady();
   }
 
-  /** The row after the next checkpoint, or the end of the block; counts the bytes up to there. */
+  get #groupRows(): number {
+    return this.#sizes.groupRows ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** The row after the next checkpoint, or the end of the block or the group; counts the bytes up to there. */
   #stretchEnd({ columns, lengths, rowCount }: RowBlock, from: number): number {
+    const last = Math.min(rowCount, from + this.#groupRows - this.#group.rows);
     const width = columns.length;
     let raw = this.#groupRawBytes;
     let row = from;
     let field = from * width;
-    while (row < rowCount && raw < this.#nextCheckpoint) {
+    while (row < last && raw < this.#nextCheckpoint) {
       // One more byte per field, so that nulls count too.
       for (const end = field + width; field < end; field++) {
         raw += Math.max(lengths[field] as number, 0) + 1;
@@ -159,13 +193,23 @@ class ParquetEncoder implements FileEncoder {
 }
 
 function openColumn(
-  { type }: Column,
+  { form }: ParquetColumn,
   index: number,
   limits: PageLimits,
   spares: SparePool,
 ): ColumnWriter {
-  const values = fixedValues(type);
-  return values === undefined
-    ? new ByteArrayColumn(index, type, limits, spares)
-    : new FixedColumn(index, values, limits, spares);
+  switch (form.kind) {
+    case 'list':
+      return new ListColumn(index, form.element, limits);
+    case 'plain':
+      return new ByteArrayColumn(index, 'plain', limits, spares);
+    case 'number':
+      return new FixedColumn(index, jsonValues(form.number), limits, spares);
+    case 'field': {
+      const values = fixedValues(form.type);
+      return values === undefined
+        ? new ByteArrayColumn(index, form.type, limits, spares)
+        : new FixedColumn(index, values, limits, spares);
+    }
+  }
 }

@@ -1,6 +1,8 @@
 import { type ColumnType, epochDays } from '../../domain/row-block.ts';
+import { ByteWriter } from '../byte-writer.ts';
 import type { SparePool } from './byte-arrays.ts';
 import type { Bounds, ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
+import type { JsonNumber } from './json-numbers.ts';
 import { encoding, OpenPage, type PageLimits, type RawPage } from './page.ts';
 
 /** `epochDays` in microseconds, 946,684,800,000,000, as the two halves of an int64. */
@@ -8,9 +10,9 @@ const epochMicrosHigh = 220_417;
 const epochMicrosLow = 993_517_568;
 
 /** How values of one fixed-width type are written, and their bounds in the row group so far. */
-interface FixedValues {
-  /** Appends the value at `at`. The page has room for 8 bytes. */
-  put(page: OpenPage, view: DataView, at: number): void;
+export interface FixedValues {
+  /** Appends the value at `at`. The page has room for 8 bytes. `length` and `bytes` are the field's. */
+  put(page: OpenPage, view: DataView, at: number, length: number, bytes: Buffer): void;
   /** The bounds of the values since the last call; undefined if there are none. */
   takeBounds(): Bounds | undefined;
 }
@@ -37,16 +39,17 @@ export class FixedColumn implements ColumnWriter {
   }
 
   append({ block, view }: ViewedBlock, from: number, to: number): number {
-    const { offsets, lengths } = block;
+    const { bytes, offsets, lengths } = block;
     const width = block.columns.length;
     const page = this.#page;
     let field = from * width + this.#column;
     let row = from;
     while (row < to && !page.isFull) {
-      if ((lengths[field] as number) < 0) page.addNull();
+      const length = lengths[field] as number;
+      if (length < 0) page.addNull();
       else {
         page.sink.ensure(8);
-        this.#values.put(page, view, offsets[field] as number);
+        this.#values.put(page, view, offsets[field] as number, length, bytes);
         page.addPresent();
       }
       field += width;
@@ -187,6 +190,32 @@ const boolValues: FixedValues = {
   },
   takeBounds: () => undefined,
 };
+
+/** Values that come as JSON text. */
+export function jsonValues({ read, write }: JsonNumber): FixedValues {
+  let min: number | bigint | undefined;
+  let max: number | bigint | undefined;
+  const plain = (value: number | bigint): Buffer => {
+    const bytes = new ByteWriter(16);
+    write(bytes, value);
+    return bytes.take(0);
+  };
+  return {
+    put({ sink }, _view, at, length, bytes) {
+      const value = read(bytes, at, at + length);
+      write(sink, value);
+      if (min === undefined || value < min) min = value;
+      if (max === undefined || value > max) max = value;
+    },
+    takeBounds() {
+      const bounds =
+        min === undefined || max === undefined ? undefined : exact(plain(min), plain(max));
+      min = undefined;
+      max = undefined;
+      return bounds;
+    },
+  };
+}
 
 /** The writer of values of a fixed width; undefined for types of varying length. */
 export function fixedValues(type: ColumnType): FixedValues | undefined {

@@ -1,7 +1,6 @@
-import type { Column } from '../../domain/row-block.ts';
-import { parquetTypes } from './column-types.ts';
 import type { Bounds } from './column-writer.ts';
 import { encoding } from './page.ts';
+import type { ParquetColumn } from './schema.ts';
 import {
   binary,
   bool,
@@ -13,6 +12,7 @@ import {
   stringList,
   struct,
   structList,
+  type ThriftField,
 } from './thrift.ts';
 
 /** The four bytes that a Parquet file starts and ends with. */
@@ -20,6 +20,15 @@ export const magic = Buffer.from('PAR1');
 
 /** In the form that parquet-mr parses. Raise the version if equal rows begin to give other bytes. */
 const createdBy = 'sluice version 1.0.0';
+
+/** parquet.thrift's FieldRepetitionType. */
+const repetition = { optional: 1, repeated: 2 } as const;
+
+/** parquet.thrift's ConvertedType of a list. */
+const convertedList = 3;
+
+/** The names that the format gives to the two levels below a list. */
+const listPath = ['list', 'element'] as const;
 
 export interface ColumnChunk {
   readonly codec: number;
@@ -30,7 +39,7 @@ export interface ColumnChunk {
   /** Page headers included, in both. */
   readonly rawBytes: number;
   readonly compressedBytes: number;
-  readonly nullCount: number;
+  readonly nullCount: number | undefined;
   readonly bounds: Bounds | undefined;
 }
 
@@ -65,16 +74,30 @@ export function dictionaryPageHeader(entries: number, sizes: PageSizes): Uint8Ar
   ]);
 }
 
-/** The end of a file: FileMetaData, its length, the magic bytes. */
-export function fileFooter(columns: readonly Column[], groups: readonly RowGroup[]): Uint8Array {
+/**
+ * The end of a file: FileMetaData, its length, the magic bytes.
+ *
+ * @param notes key-value metadata. Equal rows must give equal bytes, so nothing that differs between runs
+ */
+export function fileFooter(
+  columns: readonly ParquetColumn[],
+  groups: readonly RowGroup[],
+  notes: readonly (readonly [string, string])[],
+): Uint8Array {
   const metadata = struct([
     i32(1, 2),
-    structList(2, [rootElement(columns.length), ...columns.map(schemaElement)]),
+    structList(2, [rootElement(columns.length), ...columns.flatMap(schemaElements)]),
     i64(3, sum(groups.map((group) => group.rows))),
     structList(
       4,
       groups.map((group, ordinal) => rowGroup(columns, group, ordinal)),
     ),
+    notes.length === 0
+      ? undefined
+      : structList(
+          5,
+          notes.map(([key, value]) => struct([binary(1, key), binary(2, value)])),
+        ),
     binary(6, createdBy),
     // The order of each column is that of its type; without this, readers ignore the bounds.
     structList(
@@ -92,22 +115,38 @@ function rootElement(columnCount: number): Uint8Array {
 }
 
 /** Every column is OPTIONAL: PostgreSQL does not say whether an expression can be null. */
-function schemaElement({ name, type }: Column): Uint8Array {
-  const { physical, converted, logical } = parquetTypes[type];
+function schemaElements(column: ParquetColumn): readonly Uint8Array[] {
+  const { name, isList } = column;
+  if (!isList) return [leafElement(name, column)];
+  const group = (label: string, repetition: number, annotation: readonly ThriftField[] = []) =>
+    struct([i32(3, repetition), binary(4, label), i32(5, 1), ...annotation]);
+  const [middle, leaf] = listPath;
+  return [
+    group(name, repetition.optional, [i32(6, convertedList), nested(10, [nested(3, [])])]),
+    group(middle, repetition.repeated),
+    leafElement(leaf, column),
+  ];
+}
+
+function leafElement(name: string, { type }: ParquetColumn): Uint8Array {
+  const { physical, width, converted, decimal, logical } = type;
   return struct([
     i32(1, physical),
-    i32(3, 1),
+    width === undefined ? undefined : i32(2, width),
+    i32(3, repetition.optional),
     binary(4, name),
     converted === undefined ? undefined : i32(6, converted),
+    decimal && i32(7, decimal.scale),
+    decimal && i32(8, decimal.precision),
     logical && { id: 10, type: 12, value: logical },
   ]);
 }
 
-function rowGroup(columns: readonly Column[], group: RowGroup, ordinal: number): Uint8Array {
+function rowGroup(columns: readonly ParquetColumn[], group: RowGroup, ordinal: number): Uint8Array {
   return struct([
     structList(
       1,
-      group.chunks.map((chunk, index) => columnChunk(columns[index] as Column, chunk)),
+      group.chunks.map((chunk, index) => columnChunk(columns[index] as ParquetColumn, chunk)),
     ),
     i64(2, sum(group.chunks.map((chunk) => chunk.rawBytes))),
     i64(3, group.rows),
@@ -118,18 +157,18 @@ function rowGroup(columns: readonly Column[], group: RowGroup, ordinal: number):
   ]);
 }
 
-function columnChunk({ name, type }: Column, chunk: ColumnChunk): Uint8Array {
+function columnChunk({ name, type, isList }: ParquetColumn, chunk: ColumnChunk): Uint8Array {
   const hasDictionary = chunk.dictionaryOffset !== undefined;
   return struct([
     i64(2, 0),
     nested(3, [
-      i32(1, parquetTypes[type].physical),
+      i32(1, type.physical),
       i32List(2, [
         encoding.plain,
         encoding.rle,
         ...(hasDictionary ? [encoding.rleDictionary] : []),
       ]),
-      stringList(3, [name]),
+      stringList(3, isList ? [name, ...listPath] : [name]),
       i32(4, chunk.codec),
       i64(5, chunk.values),
       i64(6, chunk.rawBytes),
@@ -142,6 +181,7 @@ function columnChunk({ name, type }: Column, chunk: ColumnChunk): Uint8Array {
 }
 
 function statistics({ nullCount, bounds }: ColumnChunk) {
+  if (nullCount === undefined) return undefined;
   const max = bounds?.max;
   return nested(12, [
     i64(3, nullCount),

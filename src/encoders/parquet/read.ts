@@ -1,15 +1,19 @@
 import { type ColumnType, textOfJson } from '../../domain/row-block.ts';
-import { toTimestamp } from '../../domain/time.ts';
-import type { ReadColumn, ReadRow } from '../encoder.ts';
+import type { Compression, FormatOptions, ReadColumn, ReadRow } from '../encoder.ts';
+import { textOfDays, textOfMicroseconds } from './read-times.ts';
+import { type ReadLeaf, takeLeaves, textOfJsonColumn } from './read-values.ts';
 
 export async function* readParquet(
   path: string,
   columns: readonly ReadColumn[],
+  _compression: Compression = null,
+  { parquetSchema = 1 }: FormatOptions = {},
 ): AsyncGenerator<ReadRow> {
   const [{ asyncBufferFromFile, parquetMetadataAsync, parquetRead }, { compressors }] =
     await Promise.all([import('hyparquet'), import('hyparquet-compressors')]);
   const file = await asyncBufferFromFile(path);
   const metadata = await parquetMetadataAsync(file);
+  const leaves = takeLeaves(metadata.schema);
   let rowStart = 0;
   for (const { num_rows } of metadata.row_groups) {
     const rowEnd = rowStart + Number(num_rows);
@@ -29,7 +33,10 @@ export async function* readParquet(
     });
     const values = columns.map(({ name }) => each(pieces.get(name) ?? []));
     for (; rowStart < rowEnd; rowStart += 1) {
-      yield columns.map(({ type }, at) => textOf(type, values[at]?.next().value));
+      yield columns.map((column, at) => {
+        const leaf = parquetSchema === 1 ? undefined : leaves.get(column.name);
+        return textOf(column.type, values[at]?.next().value, leaf);
+      });
     }
   }
 }
@@ -38,28 +45,9 @@ function* each(pieces: readonly Iterable<unknown>[]): Generator<unknown, undefin
   for (const piece of pieces) yield* piece;
 }
 
-function textOf(type: ColumnType, value: unknown): string | null {
+function textOf(type: ColumnType, value: unknown, leaf: ReadLeaf | undefined): string | null {
   if (value === null || value === undefined) return null;
+  if (leaf && type === 'as_json') return textOfJsonColumn(value, leaf);
   if (value instanceof Uint8Array) return `\\x${Buffer.from(value).toString('hex')}`;
   return type === 'as_json' ? textOfJson(String(value)) : String(value);
-}
-
-/** A time of a Parquet file, microseconds since 1970. */
-export function textOfMicroseconds(micros: bigint): string {
-  const fraction = ((micros % 1_000n) + 1_000n) % 1_000n;
-  const text = toTimestamp(Number((micros - fraction) / 1_000n));
-  return yearOfPostgres(`${text.slice(0, -4)}${String(fraction).padStart(3, '0')}Z`);
-}
-
-/** A date of a Parquet file, days since 1970. */
-export function textOfDays(days: number): string {
-  return yearOfPostgres(toTimestamp(days * 86_400_000)).replace(/T.*Z/, '');
-}
-
-/** ISO's years 0 and below are years before Christ, and those past 9999 have a sign. */
-function yearOfPostgres(text: string): string {
-  const [, year = '', rest = ''] = /^([+-]?\d+)(-.*)$/.exec(text) ?? [];
-  const number = Number(year);
-  const shown = String(number > 0 ? number : 1 - number).padStart(4, '0');
-  return `${shown}${rest}${number > 0 ? '' : ' BC'}`;
 }

@@ -3,7 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { viewOf } from '../../../src/encoders/byte-writer.ts';
 import { parquet } from '../../../src/encoders/parquet/definition.ts';
 import { Dictionary } from '../../../src/encoders/parquet/dictionary.ts';
-import { openParquet, type ParquetSizes } from '../../../src/encoders/parquet/encode.ts';
+import {
+  defaultSizes,
+  openParquet,
+  type ParquetSizes,
+} from '../../../src/encoders/parquet/encode.ts';
 import { compressionsOf } from '../../support/compressions.ts';
 import { encodeParquet, readMetadata } from '../../support/parquet-readers.ts';
 import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../../support/row-blocks.ts';
@@ -38,9 +42,27 @@ describe('the Parquet encoder', () => {
     },
   );
 
+  it('ends a row group at its maximum of rows, however rows are cut', async () => {
+    const limited = { ...sizes, groupRawBytes: 1e9, groupHeldBytes: 1e9, groupRows: 700 };
+    const files = await Promise.all(
+      [4000, 333, 1].map((size) =>
+        encodeParquet(columns, null, rowBlocks(columns, rows, size), limited, 2),
+      ),
+    );
+    const [whole = Buffer.alloc(0), ...cut] = files;
+    const groups = readMetadata(whole).row_groups.map(({ num_rows }) => Number(num_rows));
+    expect(groups).toEqual([700, 700, 700, 700, 700, 500]);
+    for (const file of cut) expect(file.equals(whole)).toBe(true);
+  });
+
+  it('limits the rows of a group in files of schema 2 only', () => {
+    expect(defaultSizes(3, 2).groupRows).toBe(2 ** 20);
+    expect(defaultSizes(3, 1).groupRows).toBeUndefined();
+  });
+
   it('says what it holds, and ends a row group so that memory stays bounded', async () => {
     const bytes = columnsOf({ blob: 'bytea' });
-    const encoder = openParquet(bytes, null, sizes);
+    const encoder = openParquet(bytes, null, 1, sizes);
     let taken = 0;
     let highest = 0;
     for (let index = 0; index < 3000; index++) {
@@ -74,7 +96,7 @@ describe('the Parquet encoder', () => {
   });
 
   it('fails the write if a page cannot be compressed', async () => {
-    const encoder = openParquet(columns, 'lzo' as never, sizes);
+    const encoder = openParquet(columns, 'lzo' as never, 1, sizes);
     await expect(encoder.write(rowBlock(columns, rows))).rejects.toThrow();
   });
 });

@@ -1,0 +1,116 @@
+import type { ByteWriter } from '../byte-writer.ts';
+import { decimalType, type ParquetType, physicalType } from './column-types.ts';
+
+/** How the JSON text of one number, day or time becomes a value of fixed width. */
+export interface JsonNumber {
+  readonly type: ParquetType;
+  /** Why the type has no such value, without the value; undefined if it has. */
+  check(bytes: Buffer, from: number, end: number): string | undefined;
+  /** The stored value of a text that `check` accepts. All values of a column are of one type. */
+  read(bytes: Buffer, from: number, end: number): number | bigint;
+  /** Appends a PLAIN value. */
+  write(out: ByteWriter, value: number | bigint): void;
+}
+
+const minus = 0x2d;
+const point = 0x2e;
+const zero = 0x30;
+
+/** A number has 15 digits that are always exact. */
+const exactDigits = 15;
+const word = 0x1_0000_0000;
+
+export function writeInt32(out: ByteWriter, value: number | bigint): void {
+  out.ensure(4);
+  out.view.setInt32(out.length, Number(value), true);
+  out.length += 4;
+}
+
+export function writeInt64(out: ByteWriter, value: number | bigint): void {
+  out.ensure(8);
+  if (typeof value === 'bigint') out.view.setBigInt64(out.length, value, true);
+  else {
+    out.view.setInt32(out.length, value >>> 0, true);
+    out.view.setInt32(out.length + 4, Math.floor(value / word), true);
+  }
+  out.length += 8;
+}
+
+/** Big-endian, in two's complement. */
+function writeFixed(out: ByteWriter, value: bigint, width: number): void {
+  out.ensure(width);
+  wide.writeBigInt64BE(value >> 64n);
+  wide.writeBigUInt64BE(BigInt.asUintN(64, value), 8);
+  wide.copy(out.bytes, out.length, wide.length - width);
+  out.length += width;
+}
+
+/** A value of the largest width, before it is cut to the column's. */
+const wide = Buffer.alloc(16);
+
+/** A `numeric(precision, scale)`: a JSON number, or a string of what is not finite. */
+export function decimalNumber(precision: number, scale: number): JsonNumber {
+  const type = decimalType(precision, scale);
+  const { physical, width = 0 } = type;
+  const name = `DECIMAL(${precision},${scale})`;
+  const wholeDigits = precision - scale;
+  return {
+    type,
+    check(bytes, from, end) {
+      let at = bytes[from] === minus ? from + 1 : from;
+      while (bytes[at] === zero && at < end) at++;
+      const start = at;
+      while (at < end && isDigit(bytes[at] as number)) at++;
+      const whole = at - start;
+      if (bytes[at] === point && at < end) {
+        at++;
+        const fraction = at;
+        while (at < end && isDigit(bytes[at] as number)) at++;
+        let last = at;
+        while (last > fraction && bytes[last - 1] === zero) last--;
+        if (last - fraction > scale) return `more digits after the point than ${name} has`;
+      }
+      if (at === end) return whole > wholeDigits ? `too large for ${name}` : undefined;
+      const special = /^"(-?Infinity|NaN)"$/.exec(bytes.toString('latin1', from, end))?.[1];
+      return special === undefined ? `not written as ${name} is` : `${special} has no ${name}`;
+    },
+    read: (bytes, from, end) =>
+      precision <= exactDigits
+        ? readScaled(bytes, from, end, scale)
+        : BigInt(scaledDigits(bytes, from, end, scale)),
+    write(out, value) {
+      if (physical === physicalType.int32) writeInt32(out, value);
+      else if (physical === physicalType.int64) writeInt64(out, value);
+      else writeFixed(out, BigInt(value), width);
+    },
+  };
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= zero && byte < zero + 10;
+}
+
+/** The number without its point, `scale` digits after it. */
+function readScaled(bytes: Buffer, from: number, end: number, scale: number): number {
+  const isNegative = bytes[from] === minus;
+  let value = 0;
+  let missing = scale;
+  let isFraction = false;
+  for (let at = isNegative ? from + 1 : from; at < end; at++) {
+    const byte = bytes[at] as number;
+    if (byte === point) isFraction = true;
+    else if (!isFraction) value = value * 10 + byte - zero;
+    else if (missing > 0) {
+      value = value * 10 + byte - zero;
+      missing--;
+    }
+  }
+  while (missing-- > 0) value *= 10;
+  // Never -0: it would be a bound of its own.
+  return isNegative && value !== 0 ? -value : value;
+}
+
+function scaledDigits(bytes: Buffer, from: number, end: number, scale: number): string {
+  const [whole = '', fraction = ''] = bytes.toString('latin1', from, end).split('.');
+  return whole + fraction.slice(0, scale).padEnd(scale, '0');
+}

@@ -1,0 +1,195 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parquet } from '../../src/encoders/parquet/definition.ts';
+import { openParquet, type ParquetSizes } from '../../src/encoders/parquet/encode.ts';
+import { compressionsOf } from '../support/compressions.ts';
+import {
+  type DuckDb,
+  encodeAll,
+  encodeParquet,
+  openDuckDb,
+  readMetadata,
+  readWithArrow,
+  readWithHyparquet,
+} from '../support/parquet-readers.ts';
+import { parquetCases as cases } from '../support/parquet-schema-cases.ts';
+import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../support/row-blocks.ts';
+
+const column = (sourceType: string) => [{ name: 'v', type: 'as_json' as const, sourceType }];
+
+let duckDb: DuckDb;
+beforeAll(async () => {
+  duckDb = await openDuckDb();
+});
+afterAll(() => duckDb.close());
+
+const encode2 = (
+  source: string,
+  rows: readonly TestRow[],
+  sizes?: ParquetSizes,
+  codec = 'snappy',
+) => encodeParquet(column(source), codec, rowBlocks(column(source), rows, 100), sizes, 2);
+
+/** Bytes of any class as Buffers, also within lists. */
+function comparable(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(comparable);
+  return value instanceof Uint8Array ? Buffer.from(value) : value;
+}
+
+describe('a file of schema 2', () => {
+  describe.each(cases)('of $source', (each) => {
+    const { source, json, values, inHyparquet = values, inArrow = values } = each;
+    const rows = json.map((value): TestRow => [value]);
+
+    it('has its type and its values in every reader', async () => {
+      const file = await encode2(source, rows);
+      expect(await duckDb.types(file)).toEqual([`v ${each.duckDb}`]);
+      expect((await duckDb.query(file)).map(([value]) => comparable(value))).toEqual(values);
+      const found = readWithArrow(file).v;
+      expect(found?.type).toBe(each.arrow);
+      expect(found?.values.map(comparable)).toEqual(inArrow);
+      const read = await readWithHyparquet(file, column(source));
+      expect(read.map(([value]) => comparable(value))).toEqual(inHyparquet);
+    });
+
+    it('has them over many pages and row groups, whatever the blocks', async () => {
+      const many = Array.from({ length: 500 }, (_, index) => rows[index % rows.length] ?? []);
+      const sizes = {
+        page: { bytes: 200, rows: 30 },
+        groupRawBytes: 700,
+        groupHeldBytes: 1e9,
+        checkpointBytes: 100,
+      };
+      const file = await encode2(source, many, sizes);
+      expect(readMetadata(file).row_groups.length).toBeGreaterThan(1);
+      const expected = many.map((_, index) => values[index % rows.length]);
+      expect((await duckDb.query(file)).map(([value]) => comparable(value))).toEqual(expected);
+      const blocks = rowBlocks(column(source), many, 7);
+      const again = await encodeParquet(column(source), 'snappy', blocks, sizes, 2);
+      expect(again.equals(file)).toBe(true);
+    });
+  });
+
+  it.each(compressionsOf(parquet))('can be read with compression %s', async (codec) => {
+    const rows: TestRow[] = [['["a",null]'], [null], ['[]']];
+    const blocks = rowBlocks(column('text[]'), rows, 2);
+    const file = await encodeParquet(column('text[]'), codec, blocks, undefined, 2);
+    expect(await duckDb.query(file)).toEqual([[['a', null]], [null], [[]]]);
+  });
+
+  it('keeps the types that schema 1 has for the others', async () => {
+    const columns = columnsOf({
+      id: 'uuid',
+      raw: 'json',
+      data: 'jsonb',
+      n: 'int8',
+      at: 'timestamptz',
+    });
+    const block = rowBlock(columns, [['0190c1d2-0000-7000-8000-000000000001', '1', '{}', 1n, 0n]]);
+    const files = [1, 2].map((schema) => encodeParquet(columns, null, [block], undefined, schema));
+    const [one = Buffer.alloc(0), two = Buffer.alloc(0)] = await Promise.all(files);
+    expect(await duckDb.types(two)).toEqual(await duckDb.types(one));
+    expect(await duckDb.query(two)).toEqual(await duckDb.query(one));
+  });
+
+  it('names its version and the types of PostgreSQL in its metadata', async () => {
+    const file = await encode2('numeric(9,2)', [['1.10']]);
+    expect(readMetadata(file).key_value_metadata).toEqual([
+      { key: 'sluice.parquet_schema', value: '2' },
+      { key: 'sluice.postgres_types', value: '[{"name":"v","type":"numeric(9,2)"}]' },
+    ]);
+  });
+});
+
+describe('the bounds of a DECIMAL or TIME', () => {
+  const rows = Array.from({ length: 900 }, (_, index) => index - 450);
+  const sizes: ParquetSizes = {
+    page: { bytes: 300, rows: 20 },
+    groupRawBytes: 800,
+    groupHeldBytes: 1e9,
+    checkpointBytes: 100,
+  };
+  it.each([
+    ['numeric(9,2)', (n: number) => `${n}.25`, 'v = -450.25'],
+    ['numeric(9,2)', (n: number) => `${n}.25`, 'v between -3 and 3'],
+    ['numeric(18,2)', (n: number) => `${n}.25`, 'v > 440'],
+    ['numeric(38,2)', (n: number) => `${n}.25`, 'v between -3 and 3'],
+    ['numeric(38,2)', (n: number) => `${n}.25`, 'v < -440'],
+    [
+      'time without time zone',
+      (n: number) => `"${new Date((n + 450) * 60_000).toISOString().slice(11, 19)}"`,
+      "v between time '07:00:00' and time '07:10:00'",
+    ],
+  ])(
+    'of %s never hide a row from a reader that skips by them: %s %s',
+    async (source, json, condition) => {
+      const file = await encode2(
+        source,
+        rows.map((n) => [json(n)]),
+        sizes,
+      );
+      const groups = readMetadata(file).row_groups;
+      expect(groups.length).toBeGreaterThan(2);
+      expect(groups[0]?.columns[0]?.meta_data?.statistics?.min_value).toBeDefined();
+      const found = await duckDb.query(file, 'v', `where ${condition}`);
+      const all = await duckDb.query(file, `v, (${condition}) as fits`);
+      expect(found).toEqual(all.filter(([, fits]) => fits).map(([value]) => [value]));
+      expect(found.length).toBeGreaterThan(0);
+      expect(found.length).toBeLessThan(all.length);
+    },
+  );
+});
+
+describe('a value that its type of schema 2 does not have', () => {
+  it.each([
+    ['numeric(10,2)', '"NaN"', /^NaN has no DECIMAL\(10,2\)$/],
+    ['numeric(10,2)', '"Infinity"', /^Infinity has no DECIMAL/],
+    ['numeric(10,2)', '123456789.00', /^too large for DECIMAL\(10,2\)$/],
+    ['numeric(10,2)', '0.123', /^more digits after the point/],
+    ['numeric(10,2)', '1e2', /^not written as DECIMAL/],
+    ['time without time zone', '"24:00:00"', /^24:00:00 has no Parquet time$/],
+    ['integer[]', '[[1],[2]]', /^an array of arrays/],
+    ['integer[]', '[1,2147483648]', /^element 2: not a whole number of 32 bits$/],
+    ['text[]', '["a",{"b":"c"}]', /^an array of arrays/],
+    ['date[]', '["2024-01-01","infinity"]', /^element 2: infinity has no Parquet date$/],
+    ['timestamp with time zone[]', '["-infinity"]', /^element 1: -infinity has no Parquet/],
+    [
+      'timestamp with time zone[]',
+      '["294276-12-31T23:59:59.999999+00:00"]',
+      /^element 1: later than 294247/,
+    ],
+    ['numeric(4,2)[]', '[null,"NaN"]', /^element 2: NaN has no DECIMAL\(4,2\)$/],
+    ['boolean[]', '[1]', /^element 1: not a boolean$/],
+  ])('%s %s leaves its row out and says why', async (source, json, reason) => {
+    const block = rowBlock(column(source), [[null], [json], [null]]);
+    const encoder = openParquet(column(source), null, 2);
+    const parts = [...(await encoder.write(block))];
+
+    expect(encoder.rejected).toEqual([
+      { row: 1, column: 0, reason: expect.stringMatching(reason) },
+    ]);
+    parts.push(...(await encoder.finish()));
+    expect(await duckDb.query(Buffer.concat(parts))).toEqual([[null], [null]]);
+    // The same value is in a file of schema 1.
+    const old = openParquet(column(source), null, 1);
+    expect(await duckDb.query(await encodeAll(old, [block]))).toEqual([[null], [json], [null]]);
+  });
+});
+
+/** Why uuid and jsonb have no type of their own: the readers' answers to files that DuckDB wrote. */
+describe('the types UUID and JSON, as another writer writes them', () => {
+  it('UUID is text for DuckDB and hyparquet, and bare bytes in Arrow', async () => {
+    const id = '0190c1d2-0000-7000-8000-000000000001';
+    const file = await duckDb.write(`select '${id}'::uuid as v`);
+    expect(await duckDb.types(file)).toEqual(['v UUID']);
+    expect(await readWithHyparquet(file, column('uuid'))).toEqual([[id]]);
+    const bytes = Buffer.from(id.replaceAll('-', ''), 'hex');
+    expect(readWithArrow(file).v?.values.map(comparable)).toEqual([bytes]);
+  });
+
+  it('JSON loses digits in hyparquet, which parses it', async () => {
+    const file = await duckDb.write(`select '{"n": 9007199254740993}'::json as v`);
+    expect(await duckDb.types(file)).toEqual(['v JSON']);
+    const [row] = await readWithHyparquet(file, column('jsonb'));
+    expect(row).toEqual([{ n: 9_007_199_254_740_992 }]);
+  });
+});

@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
+
+let api: ApiUnderTest;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+});
+afterAll(() => api.stop());
+
+const exportsPath = () => `${api.project}/batch_exports`;
+
+async function create(config: object) {
+  const body = exportBody({ destination: s3({ file_format: 'Parquet', ...config }) });
+  const created = await api.client.post(`${exportsPath()}/`, body);
+  expect(created.status).toBe(201);
+  return { id: created.body.id, schema: created.body.destination.config.parquet_schema };
+}
+
+async function change(id: string, config: object) {
+  const path = `${exportsPath()}/${id}`;
+  const changed = await api.client.patch(path, { destination: { config } });
+  return { status: changed.status, body: changed.body };
+}
+
+const schemaAfter = async (id: string, config: object) =>
+  (await change(id, config)).body.destination.config.parquet_schema;
+
+/** As it was stored before there was the setting. */
+async function createOld(): Promise<string> {
+  const { id } = await create({});
+  await api.db.query(
+    `update batch_exports set destination_config = destination_config - 'parquet_schema' where id = $1`,
+    [id],
+  );
+  return id;
+}
+
+test('a new export stores schema 2, or the one that it asks for', async () => {
+  expect((await create({})).schema).toBe(2);
+  expect((await create({ parquet_schema: null })).schema).toBe(2);
+  expect((await create({ parquet_schema: 1 })).schema).toBe(1);
+});
+
+test('an export from before the setting stays at 1 until it is raised', async () => {
+  const id = await createOld();
+  expect(await schemaAfter(id, { prefix: 'other' })).toBe(1);
+  const still = await createOld();
+  expect(await schemaAfter(still, { parquet_schema: null })).toBe(1);
+  expect(await schemaAfter(still, { parquet_schema: 2 })).toBe(2);
+  expect(await schemaAfter(still, { prefix: 'other' })).toBe(2);
+  expect(await schemaAfter(still, { parquet_schema: null })).toBe(2);
+});
+
+test.each([0, 3, 1.5, 'two'])('refuses schema %s', async (parquet_schema) => {
+  const { id } = await create({});
+  const { status, body } = await change(id, { parquet_schema });
+  expect(status).toBe(400);
+  expect(body.attr).toBe('destination__config__parquet_schema');
+});

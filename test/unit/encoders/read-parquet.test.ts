@@ -1,0 +1,63 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { textOfJson } from '../../../src/domain/row-block.ts';
+import { parquet } from '../../../src/encoders/parquet/definition.ts';
+import { encodeParquet } from '../../support/parquet-readers.ts';
+import { rowBlock } from '../../support/row-blocks.ts';
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'read-parquet-'));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+/** What `verify` reads back from a file of one column. */
+async function readBack(sourceType: string, json: readonly string[], schema: 1 | 2) {
+  const columns = [{ name: 'key', type: 'as_json' as const, sourceType }];
+  const blocks = [
+    rowBlock(
+      columns,
+      json.map((value) => [value]),
+    ),
+  ];
+  const path = join(folder, 'file');
+  await writeFile(path, await encodeParquet(columns, 'zstd', blocks, undefined, schema));
+  const found: (string | null)[] = [];
+  const made = { parquetSchema: schema };
+  for await (const [value] of parquet.read(path, columns, 'zstd', made)) found.push(value ?? null);
+  return found;
+}
+
+it.each<[string, readonly string[]]>([
+  ['numeric(9,2)', ['1.10', '-0.05', '0.00', '-9999999.99']],
+  ['numeric(18,0)', ['999999999999999999', '-1', '0']],
+  ['numeric(38,2)', [`${'9'.repeat(36)}.99`, `-${'9'.repeat(36)}.99`, '-0.01', '10.00']],
+  ['numeric(20,20)', ['0.00000000000000000001']],
+  ['numeric', ['1.10', '"NaN"', '12345678901234567890']],
+  ['time without time zone', ['"00:00:00"', '"23:59:59.999999"', '"10:00:00.5"', '"12:30:50"']],
+  ['shop.mood', ['"so \\"so\\""', '"\\"quoted\\""', '""']],
+  ['inet', ['"10.0.0.1/8"']],
+  ['integer[]', ['[1,null,-3]', '[]']],
+  ['bigint[]', ['[9007199254740993]']],
+  ['boolean[]', ['[true,null,false]']],
+  ['text[]', ['["a \\"b\\"",null,"größe 🙂"]']],
+  ['numeric(20,2)[]', ['[1.10,null,-123456789012345678.05]']],
+  ['double precision[]', ['[0.1,1e+15,"NaN","-Infinity",-0]']],
+  ['real[]', ['[0.1,1e+06]']],
+  ['date[]', ['["2024-02-29","0001-12-31 BC"]']],
+  ['timestamp with time zone[]', ['["2024-03-01T00:00:00.5+00:00","2024-03-01T00:00:00+00:00"]']],
+  ['timestamp without time zone[]', ['["2024-03-01T10:20:00.000001","0044-03-15T12:00:00 BC"]']],
+  ['time without time zone[]', ['["10:00:00"]']],
+  ['bytea[]', ['["\\\\x00ff"]']],
+  ['jsonb[]', ['[{"a":1.10}]']],
+])('a %s is read back as PostgreSQL prints it, in schema 1 and 2', async (sourceType, json) => {
+  const expected = json.map(textOfJson);
+  expect(await readBack(sourceType, json, 2)).toEqual(expected);
+  expect(await readBack(sourceType, json, 1)).toEqual(expected);
+});
+
+it('a text that looks like JSON stays as it is in schema 2', async () => {
+  expect(await readBack('shop.label', ['"\\"a\\""', '"null"'], 2)).toEqual(['"a"', 'null']);
+});
