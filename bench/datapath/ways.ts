@@ -2,6 +2,7 @@ import { fork, spawn, spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { encoders } from '../../src/encoders/index.ts';
 import { deployedMalloc } from '../../test/support/deployed-malloc.ts';
+import { benchChains } from './chains.ts';
 import { selectEvents } from './events.ts';
 import type { Sink } from './start-sink.ts';
 import type { Taken } from './taken.ts';
@@ -20,6 +21,7 @@ const bars: Readonly<Record<string, number>> = {
   JSONLines: 1.35,
   'JSONLines + zstd': 1.45,
   'JSONLines + gzip': 2.1,
+  'JSONLines + gzip, three steps': 4.2,
   'CSV + gzip': 2.1,
   'Parquet + zstd': 1.35,
   'Parquet + snappy': 1.4,
@@ -40,7 +42,7 @@ export function hasShellTools(): boolean {
 /**
  * The limit first.
  *
- * @param every all formats with all compressions, not only those with a bar
+ * @param every all formats with all compressions, not only those with a bar and chains
  */
 export function waysToRun(url: string, sink: Sink, every: boolean): readonly Way[] {
   const copy = (options: string) =>
@@ -50,6 +52,12 @@ export function waysToRun(url: string, sink: Sink, every: boolean): readonly Way
     label,
     bar: null,
     run: () => runShell(command, { BENCH_DATABASE: url, BENCH_SELECT: selectEvents }),
+  });
+  const ours = (label: string, format: string, compression: string | null, chain = ''): Way => ({
+    kind: 'ours',
+    label,
+    bar: bars[label] ?? null,
+    run: () => runProcess('ours.js', [url, sink.endpoint, format, compression ?? '', chain]),
   });
   const object = `${sink.endpoint}/bench/shell.csv.gz`;
   const ways: readonly Way[] = [
@@ -66,15 +74,19 @@ export function waysToRun(url: string, sink: Sink, every: boolean): readonly Way
       run: () => runProcess('naive.js', [url, sink.endpoint]),
     },
     ...encoders.flatMap(({ format, compressions }) =>
-      [null, ...Object.keys(compressions)].map((compression): Way => {
+      [null, ...Object.keys(compressions)].map((compression) => {
         const label = compression === null ? format : `${format} + ${compression}`;
-        const given = [url, sink.endpoint, format, compression ?? ''];
-        const run = () => runProcess('ours.js', given);
-        return { kind: 'ours', label, bar: bars[label] ?? null, run };
+        return ours(label, format, compression);
       }),
     ),
+    ...Object.keys(benchChains).map((chain) =>
+      ours(`JSONLines + gzip, ${chain}`, 'JSONLines', 'gzip', chain),
+    ),
   ];
-  return ways.filter(({ kind, bar }) => every || bar !== null || kind !== 'ours');
+  const ownPlugin = ways.at(-1);
+  return ways.filter(
+    (way) => every || way.bar !== null || way.kind !== 'ours' || way === ownPlugin,
+  );
 }
 
 async function runShell(command: string, env: Record<string, string>): Promise<Taken> {

@@ -3,8 +3,11 @@ import { SluiceError, StepFault, toSluiceError } from '../domain/errors.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
-import type { Source, SourceSnapshot } from '../sources/source.ts';
-import type { RowTransformer } from '../transforms/transform-rows.ts';
+import { withOpenSteps } from '../sandbox/open-steps.ts';
+import type { Settlement, Source, SourceSnapshot } from '../sources/source.ts';
+import type { BlockTransformer } from '../transforms/block-transformer.ts';
+import { findExcess, type StepTally } from '../transforms/chain-step.ts';
+import type { Step } from '../transforms/step.ts';
 import { commitFiles, findAdoptable, findUnchanged, withManifestDigest } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
 import { FileSet } from './file-set.ts';
@@ -18,7 +21,12 @@ import type {
 } from './interval-job.ts';
 import { replacedBy } from './leftovers.ts';
 import { type FoundManifest, generationOf } from './manifest.ts';
-import { countSteps, describeSteps, openTransformer } from './transform-blocks.ts';
+import {
+  countSteps,
+  describeSteps,
+  openTransformer,
+  type ThreadChoice,
+} from './transform-blocks.ts';
 
 /** The result of an interval, and what its commit replaced. */
 export interface ExportedInterval {
@@ -71,15 +79,33 @@ async function copyInterval(
   found: FoundManifest,
   signal: AbortSignal,
 ): Promise<IntervalResult> {
-  const { settled, pending, reason, position } = await source.settle(job.interval, signal);
-  if (reason !== null) ports.log('WARNING', describeUnsettled(reason));
+  const settlement = await source.settle(job.interval, signal);
+  if (settlement.reason !== null) ports.log('WARNING', describeUnsettled(settlement.reason));
+  // Before reading begins: what ends a sandbox is no proof that the run crashes workers.
+  const options = { intervalEndMs: job.interval.end, signal, log: ports.log };
+  return withOpenSteps(job.chain?.steps ?? [], options, (steps) =>
+    copySettled(job, steps, settlement, source, destination, ports, found, signal),
+  );
+}
+
+async function copySettled(
+  job: IntervalJob,
+  steps: readonly Step[],
+  { settled, pending, position }: Settlement,
+  source: Source,
+  destination: Destination,
+  ports: RunPorts,
+  found: FoundManifest,
+  signal: AbortSignal,
+): Promise<IntervalResult> {
   await ports.readingBegins();
   await failpoint('before_open');
   const { chain } = job;
   const request = chain ? ({ ...job.request, select: 'columns' } as const) : job.request;
   const snapshot = await source.open(request, signal, position);
   const { totalCount } = snapshot;
-  const transformer = chain && openTransformer(chain.steps, snapshot, job.encoding.openJsonLines);
+  const transformer =
+    chain && openTransformer(steps, snapshot, job.encoding.toJson, threadOf(job), signal);
   const { columns } = transformer ?? snapshot;
   const confirm = () => ports.confirmLease();
   const files = new FileSet({
@@ -92,7 +118,7 @@ async function copyInterval(
   });
   try {
     const droppedRows = await copyRows(snapshot, transformer, files, ports, signal);
-    if (transformer) logSteps(transformer, ports);
+    if (transformer) logSteps(transformer.steps, ports);
     const { files: made, rejectedFiles } = await files.finish();
     const readRows = files.rows + files.rejectedRows + droppedRows;
     if (readRows !== totalCount) {
@@ -105,7 +131,7 @@ async function copyInterval(
       totalRows: totalCount,
       rows: files.rows,
       rejectedRows: files.rejectedRows,
-      ...(transformer && { droppedRows, steps: countSteps(transformer) }),
+      ...(transformer && { droppedRows, steps: countSteps(transformer.steps) }),
       bytes: files.bytes,
       files: made,
       rejectedFiles,
@@ -129,17 +155,23 @@ async function copyInterval(
     await (leavesUploads(error, signal) ? files.suspend() : endUploads(files, ports));
     throw error;
   } finally {
+    await transformer?.close();
     await snapshot.close();
   }
 }
 
+function threadOf({ attempt, encoding: { threadEntry: entry } }: IntervalJob): ThreadChoice {
+  return { entry, attempt };
+}
+
 function recipeOf({ chain, encoding, maxFileBytes, request }: IntervalJob): Recipe {
-  const { format, compression, csvFormulaGuard } = encoding;
+  const { format, compression, csvFormulaGuard, parquetSchema } = encoding;
   const { dslQuery, includeEvents, excludeEvents } = request;
   return {
     format,
     compression,
     ...(csvFormulaGuard && { csvFormulaGuard }),
+    ...(parquetSchema !== undefined && parquetSchema !== 1 && { parquetSchema }),
     dslQuery,
     includeEvents,
     excludeEvents,
@@ -148,16 +180,16 @@ function recipeOf({ chain, encoding, maxFileBytes, request }: IntervalJob): Reci
 }
 
 /** @throws StepFault if a step had errors in too many rows */
-function logSteps(transformer: RowTransformer, ports: RunPorts): void {
-  for (const { level, message } of describeSteps(transformer)) ports.log(level, message);
-  const excess = transformer.findExcess();
+function logSteps(steps: readonly StepTally[], ports: RunPorts): void {
+  for (const { level, message } of describeSteps(steps)) ports.log(level, message);
+  const excess = findExcess(steps);
   if (excess) throw new StepFault('transformation.too_many_errors', excess.step, excess.reason);
 }
 
 /** @returns how many rows the chain dropped */
 async function copyRows(
   snapshot: SourceSnapshot,
-  transformer: RowTransformer | null,
+  transformer: BlockTransformer | null,
   files: FileSet,
   ports: RunPorts,
   signal: AbortSignal,
@@ -178,6 +210,8 @@ async function copyRows(
     }
     await tell();
   }
+  dropped += await files.finishRows(transformer);
+  await tell();
   return dropped;
 }
 

@@ -10,7 +10,8 @@ import { fileKey, rejectedKey } from '../domain/object-keys.ts';
 import type { Column, RowBlock } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
-import type { RowTransformer } from '../transforms/transform-rows.ts';
+import type { BlockTransformer } from '../transforms/block-transformer.ts';
+import type { TransformedRows } from '../transforms/transform-rows.ts';
 import { HashedFile } from './hashed-file.ts';
 import type { Encoding } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
@@ -81,22 +82,33 @@ export class FileSet {
   }
 
   /**
-   * Writes the rows of a block, or what a chain makes of them.
+   * Writes the rows of a block, or what a chain makes of them. A chain may hold blocks back until
+   * `finishRows`.
    *
    * @returns how many rows the chain dropped
    */
-  async writeRows(block: RowBlock, transformer: RowTransformer | null): Promise<number> {
-    if (transformer === null) {
+  async writeRows(block: RowBlock, transformer: BlockTransformer | null): Promise<number> {
+    if (transformer) return this.#writeMade(await transformer.write(block));
+    await this.write(block);
+    return 0;
+  }
+
+  /** The same for the blocks that the chain has held back. */
+  async finishRows(transformer: BlockTransformer | null): Promise<number> {
+    return transformer ? this.#writeMade(await transformer.finish()) : 0;
+  }
+
+  async #writeMade(made: readonly TransformedRows[]): Promise<number> {
+    let rows = 0;
+    for (const { block, rejected, dropped } of made) {
+      if (rejected.length > 0) {
+        this.#open ??= await this.#begin();
+        await this.#reject(this.#open, encodeRejections(rejected), rejected.length);
+      }
       await this.write(block);
-      return 0;
+      rows += dropped;
     }
-    const { block: kept, rejected, dropped } = await transformer.apply(block);
-    if (rejected.length > 0) {
-      this.#open ??= await this.#begin();
-      await this.#reject(this.#open, encodeRejections(rejected), rejected.length);
-    }
-    await this.write(kept);
-    return dropped;
+    return rows;
   }
 
   async write(block: RowBlock): Promise<void> {

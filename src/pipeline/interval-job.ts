@@ -1,10 +1,12 @@
 import type { UploadJournal, UploadProgress } from '../destinations/destination.ts';
+import type { ParquetSchema } from '../domain/file-settings.ts';
 import type { Recipe, RecipeStep, StepCount } from '../domain/recipe.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
 import type { SourceRequest } from '../sources/source.ts';
-import type { Step } from '../transforms/step.ts';
+import type { FieldToJson } from '../transforms/block-row.ts';
+import type { StepDefinition } from '../transforms/step.ts';
 import type { ManifestFile } from './manifest.ts';
 
 /** How rows become bytes. */
@@ -12,12 +14,17 @@ export interface Encoding {
   readonly format: string;
   readonly compression: string | null;
   readonly csvFormulaGuard?: boolean;
+  readonly parquetSchema?: ParquetSchema;
   /** With the compression's suffix: `jsonl.gz`. */
   readonly extension: string;
   readonly contentType: string;
   open(columns: readonly Column[]): FileEncoder;
   /** Plain JSON Lines, for rows that the format cannot represent. */
   openJsonLines(columns: readonly Column[]): FileEncoder;
+  /** The JSON of single fields, as in JSON Lines. */
+  toJson(column: Column): FieldToJson;
+  /** The program of the threads of chains; null if this build has none. */
+  readonly threadEntry: string | null;
 }
 
 export interface IntervalJob {
@@ -26,7 +33,7 @@ export interface IntervalJob {
   readonly attempt: number;
   readonly interval: DataInterval;
   readonly request: SourceRequest;
-  /** The transformation chain that the run pinned, ready to run; null if it has no step. */
+  /** The transformation chain that the run pinned; null if it has no step. */
   readonly chain: PinnedChain | null;
   /** The rendered prefix of the object keys; `''`: no prefix. */
   readonly prefix: string;
@@ -60,7 +67,7 @@ export interface IntervalJob {
 
 /** A transformation chain as a run uses it. */
 export interface PinnedChain {
-  readonly steps: readonly Step[];
+  readonly steps: readonly StepDefinition[];
   /** The same steps, for the recipe. */
   readonly recipe: readonly RecipeStep[];
 }

@@ -1,8 +1,13 @@
+import { threadMemoryBytes } from '../chain-thread/thread-transformer.ts';
+import { stepMemoryBytes } from '../sandbox/open-steps.ts';
+
 const mebibyte = 1024 ** 2;
 
 /** What the memory of a run depends on. */
 export interface RunShape {
   readonly transforms: boolean;
+  /** Steps of the chain with an organization's own plugin: each has a process of its own. */
+  readonly ownSteps?: number;
   /** What the encoder and its compression may hold. */
   readonly encoderBytes: number;
   /** Of an upload's first parts; 0 if nothing is uploaded. */
@@ -22,16 +27,24 @@ export const usualRunBytes = 96 * mebibyte;
 /** Row blocks of the source in flight, and the data on the socket. */
 const sourceBytes = 8 * mebibyte;
 
-/** A block as JSON text, as rows, and as what the steps make of it: an estimate, 64 times the block. */
+/** Blocks on their way through a chain, as bytes and as rows: an estimate, 64 times a block. */
 const chainBytes = 16 * mebibyte;
 
+/** The processes of a run's own plugins. */
+export function sandboxMemory(ownSteps: number): number {
+  return ownSteps * stepMemoryBytes;
+}
+
 /**
- * The memory that a run may need: source + chain + encoder with its compression + (parts in flight + the one
+ * The memory that a run may need: source + chain with its thread, or the processes of own plugins, + encoder with its compression + (parts in flight + the one
  * being filled) × part size. Not included: rows larger than 2 MiB, for which a run takes memory when it reads
  * them, and the doubled parts of files past 15 GiB.
  */
 export function memoryBudget(shape: RunShape): number {
-  const { encoderBytes, partBytes, partsInFlight, transforms } = shape;
+  const { encoderBytes, partBytes, partsInFlight, transforms, ownSteps = 0 } = shape;
   const upload = partBytes === 0 ? 0 : (partsInFlight + 1) * partBytes;
-  return sourceBytes + (transforms ? chainBytes : 0) + encoderBytes + upload;
+  // A chain with own plugins never gets a thread.
+  const thread = transforms && ownSteps === 0 ? threadMemoryBytes : 0;
+  const chain = (transforms ? chainBytes : 0) + thread + sandboxMemory(ownSteps);
+  return sourceBytes + chain + encoderBytes + upload;
 }

@@ -3,10 +3,12 @@ import { parseExact } from '../domain/exact-json.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { Instant } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
+import { withOpenSteps } from '../sandbox/open-steps.ts';
 import type { Source, SourceRequest, SourceSnapshot } from '../sources/source.ts';
-import type { Step } from '../transforms/step.ts';
+import type { Step, StepDefinition } from '../transforms/step.ts';
 import type { RowTransformer } from '../transforms/transform-rows.ts';
-import { openTransformer } from './transform-blocks.ts';
+import type { Encoding } from './interval-job.ts';
+import { openRowTransformer } from './transform-blocks.ts';
 
 export interface RowSample {
   readonly columns: readonly { readonly name: string; readonly type: string }[];
@@ -21,6 +23,9 @@ const reachesMs = [hourMs, 24 * hourMs, monthMs];
 /** Rows are taken until they exceed this size, however few they are. */
 const sampleBytes = 1024 * 1024;
 
+/** Bytes of a row times the steps of its chain: the process that shows rows has other requests to answer. */
+const maxRowWork = 1024 * 1024;
+
 /**
  * Rows as in a JSONLines file, without those that a step drops or rejects: the first ones of the shortest time before `now` that has enough of them, in
  * the order of a run. Numbers that a client would round become text.
@@ -30,14 +35,33 @@ const sampleBytes = 1024 * 1024;
 export async function previewRows(
   source: Source,
   request: Omit<SourceRequest, 'interval'>,
+  definitions: readonly StepDefinition[],
+  encoding: Pick<Encoding, 'openJsonLines' | 'toJson'>,
+  wanted: Wanted,
+  signal: AbortSignal,
+): Promise<RowSample> {
+  const options = { intervalEndMs: wanted.now, signal };
+  return withOpenSteps(definitions, options, (steps) =>
+    previewWith(steps, source, request, encoding, wanted, signal),
+  );
+}
+
+interface Wanted {
+  readonly limit: number;
+  readonly now: Instant;
+}
+
+async function previewWith(
   steps: readonly Step[],
-  openJsonLines: (columns: readonly Column[]) => FileEncoder,
-  { limit, now }: { readonly limit: number; readonly now: Instant },
+  source: Source,
+  request: Omit<SourceRequest, 'interval'>,
+  { openJsonLines, toJson }: Pick<Encoding, 'openJsonLines' | 'toJson'>,
+  { limit, now }: Wanted,
   signal: AbortSignal,
 ): Promise<RowSample> {
   const select = steps.length === 0 ? 'rows' : 'columns';
   const snapshot = await openNewest(source, { ...request, select }, limit, now, signal);
-  const transformer = steps.length === 0 ? null : openTransformer(steps, snapshot, openJsonLines);
+  const transformer = steps.length === 0 ? null : openRowTransformer(steps, snapshot, toJson);
   try {
     const shown = (transformer ?? snapshot).columns;
     const columns = shown.map(({ name, sourceType }) => ({ name, type: sourceType }));
@@ -72,7 +96,7 @@ export async function sampleRows(
   source: Source,
   request: Pick<SourceRequest, 'model' | 'teamId'>,
   openJsonLines: (columns: readonly Column[]) => FileEncoder,
-  { limit, now }: { readonly limit: number; readonly now: Instant },
+  { limit, now }: Wanted,
   signal: AbortSignal,
 ): Promise<RawSample> {
   const all = { dslQuery: null, includeEvents: null, excludeEvents: null };
@@ -120,6 +144,7 @@ async function readLines(
   let bytes = 0;
   for (const slice of snapshot.slices) {
     for await (const read of snapshot.read(slice, signal)) {
+      if (transformer && read.rowCount === 1) checkWork(read.bytes.length, transformer);
       const block = transformer ? (await transformer.apply(read)).block : read;
       const rowCount = Math.min(block.rowCount, limit - rows);
       made.push(...(await encoder.write({ ...block, rowCount })));
@@ -131,6 +156,13 @@ async function readLines(
   }
   made.push(...(await encoder.finish()));
   return Buffer.concat(made).toString('utf8').split('\n').slice(0, -1);
+}
+
+/** A block of several rows is short, and the process has its turn between them. */
+function checkWork(bytes: number, { steps }: RowTransformer): void {
+  if (bytes * steps.length <= maxRowWork) return;
+  const detail = `A row of ${bytes} bytes is too large for a preview with ${steps.length} steps: its bytes times the steps must be at most ${maxRowWork}. Select fewer columns, or disable steps`;
+  throw new SluiceError('query.invalid', detail);
 }
 
 function valuesOf(line: string, columns: RowSample['columns']): readonly unknown[] {

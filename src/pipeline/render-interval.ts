@@ -1,16 +1,18 @@
 import type { Destination, UploadJournal } from '../destinations/destination.ts';
 import type { Column } from '../domain/row-block.ts';
+import { withOpenSteps } from '../sandbox/open-steps.ts';
 import type { Source } from '../sources/source.ts';
-import type { Step } from '../transforms/step.ts';
+import { inThisThread } from '../transforms/block-transformer.ts';
+import type { Step, StepDefinition } from '../transforms/step.ts';
 import { FileSet } from './file-set.ts';
 import type { IntervalJob } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
-import { openTransformer } from './transform-blocks.ts';
+import { openRowTransformer } from './transform-blocks.ts';
 
 /** What an interval's files are made of; equal settings and rows give equal files. */
 export interface Rendering
   extends Pick<IntervalJob, 'exportId' | 'interval' | 'request' | 'encoding' | 'maxFileBytes'> {
-  readonly steps: readonly Step[];
+  readonly steps: readonly StepDefinition[];
 }
 
 export interface RenderedInterval {
@@ -36,14 +38,27 @@ const noJournal: UploadJournal = {
  * @throws SluiceError, and the reason of `signal`
  */
 export async function renderInterval(
-  { steps, ...job }: Rendering,
+  { steps: definitions, ...job }: Rendering,
+  source: Source,
+  destination: Destination,
+  signal: AbortSignal,
+): Promise<RenderedInterval> {
+  const options = { intervalEndMs: job.interval.end, signal };
+  return withOpenSteps(definitions, options, (steps) =>
+    renderWith(steps, job, source, destination, signal),
+  );
+}
+
+async function renderWith(
+  steps: readonly Step[],
+  job: Omit<Rendering, 'steps'>,
   source: Source,
   destination: Destination,
   signal: AbortSignal,
 ): Promise<RenderedInterval> {
   const snapshot = await source.open({ ...job.request, select: 'columns' }, signal);
   try {
-    const transformer = openTransformer(steps, snapshot, job.encoding.openJsonLines);
+    const transformer = inThisThread(openRowTransformer(steps, snapshot, job.encoding.toJson));
     const { columns } = transformer;
     const files = new FileSet({
       ...job,

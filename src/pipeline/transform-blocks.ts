@@ -1,34 +1,57 @@
+import { stepsForThread, ThreadTransformer } from '../chain-thread/thread-transformer.ts';
 import type { StepCount } from '../domain/recipe.ts';
-import type { Column, RowBlock } from '../domain/row-block.ts';
-import type { FileEncoder } from '../encoders/encoder.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
+import { type BlockTransformer, inThisThread } from '../transforms/block-transformer.ts';
+import type { StepTally } from '../transforms/chain-step.ts';
 import type { Step } from '../transforms/step.ts';
-import { RowTransformer } from '../transforms/transform-rows.ts';
+import { type RowsShape, RowTransformer } from '../transforms/transform-rows.ts';
 
-/**
- * A chain over the blocks of a snapshot of `columns`.
- *
- * @param openJsonLines opens plain JSON Lines: the form in which steps see a row
- */
+/** With fewer rows a thread takes longer to start than it saves. */
+const minThreadRows = 20_000;
+
+/** What decides where a chain works. */
+export interface ThreadChoice {
+  /** The program of the thread; null: this build has none. */
+  readonly entry: string | null;
+  /** Of the run, from 1. */
+  readonly attempt: number;
+}
+
+/** A run whose threads end again and again does without. */
+const maxThreadAttempts = 3;
+
+/** A chain over the blocks of a snapshot of `columns`, in a thread of its own if the run is long enough. */
 export function openTransformer(
   steps: readonly Step[],
-  { columns, projection }: SourceSnapshot,
-  openJsonLines: (columns: readonly Column[]) => FileEncoder,
+  snapshot: SourceSnapshot,
+  toJson: RowsShape['toJson'],
+  { entry, attempt }: ThreadChoice,
+  signal: AbortSignal,
+): BlockTransformer {
+  const ours = stepsForThread(steps);
+  const isLong = snapshot.totalCount >= minThreadRows && attempt <= maxThreadAttempts;
+  if (entry !== null && ours && isLong) {
+    return new ThreadTransformer(ours, shapeOf(snapshot, toJson), { entry, signal });
+  }
+  return inThisThread(openRowTransformer(steps, snapshot, toJson));
+}
+
+/** The same in this thread, block by block. @param toJson the form in which steps see fields */
+export function openRowTransformer(
+  steps: readonly Step[],
+  snapshot: SourceSnapshot,
+  toJson: RowsShape['toJson'],
 ): RowTransformer {
+  return new RowTransformer(steps, shapeOf(snapshot, toJson));
+}
+
+function shapeOf({ columns, projection }: SourceSnapshot, toJson: RowsShape['toJson']): RowsShape {
   if (!projection) throw new Error('the snapshot has no projection');
-  return new RowTransformer(steps, {
-    ...projection,
-    columns,
-    async toJsonLines(block: RowBlock) {
-      const encoder = openJsonLines(columns);
-      const chunks = [...(await encoder.write(block)), ...(await encoder.finish())];
-      return Buffer.concat(chunks).toString('utf8');
-    },
-  });
+  return { ...projection, columns, toJson };
 }
 
 /** What became of the rows in each step, for the run's record. */
-export function countSteps({ steps }: Pick<RowTransformer, 'steps'>): readonly StepCount[] {
+export function countSteps(steps: readonly StepTally[]): readonly StepCount[] {
   return steps.map(({ step, counters, errors }) => ({
     config: step.id,
     ...counters,
@@ -37,7 +60,7 @@ export function countSteps({ steps }: Pick<RowTransformer, 'steps'>): readonly S
 }
 
 /** One line per step and one per kind of error, for the run's log. */
-export function describeSteps({ steps }: RowTransformer): readonly {
+export function describeSteps(steps: readonly StepTally[]): readonly {
   readonly level: 'INFO' | 'WARNING';
   readonly message: string;
 }[] {

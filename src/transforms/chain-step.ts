@@ -1,6 +1,7 @@
-import { type Json, JsonObject, type JsonText, jsonNull, textOf } from './json.ts';
+import { BlockRow } from './block-row.ts';
+import { type Edit, type Json, JsonObject, type JsonText, jsonNull, textOf } from './json.ts';
 import { RowError } from './row-error.ts';
-import type { Step } from './step.ts';
+import type { Step, StepFacts, StepResult } from './step.ts';
 import type { Row } from './transform.ts';
 
 /** What a chain knows of the columns of its rows. */
@@ -31,13 +32,48 @@ export interface StepCounters {
   readonly errored: number;
 }
 
-/** What a step makes of a row: a row, null to drop it, or why it could not. */
-export type StepResult = Row | null | RowError;
-
 const maxKinds = 20;
 
+/** What became of the rows that reached a step. */
+export interface StepTally {
+  readonly step: StepFacts;
+  readonly counters: StepCounters;
+  /** By the order in which they first came; the last kinds of very many are counted together. */
+  readonly errors: readonly StepErrors[];
+}
+
+/** Counts errors of a kind among the others of a step. */
+export function addErrors(
+  errors: Map<string, StepErrors>,
+  reason: string,
+  rows: number,
+  keyOf: () => RowKey,
+): void {
+  const isKnown = errors.has(reason) || errors.size < maxKinds - 1;
+  const kind = isKnown ? reason : 'Other errors.';
+  const known = errors.get(kind);
+  const firstKey = known?.firstKey ?? keyOf();
+  errors.set(kind, { reason: kind, rows: (known?.rows ?? 0) + rows, firstKey });
+}
+
+/**
+ * Why a run must fail, and in which step (by its id): it had errors in more rows than its config allows.
+ * Null if none had. Ask at its end.
+ */
+export function findExcess(
+  steps: readonly StepTally[],
+): { readonly step: number; readonly reason: string } | null {
+  for (const { step, counters, errors } of steps) {
+    const { in: rows, errored } = counters;
+    if (errored <= step.maxErrorShare * rows) continue;
+    const reason = `Step ${step.id} (${step.name}) had errors in ${errored} of ${rows} rows, more than max_error_share ${step.maxErrorShare} allows. The first: ${errors[0]?.reason}`;
+    return { step: step.id, reason };
+  }
+  return null;
+}
+
 /** A step in its chain: judges what the step makes of each row, and counts. */
-export class ChainStep {
+export class ChainStep implements StepTally {
   readonly step: Step;
   readonly #columns: ChainColumns;
   readonly #names: ReadonlySet<string>;
@@ -54,7 +90,6 @@ export class ChainStep {
     return this.#counters;
   }
 
-  /** By the order in which they first came; the last kinds of very many are counted together. */
   get errors(): readonly StepErrors[] {
     return [...this.#errors.values()];
   }
@@ -77,49 +112,42 @@ export class ChainStep {
     return judged;
   }
 
-  /** Why the run must fail, if too many rows had errors. Ask at its end. */
-  describeExcess(): string | null {
-    const { in: rows, errored } = this.#counters;
-    const { id, name, maxErrorShare } = this.step;
-    if (errored <= maxErrorShare * rows) return null;
-    const [first] = this.#errors.values();
-    return `Step ${id} (${name}) had errors in ${errored} of ${rows} rows, more than max_error_share ${maxErrorShare} allows. The first: ${first?.reason}`;
-  }
-
   #check(before: Row, after: Row): Row | RowError {
     if (after === before) return before;
-    for (const [column, value] of after.members) {
+    const changes = after.changesSince(before);
+    for (const [column, value] of changes) {
       if (!this.#names.has(column))
-        return new RowError(`There is no column ${column} to write to.`);
-      const reason = value === before.get(column) ? null : this.#columns.misfit?.(column, value);
+        return new RowError(`There is no column ${shown(column)} to write to.`);
+      const reason = value === undefined ? null : this.#columns.misfit?.(column, value);
       if (reason) return new RowError(`The column ${column} cannot hold the new value: ${reason}`);
     }
-    const complete = this.#fillIn(after);
     for (const column of this.#columns.protected) {
-      if (sourceOf(complete, column) !== sourceOf(before, column)) {
+      const change = changes.find(([name]) => name === column);
+      if (!change) continue;
+      if (textOf(change[1] ?? jsonNull) !== textOf(before.get(column) ?? jsonNull)) {
         return new RowError(`The column ${column} must not change.`);
       }
     }
-    return complete;
+    return this.#fillIn(after, changes);
   }
 
-  /** A column that was taken away is null in the file. */
-  #fillIn(row: Row): Row {
-    if (row.members.size === this.#names.size) return row;
-    const missing = this.#columns.names.filter((name) => row.get(name) === undefined);
-    return row.with(missing.map((name) => [name, jsonNull]));
+  /** A column that was taken away is null in the file, and stays in its place for the next step. */
+  #fillIn(row: Row, changes: readonly Edit[]): Row {
+    const gone = changes.filter(([, value]) => value === undefined);
+    if (gone.length === 0) return row;
+    if (row instanceof BlockRow) return row.edit(gone.map(([name]) => [name, jsonNull]));
+    return new JsonObject(
+      new Map(this.#columns.names.map((name) => [name, row.get(name) ?? jsonNull])),
+    );
   }
 
   #countError(reason: string, keyOf: () => RowKey): void {
     this.#counters.errored += 1;
-    const isKnown = this.#errors.has(reason) || this.#errors.size < maxKinds - 1;
-    const kind = isKnown ? reason : 'Other errors.';
-    const known = this.#errors.get(kind);
-    const { rows, firstKey } = known ?? { rows: 0, firstKey: keyOf() };
-    this.#errors.set(kind, { reason: kind, rows: rows + 1, firstKey });
+    addErrors(this.#errors, reason, 1, keyOf);
   }
 }
 
-function sourceOf(row: Row, column: string): JsonText {
-  return textOf(row.get(column) ?? jsonNull);
+/** A plugin may make up a name of any length, with any character. */
+function shown(name: string): string {
+  return /^[\w$ .-]{1,63}$/.test(name) ? name : 'of this name';
 }

@@ -1,12 +1,13 @@
-import { type ChainColumns, ChainStep, type RowKey, type StepResult } from './chain-step.ts';
-import { jsonNull, textOf } from './json.ts';
+import { type ChainColumns, ChainStep, findExcess, type RowKey } from './chain-step.ts';
+import { JsonObject, jsonNull, textOf } from './json.ts';
 import { RowError } from './row-error.ts';
-import type { Step } from './step.ts';
+import type { BatchStep, RowStep, Step, StepResult } from './step.ts';
 import type { Row } from './transform.ts';
 
 /** What became of a row, and in which step (by its id) it left. A rejected row leaves its key and the reason. */
-export type Outcome =
-  | { readonly kind: 'kept'; readonly row: Row }
+export type Outcome = { readonly kind: 'kept'; readonly row: Row } | Left;
+
+type Left =
   | { readonly kind: 'dropped'; readonly step: number }
   | {
       readonly kind: 'rejected';
@@ -15,6 +16,16 @@ export type Outcome =
       readonly key: RowKey;
     };
 
+/** Steps that follow each other without waiting, or one that waits. */
+type Stretch =
+  | { readonly kind: 'rows'; readonly steps: readonly InThread[] }
+  | { readonly kind: 'batch'; readonly step: BatchStep; readonly judge: ChainStep };
+
+interface InThread {
+  readonly step: RowStep;
+  readonly judge: ChainStep;
+}
+
 /**
  * Steps in their order; each gets the row of the step before it. What becomes of a row depends on
  * nothing but the row: a chain keeps counters, and no row.
@@ -22,40 +33,94 @@ export type Outcome =
 export class Chain {
   /** With their counters and errors. */
   readonly steps: readonly ChainStep[];
+  readonly #stretches: readonly Stretch[];
+  readonly #inThread: readonly InThread[] | null;
   readonly #keyColumns: readonly string[];
 
   /** @param keyColumns what names a row in logs and among the rejected */
   constructor(steps: readonly Step[], columns: ChainColumns, keyColumns: readonly string[]) {
     this.steps = steps.map((step) => new ChainStep(step, columns));
+    this.#stretches = stretchesOf(this.steps);
+    this.#inThread = inThreadOnly(this.#stretches);
     this.#keyColumns = keyColumns;
   }
 
-  /** A row that no step changed is the very row that was given. */
-  apply(given: Row): Outcome {
-    const keyOf = () => this.#keyOf(given);
-    let row = given;
-    for (const chainStep of this.steps) {
-      const { id: step } = chainStep.step;
-      const judged = chainStep.judge(row, attempt(chainStep.step, row), keyOf);
-      if (judged === null) return { kind: 'dropped', step };
-      if (judged instanceof RowError) {
-        return { kind: 'rejected', step, reason: judged.message, key: keyOf() };
-      }
-      row = judged;
-    }
-    return { kind: 'kept', row };
+  /** Whether no step waits: then `apply` handles a row at once. */
+  get isInThread(): boolean {
+    return this.#inThread !== null;
   }
 
   /**
-   * Why the run must fail, and in which step (by its id): it had errors in more rows than its config
-   * allows. Null if none had. Ask at the end.
+   * One row, at once. A row that no step changed is the very row that was given.
+   *
+   * @throws TypeError if the chain is not `isInThread`
    */
-  findExcess(): { readonly step: number; readonly reason: string } | null {
-    for (const chainStep of this.steps) {
-      const reason = chainStep.describeExcess();
-      if (reason !== null) return { step: chainStep.step.id, reason };
+  apply(given: Row): Outcome {
+    if (this.#inThread === null) throw new TypeError('this chain has a step that waits');
+    const outcome = this.#through(this.#inThread, given, given);
+    return outcome instanceof JsonObject ? { kind: 'kept', row: outcome } : outcome;
+  }
+
+  /**
+   * The rows of a block, in their order. A row that leaves in a step is not given to the next one.
+   *
+   * @throws what a step throws that works elsewhere: no row of the block has an outcome
+   */
+  async applyBlock(given: readonly Row[]): Promise<readonly Outcome[]> {
+    if (this.#inThread !== null) return given.map((row) => this.apply(row));
+    const now: (Row | Left)[] = [...given];
+    for (const stretch of this.#stretches) {
+      if (stretch.kind === 'batch') await this.#throughBatch(stretch, given, now);
+      else {
+        for (const [index, row] of now.entries()) {
+          const first = given[index];
+          if (row instanceof JsonObject && first) {
+            now[index] = this.#through(stretch.steps, row, first);
+          }
+        }
+      }
     }
-    return null;
+    return now.map((end) => (end instanceof JsonObject ? { kind: 'kept', row: end } : end));
+  }
+
+  /** @param first the row as it was given, which has the key */
+  #through(steps: readonly InThread[], given: Row, first: Row): Row | Left {
+    const keyOf = () => this.#keyOf(first);
+    let row = given;
+    for (const { step, judge } of steps) {
+      const judged = judge.judge(row, attempt(step, row), keyOf);
+      if (!(judged instanceof JsonObject)) return leave(step.id, judged, keyOf);
+      row = judged;
+    }
+    return row;
+  }
+
+  async #throughBatch(
+    { step, judge }: Extract<Stretch, { kind: 'batch' }>,
+    given: readonly Row[],
+    now: (Row | Left)[],
+  ): Promise<void> {
+    const inside = now.flatMap((row, index) => {
+      const first = given[index];
+      return row instanceof JsonObject && first
+        ? [{ index, row, key: JSON.stringify(this.#keyOf(first)), first }]
+        : [];
+    });
+    if (inside.length === 0) return;
+    const results = await step.applyBatch(inside);
+    if (results.length !== inside.length) {
+      throw new TypeError(`${results.length} results for ${inside.length} rows`);
+    }
+    for (const [at, { index, row, first }] of inside.entries()) {
+      const keyOf = () => this.#keyOf(first);
+      const judged = judge.judge(row, results[at] ?? null, keyOf);
+      now[index] = judged instanceof JsonObject ? judged : leave(step.id, judged, keyOf);
+    }
+  }
+
+  /** As `findExcess` of its steps. */
+  findExcess(): ReturnType<typeof findExcess> {
+    return findExcess(this.steps);
   }
 
   #keyOf(row: Row): RowKey {
@@ -64,8 +129,36 @@ export class Chain {
   }
 }
 
+function leave(step: number, judged: null | RowError, keyOf: () => RowKey): Left {
+  if (judged === null) return { kind: 'dropped', step };
+  return { kind: 'rejected', step, reason: judged.message, key: keyOf() };
+}
+
+function stretchesOf(chainSteps: readonly ChainStep[]): readonly Stretch[] {
+  const stretches: Stretch[] = [];
+  let inThread: InThread[] = [];
+  for (const judge of chainSteps) {
+    const { step } = judge;
+    if (step.kind === 'row') {
+      if (inThread.length === 0) stretches.push({ kind: 'rows', steps: inThread });
+      inThread.push({ step, judge });
+    } else {
+      stretches.push({ kind: 'batch', step, judge });
+      inThread = [];
+    }
+  }
+  return stretches;
+}
+
+/** Null if a step waits. */
+function inThreadOnly(stretches: readonly Stretch[]): readonly InThread[] | null {
+  const [first] = stretches;
+  if (first === undefined) return [];
+  return stretches.length === 1 && first.kind === 'rows' ? first.steps : null;
+}
+
 /** An error that is not the step's own may quote the row: of such a one only its kind is kept. */
-function attempt({ apply }: Step, row: Row): StepResult {
+function attempt({ apply }: RowStep, row: Row): StepResult {
   try {
     return apply(row);
   } catch (error) {

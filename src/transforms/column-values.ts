@@ -2,35 +2,57 @@ import type { Column } from '../domain/row-block.ts';
 import { floorInstant, toTimestamp } from '../domain/time.ts';
 import type { ChainColumns } from './chain-step.ts';
 import { type Json, jsonNull, kindOf, stringOf, textOf } from './json.ts';
+import { type ByteSink, writeJson } from './jsonb-object.ts';
 
 /** Why a column cannot hold a value; it holds none of the value. */
 type Misfit = string;
 
-/** The bytes of a value of a column, in the layout of a row block; null is null. */
+/** The bytes of a value of a column, in the layout of a row block. */
 type Encode = (value: Json) => Buffer | Misfit;
 
 /** What a chain knows of rows with these columns. @param fixed no step changes them */
 export function chainColumnsOf(columns: readonly Column[], fixed: readonly string[]): ChainColumns {
-  const encoders = new Map(columns.map((column) => [column.name, encoderOf(column)]));
+  // A JSON column holds every value.
+  const encoded = columns.filter(({ type }) => type !== 'json' && type !== 'jsonb');
+  const encoders = new Map(encoded.map((column) => [column.name, encoderOf(column)]));
   return {
     names: columns.map(({ name }) => name),
     protected: fixed,
     misfit: (name, value) => {
-      const encoded = value === jsonNull ? null : (encoders.get(name)?.(value) ?? null);
-      return typeof encoded === 'string' ? encoded : null;
+      const bytes = value === jsonNull ? null : (encoders.get(name)?.(value) ?? null);
+      return typeof bytes === 'string' ? bytes : null;
     },
   };
 }
 
+/** Writes a value that is not null into a column, in the layout of a row block. */
+export type WriteValue = (sink: ByteSink, value: Json) => void;
+
+/** For values that the column can hold: the chain lets no others through. */
+export function writerOf(column: Column): WriteValue {
+  if (column.type === 'json') return writeJson;
+  if (column.type === 'jsonb') {
+    return (sink, value) => {
+      sink.copy(jsonbVersion, 0, jsonbVersion.length);
+      writeJson(sink, value);
+    };
+  }
+  const encode = encoderOf(column);
+  return (sink, value) => {
+    const bytes = encode(value);
+    if (typeof bytes === 'string') throw new Error(`a step's value does not fit ${column.name}`);
+    sink.copy(bytes, 0, bytes.length);
+  };
+}
+
 /** How values that a step made are written into a column. The source's own values are copied. */
-export function encoderOf({ type, sourceType }: Column): Encode {
+function encoderOf({ type, sourceType }: Column): Encode {
   switch (type) {
+    case 'json':
+    case 'jsonb':
+      throw new Error('JSON is written, not encoded');
     case 'text':
       return encodeText;
-    case 'json':
-      return (value) => Buffer.from(textOf(value));
-    case 'jsonb':
-      return (value) => Buffer.concat([jsonbVersion, Buffer.from(textOf(value))]);
     case 'as_json':
       return encodeAsJson(sourceType);
     case 'bool':

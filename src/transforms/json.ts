@@ -30,27 +30,31 @@ export function parseJson(text: string): JsonText {
 }
 
 export function toJson(value: string | number | boolean | null): JsonText {
-  return JSON.stringify(value) as JsonText;
+  return typeof value === 'string' ? quote(value) : (JSON.stringify(value) as JsonText);
 }
+
+/** A member and its new value; undefined takes it away. */
+export type Edit = readonly [string, Json | undefined];
 
 /** A JSON object. It is immutable; it is read at most once, and its text is made at most once. */
 export class JsonObject {
   #text: JsonText | null = null;
   #members: ReadonlyMap<string, Json> | null = null;
 
-  constructor(source: JsonText | ReadonlyMap<string, Json>) {
+  /** @param source null: a subclass reads and prints it in its own way */
+  constructor(source: JsonText | ReadonlyMap<string, Json> | null) {
     if (typeof source === 'string') this.#text = source;
     else this.#members = source;
   }
 
   /** In the order of the text. Of members with the same name the last one counts, as in JSON.parse. */
   get members(): ReadonlyMap<string, Json> {
-    this.#members ??= scanMembers(this.#text ?? '');
+    this.#members ??= this.read();
     return this.#members;
   }
 
   get text(): JsonText {
-    this.#text ??= writeObject(this.members);
+    this.#text ??= this.print();
     return this.#text;
   }
 
@@ -59,10 +63,34 @@ export class JsonObject {
   }
 
   /** A copy in which these members have these values; this object stays as it is. */
-  with(members: Iterable<readonly [string, Json]>): JsonObject {
+  with(members: readonly (readonly [string, Json])[]): JsonObject {
+    return this.edit(members);
+  }
+
+  /** The same, and members can be taken away. */
+  edit(edits: readonly Edit[]): JsonObject {
     const copy = new Map(this.members);
-    for (const [name, value] of members) copy.set(name, value);
+    for (const [name, value] of edits) {
+      if (value === undefined) copy.delete(name);
+      else copy.set(name, value);
+    }
     return new JsonObject(copy);
+  }
+
+  /** What made this object of another one: at least the members that differ, each with its value here. */
+  changesSince(before: JsonObject): readonly Edit[] {
+    if (before === this) return [];
+    const changed = [...this.members].filter(([name, value]) => value !== before.get(name));
+    const gone = [...before.members.keys()].filter((name) => this.get(name) === undefined);
+    return [...changed, ...gone.map((name): Edit => [name, undefined])];
+  }
+
+  protected read(): ReadonlyMap<string, Json> {
+    return scanMembers(this.#text ?? '');
+  }
+
+  protected print(): JsonText {
+    return writeObject(this.members);
   }
 }
 
@@ -159,8 +187,9 @@ export function mapList(
 
 const needsEscape = /[^ !#-[\]-\ud7ff]/;
 
-function quote(text: string): string {
-  return needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`;
+/** A string as JSON. */
+export function quote(text: string): JsonText {
+  return (needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`) as JsonText;
 }
 
 /** As PostgreSQL prints jsonb, so that changed and unchanged rows look alike. */

@@ -5,7 +5,16 @@
  */
 
 import type { PluginConfig } from '../domain/plugin.ts';
-import { descend, type Json, JsonObject, listOf, mapList, objectOf } from './json.ts';
+import { spendEffort } from './effort.ts';
+import {
+  descend,
+  type Edit,
+  type Json,
+  type JsonObject,
+  listOf,
+  mapList,
+  objectOf,
+} from './json.ts';
 import { RowError } from './row-error.ts';
 import { requireNames } from './settings.ts';
 import { InvalidSetting, type Row } from './transform.ts';
@@ -106,7 +115,9 @@ function parsePath(name: string, setting: string): Path {
 }
 
 function readPath(holder: JsonObject, path: Path, from: number): Json[] {
-  return (path[from] ?? []).flatMap((name, cutOff) => {
+  const names = path[from] ?? [];
+  spendEffort(names.length);
+  return names.flatMap((name, cutOff) => {
     const value = holder.get(name);
     if (value === undefined) return [];
     return cutOff === 0 ? [value] : readInside(value, path, path.length - cutOff);
@@ -117,6 +128,7 @@ function readInside(value: Json, path: Path, from: number, levels?: number): Jso
   const list = listOf(value);
   if (list) {
     const below = descend(levels);
+    spendEffort(list.length);
     return list.flatMap((element) => readInside(element, path, from, below));
   }
   const object = objectOf(value);
@@ -129,20 +141,22 @@ function updatePaths(
   change: Change,
   from = 0,
 ): JsonObject {
-  let draft: Map<string, Json> | null = null;
+  const edits: Edit[] = [];
   for (const path of paths) {
-    for (const [cutOff, name] of (path[from] ?? []).entries()) {
-      const before = (draft ?? holder.members).get(name);
+    const names = path[from] ?? [];
+    spendEffort(names.length);
+    for (let cutOff = 0; cutOff < names.length; cutOff += 1) {
+      const name = names[cutOff] ?? '';
+      const edited = edits.findLast(([known]) => known === name);
+      const before = edited ? edited[1] : holder.get(name);
       if (before === undefined) continue;
       const next = path.length - cutOff;
       const after = cutOff === 0 ? change(before) : updateInside(before, [path], change, next);
       if (after === before) continue;
-      draft ??= new Map(holder.members);
-      if (after === undefined) draft.delete(name);
-      else draft.set(name, after);
+      edits.push([name, after]);
     }
   }
-  return draft === null ? holder : new JsonObject(draft);
+  return edits.length === 0 ? holder : holder.edit(edits);
 }
 
 function updateInside(
@@ -155,6 +169,7 @@ function updateInside(
   const list = listOf(value);
   if (list) {
     const below = descend(levels);
+    spendEffort(list.length);
     return mapList(list, (element) => updateInside(element, paths, change, from, below)) ?? value;
   }
   const object = objectOf(value);

@@ -39,9 +39,15 @@ export function readNames(config: PluginConfig, key: string): readonly string[] 
 }
 
 /** The same, at least one. */
+/** Names in one setting: the time for a row grows with them. */
+const maxNames = 500;
+
 export function requireNames(config: PluginConfig, key: string): readonly string[] {
   const names = readNames(config, key);
   if (names.length === 0) throw new InvalidSetting(key, 'Write at least one name.');
+  if (names.length > maxNames) {
+    throw new InvalidSetting(key, `Write at most ${maxNames} names, or use more steps.`);
+  }
   return names;
 }
 
@@ -60,7 +66,11 @@ export function readMembers(config: PluginConfig, key: string): ReadonlyMap<stri
   const detail = 'Write a JSON object: {"name": …}.';
   const value = readJson(config[key] ?? '', key, detail);
   if (!value.startsWith('{')) throw new InvalidSetting(key, detail);
-  return new JsonObject(value).members;
+  const { members } = new JsonObject(value);
+  if (members.size > maxNames) {
+    throw new InvalidSetting(key, `Write at most ${maxNames} names, or use more steps.`);
+  }
+  return members;
 }
 
 function readJson(text: string, key: string, detail: string) {

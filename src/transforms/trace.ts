@@ -30,14 +30,20 @@ export interface TracedRow {
   readonly result: JsonText | null;
 }
 
-/** Applies a chain to one row and shows each step, exactly as a run would. */
-export function traceRow(steps: readonly Step[], columns: ChainColumns, given: Row): TracedRow {
+/** Applies a chain to one row and shows each step, exactly as a run would. @throws what a step throws that works elsewhere */
+export async function traceRow(
+  steps: readonly Step[],
+  columns: ChainColumns,
+  given: Row,
+  keyColumns: readonly string[] = [],
+): Promise<TracedRow> {
   const traced: TracedStep[] = [];
   let row = given;
   for (const step of steps) {
-    const chain = new Chain([step], columns, []);
+    const chain = new Chain([step], columns, keyColumns);
     const startedAt = performance.now();
-    const outcome = chain.apply(row);
+    const [outcome] = await chain.applyBlock([row]);
+    if (!outcome) throw new Error('the chain has lost a row');
     const microseconds = Math.round((performance.now() - startedAt) * 1_000);
     const [error] = chain.steps[0]?.errors ?? [];
     traced.push({

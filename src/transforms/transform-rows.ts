@@ -1,10 +1,16 @@
+import { setImmediate } from 'node:timers/promises';
 import type { Column, RowBlock } from '../domain/row-block.ts';
-import { Chain } from './chain.ts';
+import { BlockColumns, BlockRow, type FieldToJson } from './block-row.ts';
+import { BlockWriter } from './block-writer.ts';
+import { Chain, type Outcome } from './chain.ts';
 import type { ChainStep, RowKey } from './chain-step.ts';
-import { chainColumnsOf, encoderOf } from './column-values.ts';
+import { chainColumnsOf, type WriteValue, writerOf } from './column-values.ts';
 import { type Json, JsonObject, jsonNull, objectOf, plainOf, textOf, trustJson } from './json.ts';
 import type { Step } from './step.ts';
 import { makeRow, type Row } from './transform.ts';
+
+/** How long rows may keep the event loop from others, apart from the last one. */
+const turnMs = 10;
 
 /** What a SELECT list makes of a transformed row: a column, or the text at a path into it. */
 export interface RowOutput {
@@ -22,8 +28,8 @@ export interface RowsShape {
   readonly keyColumns: readonly string[];
   /** No step changes them. */
   readonly fixedColumns: readonly string[];
-  /** The rows of a block as JSON Lines. */
-  readonly toJsonLines: (block: RowBlock) => Promise<string>;
+  /** How fields of a column become JSON; not asked for text and jsonb. */
+  readonly toJson: (column: Column) => FieldToJson;
 }
 
 /** A row that a step rejected: all that is left of it. */
@@ -40,19 +46,19 @@ export interface TransformedRows {
 }
 
 /**
- * Applies a chain to row blocks, then the SELECT list. A value that no step changed is copied byte for
- * byte, so a chain that does nothing gives the block that it was given.
+ * Applies a chain to row blocks, then the SELECT list. A value that no step changed keeps its bytes. The
+ * blocks that come out may share the memory of those that were given.
  */
 export class RowTransformer {
   readonly columns: readonly Column[];
   readonly #chain: Chain;
-  readonly #shape: RowsShape;
+  readonly #given: BlockColumns;
   readonly #fields: readonly Field[];
 
   constructor(steps: readonly Step[], shape: RowsShape) {
-    const { columns, outputs, keyColumns, fixedColumns } = shape;
+    const { columns, outputs, keyColumns, fixedColumns, toJson } = shape;
     this.#chain = new Chain(steps, chainColumnsOf(columns, fixedColumns), keyColumns);
-    this.#shape = shape;
+    this.#given = new BlockColumns(columns, toJson);
     this.#fields = outputs.map((output) => fieldOf(output, columns));
     this.columns = this.#fields.map(({ column }) => column);
   }
@@ -62,46 +68,75 @@ export class RowTransformer {
     return this.#chain.steps;
   }
 
-  /** As `Chain.findExcess`. */
-  findExcess(): ReturnType<Chain['findExcess']> {
-    return this.#chain.findExcess();
-  }
-
   async apply(block: RowBlock): Promise<TransformedRows> {
-    const lines = (await this.#shape.toJsonLines(block)).split('\n');
-    const out = new BlockWriter(this.columns, block.bytes.length);
+    const out = new BlockWriter(this.columns, block);
     const rejected: StepRejection[] = [];
     let dropped = 0;
+    const judge = await this.#judgeRows(block);
+    let turnEndsAt = performance.now() + turnMs;
     for (let index = 0; index < block.rowCount; index += 1) {
-      const given = readRow(lines[index] ?? '');
-      const outcome = this.#chain.apply(given);
+      const { given, outcome } = judge(index);
       if (outcome.kind === 'dropped') dropped += 1;
-      else if (outcome.kind === 'kept') this.#write(out, block, index, given, outcome.row);
+      else if (outcome.kind === 'kept') this.#write(out, index, given, outcome.row);
       else {
         const { step: id, reason, key } = outcome;
         const name = this.steps.find(({ step }) => step.id === id)?.step.name;
         rejected.push({ step: `${id} (${name})`, reason, key });
       }
+      if (performance.now() < turnEndsAt) continue;
+      await setImmediate();
+      turnEndsAt = performance.now() + turnMs;
     }
     return { block: out.finish(), rejected, dropped };
   }
 
-  #write(out: BlockWriter, block: RowBlock, index: number, given: Row, row: Row): void {
-    const { offsets, lengths, columns } = block;
-    for (const { source, name, path, encode } of this.#fields) {
-      const value = row.get(name) ?? jsonNull;
-      if (path === null && value === given.get(name)) {
-        const at = index * columns.length + source;
-        out.copy(block.bytes, offsets[at] ?? 0, lengths[at] ?? -1);
+  /** What becomes of a row: found out now for a chain that waits, else at the call. */
+  async #judgeRows(block: RowBlock): Promise<(at: number) => Judged> {
+    const read = (index: number) => BlockRow.of(this.#given, block, index);
+    if (this.#chain.isInThread) {
+      return (index) => {
+        const given = read(index);
+        return { given, outcome: this.#chain.apply(given) };
+      };
+    }
+    const rows = Array.from({ length: block.rowCount }, (_, index) => read(index));
+    const outcomes = await this.#chain.applyBlock(rows);
+    return (index) => {
+      const [given, outcome] = [rows[index], outcomes[index]];
+      if (!given || !outcome) throw new Error('the chain has lost a row');
+      return { given, outcome };
+    };
+  }
+
+  #write(out: BlockWriter, index: number, given: BlockRow, row: Row): void {
+    const first = index * this.#given.names.length;
+    for (const { source, name, path, write } of this.#fields) {
+      if (path === null && isKept(given, row, source, name)) {
+        out.keep(first + source);
         continue;
       }
+      const value = row.get(name) ?? jsonNull;
       const field = path === null ? value : textAt(value, path);
-      const bytes = field === jsonNull ? null : encode(field);
-      // The chain has let through only what the column can hold.
-      if (typeof bytes === 'string') throw new Error(`a step's value does not fit ${name}`);
-      out.put(bytes);
+      if (field === jsonNull) {
+        out.putNull();
+        continue;
+      }
+      out.begin();
+      write(out, field);
+      out.end();
     }
   }
+}
+
+/** The value is the source's own: some of those have no form that a step could write. */
+function isKept(given: BlockRow, row: Row, column: number, name: string): boolean {
+  if (row instanceof BlockRow && row.written(column) === undefined) return true;
+  return row.get(name) === given.get(name);
+}
+
+interface Judged {
+  readonly given: BlockRow;
+  readonly outcome: Outcome;
 }
 
 interface Field {
@@ -110,7 +145,7 @@ interface Field {
   readonly name: string;
   readonly path: readonly string[] | null;
   readonly column: Column;
-  readonly encode: (value: Json) => Buffer | string;
+  readonly write: WriteValue;
 }
 
 function fieldOf({ name, column, path }: RowOutput, columns: readonly Column[]): Field {
@@ -118,22 +153,12 @@ function fieldOf({ name, column, path }: RowOutput, columns: readonly Column[]):
   const found = columns[source];
   if (!found) throw new Error(`there is no column ${column}`);
   if (path.length === 0) {
-    return {
-      source,
-      name: column,
-      path: null,
-      column: { ...found, name },
-      encode: encoderOf(found),
-    };
+    const write = writerOf(found);
+    return { source, name: column, path: null, column: { ...found, name }, write };
   }
   const text: Column = { name, type: 'text', sourceType: 'text' };
-  return {
-    source,
-    name: column,
-    path,
-    column: text,
-    encode: (value) => Buffer.from(plainOf(value)),
-  };
+  const write: WriteValue = (sink, value) => sink.write(plainOf(value));
+  return { source, name: column, path, column: text, write };
 }
 
 /** A row from its line of JSON Lines. */
@@ -149,50 +174,4 @@ function textAt(value: Json, path: readonly string[]): Json {
     found = objectOf(found)?.get(key) ?? jsonNull;
   }
   return found;
-}
-
-/** Rows one after the other, as a block. */
-class BlockWriter {
-  readonly #columns: readonly Column[];
-  #bytes: Buffer;
-  #used = 0;
-  readonly #offsets: number[] = [];
-  readonly #lengths: number[] = [];
-
-  constructor(columns: readonly Column[], capacity: number) {
-    this.#columns = columns;
-    this.#bytes = Buffer.allocUnsafe(capacity);
-  }
-
-  /** @param length -1 for null */
-  copy(from: Buffer, offset: number, length: number): void {
-    this.#offsets.push(this.#used);
-    this.#lengths.push(length);
-    if (length <= 0) return;
-    this.#ensure(length);
-    from.copy(this.#bytes, this.#used, offset, offset + length);
-    this.#used += length;
-  }
-
-  put(bytes: Buffer | null): void {
-    if (bytes === null) this.copy(this.#bytes, 0, -1);
-    else this.copy(bytes, 0, bytes.length);
-  }
-
-  finish(): RowBlock {
-    return {
-      columns: this.#columns,
-      rowCount: this.#columns.length === 0 ? 0 : this.#offsets.length / this.#columns.length,
-      bytes: this.#bytes,
-      offsets: Int32Array.from(this.#offsets),
-      lengths: Int32Array.from(this.#lengths),
-    };
-  }
-
-  #ensure(more: number): void {
-    if (this.#used + more <= this.#bytes.length) return;
-    const grown = Buffer.allocUnsafe(Math.max(this.#used + more, this.#bytes.length * 2));
-    this.#bytes.copy(grown, 0, 0, this.#used);
-    this.#bytes = grown;
-  }
 }

@@ -78,7 +78,7 @@ export function field(
 }
 
 /** Settings of every step, whatever its plugin. A step that protects always rejects. */
-const stepFields: readonly PluginField[] = [
+export const stepFields: readonly PluginField[] = [
   field({
     key: 'on_error',
     name: 'Rows with errors',

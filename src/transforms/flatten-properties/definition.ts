@@ -7,6 +7,9 @@ import { defineTransform, field } from '../transform.ts';
 /** What is nested deeper stays nested. */
 const maxLevels = 32;
 
+/** Length of all new names together, if the properties themselves are not longer. */
+const minNamesLength = 64 * 1024;
+
 export const flattenProperties = defineTransform({
   id: 5,
   name: 'Flatten properties',
@@ -26,7 +29,9 @@ export const flattenProperties = defineTransform({
     return (row) =>
       editColumn(row, column, (holder) => {
         const flat = new Map<string, Json>();
-        lift(flat, '', holder, separator, maxLevels);
+        // A long name in front of many short ones would make a row thousands of times as long.
+        const room = { left: Math.max(minNamesLength, 2 * holder.text.length) };
+        lift(flat, room, '', holder, separator, maxLevels);
         return [...holder.members.values()].some(isNested) ? new JsonObject(flat) : holder;
       });
   },
@@ -34,6 +39,7 @@ export const flattenProperties = defineTransform({
 
 function lift(
   flat: Map<string, Json>,
+  room: { left: number },
   prefix: string,
   object: JsonObject,
   separator: string,
@@ -42,10 +48,12 @@ function lift(
   for (const [name, value] of object.members) {
     const nested = levels > 0 && isNested(value) ? objectOf(value) : null;
     if (nested) {
-      lift(flat, prefix + name + separator, nested, separator, levels - 1);
+      lift(flat, room, prefix + name + separator, nested, separator, levels - 1);
     } else if (flat.has(prefix + name)) {
       throw new RowError('Two properties would have the same name.');
     } else {
+      room.left -= prefix.length + name.length;
+      if (room.left < 0) throw new RowError('The new names would be too long.');
       flat.set(prefix + name, value);
     }
   }

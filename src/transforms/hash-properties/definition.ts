@@ -1,8 +1,8 @@
-import { createHmac } from 'node:crypto';
 import { type Json, jsonNull, listOf, plainOf, toJson } from '../json.ts';
 import { chooseProperties } from '../properties.ts';
 import { anyColumnField, propertiesField } from '../settings.ts';
 import { defineTransform, field, InvalidSetting } from '../transform.ts';
+import { hmacOf } from './hmac.ts';
 
 export const hashProperties = defineTransform({
   id: 3,
@@ -24,10 +24,8 @@ export const hashProperties = defineTransform({
     const { salt } = config;
     if (!salt) throw new InvalidSetting('salt', 'Write a secret text, and keep it the same.');
     const properties = chooseProperties(config);
-    const hash = (value: Json): Json => {
-      if (value === jsonNull) return value;
-      return toJson(createHmac('sha256', salt).update(plainOf(value)).digest('hex'));
-    };
+    const hmac = hmacOf(salt);
+    const hash = (value: Json): Json => (value === jsonNull ? value : toJson(hmac(plainOf(value))));
     return (row) => properties.update(row, (value) => listOf(value)?.map(hash) ?? hash(value));
   },
 });

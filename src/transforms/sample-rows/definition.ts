@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { jsonNull, plainOf } from '../json.ts';
 import { columnOf } from '../properties.ts';
 import { readNumber } from '../settings.ts';
@@ -32,6 +32,6 @@ export const sampleRows = defineTransform({
 
 /** A place from 0 to 1 that the text always has. */
 function shareOf(seed: string, text: string): number {
-  const digest = createHash('sha256').update(`${seed}\0${text}`).digest();
-  return digest.readUInt32BE(0) / 2 ** 32;
+  const digest = hash('sha256', `${seed}\0${text}`, 'hex');
+  return Number.parseInt(digest.slice(0, 8), 16) / 2 ** 32;
 }

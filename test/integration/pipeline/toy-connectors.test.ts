@@ -101,6 +101,7 @@ describe('an encoder and a destination that only their definitions describe', ()
         max_file_size_mb: null,
         manifest: true,
         csv_formula_guard: false,
+        parquet_schema: null,
         include_events: null,
         exclude_events: null,
       },

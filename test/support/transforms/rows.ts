@@ -9,7 +9,7 @@ import {
   textOf,
   trustJson,
 } from '../../../src/transforms/json.ts';
-import { compileStep, type Step } from '../../../src/transforms/step.ts';
+import { compileStep, type RowStep, type Step } from '../../../src/transforms/step.ts';
 import {
   type Apply,
   makeRow,
@@ -43,15 +43,15 @@ export function canonical(value: Json): string {
 }
 
 /** A step of code of a test's own. */
-export function stepOf(apply: Apply, given: Partial<Step> = {}): Step {
-  return { id: 1, name: 'Test', apply, onError: 'keep', maxErrorShare: 1, ...given };
+export function stepOf(apply: Apply, given: Partial<RowStep> = {}): RowStep {
+  return { kind: 'row', id: 1, name: 'Test', apply, onError: 'keep', maxErrorShare: 1, ...given };
 }
 
 export function stepOfPlugin(
   transform: Transform,
   config: Readonly<Record<string, string>>,
   id = 1,
-): Step {
+): RowStep {
   return compileStep({ id, name: null, config }, transform);
 }
 

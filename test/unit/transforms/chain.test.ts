@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { jsonNull, toJson } from '../../../src/transforms/json.ts';
 import { RowError } from '../../../src/transforms/row-error.ts';
-import type { Step } from '../../../src/transforms/step.ts';
+import type { BatchStep, RowStep, Step, StepResult } from '../../../src/transforms/step.ts';
 import type { Apply, Row } from '../../../src/transforms/transform.ts';
 import { chainFor, rowOf, stepOf } from '../../support/transforms/rows.ts';
 
@@ -27,7 +27,7 @@ const set =
     given.with([[column, toJson(value)]]);
 
 /** What one step makes of the row, and why it could not. */
-function run(apply: Apply, given: Partial<Step> = {}) {
+function run(apply: Apply, given: Partial<RowStep> = {}) {
   const chain = chainFor(row, [stepOf(apply, given)]);
   return { outcome: chain.apply(row), step: chain.steps[0] };
 }
@@ -194,5 +194,93 @@ describe('the errors of a step', () => {
 
   test('are no excess if no row reached the step', () => {
     expect(chainFor(row, [stepOf(fail, { maxErrorShare: 0 })]).findExcess()).toBeNull();
+  });
+});
+
+describe('a chain over the rows of a block', () => {
+  const rows = [0, 1, 2, 3, 4, 5, 6, 7].map((n) =>
+    rowOf({ uuid: `u${n}`, team_id: 7, event: `e${n}`, inserted_at: '2024-01-01T00:00:00Z' }),
+  );
+  const [first = row] = rows;
+  const numberOf = (given: Row) => Number(JSON.parse(String(given.get('uuid'))).slice(1));
+  /** A step that does its work for every row whose number the divisor divides. */
+  const every =
+    (divisor: number, apply: Apply): Apply =>
+    (given) =>
+      numberOf(given) % divisor === 0 ? apply(given) : given;
+  const handle = (apply: Apply, given: Row): StepResult => {
+    try {
+      return apply(given);
+    } catch (error) {
+      if (error instanceof RowError) return error;
+      throw error;
+    }
+  };
+  /** The same step, working elsewhere. */
+  const elsewhere = (step: RowStep, seen: string[][] = []): BatchStep => ({
+    ...step,
+    kind: 'batch',
+    async applyBatch(given) {
+      seen.push(given.map(({ key }) => key));
+      return given.map((each) => handle(step.apply, each.row));
+    },
+  });
+  const steps = [
+    stepOf(append('a'), { id: 1 }),
+    stepOf(every(3, drop), { id: 2 }),
+    stepOf(every(5, fail), { id: 3, onError: 'reject' }),
+    stepOf(every(2, fail), { id: 4 }),
+    stepOf(append('b'), { id: 5 }),
+  ];
+  const eachAlone = () => {
+    const chain = chainFor(first, steps);
+    return { outcomes: rows.map((each) => chain.apply(each)), chain };
+  };
+
+  test.each([
+    ['none', []],
+    ['the first', [1]],
+    ['the one that drops', [2]],
+    ['the one that rejects', [3]],
+    ['two after each other', [3, 4]],
+    ['the first and the last', [1, 5]],
+    ['all', [1, 2, 3, 4, 5]],
+  ])(
+    'gives the same outcomes, counters and errors if %s of its steps work elsewhere',
+    async (_, ids) => {
+      const mixed = steps.map((step): Step => (ids.includes(step.id) ? elsewhere(step) : step));
+      const chain = chainFor(first, mixed);
+      const outcomes = await chain.applyBlock(rows);
+      const alone = eachAlone();
+      expect(outcomes.map(shown)).toEqual(alone.outcomes.map(shown));
+      expect(outcomes.map(({ kind }) => kind)).toContain('dropped');
+      expect(outcomes.map(({ kind }) => kind)).toContain('rejected');
+      const factsOf = ({ steps: all }: typeof chain) =>
+        all.map(({ counters, errors }) => ({ ...counters, errors }));
+      expect(factsOf(chain)).toEqual(factsOf(alone.chain));
+    },
+  );
+
+  const shown = (outcome: ReturnType<ReturnType<typeof chainFor>['apply']>) =>
+    outcome.kind === 'kept' ? outcome.row.text : outcome;
+
+  test('gives a step only the rows that are left, each under its key', async () => {
+    const seen: string[][] = [];
+    const last = elsewhere(stepOf(append('b')), seen);
+    const chain = chainFor(first, [stepOf(every(2, drop)), last]);
+    await chain.applyBlock(rows);
+    expect(seen).toEqual([[1, 3, 5, 7].map((n) => JSON.stringify({ uuid: `"u${n}"` }))]);
+    await chain.applyBlock([first]);
+    expect(seen, 'a step without rows is not called').toHaveLength(1);
+  });
+
+  test('has no outcome if a step that works elsewhere fails, or loses a row', async () => {
+    const broken = new Error('its process has ended');
+    const failing = { ...elsewhere(stepOf(drop)), applyBatch: () => Promise.reject(broken) };
+    await expect(chainFor(first, [failing]).applyBlock(rows)).rejects.toBe(broken);
+    const losing = { ...elsewhere(stepOf(drop)), applyBatch: async () => [null] };
+    await expect(chainFor(first, [losing]).applyBlock(rows)).rejects.toThrow(
+      '1 results for 8 rows',
+    );
   });
 });

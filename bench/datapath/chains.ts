@@ -1,0 +1,37 @@
+import type { PinnedChain } from '../../src/pipeline/interval-job.ts';
+import { findTransform } from '../../src/transforms/index.ts';
+import { compileStep, defineOwnStep, type StepDefinition } from '../../src/transforms/step.ts';
+import { plugin } from '../sandbox/inside.ts';
+
+/**
+ * Transformation chains by name. No step drops a row, so that as many rows are written as without a
+ * chain.
+ */
+export const benchChains: Readonly<Record<string, () => readonly StepDefinition[]>> = {
+  'three steps': () => [
+    builtIn(1, 2, { events: '$feature_flag_called, $web_vitals' }),
+    builtIn(2, 1, { properties: '$referrer' }),
+    builtIn(3, 3, { properties: '$ip', salt: 'a salt of the benchmark' }),
+  ],
+  'own plugin': () => [
+    defineOwnStep({
+      id: 1,
+      name: 'adds two properties',
+      source: plugin,
+      config: { greeting: 'hello' },
+      secrets: [],
+    }),
+  ],
+};
+
+/** Null for no name. */
+export function openBenchChain(name: string): PinnedChain | null {
+  const steps = benchChains[name]?.() ?? [];
+  return steps.length === 0 ? null : { steps, recipe: [] };
+}
+
+function builtIn(id: number, pluginId: number, config: Readonly<Record<string, string>>) {
+  const transform = findTransform(pluginId);
+  if (!transform) throw new Error(`there is no plugin ${pluginId}`);
+  return compileStep({ id, name: null, config }, transform);
+}

@@ -1,0 +1,33 @@
+import { hash } from 'node:crypto';
+
+/** Of SHA-256. */
+const blockBytes = 64;
+const digestBytes = 32;
+const longBytes = 4_096;
+
+/**
+ * HMAC-SHA-256 (RFC 2104) of texts, in hexadecimal. Two calls of `hash` take less than half the time of a
+ * `createHmac`, which makes the key and an object ready for each text.
+ */
+export function hmacOf(key: string): (text: string) => string {
+  const given = Buffer.from(key);
+  const short = given.length > blockBytes ? hash('sha256', given, 'buffer') : given;
+  const padded = Buffer.alloc(blockBytes);
+  short.copy(padded);
+  const inner = Buffer.alloc(blockBytes + longBytes);
+  const outer = Buffer.alloc(blockBytes + digestBytes);
+  for (let at = 0; at < blockBytes; at += 1) {
+    inner[at] = (padded[at] as number) ^ 0x36;
+    outer[at] = (padded[at] as number) ^ 0x5c;
+  }
+  return (text) => {
+    // A unit takes at most three bytes.
+    const isShort = text.length * 3 <= longBytes;
+    const message = isShort
+      ? inner.subarray(0, blockBytes + inner.write(text, blockBytes))
+      : Buffer.concat([inner.subarray(0, blockBytes), Buffer.from(text)]);
+    // As latin1: a text is made sooner than a Buffer.
+    outer.write(hash('sha256', message, 'latin1' as 'binary'), blockBytes, 'latin1');
+    return hash('sha256', outer, 'hex');
+  };
+}
