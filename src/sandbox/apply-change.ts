@@ -1,5 +1,14 @@
-import { type Json, JsonObject, type JsonText, listOf, objectOf } from '../transforms/json.ts';
+import {
+  type Edit,
+  type Json,
+  type JsonObject,
+  type JsonText,
+  listOf,
+  objectOf,
+} from '../transforms/json.ts';
 import type { Change } from './realm/diff.ts';
+
+const fewChanges = 32;
 
 /**
  * A value after a plugin changed it. What the change does not name keeps its source text.
@@ -18,12 +27,17 @@ function applyToObject(
 ): JsonObject {
   const object = objectOf(before);
   if (!object) throw new TypeError('The change is one of an object.');
-  const members = new Map(object.members);
-  for (const name of d) members.delete(name);
-  for (const [name, change] of Object.entries(p)) {
-    members.set(name, applyChange(members.get(name), change));
-  }
-  return new JsonObject(members);
+  const removed = new Set(d);
+  const changes = Object.entries(p);
+  // To find many members one by one would take long.
+  const from = changes.length > fewChanges ? object.members : object;
+  const changed = changes.map(
+    ([name, change]): Edit => [
+      name,
+      applyChange(removed.has(name) ? undefined : from.get(name), change),
+    ],
+  );
+  return object.edit([...d.map((name): Edit => [name, undefined]), ...changed]);
 }
 
 function applyToList(

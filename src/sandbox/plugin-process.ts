@@ -4,7 +4,6 @@ import path from 'node:path';
 import type { Answer, Request } from './child/main.ts';
 import { confine, extendCpu, needsCpu, readCpuMs, readResidentBytes } from './confine.ts';
 import { processMemoryMib, SandboxError, type SandboxLimits } from './limits.ts';
-import { makePrograms } from './program.ts';
 
 /** How long an answer may take. `rowMs`: between two reports of progress. */
 interface Patience {
@@ -65,8 +64,8 @@ export class PluginProcess {
     });
   }
 
-  static start(limits: SandboxLimits): PluginProcess {
-    const { child } = makePrograms();
+  /** @param child the program of the process */
+  static start(child: string, limits: SandboxLimits): PluginProcess {
     const process_ = spawn(process.execPath, [...nodeFlags(limits), '-e', child], {
       env: { TZ: 'UTC' },
       cwd: '/',
@@ -82,6 +81,11 @@ export class PluginProcess {
   async confine(): Promise<boolean> {
     const { pid } = this.#child;
     return pid !== undefined && (await confine(pid, this.#limits.memoryMib));
+  }
+
+  /** Whether it works on a request. */
+  get isBusy(): boolean {
+    return this.#pending !== null;
   }
 
   /** @throws SandboxError if a limit is exceeded or the process ends; all later calls throw it too */

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { transform } from 'sucrase';
 
@@ -15,36 +16,42 @@ export interface Programs {
   readonly realm: string;
 }
 
-let made: Programs | null = null;
+let made: Promise<Programs> | null = null;
 
-export function makePrograms(): Programs {
-  made ??= {
-    child: `${join('child/main')}.serve();`,
-    realm: join('realm/main', 'undefined'),
-  };
+/** The first call takes some tenths of a second of a processor, a turn of the event loop for each file. */
+export function makePrograms(): Promise<Programs> {
+  made ??= make();
   return made;
 }
 
+async function make(): Promise<Programs> {
+  return {
+    child: `${await join('child/main')}.serve();`,
+    realm: await join('realm/main', 'undefined'),
+  };
+}
+
 /** An expression: the exports of the file, with all files of ours that it imports. */
-function join(entry: string, builtIns = 'require'): string {
+async function join(entry: string, builtIns = 'require'): Promise<string> {
   const modules = new Map<string, string>();
   const extension = path.extname(fileURLToPath(import.meta.url));
-  const add = (name: string) => {
-    if (modules.has(name)) return;
+  const wanted = [entry];
+  for (let name = wanted.pop(); name !== undefined; name = wanted.pop()) {
+    if (modules.has(name)) continue;
+    await nextTurn();
+    const folder = path.posix.dirname(name);
     const file = fileURLToPath(new URL(`./${name}${extension}`, import.meta.url));
     const { code } = transform(readFileSync(file, 'utf8'), {
       transforms: extension === '.ts' ? ['typescript', 'imports'] : ['imports'],
       disableESTransforms: true,
     });
-    modules.set(name, '');
     const text = code.replaceAll(/require\('(\.[^']+)'\)/g, (_, specifier: string) => {
-      const target = path.posix.join(path.posix.dirname(name), specifier.replace(/\.[jt]s$/, ''));
-      add(target);
+      const target = path.posix.join(folder, specifier.replace(/\.[jt]s$/, ''));
+      wanted.push(target);
       return `load(${JSON.stringify(target)})`;
     });
     modules.set(name, text.replace(/^\/\/# sourceMappingURL=.*$/m, ''));
-  };
-  add(entry);
+  }
   const bodies = [...modules].map(
     ([name, text]) => `${JSON.stringify(name)}(exports, load, require) {${text}\n}`,
   );

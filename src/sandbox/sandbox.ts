@@ -19,6 +19,8 @@ export interface SandboxOptions {
   /** What the clock shows to the plugin. The same for every run of the interval. */
   readonly intervalEndMs: number;
   readonly limits?: Partial<SandboxLimits>;
+  /** An abort ends the process at once; what waits for it gets a SandboxError `unavailable`. */
+  readonly signal?: AbortSignal;
   /** What the plugin writes to `console`, bounded, and how many lines were left out. */
   readonly onLog?: (lines: readonly LogLine[], omitted: number) => void;
 }
@@ -59,8 +61,12 @@ export class PluginRowError extends RowError {
 /** @throws SandboxError with the fault `invalid` for a source that `inspectPlugin` refuses */
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   const limits = { ...defaultLimits, ...options.limits };
-  const { process: child, problems, isConfined } = await prepare(options.source, limits);
+  const { signal } = options;
+  const { process: child, problems, isConfined } = await prepare(options.source, limits, signal);
+  const endOnAbort = () => void child.kill();
   try {
+    signal?.addEventListener('abort', endOnAbort, { once: true });
+    if (signal?.aborted) await child.kill();
     const [problem] = problems;
     if (problem) throw new SandboxError('invalid', describeProblem(problem));
     const { config, intervalEndMs } = options;
@@ -73,6 +79,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
       throw new SandboxError('setup', `its setupPlugin failed: ${reason}`);
     }
   } catch (error) {
+    signal?.removeEventListener('abort', endOnAbort);
     await child.kill();
     throw error;
   }
@@ -96,11 +103,15 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   }
 
   async function close(): Promise<void> {
+    signal?.removeEventListener('abort', endOnAbort);
     const patience = { wholeMs: limits.rowMs, rowMs: limits.rowMs };
-    await child
-      .ask('close', '', patience)
-      .then((text) => takeReply(text, options, 1))
-      .catch(() => {});
+    // A batch that has no answer yet gets none: then no hook can run.
+    if (!child.isBusy) {
+      await child
+        .ask('close', '', patience)
+        .then((text) => takeReply(text, options, 1))
+        .catch(() => {});
+    }
     await child.kill();
   }
 }
@@ -121,8 +132,16 @@ interface PreparedProcess {
   readonly isConfined: boolean;
 }
 
-async function prepare(source: string, limits: SandboxLimits): Promise<PreparedProcess> {
-  const child = PluginProcess.start(limits);
+async function prepare(
+  source: string,
+  limits: SandboxLimits,
+  signal?: AbortSignal,
+): Promise<PreparedProcess> {
+  const programs = await makePrograms();
+  const child = PluginProcess.start(programs.child, limits);
+  const endOnAbort = () => void child.kill();
+  signal?.addEventListener('abort', endOnAbort, { once: true });
+  if (signal?.aborted) endOnAbort();
   const patience = { wholeMs: limits.openMs, rowMs: limits.openMs };
   try {
     if (source.length > maxSourceChars) {
@@ -130,7 +149,7 @@ async function prepare(source: string, limits: SandboxLimits): Promise<PreparedP
       return { process: child, problems: [{ line: null, detail }], isConfined: false };
     }
     const { rowMs, maxAnswerChars } = limits;
-    const { realm } = makePrograms();
+    const { realm } = programs;
     const message: Prepare = { source, realm, parsersFrom: parsersFolder(), rowMs, maxAnswerChars };
     const { problems } = await askFor(child, 'prepare', JSON.stringify(message), patience);
     const isConfined = await child.confine();
@@ -140,6 +159,8 @@ async function prepare(source: string, limits: SandboxLimits): Promise<PreparedP
   } catch (error) {
     await child.kill();
     throw error;
+  } finally {
+    signal?.removeEventListener('abort', endOnAbort);
   }
 }
 
@@ -185,7 +206,8 @@ function readError(given: unknown): PluginRowError {
     return new PluginRowError('The promise that processEvent returned never settles.', '');
   }
   if (kind === 'returned') {
-    const reason = `processEvent returned ${detail}. Return the event, or null to drop it.`;
+    const what = /^[a-z ]{1,20}$/.test(detail) ? detail : 'something else';
+    const reason = `processEvent returned ${what}. Return the event, or null to drop it.`;
     return new PluginRowError(reason, detail);
   }
   // What an error says may quote the row; its name does not, if it looks like one.

@@ -2,15 +2,16 @@ import type { PluginConfig } from '../domain/plugin.ts';
 import type { PinnedStep, StepCount } from '../domain/recipe.ts';
 import type { Sql } from './database.ts';
 
-const asChain = `jsonb_agg(jsonb_build_object('config', c.id, 'version', c.version) order by c."order", c.id)`;
+const asChain = `jsonb_agg(jsonb_strip_nulls(jsonb_build_object('config', c.id, 'version', c.version, 'source',
+    (select p.source_sha256 from plugins p where p.id = c.plugin))) order by c."order", c.id)`;
 
 /**
- * SQL of the chain that a run of the table `runs` uses from its first claim on: the enabled steps of its
+ * SQL of the chain that a run of such a table uses from its first claim on: the enabled steps of its
  * project in their order, none if its export has transformations off.
  */
-export const pinnedChain = `coalesce(runs.chain, (
+export const pinnedChainOf = (runs: string): string => `coalesce(${runs}.chain, (
   select ${asChain} from batch_exports e join pipeline_transformation_configs c on c.team_id = e.team_id and c.enabled and not c.deleted
-   where e.id = runs.export_id and e.transformations), '[]')`;
+   where e.id = ${runs}.export_id and e.transformations), '[]')`;
 
 /** The chain that a run of a project would use now. */
 export async function findChain(sql: Sql, teamId: number): Promise<readonly PinnedStep[]> {
@@ -28,6 +29,8 @@ export interface StepVersion {
   readonly id: number;
   readonly version: number;
   readonly plugin: number;
+  /** Of an own plugin, as it is called now; null for a built-in one. */
+  readonly pluginName: string | null;
   /** Null: the plugin's. */
   readonly name: string | null;
   readonly config: PluginConfig;
@@ -41,12 +44,26 @@ export async function findStepVersions(
   chain: readonly PinnedStep[],
 ): Promise<StepVersion[]> {
   return sql.query<StepVersion>(
-    `select v.config_id as id, v.version, v.plugin, v.name, v.config, v.config_secrets as secrets
+    `select v.config_id as id, v.version, v.plugin, (select p.name from plugins p where p.id = v.plugin) as "pluginName", v.name, v.config, v.config_secrets as secrets
        from unnest($2::int[], $3::int[]) with ordinality as step (config, version, place)
        join transformation_versions v on v.config_id = step.config and v.version = step.version and v.team_id = $1
       order by step.place`,
     [teamId, chain.map(({ config }) => config), chain.map(({ version }) => version)],
   );
+}
+
+/** The sources of plugins that a chain names, by their digests; those that are gone are missing. */
+export async function findPluginSources(
+  sql: Sql,
+  chain: readonly PinnedStep[],
+): Promise<ReadonlyMap<string, string>> {
+  const digests = chain.flatMap(({ source }) => source ?? []);
+  if (digests.length === 0) return new Map();
+  const rows = await sql.query<{ sha256: string; source: string }>(
+    'select sha256, source from plugin_sources where sha256 = any ($1::text[])',
+    [digests],
+  );
+  return new Map(rows.map(({ sha256, source }) => [sha256, source]));
 }
 
 /** Adds a run's counts to the rates of its steps and shows each step's error, or that it works. */

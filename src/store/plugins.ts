@@ -53,12 +53,10 @@ export async function listOwnPlugins(
     'select count(*) from plugins where organization_id = $1',
     [organizationId],
   );
-  const bytes = 'octet_length(t.source) + octet_length(t.config_schema::text)';
-  const wanted =
-    'select p.id from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3';
+  const wanted = `select p.*, octet_length(p.source) + octet_length(p.config_schema::text) as size
+      from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3`;
   const rows = await sql.query<Row>(
-    `select ${columns} from plugins p
-      where p.id in (${upToPageBytes(wanted, 'plugins', 't.id', bytes)}) order by p.id`,
+    `select ${columns} from ${upToPageBytes(wanted, 'page.id')} p order by p.id`,
     [organizationId, limit, offset],
   );
   return { count: total?.count ?? 0, results: rows.map(toPlugin) };

@@ -135,22 +135,15 @@ export async function listTransformationConfigs(
   teamId: number,
   page: PageRequest,
 ): Promise<OffsetPage<TransformationConfig>> {
-  const wanted = `select c.id from pipeline_transformation_configs c
+  const wanted = `select c.*, octet_length(c.config::text) as size from pipeline_transformation_configs c
       where c.team_id = $1 and not c.deleted order by c."order", c.id limit $2 offset $3`;
-  const fitting = upToPageBytes(
-    wanted,
-    'pipeline_transformation_configs',
-    't."order", t.id',
-    'octet_length(t.config::text)',
-  );
   const [[total], results] = await Promise.all([
     sql.query<{ count: number }>(
       'select count(*) from pipeline_transformation_configs where team_id = $1 and not deleted',
       [teamId],
     ),
     sql.query<TransformationConfig>(
-      `select ${columns} from pipeline_transformation_configs c
-        where c.id in (${fitting}) order by c."order", c.id`,
+      `select ${columns} from ${upToPageBytes(wanted, 'page."order", page.id')} c order by c."order", c.id`,
       [teamId, page.limit, page.offset],
     ),
   ]);

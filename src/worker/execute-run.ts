@@ -4,6 +4,7 @@ import type { StoredDestination } from '../domain/batch-export.ts';
 import { SluiceError, StepFault, toSluiceError } from '../domain/errors.ts';
 import { type FileSettings, readFileSettings } from '../domain/file-settings.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
+import { ownStepsOf } from '../domain/recipe.ts';
 import { describeInterval } from '../domain/time.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
@@ -49,8 +50,9 @@ import { recordCompletion, recordFault, releaseRun } from '../use-cases/runs/fin
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
 import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
+import { checkMemory, type RunMemory } from './check-memory.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
-import { removeFiles } from './remove-files.ts';
+import { removeReplaced } from './remove-files.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
@@ -71,17 +73,26 @@ export interface Connectors {
   openDestination(stored: ExportDestination, traits?: StoreTraits | null): Destination;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
-  encodingOf(files: Pick<FileSettings, 'format' | 'compression' | 'csvFormulaGuard'>): Encoding;
-  /** Bytes that a run to such a destination may need. @param transforms whether a chain changes its rows */
+  encodingOf(
+    files: Pick<FileSettings, 'format' | 'compression'> &
+      Partial<Pick<FileSettings, 'csvFormulaGuard' | 'parquetSchema'>>,
+  ): Encoding;
+  /**
+   * Bytes that a run to such a destination may need.
+   *
+   * @param transforms whether a chain changes its rows
+   * @param ownSteps how many steps of it have an organization's own plugin
+   */
   memoryOf(
     type: string,
     files: Pick<FileSettings, 'format' | 'compression'>,
     transforms?: boolean,
+    ownSteps?: number,
   ): number;
 }
 
 /** What an attempt needs, in the worker's process or in one of its own. */
-export interface AttemptOptions {
+export interface AttemptOptions extends RunMemory {
   readonly context: Context;
   readonly connectors: Connectors;
   readonly onError: (error: unknown, run: ClaimedRun) => void;
@@ -103,12 +114,23 @@ export interface ExecutorOptions extends AttemptOptions {
  * Executes one attempt of a run: claim, export, record. A run that has ended, was deleted or is held by
  * another worker is skipped, so the same job may be delivered any number of times. A run during which
  * workers have crashed gets a process of its own.
+ *
+ * @param admittedOwnSteps for how many steps with an own plugin memory is set aside; a run with more is handed back
  */
-export async function executeRun(options: ExecutorOptions, runId: string): Promise<AttemptReport> {
+export async function executeRun(
+  options: ExecutorOptions,
+  runId: string,
+  admittedOwnSteps = Number.POSITIVE_INFINITY,
+): Promise<AttemptReport> {
   const { context, leases, program } = options;
   const claimedAt = performance.now();
   const run = await claim(options, runId);
   if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0 };
+  if (ownStepsOf(run.chain) > admittedOwnSteps) {
+    // A config was enabled between the admission and the claim, which pinned it: there is no memory set aside.
+    await retryUntilRecorded(() => releaseRun(context, run), AbortSignal.timeout(5_000));
+    return { run, end: 'released', fault: null, rows: 0, bytes: 0 };
+  }
   await failpoint('claim');
   const signal = leases.keep(run, claimedAt);
   try {
@@ -186,6 +208,7 @@ async function attempt(
     );
   };
   try {
+    checkMemory(options, run);
     const job = await makeJob(options, run);
     const source = connectors.sourceOf(run.model);
     const ports = portsOf(options, run, log);
@@ -200,13 +223,9 @@ async function attempt(
     const current = { ...run, ...job, ...result };
     // The run is recorded, but holds its slot. The sweep removes what is left.
     const patience = AbortSignal.any([signal, AbortSignal.timeout(removalPatienceMs)]);
-    await removeFiles(
-      context,
-      destination,
-      current,
-      (level, message) => log.add(level, message),
-      patience,
-    ).catch((error: unknown) => options.onError(error, run));
+    await removeReplaced(context, destination, current, log, patience).catch((error: unknown) =>
+      options.onError(error, run),
+    );
     return result;
   } finally {
     await keepTraits();

@@ -16,14 +16,12 @@ import type { AttemptReport } from './attempt-report.ts';
 import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
-import type { MemoryGate } from './memory-gate.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
 
 export interface HandlerOptions extends SampleOptions {
   readonly producer: Producer;
   readonly executor: ExecutorOptions;
-  readonly memory: MemoryGate;
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
   readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
   readonly onScheduleError: (error: unknown, exportId: string) => void;
@@ -102,17 +100,19 @@ async function admitAndExecute(
     AbortSignal.timeout(context.policy.leaseMs / 2),
   );
   if (!needs) return null;
-  const bytes = executor.connectors.memoryOf(
-    needs.type,
-    readFileSettings(needs.config),
-    needs.transformations,
-  );
+  const { type, config, transformations, ownSteps } = needs;
+  const files = readFileSettings(config);
+  const memoryFor = (steps: number) =>
+    executor.connectors.memoryOf(type, files, transformations, steps);
+  // A run that never fits fails at its start, so it need not wait until all other runs have ended.
+  const fits = memoryFor(ownSteps) <= executor.memoryBytes;
+  const bytes = memoryFor(fits ? ownSteps : 0);
   const isAlone = needs.crashes >= context.policy.maxSharedCrashes;
   const leave = await memory.enter(bytes + (isAlone ? idleWorkerBytes : 0));
   if (!leave) return null;
   try {
     const startedAt = performance.now();
-    const report = await executeRun(executor, runId);
+    const report = await executeRun(executor, runId, ownSteps);
     onAttemptEnd(report, (performance.now() - startedAt) / 1_000);
     return report.run;
   } finally {

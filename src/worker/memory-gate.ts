@@ -25,6 +25,11 @@ export class MemoryGate {
     this.#totalBytes = totalBytes;
   }
 
+  /** What all runs inside may need together. */
+  get totalBytes(): number {
+    return this.#totalBytes;
+  }
+
   /** Bytes that the runs inside may need. */
   get usedBytes(): number {
     return this.#usedBytes;

@@ -1,13 +1,17 @@
-import { StepFault } from '../domain/errors.ts';
+import { SluiceError, StepFault } from '../domain/errors.ts';
 import { eventsModel } from '../domain/events-model.ts';
+import { ownStepsOf } from '../domain/recipe.ts';
+import { sandboxMemory } from '../pipeline/memory-budget.ts';
 import type { RawSample } from '../pipeline/preview-rows.ts';
 import { countSteps } from '../pipeline/transform-blocks.ts';
+import { withOpenSteps } from '../sandbox/open-steps.ts';
 import {
   findChainUpTo,
   findTransformedModel,
   recordStepError,
   recordSteps,
 } from '../store/chains.ts';
+import { readNow } from '../store/ticks.ts';
 import {
   deleteTransformationJob,
   type TakenJob,
@@ -18,9 +22,14 @@ import { chainColumnsOf } from '../transforms/column-values.ts';
 import { readRow } from '../transforms/transform-rows.ts';
 import type { Context } from '../use-cases/context.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
+import type { MemoryGate } from './memory-gate.ts';
 
 const sampledRows = 1_000;
 const patienceMs = 30_000;
+/** Of processor time, for all rows in one own plugin. */
+const sampleBatchMs = 10_000;
+/** For all steps. The job is taken again by another worker after five minutes. */
+const chainPatienceMs = 120_000;
 
 export interface SampleOptions {
   readonly context: Context;
@@ -32,6 +41,8 @@ export interface SampleOptions {
     signal: AbortSignal,
   ) => Promise<RawSample>;
   readonly onSampleError: (error: unknown) => void;
+  /** The worker's: sandboxes count in it. */
+  readonly memory: MemoryGate;
 }
 
 /**
@@ -58,7 +69,7 @@ export async function runSampleJobs(options: SampleOptions): Promise<void> {
 }
 
 async function runSample(
-  { context, sampleRows }: SampleOptions,
+  { context, sampleRows, memory }: SampleOptions,
   { configId, teamId }: TakenJob,
 ): Promise<void> {
   const { db } = context;
@@ -69,7 +80,25 @@ async function runSample(
   const signal = AbortSignal.timeout(patienceMs);
   const sample = await sampleRows(model, teamId, sampledRows, signal);
   const { lines, columns, keyColumns, fixedColumns } = sample;
-  const chain = new Chain(opened.steps, chainColumnsOf(columns, fixedColumns), keyColumns);
-  for (const line of lines) chain.apply(readRow(line));
-  await recordSteps(db, countSteps(chain));
+  const bytes = sandboxMemory(ownStepsOf(pinned));
+  if (bytes > memory.totalBytes) {
+    const detail = 'the plugins of the chain need more memory than WORKER_MEMORY_MB allows';
+    throw new StepFault('transformation.invalid', configId, detail);
+  }
+  const leave = bytes === 0 ? () => {} : await memory.enter(bytes);
+  // The worker ends. Another one takes the job again.
+  if (!leave) throw new SluiceError('run.released');
+  const limits = { batchMs: sampleBatchMs };
+  const patience = AbortSignal.timeout(chainPatienceMs);
+  const options = { intervalEndMs: await readNow(db), signal: patience, limits };
+  try {
+    const chain = await withOpenSteps(opened.steps, options, async (steps) => {
+      const all = new Chain(steps, chainColumnsOf(columns, fixedColumns), keyColumns);
+      await all.applyBlock(lines.map(readRow));
+      return all;
+    });
+    await recordSteps(db, countSteps(chain.steps));
+  } finally {
+    leave();
+  }
 }

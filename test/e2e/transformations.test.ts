@@ -1,10 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { DuckDBInstance } from '@duckdb/node-api';
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import type { Compression } from '../../src/encoders/encoder.ts';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import {
   backfill,
   countParts,
@@ -17,7 +12,18 @@ import {
 } from '../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
 import { expectInvariants, findBreaches } from '../support/invariants.ts';
-import { unpack } from '../support/unpack.ts';
+import {
+  addStep,
+  clearChain,
+  type ExportedRow,
+  formats,
+  insertPurchases,
+  readLines,
+  readRejected,
+  readRows,
+  readSource,
+  type SourceRow,
+} from '../support/transforms/purchases.ts';
 import { until } from '../support/until.ts';
 
 const salt = 'a salt that stays';
@@ -29,69 +35,24 @@ beforeAll(async () => {
 afterAll(() => installation?.close());
 afterEach(async () => {
   await retireExports(installation);
-  await installation.pool.query('delete from events');
-  const path = `${projectPath(installation)}/pipeline_transformation_configs/`;
-  const { body } = await installation.client.get(path);
-  for (const { id } of body.results) await installation.client.delete(`${path}${id}/`);
+  await clearChain(installation);
 });
-
-/** Every tenth row has a price that is no number. */
-async function insertPurchases(rows: number): Promise<void> {
-  await installation.pool.query(
-    `insert into events (uuid, team_id, event, distinct_id, properties, timestamp, created_at, inserted_at)
-     select gen_random_uuid(), $1, (array['$pageview', 'purchase', 'signup'])[1 + n % 3], 'user ' || n % 97,
-            jsonb_build_object('n', n, 'email', 'user' || n % 97 || '@example.com', '$current_url', 'https://example.com/' || n,
-              'price', case when n % 10 = 0 then 'free' else (n / 100.0)::text end, 'big', 9007199254740993 + n), at, at, at
-       from generate_series(0, $2::int - 1) n,
-            lateral (select $3::timestamptz + ($4::timestamptz - $3::timestamptz) * (n::float8 / $2) as at) t`,
-    [installation.tenant.projectIds[0], rows, hour.start, hour.end],
-  );
-}
-
-async function addStep(
-  plugin: number,
-  order: number,
-  config: Readonly<Record<string, string>>,
-): Promise<number> {
-  const path = `${projectPath(installation)}/pipeline_transformation_configs/`;
-  const made = await installation.client.post(path, { plugin, order, enabled: true, config });
-  expect(made.status, made.text).toBe(201);
-  return Number(made.body.id);
-}
 
 /** Drops page views, hashes emails, drops URLs, makes prices numbers and rejects what is none. */
 async function addChain(): Promise<number[]> {
   return [
-    await addStep(9, 4, { types: '{"price": "number"}', on_error: 'reject' }),
-    await addStep(1, 3, { properties: '$current_url' }),
-    await addStep(3, 2, { properties: 'email', salt }),
-    await addStep(2, 1, { events: '$pageview', mode: 'drop' }),
+    await addStep(installation, 9, 4, { types: '{"price": "number"}', on_error: 'reject' }),
+    await addStep(installation, 1, 3, { properties: '$current_url' }),
+    await addStep(installation, 3, 2, { properties: 'email', salt }),
+    await addStep(installation, 2, 1, { events: '$pageview', mode: 'drop' }),
   ];
 }
 
-interface ExpectedRow {
-  readonly uuid: string;
-  readonly event: string;
-  readonly who: string;
-  /** As text: 9007199254740993 is more than a number holds. */
-  readonly big: string;
-  readonly price: string;
-  readonly properties: string;
-}
-
 /** What the chain should make of the source's rows, in the order of their arrival; made without its code. */
-async function expectedRows(): Promise<{ kept: ExpectedRow[]; rejected: string[] }> {
-  const { rows } = await installation.pool.query<{
-    uuid: string;
-    event: string;
-    p: Record<string, string>;
-  }>(
-    `select uuid, event, jsonb_object(array(select k from jsonb_each_text(properties) e (k, v) order by k),
-              array(select v from jsonb_each_text(properties) e (k, v) order by k)) as p
-       from events order by inserted_at, uuid`,
-  );
+async function expectedRows(): Promise<{ kept: ExportedRow[]; rejected: string[] }> {
+  const rows = await readSource(installation);
   const shipped = rows.filter(({ event }) => event !== '$pageview');
-  const isRejected = ({ p }: { p: Record<string, string> }) => p.price === 'free';
+  const isRejected = ({ p }: SourceRow) => p.price === 'free';
   const hash = (text = '') => createHmac('sha256', salt).update(text).digest('hex');
   return {
     rejected: shipped.filter(isRejected).map(({ uuid }) => uuid),
@@ -103,7 +64,7 @@ async function expectedRows(): Promise<{ kept: ExpectedRow[]; rejected: string[]
         who: hash(p.email),
         big: p.big ?? '',
         price: p.price ?? '',
-        properties: `n ${p.n} email ${hash(p.email)} price ${p.price} big ${p.big}`,
+        properties: `n ${p.n} email ${hash(p.email)} price ${p.price} big ${p.big} .current_url undefined`,
       })),
   };
 }
@@ -111,65 +72,16 @@ async function expectedRows(): Promise<{ kept: ExpectedRow[]; rejected: string[]
 const query = `SELECT uuid, event, properties.email AS who, properties.big, properties.price, properties
                  FROM events WHERE properties.n <> '7'`;
 
-async function readObject(exportId: string, suffix: string): Promise<Buffer> {
-  const objects = await installation.s3.objects(bucket);
-  const found = objects.find(({ key }) => key.startsWith(exportId) && key.endsWith(suffix));
-  expect(found, suffix).toBeDefined();
-  return installation.s3.body(bucket, found?.key ?? '');
-}
-
-/** The rows of a file, each value as text: DuckDB's JSON would round numbers, so lines are read here. */
-async function readRows(
-  exportId: string,
-  format: string,
-  extension: string,
-): Promise<ExpectedRow[]> {
-  const compression: Compression = format === 'Parquet' ? null : 'gzip';
-  const bytes = await unpack(compression, await readObject(exportId, extension));
-  const rows = format === 'JSONLines' ? readLines(bytes) : await readWithDuckDb(format, bytes);
-  return rows.map((row) => {
-    const of = (name: string) => new RegExp(`"${name}": ?"?([^",}]*)`).exec(row.properties)?.[1];
-    expect(row.properties).not.toContain('current_url');
-    const properties = `n ${of('n')} email ${of('email')} price ${of('price')} big ${of('big')}`;
-    return { ...row, properties };
-  });
-}
-
-function readLines(bytes: Buffer): ExpectedRow[] {
-  const lines = bytes.toString().trim().split('\n');
-  return lines.map((line) => {
-    const row = JSON.parse(line) as ExpectedRow;
-    return { ...row, properties: line.slice(line.indexOf('"properties":') + 13, -1) };
-  });
-}
-
-async function readWithDuckDb(format: string, bytes: Buffer): Promise<ExpectedRow[]> {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-rows-'));
-  onTestFinished(() => rm(folder, { recursive: true }));
-  const path = join(folder, 'rows');
-  await writeFile(path, bytes);
-  const source =
-    format === 'CSV'
-      ? `read_csv('${path}', all_varchar = true, header = true)`
-      : `read_parquet('${path}')`;
-  const connection = await (await DuckDBInstance.create()).connect();
-  const reader = await connection.runAndReadAll(
-    `select uuid::varchar as uuid, event, who, big, price, properties::varchar as properties from ${source}`,
-  );
-  return reader.getRowObjectsJson() as unknown as ExpectedRow[];
-}
+/** Properties that rows are compared by; `$current_url` is in none. */
+const shown = ['n', 'email', 'price', 'big', '.current_url'];
 
 describe('an export with transformations', () => {
   const rows = 30_000;
 
-  test.each([
-    ['JSONLines', '.jsonl.gz', 'gzip'],
-    ['CSV', '.csv.gz', 'gzip'],
-    ['Parquet', '.parquet', 'zstd'],
-  ])(
+  test.each(formats)(
     'writes to %s what its chain makes of each row',
     async (format, extension, compression) => {
-      await insertPurchases(rows);
+      await insertPurchases(installation, rows);
       await addChain();
       const exportId = await createS3Export(installation, {
         transformations: true,
@@ -181,9 +93,8 @@ describe('an export with transformations', () => {
       expect(run, run?.latestError ?? '').toMatchObject({ status: 'Completed' });
       const { kept, rejected } = await expectedRows();
       const expected = kept.filter(({ properties }) => !properties.startsWith('n 7 '));
-      expect(await readRows(exportId, format, extension)).toEqual(expected);
-      const lines = (await readObject(exportId, '_rejected.jsonl')).toString().trim().split('\n');
-      const reasons = lines.map((line) => JSON.parse(line) as { reason: string; row: object });
+      expect(await readRows(installation, exportId, format, extension, shown)).toEqual(expected);
+      const reasons = await readRejected(installation, exportId);
       expect(reasons.map(({ row }) => row)).toEqual(rejected.map((uuid) => ({ uuid })));
       expect(new Set(reasons.map(({ reason }) => reason)).size).toBe(1);
 
@@ -208,7 +119,7 @@ describe('an export with transformations', () => {
   );
 
   test('keeps to the chain it began with if its worker is killed and the chain is changed', async () => {
-    await insertPurchases(rows);
+    await insertPurchases(installation, rows);
     const [, , hash] = await addChain();
     const exportId = await createS3Export(installation, {
       transformations: true,
@@ -240,17 +151,17 @@ describe('an export with transformations', () => {
     const files = (await installation.s3.objects(bucket)).filter(
       ({ key }) => key.startsWith(exportId) && key.endsWith('.jsonl') && !key.includes('_rejected'),
     );
-    const written: ExpectedRow[] = [];
+    const written: ExportedRow[] = [];
     for (const { key } of files)
       written.push(...readLines(await installation.s3.body(bucket, key)));
-    const identities = (of: readonly ExpectedRow[]) => of.map(({ uuid, who }) => `${uuid} ${who}`);
+    const identities = (of: readonly ExportedRow[]) => of.map(({ uuid, who }) => `${uuid} ${who}`);
     const expected = kept.filter(({ properties }) => !properties.startsWith('n 7 '));
     expect(identities(written).sort()).toEqual(identities(expected).sort());
     expect(await expectInvariants(installation)).toMatchObject({ intervals: 1, unproven: [] });
   }, 180_000);
 
   test('that was written without its chain is a breach, and one whose rows changed since is not provable', async () => {
-    await insertPurchases(300);
+    await insertPurchases(installation, 300);
     const steps = await addChain();
     const exportId = await createS3Export(installation, { transformations: true });
     await backfill(installation, exportId);
@@ -281,7 +192,7 @@ describe('an export with transformations', () => {
   }, 120_000);
 
   test('shows the errors of a step that a sample job has tried', async () => {
-    await insertPurchases(30);
+    await insertPurchases(installation, 30);
     const steps = await addChain();
     const path = `${projectPath(installation)}/pipeline_transformation_configs/${steps[0]}/`;
     expect((await installation.client.post(`${path}job/`, {})).status).toBe(200);
@@ -296,7 +207,7 @@ describe('an export with transformations', () => {
   }, 60_000);
 
   test('fails before it writes a byte if a step cannot run', async () => {
-    await insertPurchases(30);
+    await insertPurchases(installation, 30);
     const [, , hash] = await addChain();
     await installation.pool.query(
       `update transformation_versions set config_secrets = '\\x00' where config_id = $1`,

@@ -6,17 +6,19 @@ import { type Api, actorOf, type Request, reachOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import { organizationFamily, transformationOperations } from '../operations.ts';
+import type { Deps } from '../options.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { readFields } from '../transformations/input.ts';
 import { idOf } from '../transformations/load.ts';
 import { CreatePlugin, PatchPlugin, Plugin } from '../transformations/schema.ts';
 import { pluginView } from '../transformations/view.ts';
+import { untilClosed } from '../until-closed.ts';
 
 const { read, write } = transformationOperations('Plugins', organizationFamily, 'plugin');
 
 /** The plugins that an organization can use: built-in ones and its own. */
-export function pluginRoutes(api: Api): void {
+export function pluginRoutes(api: Api, { sandboxes }: Deps): void {
   const pluginOf = async (request: Request) => {
     const id = idOf(request);
     const { organizationId } = reachOf(request);
@@ -54,7 +56,10 @@ export function pluginRoutes(api: Api): void {
     async (request, reply) => {
       const { name, source, description = null, url = null, config_schema = [] } = request.body;
       const plugin = { name, source, description, url, configSchema: readFields(config_schema) };
-      const installed = await installPlugin(request.context, actorOf(request), plugin);
+      const actor = actorOf(request);
+      const installed = await sandboxes.use(actor.organizationId, untilClosed(reply), () =>
+        installPlugin(request.context, actor, plugin),
+      );
       reply.code(201);
       return pluginView(installed);
     },
@@ -77,12 +82,17 @@ export function pluginRoutes(api: Api): void {
       }),
       onRequest,
     },
-    async (request) => {
+    async (request, reply) => {
       const { name, source, description, url, config_schema } = request.body;
       const configSchema = config_schema && readFields(config_schema);
       const change = { name, source, description, url, configSchema };
       const { id } = await pluginOf(request);
-      return pluginView(await changePlugin(request.context, actorOf(request), id, change));
+      const actor = actorOf(request);
+      const work = () => changePlugin(request.context, actor, id, change);
+      if (source === undefined) return pluginView(await work());
+      // A sandbox reads the source.
+      const signal = untilClosed(reply);
+      return pluginView(await sandboxes.use(actor.organizationId, signal, work));
     },
   );
 }

@@ -3,9 +3,11 @@ import { StepFault } from '../../domain/errors.ts';
 import { parseExact } from '../../domain/exact-json.ts';
 import { Refusal } from '../../domain/problem.ts';
 import { allows } from '../../security/scopes.ts';
-import type { Step } from '../../transforms/step.ts';
+import type { StepDefinition } from '../../transforms/step.ts';
+import { checkTrialWork } from '../../use-cases/transformations/trial-bounds.ts';
 import {
   givenRows,
+  refuseManySandboxes,
   storedSteps,
   type Trial,
   type TrialRows,
@@ -66,7 +68,14 @@ export const LabResult = named(
               fate: Type.Enum(['kept', 'dropped', 'rejected']),
               error: Nullable(Type.String()),
               changes: Type.Array(
-                Type.Object({ path: Type.String(), before: Value, after: Value }),
+                Type.Object({
+                  path: Type.String(),
+                  kind: Type.Enum(['added', 'removed', 'changed'], {
+                    description: 'With `added` it was not there before; with `removed` it is gone.',
+                  }),
+                  before: Value,
+                  after: Value,
+                }),
                 { description: 'Columns, and properties of JSON columns, that it changed.' },
               ),
               microseconds: Type.Integer(),
@@ -98,9 +107,22 @@ export function labRoutes(api: Api, deps: Deps): void {
     },
     async (request, reply) => {
       const { body } = request;
-      const steps = await stepsOf(request, body);
-      const rows = await rowsOf(request, deps, body, untilClosed(reply));
-      return { rows: tryChain(steps, rows).map(trialView) };
+      const { organizationId } = actorOf(request);
+      const signal = untilClosed(reply);
+      // Waiting for a slot costs nothing; compiling steps and reading rows does.
+      return deps.trials.use(organizationId, signal, async () => {
+        const steps = await stepsOf(request, body);
+        const own = steps.filter(({ kind }) => kind === 'own').length;
+        const attr = body.stored ? 'stored' : 'configs';
+        const hasSandbox = refuseManySandboxes(own, attr);
+        const rows = await rowsOf(request, deps, body, signal);
+        checkTrialWork(rows.lines, steps.length, body.rows === undefined ? 'sample' : 'rows');
+        const work = () => tryChain(steps, rows, attr, signal);
+        const trials = hasSandbox
+          ? await deps.sandboxes.use(organizationId, signal, work)
+          : await work();
+        return { rows: trials.map(trialView) };
+      });
     },
   );
 }
@@ -108,7 +130,7 @@ export function labRoutes(api: Api, deps: Deps): void {
 async function stepsOf(
   request: Request,
   { configs, stored = false }: Static<typeof LabRequest>,
-): Promise<readonly Step[]> {
+): Promise<readonly StepDefinition[]> {
   if (stored === (configs !== undefined)) {
     const detail = 'Send configs, or "stored": true.';
     throw new Refusal({ code: 'invalid_input', detail, attr: 'configs' });
@@ -148,7 +170,8 @@ async function rowsOf(
     throw permissionDenied('To sample rows the API key needs the scope batch_export:read.');
   }
   const teamId = teamOf(request);
-  return previews.use(teamId, signal, () => sampleRows(name, teamId, sample ?? 1, signal));
+  const { organizationId } = actorOf(request);
+  return previews.use(organizationId, signal, () => sampleRows(name, teamId, sample ?? 1, signal));
 }
 
 function trialView({ row, traced }: Trial) {
@@ -159,11 +182,17 @@ function trialView({ row, traced }: Trial) {
       ...step,
       changes: changes.map(({ path, before, after }) => ({
         path,
+        kind: kindOf(before, after),
         before: before === null ? null : parseExact(before),
         after: after === null ? null : parseExact(after),
       })),
     })),
   };
+}
+
+function kindOf(before: string | null, after: string | null) {
+  if (before === null) return 'added' as const;
+  return after === null ? ('removed' as const) : ('changed' as const);
 }
 
 const objectIn = (json: string) => parseExact(json) as Record<string, unknown>;

@@ -5,7 +5,8 @@ export interface LogLine {
 }
 
 const maxLines = 100;
-const maxChars = 1_000;
+/** Of a line. */
+export const maxChars = 1_000;
 const levels = { debug: 'debug', log: 'info', info: 'info', warn: 'warn', error: 'error' } as const;
 
 /** What plugins write to `console`, bounded. */

@@ -13,7 +13,7 @@ import {
 } from '../../store/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
-import { configProblems, enabledProblems, type Step } from './create-config.ts';
+import { configProblems, type Step } from './create-config.ts';
 import { findPlugins } from './plugins.ts';
 import { openPluginConfig, sealPluginConfig, secretMask } from './secrets.ts';
 
@@ -44,7 +44,6 @@ export async function changeTransformationConfig(
       throw new Refusal(fixedPlugin);
     const plugins = await findPlugins(tx, actor.organizationId, [before.plugin]);
     const plugin = plugins.get(before.plugin) ?? null;
-    refuseIfAny(enabledProblems(plugin, input.enabled === true && input.deleted !== true));
     const changed = changeConfig(context, plugin, before, input.config);
     const deleted = input.deleted ?? before.deleted;
     const settings: TransformationSettings = {

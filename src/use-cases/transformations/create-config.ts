@@ -8,7 +8,7 @@ import {
   type TransformationConfig,
 } from '../../store/transformation-configs.ts';
 import { findTransform } from '../../transforms/index.ts';
-import { compileStep } from '../../transforms/step.ts';
+import { compileStep, defineOwnStep } from '../../transforms/step.ts';
 import { InvalidSetting } from '../../transforms/transform.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
@@ -42,7 +42,7 @@ export async function createTransformationConfig(
   const { db, secrets } = context;
   const plugin = (await findPlugins(db, actor.organizationId, [input.plugin])).get(input.plugin);
   if (!plugin) throw new Refusal(unknownPlugin);
-  refuseIfAny([...enabledProblems(plugin, input.enabled), ...configProblems(plugin, input.config)]);
+  refuseIfAny(configProblems(plugin, input.config));
   const config = withDefaults(plugin.configSchema, input.config as Record<string, string>);
   return db.transaction(async (tx) => {
     const id = await nextTransformationConfigId(tx);
@@ -68,14 +68,6 @@ const unknownPlugin: Problem = {
   attr: 'plugin',
 };
 
-/** A step that runs cannot apply may be stored, but not enabled: its runs would all fail. */
-export function enabledProblems(plugin: InstalledPlugin | null, enabled: boolean): Problem[] {
-  if (!enabled || plugin === null || findTransform(plugin.id)) return [];
-  const detail =
-    "Runs cannot apply an organization's own plugins yet. Leave the step disabled, or use a built-in plugin.";
-  return [{ code: 'invalid_input', detail, attr: 'enabled' }];
-}
-
 /** The problems of a complete config: those that its schema finds, else those of its values. */
 export function configProblems(
   plugin: InstalledPlugin,
@@ -90,9 +82,9 @@ export function configProblems(
 
 function valueProblems({ id }: InstalledPlugin, config: PluginConfig): readonly Problem[] {
   const transform = findTransform(id);
-  if (!transform) return [];
   try {
-    compileStep({ id, name: null, config }, transform);
+    if (transform) compileStep({ id, name: null, config }, transform);
+    else defineOwnStep({ id, name: '', source: '', config, secrets: [] });
     return [];
   } catch (error) {
     if (!(error instanceof InvalidSetting)) throw error;

@@ -1,7 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { checkConfigSize } from '../../domain/config-size.ts';
+import { SluiceError } from '../../domain/errors.ts';
 import type { PluginField } from '../../domain/plugin.ts';
 import { notFound, type Problem, Refusal, refuseIfAny } from '../../domain/problem.ts';
+import { inspectPlugin } from '../../sandbox/inspect-plugin.ts';
+import { SandboxError } from '../../sandbox/limits.ts';
 import { recordActivity } from '../../store/activity.ts';
 import {
   type InstalledPlugin,
@@ -9,18 +12,25 @@ import {
   type PluginSettings,
   updatePlugin,
 } from '../../store/plugins.ts';
+import { stepFields } from '../../transforms/transform.ts';
 import type { Actor, Context } from '../context.ts';
-import { findPlugins } from './plugins.ts';
+import { findPlugins, withStepFields } from './plugins.ts';
 
-/** Installs a plugin of the organization's own. */
+/**
+ * Installs a plugin of the organization's own. A sandbox reads its source first.
+ *
+ * @throws Refusal also with what `inspectPlugin` finds
+ */
 export async function installPlugin(
   context: Context,
   actor: Actor,
   plugin: PluginSettings,
 ): Promise<InstalledPlugin> {
-  refuseIfAny(pluginProblems(plugin));
+  const settings = { ...plugin, configSchema: ownFields(plugin.configSchema) };
+  refuseIfAny(pluginProblems(settings));
+  refuseIfAny(await inspect(settings.source));
   return context.db.transaction(async (tx) => {
-    const installed = await insertPlugin(tx, actor.organizationId, plugin);
+    const installed = withStepFields(await insertPlugin(tx, actor.organizationId, settings));
     await recordActivity(tx, {
       ...subjectOf(actor, installed.id),
       action: 'created',
@@ -30,13 +40,19 @@ export async function installPlugin(
   });
 }
 
-/** Changes a plugin of the organization's own; live runs keep the version they began with. */
+/**
+ * Changes a plugin of the organization's own; live runs keep the source they began with.
+ *
+ * @throws Refusal also with what `inspectPlugin` finds in a new source
+ */
 export async function changePlugin(
   context: Context,
   actor: Actor,
   id: number,
   change: { readonly [Name in keyof PluginSettings]?: PluginSettings[Name] | undefined },
 ): Promise<InstalledPlugin> {
+  // Before the transaction: it takes up to seconds.
+  const found = change.source === undefined ? [] : await inspect(change.source);
   return context.db.transaction(async (tx) => {
     const before = (await findPlugins(tx, actor.organizationId, [id])).get(id);
     if (!before) throw notFound();
@@ -45,11 +61,12 @@ export async function changePlugin(
       name: change.name ?? before.name,
       description: change.description === undefined ? before.description : change.description,
       url: change.url === undefined ? before.url : change.url,
-      configSchema: change.configSchema ?? before.configSchema,
+      configSchema: ownFields(change.configSchema ?? before.configSchema),
       source: change.source ?? before.source,
     };
     refuseIfAny(pluginProblems(settings));
-    const after = await updatePlugin(tx, id, settings);
+    refuseIfAny(found);
+    const after = withStepFields(await updatePlugin(tx, id, settings));
     const fields = ['name', 'description', 'url', 'configSchema', 'source'] as const;
     await recordActivity(tx, {
       ...subjectOf(actor, id),
@@ -62,15 +79,29 @@ export async function changePlugin(
   });
 }
 
-function pluginProblems({ configSchema, source }: PluginSettings): Problem[] {
-  const problems: Problem[] = checkConfigSize(configSchema, 'config_schema');
-  if (!/\bprocessEvent\b/.test(source)) {
-    const detail = 'The source must define processEvent(event, meta).';
-    problems.push({ code: 'invalid_input', detail, attr: 'source' });
+async function inspect(source: string): Promise<Problem[]> {
+  try {
+    return await inspectPlugin(source);
+  } catch (error) {
+    if (!(error instanceof SandboxError)) throw error;
+    throw new SluiceError('transformation.sandbox_ended', error.message, error);
   }
+}
+
+/** Without the settings that every step has: a client sends back what it was shown. */
+function ownFields(fields: readonly PluginField[]): readonly PluginField[] {
+  return fields.filter((field) => !stepFields.some((known) => isDeepStrictEqual(known, field)));
+}
+
+function pluginProblems({ configSchema }: PluginSettings): Problem[] {
+  const problems: Problem[] = checkConfigSize(configSchema, 'config_schema');
   const seen = new Set<string>();
   for (const [index, field] of configSchema.entries()) {
     problems.push(...fieldProblems(field, `config_schema__${index}`));
+    if (stepFields.some(({ key }) => key === field.key)) {
+      const detail = `Every step has a setting ${field.key}. Choose another key.`;
+      problems.push({ code: 'invalid_input', detail, attr: `config_schema__${index}__key` });
+    }
     if (seen.has(field.key)) {
       const detail = 'Another setting has this key. Give each setting its own key.';
       problems.push({ code: 'invalid_input', detail, attr: `config_schema__${index}__key` });

@@ -1,21 +1,22 @@
 import { createHash } from 'node:crypto';
-import { StepFault } from '../../domain/errors.ts';
+import { SluiceError, StepFault } from '../../domain/errors.ts';
+import type { PluginConfig } from '../../domain/plugin.ts';
 import type { PinnedStep, RecipeStep } from '../../domain/recipe.ts';
-import { findStepVersions, type StepVersion } from '../../store/chains.ts';
+import { findPluginSources, findStepVersions, type StepVersion } from '../../store/chains.ts';
 import { findTransform } from '../../transforms/index.ts';
-import { compileStep, type Step } from '../../transforms/step.ts';
+import { compileStep, defineOwnStep, type StepDefinition } from '../../transforms/step.ts';
 import { InvalidSetting } from '../../transforms/transform.ts';
 import type { Context } from '../context.ts';
 import { openPluginConfig } from './secrets.ts';
 
-/** A chain, ready to run, and what a recipe keeps of it. */
+/** A chain, with all that its steps need, and what a recipe keeps of it. */
 export interface OpenChain {
-  readonly steps: readonly Step[];
+  readonly steps: readonly StepDefinition[];
   readonly recipe: readonly RecipeStep[];
 }
 
 /**
- * The steps that a run pinned, ready to run; null if it has none.
+ * The steps that a run pinned; null if it has none.
  *
  * @throws StepFault if a step cannot run: then nothing is exported,
  *   since a row without its step may show what the step hides
@@ -27,37 +28,67 @@ export async function openChain(
 ): Promise<OpenChain | null> {
   if (chain.length === 0) return null;
   const versions = await findStepVersions(context.db, teamId, chain);
-  const steps: Step[] = [];
+  const sources = await findPluginSources(context.db, chain);
+  const steps: StepDefinition[] = [];
   const recipe: RecipeStep[] = [];
-  for (const { config, version } of chain) {
+  for (const pinned of chain) {
+    const { config, version, source } = pinned;
     const found = versions.find((step) => step.id === config && step.version === version);
     try {
       if (!found) throw new InvalidSetting('version', `version ${version} was deleted`);
-      steps.push(openStep(context, found));
-      recipe.push({ config, version, digest: digestOf(found) });
+      const text = source === undefined ? null : (sources.get(source) ?? missing(source));
+      steps.push(openStep(context, found, text));
+      recipe.push({ ...pinned, digest: digestOf(found, source) });
     } catch (error) {
-      const why =
-        error instanceof InvalidSetting ? error.message : 'its secrets cannot be decrypted';
-      throw new StepFault('transformation.invalid', config, `step ${config}: ${why}`, error);
+      throw new StepFault('transformation.invalid', config, `step ${config}: ${why(error)}`, error);
     }
   }
   return { steps, recipe };
 }
 
-function openStep({ secrets }: Pick<Context, 'secrets'>, version: StepVersion): Step {
-  const transform = findTransform(version.plugin);
-  if (!transform) {
-    throw new InvalidSetting(
-      'plugin',
-      `plugin ${version.plugin} is not built in, so it cannot run`,
-    );
-  }
-  return compileStep({ ...version, config: openPluginConfig(secrets, version) }, transform);
+function why(error: unknown): string {
+  if (error instanceof InvalidSetting) return error.message;
+  const isSecret = error instanceof SluiceError && error.code === 'secrets.undecryptable';
+  if (!isSecret) throw error;
+  return 'its secrets cannot be decrypted';
 }
 
-function digestOf({ plugin, config }: StepVersion): string {
+function missing(source: string): never {
+  throw new InvalidSetting('source', `the source ${source.slice(0, 12)} of its plugin was deleted`);
+}
+
+/** @param source of the plugin, if it is an organization's own */
+function openStep(
+  { secrets }: Pick<Context, 'secrets'>,
+  version: StepVersion,
+  source: string | null,
+): StepDefinition {
+  const { id, plugin, pluginName, name } = version;
+  const config = openPluginConfig(secrets, version);
+  if (source !== null) {
+    const hidden = secretsOf(version, config);
+    const shownName = name ?? pluginName ?? `plugin ${plugin}`;
+    return defineOwnStep({ id, name: shownName, source, config, secrets: hidden });
+  }
+  const transform = findTransform(plugin);
+  if (!transform)
+    throw new InvalidSetting(
+      'plugin',
+      `plugin ${plugin} is not installed, or its source is missing`,
+    );
+  return compileStep({ ...version, config }, transform);
+}
+
+/** The values that are stored encrypted. */
+function secretsOf(stored: StepVersion, config: PluginConfig): readonly string[] {
+  return Object.entries(config).flatMap(([key, value]) =>
+    Object.hasOwn(stored.config, key) ? [] : [value],
+  );
+}
+
+function digestOf({ plugin, config }: StepVersion, source: string | undefined): string {
   const settings = Object.entries(config).sort(([a], [b]) => (a < b ? -1 : 1));
   return createHash('sha256')
-    .update(JSON.stringify([plugin, settings]))
+    .update(JSON.stringify(source === undefined ? [plugin, settings] : [plugin, settings, source]))
     .digest('hex');
 }

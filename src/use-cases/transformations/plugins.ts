@@ -2,6 +2,7 @@ import type { Sql } from '../../store/database.ts';
 import type { OffsetPage, PageRequest } from '../../store/lists.ts';
 import { findOwnPlugins, type InstalledPlugin, listOwnPlugins } from '../../store/plugins.ts';
 import { transforms } from '../../transforms/index.ts';
+import { ownSchema } from '../../transforms/step.ts';
 
 const builtIns: readonly InstalledPlugin[] = transforms.map((transform) => {
   const { id, organizationId, name, description, url, configSchema, jobs } = transform;
@@ -18,8 +19,15 @@ export async function findPlugins(
   const found = new Map(builtIns.filter(({ id }) => ids.includes(id)).map((p) => [p.id, p]));
   const others = ids.filter((id) => !found.has(id));
   if (others.length === 0) return found;
-  for (const own of await findOwnPlugins(sql, organizationId, others)) found.set(own.id, own);
+  for (const own of await findOwnPlugins(sql, organizationId, others)) {
+    found.set(own.id, withStepFields(own));
+  }
   return found;
+}
+
+/** An own plugin with the settings that every step has. */
+export function withStepFields(own: InstalledPlugin): InstalledPlugin {
+  return { ...own, configSchema: ownSchema(own.configSchema) };
 }
 
 /** Built-in ones first, then the organization's own, oldest first. */
@@ -33,5 +41,8 @@ export async function listPlugins(
     limit: limit - first.length,
     offset: Math.max(0, offset - builtIns.length),
   });
-  return { count: builtIns.length + own.count, results: [...first, ...own.results] };
+  return {
+    count: builtIns.length + own.count,
+    results: [...first, ...own.results.map(withStepFields)],
+  };
 }

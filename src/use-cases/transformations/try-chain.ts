@@ -1,16 +1,26 @@
+import { StepFault } from '../../domain/errors.ts';
 import type { Model } from '../../domain/model.ts';
+import { type PluginConfig, withDefaults } from '../../domain/plugin.ts';
 import { type Problem, Refusal } from '../../domain/problem.ts';
 import type { Column } from '../../domain/row-block.ts';
+import { withOpenSteps } from '../../sandbox/open-steps.ts';
 import { findChain } from '../../store/chains.ts';
+import type { InstalledPlugin } from '../../store/plugins.ts';
 import { chainColumnsOf } from '../../transforms/column-values.ts';
 import { findTransform } from '../../transforms/index.ts';
-import { compileStep, type Step } from '../../transforms/step.ts';
+import {
+  compileStep,
+  defineOwnStep,
+  type Step,
+  type StepDefinition,
+} from '../../transforms/step.ts';
 import { type TracedRow, traceRow } from '../../transforms/trace.ts';
 import { readRow } from '../../transforms/transform-rows.ts';
 import type { Actor, Context } from '../context.ts';
 import { configProblems } from './create-config.ts';
 import { openChain } from './open-chain.ts';
 import { findPlugins } from './plugins.ts';
+import { workInTurns } from './work-in-turns.ts';
 
 /** A step that is tried without being stored. */
 export interface TrialStep {
@@ -23,6 +33,7 @@ export interface TrialStep {
 export interface TrialRows {
   readonly lines: readonly string[];
   readonly columns: readonly Column[] | null;
+  readonly keyColumns: readonly string[];
   readonly fixedColumns: readonly string[];
 }
 
@@ -32,7 +43,10 @@ export interface Trial {
 }
 
 /** The stored, enabled chain of a project. @throws SluiceError `transformation.invalid` */
-export async function storedSteps(context: Context, teamId: number): Promise<readonly Step[]> {
+export async function storedSteps(
+  context: Context,
+  teamId: number,
+): Promise<readonly StepDefinition[]> {
   const chain = await openChain(context, teamId, await findChain(context.db, teamId));
   return chain?.steps ?? [];
 }
@@ -42,14 +56,13 @@ export async function trialSteps(
   context: Context,
   { organizationId }: Actor,
   given: readonly TrialStep[],
-): Promise<readonly Step[]> {
+): Promise<readonly StepDefinition[]> {
   const ids = given.map(({ plugin }) => plugin);
   const plugins = await findPlugins(context.db, organizationId, ids);
   const problems: Problem[] = [];
-  const steps = given.flatMap(({ plugin: id, config, name }, index) => {
+  const steps = given.flatMap(({ plugin: id, config, name }, index): StepDefinition[] => {
     const plugin = plugins.get(id);
-    const transform = findTransform(id);
-    if (!plugin || !transform) {
+    if (!plugin) {
       const detail = 'There is no plugin with this id that can run.';
       problems.push({ code: 'does_not_exist', detail, attr: `configs__${index}__plugin` });
       return [];
@@ -60,10 +73,25 @@ export async function trialSteps(
       return [];
     }
     const texts = config as Readonly<Record<string, string>>;
-    return [compileStep({ id: index + 1, name, config: texts }, transform)];
+    return [trialStep(plugin, { id: index + 1, name, config: texts })];
   });
   if (problems.length > 0) throw new Refusal(...problems);
   return steps;
+}
+
+function trialStep(
+  { id, name: pluginName, source, configSchema }: InstalledPlugin,
+  given: { readonly id: number; readonly name: string | null; readonly config: PluginConfig },
+): StepDefinition {
+  const transform = findTransform(id);
+  if (transform) return compileStep(given, transform);
+  const isSecret = new Set(configSchema.filter(({ secret }) => secret).map(({ key }) => key));
+  const config = withDefaults(configSchema, given.config);
+  const secrets = Object.entries(config).flatMap(([key, value]) =>
+    isSecret.has(key) ? [value] : [],
+  );
+  const name = given.name ?? pluginName;
+  return defineOwnStep({ id: given.id, name, source: source ?? '', config, secrets });
 }
 
 /** Rows that a request brought; the columns that decide where a row belongs cannot change. */
@@ -72,19 +100,65 @@ export function givenRows(
   { intervalColumn, keyColumns, tenantColumn }: Model,
 ): TrialRows {
   const fixedColumns = [...keyColumns, tenantColumn, intervalColumn];
-  return { lines: rows.map((row) => JSON.stringify(row)), columns: null, fixedColumns };
+  return { lines: rows.map((row) => JSON.stringify(row)), columns: null, keyColumns, fixedColumns };
 }
 
-/** Applies steps to rows and shows what each step did. Stores nothing. */
-export function tryChain(
+/** Steps with an own plugin that one request may try: each has a process in the API's machine. */
+const maxOwnSteps = 4;
+
+/** @returns whether the steps need a sandbox. @throws Refusal if they need too many */
+export function refuseManySandboxes(ownSteps: number, attr: string | null): boolean {
+  if (ownSteps <= maxOwnSteps) return ownSteps > 0;
+  const detail = `At most ${maxOwnSteps} steps with a plugin of your own can be tried at a time. Try the chain in parts.`;
+  throw new Refusal({ code: 'invalid_input', detail, attr });
+}
+
+const patienceMs = 20_000;
+
+/**
+ * Applies steps to rows and shows what each step did. Stores nothing.
+ *
+ * @param attr what a refusal names if the steps cannot run
+ * @throws Refusal if a plugin cannot be set up, or the steps take too long
+ */
+export async function tryChain(
+  definitions: readonly StepDefinition[],
+  rows: TrialRows,
+  attr: string,
+  signal: AbortSignal,
+): Promise<readonly Trial[]> {
+  const late = AbortSignal.timeout(patienceMs);
+  const refuse = (detail: string) => new Refusal({ code: 'invalid_input', detail, attr });
+  // A trial belongs to no interval: the clock of its plugins shows the same for every trial.
+  const options = { intervalEndMs: 0, signal: AbortSignal.any([signal, late]) };
+  try {
+    return await withOpenSteps(definitions, options, (steps) =>
+      traceRows(steps, rows, options.signal),
+    );
+  } catch (error) {
+    if (error instanceof StepFault) throw refuse(`${error.spec.means} ${error.detail}`);
+    if (late.aborted && !signal.aborted) {
+      throw refuse(`The steps took more than ${patienceMs / 1_000} seconds. Send fewer rows.`);
+    }
+    throw error;
+  }
+}
+
+async function traceRows(
   steps: readonly Step[],
-  { lines, columns, fixedColumns }: TrialRows,
-): readonly Trial[] {
-  return lines.map((line) => {
+  { lines, columns, keyColumns, fixedColumns }: TrialRows,
+  signal: AbortSignal,
+): Promise<readonly Trial[]> {
+  const trace = async (line: string): Promise<Trial> => {
     const row = readRow(line);
     const known = columns
       ? chainColumnsOf(columns, fixedColumns)
       : { names: [...row.members.keys()], protected: fixedColumns };
-    return { row: line, traced: traceRow(steps, known, row) };
-  });
+    return { row: line, traced: await traceRow(steps, known, row, keyColumns) };
+  };
+  // Steps that work in another process leave this one to others anyway.
+  if (steps.every(({ kind }) => kind === 'row')) return workInTurns(lines, signal, trace);
+  const trials: Trial[] = [];
+  for (const line of lines) trials.push(await trace(line));
+  return trials;
 }

@@ -292,15 +292,68 @@ describe("an organization's own plugins", () => {
     expect(used.name).toBe('Ours');
   });
 
-  test('cannot be enabled, since runs cannot apply them yet', async () => {
+  test('can be enabled, and have the settings of every step', async () => {
     const { body } = await client.post(plugins, mine);
-    const config = { plugin: body.id, order: 1, config: { token: 'canary' } };
-    const enabled = await client.post(configs, { ...config, enabled: true });
-    expect([enabled.status, enabled.body.attr]).toEqual([400, 'enabled']);
-    const { id } = await create(config);
-    const changed = await client.patch(`${configs}/${id}`, { enabled: true });
-    expect([changed.status, changed.body.attr]).toEqual([400, 'enabled']);
+    const shown = body.config_schema as { key: string }[];
+    expect(shown.map(({ key }) => key)).toEqual(['token', 'on_error', 'max_error_share']);
+    const step = await create({
+      plugin: body.id,
+      order: 1,
+      enabled: true,
+      config: { token: 'canary', on_error: 'reject', max_error_share: '0.1' },
+    });
+    expect(step.enabled).toBe(true);
+    expect(JSON.parse(String(step.config))).toEqual({
+      token: '********',
+      on_error: 'reject',
+      max_error_share: '0.1',
+    });
+    for (const [key, value] of [
+      ['on_error', 'skip'],
+      ['max_error_share', '2'],
+    ] as const) {
+      const config = { token: 'canary', [key]: value };
+      const refused = await client.post(configs, { plugin: body.id, order: 1, config });
+      expect([refused.status, refused.body.attr]).toEqual([400, `config__${key}`]);
+    }
   });
+
+  test('take their schema back as it is shown', async () => {
+    const { body } = await client.post(plugins, mine);
+    const { config_schema: schema } = body;
+    const changed = await client.patch(`${plugins}/${body.id}`, { config_schema: schema });
+    expect(changed.status, changed.text).toBe(200);
+    expect(changed.body.config_schema).toEqual(schema);
+  });
+
+  test.each([
+    [
+      'an export that other hosts have',
+      `${mine.source}\nexport const jobs = {};`,
+      'The export jobs is not supported. Export processEvent, setupPlugin and teardownPlugin.',
+    ],
+    [
+      'a field of meta that other hosts have',
+      `export function processEvent(event, meta) {\n  meta.storage.get('x');\n  return event;\n}`,
+      'Line 1: meta.storage is not supported',
+    ],
+    ['a mistake in JavaScript', `${mine.source}\nconst a = ;`, 'Line 2: '],
+    ['a mistake in TypeScript', `export const a: number = 1;\nexport const b: = 2;`, 'Line 2: '],
+    ['no processEvent', 'export const a = 1;', 'It does not export a function processEvent'],
+  ])(
+    'refuse %s by name, when they are installed and when they are changed',
+    async (_what, source, detail) => {
+      const refused = await client.post(plugins, { ...mine, source });
+      expect([refused.status, refused.body.attr], refused.text).toEqual([400, 'source']);
+      expect(refused.body.detail).toContain(detail);
+      const { body } = await client.post(plugins, mine);
+      const changed = await client.patch(`${plugins}/${body.id}`, { source });
+      expect([changed.status, changed.body.attr]).toEqual([400, 'source']);
+      const { body: after } = await client.get(`${plugins}/${body.id}`);
+      expect(after.source).toBe(mine.source);
+    },
+    60_000,
+  );
 
   test('a step whose plugin was removed says so if its config is changed, and takes all else', async () => {
     const { body } = await client.post(plugins, mine);
@@ -341,6 +394,11 @@ describe("an organization's own plugins", () => {
       'a choice without choices',
       { ...mine, config_schema: [{ key: 'a', type: 'choice' }] },
       'config_schema__0__choices',
+    ],
+    [
+      'a setting that every step has',
+      { ...mine, config_schema: [{ key: 'on_error' }] },
+      'config_schema__0__key',
     ],
     ['an odd key', { ...mine, config_schema: [{ key: '__proto__x' }] }, 'config_schema__0__key'],
   ])('refuse %s', async (_what, body, attr) => {

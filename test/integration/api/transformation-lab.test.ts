@@ -44,9 +44,12 @@ describe('the lab', () => {
       {
         fate: 'kept',
         error: null,
-        changes: [{ path: 'properties.email', before: 'x', after: null }],
+        changes: [{ path: 'properties.email', kind: 'removed', before: 'x', after: null }],
       },
-      { fate: 'kept', changes: [{ path: 'properties.price', before: '1.50', after: 1.5 }] },
+      {
+        fate: 'kept',
+        changes: [{ path: 'properties.price', kind: 'changed', before: '1.50', after: 1.5 }],
+      },
     ]);
   });
 
@@ -96,4 +99,69 @@ describe('the lab', () => {
     expect((await other.post(lab, { configs: [], sample: 1 })).status).toBe(403);
     expect((await other.post(lab, { configs: [], rows: [{ event: 'a' }] })).status).toBe(200);
   });
+});
+
+describe("the lab with an organization's own plugins", () => {
+  const install = async (source: string) => {
+    const path = `/api/organizations/${api.tenant.organizationId}/plugins`;
+    const { status, body, text } = await api.client.post(path, { name: 'Mine', source });
+    expect(status, text).toBe(201);
+    return Number(body.id);
+  };
+
+  test('shows what they do to a row, beside built-in ones', async () => {
+    const own = await install(`export function processEvent(event) {
+      if (event.event === 'spam') return null;
+      if (event.event === 'odd') throw new TypeError(event.properties.email);
+      event.properties.seen = true;
+      return event;
+    }`);
+    const rows = ['paid', 'spam', 'odd'].map((event) => ({
+      event,
+      properties: { n: 1, email: 'a@example.com' },
+    }));
+    const [paid, spam, odd] = await run({ configs: [{ plugin: own }, dropEmail], rows });
+    expect(paid?.result).toEqual({ event: 'paid', properties: { n: 1, seen: true } });
+    expect(paid?.steps[0]).toMatchObject({
+      step: 1,
+      name: 'Mine',
+      changes: [{ path: 'properties.seen', before: null, after: true }],
+    });
+    expect(spam?.steps).toMatchObject([{ fate: 'dropped' }]);
+    expect(odd?.steps[0]).toMatchObject({ fate: 'kept', error: 'The plugin threw a TypeError.' });
+    expect(odd?.result).toEqual({ event: 'odd', properties: { n: 1 } });
+  });
+
+  test('refuses one that exceeds a limit or cannot be set up, and more than four', async () => {
+    const rows = [{ event: 'paid', properties: {} }];
+    const endless = await install('export function processEvent(event) { for (;;); }');
+    const broken = await install(
+      `export function setupPlugin() { throw new Error('no list'); } export function processEvent(e) { return e; }`,
+    );
+    for (const [plugin, text] of [
+      [endless, 'step 1 (Mine): it took more than 1000 ms for a row'],
+      [broken, 'its setupPlugin failed: Error: no list'],
+    ] as const) {
+      const { status, body } = await api.client.post(lab, { configs: [{ plugin }], rows });
+      expect([status, body.attr]).toEqual([400, 'configs']);
+      expect(body.detail).toContain(text);
+    }
+    const many = Array.from({ length: 5 }, () => ({ plugin: broken }));
+    const { status, body } = await api.client.post(lab, { configs: many, rows });
+    expect([status, body.attr]).toEqual([400, 'configs']);
+    expect(body.detail).toContain('At most 4 steps');
+  }, 60_000);
+
+  test('lets one organization use one sandbox at a time, and few requests wait', async () => {
+    const slow = await install(
+      'export function processEvent(e) { for (let n = 0; n < 1e8; n += 1); return e; }',
+    );
+    const rows = [{ event: 'paid', properties: {} }];
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => api.client.post(lab, { configs: [{ plugin: slow }], rows })),
+    );
+    const statuses = answers.map(({ status }) => status);
+    expect(statuses).toContain(429);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(3);
+  }, 60_000);
 });

@@ -155,7 +155,7 @@ test('a row with another key is an error in its chain', async () => {
   };
   const apply = () => null;
   const step = new ChainStep(
-    { id: 1, name: 'own', apply, onError: 'keep', maxErrorShare: 1 },
+    { kind: 'row', id: 1, name: 'own', apply, onError: 'keep', maxErrorShare: 1 },
     columns,
   );
   const source = `export function processEvent(event) { event.uuid = 'u9'; return event; }`;

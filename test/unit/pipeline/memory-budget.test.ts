@@ -41,3 +41,13 @@ it('the default memory holds the default concurrency in every format', () => {
   const runs = Number(settings.WORKER_CONCURRENCY.defaultText);
   expect(memory).toBeGreaterThanOrEqual(runs * budget('Parquet', 'zstd'));
 });
+
+it.each([
+  [0, 64],
+  [1, 240],
+  [2, 464],
+])('with %i own plugins a chain gets the memory that the documentation says', (ownSteps, more) => {
+  const shape = { ...upload, encoderBytes: 0 };
+  const without = memoryBudget({ ...shape, transforms: false });
+  expect((memoryBudget({ ...shape, transforms: true, ownSteps }) - without) / mebibyte).toBe(more);
+});
