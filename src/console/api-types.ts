@@ -4,6 +4,7 @@ import type { components, paths } from '../../dist/api-schema.d.ts';
 
 type Schemas = components['schemas'];
 type Exports = '/api/projects/{project_id}/batch_exports';
+type Steps = '/api/projects/{project_id}/pipeline_transformation_configs';
 type JsonOf<Answer> = Answer extends { content: { readonly 'application/json': infer Json } }
   ? Json
   : never;
@@ -26,10 +27,31 @@ export type Activity = Schemas['Activity'];
 export type CheckStep = Schemas['DestinationTest']['steps'][number];
 /** A future data interval; `hours` is 23 or 25 on a day of a clock change. */
 export type PlannedInterval = Schemas['SchedulePreview']['results'][number];
+/** What the key of the session may do. */
+export type KeyAccess = Schemas['KeyAccess'];
+export type Scope = KeyAccess['scopes'][number];
+/** A config of the project's transformation chain. */
+export type Step = Schemas['PipelineTransformationConfig'];
+export type Plugin = Schemas['Plugin'];
+export type PluginField = Plugin['config_schema'][number];
+/** A row of the lab, and what each step did to it. */
+export type Trial = Schemas['TransformationLabResult']['rows'][number];
+export type TracedStep = Trial['steps'][number];
+/** Rows of one step in one run. */
+export type StepCount = NonNullable<Run['steps']>[number];
 /** A problem that the API found; `attr` names the field, nested names joined by `__`. */
 export type Problem = Pick<Schemas['Error']['errors'][number], 'detail' | 'attr'> & {
   readonly code: string;
 };
+
+type BodyOf<Operation> = Operation extends {
+  requestBody: { content: { 'application/json': infer Body } };
+}
+  ? Body
+  : never;
+export type LabRequest = BodyOf<paths[`${Steps}/lab`]['post']>;
+export type NewStep = BodyOf<paths[Steps]['post']>;
+export type StepChange = BodyOf<paths[`${Steps}/{id}`]['patch']>;
 
 export type OffsetPage<T> = Omit<Listed<Exports>, 'results'> & { readonly results: readonly T[] };
 export type CursorPage<T> = Omit<Listed<`${Exports}/{batch_export_id}/runs`>, 'results'> & {

@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import type { Scope } from './api-types.ts';
 import { createClient } from './client.ts';
 import { ConsoleContext } from './console-context.ts';
 import { readDescription } from './form/openapi.ts';
@@ -8,7 +9,10 @@ import { ExportsPage } from './pages/exports-page.tsx';
 import { NewExportPage } from './pages/new-export-page.tsx';
 import { RunPage } from './pages/run-page.tsx';
 import { SignInPage } from './pages/sign-in-page.tsx';
+import { NewStepPage, StepPage } from './pages/step-page.tsx';
+import { TransformationsPage } from './pages/transformations-page.tsx';
 import { Logo } from './parts/logo.tsx';
+import { Failure } from './parts/notice.tsx';
 import { hrefOf, type Route } from './route.ts';
 import { readSession, type Session, storeSession } from './session.ts';
 import { useResource } from './use-resource.ts';
@@ -48,7 +52,17 @@ function SignedIn({ session, onSignOut }: SignedInProps) {
     load: async (signal) => readDescription(await client.describe(signal)),
     pollMs: (data) => (data ? null : 10_000),
   });
-  const context = useMemo(() => ({ client, description, say }), [client, description, say]);
+  const access = useResource({
+    key: 'access',
+    load: (signal) => client.getAccess(signal),
+    pollMs: (data) => (data ? null : 10_000),
+  });
+  const granted = access.data?.scopes ?? null;
+  const may = useCallback((scope: Scope) => granted?.includes(scope) ?? false, [granted]);
+  const context = useMemo(
+    () => ({ client, description, granted, may, say }),
+    [client, description, granted, may, say],
+  );
   return (
     <ConsoleContext value={context}>
       <button type="button" className="skip" onClick={skipToMain}>
@@ -59,6 +73,7 @@ function SignedIn({ session, onSignOut }: SignedInProps) {
           <Logo />
           Sluice
         </a>
+        {may('plugin:read') && <Places route={route} />}
         <span className="muted small">
           {project === '@current' ? 'Your project' : `Project ${project}`}
         </span>
@@ -67,6 +82,7 @@ function SignedIn({ session, onSignOut }: SignedInProps) {
         </button>
       </header>
       <main id="main" tabIndex={-1}>
+        <Failure failure={access.failure} onRetry={access.reload} />
         <Page route={route} />
       </main>
       <Toast message={message} />
@@ -74,9 +90,32 @@ function SignedIn({ session, onSignOut }: SignedInProps) {
   );
 }
 
+const places = [
+  ['Exports', { page: 'exports' }, ['exports', 'new', 'edit', 'export', 'run']],
+  ['Transformations', { page: 'transformations' }, ['transformations', 'new-step', 'step']],
+] as const satisfies readonly (readonly [string, Route, readonly Route['page'][]])[];
+
+/** Links to the parts of the page. */
+function Places({ route }: { route: Route }) {
+  return (
+    <nav className="places" aria-label="Parts of the project">
+      {places.map(([name, target, pages]) => (
+        <a
+          key={name}
+          href={hrefOf(target)}
+          aria-current={pages.some((page) => page === route.page) ? 'page' : undefined}
+        >
+          {name}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
 /** Moves the focus to a new page, for keyboards and screen readers; not to a new tab of the same page. */
 function useFocusOnPage(route: Route): void {
-  const place = 'exportId' in route ? `${route.page} ${route.exportId}` : route.page;
+  const thing = 'exportId' in route ? route.exportId : 'stepId' in route ? route.stepId : '';
+  const place = `${route.page} ${thing}`;
   const last = useRef(place);
   useEffect(() => {
     if (last.current === place) return;
@@ -100,6 +139,12 @@ function Page({ route }: { route: Route }) {
       return <EditExportPage key={route.exportId} exportId={route.exportId} />;
     case 'export':
       return <ExportPage key={route.exportId} exportId={route.exportId} tab={route.tab} />;
+    case 'transformations':
+      return <TransformationsPage />;
+    case 'new-step':
+      return <NewStepPage />;
+    case 'step':
+      return <StepPage key={route.stepId} stepId={route.stepId} />;
     case 'run':
       return <RunPage key={route.runId} exportId={route.exportId} runId={route.runId} />;
   }

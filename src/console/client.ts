@@ -6,14 +6,21 @@ import type {
   CheckStep,
   Config,
   CursorPage,
+  KeyAccess,
+  LabRequest,
   LogEntry,
   LogLevel,
+  NewStep,
   OffsetPage,
   PlannedInterval,
+  Plugin,
   Problem,
   RowPreview,
   Run,
   RunStatus,
+  Step,
+  StepChange,
+  Trial,
 } from './api-types.ts';
 import { readErrorBody } from './problems.ts';
 
@@ -118,15 +125,19 @@ const runPageSize = 30;
  * @param onRefused called if the key is no longer accepted
  */
 export function createClient(key: string, project: string, onRefused: () => void) {
-  const base = `/api/projects/${encodeURIComponent(project)}/batch_exports`;
-  const call = async <T>(path: string, options?: Call): Promise<T> => {
+  const base = `/api/projects/${encodeURIComponent(project)}`;
+  const send = async <T>(path: string, options?: Call): Promise<T> => {
     try {
-      return await callApi<T>(key, `${base}${path}`, options);
+      return await callApi<T>(key, path, options);
     } catch (error) {
       if (error instanceof ApiFailure && error.status === 401) onRefused();
       throw error;
     }
   };
+  const call = <T>(path: string, options?: Call) =>
+    send<T>(`${base}/batch_exports${path}`, options);
+  const callChain = <T>(path: string, options?: Call) =>
+    send<T>(`${base}/pipeline_transformation_configs${path}`, options);
   const post = <T>(path: string, body: unknown = {}) => call<T>(path, { method: 'POST', body });
   return {
     describe: (signal: AbortSignal) => callApi<object>(key, '/api/openapi.json', { signal }),
@@ -172,6 +183,23 @@ export function createClient(key: string, project: string, onRefused: () => void
     previewRows: (id: string) => call<RowPreview>(`/${id}/preview`),
     listActivity: (id: string, signal: AbortSignal) =>
       call<OffsetPage<Activity>>(`/${id}/activity`, { query: { limit: 10 }, signal }),
+    getAccess: (signal: AbortSignal) => send<KeyAccess>(`${base}/access`, { signal }),
+    listPlugins: (signal: AbortSignal) =>
+      send<OffsetPage<Plugin>>('/api/organizations/@current/plugins', {
+        query: { limit: 1_000 },
+        signal,
+      }),
+    listSteps: (signal: AbortSignal) =>
+      callChain<OffsetPage<Step>>('', { query: { limit: 1_000 }, signal }),
+    getStep: (id: number, signal: AbortSignal) => callChain<Step>(`/${id}`, { signal }),
+    createStep: (body: NewStep) => callChain<Step>('', { method: 'POST', body }),
+    changeStep: (id: number, body: StepChange) =>
+      callChain<Step>(`/${id}`, { method: 'PATCH', body }),
+    deleteStep: (id: number) => callChain<null>(`/${id}`, { method: 'DELETE' }),
+    rearrangeSteps: (orders: Readonly<Record<string, number>>) =>
+      callChain<object>('/rearrange', { method: 'PATCH', body: { orders } }),
+    tryChain: (body: LabRequest) =>
+      callChain<{ rows: readonly Trial[] }>('/lab', { method: 'POST', body }),
   };
 }
 

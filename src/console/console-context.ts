@@ -1,4 +1,5 @@
 import { createContext, useContext } from 'react';
+import type { Scope } from './api-types.ts';
 import type { Client } from './client.ts';
 import type { ApiDescription } from './form/openapi.ts';
 import type { Resource } from './use-resource.ts';
@@ -7,6 +8,10 @@ import type { Resource } from './use-resource.ts';
 export interface ConsoleContext {
   readonly client: Client;
   readonly description: Resource<ApiDescription>;
+  /** The scopes of the key; null until the API has said so. */
+  readonly granted: readonly Scope[] | null;
+  /** Whether the key is known to have the scope. */
+  readonly may: (scope: Scope) => boolean;
   /** Shows a message; screen readers read it. */
   readonly say: (message: string) => void;
 }

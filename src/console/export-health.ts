@@ -36,25 +36,47 @@ export function intervalsBehind(
   return Math.max(0, Math.floor((nowMs - Date.parse(mark) - slack) / length));
 }
 
-/** `up to date`, `3 intervals behind`; null if there is no high-water mark. */
+/** `4 intervals without data`; null if there is none. */
+export function describeMissing({ missing }: Pick<BatchExport, 'missing'>): string | null {
+  if (missing.count === 0) return null;
+  const count = plural(missing.count, 'interval');
+  return `${missing.count >= countedMissing ? 'at least ' : ''}${count} without data`;
+}
+
+/** The API counts no more. */
+const countedMissing = 1_000;
+
+/**
+ * `up to date`, `3 intervals behind`; null if there is no high-water mark. Never `up to date` if an interval
+ * has no data or may still receive rows.
+ */
 export function describeLag(batchExport: BatchExport, nowMs: number): string | null {
   const behind = intervalsBehind(batchExport, nowMs);
   if (behind === null) return null;
-  return behind === 0 ? 'up to date' : `${plural(behind, 'interval')} behind`;
+  if (behind > 0) return `${plural(behind, 'interval')} behind`;
+  const { missing, unsettled_from: unsettled } = batchExport;
+  return missing.count > 0 || unsettled !== null ? null : 'up to date';
 }
 
-export type Health = 'well' | 'paused' | 'behind' | 'failing';
+export type Health = 'well' | 'paused' | 'behind' | 'incomplete' | 'failing';
 
-/** The most urgent state: failing, then paused, then behind. */
+/** The most urgent state: failing, then incomplete, then paused, then behind. */
 export function healthOf(batchExport: BatchExport, nowMs: number): Health {
   if (batchExport.failure_streak > 0) return 'failing';
-  if (batchExport.paused) return 'paused';
+  if (batchExport.paused) return batchExport.missing.count > 0 ? 'incomplete' : 'paused';
   const ended = batchExport.latest_runs.find(hasEnded);
   if (ended?.status === 'Failed' || ended?.status === 'FailedRetryable') return 'failing';
+  if (batchExport.missing.count > 0) return 'incomplete';
   return (intervalsBehind(batchExport, nowMs) ?? 0) > 1 ? 'behind' : 'well';
 }
 
-const urgency: Readonly<Record<Health, number>> = { failing: 0, behind: 1, paused: 2, well: 3 };
+const urgency: Readonly<Record<Health, number>> = {
+  failing: 0,
+  incomplete: 1,
+  behind: 2,
+  paused: 3,
+  well: 4,
+};
 
 /** The most urgent exports first; otherwise keeps the order. */
 export function byUrgency(

@@ -27,3 +27,9 @@ export function formatCell(value: unknown): string {
 export function plural(count: number, word: string): string {
   return `${formatCount(count)} ${word}${count === 1 ? '' : 's'}`;
 }
+
+/** `99.98%`; less than all is never shown as 100%. */
+export function formatShare(share: number): string {
+  const percent = Math.floor(share * 10_000) / 100;
+  return `${percent.toLocaleString('en-US', { maximumFractionDigits: 2 })}%`;
+}

@@ -5,6 +5,9 @@ export type Tab = keyof typeof tabs;
 export type Route =
   | { readonly page: 'exports' }
   | { readonly page: 'new' }
+  | { readonly page: 'transformations' }
+  | { readonly page: 'new-step' }
+  | { readonly page: 'step'; readonly stepId: number }
   | { readonly page: 'edit'; readonly exportId: string }
   | { readonly page: 'export'; readonly exportId: string; readonly tab: Tab }
   | { readonly page: 'run'; readonly exportId: string; readonly runId: string };
@@ -13,10 +16,17 @@ export type Route =
 export function readRoute(hash: string): Route {
   const [room, exportId, tab, runId] = hash.replace(/^#\/?/, '').split('/').map(decode);
   if (room === 'new') return { page: 'new' };
+  if (room === 'transformations') return chainRoute(exportId);
   if (room !== 'exports' || !exportId) return { page: 'exports' };
   if (tab === 'edit') return { page: 'edit', exportId };
   if (tab === 'runs' && runId) return { page: 'run', exportId, runId };
   return { page: 'export', exportId, tab: isTab(tab) ? tab : 'runs' };
+}
+
+function chainRoute(place: string | undefined): Route {
+  if (place === 'new') return { page: 'new-step' };
+  const isId = place !== undefined && /^[1-9]\d{0,9}$/.test(place);
+  return isId ? { page: 'step', stepId: Number(place) } : { page: 'transformations' };
 }
 
 function isTab(text: string | undefined): text is Tab {
@@ -35,6 +45,9 @@ function decode(part: string): string {
 export function hrefOf(route: Route): string {
   if (route.page === 'exports') return '#/';
   if (route.page === 'new') return '#/new';
+  if (route.page === 'transformations') return '#/transformations';
+  if (route.page === 'new-step') return '#/transformations/new';
+  if (route.page === 'step') return `#/transformations/${route.stepId}`;
   const base = `#/exports/${encodeURIComponent(route.exportId)}`;
   if (route.page === 'edit') return `${base}/edit`;
   if (route.page === 'run') return `${base}/runs/${encodeURIComponent(route.runId)}`;

@@ -1,88 +1,38 @@
-import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { promisify } from 'node:util';
-import { Client } from 'pg';
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTimeFormat } from '../../src/console/times.ts';
 import { systemClock } from '../../src/domain/clock.ts';
 import { toTimestamp } from '../../src/domain/time.ts';
-import { findEmbeddedPostgres } from '../../src/embedded-postgres/start.ts';
-import { projectRoot, startSluice, type TestProcess } from '../support/processes.ts';
-import { type S3Server, startS3Server } from '../support/s3-server/server.ts';
+import {
+  pageCredentials as credentials,
+  hasBrowser,
+  type PageUnderTest,
+  pageBucket,
+  startPage,
+  timezoneId,
+} from '../support/page-under-test.ts';
 
-const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync);
-const flags = [
-  '--headless',
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-];
-if (!executablePath) {
-  if (process.env.REQUIRE_BROWSER === '1') throw new Error('REQUIRE_BROWSER=1, but no chromium.');
-  console.log('The page is not tested in a browser: there is no /usr/bin/chromium.');
-}
-
-/** Half an hour off UTC: a page that mixed up the two would ask for other intervals. */
-const timezoneId = 'Asia/Kolkata';
 const hour = 3_600_000;
-const credentials = { accessKeyId: 'AKIAPAGE', secretAccessKey: 'canary-of-the-page' };
 const rowsAnHour = 40;
 const hours = 3;
 
-describe.skipIf(!executablePath)('the page, in a browser, over the whole service', () => {
-  let folder: string;
-  let s3: S3Server;
-  let sluice: TestProcess;
-  let address: string;
-  let key: string;
-  let browser: Browser;
-  let context: BrowserContext;
+describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', () => {
+  let site: PageUnderTest;
   let page: Page;
-  const faults: string[] = [];
+  let key: string;
   const firstHour = Math.floor(systemClock.now() / hour) * hour - hours * hour;
 
   beforeAll(async () => {
-    folder = await mkdtemp(path.join(tmpdir(), 'sluice-page-'));
-    const build = path.join(projectRoot, 'scripts/build-console.mjs');
-    await promisify(execFile)(process.execPath, [build]);
-    s3 = await startS3Server({ buckets: ['acme'], credentials });
-    sluice = startSluice('main/all-in-one.js', [], {
-      env: {
-        ...serviceEnv(folder),
-        ALLOWED_PRIVATE_ENDPOINTS: `127.0.0.1:${s3.port}`,
-      },
-    });
-    address = (await sluice.waitForLine(/^ready /, 90_000)).slice('ready '.length);
-    key = await issueKey(folder);
-    await insertEvents(folder, firstHour);
-    browser = await chromium.launch({ executablePath: executablePath ?? '', args: flags });
-    context = await browser.newContext({ timezoneId, locale: 'en-GB' });
-    page = await context.newPage();
-    page.setDefaultTimeout(20_000);
-    page.on('pageerror', (error) => faults.push(error.message));
-    page.on('console', (message) => {
-      if (/Content Security Policy/i.test(message.text())) faults.push(message.text());
-    });
+    site = await startPage();
+    ({ page } = site);
+    key = await site.issueKey('batch_export:write');
+    await site.insertEvents(firstHour, hours, rowsAnHour);
   });
 
-  afterAll(async () => {
-    await browser?.close();
-    sluice?.kill('SIGTERM');
-    await sluice?.waitForExit();
-    await s3?.close();
-    await rm(folder, { recursive: true, force: true });
-  });
+  afterAll(() => site?.close());
 
   test('is found from the root, and asks for a key', async () => {
-    await page.goto(address);
+    await page.goto(site.address);
     expect(new URL(page.url()).pathname).toBe('/console/');
     await page.getByLabel('API key').fill('slc_nonsense');
     await page.getByRole('button', { name: 'Sign in' }).click();
@@ -107,12 +57,12 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
   });
 
   test('creates an export through the form, and never shows its secret again', async () => {
-    await page.getByLabel('Bucket name').fill('acme');
+    await page.getByLabel('Bucket name').fill(pageBucket);
     await page.getByLabel('Region').fill('us-east-1');
     await page.getByLabel('AWS secret access key').fill(credentials.secretAccessKey);
     await page.getByLabel('Prefix').fill('events');
     await page.getByText('More settings').click();
-    await page.getByLabel('Endpoint URL').fill(s3.endpoint);
+    await page.getByLabel('Endpoint URL').fill(site.s3.endpoint);
     await page.getByLabel('Compression').selectOption('gzip');
     await page.getByRole('button', { name: 'Create export' }).click();
     await page.getByRole('heading', { name: 'Events to acme', level: 1 }).waitFor();
@@ -146,7 +96,7 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
     expect(await page.getByRole('cell', { name: String(rowsAnHour), exact: true }).count()).toBe(
       hours,
     );
-    const keys = s3.objects('acme').map((object) => object.key);
+    const keys = site.s3.objects(pageBucket).map((object) => object.key);
     expect(keys.filter((name) => name.endsWith('.jsonl.gz'))).toHaveLength(hours);
     expect(keys.filter((name) => name.endsWith('_manifest.json'))).toHaveLength(hours);
   });
@@ -177,6 +127,21 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
     await page.getByRole('button', { name: 'Unpause Events to acme' }).waitFor();
   });
 
+  test('says which intervals have no data, and never "up to date" over them', async () => {
+    await site.query(setMark);
+    await page.reload();
+    await page.getByText('up to date').waitFor();
+    await site.query(failHours, [firstHour - 4 * hour, 4]);
+    await page.reload();
+    await page.getByText('4 intervals without data since').waitFor();
+    await page.getByText('Incomplete', { exact: true }).waitFor();
+    expect(await page.getByText('up to date').count()).toBe(0);
+    await page.getByRole('link', { name: 'Events to acme' }).click();
+    await page.getByText('4 intervals without data since').waitFor();
+    expect(await page.getByText('up to date').count()).toBe(0);
+    await page.getByRole('link', { name: 'Exports' }).first().click();
+  });
+
   test('says so if the key is refused later on', async () => {
     const session = await page.evaluate("sessionStorage.getItem('sluice-session')");
     const revoked = String(session).replace(key, 'slc_revoked');
@@ -196,60 +161,22 @@ describe.skipIf(!executablePath)('the page, in a browser, over the whole service
   });
 
   test('violates no rule of its content policy, and throws nothing', async () => {
-    const answer = await fetch(`${address}/console/`);
+    const answer = await fetch(`${site.address}/console/`);
     const html = await answer.text();
     expect(answer.headers.get('content-security-policy')).toContain("script-src 'self'");
     expect(answer.headers.get('cache-control')).toBe('no-cache');
     const [script = ''] = /\/console\/assets\/[^"]+\.js/.exec(html) ?? [];
-    const asset = await fetch(`${address}${script}`);
+    const asset = await fetch(`${site.address}${script}`);
     expect(asset.headers.get('cache-control')).toContain('immutable');
-    expect((await fetch(`${address}/console/assets/none.js`)).status).toBe(404);
-    expect(faults).toEqual([]);
+    expect((await fetch(`${site.address}/console/assets/none.js`)).status).toBe(404);
+    expect(site.faults).toEqual([]);
   });
 });
 
-function serviceEnv(folder: string): Record<string, string | undefined> {
-  return {
-    SLUICE_DATA_DIR: path.join(folder, 'data'),
-    PORT: '0',
-    MAX_JITTER_SECONDS: '0',
-    DATABASE_URL: undefined,
-    SOURCE_DATABASE_URL: undefined,
-    REDIS_URL: undefined,
-  };
-}
+/** As if every scheduled interval up to now were exported. */
+const setMark = `update batch_exports set high_water_mark = date_trunc('hour', now())`;
 
-/** A key of a new organization with one project, made as an operator makes it. */
-async function issueKey(folder: string): Promise<string> {
-  const cli = async (...args: string[]): Promise<Record<string, unknown>> => {
-    const file = path.join(projectRoot, 'dist/cli/sluice.js');
-    const { stdout } = await promisify(execFile)(process.execPath, [file, ...args, '--json'], {
-      cwd: projectRoot,
-      env: { ...process.env, ...serviceEnv(folder) },
-    });
-    return JSON.parse(stdout);
-  };
-  const { id } = await cli('organizations', 'create', '--name', 'Acme');
-  const organization = ['--organization', String(id)];
-  await cli('projects', 'create', ...organization, '--name', 'Web');
-  const rights = ['--scopes', 'batch_export:write', '--name', 'page'];
-  return String((await cli('keys', 'create', ...organization, ...rights)).key);
-}
-
-/** Events of the first project that arrived over the hours before this one. */
-async function insertEvents(folder: string, from: number): Promise<void> {
-  const url = await findEmbeddedPostgres(path.join(folder, 'data'));
-  const client = new Client({ connectionString: url ?? '' });
-  await client.connect();
-  try {
-    await client.query(
-      `insert into events (uuid, team_id, event, distinct_id, properties, timestamp, inserted_at)
-       select gen_random_uuid(), 1, 'signed_up', 'u' || i, '{"plan": "pro"}', at, at
-       from generate_series(0, $2::int * $3::int - 1) i,
-         lateral (select to_timestamp($1::float8 / 1000) + i * interval '1 hour' / $3::int as at) t`,
-      [from, hours, rowsAnHour],
-    );
-  } finally {
-    await client.end();
-  }
-}
+/** As if a backfill of some hours had failed. */
+const failHours = `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+  select e.id, e.team_id, 'Failed', at, at + interval '1 hour', now() from batch_exports e, generate_series(0, $2::int - 1) i,
+    lateral (select to_timestamp($1::float8 / 1000) + i * interval '1 hour' as at) t`;

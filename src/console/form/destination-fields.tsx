@@ -1,6 +1,6 @@
 import { Choice } from './choice.tsx';
+import { ConfigField } from './config-field.tsx';
 import { configAttr, destinationForm, withType } from './draft.ts';
-import { FieldInput } from './field-input.tsx';
 import { type Field, isOptional } from './fields.ts';
 import type { PartProps } from './part-props.ts';
 
@@ -31,7 +31,7 @@ export function DestinationFields(props: PartProps) {
       />
       <div className="grid">
         {plain.map((field) => (
-          <ConfigField key={field.name} field={field} {...props} />
+          <DestinationField key={field.name} field={field} {...props} />
         ))}
       </div>
       {more.length > 0 && (
@@ -39,7 +39,7 @@ export function DestinationFields(props: PartProps) {
           <summary>More settings</summary>
           <div className="grid">
             {more.map((field) => (
-              <ConfigField key={field.name} field={field} {...props} />
+              <DestinationField key={field.name} field={field} {...props} />
             ))}
           </div>
         </details>
@@ -48,42 +48,22 @@ export function DestinationFields(props: PartProps) {
   );
 }
 
-function ConfigField({
+function DestinationField({
   field,
   draft,
   batchExport,
   errors,
   onChange,
 }: PartProps & { field: Field }) {
-  const { name, kind } = field;
-  const attr = configAttr(name);
-  const isCleared = draft.cleared.has(name);
-  const toggle = (clear: boolean) => {
-    const cleared = new Set(draft.cleared);
-    if (clear) cleared.add(name);
-    else cleared.delete(name);
-    onChange({ cleared });
-  };
+  const attr = configAttr(field.name);
   return (
-    <div className={field.description.length > 150 ? 'span' : undefined}>
-      <FieldInput
-        field={field}
-        attr={attr}
-        value={draft.values[name] ?? ''}
-        error={errors.get(attr)}
-        stored={batchExport !== null && !isCleared}
-        onChange={(value) => onChange({ values: { ...draft.values, [name]: value } })}
-      />
-      {kind === 'secret' && batchExport && draft.values[name] === '' && (
-        <label className="choice small muted">
-          <input
-            type="checkbox"
-            checked={isCleared}
-            onChange={(event) => toggle(event.target.checked)}
-          />
-          Remove the stored value
-        </label>
-      )}
-    </div>
+    <ConfigField
+      field={field}
+      attr={attr}
+      draft={draft}
+      error={errors.get(attr)}
+      hasSecret={batchExport !== null}
+      onChange={onChange}
+    />
   );
 }

@@ -1,16 +1,13 @@
 import type { BatchExport } from '../api-types.ts';
 import type { ExportInput } from '../client.ts';
 import { readLocalInput, type TimeFormat } from '../times.ts';
-import { configOf, type FieldValues, valuesOf } from './fields.ts';
+import { type ConfigDraft, configOf, valuesOf } from './fields.ts';
 import type { ApiDescription, DestinationForm } from './openapi.ts';
 
 /** The content of the form of an export. */
-export interface Draft {
+export interface Draft extends ConfigDraft {
   readonly name: string;
   readonly type: string;
-  readonly values: FieldValues;
-  /** Stored secrets that are to be removed. */
-  readonly cleared: ReadonlySet<string>;
   readonly interval: string;
   readonly timezone: string;
   readonly offsetDay: string;

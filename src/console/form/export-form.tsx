@@ -1,15 +1,15 @@
-import { type FormEvent, useEffect, useRef, useState } from 'react';
+import { type FormEvent, useState } from 'react';
 import type { BatchExport } from '../api-types.ts';
-import { ApiFailure, type ExportInput } from '../client.ts';
+import type { ExportInput } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { Failure } from '../parts/notice.tsx';
 import { times } from '../parts/time-text.tsx';
-import { sortProblems } from '../problems.ts';
 import { hrefOf } from '../route.ts';
 import { useAction } from '../use-action.ts';
 import { goTo } from '../use-route.ts';
 import { DestinationFields } from './destination-fields.tsx';
 import { attrsOf, bodyOf, type Draft, draftOf } from './draft.ts';
+import { FieldsToCorrect, problemsOf, useFocusOnProblem } from './form-problems.tsx';
 import type { ApiDescription } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 import { ScheduleFields } from './schedule-fields.tsx';
@@ -26,7 +26,6 @@ interface Props {
 export function ExportForm({ description, batchExport }: Props) {
   const { client, say } = useConsole();
   const [draft, setDraft] = useState(() => draftOf(description, batchExport, times));
-  const form = useRef<HTMLFormElement>(null);
   const save = useAction(async () => {
     const body: ExportInput = bodyOf(description, draft, batchExport, times);
     const { id, name } = batchExport
@@ -35,13 +34,8 @@ export function ExportForm({ description, batchExport }: Props) {
     say(batchExport ? `${name} is changed.` : `${name} is created.`);
     goTo({ page: 'export', exportId: id, tab: batchExport ? 'settings' : 'runs' });
   });
-  const { failure } = save;
-  useEffect(() => {
-    if (failure) form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
-  }, [failure]);
-
-  const attrs = attrsOf(description, draft.type);
-  const { byField, others } = sortProblems(failure?.problems ?? [], attrs);
+  const form = useFocusOnProblem<HTMLFormElement>(save.failure);
+  const { byField, rest } = problemsOf(save.failure, attrsOf(description, draft.type));
   const change = (part: Partial<Draft>) => setDraft((last) => ({ ...last, ...part }));
   const parts: PartProps = { description, draft, batchExport, errors: byField, onChange: change };
   const submit = (event: FormEvent) => {
@@ -64,15 +58,9 @@ export function ExportForm({ description, batchExport }: Props) {
       <DestinationFields {...parts} />
       <ScheduleFields {...parts} />
       <WhatFields {...parts} />
-      {failure && others.length > 0 && (
-        <Failure failure={new ApiFailure(failure.status, others, failure.requestId)} />
-      )}
+      <Failure failure={rest} />
       <div className="row end">
-        {byField.size > 0 && (
-          <p className="bad-text" role="alert">
-            Please correct {byField.size === 1 ? 'one field' : `${byField.size} fields`}.
-          </p>
-        )}
+        <FieldsToCorrect count={byField.size} />
         <a
           className="button"
           href={hrefOf(

@@ -65,6 +65,8 @@ function inputOf({ field, value, onChange, stored }: Props, common: object): Rea
       );
     case 'list':
       return <textarea {...rest} rows={3} placeholder={field.example} />;
+    case 'json':
+      return <textarea {...rest} className="code" rows={4} spellCheck={false} />;
     case 'number': {
       const { minimum, maximum } = field;
       const range = { min: minimum ?? undefined, max: maximum ?? undefined };

@@ -19,7 +19,7 @@ export interface PropertySchema {
   readonly properties?: Readonly<Record<string, PropertySchema>>;
 }
 
-export type FieldKind = 'text' | 'secret' | 'choice' | 'flag' | 'number' | 'list';
+export type FieldKind = 'text' | 'secret' | 'choice' | 'flag' | 'number' | 'list' | 'json';
 
 /** One input of a form. */
 export interface Field {
@@ -38,6 +38,13 @@ export interface Field {
 
 /** The values of the inputs: a list has one line per item. */
 export type FieldValues = Readonly<Record<string, string | boolean>>;
+
+/** The inputs of a config that a schema describes. */
+export interface ConfigDraft {
+  readonly values: FieldValues;
+  /** Stored secrets that are to be removed. */
+  readonly cleared: ReadonlySet<string>;
+}
 
 /** The fields of an object schema, in its order. */
 export function fieldsOf(schema: PropertySchema): readonly Field[] {

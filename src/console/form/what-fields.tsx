@@ -1,20 +1,11 @@
 import { Choice } from './choice.tsx';
-import { inputProps, Labelled, type LabelProps } from './labelled.tsx';
+import { CodeField } from './code-field.tsx';
 import type { PartProps } from './part-props.ts';
 
 /** The model, the query and the transformations. */
 export function WhatFields({ description, draft, batchExport, errors, onChange }: PartProps) {
-  const query: LabelProps = {
-    attr: 'dsl_query',
-    label: (
-      <>
-        Query<small className="muted"> optional</small>
-      </>
-    ),
-    error: errors.get('dsl_query'),
-    help: 'One SELECT over the model: columns, properties, filters. Leave empty to export all columns of all rows.',
-  };
-  const opened = draft.dslQuery !== '' || draft.transformations || query.error !== undefined;
+  const queryError = errors.get('dsl_query');
+  const opened = draft.dslQuery !== '' || draft.transformations || queryError !== undefined;
   return (
     <section className="card panel">
       <h2>Rows</h2>
@@ -30,17 +21,19 @@ export function WhatFields({ description, draft, batchExport, errors, onChange }
       />
       <details open={opened || undefined}>
         <summary>Choose columns, filter, transform</summary>
-        <Labelled {...query}>
-          <textarea
-            {...inputProps(query)}
-            className="code"
-            rows={5}
-            spellCheck={false}
-            value={draft.dslQuery}
-            placeholder="select event, properties.plan as plan, timestamp from events where event = 'signed_up'"
-            onChange={(event) => onChange({ dslQuery: event.target.value })}
-          />
-        </Labelled>
+        <CodeField
+          attr="dsl_query"
+          label={
+            <>
+              Query<small className="muted"> optional</small>
+            </>
+          }
+          value={draft.dslQuery}
+          placeholder="select event, properties.plan as plan, timestamp from events where event = 'signed_up'"
+          error={queryError}
+          onChange={(dslQuery) => onChange({ dslQuery })}
+          help="One SELECT over the model: columns, properties, filters. Leave empty to export all columns of all rows."
+        />
         <label className="choice">
           <input
             type="checkbox"

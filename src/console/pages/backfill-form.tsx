@@ -1,14 +1,14 @@
 import { type FormEvent, useState } from 'react';
 import type { Backfill, BackfillPreview, BatchExport } from '../api-types.ts';
-import { ApiFailure, type BackfillRequest } from '../client.ts';
+import type { BackfillRequest } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { Choice } from '../form/choice.tsx';
+import { problemsOf } from '../form/form-problems.tsx';
 import { LocalTimeInput } from '../form/local-time-input.tsx';
 import { TextField } from '../form/text-field.tsx';
 import { formatCount, plural } from '../numbers.ts';
 import { Failure } from '../parts/notice.tsx';
 import { IntervalText } from '../parts/time-text.tsx';
-import { sortProblems } from '../problems.ts';
 import { readLocalInput } from '../times.ts';
 import { useAction } from '../use-action.ts';
 
@@ -68,9 +68,7 @@ export function BackfillForm({ batchExport, onStarted }: Props) {
     event.preventDefault();
     void (preview ? start : look).run();
   };
-  const failure = look.failure ?? start.failure;
-  const { byField, others } = sortProblems(failure?.problems ?? [], ['start_at', 'end_at']);
-  const rest = failure && others.length > 0;
+  const { byField, rest } = problemsOf(look.failure ?? start.failure, ['start_at', 'end_at']);
   return (
     <form className="card panel" onSubmit={submit} noValidate>
       <h2>Start a backfill</h2>
@@ -89,7 +87,7 @@ export function BackfillForm({ batchExport, onStarted }: Props) {
         />
         <MoreOptions draft={draft} onChange={change} />
       </div>
-      {rest && <Failure failure={new ApiFailure(failure.status, others, failure.requestId)} />}
+      <Failure failure={rest} />
       {preview && <Preview preview={preview} />}
       <div className="row">
         {preview && preview.total_runs > 0 ? (

@@ -13,7 +13,7 @@ import { BackfillForm } from './backfill-form.tsx';
 
 /** The backfills of an export, and the form for another. */
 export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
-  const { client } = useConsole();
+  const { client, may } = useConsole();
   const { id } = batchExport;
   const [cursor, setCursor] = useState<string | null>(null);
   const { data, failure, reload } = useResource<CursorPage<Backfill>>({
@@ -24,7 +24,7 @@ export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
   const goTo = (link: string | null) => (link === null ? null : () => setCursor(cursorOf(link)));
   return (
     <section aria-label="Backfills">
-      <BackfillForm batchExport={batchExport} onStarted={reload} />
+      {may('batch_export:write') && <BackfillForm batchExport={batchExport} onStarted={reload} />}
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
       {!data && !failure && <Loading />}
       {data?.results.length === 0 && (
@@ -53,6 +53,7 @@ interface ItemProps {
 }
 
 function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
+  const { may } = useConsole();
   const { status, start_at, end_at, finished_runs, total_runs, failed_runs, eta } = backfill;
   const titleId = `backfill-${backfill.id}`;
   return (
@@ -62,7 +63,7 @@ function BackfillItem({ exportId, backfill, onChanged }: ItemProps) {
           <IntervalText start={start_at} end={end_at} />
         </h3>
         <span className={`badge is-${status}`}>{status}</span>
-        {isRunning(backfill) && (
+        {isRunning(backfill) && may('batch_export:write') && (
           <DialogButton
             className="small last"
             dialog={(onClose) => <CancelDialog {...{ exportId, backfill, onChanged, onClose }} />}

@@ -1,5 +1,6 @@
 import { useConsole } from '../console-context.ts';
 import { ExportForm } from '../form/export-form.tsx';
+import { NeedsScope } from '../parts/needs-scope.tsx';
 import { Trouble } from '../parts/notice.tsx';
 import { hrefOf } from '../route.ts';
 import { useResource } from '../use-resource.ts';
@@ -25,11 +26,13 @@ export function EditExportPage({ exportId }: { exportId: string }) {
         <h1>Edit</h1>
       </div>
       <Trouble what="export" failure={failure} onRetry={reload} />
-      {data && description.data ? (
-        <ExportForm key={exportId} description={description.data} batchExport={data} />
-      ) : (
-        !failure && <FormOnItsWay />
-      )}
+      <NeedsScope scope="batch_export:write">
+        {data && description.data ? (
+          <ExportForm key={exportId} description={description.data} batchExport={data} />
+        ) : (
+          !failure && <FormOnItsWay />
+        )}
+      </NeedsScope>
     </>
   );
 }

@@ -1,7 +1,7 @@
 import type { BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { describeDestination, describeInterval, hasEnded, isBusy } from '../export-health.ts';
-import { DeleteButton, PauseButton } from '../parts/export-actions.tsx';
+import { DeleteExportButton, PauseButton } from '../parts/export-actions.tsx';
 import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
 import { Fact, Facts } from '../parts/facts.tsx';
 import { Loading, Trouble } from '../parts/notice.tsx';
@@ -59,6 +59,7 @@ interface PartProps {
 }
 
 function Head({ batchExport, onChanged }: PartProps) {
+  const { may } = useConsole();
   const { id, name, paused, paused_reason, last_paused_at, last_success_at } = batchExport;
   const lastEnded = batchExport.latest_runs.find(hasEnded);
   return (
@@ -68,10 +69,15 @@ function Head({ batchExport, onChanged }: PartProps) {
         <HealthBadges batchExport={batchExport} />
         <div className="row last">
           <PauseButton batchExport={batchExport} onChanged={onChanged} />
-          <a className="button" href={hrefOf({ page: 'edit', exportId: id })}>
-            Edit
-          </a>
-          <DeleteButton batchExport={batchExport} onChanged={() => goTo({ page: 'exports' })} />
+          {may('batch_export:write') && (
+            <a className="button" href={hrefOf({ page: 'edit', exportId: id })}>
+              Edit
+            </a>
+          )}
+          <DeleteExportButton
+            batchExport={batchExport}
+            onChanged={() => goTo({ page: 'exports' })}
+          />
         </div>
       </div>
       {paused && (

@@ -5,7 +5,7 @@ import { useConsole } from '../console-context.ts';
 import { byUrgency, describeDestination, describeInterval, isBusy } from '../export-health.ts';
 import { useNow } from '../now.ts';
 import { plural } from '../numbers.ts';
-import { DeleteButton, PauseButton } from '../parts/export-actions.tsx';
+import { DeleteExportButton, PauseButton } from '../parts/export-actions.tsx';
 import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
@@ -16,7 +16,7 @@ import { useTitle } from '../use-title.ts';
 
 /** All exports of the project, the most urgent first. */
 export function ExportsPage() {
-  const { client } = useConsole();
+  const { client, may } = useConsole();
   const [offset, setOffset] = useState(0);
   const now = useNow();
   const { data, failure, reload } = useResource({
@@ -30,18 +30,22 @@ export function ExportsPage() {
       <div className="row heading">
         <h1>Exports</h1>
         {data && data.count > 0 && <span className="muted">{plural(data.count, 'export')}</span>}
-        <a className="button primary last" href={hrefOf({ page: 'new' })}>
-          New export
-        </a>
+        {may('batch_export:write') && (
+          <a className="button primary last" href={hrefOf({ page: 'new' })}>
+            New export
+          </a>
+        )}
       </div>
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
       {!data && !failure && <Loading lines={5} />}
       {data?.count === 0 && (
         <Empty title="No exports yet">
           <p>An export ships new rows to a destination at a fixed interval.</p>
-          <a className="button primary" href={hrefOf({ page: 'new' })}>
-            Create the first export
-          </a>
+          {may('batch_export:write') && (
+            <a className="button primary" href={hrefOf({ page: 'new' })}>
+              Create the first export
+            </a>
+          )}
         </Empty>
       )}
       {data && data.results.length > 0 && (
@@ -94,7 +98,7 @@ function ExportRow({ batchExport, onChanged }: RowProps) {
       </div>
       <div className="export-buttons">
         <PauseButton batchExport={batchExport} onChanged={onChanged} />
-        <DeleteButton batchExport={batchExport} onChanged={onChanged} />
+        <DeleteExportButton batchExport={batchExport} onChanged={onChanged} />
       </div>
     </li>
   );

@@ -1,5 +1,6 @@
 import { useConsole } from '../console-context.ts';
 import { ExportForm } from '../form/export-form.tsx';
+import { NeedsScope } from '../parts/needs-scope.tsx';
 import { Failure, Loading } from '../parts/notice.tsx';
 import { hrefOf } from '../route.ts';
 import { useTitle } from '../use-title.ts';
@@ -16,11 +17,13 @@ export function NewExportPage() {
       <div className="row heading">
         <h1>New export</h1>
       </div>
-      {description.data ? (
-        <ExportForm description={description.data} batchExport={null} />
-      ) : (
-        <FormOnItsWay />
-      )}
+      <NeedsScope scope="batch_export:write">
+        {description.data ? (
+          <ExportForm description={description.data} batchExport={null} />
+        ) : (
+          <FormOnItsWay />
+        )}
+      </NeedsScope>
     </>
   );
 }

@@ -137,7 +137,7 @@ function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
 
 /** A button to cancel a live run, or to retry one that has ended. */
 export function RunActions({ run, onChanged }: { run: Run; onChanged: () => void }) {
-  const { client, say } = useConsole();
+  const { client, may, say } = useConsole();
   const ended = hasEnded(run);
   const act = useAction(async () => {
     if (ended) await client.retryRun(run.batch_export, run.id);
@@ -145,6 +145,7 @@ export function RunActions({ run, onChanged }: { run: Run; onChanged: () => void
     say(ended ? 'A new run of the interval is queued.' : 'The run is being cancelled.');
     onChanged();
   });
+  if (!may('batch_export:write')) return null;
   return (
     <>
       <button type="button" className="small" disabled={act.busy} onClick={() => void act.run()}>

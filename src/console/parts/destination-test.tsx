@@ -6,12 +6,13 @@ import { Failure } from './notice.tsx';
 
 /** Runs the destination's own checks and shows each step. */
 export function DestinationTest({ exportId }: { exportId: string }) {
-  const { client } = useConsole();
+  const { client, may } = useConsole();
   const [steps, setSteps] = useState<readonly CheckStep[]>([]);
   const test = useAction(async () => {
     setSteps([]);
     setSteps((await client.testDestination(exportId)).steps);
   });
+  if (!may('batch_export:write')) return null;
   return (
     <div className="check">
       <button type="button" disabled={test.busy} onClick={() => void test.run()}>

@@ -2,6 +2,7 @@ import { useState } from 'react';
 import type { BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { useAction } from '../use-action.ts';
+import { DeleteButton } from './delete-button.tsx';
 import { ConfirmDialog, DialogButton } from './dialog.tsx';
 
 interface Props {
@@ -11,9 +12,11 @@ interface Props {
 
 /** Pauses or unpauses an export, after confirmation. */
 export function PauseButton({ batchExport, onChanged }: Props) {
+  const { may } = useConsole();
   const { paused, name } = batchExport;
   const Dialog = paused ? UnpauseDialog : PauseDialog;
   const verb = paused ? 'Unpause' : 'Pause';
+  if (!may('batch_export:write')) return null;
   return (
     <DialogButton
       aria-label={`${verb} ${name}`}
@@ -82,33 +85,14 @@ function UnpauseDialog({ batchExport: { id, name }, onChanged, onClose }: Dialog
 }
 
 /** Deletes an export, after confirmation. */
-export function DeleteButton(props: Props) {
+export function DeleteExportButton({ batchExport: { id, name }, onChanged }: Props) {
+  const { client, may } = useConsole();
+  if (!may('batch_export:write')) return null;
+  const remove = () => client.deleteExport(id);
   return (
-    <DialogButton
-      className="quiet bad-text"
-      aria-label={`Delete ${props.batchExport.name}`}
-      dialog={(onClose) => <DeleteDialog {...props} onClose={onClose} />}
-    >
-      Delete
-    </DialogButton>
-  );
-}
-
-function DeleteDialog({ batchExport: { id, name }, onChanged, onClose }: DialogProps) {
-  const { client, say } = useConsole();
-  const remove = useAction(async () => {
-    await client.deleteExport(id);
-    say(`${name} is deleted.`);
-    onClose();
-    onChanged();
-  });
-  const verb = 'Delete the export';
-  return (
-    <ConfirmDialog title={`Delete ${name}?`} verb={verb} danger action={remove} onClose={onClose}>
-      <p>
-        Its live runs and backfills are cancelled, and it never runs again. Files at the destination
-        stay. You cannot undo this.
-      </p>
-    </ConfirmDialog>
+    <DeleteButton name={name} what="export" remove={remove} onDeleted={onChanged}>
+      Its live runs and backfills are cancelled, and it never runs again. Files at the destination
+      stay.
+    </DeleteButton>
   );
 }

@@ -1,5 +1,5 @@
 import type { BatchExport } from '../api-types.ts';
-import { describeLag, healthOf, intervalsBehind } from '../export-health.ts';
+import { describeLag, describeMissing, healthOf, intervalsBehind } from '../export-health.ts';
 import { useNow } from '../now.ts';
 import { plural } from '../numbers.ts';
 import { TimeText } from './time-text.tsx';
@@ -8,7 +8,7 @@ interface Props {
   readonly batchExport: BatchExport;
 }
 
-/** One badge per problem: paused, failing. */
+/** One badge per problem: paused, failing, incomplete. */
 export function HealthBadges({ batchExport }: Props) {
   const now = useNow();
   const { paused, failure_streak: streak } = batchExport;
@@ -21,6 +21,7 @@ export function HealthBadges({ batchExport }: Props) {
           {streak > 1 ? `${plural(streak, 'consecutive failure')}` : 'Last run failed'}
         </span>
       )}
+      {batchExport.missing.count > 0 && <span className="badge is-Failed">Incomplete</span>}
     </>
   );
 }
@@ -38,24 +39,37 @@ export function NextRun({ batchExport: { next_run_at: at, paused } }: Props) {
   );
 }
 
-/** The high-water mark, and how far it is behind. */
+/** The high-water mark, how far it is behind, and which intervals have no data. */
 export function Lag({ batchExport }: Props) {
   const now = useNow();
-  const { high_water_mark: mark, unsettled_from: unsettled } = batchExport;
-  if (mark === null) return <span className="muted">no interval yet</span>;
+  const { high_water_mark: mark, unsettled_from: unsettled, missing } = batchExport;
+  const lag = describeLag(batchExport, now);
   const behind = intervalsBehind(batchExport, now) ?? 0;
   return (
     <span>
-      <TimeText at={mark} />{' '}
-      <small className={behind > 0 ? 'warn-text' : 'good-text'}>
-        {describeLag(batchExport, now)}
-      </small>
+      {mark === null ? <NoMark batchExport={batchExport} /> : <TimeText at={mark} />}
+      {lag !== null && <small className={behind > 0 ? 'warn-text' : 'good-text'}> {lag}</small>}
+      {missing.since !== null && (
+        <small className="warn-text">
+          {' '}
+          {describeMissing(batchExport)} since <TimeText at={missing.since} />
+        </small>
+      )}
       {unsettled !== null && (
         <small className="warn-text">
           {' '}
           unsettled from <TimeText at={unsettled} />
         </small>
       )}
+    </span>
+  );
+}
+
+/** A backfill moves no high-water mark before the first scheduled interval. */
+function NoMark({ batchExport: { last_success_at: success } }: Props) {
+  return (
+    <span className="muted">
+      {success === null ? 'no interval yet' : 'no scheduled interval yet, only backfills'}
     </span>
   );
 }

@@ -14,7 +14,7 @@ interface Props {
 
 /** Why a run failed, what to do, and a button to retry. */
 export function RunProblem({ run, onRetried }: Props) {
-  const { client, say } = useConsole();
+  const { client, may, say } = useConsole();
   const retry = useAction(async () => {
     await client.retryRun(run.batch_export, run.id);
     say('A new run of the interval is queued.');
@@ -34,7 +34,7 @@ export function RunProblem({ run, onRetried }: Props) {
         <p>{text}</p>
         <Failure failure={retry.failure} />
       </div>
-      {hasEnded(run) && (
+      {hasEnded(run) && may('batch_export:write') && (
         <button type="button" onClick={() => void retry.run()} disabled={retry.busy}>
           Retry
         </button>

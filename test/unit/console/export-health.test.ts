@@ -4,6 +4,7 @@ import {
   byUrgency,
   describeDestination,
   describeLag,
+  describeMissing,
   healthOf,
   intervalMs,
   intervalsBehind,
@@ -62,6 +63,7 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     next_run_at: null,
     high_water_mark: '2024-03-12T17:00:00Z',
     unsettled_from: null,
+    missing: { count: 0, since: null },
     failure_streak: 0,
     last_success_at: null,
     ...over,
@@ -100,6 +102,34 @@ describe('the lag', () => {
   });
 });
 
+describe('over a hole', () => {
+  const since = '2024-03-12T02:00:00Z';
+
+  test('the lag is never up to date', () => {
+    expect(describeLag(hourly({ missing: { count: 4, since } }), now)).toBeNull();
+    expect(describeLag(hourly({ unsettled_from: since }), now)).toBeNull();
+    const late = { missing: { count: 4, since }, high_water_mark: '2024-03-12T14:00:00Z' };
+    expect(describeLag(hourly(late), now)).toBe('3 intervals behind');
+  });
+
+  test('the intervals without data are counted', () => {
+    expect(describeMissing(hourly())).toBeNull();
+    expect(describeMissing(hourly({ missing: { count: 1, since } }))).toBe(
+      '1 interval without data',
+    );
+    expect(describeMissing(hourly({ missing: { count: 1_000, since } }))).toBe(
+      'at least 1,000 intervals without data',
+    );
+  });
+
+  test('the export is incomplete, also while it is paused, and failing if it fails', () => {
+    const missing = { count: 4, since };
+    expect(healthOf(hourly({ missing }), now)).toBe('incomplete');
+    expect(healthOf(hourly({ missing, paused: true }), now)).toBe('incomplete');
+    expect(healthOf(hourly({ missing, failure_streak: 1 }), now)).toBe('failing');
+  });
+});
+
 describe('the health', () => {
   test.each([
     ['failing while it has a streak, even paused', { failure_streak: 2, paused: true }, 'failing'],
@@ -120,10 +150,12 @@ describe('the health', () => {
       hourly({ id: 'well 1' }),
       hourly({ id: 'paused', paused: true }),
       hourly({ id: 'well 2' }),
+      hourly({ id: 'incomplete', missing: { count: 1, since: '2024-03-12T02:00:00Z' } }),
       hourly({ id: 'failing', failure_streak: 1 }),
     ];
     expect(byUrgency(list, now).map(({ id }) => id)).toEqual([
       'failing',
+      'incomplete',
       'paused',
       'well 1',
       'well 2',

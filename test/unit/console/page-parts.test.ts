@@ -9,6 +9,9 @@ describe('addresses', () => {
     { page: 'edit', exportId: 'e 1' },
     { page: 'export', exportId: 'e/2', tab: 'logs' },
     { page: 'run', exportId: 'e', runId: 'r' },
+    { page: 'transformations' },
+    { page: 'new-step' },
+    { page: 'step', stepId: 12 },
   ];
   test.each(routes)('$page is read as it was written', (route) => {
     expect(readRoute(hrefOf(route))).toEqual(route);
@@ -19,6 +22,8 @@ describe('addresses', () => {
     ['#/exports', { page: 'exports' }],
     ['#/somewhere/else', { page: 'exports' }],
     ['#/exports/%E0%A4%A', { page: 'exports' }],
+    ['#/transformations/0', { page: 'transformations' }],
+    ['#/transformations/x', { page: 'transformations' }],
     ['#/exports/e/nonsense', { page: 'export', exportId: 'e', tab: 'runs' }],
   ])('%j leads to a page that there is', (hash, route) => {
     expect(readRoute(hash)).toEqual(route);

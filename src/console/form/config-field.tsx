@@ -1,0 +1,46 @@
+import { FieldInput } from './field-input.tsx';
+import type { ConfigDraft, Field } from './fields.ts';
+
+interface Props {
+  readonly field: Field;
+  readonly attr: string;
+  readonly draft: ConfigDraft;
+  readonly error: string | undefined;
+  /** Whether the API has a value of it that it never shows. */
+  readonly hasSecret: boolean;
+  readonly onChange: (part: Partial<ConfigDraft>) => void;
+}
+
+/** One field of a config. A stored secret stays unless it is replaced or removed. */
+export function ConfigField({ field, attr, draft, error, hasSecret, onChange }: Props) {
+  const { name, kind } = field;
+  const isCleared = draft.cleared.has(name);
+  const toggle = (clear: boolean) => {
+    const cleared = new Set(draft.cleared);
+    if (clear) cleared.add(name);
+    else cleared.delete(name);
+    onChange({ cleared });
+  };
+  return (
+    <div className={kind === 'json' || field.description.length > 150 ? 'span' : undefined}>
+      <FieldInput
+        field={field}
+        attr={attr}
+        value={draft.values[name] ?? ''}
+        error={error}
+        stored={hasSecret && !isCleared}
+        onChange={(value) => onChange({ values: { ...draft.values, [name]: value } })}
+      />
+      {kind === 'secret' && hasSecret && draft.values[name] === '' && (
+        <label className="choice small muted">
+          <input
+            type="checkbox"
+            checked={isCleared}
+            onChange={(event) => toggle(event.target.checked)}
+          />
+          Remove the stored value
+        </label>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,160 @@
+import type { KeyboardEvent } from 'react';
+import type { Step } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { formatShare } from '../numbers.ts';
+import { hrefOf } from '../route.ts';
+import { useChainOrder } from '../use-chain-order.ts';
+import { useDrag } from '../use-drag.ts';
+import { Failure } from './notice.tsx';
+import { DeleteStepButton, EnableButton } from './step-actions.tsx';
+
+interface Props {
+  readonly steps: readonly Step[];
+  readonly onChanged: () => void;
+}
+
+/** The steps in their order; with the right to write, they can be moved by drag, buttons and keys. */
+export function ChainList({ steps, onChanged }: Props) {
+  const { may } = useConsole();
+  const { shown, move, failure } = useChainOrder(steps, onChanged);
+  const { list, drag, handlersOf } = useDrag<HTMLOListElement>((from, to) => {
+    const step = shown[from];
+    if (step) move(step, to);
+  });
+  const canWrite = may('plugin:write');
+  return (
+    <>
+      <Failure failure={failure} />
+      {canWrite && (
+        <p className="muted small chain-help" id="chain-help">
+          Drag a step by its handle, or focus the handle and press the up and down arrow keys.
+        </p>
+      )}
+      <ol ref={list} className="card">
+        {shown.map((step, place) => (
+          <li key={step.id} className={`step ${dragClass(drag, place)}`}>
+            <span className="step-place">
+              {canWrite && (
+                <Handle
+                  step={step}
+                  onMove={(by) => move(step, place + by)}
+                  pointer={handlersOf(place)}
+                />
+              )}
+              {place + 1}
+            </span>
+            <StepFacts step={step} />
+            {canWrite && (
+              <div className="step-buttons">
+                <MoveButton
+                  step={step}
+                  way="up"
+                  ends={place === 0}
+                  onMove={() => move(step, place - 1)}
+                />
+                <MoveButton
+                  step={step}
+                  way="down"
+                  ends={place === shown.length - 1}
+                  onMove={() => move(step, place + 1)}
+                />
+                <EnableButton step={step} onChanged={onChanged} />
+                <DeleteStepButton step={step} onChanged={onChanged} />
+              </div>
+            )}
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}
+
+function dragClass(drag: ReturnType<typeof useDrag>['drag'], place: number): string {
+  if (!drag) return '';
+  if (drag.from === place) return 'is-dragged';
+  if (drag.to !== place) return '';
+  return drag.to < drag.from ? 'drop-above' : 'drop-below';
+}
+
+/** Its number, name, plugin, state, error and rate. */
+function StepFacts({ step }: { step: Step }) {
+  const { id, name, description, plugin, enabled, error, details } = step;
+  const { name: pluginName } = details.plugin_info;
+  const rate = details.delivery_rate_24h;
+  return (
+    <div className="step-facts">
+      <h2 className="row">
+        <a href={hrefOf({ page: 'step', stepId: id })}>{name ?? `Step ${id}`}</a>
+        <span className={`badge ${enabled ? 'is-Completed' : 'is-idle'}`}>
+          {enabled ? 'Enabled' : 'Disabled'}
+        </span>
+        {error !== null && <span className="badge is-Failed">Has an error</span>}
+      </h2>
+      <p className="muted small">
+        {typeof pluginName === 'string' ? pluginName : `Plugin ${plugin} is not installed`}
+        {description !== null && ` · ${description}`}
+      </p>
+      <p className="small">
+        {rate === null ? (
+          <span className="muted">No rows in the last 24 hours</span>
+        ) : (
+          <span className={rate < 1 ? 'warn-text' : 'good-text'}>
+            {formatShare(rate)} of rows without an error in the last 24 hours
+          </span>
+        )}
+      </p>
+      {error !== null && <p className="bad-text small">{error}</p>}
+    </div>
+  );
+}
+
+interface HandleProps {
+  readonly step: Step;
+  readonly onMove: (by: number) => void;
+  readonly pointer: ReturnType<ReturnType<typeof useDrag>['handlersOf']>;
+}
+
+const keys: Readonly<Record<string, number>> = { ArrowUp: -1, ArrowDown: 1 };
+
+function Handle({ step, onMove, pointer }: HandleProps) {
+  const pressed = (event: KeyboardEvent) => {
+    const by = keys[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    onMove(by);
+  };
+  return (
+    <button
+      type="button"
+      className="quiet handle"
+      aria-label={`Move ${step.name}`}
+      aria-describedby="chain-help"
+      onKeyDown={pressed}
+      {...pointer}
+    >
+      <span aria-hidden="true">⠿</span>
+    </button>
+  );
+}
+
+interface MoveProps {
+  readonly step: Step;
+  readonly way: 'up' | 'down';
+  /** It cannot move further. The button keeps the focus, so it is not disabled. */
+  readonly ends: boolean;
+  readonly onMove: () => void;
+}
+
+function MoveButton({ step, way, ends, onMove }: MoveProps) {
+  return (
+    <button
+      type="button"
+      className="small"
+      aria-label={`Move ${step.name} ${way}`}
+      aria-disabled={ends}
+      onClick={onMove}
+    >
+      <span aria-hidden="true">{way === 'up' ? '↑' : '↓'}</span>
+    </button>
+  );
+}

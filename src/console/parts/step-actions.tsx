@@ -1,0 +1,46 @@
+import type { Step } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { useAction } from '../use-action.ts';
+import { DeleteButton } from './delete-button.tsx';
+import { Failure } from './notice.tsx';
+
+interface Props {
+  readonly step: Step;
+  readonly onChanged: () => void;
+}
+
+/** Enables or disables a step; shows why the API refuses. */
+export function EnableButton({ step: { id, name, enabled }, onChanged }: Props) {
+  const { client, say } = useConsole();
+  const toggle = useAction(async () => {
+    await client.changeStep(id, { enabled: !enabled });
+    say(`${name} is ${enabled ? 'disabled' : 'enabled'}.`);
+    onChanged();
+  });
+  const verb = enabled ? 'Disable' : 'Enable';
+  return (
+    <>
+      <button
+        type="button"
+        className="small"
+        aria-label={`${verb} ${name}`}
+        disabled={toggle.busy}
+        onClick={() => void toggle.run()}
+      >
+        {verb}
+      </button>
+      <Failure failure={toggle.failure} />
+    </>
+  );
+}
+
+/** Deletes a step, after confirmation. */
+export function DeleteStepButton({ step: { id, name }, onChanged }: Props) {
+  const { client } = useConsole();
+  const remove = () => client.deleteStep(id);
+  return (
+    <DeleteButton name={name ?? `step ${id}`} what="step" remove={remove} onDeleted={onChanged}>
+      Runs that start from now on do not apply it. Files that were exported with it stay.
+    </DeleteButton>
+  );
+}

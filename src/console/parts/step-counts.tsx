@@ -1,0 +1,76 @@
+import type { BatchExport, Run, Step, StepCount } from '../api-types.ts';
+import { formatCount } from '../numbers.ts';
+import { hrefOf } from '../route.ts';
+import { rejectedBy } from '../step-counts.ts';
+import { StatusBadge } from './status.tsx';
+import { IntervalText } from './time-text.tsx';
+
+export interface CountedRun {
+  readonly run: Run;
+  readonly batchExport: BatchExport;
+}
+
+interface Props {
+  readonly counted: readonly CountedRun[];
+  readonly steps: readonly Step[];
+}
+
+const columns = ['In', 'Out', 'Dropped', 'Rejected', 'Errors'];
+
+/** The rows of each step in some runs. */
+export function StepCounts({ counted, steps }: Props) {
+  const names = new Map(steps.map(({ id, name }) => [id, name ?? `Step ${id}`]));
+  return (
+    <table className="card runs counts" aria-label="Rows of each step in the last runs">
+      <thead>
+        <tr>
+          <th scope="col">Run and steps</th>
+          {columns.map((name) => (
+            <th key={name} scope="col" className="number">
+              {name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      {counted.map(({ run, batchExport }) => (
+        <tbody key={run.id}>
+          <tr>
+            <th scope="rowgroup" colSpan={columns.length + 1}>
+              <span className="row">
+                <a href={hrefOf({ page: 'run', exportId: batchExport.id, runId: run.id })}>
+                  {batchExport.name}{' '}
+                  <IntervalText start={run.data_interval_start} end={run.data_interval_end} />
+                </a>
+                <StatusBadge status={run.status} />
+              </span>
+            </th>
+          </tr>
+          {run.steps?.map((count) => (
+            <CountRow
+              key={count.config}
+              count={count}
+              name={names.get(count.config) ?? `Deleted step ${count.config}`}
+            />
+          ))}
+        </tbody>
+      ))}
+    </table>
+  );
+}
+
+function CountRow({ count, name }: { count: StepCount; name: string }) {
+  const values = [count.in, count.out, count.dropped, rejectedBy(count), count.errored];
+  return (
+    <tr>
+      <th scope="row">
+        {name}
+        {count.error !== null && <small className="bad-text"> {count.error}</small>}
+      </th>
+      {values.map((value, index) => (
+        <td key={columns[index]} className="number" data-label={columns[index]}>
+          {formatCount(value)}
+        </td>
+      ))}
+    </tr>
+  );
+}

@@ -1,0 +1,64 @@
+import { useState } from 'react';
+import type { LabRequest, Trial } from './api-types.ts';
+import { ApiFailure } from './client.ts';
+import { useConsole } from './console-context.ts';
+import { labRowsOf } from './lab-rows.ts';
+import { useAction } from './use-action.ts';
+
+/** What the operator asks the lab. */
+export interface LabDraft {
+  readonly source: 'sample' | 'rows';
+  readonly sample: string;
+  readonly rows: string;
+  readonly model: string;
+}
+
+export interface LabState {
+  readonly draft: LabDraft;
+  readonly change: (part: Partial<LabDraft>) => void;
+  readonly run: () => Promise<void>;
+  readonly busy: boolean;
+  /** Names fields of the only given step without their prefix. */
+  readonly failure: ApiFailure | null;
+  readonly clear: () => void;
+  /** Null before the first answer. */
+  readonly trials: readonly Trial[] | null;
+}
+
+/** @param chain the chain to try, read when the lab runs */
+export function useLab(chain: () => Pick<LabRequest, 'configs' | 'stored'>): LabState {
+  const { client } = useConsole();
+  const [draft, setDraft] = useState<LabDraft>({
+    source: 'sample',
+    sample: '5',
+    rows: '',
+    model: 'events',
+  });
+  const [trials, setTrials] = useState<readonly Trial[] | null>(null);
+  const { run, busy, failure, clear } = useAction(async () => {
+    setTrials(null);
+    try {
+      const { rows } = await client.tryChain({ ...chain(), ...requestOf(draft) });
+      setTrials(rows);
+    } catch (error) {
+      throw error instanceof ApiFailure ? atStep(error) : error;
+    }
+  });
+  const change = (part: Partial<LabDraft>) => setDraft((last) => ({ ...last, ...part }));
+  return { draft, change, run, busy, failure, clear, trials };
+}
+
+function requestOf({ source, sample, rows, model }: LabDraft): LabRequest {
+  if (source === 'sample') return { model, sample: Number(sample) };
+  const read = labRowsOf(rows);
+  if (read !== null) return { model, rows: read };
+  const detail = 'Write a JSON object, a list of JSON objects, or one JSON object per line.';
+  throw new ApiFailure(400, [{ code: 'invalid_input', detail, attr: 'rows' }], null);
+}
+
+function atStep({ status, problems, requestId }: ApiFailure): ApiFailure {
+  const named = problems.map(({ attr, ...rest }) => {
+    return { ...rest, attr: attr?.replace(/^configs__0__/, '') ?? null };
+  });
+  return new ApiFailure(status, named, requestId);
+}

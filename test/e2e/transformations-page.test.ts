@@ -1,0 +1,334 @@
+import axe from 'axe-core';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/domain/clock.ts';
+import { toTimestamp } from '../../src/domain/time.ts';
+import { type ApiClient, createApiClient } from '../support/api-client.ts';
+import {
+  hasBrowser,
+  type PageUnderTest,
+  pageBucket,
+  pageCredentials,
+  startPage,
+} from '../support/page-under-test.ts';
+import { until } from '../support/until.ts';
+
+const hour = 3_600_000;
+const rows = 40;
+const salt = 'canary-salt-of-the-step';
+const chainPath = '/api/projects/@current/pipeline_transformation_configs';
+const exportsPath = '/api/projects/@current/batch_exports';
+
+describe.skipIf(!hasBrowser)('the page of transformations, over the whole service', () => {
+  let site: PageUnderTest;
+  let page: Page;
+  let client: ApiClient;
+  const runHour = Math.floor(systemClock.now() / hour) * hour - hour;
+
+  beforeAll(async () => {
+    site = await startPage();
+    ({ page } = site);
+    const key = await site.issueKey('batch_export:write,plugin:write');
+    client = createApiClient(site.address, key);
+    await site.insertEvents(runHour, 1, rows);
+    await page.goto(site.address);
+    await signIn(key);
+  });
+  afterAll(() => site?.close());
+
+  async function signIn(key: string): Promise<void> {
+    await page.getByLabel('API key').fill(key);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await button('Sign out').waitFor();
+  }
+
+  const place = (name: string) =>
+    page.getByRole('navigation', { name: 'Parts of the project' }).getByRole('link', { name });
+  const button = (name: string) => page.getByRole('button', { name, exact: true });
+  const shownOrder = () => page.locator('.step h2 a').allTextContents();
+
+  /** The order that runs use. */
+  async function storedOrder(): Promise<unknown[]> {
+    const { body } = await client.get(chainPath);
+    return body.results.map(({ name }) => name);
+  }
+
+  async function createStep(plugin: string, name: string, fill: () => Promise<void>) {
+    await page.getByRole('link', { name: 'New step' }).click();
+    await page.getByLabel('Plugin').selectOption({ label: plugin });
+    await page.getByLabel('Name', { exact: true }).fill(name);
+    await fill();
+    await button('Create step').click();
+    await page.getByRole('link', { name, exact: true }).waitFor();
+  }
+
+  async function expectAccessible(what: string): Promise<void> {
+    await page.evaluate(axe.source);
+    const found = (await page.evaluate('axe.run()')) as axe.AxeResults;
+    const faults = found.violations.map(({ id, nodes }) => `${id}: ${nodes.map((n) => n.html)}`);
+    expect(faults, what).toEqual([]);
+  }
+
+  /** The page as it is now: in the light, in the dark and on a phone. */
+  async function expectAccessibleInAllModes(what: string): Promise<void> {
+    await expectAccessible(`${what}, light`);
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await expectAccessible(`${what}, dark`);
+    await page.setViewportSize({ width: 390, height: 844 });
+    await expectAccessible(`${what}, phone`);
+    const width = await page.evaluate('document.documentElement.scrollWidth');
+    expect(width, what).toBeLessThanOrEqual(390);
+    await page.emulateMedia({ colorScheme: 'light' });
+    await page.setViewportSize({ width: 1280, height: 800 });
+  }
+
+  test('creates steps from plugins, with the fields of their schemas', async () => {
+    await place('Transformations').click();
+    await page.getByRole('heading', { name: 'No transformations yet' }).waitFor();
+    await createStep('Drop properties', 'Drop the plan', async () => {
+      await page.getByLabel('Properties', { exact: true }).fill('plan');
+      expect(await page.getByLabel('Column').inputValue()).toBe('properties');
+      expect(await page.getByLabel('Rows with errors').inputValue()).toBe('keep');
+    });
+    await createStep('Hash properties', 'Hash users', async () => {
+      await page.getByLabel('Properties', { exact: true }).fill('email');
+      expect(await page.getByLabel('Salt').getAttribute('type')).toBe('password');
+      await page.getByLabel('Salt').fill(salt);
+    });
+    expect(await shownOrder()).toEqual(['Drop the plan', 'Hash users']);
+    expect(await storedOrder()).toEqual(['Drop the plan', 'Hash users']);
+  });
+
+  test('never shows a secret, and a change keeps it', async () => {
+    await page.getByRole('link', { name: 'Hash users' }).click();
+    const input = page.getByLabel('Salt');
+    await input.waitFor();
+    expect(await input.inputValue()).toBe('');
+    expect(await input.getAttribute('placeholder')).toBe('unchanged');
+    const values = await page.evaluate(
+      "[...document.querySelectorAll('input, textarea')].map(({ value }) => value).join(' ')",
+    );
+    expect(`${await page.content()} ${values}`).not.toMatch(/canary-salt|\*{4}/);
+    await page.getByLabel('Properties', { exact: true }).fill('email, phone');
+    await expectAccessibleInAllModes('the form of a step');
+    await button('Save changes').click();
+    await page.getByRole('heading', { name: 'Transformations', level: 1 }).waitFor();
+    const { body } = await client.get(chainPath);
+    const [, changed] = body.results;
+    expect(JSON.parse(String(changed?.config))).toMatchObject({
+      properties: 'email, phone',
+      salt: '********',
+    });
+  });
+
+  test('shows what the API finds wrong at the field that it names', async () => {
+    await page.getByRole('link', { name: 'Drop the plan' }).click();
+    const share = page.getByLabel('Highest share of errors');
+    await share.fill('seven');
+    await button('Save changes').click();
+    await expect.poll(() => share.getAttribute('aria-invalid')).toBe('true');
+    expect(await page.locator(':focus').getAttribute('id')).toBe(await share.getAttribute('id'));
+    const help = page.locator(`[id="${await share.getAttribute('aria-describedby')}"]`);
+    expect(await help.textContent()).toMatch(/Write a number from 0 to 1/);
+    await page.getByText('Please correct one field.').waitFor();
+  });
+
+  test('tries settings that are not stored, and shows what they change', async () => {
+    await page.getByLabel('Highest share of errors').fill('0.5');
+    await page.getByLabel('Properties', { exact: true }).fill('price');
+    await page.getByLabel('Try it on').selectOption('Rows that I write');
+    const written = page.getByLabel('Rows', { exact: true });
+    await written.fill('{"event": ');
+    await button('Run the lab').click();
+    await expect.poll(() => written.getAttribute('aria-invalid')).toBe('true');
+    await written.fill('{"event": "buy", "properties": {"price": 12.5, "plan": null}}');
+    await button('Run the lab').click();
+    await page.getByText('1 row in, 1 out.').waitFor();
+    const change = page.getByRole('row').filter({ hasText: 'properties.price' });
+    expect(await change.getByRole('cell').allTextContents()).toEqual(['12.5', 'removed']);
+    expect(await page.getByRole('row').count()).toBe(2);
+    expect(await page.locator('.tried').textContent()).toMatch(/\d+ µs/);
+    await page.getByText('Whole row before and after').click();
+    const [before, after] = await page.locator('.tried pre').allTextContents();
+    expect(JSON.parse(before ?? '')).toEqual({
+      event: 'buy',
+      properties: { price: 12.5, plan: null },
+    });
+    expect(JSON.parse(after ?? '')).toEqual({ event: 'buy', properties: { plan: null } });
+    await expectAccessibleInAllModes('the lab');
+    const { body } = await client.get(chainPath);
+    expect(String(body.results[0]?.config)).toContain('"plan"');
+    await page.getByRole('link', { name: 'Discard' }).click();
+  });
+
+  test('shows the lab what is wrong with the settings, at their fields', async () => {
+    await page.getByRole('link', { name: 'Drop the plan' }).click();
+    const properties = page.getByLabel('Properties', { exact: true });
+    await properties.fill('');
+    await button('Run the lab').click();
+    await expect.poll(() => properties.getAttribute('aria-invalid')).toBe('true');
+    await page.getByRole('link', { name: 'Discard' }).click();
+  });
+
+  test('moves a step by keyboard, says so, and the focus stays on it', async () => {
+    const handle = button('Move Hash users');
+    await handle.focus();
+    await handle.press('ArrowUp');
+    await page.getByRole('status').getByText('Hash users is now step 1 of 2.').waitFor();
+    expect(await storedOrder()).toEqual(['Hash users', 'Drop the plan']);
+    expect(await shownOrder()).toEqual(['Hash users', 'Drop the plan']);
+    expect(await page.locator(':focus').getAttribute('aria-label')).toBe('Move Hash users');
+    const down = button('Move Hash users down');
+    await down.focus();
+    await down.press('Enter');
+    await page.getByText('Hash users is now step 2 of 2.').waitFor();
+    expect(await page.locator(':focus').getAttribute('aria-label')).toBe('Move Hash users down');
+    expect(await storedOrder()).toEqual(['Drop the plan', 'Hash users']);
+  });
+
+  test('moves a step by drag, and Escape ends a drag without a move', async () => {
+    const centre = async (name: string) => {
+      const box = await button(name).boundingBox();
+      if (!box) throw new Error(`${name} is not shown`);
+      return [box.x + box.width / 2, box.y + box.height / 2] as const;
+    };
+    const [from, to] = [await centre('Move Hash users'), await centre('Move Drop the plan')];
+    await page.mouse.move(...from);
+    await page.mouse.down();
+    await page.mouse.move(to[0], to[1] - 10, { steps: 5 });
+    await page.keyboard.press('Escape');
+    await page.mouse.up();
+    expect(await shownOrder()).toEqual(['Drop the plan', 'Hash users']);
+    await page.mouse.move(...from);
+    await page.mouse.down();
+    await page.mouse.move(to[0], to[1] - 10, { steps: 5 });
+    await page.locator('.drop-above').waitFor();
+    await page.mouse.up();
+    await page.getByText('Hash users is now step 1 of 2.').waitFor();
+    expect(await storedOrder()).toEqual(['Hash users', 'Drop the plan']);
+    await page.reload();
+    await button('Move Hash users').waitFor();
+    expect(await shownOrder()).toEqual(['Hash users', 'Drop the plan']);
+  });
+
+  test('shows the stored order again if the API refuses a move', async () => {
+    await page.route('**/rearrange', (route) => route.abort());
+    await button('Move Hash users').press('ArrowDown');
+    await page.getByRole('alert').getByText('The service is unreachable').waitFor();
+    await expect.poll(shownOrder).toEqual(['Hash users', 'Drop the plan']);
+    await page.unroute('**/rearrange');
+  });
+
+  test('enables and disables steps', async () => {
+    await button('Enable Hash users').click();
+    await button('Disable Hash users').waitFor();
+    await button('Enable Drop the plan').click();
+    await button('Disable Drop the plan').click();
+    await button('Enable Drop the plan').click();
+    await button('Disable Drop the plan').waitFor();
+    const { body } = await client.get(chainPath);
+    expect(body.results.map(({ enabled }) => enabled)).toEqual([true, true]);
+  });
+
+  test('tries the stored chain on the newest rows', async () => {
+    await page.getByLabel('Number of rows').fill('2');
+    await button('Run the lab').click();
+    await page.getByText('2 rows in, 2 out.').waitFor();
+    const diffs = page.getByRole('table', { name: 'Changes by Drop the plan' });
+    expect(await diffs.count()).toBe(2);
+    expect(await diffs.first().getByRole('cell').allTextContents()).toEqual(['"pro"', 'removed']);
+  });
+
+  test('shows the rows of each step in the last runs', async () => {
+    await runExport();
+    await page.reload();
+    const counts = page.getByRole('table', { name: /last runs/ });
+    const row = counts.getByRole('row').filter({ hasText: 'Drop the plan' });
+    await row.waitFor();
+    const cells = row.getByRole('cell');
+    expect(await cells.allTextContents()).toEqual([String(rows), String(rows), '0', '0', '0']);
+    await page.getByText('100% of rows without an error').first().waitFor();
+    await expectAccessibleInAllModes('the chain');
+  });
+
+  /** A backfill of one hour, with transformations; it has ended when this returns. */
+  async function runExport(): Promise<void> {
+    const { body } = await client.post(exportsPath, {
+      name: 'Events to acme',
+      interval: 'hour',
+      transformations: true,
+      destination: {
+        type: 'S3',
+        config: {
+          bucket_name: pageBucket,
+          region: 'us-east-1',
+          endpoint_url: site.s3.endpoint,
+          aws_access_key_id: pageCredentials.accessKeyId,
+          aws_secret_access_key: pageCredentials.secretAccessKey,
+        },
+      },
+    });
+    const range = { start_at: toTimestamp(runHour), end_at: toTimestamp(runHour + hour) };
+    const started = await client.post(`${exportsPath}/${body.id}/backfill`, range);
+    expect(started.status, started.text).toBe(200);
+    await until(
+      async () => {
+        const runs = (await client.get(`${exportsPath}/${body.id}/runs`)).body.results;
+        return runs.length > 0 && runs.every(({ status }) => status === 'Completed');
+      },
+      { timeoutMs: 30_000, message: 'the run has completed' },
+    );
+  }
+
+  test('deletes a step after a question', async () => {
+    await button('Delete Hash users').click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete the step' }).click();
+    await page.getByText('Hash users is deleted.').waitFor();
+    expect(await storedOrder()).toEqual(['Drop the plan']);
+    await page.getByText(/^Deleted step \d+$/).waitFor();
+  });
+
+  test('a key that may only read sees everything, and no button that the API would refuse', async () => {
+    await button('Sign out').click();
+    await signIn(await site.issueKey('batch_export:read,plugin:read'));
+    await place('Exports').click();
+    const offered = /new|pause|delete|edit|retry|again|backfill|move|able|save|test|lab/i;
+    const main = page.getByRole('main');
+    const expectNothingOffered = async () => {
+      // The scopes are known once the link to the chain is there.
+      await place('Transformations').waitFor();
+      const texts = [
+        ...(await main.getByRole('button').allTextContents()),
+        ...(await main.locator('a.button').allTextContents()),
+      ];
+      expect(texts.filter((text) => offered.test(text))).toEqual([]);
+    };
+    await page.getByRole('link', { name: 'Events to acme' }).click();
+    await page.getByRole('cell', { name: 'Completed' }).waitFor();
+    await expectNothingOffered();
+    await page.getByRole('link', { name: 'Backfills' }).click();
+    await page.getByText('1 of 1 run').waitFor();
+    await expectNothingOffered();
+    await page.getByRole('link', { name: 'Settings' }).click();
+    await page.getByRole('heading', { name: 'Schedule' }).waitFor();
+    await expectNothingOffered();
+    await place('Exports').click();
+    await page.getByRole('heading', { name: 'Exports', exact: true }).waitFor();
+    await expectNothingOffered();
+    await place('Transformations').click();
+    await page.getByRole('table', { name: /last runs/ }).waitFor();
+    expect(await shownOrder()).toEqual(['Drop the plan']);
+    await expectNothingOffered();
+    await page.getByRole('link', { name: 'Drop the plan' }).click();
+    expect(await page.getByLabel('Properties', { exact: true }).isDisabled()).toBe(true);
+    await expectNothingOffered();
+    for (const form of ['#/new', '#/transformations/new']) {
+      await page.evaluate(`location.hash = '${form}'`);
+      await page.getByText('This needs an API key with the scope').waitFor();
+    }
+  });
+
+  test('violates no rule of its content policy, and throws nothing', () => {
+    expect(site.faults).toEqual([]);
+  });
+});

@@ -1,0 +1,149 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { Client } from 'pg';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { findEmbeddedPostgres } from '../../src/embedded-postgres/start.ts';
+import { projectRoot, startSluice, type TestProcess } from './processes.ts';
+import { type S3Server, startS3Server } from './s3-server/server.ts';
+
+const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync);
+const flags = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+if (!executablePath) {
+  if (process.env.REQUIRE_BROWSER === '1') throw new Error('REQUIRE_BROWSER=1, but no chromium.');
+  console.log('The page is not tested in a browser: there is no /usr/bin/chromium.');
+}
+
+/** Whether this machine can show the page. */
+export const hasBrowser = executablePath !== undefined;
+/** Half an hour off UTC: a page that mixed up the two would ask for other intervals. */
+export const timezoneId = 'Asia/Kolkata';
+export const pageBucket = 'acme';
+export const pageCredentials = {
+  accessKeyId: 'AKIAPAGE',
+  secretAccessKey: 'canary-of-the-page',
+};
+
+/** The page of a whole service, in a browser. */
+export interface PageUnderTest {
+  readonly address: string;
+  readonly s3: S3Server;
+  readonly page: Page;
+  /** Errors that the page threw, and violations of its content policy. */
+  readonly faults: readonly string[];
+  /** A key of the organization Acme, which has one project, made as an operator makes it. */
+  issueKey(scopes: string): Promise<string>;
+  /** Events of the project that arrived over some hours. */
+  insertEvents(from: number, hours: number, rowsAnHour: number): Promise<void>;
+  /** A statement in the database of the service. */
+  query(text: string, values?: readonly unknown[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function startPage(): Promise<PageUnderTest> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-page-'));
+  const s3 = await startS3Server({ buckets: [pageBucket], credentials: pageCredentials });
+  const sluice = startSluice('main/all-in-one.js', [], {
+    env: { ...serviceEnv(folder), ALLOWED_PRIVATE_ENDPOINTS: `127.0.0.1:${s3.port}` },
+  });
+  const [browser, line] = await Promise.all([
+    chromium.launch({ executablePath: executablePath ?? '', args: flags }),
+    sluice.waitForLine(/^ready /, 90_000),
+  ]);
+  const organization = await createOrganization(folder);
+  const faults: string[] = [];
+  return {
+    address: line.slice('ready '.length),
+    s3,
+    page: await openPage(await browser.newContext({ timezoneId, locale: 'en-GB' }), faults),
+    faults,
+    async issueKey(scopes) {
+      const of = ['--organization', organization, '--scopes', scopes, '--name', 'page'];
+      return String((await runCli(folder, 'keys', 'create', ...of)).key);
+    },
+    insertEvents: (...given) => query(folder, insertRows, given),
+    query: (text, values = []) => query(folder, text, values),
+    close: () => close({ browser, sluice, s3, folder }),
+  };
+}
+
+async function openPage(context: BrowserContext, faults: string[]): Promise<Page> {
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  page.on('pageerror', (error) => faults.push(error.message));
+  page.on('console', (message) => {
+    if (/Content Security Policy/i.test(message.text())) faults.push(message.text());
+  });
+  return page;
+}
+
+interface Parts {
+  readonly browser: Browser;
+  readonly sluice: TestProcess;
+  readonly s3: S3Server;
+  readonly folder: string;
+}
+
+async function close({ browser, sluice, s3, folder }: Parts): Promise<void> {
+  await browser.close();
+  sluice.kill('SIGTERM');
+  await sluice.waitForExit();
+  await s3.close();
+  await rm(folder, { recursive: true, force: true });
+}
+
+function serviceEnv(folder: string): Record<string, string | undefined> {
+  return {
+    SLUICE_DATA_DIR: path.join(folder, 'data'),
+    PORT: '0',
+    MAX_JITTER_SECONDS: '0',
+    DATABASE_URL: undefined,
+    SOURCE_DATABASE_URL: undefined,
+    REDIS_URL: undefined,
+  };
+}
+
+async function runCli(folder: string, ...args: string[]): Promise<Record<string, unknown>> {
+  const file = path.join(projectRoot, 'dist/cli/sluice.js');
+  const { stdout } = await promisify(execFile)(process.execPath, [file, ...args, '--json'], {
+    cwd: projectRoot,
+    env: { ...process.env, ...serviceEnv(folder) },
+  });
+  return JSON.parse(stdout);
+}
+
+/** An organization with one project. @returns its id */
+async function createOrganization(folder: string): Promise<string> {
+  const { id } = await runCli(folder, 'organizations', 'create', '--name', 'Acme');
+  await runCli(folder, 'projects', 'create', '--organization', String(id), '--name', 'Web');
+  return String(id);
+}
+
+/** Parameters: the first instant, hours, rows an hour. */
+const insertRows = `insert into events (uuid, team_id, event, distinct_id, properties, timestamp, inserted_at)
+  select gen_random_uuid(), 1, 'signed_up', 'u' || i, '{"plan": "pro"}', at, at
+  from generate_series(0, $2::int * $3::int - 1) i,
+    lateral (select to_timestamp($1::float8 / 1000) + i * interval '1 hour' / $3::int as at) t`;
+
+async function query(folder: string, text: string, values: readonly unknown[]): Promise<void> {
+  const url = await findEmbeddedPostgres(path.join(folder, 'data'));
+  const client = new Client({ connectionString: url ?? '' });
+  await client.connect();
+  try {
+    await client.query(text, [...values]);
+  } finally {
+    await client.end();
+  }
+}

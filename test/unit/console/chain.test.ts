@@ -1,0 +1,140 @@
+import { describe, expect, test } from 'vitest';
+import { inOrder, moved, ordersOf, placeAt } from '../../../src/console/chain-order.ts';
+import { configOf } from '../../../src/console/form/fields.ts';
+import {
+  fieldsOfPlugin,
+  pluginOf,
+  type StepPlugin,
+  stepChangeOf,
+  stepDraftOf,
+} from '../../../src/console/form/step-draft.ts';
+import { labRowsOf } from '../../../src/console/lab-rows.ts';
+import { formatShare } from '../../../src/console/numbers.ts';
+import { rejectedBy } from '../../../src/console/step-counts.ts';
+
+describe('the order of a chain', () => {
+  test.each([
+    [1, 0, [1, 2, 3]],
+    [3, 0, [3, 1, 2]],
+    [1, 2, [2, 3, 1]],
+    [2, 9, [1, 3, 2]],
+    [2, -4, [2, 1, 3]],
+  ])('step %i moves to place %i', (id, to, ids) => {
+    expect(moved([1, 2, 3], id, to)).toEqual(ids);
+  });
+
+  test('a step that the order does not name comes last', () => {
+    const items = [{ id: 9 }, { id: 1 }, { id: 2 }];
+    expect(inOrder(items, [2, 1])).toEqual([{ id: 2 }, { id: 1 }, { id: 9 }]);
+  });
+
+  test('orders begin at 1', () => {
+    expect(ordersOf([12, 7])).toEqual({ 12: 1, 7: 2 });
+  });
+
+  test.each([
+    [5, 0],
+    [40, 1],
+    [99, 2],
+  ])('a pointer at %i is at place %i', (pointer, place) => {
+    expect(placeAt([10, 50], pointer)).toBe(place);
+  });
+});
+
+describe('the form of a step', () => {
+  const plugin: StepPlugin = {
+    id: 3,
+    name: 'Hash',
+    description: 'Hashes.',
+    config_schema: [
+      { key: 'properties', name: 'Properties', required: true },
+      { key: 'salt', required: true, secret: true },
+      { key: 'mode', type: 'choice', choices: ['keep', 'drop'], default: 'keep', required: true },
+      { key: 'rules', type: 'json', default: '{}', hint: 'An object.' },
+      { key: 'level', type: 'choice', choices: ['a', 'b'] },
+    ],
+  };
+
+  test('has an input of the right kind for each setting', () => {
+    const kinds = fieldsOfPlugin(plugin).map(({ label, kind, required }) => [
+      label,
+      kind,
+      required,
+    ]);
+    expect(kinds).toEqual([
+      ['Properties', 'text', true],
+      ['salt', 'secret', true],
+      ['mode', 'choice', false],
+      ['rules', 'json', false],
+      ['level', 'choice', false],
+    ]);
+  });
+
+  test('begins with the defaults, and omits what is empty', () => {
+    const { values, cleared } = stepDraftOf(plugin, null);
+    expect(configOf(fieldsOfPlugin(plugin), values, { isNew: true, cleared })).toEqual({
+      mode: 'keep',
+      rules: '{}',
+    });
+  });
+
+  test('a change keeps an untouched secret, and sets emptied settings back', () => {
+    const draft = stepDraftOf(plugin, null);
+    const values = { ...draft.values, properties: 'email', rules: '' };
+    expect(stepChangeOf(plugin, { ...draft, values })).toEqual({
+      name: '',
+      description: '',
+      enabled: false,
+      config: { properties: 'email', mode: 'keep', rules: null, level: null },
+    });
+    const cleared = new Set(['salt']);
+    expect(stepChangeOf(plugin, { ...draft, values, cleared }).config).toMatchObject({
+      salt: null,
+    });
+  });
+
+  test('shows a name only if it is not the name of the plugin', () => {
+    const details = {
+      config: { salt: '********' },
+      config_schema: plugin.config_schema,
+      plugin_info: { name: 'Hash', description: 'Hashes.' },
+      delivery_rate_24h: null,
+    };
+    const step = { id: 1, plugin: 3, enabled: true, order: 1, config: '', error: null, team_id: 1 };
+    const stored = {
+      ...step,
+      plugin_info: null,
+      delivery_rate_24h: null,
+      created_at: '',
+      updated_at: '',
+      name: 'Hash',
+      description: 'Mine',
+      deleted: false,
+      match_action: null,
+      details,
+    };
+    expect(pluginOf(stored)).toEqual(plugin);
+    const { name, description, enabled, values } = stepDraftOf(plugin, stored);
+    expect([name, description, enabled, values.salt]).toEqual(['', 'Mine', true, '']);
+  });
+});
+
+test.each([
+  ['{"a": 1}', [{ a: 1 }]],
+  ['[{"a": 1}, {"b": 2}]', [{ a: 1 }, { b: 2 }]],
+  ['{"a": 1}\n\n{"b": 2}\n', [{ a: 1 }, { b: 2 }]],
+  ['', null],
+  ['[]', null],
+  ['[1]', null],
+  ['{"a": 1}\n{"b"', null],
+])('the rows of %j', (text, rows) => {
+  expect(labRowsOf(text)).toEqual(rows);
+});
+
+test('a share that is less than all is never shown as 100%', () => {
+  expect([1, 0.999_999, 0.5, 0].map(formatShare)).toEqual(['100%', '99.99%', '50%', '0%']);
+});
+
+test('rows that neither went on nor were dropped were rejected', () => {
+  expect(rejectedBy({ in: 10, out: 6, dropped: 3 })).toBe(1);
+});
