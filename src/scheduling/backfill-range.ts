@@ -74,7 +74,8 @@ export function countIntervals(cadences: CadenceHistory, range: DataInterval): n
   return Math.max(countTicks(cadences, range.start - 1, range.end) - 1, 0);
 }
 
-function remainder(
+/** The part of `range` after the interval that starts at `after`, in this order. */
+export function remainder(
   cadences: CadenceHistory,
   range: DataInterval,
   order: BackfillOrder,

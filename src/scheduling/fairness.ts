@@ -5,7 +5,9 @@ import type { Instant } from '../domain/time.ts';
 /** A run as the dispatcher sees it, waiting or in flight. */
 export interface DispatchedRun {
   readonly runId: string;
-  readonly tenantId: number;
+  /** The tenant: its projects share its turns. */
+  readonly organizationId: string;
+  readonly projectId: number;
   readonly exportId: string;
   /** Null for a live run. */
   readonly backfillId: string | null;
@@ -13,8 +15,10 @@ export interface DispatchedRun {
 }
 
 export interface DispatchLimits {
-  /** Runs of one tenant in flight. */
-  readonly perTenant: number;
+  /** Runs in flight of all projects of one organization. */
+  readonly perOrganization: number;
+  /** Runs of one project in flight. */
+  readonly perProject: number;
   /** Live runs of one export in flight. */
   readonly perExport: number;
   /** Runs of one backfill in flight; they take nothing from the live runs of their export. */
@@ -25,24 +29,25 @@ export interface DispatchLimits {
 const sharedFrom = 4;
 
 /**
- * Runs of one tenant that may be in flight: all slots of the workers, but of four or more all but one. So a
- * tenant whose runs never end does not keep others from starting, and no slot is idle if two tenants have
- * work.
+ * Runs of one organization that may be in flight: all slots of the workers, but of four or more all but one.
+ * So a tenant whose runs never end does not keep others from starting, and no slot is idle if two tenants
+ * have work.
  *
  * @param capacity slots of all workers
  */
-export function tenantShare(capacity: number): number {
+export function organizationShare(capacity: number): number {
   return capacity >= sharedFrom ? capacity - 1 : Number.POSITIVE_INFINITY;
 }
 
 /**
  * The runs to dispatch into `slots` free slots, best first.
  *
- * Tenants take turns: the one with the fewest runs in flight goes first, counting those chosen here. Within
- * a tenant live runs go before backfills, then the oldest interval. Tenants with the same number are
- * ordered in the same way. The result does not depend on the order of `candidates`. O(n log n).
+ * Organizations take turns: the one with the fewest runs in flight goes first, counting those chosen here.
+ * The projects of an organization share its turns in the same way. Within a project live runs go before
+ * backfills, then the oldest interval. Those with the same number are ordered like this too. The result does
+ * not depend on the order of `candidates`. O(n log n).
  *
- * Small tenants get in at once only while `perTenant` is below the number of the workers' slots.
+ * Small tenants get in at once only while `perOrganization` is below the number of the workers' slots.
  *
  * @param candidates waiting runs. A query with a limit must limit per export: one common limit would let
  *   one busy export hide all others.
@@ -54,25 +59,53 @@ export function pickFair<Run extends DispatchedRun>(
   limits: DispatchLimits,
   slots: number,
 ): readonly Run[] {
-  const lanes = new Map<string, number>();
-  const tenants = new Map<number, number>();
-  for (const run of inFlight) {
-    add(lanes, laneOf(run));
-    add(tenants, run.tenantId);
-  }
-  const turns: { readonly run: Run; readonly turn: number }[] = [];
-  for (const run of candidates.toSorted(compareRuns)) {
+  const lanes = countBy(inFlight, laneOf);
+  const fits = (run: Run): boolean => {
     const lane = laneOf(run);
-    const turn = tenants.get(run.tenantId) ?? 0;
-    if (turn >= limits.perTenant || (lanes.get(lane) ?? 0) >= laneLimit(run, limits)) continue;
+    if ((lanes.get(lane) ?? 0) >= laneLimit(run, limits)) return false;
     add(lanes, lane);
-    add(tenants, run.tenantId);
+    return true;
+  };
+  const projects = countBy(inFlight, ({ projectId }) => projectId);
+  const organizations = countBy(inFlight, ({ organizationId }) => organizationId);
+  const { perProject, perOrganization } = limits;
+  const ordered = candidates.toSorted(compareRuns);
+  const ofProjects = takeTurns(ordered, projects, ({ projectId }) => projectId, perProject, fits);
+  const inTurn = takeTurns(
+    ofProjects,
+    organizations,
+    ({ organizationId }) => organizationId,
+    perOrganization,
+  );
+  return inTurn.slice(0, Math.max(slots, 0));
+}
+
+/** Keeps the order within each key, and lets the keys take turns. @param taken counts, which it changes */
+function takeTurns<Run extends DispatchedRun, Key>(
+  runs: readonly Run[],
+  taken: Map<Key, number>,
+  keyOf: (run: Run) => Key,
+  limit: number,
+  fits: (run: Run) => boolean = () => true,
+): readonly Run[] {
+  const turns: { readonly run: Run; readonly turn: number }[] = [];
+  for (const run of runs) {
+    const key = keyOf(run);
+    const turn = taken.get(key) ?? 0;
+    if (turn >= limit || !fits(run)) continue;
+    taken.set(key, turn + 1);
     turns.push({ run, turn });
   }
-  return turns
-    .sort((a, b) => a.turn - b.turn || compareRuns(a.run, b.run))
-    .slice(0, Math.max(slots, 0))
-    .map(({ run }) => run);
+  return turns.sort((a, b) => a.turn - b.turn || compareRuns(a.run, b.run)).map(({ run }) => run);
+}
+
+function countBy<Key>(
+  runs: readonly DispatchedRun[],
+  keyOf: (run: DispatchedRun) => Key,
+): Map<Key, number> {
+  const counts = new Map<Key, number>();
+  for (const run of runs) add(counts, keyOf(run));
+  return counts;
 }
 
 function add<Key>(counts: Map<Key, number>, key: Key): void {
@@ -91,7 +124,7 @@ function compareRuns(a: DispatchedRun, b: DispatchedRun): number {
   return (
     Number(a.backfillId !== null) - Number(b.backfillId !== null) ||
     a.intervalStart - b.intervalStart ||
-    a.tenantId - b.tenantId ||
+    a.projectId - b.projectId ||
     (a.runId < b.runId ? -1 : Number(a.runId > b.runId))
   );
 }

@@ -1,6 +1,7 @@
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
+import { prepared } from './prepared.ts';
 
 /** One changed field; a secret shows only that it changed. */
 export interface Change {
@@ -32,8 +33,8 @@ export interface Activity {
 
 export async function recordActivity(tx: Sql, activity: NewActivity): Promise<void> {
   await tx.query(
-    `insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
-     values ($1, $2, $3, $4, $5, $6, $7)`,
+    prepared(`insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
+     values ($1, $2, $3, $4, $5, $6, $7)`),
     [
       activity.organizationId,
       activity.teamId,
@@ -86,9 +87,8 @@ export async function listActivity(
   page: PageRequest,
 ): Promise<OffsetPage<Activity>> {
   const values = [subject.subjectType, subject.subjectId];
-  const wanted = `select a.id from activity a
+  const wanted = `select a.*, octet_length(a.changes::text) as size from activity a
       where a.subject_type = $1 and a.subject_id = $2 order by a.id desc limit $3 offset $4`;
-  const fitting = upToPageBytes(wanted, 'activity', 't.id desc', 'octet_length(t.changes::text)');
   const [[total], results] = await Promise.all([
     sql.query<{ count: number }>(
       'select count(*) from activity where subject_type = $1 and subject_id = $2',
@@ -96,8 +96,8 @@ export async function listActivity(
     ),
     sql.query<Activity>(
       `select a.id, a.action, a.key_id as "keyId", k.name as "keyName", a.changes, a.happened_at as "happenedAt"
-         from activity a left join api_keys k on k.id = a.key_id
-        where a.id in (${fitting}) order by a.id desc`,
+         from ${upToPageBytes(wanted, 'page.id desc')} a left join api_keys k on k.id = a.key_id
+        order by a.id desc`,
       [...values, page.limit, page.offset],
     ),
   ]);

@@ -9,19 +9,21 @@ const runs = { numRuns: 300 };
 describe('fairness', () => {
   const anyRun: fc.Arbitrary<DispatchedRun> = fc
     .record({
-      tenantId: fc.nat({ max: 5 }),
+      projectId: fc.nat({ max: 5 }),
       exportNumber: fc.nat({ max: 3 }),
       isBackfill: fc.boolean(),
       intervalStart: fc.nat({ max: 50 }),
       number: fc.nat(),
     })
-    .map(({ tenantId, exportNumber, isBackfill, intervalStart, number }) => {
-      const exportId = `${tenantId}.${exportNumber}`;
+    .map(({ projectId, exportNumber, isBackfill, intervalStart, number }) => {
+      const exportId = `${projectId}.${exportNumber}`;
+      const organizationId = `organization ${projectId % 4}`;
       const backfillId = isBackfill ? `backfill of ${exportId}` : null;
-      return { runId: `${exportId}.${number}`, tenantId, exportId, backfillId, intervalStart };
+      const runId = `${exportId}.${number}`;
+      return { runId, organizationId, projectId, exportId, backfillId, intervalStart };
     });
   const anyRuns = fc.uniqueArray(anyRun, { selector: ({ runId }) => runId, maxLength: 60 });
-  const limits = { perTenant: 6, perExport: 3, perBackfill: () => 2 };
+  const limits = { perOrganization: 9, perProject: 6, perExport: 3, perBackfill: () => 2 };
 
   function countBy(all: readonly DispatchedRun[], key: (run: DispatchedRun) => string | null) {
     const counts = new Map<string, number>();
@@ -38,7 +40,8 @@ describe('fairness', () => {
         const chosen = pickFair(waiting, [], limits, slots);
         expect(chosen.length).toBeLessThanOrEqual(slots);
         const keys = [
-          [(run: DispatchedRun) => String(run.tenantId), limits.perTenant],
+          [(run: DispatchedRun) => run.organizationId, limits.perOrganization],
+          [(run: DispatchedRun) => String(run.projectId), limits.perProject],
           [
             (run: DispatchedRun) => (run.backfillId === null ? run.exportId : null),
             limits.perExport,
@@ -74,19 +77,27 @@ describe('fairness', () => {
     );
   });
 
-  test('P16 a tenant is passed over only by tenants with no more in flight than it has', () => {
-    fc.assert(
-      fc.property(anyRuns, anyRuns, (waiting, flying) => {
-        const inFlight = countBy(flying, ({ tenantId }) => String(tenantId));
-        let lastTurn = 0;
-        for (const { tenantId } of pickFair(waiting, flying, limits, 100)) {
-          const turn = inFlight.get(String(tenantId)) ?? 0;
-          expect(turn).toBeGreaterThanOrEqual(lastTurn);
-          lastTurn = turn;
-          inFlight.set(String(tenantId), turn + 1);
-        }
-      }),
-      runs,
-    );
-  });
+  test.each([
+    ['a tenant', ({ organizationId }: DispatchedRun) => organizationId],
+    ['a project', ({ projectId }: DispatchedRun) => String(projectId)],
+  ])(
+    'P16 %s is passed over only by those of its kind with no more in flight than it has',
+    (kind, keyOf) => {
+      fc.assert(
+        fc.property(anyRuns, anyRuns, (waiting, flying) => {
+          const inFlight = countBy(flying, keyOf);
+          const lastTurns = new Map<string, number>();
+          for (const run of pickFair(waiting, flying, limits, 100)) {
+            const turn = inFlight.get(keyOf(run)) ?? 0;
+            // Projects take turns within their organization.
+            const among = kind === 'a tenant' ? 'all' : run.organizationId;
+            expect(turn).toBeGreaterThanOrEqual(lastTurns.get(among) ?? 0);
+            lastTurns.set(among, turn);
+            inFlight.set(keyOf(run), turn + 1);
+          }
+        }),
+        runs,
+      );
+    },
+  );
 });

@@ -30,9 +30,7 @@ beforeAll(async () => {
     // Long, so that nothing but the rules of this test ends a request.
     env: { UPLOAD_STALL_SECONDS: '3600', WORKER_CONCURRENCY: '4' },
   });
-  for (const team of installation.tenant.projectIds) {
-    await insertEvents(installation.pool, { team, rows: 20 });
-  }
+  await insertEvents(installation.pool, { team: installation.tenant.projectIds[0], rows: 20 });
   await installation.startWorker();
 });
 afterAll(async () => {
@@ -40,11 +38,11 @@ afterAll(async () => {
   await store.close();
 });
 
-/** The same installation, as the tenant's other project sees it. */
-function otherProject(): Installation {
-  const { tenant } = installation;
-  const [first, second] = tenant.projectIds;
-  return { ...installation, tenant: { ...tenant, projectIds: [second, first] } };
+/** The same installation, as another tenant sees it. */
+async function otherTenant(): Promise<Installation> {
+  const tenant = await installation.addTenant();
+  await insertEvents(installation.pool, { team: tenant.projectIds[0], rows: 20 });
+  return { ...installation, tenant, client: installation.client.withKey(tenant.key) };
 }
 
 const hostileExport = () =>
@@ -55,7 +53,7 @@ function refuse(response: ServerResponse, status: number, code: string): void {
   response.writeHead(status, { 'content-type': 'application/xml' }).end(text);
 }
 
-it('runs at a store that never answers leave a slot to other projects, and end with their exports', async () => {
+it('runs at a store that never answers leave a slot to other tenants, and end with their exports', async () => {
   answer = (request, response) => {
     // The store cannot be probed, so the run goes on and asks for the manifest.
     if (request.method === 'PUT') refuse(response, 403, 'AccessDenied');
@@ -65,7 +63,7 @@ it('runs at a store that never answers leave a slot to other projects, and end w
   for (const id of hostile) await backfill(installation, id);
   const hanging = () => store.requests.filter((each) => each.includes('_manifest.json')).length;
   await until(() => hanging() === 3, { timeoutMs: 30_000, message: () => 'three runs hang' });
-  const other = otherProject();
+  const other = await otherTenant();
   const exportId = await createS3Export(other);
   await backfill(other, exportId);
   const [run] = await untilEnded(other, exportId);

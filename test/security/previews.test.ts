@@ -42,7 +42,28 @@ async function whileLocked<T>(work: () => Promise<T>): Promise<T> {
 }
 
 describe('previews at the same time', () => {
-  test('of one project are two; four wait, and the next is asked to come again', async () => {
+  test('of all projects of one organization are two', async () => {
+    const [one, two] = api.tenant.projectIds;
+    const paths = await Promise.all(
+      [one, two].map((id) => previewPath(api.client, `/api/projects/${id}`)),
+    );
+    const many: Promise<{ status: number }>[] = [];
+    await whileLocked(async () => {
+      const early: number[] = [];
+      for (const path of Array.from({ length: 6 }, () => paths).flat()) {
+        const answer = api.client.get(path);
+        many.push(answer);
+        void answer.then(({ status }) => early.push(status));
+      }
+      // Two are answered later, four wait: the limits are not those of each project.
+      await until(async () => early.length === 6 && (await countWaiting()) === 2);
+      expect(early).toEqual(Array(6).fill(429));
+    });
+    const statuses = (await Promise.all(many)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 200)).toHaveLength(6);
+  });
+
+  test('of one organization are two; four wait, and the next is asked to come again', async () => {
     const path = await previewPath();
     const many: Promise<{ status: number; headers: Headers }>[] = [];
     const statuses = await whileLocked(async () => {
@@ -63,7 +84,7 @@ describe('previews at the same time', () => {
     expect(all.filter((status) => status === 200)).toHaveLength(6);
   });
 
-  test('of all projects are eight', async () => {
+  test('of all organizations are eight', async () => {
     const tenants = await Promise.all(Array.from({ length: 6 }, () => createTenant(api.db)));
     const paths = await Promise.all(
       tenants.map(async ({ key, projectIds }) => {

@@ -37,7 +37,7 @@ async function ask(method: string, path: string, body?: unknown) {
 async function sealedStep() {
   const plugin = await ask('POST', plugins, {
     name: 'Own',
-    source: 'function processEvent(event) { return event; }',
+    source: 'export function processEvent(event) { return event; }',
     config_schema: [{ key: 'token', secret: true }, { key: 'plain' }],
   });
   const step = await ask('POST', configs, {
@@ -49,7 +49,12 @@ async function sealedStep() {
   return { plugin: `${plugins}/${plugin.body.id}`, step: `${configs}/${step.body.id}` };
 }
 
-const shown = async (step: string) => JSON.parse(String((await ask('GET', step)).body.config));
+/** The settings of the plugin itself, without those that every step has. */
+const shown = async (step: string) => {
+  const config = JSON.parse(String((await ask('GET', step)).body.config));
+  const { on_error: _, max_error_share: __, ...own } = config;
+  return own;
+};
 
 /** What a run would work with. */
 async function opened(step: string) {
@@ -84,7 +89,7 @@ describe('a setting that was sealed', () => {
     });
     await ask('PATCH', step, { config: { plain: 'c' } });
     expect(await shown(step)).toEqual({ plain: 'c' });
-    expect(await opened(step)).toEqual({ token: canary, plain: 'c' });
+    expect(await opened(step)).toMatchObject({ token: canary, plain: 'c' });
   });
 
   test('becomes plain with a new value only', async () => {
@@ -151,6 +156,6 @@ describe('sealed values that are damaged', () => {
       { code: 'required', attr: 'config__token' },
     ]);
     expect((await ask('PATCH', step, { config: { token: canary, plain: 'b' } })).status).toBe(200);
-    expect(await opened(step)).toEqual({ token: canary, plain: 'b' });
+    expect(await opened(step)).toMatchObject({ token: canary, plain: 'b' });
   });
 });

@@ -3,19 +3,20 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { reportWorker } from '../../src/store/workers.ts';
 import { dispatchRuns } from '../../src/use-cases/runs/dispatch-runs.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../support/run-side.ts';
+import { createTenant, type Tenant } from '../support/tenants.ts';
 
-/** Slots that one tenant cannot take, whatever its store does to its runs. */
+/** Slots that one organization cannot take, whatever its stores do to its runs. */
 
 let side: RunSide;
+let other: Tenant;
 beforeEach(async () => {
   side = await openRunSide();
+  other = await createTenant(side.db);
 });
 afterEach(() => side.stop());
 
 /** Each export has one run that waits. */
-async function addExports(count: number, project = 0): Promise<void> {
-  const teamId = side.tenant.projectIds[project];
-  if (teamId === undefined) throw new Error(`no project ${project}`);
+async function addExports(count: number, teamId = side.teamId): Promise<void> {
   for (let made = 0; made < count; made += 1) {
     const { id } = await createExportOfThePast(side, { teamId });
     await side.db.query(
@@ -28,6 +29,21 @@ async function addExports(count: number, project = 0): Promise<void> {
       [id, teamId],
     );
   }
+}
+
+/** So many runs of one more export wait. */
+async function addRuns(count: number): Promise<void> {
+  const { id } = await createExportOfThePast(side);
+  await side.db.query(
+    `with r as (
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end)
+       select $1, $2, now() - n * interval '1 hour', now() - (n - 1) * interval '1 hour'
+         from generate_series(1, $3) n returning *
+     )
+     insert into outbox (run_id, team_id, export_id, data_interval_start, available_at)
+     select id, team_id, export_id, data_interval_start, now() from r`,
+    [id, side.teamId, count],
+  );
 }
 
 async function dispatch(): Promise<string[]> {
@@ -53,15 +69,48 @@ it('of four slots one is left to other tenants, whose runs get it at once', asyn
   expect(first).toHaveLength(3);
   for (const runId of first) await claim(side, runId);
   expect(await dispatch()).toEqual([]);
-  await addExports(1, 1);
-  expect(await teamsOf(await dispatch())).toEqual([side.tenant.projectIds[1]]);
+  await addExports(1, other.projectIds[0]);
+  expect(await teamsOf(await dispatch())).toEqual([other.projectIds[0]]);
+});
+
+it('the projects of one organization together leave that slot too', async () => {
+  await reportWorker(side.db, randomUUID(), 4);
+  for (const teamId of side.tenant.projectIds) await addExports(10, teamId);
+  const first = await dispatch();
+  expect(first).toHaveLength(3);
+  // Each project has its turn.
+  expect(new Set(await teamsOf(first))).toEqual(new Set(side.tenant.projectIds));
+  for (const runId of first) await claim(side, runId);
+  expect(await dispatch()).toEqual([]);
+  await addExports(1, other.projectIds[0]);
+  expect(await teamsOf(await dispatch())).toEqual([other.projectIds[0]]);
+});
+
+it('a second project gives an organization no second turn', async () => {
+  await reportWorker(side.db, randomUUID(), 4);
+  for (const teamId of side.tenant.projectIds) await addExports(10, teamId);
+  await addExports(10, other.projectIds[0]);
+  const teams = await teamsOf(await dispatch());
+  expect(teams).toHaveLength(6);
+  expect(teams.filter((teamId) => teamId === other.projectIds[0])).toHaveLength(3);
+});
+
+it('runs of a flooded project are not counted for another organization', async () => {
+  await reportWorker(side.db, randomUUID(), 4);
+  await addExports(1);
+  // More of one export than may run, and more than one look takes: they are read per export.
+  await addRuns(250);
+  const first = await dispatch();
+  expect(first).toHaveLength(3);
+  for (const runId of first) await claim(side, runId);
+  expect(await dispatch()).toEqual([]);
 });
 
 it('two tenants share all slots of the workers', async () => {
   await reportWorker(side.db, randomUUID(), 2);
   await reportWorker(side.db, randomUUID(), 2);
   await addExports(10);
-  await addExports(10, 1);
+  await addExports(10, other.projectIds[0]);
   const teams = await teamsOf(await dispatch());
   // Three each: one to execute and two that wait in the queue, or the other way round.
   expect(teams).toHaveLength(6);

@@ -75,7 +75,7 @@ describe('a config', () => {
     const { client: own, path, organization } = await newTenant();
     const plugin = await own.post(`${organization}/plugins`, {
       name: 'Own',
-      source: 'function processEvent(event) { return event; }',
+      source: 'export function processEvent(event) { return event; }',
       config_schema: [{ key: 'a' }],
     });
     const configs = `${path}/pipeline_transformation_configs`;
@@ -157,7 +157,7 @@ describe('a page of a list', () => {
 
   test('of plugins ends too', async () => {
     const { client: own, organization } = await newTenant();
-    const source = `function processEvent() {} // ${'x'.repeat(499_000)}`;
+    const source = `export function processEvent(event) { return event; } // ${'x'.repeat(499_000)}`;
     for (let n = 0; n < 20; n += 1) {
       await own.post(`${organization}/plugins`, { name: `p${n}`, source });
     }
@@ -228,7 +228,7 @@ describe('an entry of the activity', () => {
 
   test('of an own plugin too, whose source is large', async () => {
     const { client: own, organization } = await newTenant();
-    const source = `function processEvent() {} // ${'\u0001ŉ"'.repeat(100_000)}`;
+    const source = `export function processEvent(event) { return event; } // ${'\u0001ŉ"'.repeat(100_000)}`;
     const { body } = await own.post(`${organization}/plugins`, { name: 'p', source });
     await own.patch(`${organization}/plugins/${body.id}`, { source: `${source} ` });
     const [entry] = await api.db.query<{ bytes: number }>(

@@ -1,10 +1,10 @@
 import { ApiError } from '../api-error.ts';
 
 export interface PreviewLimits {
-  /** Maximum previews at a time, per project and in all. */
+  /** Maximum previews at a time, per organization and in all. */
   readonly perTenant: number;
   readonly inAll: number;
-  /** Maximum requests that wait for a slot, per project and in all. */
+  /** Maximum requests that wait for a slot, per organization and in all. */
   readonly waitingPerTenant: number;
   readonly waitingInAll: number;
 }
@@ -17,14 +17,17 @@ const defaults: PreviewLimits = {
 };
 
 interface Waiting {
-  readonly teamId: number;
+  readonly organizationId: string;
   readonly admit: () => void;
 }
 
-/** Slots for previews and for tests of destinations. Each uses a connection to a source; no tenant may take all slots. */
+/**
+ * Slots for previews and for tests of destinations. Each uses a connection to a source; no tenant may take all slots, however many
+ * projects it has.
+ */
 export class PreviewSlots {
   readonly #limits: PreviewLimits;
-  readonly #inside: number[] = [];
+  readonly #inside: string[] = [];
   #waiting: readonly Waiting[] = [];
 
   constructor(limits: Partial<PreviewLimits> = {}) {
@@ -36,24 +39,24 @@ export class PreviewSlots {
    *
    * @throws ApiError 429 if too many requests wait; the signal's reason if it aborts
    */
-  async use<T>(teamId: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    await this.#enter(teamId, signal);
+  async use<T>(organizationId: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    await this.#enter(organizationId, signal);
     try {
       return await work();
     } finally {
-      this.#inside.splice(this.#inside.indexOf(teamId), 1);
+      this.#inside.splice(this.#inside.indexOf(organizationId), 1);
       this.#admit();
     }
   }
 
-  #enter(teamId: number, signal: AbortSignal): Promise<void> {
+  #enter(organizationId: string, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    if (this.#hasSlot(teamId)) {
-      this.#inside.push(teamId);
+    if (this.#hasSlot(organizationId)) {
+      this.#inside.push(organizationId);
       return Promise.resolve();
     }
     const { waitingPerTenant, waitingInAll } = this.#limits;
-    const own = this.#waiting.filter((waiting) => waiting.teamId === teamId);
+    const own = this.#waiting.filter((waiting) => waiting.organizationId === organizationId);
     if (own.length >= waitingPerTenant || this.#waiting.length >= waitingInAll) throw tooMany();
     return new Promise((resolve, reject) => {
       const leave = () => {
@@ -64,22 +67,22 @@ export class PreviewSlots {
         signal.removeEventListener('abort', leave);
         resolve();
       };
-      const waiting: Waiting = { teamId, admit };
+      const waiting: Waiting = { organizationId, admit };
       signal.addEventListener('abort', leave, { once: true });
       this.#waiting = [...this.#waiting, waiting];
     });
   }
 
-  #hasSlot(teamId: number): boolean {
-    const own = this.#inside.filter((other) => other === teamId).length;
+  #hasSlot(organizationId: string): boolean {
+    const own = this.#inside.filter((other) => other === organizationId).length;
     return this.#inside.length < this.#limits.inAll && own < this.#limits.perTenant;
   }
 
   #admit(): void {
-    const next = this.#waiting.find(({ teamId }) => this.#hasSlot(teamId));
+    const next = this.#waiting.find(({ organizationId }) => this.#hasSlot(organizationId));
     if (!next) return;
     this.#waiting = this.#waiting.filter((other) => other !== next);
-    this.#inside.push(next.teamId);
+    this.#inside.push(next.organizationId);
     next.admit();
   }
 }

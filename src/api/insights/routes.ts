@@ -1,8 +1,11 @@
 import { Type } from 'typebox';
+import { ownStepsOf } from '../../domain/recipe.ts';
 import { toTimestamp } from '../../domain/time.ts';
 import { listActivity, type Activity as StoredActivity } from '../../store/activity.ts';
+import { findChain } from '../../store/chains.ts';
 import { previewSchedule } from '../../use-cases/exports/schedule.ts';
-import { type Api, batchExportOf } from '../api.ts';
+import { refuseManySandboxes } from '../../use-cases/transformations/try-chain.ts';
+import { type Api, actorOf, batchExportOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
@@ -18,7 +21,7 @@ const previewedRows = 100;
 
 /** Previews of an export's schedule and rows, the test of its destination, and its activity. */
 export function insightRoutes(api: Api, family: Family, deps: Deps): void {
-  const { previewRows, previews, tests } = deps;
+  const { previewRows, previews, sandboxes, tests } = deps;
   const { read, write } = exportOperations(family);
 
   api.get(
@@ -56,7 +59,8 @@ export function insightRoutes(api: Api, family: Family, deps: Deps): void {
     },
     async (request, reply) => {
       const batchExport = batchExportOf(request);
-      const steps = await tests.use(batchExport.teamId, untilClosed(reply), async () => {
+      const { organizationId } = actorOf(request);
+      const steps = await tests.use(organizationId, untilClosed(reply), async () => {
         const source = await deps.checkSource?.(batchExport.model);
         const checks = await testDestination(request.context, deps, batchExport);
         return source ? [...checks, source] : checks;
@@ -72,10 +76,16 @@ export function insightRoutes(api: Api, family: Family, deps: Deps): void {
     }),
     async (request, reply) => {
       const batchExport = batchExportOf(request);
+      const { organizationId } = actorOf(request);
       const signal = untilClosed(reply);
-      const { columns, rows } = await previews.use(batchExport.teamId, signal, () =>
-        previewRows(batchExport, previewedRows, signal),
-      );
+      const { teamId, transformations } = batchExport;
+      const preview = () =>
+        previews.use(organizationId, signal, () => previewRows(batchExport, previewedRows, signal));
+      const chain = transformations ? await findChain(request.context.db, teamId) : [];
+      const hasSandbox = refuseManySandboxes(ownStepsOf(chain), null);
+      const { columns, rows } = await (hasSandbox
+        ? sandboxes.use(organizationId, signal, preview)
+        : preview());
       return { columns: [...columns], rows: rows.map((row) => [...row]) };
     },
   );

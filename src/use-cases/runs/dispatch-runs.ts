@@ -1,4 +1,4 @@
-import { type DispatchLimits, pickFair, tenantShare } from '../../scheduling/fairness.ts';
+import { type DispatchLimits, organizationShare, pickFair } from '../../scheduling/fairness.ts';
 import type { Sql } from '../../store/database.ts';
 import {
   countDispatched,
@@ -31,8 +31,8 @@ export interface QueueEntry {
 
 /**
  * Enqueues waiting runs, chosen fairly among tenants, until the queue holds about twice as many as the
- * workers have slots. Any number of workers may call it at once. Of four or more slots one tenant never has
- * all.
+ * workers have slots. Any number of workers may call it at once. Of four or more slots one
+ * organization never has all.
  *
  * @param enqueue adds runs to the queue; throws if the queue is unreachable
  * @returns how many runs were enqueued for the first time
@@ -73,7 +73,8 @@ async function choose(
 ): Promise<string[]> {
   const { maxRunsPerExport, maxRunsPerTenant } = context.policy;
   const limits: DispatchLimits = {
-    perTenant: Math.min(maxRunsPerTenant, tenantShare(capacity)),
+    perOrganization: organizationShare(capacity),
+    perProject: maxRunsPerTenant,
     perExport: maxRunsPerExport,
     // A backfill never creates more live runs than its concurrency.
     perBackfill: () => Number.POSITIVE_INFINITY,
@@ -84,7 +85,7 @@ async function choose(
     flooded.size === 0
       ? waiting
       : [
-          ...waiting.filter((run) => !flooded.has(run.tenantId)),
+          ...waiting.filter((run) => !flooded.has(run.projectId)),
           ...(await findWaitingByExport(tx, [...flooded], maxRunsPerExport, candidatesPerTeam)),
         ];
   return pickFair(candidates, await listInFlight(tx), limits, slots).map((run) => run.runId);
@@ -95,12 +96,12 @@ function findFlooded(waiting: readonly QueuedRun[], perExport: number): Readonly
   const perTeam = new Map<number, number>();
   const perLane = new Map<string, number>();
   const crowded = new Set<number>();
-  for (const { tenantId, exportId, backfillId } of waiting) {
-    perTeam.set(tenantId, (perTeam.get(tenantId) ?? 0) + 1);
+  for (const { projectId, exportId, backfillId } of waiting) {
+    perTeam.set(projectId, (perTeam.get(projectId) ?? 0) + 1);
     if (backfillId !== null) continue;
     const inLane = (perLane.get(exportId) ?? 0) + 1;
     perLane.set(exportId, inLane);
-    if (inLane > perExport) crowded.add(tenantId);
+    if (inLane > perExport) crowded.add(projectId);
   }
   return new Set([...crowded].filter((id) => perTeam.get(id) === candidatesPerTeam));
 }

@@ -2,20 +2,30 @@ import { describe, expect, test } from 'vitest';
 import {
   type DispatchedRun,
   type DispatchLimits,
+  organizationShare,
   pickFair,
-  tenantShare,
 } from '../../../src/scheduling/fairness.ts';
 
-const limits: DispatchLimits = { perTenant: 8, perExport: 3, perBackfill: () => 2 };
+const limits: DispatchLimits = {
+  perOrganization: 10,
+  perProject: 8,
+  perExport: 3,
+  perBackfill: () => 2,
+};
+/** Projects 1 to 99 have an organization each, 101 is another project of the first, and so on. */
+const organizationOf = (projectId: number): string => `organization ${projectId % 100}`;
 
-function live(tenantId: number, exportId: string, intervalStart: number): DispatchedRun {
+function live(projectId: number, exportId: string, intervalStart: number): DispatchedRun {
   const runId = `${exportId}@${intervalStart}`;
-  return { runId, tenantId, exportId, backfillId: null, intervalStart };
+  const organizationId = organizationOf(projectId);
+  return { runId, organizationId, projectId, exportId, backfillId: null, intervalStart };
 }
 
-function backfill(tenantId: number, exportId: string, intervalStart: number): DispatchedRun {
+function backfill(projectId: number, exportId: string, intervalStart: number): DispatchedRun {
   const runId = `${exportId}@${intervalStart}~`;
-  return { runId, tenantId, exportId, backfillId: `b-${exportId}`, intervalStart };
+  const organizationId = organizationOf(projectId);
+  const backfillId = `b-${exportId}`;
+  return { runId, organizationId, projectId, exportId, backfillId, intervalStart };
 }
 
 function picked(
@@ -26,13 +36,13 @@ function picked(
   return pickFair(candidates, inFlight, limits, slots).map(({ runId }) => runId);
 }
 
-describe('tenantShare', () => {
+describe('organizationShare', () => {
   test('leaves one slot of four or more to other tenants', () => {
-    expect([4, 5, 100].map(tenantShare)).toEqual([3, 4, 99]);
+    expect([4, 5, 100].map(organizationShare)).toEqual([3, 4, 99]);
   });
 
   test('leaves all of fewer slots to one tenant', () => {
-    expect([0, 1, 3].map(tenantShare)).toEqual(Array(3).fill(Number.POSITIVE_INFINITY));
+    expect([0, 1, 3].map(organizationShare)).toEqual(Array(3).fill(Number.POSITIVE_INFINITY));
   });
 });
 
@@ -58,7 +68,20 @@ describe('pickFair', () => {
     expect(picked([...waiting, live(1, 'b', 9)], [live(1, 'a', 0)])).toEqual(['a@1', 'a@2', 'b@9']);
   });
 
-  test('keeps to the limit of each tenant', () => {
+  test('lets the projects of a tenant share its turns', () => {
+    const waiting = [live(1, 'a', 1), live(101, 'b', 2), live(1, 'c', 0), live(2, 'd', 9)];
+    expect(picked([...waiting, live(2, 'e', 10)])).toEqual(['c@0', 'd@9', 'b@2', 'e@10', 'a@1']);
+  });
+
+  test('keeps to the limit of each tenant over all its projects', () => {
+    const waiting = [1, 101, 201].flatMap((project) =>
+      Array.from({ length: 6 }, (_, index) => live(project, `${project}.${index}`, index)),
+    );
+    expect(picked(waiting, [live(301, 'x', 0)])).toHaveLength(9);
+    expect(picked([...waiting, live(2, 'y', 9)], waiting.slice(0, 10))).toEqual(['y@9']);
+  });
+
+  test('keeps to the limit of each project', () => {
     const waiting = Array.from({ length: 20 }, (_, index) => live(1, `e${index}`, index));
     expect(picked(waiting, [live(1, 'x', 0)])).toHaveLength(7);
     const eight = waiting.slice(0, 8);
@@ -90,8 +113,8 @@ describe('pickFair', () => {
       counted(live(index % 700, `e${index % 9000}`, (index * 7919) % 20_011)),
     );
     expect(picked(waiting, [], 50)).toHaveLength(50);
-    // n log n is 290,000; each comparison reads up to eight properties, and there are two sorts.
-    expect(looks).toBeLessThan(20_000 * Math.log2(20_000) * 16);
+    // n log n is 290,000; each comparison reads up to eight properties, and there are three sorts.
+    expect(looks).toBeLessThan(20_000 * Math.log2(20_000) * 24);
   });
 });
 
@@ -117,9 +140,9 @@ describe('a flood', () => {
   });
 
   test('uses all that its own limit allows', () => {
-    const waits = simulate(flood.slice(0, 400), workers, (tenantId) => tenantId === 0);
+    const waits = simulate(flood.slice(0, 400), workers, (projectId) => projectId === 0);
     const mean = 10;
-    expect(Math.max(...waits)).toBeLessThan((400 / limits.perTenant) * mean * 1.3);
+    expect(Math.max(...waits)).toBeLessThan((400 / limits.perProject) * mean * 1.3);
   });
 });
 
@@ -135,17 +158,17 @@ interface Arrival {
 function simulate(
   arrivals: readonly Arrival[],
   workers: number,
-  watched = (tenantId: number): boolean => tenantId > 0,
+  watched = (projectId: number): boolean => projectId > 0,
 ): number[] {
   const dueAt = new Map(arrivals.map(({ run, dueAt }) => [run.runId, dueAt]));
   let waiting = arrivals.map(({ run }) => run);
   const queue: DispatchedRun[] = [];
   let working: { run: DispatchedRun; until: number }[] = [];
   const waits: number[] = [];
-  const expected = waiting.filter((run) => watched(run.tenantId)).length;
+  const expected = waiting.filter((run) => watched(run.projectId)).length;
   for (let step = 0; waits.length < expected && step < 20_000; step += 1) {
     for (const { run } of working.filter(({ until }) => until <= step)) {
-      if (watched(run.tenantId)) waits.push(step - (dueAt.get(run.runId) ?? 0));
+      if (watched(run.projectId)) waits.push(step - (dueAt.get(run.runId) ?? 0));
     }
     working = working.filter(({ until }) => until > step);
     const inFlight = [...queue, ...working.map(({ run }) => run)];

@@ -1,0 +1,144 @@
+import { inject, test } from 'vitest';
+import { deployedMalloc } from '../support/deployed-malloc.ts';
+import { startDnsServer } from '../support/dns-server.ts';
+import { startInstallation } from '../support/installation.ts';
+import { projectRoot } from '../support/processes.ts';
+import { type Answered, startAttacker } from './attacker.ts';
+import { startHostileStores } from './hostile-stores.ts';
+import { atMost, type Bar, none, percentile, tableOf } from './statistics.ts';
+import { type Seen, Victim } from './victim.ts';
+import { startWatch, type Watched } from './watch.ts';
+
+const { minutes, keys, only } = inject('attackRun');
+const workerMemoryMb = 512;
+const apiLimitMib = 400;
+
+/** Values of production, in place of the short ones of other tests. */
+const production = {
+  LEASE_SECONDS: '60',
+  RETRY_BASE_SECONDS: '10',
+  UPLOAD_STALL_SECONDS: '30',
+  MIN_INTERVAL_MINUTES: '5',
+  RATE_LIMIT_PER_MINUTE: '480',
+  RATE_LIMIT_PER_HOUR: '100000',
+  WORKER_MEMORY_MB: String(workerMemoryMb),
+  WORKER_CONCURRENCY: '4',
+  LOG_LEVEL: 'info',
+};
+
+test('a tenant is not hurt by the attacks of another', async () => {
+  const dns = await startDnsServer(() => 'silent');
+  const stores = await startHostileStores();
+  const installation = await startInstallation({
+    queue: 'redis',
+    workers: 2,
+    env: {
+      ...deployedMalloc,
+      ...production,
+      NODE_OPTIONS: `--import=${projectRoot}/test/attack/silent-dns.mjs`,
+      ATTACK_DNS: dns.address,
+    },
+  });
+  try {
+    const watch = await startWatch(installation);
+    const victim = await Victim.open(installation);
+    // Long enough for a 95th percentile that one run does not decide.
+    const aloneMs = Math.max(45_000, minutes * 12_000);
+    console.log(`The victim alone: ${aloneMs / 1_000} s.`);
+    const alone = await victim.live(aloneMs);
+    console.log(`The victim beside the attacker: ${minutes} min.`);
+    const endpoints = stores.map(({ endpoint }) => endpoint);
+    const attacker = await startAttacker(installation, endpoints, { keys, only });
+    const attacked = await victim.live(minutes * 60_000);
+    const answered = await attacker.stop();
+    const failed = await installation.pool.query<{ status: string; error: string }>(
+      `select status, latest_error as error from runs
+        where team_id = any ($1) and status in ('Failed', 'FailedRetryable')`,
+      [installation.tenant.projectIds],
+    );
+    const runs = failed.rows.map(({ status, error }) => `${status} ${error}`);
+    report(alone, attacked, await watch.finish(), answered, runs);
+  } finally {
+    await installation.close().catch((error: unknown) => console.log(String(error)));
+    for (const store of stores) await store.close();
+    await dns.close();
+  }
+});
+
+function report(
+  alone: Seen,
+  attacked: Seen,
+  watched: Watched,
+  answered: Answered,
+  failedRuns: readonly string[],
+): void {
+  const ms = (values: readonly number[], share: number) =>
+    `${percentile(values, share).toFixed(1)} ms`;
+  const line = (name: string, values: readonly number[]) => [
+    name,
+    String(values.length),
+    ...[0.5, 0.95, 0.99, 1].map((share) => ms(values, share)),
+  ];
+  const seen = tableOf([
+    ['the victim', 'samples', 'p50', 'p95', 'p99', 'largest'],
+    line('runs alone', alone.runs),
+    line('runs attacked', attacked.runs),
+    line('API calls alone', alone.calls),
+    line('API calls attacked', attacked.calls),
+  ]);
+  const attacks = tableOf([
+    ['attack', 'answers'],
+    ...[...answered].map(([name, counts]) => [
+      name,
+      [...counts].map(([what, count]) => `${what}: ${count}`).join(', '),
+    ]),
+  ]);
+  const bars = barsOf(alone, attacked, watched, failedRuns, answered);
+  const verdicts = tableOf([
+    ['bar', 'measured', 'allowed', ''],
+    ...bars.map(({ name, measured, allowed, passed }) => [
+      name,
+      measured,
+      allowed,
+      passed ? 'PASS' : 'FAIL',
+    ]),
+  ]);
+  console.log(`\n${attacks}\n\n${seen}\n\n${verdicts}\n`);
+  const missed = bars.filter(({ passed }) => !passed);
+  if (missed.length > 0) {
+    throw new Error(
+      `${missed.length} bars are missed: ${missed.map(({ name }) => name).join('; ')}`,
+    );
+  }
+}
+
+function barsOf(
+  alone: Seen,
+  attacked: Seen,
+  watched: Watched,
+  failedRuns: readonly string[],
+  answered: Answered,
+): readonly Bar[] {
+  const slowed = (share: number) =>
+    atMost(
+      `run p${share * 100}: twice its time alone`,
+      percentile(attacked.runs, share),
+      2 * percentile(alone.runs, share),
+      'ms',
+    );
+  const errors = [...answered].flatMap(([name, counts]) =>
+    [...counts].filter(([what]) => what === '500').map(([, count]) => `${name}: ${count}`),
+  );
+  return [
+    slowed(0.5),
+    slowed(0.95),
+    atMost('API p99', percentile(attacked.calls, 0.99), 250, 'ms'),
+    atMost('API memory, peak', Math.max(...watched.apiPeaks), apiLimitMib, 'MiB'),
+    atMost('worker memory, peak', Math.max(...watched.workerPeaks), workerMemoryMb, 'MiB'),
+    none('processes that ended', watched.exited),
+    none('restarts of PostgreSQL', watched.databaseRestarts),
+    none('runs of the victim that failed', failedRuns),
+    none('faults that the victim saw', [...alone.faults, ...attacked.faults]),
+    none('answers of 500', errors),
+  ];
+}
