@@ -14,6 +14,7 @@ export default defineConfig({
       'test/e2e/faults/generations.test.ts',
       'test/e2e/faults/requests.test.ts',
       'test/model/*.test.ts',
+      'test/sim/scheduler.test.ts',
     ],
     env: { SLUICE_TESTS: 'nightly', MODEL: 'deep' },
     testTimeout: 20 * 60_000,

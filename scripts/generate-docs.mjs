@@ -40,11 +40,15 @@ ${settingsTable()}
 
 ## Memory of a worker
 
-A worker starts a run only if the memory of all its runs fits into \`WORKER_MEMORY_MB\`. Runs wait in the order of their arrival. A run that needs more than the whole memory runs alone.
+A worker starts a run only if the memory of all its runs fits into \`WORKER_MEMORY_MB\`. Runs wait in the order of their arrival. A run that needs more than the whole memory runs alone, but it fails if the reason is its own plugins.
 
 ${table(['For', 'MiB'], memory)}
 
 If two workers crash on a run, the run gets a process of its own. This process may use \`WORKER_MEMORY_MB\` in addition, and at least 512 MiB.
+
+## Prepared statements
+
+Each connection to \`DATABASE_URL\` prepares the statements that most requests of the API send. This needs no setting. A pooler such as PgBouncer reports a process ID of its own to its clients. Sluice compares it with \`pg_backend_pid()\` when it opens a connection. If they differ, Sluice prepares no statements, because the next one may run in another session of the server.
 `;
 }
 
@@ -56,6 +60,8 @@ const memory = [
   ['Each run: encoder of Parquet', '56'],
   ['Each run: compression of JSONLines or CSV', '12 for gzip, 24 for zstd, 32 for brotli'],
   ['A run while it holds a row of more than 2 MiB', '4 × the size of the row'],
+  ['A run with transformations', '16'],
+  ["Each of its steps with an organization's own plugin", '224'],
   ['Each run: upload', '`UPLOAD_PART_MIB` × (`UPLOAD_PARTS_IN_FLIGHT` + 1)'],
 ];
 

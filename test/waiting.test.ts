@@ -22,7 +22,7 @@ const allowed: Readonly<Record<string, string>> = {
 };
 
 /** What takes minutes measures times, and works at its own pace. */
-const longRuns = ['chaos/', 'big/', 'stores/', 'mutants/'];
+const longRuns = ['attack/', 'chaos/', 'big/', 'stores/', 'mutants/'];
 
 const sleeps = /\bsetTimeout\b|\bscheduler\.wait\b|\bAtomics\.wait\b/;
 const clock = String.raw`(?:performance|Date)\.now\(\)`;

@@ -3,11 +3,13 @@ import fastify, { type FastifyServerOptions, LogController } from 'fastify';
 import { notFound } from '../domain/problem.ts';
 import { findKnownHashes } from '../store/api-keys.ts';
 import type { Context } from '../use-cases/context.ts';
+import { accessRoutes } from './access/routes.ts';
 import type { Api, Reply, Request } from './api.ts';
 import { backfillRoutes } from './backfills/routes.ts';
 import { destinationRules } from './batch-exports/destination-rules.ts';
 import { batchExportRoutes } from './batch-exports/routes.ts';
 import { destinationSchemas } from './batch-exports/schema.ts';
+import { coverageRoutes } from './coverage/routes.ts';
 import { healthRoutes } from './health/routes.ts';
 import { requireAccess, requireKeys } from './hooks/authentication.ts';
 import { serveConsole } from './hooks/console-page.ts';
@@ -44,6 +46,9 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     ...others,
     previews: new PreviewSlots(),
     tests: new PreviewSlots(),
+    // They compute in this process: two of them take half of its time.
+    trials: new PreviewSlots({ perTenant: 1, inAll: 2 }),
+    sandboxes: new PreviewSlots({ perTenant: 1, inAll: 2, waitingPerTenant: 2, waitingInAll: 6 }),
     rules: { models, checkQuery, ...destinationRules(destinations, destinationContext) },
   };
 
@@ -81,13 +86,17 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(batchExportRoutes, exports);
     add(backfillRoutes, exports);
     add(insightRoutes, exports);
+    add(coverageRoutes, exports);
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
   }
+  api.register(async (scope: Api) => accessRoutes(scope), {
+    prefix: `${projectFamily.prefix}/access`,
+  });
   const steps = `${projectFamily.prefix}/pipeline_transformation_configs`;
   api.register(async (scope: Api) => transformationConfigRoutes(scope), { prefix: steps });
   api.register(async (scope: Api) => labRoutes(scope, deps), { prefix: steps });
-  api.register(async (scope: Api) => pluginRoutes(scope), {
+  api.register(async (scope: Api) => pluginRoutes(scope, deps), {
     prefix: `${organizationFamily.prefix}/plugins`,
   });
   api.register(async (scope: Api) => refuseOtherMethods(scope, methods));

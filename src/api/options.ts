@@ -70,4 +70,8 @@ export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly previews: PreviewSlots;
   /** The same for tests of destinations, which also connect to a source. */
   readonly tests: PreviewSlots;
+  /** For chains that are tried on rows. */
+  readonly trials: PreviewSlots;
+  /** The same for what starts sandboxes: the lab, previews of such chains, and installing a plugin. */
+  readonly sandboxes: PreviewSlots;
 }

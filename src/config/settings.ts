@@ -117,7 +117,7 @@ export const settings = {
   ),
   MAX_RUNS_PER_EXPORT: wholeNumber('Maximum runs of one export at a time.', 3, [1, 1_000]),
   MAX_RUNS_PER_TENANT: wholeNumber(
-    'Maximum runs of one project at a time. If the workers have four or more slots in all, one of them is always left to other projects.',
+    'Maximum runs of one project at a time. If the workers have four or more slots in all, one of them is always left to other organizations.',
     20,
     [1, 10_000],
   ),

@@ -84,6 +84,11 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
       default: false,
     }),
   ),
+  parquet_schema: optional(
+    Type.Integer({ minimum: 1, maximum: 2 }),
+    'Types of the columns of Parquet files; without effect on other formats. 1: numeric, time, arrays and other types without a type of their own are JSON text, with its quotes. 2: numeric(p,s) is DECIMAL, time is TIME, arrays are LIST, others are plain text. A new export gets 2. An export that was made before the setting has 1 and keeps it until it is changed.',
+    { examples: [2] },
+  ),
   include_events: optional(
     eventNames,
     'Only events with these names are exported: at most 100, of 200 characters. Null or empty: all.',

@@ -148,6 +148,27 @@ export const errorCatalogue = {
     'A step of the transformation chain failed for too many rows.',
     'Correct the config of the step or raise its max_error_share, then retry the run.',
   ),
+  'transformation.plugin_failed': customer(
+    'A plugin of your own ended the run: it exceeded a limit or its sandbox crashed.',
+    'Correct the plugin that is named here, or disable its transformation config. Then retry the run.',
+  ),
+  'transformation.sandbox_ended': transient(
+    'internal',
+    'The process of a plugin could not start, or something else ended it.',
+    'No action needed: Sluice retries automatically. If it persists, report it with the run id.',
+  ),
+  'transformation.thread_ended': transient(
+    'internal',
+    'The thread that applies the transformation chain ended or did not answer.',
+    'No action needed: Sluice retries automatically. If it persists, report it with the run id.',
+  ),
+  'transformation.needs_memory': {
+    fault: 'internal',
+    retryable: false,
+    means: 'The plugins of the transformation chain need more memory than a worker has.',
+    remedy:
+      'Disable a transformation config with a plugin of your own, or ask your operator to raise WORKER_MEMORY_MB. Then retry the run.',
+  },
   'run.crashed': {
     fault: 'internal',
     retryable: false,
@@ -223,7 +244,10 @@ export class StepFault extends SluiceError {
   readonly step: number;
 
   constructor(
-    code: 'transformation.invalid' | 'transformation.too_many_errors',
+    code:
+      | 'transformation.invalid'
+      | 'transformation.too_many_errors'
+      | 'transformation.plugin_failed',
     step: number,
     detail: string,
     cause?: unknown,

@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import type { Config } from '../config/config.ts';
 import type { DestinationContext, DestinationDefinition } from '../destinations/destination.ts';
 import { joinDestinations, ownDefinitions } from '../destinations/index.ts';
@@ -8,6 +9,7 @@ import {
   encoders,
   fileExtension,
   jsonLines,
+  jsonOfField,
   openEncoder,
   readRejectedRows,
 } from '../encoders/index.ts';
@@ -65,6 +67,11 @@ export function destinationContextOf(config: Config): DestinationContext {
   };
 }
 
+/** The program of the threads of chains. Only a build has it: a thread cannot run TypeScript. */
+const threadEntry = import.meta.url.endsWith('.ts')
+  ? null
+  : fileURLToPath(new URL('../chain-thread/thread.js', import.meta.url));
+
 /** Joins sources, encoders and destinations for the worker. */
 export function joinConnectors(
   sourceOf: SourceOf,
@@ -78,23 +85,28 @@ export function joinConnectors(
       return destinationOf(known, destination.type).open(config, context, { externalId }, traits);
     },
     sourceOf,
-    memoryOf: (type, { format, compression }, transforms = false) =>
+    memoryOf: (type, { format, compression }, transforms = false, ownSteps = 0) =>
       memoryBudget({
         transforms,
+        ownSteps,
         encoderBytes: encoderMemory(encoderOf(known, format), compression),
         partBytes: destinationOf(known, type).buffersParts ? context.partBytes : 0,
         partsInFlight: context.partsInFlight,
       }),
-    encodingOf({ format, compression, csvFormulaGuard }) {
+    encodingOf({ format, compression, csvFormulaGuard = false, parquetSchema = 1 }) {
       const encoder = encoderOf(known, format);
       return {
         format,
         compression,
         csvFormulaGuard,
+        parquetSchema,
         extension: fileExtension(encoder, compression),
         contentType: encoder.contentType,
-        open: (columns) => openEncoder(encoder, compression, columns, { csvFormulaGuard }),
+        open: (columns) =>
+          openEncoder(encoder, compression, columns, { csvFormulaGuard, parquetSchema }),
         openJsonLines: (columns) => openEncoder(jsonLines, null, columns),
+        toJson: ({ type }) => jsonOfField(type),
+        threadEntry,
       };
     },
   };

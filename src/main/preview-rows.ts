@@ -4,7 +4,7 @@ import type { SourcedModel } from '../config/models-file.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { readFileSettings } from '../domain/file-settings.ts';
 import type { Column } from '../domain/row-block.ts';
-import { jsonLines, openEncoder } from '../encoders/index.ts';
+import { jsonLines, jsonOfField, openEncoder } from '../encoders/index.ts';
 import { previewRows, type RawSample, sampleRows } from '../pipeline/preview-rows.ts';
 import { ConnectionLimit } from '../sources/index.ts';
 import { findChain } from '../store/chains.ts';
@@ -74,7 +74,7 @@ export function previewsOf(
           sourceOf(model),
           request,
           steps,
-          openJsonLines,
+          { openJsonLines, toJson: ({ type }) => jsonOfField(type) },
           { limit, now },
           patience,
         );

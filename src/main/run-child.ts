@@ -1,3 +1,4 @@
+import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
 import { openDatabase } from '../store/database.ts';
 import type { ClaimedRun } from '../store/leases.ts';
 import { createLogger } from '../telemetry/logger.ts';
@@ -42,6 +43,8 @@ async function execute(
       doorbell: { runsWaiting() {}, backfillWaiting() {} },
     },
     connectors: joinConnectors(sourceOf, destinationContextOf(config), secrets),
+    // The process of a run has itself beside the run, like the worker that admitted it.
+    memoryBytes: config.WORKER_MEMORY_MB * 1024 ** 2 - idleWorkerBytes,
     onError: (error: unknown) =>
       logger.warn({ err: error, run: run.runId, export: run.exportId }, 'an attempt failed'),
   };

@@ -33,7 +33,7 @@ export async function verifyInstallation(
       async renderAgain({ exportId: id, interval }, recipe, request, folder, signal) {
         const chain = await openChain({ db, secrets }, batchExport.teamId, recipe.chain ?? []);
         const { maxFileBytes = null } = recipe;
-        const encoding = connectors.encodingOf({ csvFormulaGuard: false, ...recipe });
+        const encoding = connectors.encodingOf(recipe);
         const steps = chain?.steps ?? [];
         const job = { exportId: id, interval, request, encoding, maxFileBytes, steps };
         const here = destinationOf(registry, 'File').open(

@@ -36,7 +36,8 @@ const reportEveryMs = 3_000;
 export async function startWorker(foundation: Foundation): Promise<Part> {
   const { config, context, databases, db, logger, metrics, producer, queues } = foundation;
   checkRowLimit(config);
-  const memory = new MemoryGate(config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes);
+  const memoryBytes = config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes;
+  const memory = new MemoryGate(memoryBytes);
   const sourceOf = joinSources(config, foundation.models, databases.sourceUrl, {
     holdRow: async (bytes, signal) => {
       const giveBack = await memory.grow(bytes * largeRowCopies, signal);
@@ -55,6 +56,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   const stopping = new AbortController();
   const executor: ExecutorOptions = {
     context,
+    memoryBytes,
     stopping: stopping.signal,
     connectors: joinConnectors(sourceOf, destinationContextOf(config), context.secrets),
     leases,

@@ -2,7 +2,7 @@ import type { BatchExport } from '../domain/batch-export.ts';
 import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { PinnedStep } from '../domain/recipe.ts';
 import type { DataInterval } from '../domain/time.ts';
-import { pinnedChain } from './chains.ts';
+import { pinnedChainOf } from './chains.ts';
 import type { Sql } from './database.ts';
 import { enqueueRuns } from './outbox.ts';
 import { move } from './run-moves.ts';
@@ -85,7 +85,7 @@ export async function claimRun(
        update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
               crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from $2 and reading_since is not null)::int, reading_since = null,
               lease_holder = $2, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
-              started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${pinnedChain}, file_generation = ${nextGeneration}
+              started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${pinnedChainOf('runs')}, file_generation = ${nextGeneration}
         where id = $1 and (status = 'Starting'
            or status = 'Running' and (lease_expires_at is null or lease_expires_at < now() or lease_holder = $2))
           and not exists (select 1 from outbox where run_id = $1 and available_at > now())

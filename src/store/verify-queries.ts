@@ -31,7 +31,7 @@ export async function listVerifiedExports(sql: Sql, id: string | null): Promise<
   }));
 }
 
-/** Ticks that ran before the high-water mark and have no receipt: gaps. */
+/** Ticks that ran before the high-water mark, have no receipt and were not accepted: gaps. */
 export async function findGaps(
   sql: Sql,
   exportId: string,
@@ -42,6 +42,8 @@ export async function findGaps(
       where t.export_id = $1 and t.fate = 'ran' and t.data_interval_end <= e.high_water_mark
         and not exists (select 1 from receipts r where r.export_id = t.export_id
                            and r.data_interval_start = t.data_interval_start and r.data_interval_end = t.data_interval_end)
+        and not exists (select 1 from accepted_intervals a where a.export_id = t.export_id
+                           and a.data_interval_start = t.data_interval_start and a.data_interval_end = t.data_interval_end)
       order by 1`,
     [exportId],
   );

@@ -18,8 +18,9 @@ import { keyOfRow } from './key-values.ts';
 type Made = MadeBy | 'rejected';
 
 interface MadeBy extends Pick<Manifest, 'format' | 'compression'> {
-  /** Only the recipe says it, not the manifest. */
+  /** Only the recipe says these two, not the manifest. */
   readonly csvFormulaGuard?: boolean | undefined;
+  readonly parquetSchema?: number | undefined;
 }
 
 /** Reads columns of a local file with the reader of its encoder. */

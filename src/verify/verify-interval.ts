@@ -60,14 +60,15 @@ async function readBoth(
     ...readFileSettings(place.config),
     dslQuery: currentQuery,
   };
-  const { format, compression, csvFormulaGuard, dslQuery, includeEvents, excludeEvents } = recipe;
+  const { format, compression, csvFormulaGuard, parquetSchema } = recipe;
+  const { dslQuery, includeEvents, excludeEvents } = recipe;
   const { interval } = receipt;
   const request = { model, teamId, interval, dslQuery, includeEvents, excludeEvents };
   const found = await readSourceKeys(source, request, signal, (key) => sink.add(key, 1));
   const faults = await verifyFiles(
     { destination, readRows },
     receipt,
-    { format, compression, csvFormulaGuard },
+    { format, compression, csvFormulaGuard, parquetSchema },
     found.columns,
     (key) => sink.add(key, -1),
   );

@@ -30,8 +30,9 @@ export async function verifyTransformed(
   recipe: Recipe,
 ): Promise<VerifiedTransformed> {
   const { exportId, interval } = receipt;
-  const { format, compression, csvFormulaGuard, dslQuery, includeEvents, excludeEvents } = recipe;
-  const made = { format, compression, csvFormulaGuard };
+  const { format, compression, csvFormulaGuard, parquetSchema } = recipe;
+  const { dslQuery, includeEvents, excludeEvents } = recipe;
+  const made = { format, compression, csvFormulaGuard, parquetSchema };
   const faults = await verifyFiles({ destination, readRows }, receipt, made, [], () => {});
   if (faults.length > 0) {
     const findings = faults.map((detail): Finding => ({ invariant: 'I4', exportId, detail }));

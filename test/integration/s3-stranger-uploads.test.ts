@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
-import type {
-  Destination,
-  StoreTraits,
-  UploadProgress,
+import {
+  allTraits,
+  type Destination,
+  type UploadProgress,
 } from '../../src/destinations/destination.ts';
 import { codeOf, options, readAll, recordingJournal } from '../conformance/destination-suite.ts';
 import { type OpenedStore, openStore, partBytes } from '../support/s3-destination.ts';
@@ -12,14 +12,6 @@ import { until } from '../support/until.ts';
 let store: OpenedStore;
 afterEach(() => store?.close());
 
-const all: StoreTraits = {
-  ifNoneMatch: true,
-  ifMatch: 'quoted',
-  completeIfNoneMatch: true,
-  completeIfMatch: true,
-  checksums: true,
-  sealsUploads: true,
-};
 const complete = { operation: 'CompleteMultipartUpload' } as const;
 const internal = { status: 500, code: 'InternalError' };
 const forever = Number.POSITIVE_INFINITY;
@@ -36,7 +28,7 @@ describe('a store that takes parts of a completed upload', () => {
     sealsUploads: boolean,
   ): Promise<void> {
     store = await openStore({ quirks });
-    const destination = store.open({ ...all, sealsUploads });
+    const destination = store.open({ ...allTraits, sealsUploads });
     const first = await create(destination);
     await second(destination, { ...first.upload, parts: [] });
     await first.write(randomBytes(partBytes));

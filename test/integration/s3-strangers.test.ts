@@ -1,6 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { StoreTraits, UploadProgress } from '../../src/destinations/destination.ts';
+import {
+  allTraits,
+  type StoreTraits,
+  type UploadProgress,
+} from '../../src/destinations/destination.ts';
 import { SluiceError } from '../../src/domain/errors.ts';
 import {
   codeOf,
@@ -15,14 +19,6 @@ import type { S3Quirks } from '../support/s3-server/quirks.ts';
 let store: OpenedStore;
 afterEach(() => store?.close());
 
-const all: StoreTraits = {
-  ifNoneMatch: true,
-  ifMatch: 'quoted',
-  completeIfNoneMatch: true,
-  completeIfMatch: true,
-  checksums: true,
-  sealsUploads: true,
-};
 const later = () => AbortSignal.timeout(30_000);
 const key = 'a_manifest.json';
 const body = (text: string) => Buffer.from(`{"run":"${text}"}`);
@@ -87,7 +83,7 @@ const strangers: readonly (readonly [string, S3Quirks, Partial<StoreTraits>])[] 
 ];
 
 describe.each(strangers)('a store that %s', (_, quirks, differs) => {
-  const traits = { ...all, ...differs };
+  const traits = { ...allTraits, ...differs };
 
   it('is detected by a probe, which leaves nothing behind', async () => {
     store = await openStore({ quirks }, {}, { prefix: 'a/{year}' });
@@ -189,11 +185,11 @@ it('is detected although it forgets a completion whose answer was lost', async (
   const match = { operation: 'CompleteMultipartUpload', nth: 1 } as const;
   store.server.faults.add({ match, effect: { loseResponse: true } });
   store.server.faults.add({ match, effect: { status: 404, code: 'NoSuchUpload' } });
-  expect(await store.destination.probe(later())).toEqual(all);
+  expect(await store.destination.probe(later())).toEqual(allTraits);
 });
 
 describe('a put without a condition', () => {
-  const traits: StoreTraits = { ...all, ifNoneMatch: false, ifMatch: 'none' };
+  const traits: StoreTraits = { ...allTraits, ifNoneMatch: false, ifMatch: 'none' };
 
   it('asks the fence right before it', async () => {
     store = await openStore({ quirks: { ifNoneMatch: 'ignore', ifMatch: 'ignore' } });
@@ -219,7 +215,7 @@ describe('a put without a condition', () => {
     const confirm = async () => {
       throw new SluiceError('run.lease_lost');
     };
-    await store.open(all).commitManifest(key, body('1'), null, confirm);
+    await store.open(allTraits).commitManifest(key, body('1'), null, confirm);
     expect(await current()).toBe(String(body('1')));
   });
 });
@@ -227,12 +223,12 @@ describe('a put without a condition', () => {
 describe('a store that changes', () => {
   const change = async (quirks: S3Quirks, then: Partial<StoreTraits>) => {
     store = await openStore();
-    const destination = store.open(all);
+    const destination = store.open(allTraits);
     const { etag } = await destination.commitManifest(key, body('1'), null);
     store.server.setQuirks(quirks);
     await destination.commitManifest(key, body('2'), etag);
     expect(await current()).toBe(String(body('2')));
-    expect(destination.traits).toEqual({ ...all, ...then });
+    expect(destination.traits).toEqual({ ...allTraits, ...then });
   };
 
   it('refuses a tag that it shows: is tried again, and the new form is kept', () =>
@@ -243,7 +239,7 @@ describe('a store that changes', () => {
 
   it('is tried again only once, if its answers disagree with the probe', async () => {
     store = await openStore();
-    const destination = store.open(all);
+    const destination = store.open(allTraits);
     const { etag } = await destination.commitManifest(key, body('1'), null);
     const refusal = { status: 412, code: 'PreconditionFailed' };
     const match = { operation: 'PutObject', key: /manifest/ } as const;
@@ -254,7 +250,7 @@ describe('a store that changes', () => {
     });
     expect(await current()).toBe(String(body('2')));
     expect(asked).toBe(1);
-    expect(destination.traits).toEqual({ ...all, ifMatch: 'none' });
+    expect(destination.traits).toEqual({ ...allTraits, ifMatch: 'none' });
     // A process that dies in the middle must leave no upload: the commit has no journal.
     const operations = store.server.requests.map(({ operation }) => operation);
     expect(operations).not.toContain('CreateMultipartUpload');

@@ -188,10 +188,38 @@ export const mutants = [
     test: `${store}/outcomes.test.ts`,
   },
   {
+    name: 'receipts: the high-water mark passes an accepted interval that failed again',
+    file: 'src/store/receipts.ts',
+    find: 'and not exists (select from holes h where h.export_id = $1 and h.data_interval_start = p.mark)',
+    replace: '',
+    test: `${store}/coverage.test.ts`,
+  },
+  {
+    name: 'retention: the run of a hole is deleted',
+    file: 'src/store/retention.ts',
+    find: 'on e.id = h.export_id and e.deleted_at is null',
+    replace: 'on e.id = h.export_id and e.deleted_at is not null',
+    test: `${store}/retention.test.ts`,
+  },
+  {
     name: 'exports: an unpause is looked for in the parameter beside it',
     file: 'src/store/exports.ts',
     find: "parameterOf('paused', 1)",
     replace: "parameterOf('transformations', 1)",
     test: `${store}/batch-exports.test.ts`,
+  },
+  {
+    name: 'exports: creations near the limit of a project do not wait',
+    file: 'src/store/exports.ts',
+    find: 'else pg_advisory_xact_lock($2, $1) end',
+    replace: 'end',
+    test: `${store}/project-limit.test.ts`,
+  },
+  {
+    name: 'store: statements have names behind a pooler',
+    file: 'src/store/prepared.ts',
+    find: "if (rows[0]?.pid !== client.processID) this.#use = 'off';",
+    replace: "if (rows.length === 0) this.#use = 'off';",
+    test: `${store}/prepared.test.ts`,
   },
 ];

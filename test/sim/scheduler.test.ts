@@ -6,6 +6,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, inject, test } from 'vitest';
+import { isNightly } from '../support/nightly.ts';
 import type { Defect } from './faulty-database.ts';
 import { simulate, type Tally } from './simulate.ts';
 
@@ -17,7 +18,7 @@ declare module 'vitest' {
 
 const asked = inject('simulation');
 const seed = asked?.seed ?? Math.floor(Math.random() * 0x7fffffff);
-const runs = asked?.runs ?? 300;
+const runs = asked?.runs ?? (isNightly ? 10_000 : 300);
 const hourMs = 3_600_000;
 
 describe(`simulation with --seed ${seed} --runs ${runs}`, () => {

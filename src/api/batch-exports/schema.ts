@@ -10,6 +10,17 @@ const Name = Type.String({ minLength: 1, maxLength: 400, pattern: '\\S' });
 const Interval = Type.Enum([...intervals], { description: 'How often the export runs.' });
 const AnyConfig = Type.Unsafe<Config>({ type: 'object', additionalProperties: true });
 
+export const Missing = Type.Object(
+  {
+    count: Type.Integer({ description: 'At most 1000 are counted.' }),
+    since: Nullable({ ...Time, description: 'Start of the oldest; null if there is none.' }),
+  },
+  {
+    description:
+      'Intervals that were asked for and have no data: failed, cancelled or missing in coverage, and not accepted.',
+  },
+);
+
 export const BatchExport = named(
   'BatchExport',
   Type.Object(
@@ -45,6 +56,7 @@ export const BatchExport = named(
         description:
           'Start of the oldest exported interval that may still receive rows; null if there is none.',
       }),
+      missing: Missing,
       failure_streak: Type.Integer({ description: 'Failed runs since the last success.' }),
       last_success_at: Nullable(Time),
       backfill_id: Type.Optional(
@@ -89,6 +101,7 @@ export const BatchExport = named(
           next_run_at: '2024-03-01T01:00:00.000000Z',
           high_water_mark: null,
           unsettled_from: null,
+          missing: { count: 0, since: null },
           failure_streak: 0,
           last_success_at: null,
         },

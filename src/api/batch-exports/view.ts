@@ -1,9 +1,8 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
-import { type Instant, toTimestamp } from '../../domain/time.ts';
+import { toTimestamp } from '../../domain/time.ts';
+import { findHoles, type Holes } from '../../store/coverage.ts';
 import type { Sql } from '../../store/database.ts';
-import { findUnsettled } from '../../store/look-backs.ts';
-import type { Run } from '../../store/runs.ts';
-import { findLatestRuns } from '../../store/runs.ts';
+import { findLatestRuns, type Run } from '../../store/runs.ts';
 import { nextRunOf } from '../../use-cases/exports/schedule.ts';
 import { runView } from '../runs/view.ts';
 import type { BatchExport as BatchExportView } from './schema.ts';
@@ -17,8 +16,8 @@ export async function batchExportViews(
 ): Promise<BatchExportView[]> {
   const ids = batchExports.map(({ id }) => id);
   const latest = await findLatestRuns(sql, ids, latestRuns);
-  const unsettled = await findUnsettled(sql, ids);
-  return batchExports.map((batchExport) => view(batchExport, latest, unsettled));
+  const holes = await findHoles(sql, ids);
+  return batchExports.map((batchExport) => view(batchExport, latest, holes));
 }
 
 export async function batchExportView(
@@ -27,17 +26,17 @@ export async function batchExportView(
   backfillId: string | null | undefined = null,
 ): Promise<BatchExportView> {
   const latest = await findLatestRuns(sql, [batchExport.id], latestRuns);
-  const shown = view(batchExport, latest, await findUnsettled(sql, [batchExport.id]));
+  const shown = view(batchExport, latest, await findHoles(sql, [batchExport.id]));
   return typeof backfillId === 'string' ? { ...shown, backfill_id: backfillId } : shown;
 }
 
 function view(
   batchExport: BatchExport,
   latest: ReadonlyMap<string, readonly Run[]>,
-  unsettled: ReadonlyMap<string, Instant>,
+  holes: ReadonlyMap<string, Holes>,
 ): BatchExportView {
   const { id, destination, cadence } = batchExport;
-  const unsettledFrom = unsettled.get(id);
+  const unsettledFrom = holes.get(id)?.unsettledFrom ?? null;
   return {
     id,
     team_id: batchExport.teamId,
@@ -61,8 +60,14 @@ function view(
     paused_reason: batchExport.pausedReason,
     next_run_at: nextRunOf(batchExport),
     high_water_mark: batchExport.highWaterMark,
-    unsettled_from: unsettledFrom === undefined ? null : toTimestamp(unsettledFrom),
+    unsettled_from: unsettledFrom === null ? null : toTimestamp(unsettledFrom),
+    missing: missingView(holes.get(id)),
     failure_streak: batchExport.failureStreak,
     last_success_at: batchExport.lastSuccessAt,
   };
+}
+
+export function missingView(holes: Holes | undefined): BatchExportView['missing'] {
+  const { count, since } = holes?.missing ?? { count: 0, since: null };
+  return { count, since: since === null ? null : toTimestamp(since) };
 }

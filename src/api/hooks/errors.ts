@@ -71,10 +71,12 @@ const unexpected = one(
 
 /** An error that the owner can fix is a 400 with the remedy; a transient error is a 503. */
 function ofDomain(error: SluiceError): ApiError {
+  const { code } = error;
   const { fault, retryable } = error.spec;
   const detail = describeError(error);
   if (fault === 'customer') return one(400, 'invalid_input', detail);
-  return retryable && fault !== 'internal' ? one(503, 'error', detail) : unexpected;
+  const isPassing = retryable && (fault !== 'internal' || code === 'transformation.sandbox_ended');
+  return isPassing ? one(503, 'error', detail) : unexpected;
 }
 
 function ofFramework({ code, statusCode }: FastifyError): Refusal | null {

@@ -1,8 +1,10 @@
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
+import { KeyAccess } from '../access/routes.ts';
 import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../backfills/schema.ts';
 import { BatchExport } from '../batch-exports/schema.ts';
+import { AcceptedCoverage, Coverage } from '../coverage/schema.ts';
 import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../insights/schema.ts';
 import { BatchExportLog } from '../logs/schema.ts';
 import { BatchExportRun } from '../runs/schema.ts';
@@ -17,11 +19,14 @@ const pagePolicy =
 /** Schemas that the document defines once, by name. */
 const components = [
   ErrorBody,
+  KeyAccess,
   BatchExportRun,
   BatchExport,
   BatchExportLog,
   Backfill,
   BackfillPreview,
+  Coverage,
+  AcceptedCoverage,
   SchedulePreview,
   DestinationTest,
   RowPreview,

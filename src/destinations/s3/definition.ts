@@ -71,7 +71,16 @@ function checkCredentials(config: S3Config, context: DestinationContext): Proble
     const detail = 'Required: this installation does not share its own credentials with exports.';
     return [...problem('aws_access_key_id', detail), ...problem('aws_secret_access_key', detail)];
   }
-  return [];
+  return [
+    ...checkVisible('aws_access_key_id', id),
+    ...checkVisible('aws_secret_access_key', secret),
+  ];
+}
+
+/** A request names the key ID in a header, which cannot hold other characters; no store gives out such keys. */
+function checkVisible(attr: string, credential: string | null): Problem[] {
+  if (credential === null || /^[\x21-\x7e]+$/.test(credential)) return [];
+  return [invalid(attr, 'Use ASCII letters, digits and signs only, without spaces.')];
 }
 
 function checkEndpoint({ endpoint_url }: S3Config): Problem[] {

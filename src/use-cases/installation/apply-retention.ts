@@ -7,6 +7,7 @@ import {
   deleteForgottenReceipts,
   deleteOldActivity,
   deleteOldLogEntries,
+  deleteOldPluginSources,
   deleteOldRuns,
   deleteOldStepVersions,
   deleteOldTicks,
@@ -25,6 +26,7 @@ export async function applyRetention({ db, policy }: Context): Promise<void> {
     [deleteOldRuns, retentionDays],
     [deleteForgottenExports, retentionDays],
     [deleteOldStepVersions, retentionDays],
+    [deleteOldPluginSources, retentionDays],
   ];
   for (const [deleteSome, days] of duties) {
     while ((await deleteSome(db, days)) > 0);

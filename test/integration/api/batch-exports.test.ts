@@ -30,6 +30,7 @@ const s3Defaults = {
   exclude_events: null,
   manifest: true,
   csv_formula_guard: false,
+  parquet_schema: 2,
 };
 
 async function create(changes: Readonly<Record<string, unknown>> = {}) {
@@ -69,6 +70,7 @@ describe('create', () => {
       next_run_at: expect.stringMatching(/:00:00\.000000Z$/),
       high_water_mark: null,
       unsettled_from: null,
+      missing: { count: 0, since: null },
       failure_streak: 0,
       last_success_at: null,
     });
@@ -273,10 +275,12 @@ describe('retrieve and list', () => {
     expect(second.body.count).toBe(first.body.count);
   });
 
-  test('past the end is an empty page', async () => {
+  test('past the end is an empty page with the true count', async () => {
+    const { count } = (await client.get(exports)).body;
     const { status, body } = await client.get(`${exports}?offset=100000`);
     expect(status).toBe(200);
-    expect(body).toMatchObject({ results: [], next: null });
+    expect(body).toMatchObject({ count, results: [], next: null });
+    expect(count).toBeGreaterThan(0);
   });
 
   test('a limit above 1000 is clamped', async () => {

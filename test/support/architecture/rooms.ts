@@ -37,12 +37,21 @@ export const rooms: Readonly<Record<string, Room>> = {
   query: { from: ['domain'], packages: ['libpg-query', 'pgsql-parser'] },
   sources: { from: ['domain', 'query'], packages: ['pg', 'node:*'] },
   // Pure: of Node hashes, and what an IP address is.
-  transforms: { from: ['domain'], packages: ['bowser', 'node:crypto', 'node:net'] },
+  transforms: {
+    from: ['domain'],
+    packages: ['bowser', 'node:crypto', 'node:net', 'node:timers/promises'],
+  },
   sandbox: {
     from: ['domain', 'transforms/json.ts', 'transforms/row-error.ts', 'transforms/transform.ts'],
+    types: ['transforms/step.ts'],
     packages: ['sucrase', 'node:*'],
     // The sandbox's own process loads it.
     packageTypes: ['acorn'],
+  },
+  // The program of the thread reads fields as JSON Lines writes them.
+  'chain-thread': {
+    from: ['domain', 'transforms', 'encoders/jsonlines/encode.ts'],
+    packages: ['node:worker_threads'],
   },
   encoders: {
     from: ['domain'],
@@ -55,13 +64,14 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   // Of timers the turns of the event loop, no time.
   pipeline: {
-    from: ['domain', 'failpoints', 'transforms', ...interfaces],
+    from: ['domain', 'failpoints', 'transforms', 'chain-thread', 'sandbox', ...interfaces],
     packages: ['node:crypto', 'node:timers/promises'],
   },
+  // Of timers the rests of a trial.
   'use-cases': {
-    from: ['domain', 'scheduling', 'store', 'security', 'transforms'],
+    from: ['domain', 'scheduling', 'store', 'security', 'transforms', 'sandbox'],
     types: ['sources/source.ts'],
-    packages: ['node:crypto', 'node:util'],
+    packages: ['node:crypto', 'node:timers/promises', 'node:util'],
   },
   security: { from: ['domain'], packages: ['request-filtering-agent', 'node:*'] },
   verify: {
@@ -90,6 +100,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'security',
       'telemetry',
       'transforms',
+      'sandbox',
     ],
     types: interfaces,
     packages: ['node:*'],

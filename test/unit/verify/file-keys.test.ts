@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ReadColumn, ReadRow } from '../../../src/encoders/encoder.ts';
 import { rawProperty } from '../../../src/encoders/jsonlines/raw-json.ts';
-import { textOfDays } from '../../../src/encoders/parquet/read.ts';
+import { textOfDays } from '../../../src/encoders/parquet/read-times.ts';
 import { readRowsBy, registry } from '../../../src/main/connectors.ts';
 import { joinKeys, keyOfRow } from '../../../src/verify/key-values.ts';
 
