@@ -2,10 +2,11 @@ import { Refusal } from '../../domain/problem.ts';
 import type { Api, Request } from '../api.ts';
 import { malformed } from '../api-error.ts';
 import { refuseHostileText } from '../validation/hostile-text.ts';
+import { refuseExcessiveJson } from '../validation/json-bounds.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Accepts JSON bodies in UTF-8 of at most 1 MiB; an empty body is `{}`. Other types get 415. */
+/** Accepts JSON bodies in UTF-8 of at most 1 MiB, within bounds that are checked before parsing; an empty body is `{}`. Other types get 415. */
 export function takeJsonBodies(api: Api): void {
   api.removeAllContentTypeParsers();
   api.addContentTypeParser(
@@ -25,6 +26,7 @@ export function takeJsonBodies(api: Api): void {
 
 function parseBody(bytes: Buffer): unknown {
   if (bytes.length === 0) return {};
+  refuseExcessiveJson(bytes);
   let body: unknown;
   try {
     body = JSON.parse(utf8.decode(bytes));

@@ -1,10 +1,6 @@
 import { Refusal } from '../../domain/problem.ts';
 import { malformed } from '../api-error.ts';
-
-/** More than any valid body has, and few enough for every JSON reader behind the API. */
-const maxDepth = 32;
-/** More than any valid list or object has: checking each item would cost too much. */
-const maxItems = 1_000;
+import { maxDepth, maxItems, tooManyItems } from './json-bounds.ts';
 
 interface Place {
   readonly value: unknown;
@@ -26,10 +22,7 @@ export function refuseHostileText(root: unknown): void {
     if (path.length >= maxDepth)
       throw malformed(`The body is nested deeper than ${maxDepth} levels.`);
     const count = Array.isArray(value) ? value.length : Object.keys(value).length;
-    if (count > maxItems) {
-      const detail = `Must have at most ${maxItems} items.`;
-      throw new Refusal({ code: 'max_length', detail, attr: attrOf(path) });
-    }
+    if (count > maxItems) throw tooManyItems(path);
     for (const [name, inner] of Object.entries(value)) {
       if (name === '__proto__') throw malformed('The body has a field named __proto__.');
       refuseUnstorable(name, path);

@@ -1,0 +1,67 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { refuseHostileText } from '../../src/api/validation/hostile-text.ts';
+import { refuseExcessiveJson } from '../../src/api/validation/json-bounds.ts';
+import { Refusal } from '../../src/domain/problem.ts';
+
+/** What a check says; null if it accepts. */
+function verdictOf(check: () => void): unknown {
+  try {
+    check();
+    return null;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return error.problems;
+  }
+}
+
+const before = (text: string) => verdictOf(() => refuseExcessiveJson(Buffer.from(text)));
+const after = (text: string) => verdictOf(() => refuseHostileText(JSON.parse(text)));
+
+/** A value, with at most one list or object that is too long, or too deep, somewhere in it. */
+const body = fc
+  .record({
+    value: fc.jsonValue({ maxDepth: 4 }),
+    place: fc.array(fc.oneof(fc.constant(null), fc.string({ minLength: 1 })), { maxLength: 36 }),
+    items: fc.constantFrom(0, 1, 999, 1_000, 1_001, 1_500),
+    fields: fc.boolean(),
+  })
+  .map(({ value, place, items, fields }) => {
+    const list = Array.from({ length: items }, () => 1);
+    const wide = fields ? Object.fromEntries(list.map((one, at) => [`f${at}`, one])) : list;
+    const inner = place.reduceRight<unknown>(
+      (made, name) => (name === null ? [value, made] : { [name]: made }),
+      wide,
+    );
+    return { inner };
+  });
+
+describe('the bounds of a JSON text', () => {
+  it('are those of the parsed body, with the same field in the error', () => {
+    fc.assert(
+      fc.property(body, fc.boolean(), (value, spaced) => {
+        const text = JSON.stringify(value, null, spaced ? 2 : 0);
+        const hostile = /\\u|\\ud|__proto__/.test(text);
+        const [scanned, walked] = [before(text), after(text)];
+        if (scanned === null && hostile) return;
+        expect(scanned).toEqual(walked);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('end the scan at the first excess, and bound what is left to parse', () => {
+    const lists = (count: number, items: number) =>
+      `{"a":[${Array.from({ length: count }, () => `[${'1,'.repeat(items - 1)}1]`).join()}]}`;
+    expect(before(lists(99, 999))).toBe(null);
+    expect(before(lists(999, 999))).toMatchObject([
+      { detail: 'The body has more than 100,000 values.' },
+    ]);
+  });
+
+  it('leave what is no JSON to the parser', () => {
+    for (const text of ['"', '"\\', ',', ']', '{"a"', '["\\"', 'x'.repeat(10)]) {
+      expect(before(text)).toBe(null);
+    }
+  });
+});
