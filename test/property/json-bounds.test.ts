@@ -15,8 +15,8 @@ function verdictOf(check: () => void): unknown {
   }
 }
 
-const before = (text: string) => verdictOf(() => refuseExcessiveJson(Buffer.from(text)));
-const after = (text: string) => verdictOf(() => refuseHostileText(JSON.parse(text)));
+const scanned = (text: string) => verdictOf(() => refuseExcessiveJson(Buffer.from(text)));
+const walked = (text: string) => verdictOf(() => refuseHostileText(JSON.parse(text)));
 
 /** A value, with at most one list or object that is too long, or too deep, somewhere in it. */
 const body = fc
@@ -42,9 +42,9 @@ describe('the bounds of a JSON text', () => {
       fc.property(body, fc.boolean(), (value, spaced) => {
         const text = JSON.stringify(value, null, spaced ? 2 : 0);
         const hostile = /\\u|\\ud|__proto__/.test(text);
-        const [scanned, walked] = [before(text), after(text)];
-        if (scanned === null && hostile) return;
-        expect(scanned).toEqual(walked);
+        const [early, late] = [scanned(text), walked(text)];
+        if (early === null && hostile) return;
+        expect(early).toEqual(late);
       }),
       { numRuns: 500 },
     );
@@ -53,15 +53,15 @@ describe('the bounds of a JSON text', () => {
   it('end the scan at the first excess, and bound what is left to parse', () => {
     const lists = (count: number, items: number) =>
       `{"a":[${Array.from({ length: count }, () => `[${'1,'.repeat(items - 1)}1]`).join()}]}`;
-    expect(before(lists(99, 999))).toBe(null);
-    expect(before(lists(999, 999))).toMatchObject([
+    expect(scanned(lists(99, 999))).toBe(null);
+    expect(scanned(lists(999, 999))).toMatchObject([
       { detail: 'The body has more than 100,000 values.' },
     ]);
   });
 
   it('leave what is no JSON to the parser', () => {
     for (const text of ['"', '"\\', ',', ']', '{"a"', '["\\"', 'x'.repeat(10)]) {
-      expect(before(text)).toBe(null);
+      expect(scanned(text)).toBe(null);
     }
   });
 });
