@@ -44,7 +44,8 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   const { destinations, destinationContext, models, checkQuery, queueBoard } = options;
   const deps: Deps = {
     ...others,
-    previews: new PreviewSlots(),
+    // A quarter of the time, once 20 seconds are used up.
+    previews: new PreviewSlots({ savedMs: 20_000, savedPerSecondMs: 250 }),
     tests: new PreviewSlots(),
     // They compute in this process: two of them take half of its time.
     trials: new PreviewSlots({ perTenant: 1, inAll: 2 }),

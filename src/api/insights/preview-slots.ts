@@ -7,6 +7,10 @@ export interface PreviewLimits {
   /** Maximum requests that wait for a slot, per organization and in all. */
   readonly waitingPerTenant: number;
   readonly waitingInAll: number;
+  /** Time in slots that an organization may use up at once, in ms. */
+  readonly savedMs: number;
+  /** How much of that time comes back per second, in ms. */
+  readonly savedPerSecondMs: number;
 }
 
 const defaults: PreviewLimits = {
@@ -14,7 +18,15 @@ const defaults: PreviewLimits = {
   inAll: 8,
   waitingPerTenant: 4,
   waitingInAll: 16,
+  savedMs: Number.POSITIVE_INFINITY,
+  savedPerSecondMs: 0,
 };
+
+/** Time in slots that an organization has left, at a moment of the clock. */
+interface Savings {
+  readonly ms: number;
+  readonly at: number;
+}
 
 interface Waiting {
   readonly organizationId: string;
@@ -22,30 +34,64 @@ interface Waiting {
 }
 
 /**
- * Slots for previews and for tests of destinations. Each uses a connection to a source; no tenant may take all slots, however many
- * projects it has.
+ * Slots for previews and for tests of destinations. Each uses a connection to a source; no tenant may take
+ * all slots, however many projects it has. And no tenant may keep its slots busy all the time: what a
+ * preview makes a source do has no other bound than its time-out.
  */
 export class PreviewSlots {
   readonly #limits: PreviewLimits;
   readonly #inside: string[] = [];
   #waiting: readonly Waiting[] = [];
+  /** Of organizations that have used some of their time. */
+  readonly #savings = new Map<string, Savings>();
+  readonly #now: () => number;
 
-  constructor(limits: Partial<PreviewLimits> = {}) {
+  /** @param now a clock in ms that never goes back */
+  constructor(limits: Partial<PreviewLimits> = {}, now = () => performance.now()) {
     this.#limits = { ...defaults, ...limits };
+    this.#now = now;
   }
 
   /**
    * Runs `work` in a slot; requests wait in the order of arrival. An abort ends the wait.
    *
-   * @throws ApiError 429 if too many requests wait; the signal's reason if it aborts
+   * @throws ApiError 429 if too many requests wait, or the organization has used up its time; the signal's
+   *   reason if it aborts
    */
   async use<T>(organizationId: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    this.#checkTime(organizationId);
     await this.#enter(organizationId, signal);
+    let startedAt = this.#now();
     try {
+      // Those that it waited for may have used the time.
+      this.#checkTime(organizationId);
+      startedAt = this.#now();
       return await work();
     } finally {
+      this.#spend(organizationId, this.#now() - startedAt);
       this.#inside.splice(this.#inside.indexOf(organizationId), 1);
       this.#admit();
+    }
+  }
+
+  /** @throws ApiError 429 if no time is left */
+  #checkTime(organizationId: string): void {
+    const left = this.#timeLeft(organizationId);
+    if (left <= 0) throw tooLong(Math.ceil(1 - left / this.#limits.savedPerSecondMs));
+  }
+
+  #timeLeft(organizationId: string): number {
+    const { savedMs, savedPerSecondMs } = this.#limits;
+    const { ms, at } = this.#savings.get(organizationId) ?? { ms: savedMs, at: 0 };
+    return Math.min(savedMs, ms + ((this.#now() - at) / 1_000) * savedPerSecondMs);
+  }
+
+  #spend(organizationId: string, ms: number): void {
+    const { savedMs } = this.#limits;
+    if (savedMs === Number.POSITIVE_INFINITY) return;
+    this.#savings.set(organizationId, { ms: this.#timeLeft(organizationId) - ms, at: this.#now() });
+    for (const id of this.#savings.keys()) {
+      if (this.#timeLeft(id) >= savedMs) this.#savings.delete(id);
     }
   }
 
@@ -87,8 +133,13 @@ export class PreviewSlots {
   }
 }
 
-function tooMany(): ApiError {
-  const detail = 'Too many of these requests at the same time. Try again in 5 seconds.';
+const tooMany = () => throttled('Too many of these requests at the same time.', 5);
+
+const tooLong = (seconds: number) =>
+  throttled('The previews of your organization took too long in sum.', seconds);
+
+function throttled(why: string, seconds: number): ApiError {
+  const detail = `${why} Try again in ${seconds} seconds.`;
   const problem = { code: 'throttled', detail, attr: null } as const;
-  return new ApiError(429, [problem], { 'retry-after': '5' });
+  return new ApiError(429, [problem], { 'retry-after': String(seconds) });
 }
