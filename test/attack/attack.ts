@@ -1,7 +1,7 @@
 import { inject, test } from 'vitest';
 import { deployedMalloc } from '../support/deployed-malloc.ts';
 import { startDnsServer } from '../support/dns-server.ts';
-import { startInstallation } from '../support/installation.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
 import { projectRoot } from '../support/processes.ts';
 import { type Answered, startAttacker } from './attacker.ts';
 import { startHostileStores } from './hostile-stores.ts';
@@ -29,17 +29,18 @@ const production = {
 test('a tenant is not hurt by the attacks of another', async () => {
   const dns = await startDnsServer(() => 'silent');
   const stores = await startHostileStores();
-  const installation = await startInstallation({
-    queue: 'redis',
-    workers: 2,
-    env: {
-      ...deployedMalloc,
-      ...production,
-      NODE_OPTIONS: `--import=${projectRoot}/test/attack/silent-dns.mjs`,
-      ATTACK_DNS: dns.address,
-    },
-  });
+  let installation: Installation | null = null;
   try {
+    installation = await startInstallation({
+      queue: 'redis',
+      workers: 2,
+      env: {
+        ...deployedMalloc,
+        ...production,
+        NODE_OPTIONS: `--import=${projectRoot}/test/attack/silent-dns.mjs`,
+        ATTACK_DNS: dns.address,
+      },
+    });
     const watch = await startWatch(installation);
     const victim = await Victim.open(installation);
     // Long enough for a 95th percentile that one run does not decide.
@@ -59,7 +60,7 @@ test('a tenant is not hurt by the attacks of another', async () => {
     const runs = failed.rows.map(({ status, error }) => `${status} ${error}`);
     report(alone, attacked, await watch.finish(), answered, runs);
   } finally {
-    await installation.close().catch((error: unknown) => console.log(String(error)));
+    await installation?.close().catch((error: unknown) => console.log(String(error)));
     for (const store of stores) await store.close();
     await dns.close();
   }
