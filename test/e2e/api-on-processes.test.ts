@@ -9,7 +9,14 @@ import {
 import { casesOf } from '../support/nightly.ts';
 
 /** What a client sees of the contract, black-box. */
-const suites = ['http', 'batch-exports', 'backfills', 'runs-and-logs', 'idempotency'];
+const suites = [
+  'http',
+  'batch-exports',
+  'batch-export-changes',
+  'backfills',
+  'runs-and-logs',
+  'idempotency',
+];
 
 /** The API only puts jobs into its queue; the suites of both are the same. */
 const queues = casesOf<QueueKind>(['postgres'], ['redis']);

@@ -1,14 +1,19 @@
-import pg from 'pg';
+import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createPostgresSource } from '../../src/sources/index.ts';
-import type { EarlierExport, Source, SourceRequest } from '../../src/sources/source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
+import {
+  endSessions,
+  insertEvent,
+  isVirtual,
+  openSession as openSessionOf,
+  timeOf,
+} from '../support/source-sessions.ts';
 import { columnBytes, createEvents, readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
 
 let database: TestDatabase;
 const never = new AbortController().signal;
-const sessions: pg.Client[] = [];
 
 beforeAll(async () => {
   database = await createEmptyDatabase();
@@ -16,7 +21,7 @@ beforeAll(async () => {
 });
 
 beforeEach(async () => {
-  await Promise.all(sessions.splice(0).map((session) => session.end()));
+  await endSessions();
   const { rows } = await database.pool.query<{ gid: string }>(
     'SELECT gid FROM pg_prepared_xacts WHERE database = current_database()',
   );
@@ -25,37 +30,18 @@ beforeEach(async () => {
 });
 
 afterAll(async () => {
-  await Promise.all(sessions.map((session) => session.end()));
+  await endSessions();
   await database?.drop();
 });
 
 const sourceOf = (settleTimeoutMs: number, url = database.url) =>
   createPostgresSource({ connectionString: url, settleTimeoutMs, settlePollMs: 20 });
 
-async function openSession(url = database.url): Promise<pg.Client> {
-  const session = new pg.Client(url);
-  sessions.push(session);
-  await session.connect();
-  return session;
-}
+const openSession = (url = database.url) => openSessionOf(url);
 
 const hourTo = (end: number) => ({ start: end - 3_600_000, end });
 
-/** Of the names of what is pending those of transactions by their virtual ids. */
-const isVirtual = (name: string) => /^\d+\/\d+/.test(name);
-
-const insert = (session: pg.Client, name: string) =>
-  session.query(`INSERT INTO events (uuid, team_id, event) VALUES (gen_random_uuid(), 1, $1)`, [
-    name,
-  ]);
-
-/** The time of the database, which gives `inserted_at`. */
-async function now(): Promise<number> {
-  const { rows } = await database.pool.query<{ ms: number }>(
-    'SELECT ceil(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS ms',
-  );
-  return rows[0]?.ms ?? 0;
-}
+const now = () => timeOf(database.pool);
 
 /** How many messages a session is at work on. */
 async function alive(session: pg.Client): Promise<number> {
@@ -75,16 +61,6 @@ async function eventsBefore(end: number): Promise<string[]> {
   const blocks = await readAll(snapshot, never);
   await snapshot.close();
   return columnBytes(blocks, 'event').map(String).sort();
-}
-
-/** Exports the interval. @returns what a later look-back compares with */
-async function see(source: Source, request: SourceRequest): Promise<EarlierExport> {
-  const snapshot = await source.open(request, never);
-  await readAll(snapshot, never);
-  const { digest, count } = snapshot.keySet() ?? { digest: null, count: -1 };
-  expect(count).toBe(snapshot.totalCount);
-  await snapshot.close();
-  return { snapshot: snapshot.snapshot, digest, count };
 }
 
 /** Whether a promise has been kept so far. */
@@ -122,12 +98,12 @@ describe('settling', () => {
       openSession(),
     ]);
     for (const session of [late, writesLater, savepoint, inTime]) await session?.query('BEGIN');
-    await insert(late as pg.Client, 'committed late');
+    await insertEvent(late as pg.Client, 'committed late');
     // Reads only so far: it has a virtual id and no transaction id.
     await writesLater?.query('SELECT count(*) FROM events');
     await savepoint?.query('SAVEPOINT before_row');
-    await insert(savepoint as pg.Client, 'under a savepoint');
-    await insert(inTime as pg.Client, 'in time');
+    await insertEvent(savepoint as pg.Client, 'under a savepoint');
+    await insertEvent(inTime as pg.Client, 'in time');
     await inTime?.query('COMMIT');
     const end = await now();
 
@@ -140,7 +116,7 @@ describe('settling', () => {
     await late?.query('COMMIT');
     await looks(2);
     expect(isDone()).toBe(false);
-    await insert(writesLater as pg.Client, 'began before, wrote after');
+    await insertEvent(writesLater as pg.Client, 'began before, wrote after');
     await writesLater?.query('COMMIT');
     await looks(2);
     expect(isDone()).toBe(false);
@@ -160,7 +136,7 @@ describe('settling', () => {
     const session = await openSession();
     const name = `settle ${database.url.slice(-12)}`;
     await session.query('BEGIN');
-    await insert(session, 'prepared');
+    await insertEvent(session, 'prepared');
     const end = await now();
     const settled = sourceOf(30_000).settle(hourTo(Date.now()), never);
     const { isDone } = watch(settled);
@@ -176,12 +152,12 @@ describe('settling', () => {
   it('does not wait for transactions that begin afterwards', async () => {
     const before = await openSession();
     await before.query('BEGIN');
-    await insert(before, 'before');
+    await insertEvent(before, 'before');
     const settled = sourceOf(30_000).settle(hourTo(Date.now()), never);
     await looks(2);
     const after = await openSession();
     await after.query('BEGIN');
-    await insert(after, 'after');
+    await insertEvent(after, 'after');
     await before.query('COMMIT');
     expect(await settled).toMatchObject({ settled: true, pending: [] });
   });
@@ -259,11 +235,11 @@ describe('settling', () => {
       openSession(),
     ]);
     await leaked.query('BEGIN');
-    await insert(leaked, 'leaked');
+    await insertEvent(leaked, 'leaked');
     await leaked.query(`PREPARE TRANSACTION 'leaked ${tag}'`);
     const start = await now();
     await pendingOne.query('BEGIN');
-    await insert(pendingOne, 'pending');
+    await insertEvent(pendingOne, 'pending');
     const end = await now();
     // Prepared before the interval began: its rows are of an earlier one.
     const interval = { start, end };
@@ -272,7 +248,7 @@ describe('settling', () => {
     expect(pending.filter((name) => name.startsWith('prepared'))).toEqual([]);
     await pendingOne.query(`PREPARE TRANSACTION 'pending ${tag}'`);
     await other.query('BEGIN');
-    await insert(other, 'other');
+    await insertEvent(other, 'other');
     await other.query(`PREPARE TRANSACTION 'other ${tag}'`);
     const left = await source.recheck(interval, pending, never);
     expect(left.pending).toEqual([expect.stringMatching(/^prepared:\d+$/)]);
@@ -293,8 +269,7 @@ describe('settling', () => {
     expect(await sourceOf(2000).settle(hourTo(Date.now()), never)).toMatchObject({ settled: true });
     await running.close();
     await foreign.query('ROLLBACK');
-    await foreign.end();
-    sessions.splice(sessions.indexOf(foreign), 1);
+    await endSessions();
     await other.drop();
   });
 
@@ -302,72 +277,6 @@ describe('settling', () => {
     const session = await openSession();
     await session.query('BEGIN; SELECT 1');
     expect(await sourceOf(200).settle(hourTo(Date.now()), never)).toMatchObject({ settled: false });
-  });
-
-  it('finds a late row of each kind among known ones, once its transaction has ended', async () => {
-    const source = sourceOf(100);
-    const [late, savepoint, seen] = await Promise.all([
-      openSession(),
-      openSession(),
-      openSession(),
-    ]);
-    await late.query('BEGIN; SELECT 1');
-    await savepoint.query('BEGIN; SAVEPOINT before_row');
-    await insert(savepoint, 'under a savepoint');
-    await insert(seen, 'in time');
-    const end = await now();
-    const interval = { start: end - 3_600_000, end };
-    const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
-    const request = { model: 'events', teamId: 1, interval, ...filters };
-
-    const { settled, pending } = await source.settle(interval, never);
-    expect(settled).toBe(false);
-    expect(pending.filter(isVirtual)).toHaveLength(2);
-    const earlier = await see(source, request);
-    expect(earlier.count).toBe(1);
-    const hasLateRows = () => source.hasLateRows(request, earlier, null, never);
-    expect(await source.recheck(interval, pending, never)).toMatchObject({ settled: false });
-    expect(await hasLateRows()).toBe(false);
-
-    await savepoint.query('RELEASE before_row; COMMIT');
-    const left = await source.recheck(interval, pending, never);
-    expect(left.pending.filter(isVirtual)).toHaveLength(1);
-    expect(await hasLateRows()).toBe(true);
-    // It has a virtual id only until now, so its transaction id is beyond the snapshot.
-    await insert(late, 'began before, wrote after');
-    await late.query('COMMIT');
-    expect(await source.recheck(interval, left.pending, never)).toMatchObject({ settled: true });
-    expect(await hasLateRows()).toBe(true);
-    const again = await see(source, request);
-    expect(again.count).toBe(3);
-    expect(await source.hasLateRows(request, again, null, never)).toBe(false);
-  });
-
-  it('takes rows that were removed since for no late ones', async () => {
-    const source = sourceOf(1000);
-    const session = await openSession();
-    for (const event of ['a', 'b']) await insert(session, event);
-    const end = await now();
-    const interval = { start: end - 3_600_000, end };
-    const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
-    const request = { model: 'events', teamId: 1, interval, ...filters };
-    const { rows } = await session.query<{ xmax: string }>(
-      'SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS xmax',
-    );
-    // Other tests' transactions of the same server may have begun before and hold the snapshot back:
-    // then a row that was seen looks late, and the interval only runs once more.
-    const earlier = await until(async () => {
-      const seen = await see(source, request);
-      const [xmin = 0] = seen.snapshot.split(':');
-      return BigInt(xmin) >= BigInt(rows[0]?.xmax ?? 0) ? seen : null;
-    });
-    await session.query(`DELETE FROM events WHERE event = 'a'`);
-    expect(await source.hasLateRows(request, earlier, null, never)).toBe(false);
-    await insert(session, 'late');
-    await session.query(`UPDATE events SET inserted_at = $1 WHERE event = 'late'`, [
-      new Date(end - 1_000),
-    ]);
-    expect(await source.hasLateRows(request, earlier, null, never)).toBe(true);
   });
 
   it('sees every transaction also as a role without privileges', async () => {

@@ -96,23 +96,6 @@ describe('rows of an interval', () => {
     expect(found.snapshot.totalCount).toBe(7200);
   });
 
-  it('describes the columns as the server does', async () => {
-    const { snapshot } = await read(eventsRequest(9, day, '2024-03-01T01:00:00Z'));
-    expect(snapshot.columns.map(({ name, type }) => `${name} ${type}`)).toEqual([
-      'uuid uuid',
-      'event text',
-      'properties jsonb',
-      'distinct_id text',
-      'person_id uuid',
-      'person_properties jsonb',
-      'elements_chain text',
-      'timestamp timestamptz',
-      'created_at timestamptz',
-      'inserted_at timestamptz',
-    ]);
-    expect(snapshot.columns[7]?.sourceType).toBe('timestamp with time zone');
-  });
-
   it('reads slices that tile the interval', async () => {
     const source = sourceOf({ sliceMs: 7 * 60_000 });
     const snapshot = await source.open(hour, never);
@@ -146,41 +129,6 @@ describe('rows of an interval', () => {
       await expectedUuids(`team_id = 1 AND inserted_at < '2024-03-01 01:00Z' AND ${where}`),
     );
     expect(found.snapshot.totalCount).toBe(uuids.length);
-  });
-});
-
-describe('a query', () => {
-  it('chooses, computes and filters columns, each with the type that the server gives it', async () => {
-    const { blocks, snapshot } = await read({
-      ...hour,
-      dslQuery:
-        "SELECT event, properties.n AS n, created_at::date AS day, 1.10 AS price FROM events WHERE properties.n::int < 5 AND event <> 'event 0'",
-    });
-    expect(snapshot.columns).toEqual([
-      { name: 'event', type: 'text', sourceType: 'text' },
-      { name: 'n', type: 'text', sourceType: 'text' },
-      { name: 'day', type: 'date', sourceType: 'date' },
-      { name: 'price', type: 'as_json', sourceType: 'numeric' },
-    ]);
-    const texts = (name: string) => columnBytes(blocks, name).map(String);
-    expect(texts('n')).toEqual(['1', '2', '4']);
-    expect(texts('event')).toEqual(['event 1', 'event 2', 'event 1']);
-    expect(texts('price')).toEqual(['1.10', '1.10', '1.10']);
-    expect(snapshot.totalCount).toBe(3);
-  });
-
-  it('that is not allowed (any more) is query.invalid and says where', async () => {
-    const refused = { ...hour, dslQuery: 'SELECT pg_sleep(9) AS x FROM events' };
-    await expect(sourceOf().open(refused, never)).rejects.toMatchObject({
-      code: 'query.invalid',
-      detail: expect.stringContaining('pg_sleep() (position 8) is not supported'),
-    });
-  });
-
-  it('of a model that is not defined is source.unknown_model', async () => {
-    await expect(sourceOf().open({ ...hour, model: 'users' }, never)).rejects.toMatchObject({
-      code: 'source.unknown_model',
-    });
   });
 });
 
@@ -418,20 +366,5 @@ describe('a failure', () => {
     };
     await expect(rest()).rejects.toMatchObject({ code: 'source.unavailable' });
     await snapshot.close();
-  });
-});
-
-describe('a value of 60 MB', () => {
-  it('comes through whole, among small rows', async () => {
-    await insertEvents(database.pool, { team: 5, start: day, count: 20, everyMs: 1000 });
-    await database.pool.query(
-      `UPDATE events SET elements_chain = repeat('0123456789', 6000000)
-        WHERE team_id = 5 AND inserted_at = $1`,
-      ['2024-03-01T00:00:07Z'],
-    );
-    const { blocks } = await read(eventsRequest(5, day, '2024-03-01T00:01:00Z'));
-    const lengths = columnBytes(blocks, 'elements_chain').map((bytes) => bytes?.length ?? null);
-    expect(lengths).toHaveLength(20);
-    expect(lengths[7]).toBe(60_000_000);
   });
 });

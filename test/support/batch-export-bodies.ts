@@ -15,3 +15,21 @@ export function s3(config: Readonly<Record<string, unknown>> = {}) {
     },
   };
 }
+
+/** What the API shows of an S3 config that sets nothing else. */
+export const s3Defaults = {
+  prefix: '',
+  role_arn: null,
+  endpoint_url: null,
+  use_virtual_style_addressing: false,
+  file_format: 'JSONLines',
+  compression: null,
+  encryption: null,
+  kms_key_id: null,
+  max_file_size_mb: null,
+  include_events: null,
+  exclude_events: null,
+  manifest: true,
+  csv_formula_guard: false,
+  parquet_schema: 2,
+};

@@ -11,6 +11,7 @@ import { BatchExportRun } from '../runs/schema.ts';
 import { ErrorBody } from '../schemas/error.ts';
 import { LabResult } from '../transformations/lab.ts';
 import { Plugin, RearrangedConfigs, TransformationConfig } from '../transformations/schema.ts';
+import { shareSerializers } from './serializers.ts';
 
 /** Strict, but without the upgrade to https, so the page also works over http in a private network. */
 const pagePolicy =
@@ -39,7 +40,9 @@ const components = [
 
 /** The OpenAPI 3.1 document at /api/openapi.json, and its pages at /api/docs. */
 export async function describeApi(api: Api, shared: readonly object[]): Promise<void> {
-  for (const schema of [...components, ...shared]) api.addSchema(schema);
+  const schemas = [...components, ...shared];
+  for (const schema of schemas) api.addSchema(schema);
+  await shareSerializers(api, schemas);
   await api.register(swagger, {
     openapi: {
       openapi: '3.1.0',

@@ -49,7 +49,11 @@ export function parseSourceFile(path: string, text: string): SourceFile {
     const kind = markOf(node);
     if (kind) marks.push({ kind, line: lineOf(node) });
   });
-  return { path, lines: text.replace(/\n$/, '').split('\n').length, imports, marks };
+  return { path, lines: countLines(text), imports, marks };
+}
+
+export function countLines(text: string): number {
+  return text.replace(/\n$/, '').split('\n').length;
 }
 
 function walk(value: unknown, visit: (node: Node) => void): void {

@@ -1,0 +1,212 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ApiClient } from '../../support/api-client.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody, s3, s3Defaults } from '../../support/batch-export-bodies.ts';
+
+let api: ApiUnderTest;
+let client: ApiClient;
+let exports: string;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  client = api.client;
+  exports = `${api.project}/batch_exports`;
+});
+afterAll(() => api.stop());
+
+const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
+
+async function create(changes: Readonly<Record<string, unknown>> = {}) {
+  const { status, body } = await client.post(`${exports}/`, exportBody(changes));
+  expect(status).toBe(201);
+  return body;
+}
+
+describe('update', () => {
+  test('PATCH changes what is sent and keeps the rest', async () => {
+    const created = await create({ start_at: '2024-03-01T00:00:00Z' });
+    const { status, body } = await client.patch(`${exports}/${created.id}`, { name: 'renamed' });
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      ...created,
+      name: 'renamed',
+      last_updated_at: expect.stringMatching(instant),
+    });
+    expect(String(body.last_updated_at) > String(created.last_updated_at)).toBe(true);
+  });
+
+  test('null clears a nullable time and the query', async () => {
+    const { id } = await create({ start_at: '2024-03-01', dsl_query: 'select event from events' });
+    const { body } = await client.patch(`${exports}/${id}`, { start_at: null, dsl_query: null });
+    expect(body).toMatchObject({ start_at: null, dsl_query: null, schema: null });
+  });
+
+  test('transformations need a query that selects columns and paths only', async () => {
+    const { id } = await create({ dsl_query: 'select upper(event) as e from events' });
+    const refused = await client.patch(`${exports}/${id}`, { transformations: true });
+    expect(refused.status).toBe(400);
+    expect(refused.body).toMatchObject({ attr: 'dsl_query' });
+    const plain = 'select event as e, properties.a.b from events where upper(event) = $$A$$';
+    const { body } = await client.patch(`${exports}/${id}`, {
+      transformations: true,
+      dsl_query: plain,
+    });
+    expect(body).toMatchObject({ transformations: true, dsl_query: plain });
+  });
+
+  test('merges the config, and keeps a secret that is not sent', async () => {
+    const { id } = await create({ destination: s3({ prefix: 'a', compression: 'gzip' }) });
+    const { body } = await client.patch(`${exports}/${id}`, {
+      destination: { type: 'S3', config: { prefix: 'b', compression: null } },
+    });
+    expect(body.destination.config).toEqual({
+      ...s3Defaults,
+      bucket_name: 'my-events',
+      region: 'us-east-1',
+      prefix: 'b',
+    });
+    // Without the kept pair of keys, one new half would be refused.
+    const half = await client.patch(`${exports}/${id}`, {
+      destination: { config: { aws_secret_access_key: 'another' } },
+    });
+    expect(half.status).toBe(200);
+  });
+
+  test('null clears a secret, and the rules see the outcome', async () => {
+    const { id } = await create();
+    const { status, body } = await client.patch(`${exports}/${id}`, {
+      destination: { config: { aws_secret_access_key: null } },
+    });
+    expect(status).toBe(400);
+    expect(body.attr).toBe('destination__config__aws_secret_access_key');
+  });
+
+  test.each([
+    ['another type', { destination: { type: 'NoOp' } }, 'destination__type'],
+    [
+      'an unknown key of the config',
+      { destination: { config: { colour: 1 } } },
+      'destination__config__colour',
+    ],
+    ['an end before the start', { end_at: '2023-01-01' }, 'end_at'],
+    ['an offset that the interval does not take', { offset_day: 1 }, 'offset_day'],
+    ['a null name', { name: null }, 'name'],
+    ['a null destination', { destination: null }, 'destination'],
+  ])('refuses %s and changes nothing', async (_what, change, attr) => {
+    const created = await create({ start_at: '2024-03-01T00:00:00Z' });
+    const { status, body } = await client.patch(`${exports}/${created.id}`, {
+      name: 'changed',
+      ...change,
+    });
+    expect(status).toBe(400);
+    expect(body.attr).toBe(attr);
+    expect((await client.get(`${exports}/${created.id}`)).body).toEqual(created);
+  });
+
+  test('a new cadence begins at the boundary that closes the open interval', async () => {
+    const created = await create({ interval: 'hour' });
+    const { body } = await client.patch(`${exports}/${created.id}`, { interval: 'day' });
+    expect(body).toMatchObject({ interval: 'day', offset_hour: 0 });
+    expect(body.next_run_at).toBe(created.next_run_at);
+  });
+
+  test('PUT requires name, destination and interval, and keeps what is not sent', async () => {
+    const created = await create({ start_at: '2024-03-01T00:00:00Z' });
+    const path = `${exports}/${created.id}`;
+    const refused = await client.put(path, { name: 'x' });
+    expect(refused.body.errors.map(({ attr }) => attr)).toEqual(['destination', 'interval']);
+    const { status, body } = await client.put(path, {
+      name: 'put',
+      interval: 'day',
+      destination: { type: 'S3', config: { prefix: 'p' } },
+    });
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ name: 'put', interval: 'day', start_at: created.start_at });
+    expect(body.destination.config).toMatchObject({ bucket_name: 'my-events', prefix: 'p' });
+  });
+
+  test('paused in PATCH pauses and unpauses as the operations do', async () => {
+    const { id } = await create();
+    const paused = await client.patch(`${exports}/${id}`, { paused: true });
+    expect(paused.body).toMatchObject({ paused: true, next_run_at: null });
+    const again = await client.patch(`${exports}/${id}`, { paused: true });
+    expect(again.body.last_paused_at).toBe(paused.body.last_paused_at);
+    const unpaused = await client.patch(`${exports}/${id}`, { paused: false });
+    expect(unpaused.body).toMatchObject({
+      paused: false,
+      last_paused_at: paused.body.last_paused_at,
+      next_run_at: expect.stringMatching(instant),
+    });
+  });
+
+  test('last_paused_at is writable', async () => {
+    const { id } = await create();
+    const { body } = await client.patch(`${exports}/${id}`, { last_paused_at: '2024-03-01' });
+    expect(body.last_paused_at).toBe('2024-03-01T00:00:00.000000Z');
+  });
+});
+
+describe('pause and unpause', () => {
+  test('pause is idempotent and writes the time of the change only', async () => {
+    const { id } = await create();
+    const first = await client.post(`${exports}/${id}/pause/`);
+    expect(first.status).toBe(200);
+    expect(first.body).toMatchObject({
+      paused: true,
+      last_paused_at: expect.stringMatching(instant),
+    });
+    expect((await client.post(`${exports}/${id}/pause`, {})).body).toEqual(first.body);
+  });
+
+  test('unpause is idempotent and backfills nothing by itself', async () => {
+    const { id } = await create({ paused: true });
+    const first = await client.post(`${exports}/${id}/unpause`);
+    expect(first.status).toBe(200);
+    expect(first.body.paused).toBe(false);
+    expect(first.body).not.toHaveProperty('backfill_id');
+    expect((await client.post(`${exports}/${id}/unpause`)).body).toEqual(first.body);
+    expect((await client.get(`${exports}/${id}/backfills`)).body.results).toEqual([]);
+  });
+
+  test('unpause with backfill exports exactly the intervals missed while paused', async () => {
+    const { id } = await create({ paused: true });
+    // The pause began long ago, and no tick came under another gate.
+    await api.db.query(
+      `update batch_exports set schedule = jsonb_set(schedule, '{gates,0,since}', to_jsonb(
+         (extract(epoch from date_trunc('hour', now()) - interval '5 hours') * 1000)::bigint)) where id = $1`,
+      [id],
+    );
+    const { status, body } = await client.post(`${exports}/${id}/unpause`, { backfill: true });
+    expect(status).toBe(200);
+    const backfill = await client.get(`${exports}/${id}/backfills/${body.backfill_id}`);
+    expect(backfill.body.total_runs).toBe(5);
+  });
+});
+
+describe('delete', () => {
+  test('answers 204 without a body, and every path under it is 404 afterwards', async () => {
+    const { id } = await create({ start_at: '2024-03-01T00:00:00Z', backfill: true });
+    const deleted = await client.delete(`${exports}/${id}/`);
+    expect(deleted.status).toBe(204);
+    expect(deleted.text).toBe('');
+    for (const path of ['', '/runs', '/logs', '/backfills']) {
+      expect((await client.get(`${exports}/${id}${path}`)).status, path).toBe(404);
+    }
+    for (const path of ['/pause', '/unpause', '/backfill']) {
+      expect((await client.post(`${exports}/${id}${path}`)).status, path).toBe(404);
+    }
+    expect((await client.delete(`${exports}/${id}`)).status).toBe(404);
+    const { body } = await client.get(`${exports}?limit=1000`);
+    expect(body.results.map((found) => found.id)).not.toContain(id);
+  });
+
+  test('cancels the live backfills of the export', async () => {
+    const { id, backfill_id } = await create({ start_at: '2024-03-01T00:00:00Z', backfill: true });
+    expect((await client.delete(`${exports}/${id}`)).status).toBe(204);
+    const [row] = await api.db.query<{ status: string }>(
+      'select status from backfills where id = $1',
+      [backfill_id],
+    );
+    expect(row?.status).toBe('Cancelled');
+  });
+});
