@@ -51,7 +51,7 @@ export function backfillRoutes(api: Api, family: Family): void {
       }
       const { backfillId, range } = await startBackfill(request.context, batchExport, asked);
       return {
-        ...(await batchExportView(request.context.db, batchExport, backfillId)),
+        ...(await batchExportView(request.context, batchExport, backfillId)),
         backfill_start_at: toTimestamp(range.start),
         backfill_end_at: toTimestamp(range.end),
       };

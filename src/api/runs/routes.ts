@@ -51,7 +51,9 @@ export function runRoutes(api: Api, family: Family): void {
         id,
         at: orderBy === 'created_at' ? createdAt : startsAt,
       });
-      return cursorEnvelope(request, ordering, page, keyOf, runView);
+      return cursorEnvelope(request, ordering, page, keyOf, (run) =>
+        runView(run, request.context.policy.retry),
+      );
     },
   );
 
@@ -60,7 +62,7 @@ export function runRoutes(api: Api, family: Family): void {
     read('retrieveBatchExportRun', 'Retrieve a run', ['batch_export_id', 'id'], {
       response: { 200: Ref(BatchExportRun), ...errors() },
     }),
-    async (request) => runView(await runOf(request)),
+    async (request) => runView(await runOf(request), request.context.policy.retry),
   );
 
   api.post(
@@ -88,7 +90,7 @@ export function runRoutes(api: Api, family: Family): void {
       const retry = await findRun(request.context.db, run.exportId, retryId);
       if (!retry) throw notFound();
       reply.code(201);
-      return runView(retry);
+      return runView(retry, request.context.policy.retry);
     },
   );
 }
