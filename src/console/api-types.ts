@@ -16,6 +16,7 @@ export type Run = Schemas['BatchExportRun'];
 export type RunStatus = Run['status'];
 export type BatchExport = Schemas['BatchExport'];
 export type Config = BatchExport['destination']['config'];
+export type Coverage = Schemas['Coverage'];
 export type Backfill = Schemas['Backfill'];
 export type BackfillPreview = Schemas['BackfillPreview'];
 export type LogEntry = Schemas['BatchExportLog'];

@@ -5,6 +5,7 @@ import type {
   BatchExport,
   CheckStep,
   Config,
+  Coverage,
   CursorPage,
   KeyAccess,
   LabRequest,
@@ -108,6 +109,13 @@ export interface BackfillRequest {
   readonly concurrency?: number;
 }
 
+export interface AcceptRequest {
+  readonly from: string;
+  readonly to: string;
+  /** Empty: none. */
+  readonly reason: string;
+}
+
 export interface ExportInput {
   readonly name: string;
   readonly destination: { readonly type?: string; readonly config: Config };
@@ -118,6 +126,7 @@ export interface ExportInput {
 export const exportsPageSize = 100;
 export const logPageSize = 200;
 const runPageSize = 30;
+const dayMs = 86_400_000;
 
 /**
  * The API of one project, with one key. All methods throw ApiFailure.
@@ -160,6 +169,25 @@ export function createClient(key: string, project: string, onRefused: () => void
       call<Run>(`/${id}/runs/${runId}`, { signal }),
     cancelRun: (id: string, runId: string) => post<object>(`/${id}/runs/${runId}/cancel`),
     retryRun: (id: string, runId: string) => post<Run>(`/${id}/runs/${runId}/retry`),
+    /** The newest run of exactly this interval; null if there is none. */
+    findRunOf: async (id: string, { start, end }: { start: string; end: string }) => {
+      const page = await call<CursorPage<Run>>(`/${id}/runs`, {
+        query: { start, end, limit: 1, ordering: '-created_at' },
+      });
+      return page.results[0] ?? null;
+    },
+    /** The blocker alone: the coverage of a single day. */
+    findBlocker: (id: string, nowMs: number, signal: AbortSignal) =>
+      call<Coverage>(`/${id}/coverage`, {
+        query: { from: new Date(nowMs - dayMs).toISOString() },
+        signal,
+      }),
+    acceptCoverage: (id: string, { from, to, reason }: AcceptRequest) =>
+      post<{ readonly accepted: number }>(`/${id}/coverage/accept`, {
+        from,
+        to,
+        reason: reason.trim() === '' ? null : reason,
+      }),
     listLogs: (
       id: string,
       { runId, levels: level, search, offset }: LogFilter,
