@@ -13,6 +13,8 @@ type Listed<Path extends keyof paths> = paths[Path] extends { get: { responses: 
   : never;
 
 export type Run = Schemas['BatchExportRun'];
+/** The current files of a run. */
+export type RunFiles = Listed<`${Exports}/{batch_export_id}/runs/{id}/files`>;
 export type RunStatus = Run['status'];
 export type BatchExport = Schemas['BatchExport'];
 export type Config = BatchExport['destination']['config'];

@@ -18,6 +18,7 @@ import type {
   Problem,
   RowPreview,
   Run,
+  RunFiles,
   RunStatus,
   Step,
   StepChange,
@@ -125,6 +126,7 @@ export interface ExportInput {
 
 export const exportsPageSize = 100;
 export const logPageSize = 200;
+export const filesPageSize = 50;
 const runPageSize = 30;
 const dayMs = 86_400_000;
 
@@ -167,6 +169,11 @@ export function createClient(key: string, project: string, onRefused: () => void
       }),
     getRun: (id: string, runId: string, signal: AbortSignal) =>
       call<Run>(`/${id}/runs/${runId}`, { signal }),
+    listFiles: (id: string, runId: string, offset: number, signal: AbortSignal) =>
+      call<RunFiles>(`/${id}/runs/${runId}/files`, {
+        query: { limit: filesPageSize, offset },
+        signal,
+      }),
     cancelRun: (id: string, runId: string) => post<object>(`/${id}/runs/${runId}/cancel`),
     retryRun: (id: string, runId: string) => post<Run>(`/${id}/runs/${runId}/retry`),
     /** The newest run of exactly this interval; null if there is none. */

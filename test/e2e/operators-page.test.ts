@@ -44,6 +44,12 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     );
   }
 
+  async function expectToFitAPhone(): Promise<void> {
+    await page.setViewportSize({ width: 390, height: 844 });
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390);
+    await page.setViewportSize({ width: 1280, height: 800 });
+  }
+
   test('says that no worker is alive, and the API is degraded but answers', async () => {
     const banner = page.getByRole('region', { name: 'State of the service' });
     await banner.getByText('Workers: no worker has reported for 30 s').waitFor();
@@ -53,7 +59,10 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await site.query(`insert into workers (id, capacity) values ('one', 4)`);
     await page.reload();
     await page.getByRole('heading', { name: 'Exports' }).waitFor();
-    await expect.poll(async () => (await client.get('/readyz')).body.status).toBe('ok');
+    // An answer is shown again for a second.
+    await expect
+      .poll(async () => (await client.get('/readyz')).body.status, { timeout: 10_000 })
+      .toBe('ok');
     await page.reload();
     await page.getByRole('link', { name: 'Events to acme' }).waitFor();
     await expect.poll(() => banner.count()).toBe(0);
@@ -78,6 +87,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     const blocker = page.getByRole('region', { name: 'What holds the export back' });
     await blocker.getByText('2 intervals not exported: the run failed').waitFor();
     expect(await findViolations()).toEqual([]);
+    await expectToFitAPhone();
     await blocker.getByRole('button', { name: 'Export 2 intervals again' }).click();
     await page.getByText('A backfill of these intervals has started.').waitFor();
     const { results } = (await client.get(`${exportsPath}/${id}/backfills`)).body;
@@ -107,6 +117,25 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     expect(results).toHaveLength(1);
     await expect.poll(() => blocker.count()).toBe(0);
     await client.post(`${exportsPath}/${id}/runs/${results[0]?.id}/cancel`);
+  });
+
+  test('lists the files of a run, with paths to copy', async () => {
+    await site.query(insertFile, [id]);
+    await open('/runs');
+    await page
+      .getByRole('row', { name: /Completed/ })
+      .getByRole('rowheader')
+      .getByRole('link')
+      .click();
+    const files = page.getByRole('region', { name: 'Files' });
+    await files.getByText('ab'.repeat(32)).waitFor();
+    await files.getByText('events/2024.jsonl.gz', { exact: true }).waitFor();
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await files.getByRole('button', { name: 'Copy events/2024.jsonl.gz' }).click();
+    await page.getByText('The path is copied.').waitFor();
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe('events/2024.jsonl.gz');
+    expect(await findViolations()).toEqual([]);
+    await expectToFitAPhone();
   });
 
   test('offers nothing of this to a key that may only read', async () => {
@@ -160,3 +189,14 @@ const failFirstTicks = `with due as (
 
 /** The same of the hour after them. */
 const failNextTick = failFirstTicks.replace('generate_series(4, 5)', 'generate_series(3, 3)');
+
+/** A completed run of long ago, with one file. */
+const insertFile = `with run as (
+    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at, files)
+    select e.id, e.team_id, 'Completed', '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', now(), 1
+      from batch_exports e where e.id = $1
+    returning *)
+  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
+  select export_id, data_interval_start, data_interval_end, id,
+         json_build_array(json_build_object('key', 'events/2024.jsonl.gz', 'rows', 5, 'bytes', 50, 'sha256', repeat('ab', 32))), 5, 50, true
+    from run`;

@@ -5,6 +5,7 @@ import { formatBytes, formatCount, plural } from '../numbers.ts';
 import { Fact, Facts } from '../parts/facts.tsx';
 import { Loading, Trouble } from '../parts/notice.tsx';
 import { RunDuration, RunRows } from '../parts/run-facts.tsx';
+import { RunFileList } from '../parts/run-file-list.tsx';
 import { RunProblem } from '../parts/run-problem.tsx';
 import { RunStateText } from '../parts/status.tsx';
 import { IntervalText, TimeText } from '../parts/time-text.tsx';
@@ -53,6 +54,7 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
           </div>
           <RunProblem run={data} onRetried={reload} />
           <RunFacts run={data} />
+          {data.status === 'Completed' && <RunFileList exportId={exportId} runId={runId} />}
           <h2 className="section">Logs</h2>
           <LogsView exportId={exportId} runId={runId} live={!hasEnded(data)} />
         </>
