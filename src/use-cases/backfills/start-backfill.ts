@@ -119,7 +119,7 @@ export async function recordBackfill(
       level: 'INFO',
       message:
         totalRuns === 0
-          ? `${what} has nothing to do: ${nothingToDo(intervals, request.reprocess)}`
+          ? `${what} has nothing to export: ${nothingToDo(intervals, request.reprocess)}`
           : `${what} has started. Intervals: ${intervals}, runs: ${totalRuns}.`,
     },
   ]);

@@ -89,5 +89,5 @@ test('a backfill of 0 runs says so, and has ended', async () => {
     'select message from log_entries where export_id = $1 order by id desc limit 1',
     [batchExport.id],
   );
-  expect(entry?.message).toContain('has nothing to do: each of its 2 intervals is exported');
+  expect(entry?.message).toContain('has nothing to export: each of its 2 intervals is exported');
 });
