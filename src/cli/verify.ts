@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
 import { readConfig } from '../config/config.ts';
-import { invariantTitles } from '../verify/finding.ts';
+import { invariantTitles, remedies } from '../verify/finding.ts';
+import type { Verified } from '../verify/verify-export.ts';
+import type { VerifiedExportReport, VerifyReport } from '../verify/verify-exports.ts';
 import { type CliDeps, CliError } from './deps.ts';
 
 /** `sluice verify`: checks the guarantees against our tables, the source and the destination. */
@@ -19,36 +21,56 @@ export function register(program: Command, deps: CliDeps): void {
       const report = await deps.withDatabase((db, url) =>
         verifyInstallation(config, db, config.SOURCE_DATABASE_URL ?? url, options.export ?? null),
       );
-      const { exports, intervals, files, rows, bytes, elsewhere, leftovers, findings, unproven } =
-        report;
-      if (options.json) {
-        deps.print(JSON.stringify(report));
-      } else {
-        const read = `${counted(intervals, 'interval')}, ${counted(files, 'file')}`;
-        const size = `${counted(rows, 'row')}, ${counted(bytes, 'byte')}`;
-        deps.print(`verified ${counted(exports, 'export')}: ${read}, ${size}`);
-        for (const why of unproven) deps.print(why);
-        if (elsewhere > 0) {
-          deps.print(`${counted(elsewhere, 'interval')} at former destinations: not read`);
-        }
-        if (leftovers > 0) {
-          deps.print(
-            `${counted(leftovers, 'file')} of uncommitted or replaced generations: Sluice removes them after a later commit`,
-          );
-        }
-      }
-      if (options.export && exports === 0)
+      if (options.export && report.results.length === 0)
         throw new CliError(`There is no export ${options.export}. Check the id.`);
-      if (findings.length === 0) return;
-      const lines = findings.map(
-        ({ invariant, exportId, detail }) =>
-          `${invariant} (${invariantTitles[invariant]}) export ${exportId}: ${detail}`,
-      );
-      throw new CliError(lines.join('\n'));
+      const bad = report.results.filter(({ findings, failure }) => failure ?? findings[0]);
+      if (options.json) deps.print(JSON.stringify(report));
+      else for (const line of linesOf(report)) deps.print(line);
+      if (bad.length === 0) return;
+      throw new CliError(`${bad.length} of ${counted(report.results.length, 'export')} not proven`);
     });
 }
 
+/** Breaches of an export that are printed; JSON has all. */
+const printedBreaches = 20;
+
+function linesOf(report: VerifyReport): string[] {
+  const { exports, unproven, elsewhere, leftovers } = report;
+  const lines = report.results.flatMap(linesOfExport);
+  lines.push(`verified ${counted(exports, 'export')}: ${sizeOf(report)}`, ...unproven);
+  if (elsewhere > 0)
+    lines.push(`${counted(elsewhere, 'interval')} at former destinations: not read`);
+  if (leftovers > 0) {
+    lines.push(
+      `${counted(leftovers, 'file')} of uncommitted or replaced generations: Sluice removes them after a later commit`,
+    );
+  }
+  return lines;
+}
+
+/** One line with the result and the remedy; then the breaches. */
+function linesOfExport(result: VerifiedExportReport): string[] {
+  const { id, name, findings, failure } = result;
+  const which = `${name} (${id})`;
+  const breaches = findings
+    .slice(0, printedBreaches)
+    .map(({ invariant, detail }) => `  ${invariant} (${invariantTitles[invariant]}): ${detail}`);
+  if (findings.length > printedBreaches) {
+    breaches.push(`  and ${findings.length - printedBreaches} more: --export ${id} --json has all`);
+  }
+  const [first] = findings;
+  if (failure !== null) return [`NOT READ  ${which}: ${failure}`, ...breaches];
+  if (!first) return [`proven    ${which}: ${sizeOf(result)}`];
+  const found = counted(findings.length, 'breach', 'breaches');
+  return [`BROKEN    ${which}: ${found}. ${remedies[first.invariant]}`, ...breaches];
+}
+
+function sizeOf({ intervals, files, rows, bytes }: Verified): string {
+  const parts = [counted(intervals, 'interval'), counted(files, 'file')];
+  return [...parts, counted(rows, 'row'), counted(bytes, 'byte')].join(', ');
+}
+
 /** `1 file`, `3 files` */
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`;
+function counted(count: number, what: string, many = `${what}s`): string {
+  return `${count} ${count === 1 ? what : many}`;
 }

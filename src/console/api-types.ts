@@ -13,9 +13,12 @@ type Listed<Path extends keyof paths> = paths[Path] extends { get: { responses: 
   : never;
 
 export type Run = Schemas['BatchExportRun'];
+/** The current files of a run. */
+export type RunFiles = Listed<`${Exports}/{batch_export_id}/runs/{id}/files`>;
 export type RunStatus = Run['status'];
 export type BatchExport = Schemas['BatchExport'];
 export type Config = BatchExport['destination']['config'];
+export type Coverage = Schemas['Coverage'];
 export type Backfill = Schemas['Backfill'];
 export type BackfillPreview = Schemas['BackfillPreview'];
 export type LogEntry = Schemas['BatchExportLog'];

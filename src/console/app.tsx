@@ -13,6 +13,7 @@ import { NewStepPage, StepPage } from './pages/step-page.tsx';
 import { TransformationsPage } from './pages/transformations-page.tsx';
 import { Logo } from './parts/logo.tsx';
 import { Failure } from './parts/notice.tsx';
+import { ServiceBanner } from './parts/service-banner.tsx';
 import { hrefOf, type Route } from './route.ts';
 import { readSession, type Session, storeSession } from './session.ts';
 import { useResource } from './use-resource.ts';
@@ -82,6 +83,7 @@ function SignedIn({ session, onSignOut }: SignedInProps) {
         </button>
       </header>
       <main id="main" tabIndex={-1}>
+        <ServiceBanner />
         <Failure failure={access.failure} onRetry={access.reload} />
         <Page route={route} />
       </main>

@@ -5,6 +5,7 @@ import type {
   BatchExport,
   CheckStep,
   Config,
+  Coverage,
   CursorPage,
   KeyAccess,
   LabRequest,
@@ -17,6 +18,7 @@ import type {
   Problem,
   RowPreview,
   Run,
+  RunFiles,
   RunStatus,
   Step,
   StepChange,
@@ -108,6 +110,13 @@ export interface BackfillRequest {
   readonly concurrency?: number;
 }
 
+export interface AcceptRequest {
+  readonly from: string;
+  readonly to: string;
+  /** Empty: none. */
+  readonly reason: string;
+}
+
 export interface ExportInput {
   readonly name: string;
   readonly destination: { readonly type?: string; readonly config: Config };
@@ -117,7 +126,9 @@ export interface ExportInput {
 
 export const exportsPageSize = 100;
 export const logPageSize = 200;
+export const filesPageSize = 50;
 const runPageSize = 30;
+const dayMs = 86_400_000;
 
 /**
  * The API of one project, with one key. All methods throw ApiFailure.
@@ -158,8 +169,32 @@ export function createClient(key: string, project: string, onRefused: () => void
       }),
     getRun: (id: string, runId: string, signal: AbortSignal) =>
       call<Run>(`/${id}/runs/${runId}`, { signal }),
+    listFiles: (id: string, runId: string, offset: number, signal: AbortSignal) =>
+      call<RunFiles>(`/${id}/runs/${runId}/files`, {
+        query: { limit: filesPageSize, offset },
+        signal,
+      }),
     cancelRun: (id: string, runId: string) => post<object>(`/${id}/runs/${runId}/cancel`),
     retryRun: (id: string, runId: string) => post<Run>(`/${id}/runs/${runId}/retry`),
+    /** The newest run of exactly this interval; null if there is none. */
+    findRunOf: async (id: string, { start, end }: { start: string; end: string }) => {
+      const page = await call<CursorPage<Run>>(`/${id}/runs`, {
+        query: { start, end, limit: 1, ordering: '-created_at' },
+      });
+      return page.results[0] ?? null;
+    },
+    /** The blocker alone: the coverage of a single day. */
+    findBlocker: (id: string, nowMs: number, signal: AbortSignal) =>
+      call<Coverage>(`/${id}/coverage`, {
+        query: { from: new Date(nowMs - dayMs).toISOString() },
+        signal,
+      }),
+    acceptCoverage: (id: string, { from, to, reason }: AcceptRequest) =>
+      post<{ readonly accepted: number }>(`/${id}/coverage/accept`, {
+        from,
+        to,
+        reason: reason.trim() === '' ? null : reason,
+      }),
     listLogs: (
       id: string,
       { runId, levels: level, search, offset }: LogFilter,

@@ -20,6 +20,8 @@ interface OwnDefinition<Own extends TProperties>
   readonly properties: Own;
   validate(settings: Settings<Own>, context: DestinationContext): readonly Problem[];
   place(settings: Settings<Own>): string;
+  /** Absent: its objects have no address of their own. */
+  uri?(settings: Settings<Own>, key: string): string;
   open(
     settings: Settings<Own>,
     files: FileSettings,
@@ -45,6 +47,7 @@ export function defineDestination<Own extends TProperties>(
     configSchema,
     validate: (config, context) => own.validate(parse(config), context),
     place: (config) => own.place(parse(config)),
+    uri: (config, key) => own.uri?.(parse(config), key) ?? null,
     open: (config, context, owner, traits = null) =>
       own.open(parse(config), readFileSettings(config), context, owner, traits),
   };

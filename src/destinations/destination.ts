@@ -292,6 +292,8 @@ export interface DestinationDefinition {
    * other's files. If it changes, the export has moved.
    */
   place(config: DestinationConfig): string;
+  /** The address of an object as its own tools take it: `s3://bucket/key`. Null if there is none. */
+  uri(config: DestinationConfig, key: string): string | null;
   /**
    * The config as it is stored for a project, if all projects share one store. It changes the place so that
    * no project reaches the files of another. Absent: the store keeps its users apart.

@@ -58,6 +58,26 @@ export function decideAttempt(
 }
 
 /**
+ * The attempt that is the last if all from here on meet transient errors. Attempts that ended without an
+ * error of their own (a shutdown, a worker that died) do not count, so each of them raises it.
+ *
+ * @param attempt attempts that were begun
+ * @param faults those of them that count
+ * @param isUnderWay whether the newest has not ended
+ */
+export function lastAttempt(
+  {
+    attempt,
+    faults,
+    isUnderWay,
+  }: { readonly attempt: number; readonly faults: number; readonly isUnderWay: boolean },
+  { maxAttempts }: Pick<RetryPolicy, 'maxAttempts'>,
+): number {
+  const begun = isUnderWay ? attempt - 1 : attempt;
+  return Math.max(attempt, begun - faults + maxAttempts);
+}
+
+/**
  * Exponential backoff with full jitter (AWS Architecture Blog, "Exponential Backoff And Jitter").
  *
  * @param attempt the attempt that just failed, 1 for the first

@@ -22,7 +22,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   const models = foundation.models.map(({ model }) => model);
   watchService(metrics, context.db);
   const sources = watchSources(foundation);
-  const readiness = readinessOf(foundation, sources.fault);
+  const readiness = readinessOf(foundation, sources.fault, true);
   const api = await buildApi({
     context,
     destinations: registry.destinations,

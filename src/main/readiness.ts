@@ -1,13 +1,20 @@
 import type { QueueConnection } from '../queue/connection.ts';
 import type { Producer } from '../queue/producer.ts';
+import type { Sql } from '../store/database.ts';
 import { findHold } from '../store/eras.ts';
 import { checkReadiness, type Readiness } from '../use-cases/installation/check-readiness.ts';
+import { sumCapacity } from '../store/workers.ts';
 import type { Foundation } from './foundation.ts';
 
-/** The readiness of a started process; the same for the API and the worker. */
+/**
+ * The readiness of a started process.
+ *
+ * @param needsWorkers whether it is degraded without a worker; a worker does not ask for others
+ */
 export function readinessOf(
   { context: { db }, queues, producer }: Pick<Foundation, 'context' | 'queues' | 'producer'>,
   sourceFault: () => string | null,
+  needsWorkers = false,
 ): () => Promise<Readiness> {
   return () =>
     checkReadiness({
@@ -18,7 +25,13 @@ export function readinessOf(
       queueFault: () => findQueueFault(queues, producer),
       holdReason: () => findHold(db),
       sourceFault,
+      ...(needsWorkers ? { workerFault: () => findWorkerFault(db) } : {}),
     });
+}
+
+async function findWorkerFault(db: Sql): Promise<string | null> {
+  if ((await sumCapacity(db)) > 0) return null;
+  return 'no worker has reported for 30 s; runs are recorded and start when a worker does';
 }
 
 /** What is wrong with the queue, in words for any user; null if nothing is. */

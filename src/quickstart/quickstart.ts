@@ -109,6 +109,7 @@ async function prove(options: QuickstartOptions, exportId: string, end: number):
   const { db, databases } = foundation;
   const report = await verifyInstallation(config, db, databases.sourceUrl, exportId);
   for (const { invariant, detail } of report.findings) print(`  BROKEN ${invariant}: ${detail}`);
+  for (const { failure } of report.results) if (failure !== null) print(`  NOT READ ${failure}`);
   const events = await countEvents(tableUrl(options), tenant.projectId, end);
   const proven = report.findings.length === 0 && report.rows === events;
   const rows = report.rows.toLocaleString('en');

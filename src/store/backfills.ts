@@ -137,6 +137,9 @@ export async function cancelBackfillsOf(tx: Sql, exportId: string): Promise<void
   );
 }
 
+/** The table whose rows make a backfill pass over an interval. */
+const decisive = { failed: 'receipts', none: 'runs' } as const;
+
 /**
  * The intervals that a backfill skips: those with a receipt (`failed`), or those with any run (`none`).
  *
@@ -148,11 +151,32 @@ export async function findPassedOver(
   starts: readonly Instant[],
   reprocess: 'failed' | 'none',
 ): Promise<ReadonlySet<Instant>> {
-  const table = reprocess === 'failed' ? 'receipts' : 'runs';
   const rows = await tx.query<{ start: Instant }>(
-    `select distinct ${instantOf('data_interval_start')} as start from ${table}
+    `select distinct ${instantOf('data_interval_start')} as start from ${decisive[reprocess]}
       where export_id = $1 and data_interval_start = any ($2::timestamptz[])`,
     [exportId, starts.map(toTimestamp)],
+  );
+  return new Set(rows.map((row) => row.start));
+}
+
+/**
+ * The intervals of a whole range that a backfill passes over: the same rule, and those that have a live run,
+ * because an interval never has two.
+ */
+export async function findPassedOverIn(
+  sql: Sql,
+  exportId: string,
+  range: DataInterval,
+  reprocess: Reprocess,
+): Promise<ReadonlySet<Instant>> {
+  const startsIn = (table: string, more: string) =>
+    `select data_interval_start from ${table}
+      where export_id = $1 and data_interval_start >= $2 and data_interval_start < $3 ${more}`;
+  const passedOver = reprocess === 'all' ? '' : `union ${startsIn(decisive[reprocess], '')}`;
+  const rows = await sql.query<{ start: Instant }>(
+    `select ${instantOf('s.data_interval_start')} as start
+       from (${startsIn('runs', `and status in ${live}`)} ${passedOver}) s`,
+    [exportId, ...boundsOf(range)],
   );
   return new Set(rows.map((row) => row.start));
 }

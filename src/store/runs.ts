@@ -35,6 +35,10 @@ export interface Run {
   readonly startsAt: Timestamp;
   readonly endsAt: Timestamp;
   readonly attempt: number;
+  /** Attempts that ended in an error that counts against the retries. */
+  readonly faults: number;
+  /** The time before which no attempt begins; null while an attempt is under way, and after the end. */
+  readonly nextAttemptAt: Timestamp | null;
   readonly recordsTotalCount: number | null;
   readonly recordsCompleted: number | null;
   readonly recordsDropped: number;
@@ -55,7 +59,8 @@ export interface Run {
 
 /** The columns of `Run`, for a table aliased `r`. */
 export const runColumns = `r.id, r.export_id as "exportId", r.team_id as "teamId", r.backfill_id as "backfillId", r.status,
-  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt,
+  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
+  case when r.status in ${live} then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",

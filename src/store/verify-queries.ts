@@ -7,6 +7,7 @@ import { live } from './run-moves.ts';
 
 export interface VerifiedExport {
   readonly id: string;
+  readonly name: string;
   readonly teamId: number;
   readonly externalId: string;
   readonly model: string;
@@ -18,7 +19,7 @@ export interface VerifiedExport {
 
 export async function listVerifiedExports(sql: Sql, id: string | null): Promise<VerifiedExport[]> {
   const rows = await sql.query<Omit<VerifiedExport, 'destination'> & StoredDestination>(
-    `select e.id, e.team_id as "teamId", p.external_id as "externalId", e.model, e.dsl_query as "dslQuery",
+    `select e.id, e.name, e.team_id as "teamId", p.external_id as "externalId", e.model, e.dsl_query as "dslQuery",
             e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets,
             e.destination_version as "destinationVersion", e.high_water_mark as "highWaterMark"
        from batch_exports e join projects p on p.id = e.team_id

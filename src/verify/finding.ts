@@ -9,6 +9,15 @@ export const invariantTitles: Readonly<Record<Invariant, string>> = {
   I5: 'one terminal state per run, its counts agree',
 };
 
+/** What an operator can do about a broken promise. */
+export const remedies: Readonly<Record<Invariant, string>> = {
+  I1: 'Export the interval with a backfill of its range, or accept it as it is.',
+  I2: 'Do not read the older interval, and report this with the id of the export.',
+  I3: 'Start a backfill of the interval: it reads the source again and replaces the files.',
+  I4: 'Make sure that nothing else writes to this prefix, then start a backfill of the interval: it writes the files again.',
+  I5: 'Report this with the id of the run; the files are not affected.',
+};
+
 /** Makes the findings of one export. */
 export const breachesOf =
   (exportId: string) =>

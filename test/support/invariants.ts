@@ -86,9 +86,12 @@ export async function findBreaches(
  * own for each call took as long as many a test; `any-table` and `quickstart` run the command itself.
  */
 async function verify(installation: Installation) {
-  const { findings, ...verified } = await readReport(installation);
+  const { findings, results, ...verified } = await readReport(installation);
   const breaches = findings.map(({ invariant, detail }) => `${invariant}: ${detail}`);
-  return { verified, breaches };
+  const unread = results.flatMap(({ id, failure }) =>
+    failure === null ? [] : [`${id}: ${failure}`],
+  );
+  return { verified, breaches: [...breaches, ...unread] };
 }
 
 async function readReport({ env, db, databaseUrl }: Installation): Promise<VerifyReport> {

@@ -52,10 +52,11 @@ export interface PageUnderTest {
   close(): Promise<void>;
 }
 
-export async function startPage(): Promise<PageUnderTest> {
+/** @param program `main/api.js`: no worker changes what a test made */
+export async function startPage(program = 'main/all-in-one.js'): Promise<PageUnderTest> {
   const folder = await mkdtemp(path.join(tmpdir(), 'sluice-page-'));
   const s3 = await startS3Server({ buckets: [pageBucket], credentials: pageCredentials });
-  const sluice = startSluice('main/all-in-one.js', [], {
+  const sluice = startSluice(program, [], {
     env: { ...serviceEnv(folder), ALLOWED_PRIVATE_ENDPOINTS: `127.0.0.1:${s3.port}` },
   });
   const [browser, line] = await Promise.all([

@@ -49,11 +49,16 @@ export function backfillRoutes(api: Api, family: Family): void {
         const preview = await previewBackfill(request.context, batchExport, asked);
         return backfillPreviewView(preview, await averageRows(request.context.db, batchExport.id));
       }
-      const { backfillId, range } = await startBackfill(request.context, batchExport, asked);
+      const { backfillId, range, totalRuns } = await startBackfill(
+        request.context,
+        batchExport,
+        asked,
+      );
       return {
-        ...(await batchExportView(request.context.db, batchExport, backfillId)),
+        ...(await batchExportView(request.context, batchExport, backfillId)),
         backfill_start_at: toTimestamp(range.start),
         backfill_end_at: toTimestamp(range.end),
+        backfill_total_runs: totalRuns,
       };
     },
   );

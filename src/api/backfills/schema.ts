@@ -60,7 +60,12 @@ export const BackfillBody = Type.Object({
   end_at: Type.Optional(Nullable(Time)),
   dry_run: Type.Optional(Type.Boolean({ description: 'Only return a preview.' })),
   order: Type.Optional(Type.Enum([...order])),
-  reprocess: Type.Optional(Type.Enum([...reprocess])),
+  reprocess: Type.Optional(
+    Type.Enum([...reprocess], {
+      description:
+        '`all`: every interval. `failed`: those without exported data. `none`: those that never had a run. An interval with a live run gets no second one. Default: `all`.',
+    }),
+  ),
   concurrency: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 100, description: 'Maximum runs at a time.' }),
   ),
@@ -76,8 +81,14 @@ export const BackfillPreview = named(
       dry_run: Type.Literal(true),
       start_at: Time,
       end_at: Time,
-      total_runs: Type.Integer(),
-      intervals: Type.Array(Bounds, { description: 'The first 1,000 intervals.' }),
+      total_runs: Type.Integer({ description: 'Runs that the backfill would make.' }),
+      skipped: Type.Integer({
+        description:
+          'Intervals of the range that get no run, because of `reprocess` or a live run.',
+      }),
+      intervals: Type.Array(Bounds, {
+        description: 'Those of the runs: the first 1,000, in their order.',
+      }),
       already_completed: Type.Array(Bounds),
       estimated_rows: Nullable(
         Type.Integer({

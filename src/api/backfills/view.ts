@@ -47,6 +47,7 @@ export function backfillPreviewView(
     start_at: toTimestamp(preview.range.start),
     end_at: toTimestamp(preview.range.end),
     total_runs: preview.totalRuns,
+    skipped: preview.skipped,
     intervals: preview.intervals.map(boundsView),
     already_completed: preview.alreadyCompleted.map(boundsView),
     estimated_rows:

@@ -36,7 +36,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     async (request) => {
       const page = pageOf(request.query);
       const { count, results } = await listBatchExports(request.context.db, reachOf(request), page);
-      const views = await batchExportViews(request.context.db, results);
+      const views = await batchExportViews(request.context, results);
       return offsetEnvelope(request, page, { count, results: views }, (view) => view);
     },
   );
@@ -53,7 +53,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       const actor = actorOf(request);
       const created = await createExport(request.context, rules, actor, teamId, input);
       reply.code(201);
-      return batchExportView(request.context.db, created.batchExport, created.backfillId);
+      return batchExportView(request.context, created.batchExport, created.backfillId);
     },
   );
 
@@ -62,7 +62,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     read('retrieveBatchExport', 'Retrieve a batch export', ['id'], {
       response: { 200: Ref(BatchExport), ...errors() },
     }),
-    async (request) => batchExportView(request.context.db, batchExportOf(request)),
+    async (request) => batchExportView(request.context, batchExportOf(request)),
   );
 
   for (const [method, body, operation, summary] of [
@@ -80,7 +80,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         const { id } = batchExportOf(request);
         const input = updateInput(request.body);
         return batchExportView(
-          request.context.db,
+          request.context,
           await updateExport(request.context, rules, actorOf(request), id, input),
         );
       },
@@ -106,7 +106,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     async (request) => {
       const { id } = batchExportOf(request);
       return batchExportView(
-        request.context.db,
+        request.context,
         await pauseExport(request.context, actorOf(request), id),
       );
     },
@@ -122,7 +122,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       const { id } = batchExportOf(request);
       const { backfill = false } = request.body;
       const unpaused = await unpauseExport(request.context, actorOf(request), id, { backfill });
-      return batchExportView(request.context.db, unpaused.batchExport, unpaused.backfillIds.at(-1));
+      return batchExportView(request.context, unpaused.batchExport, unpaused.backfillIds.at(-1));
     },
   );
 }

@@ -62,6 +62,12 @@ export const BatchExport = named(
       backfill_id: Type.Optional(
         Type.String({ format: 'uuid', description: 'Only if this request started a backfill.' }),
       ),
+      backfill_total_runs: Type.Optional(
+        Type.Integer({
+          description:
+            'After the start of a backfill: its runs. With 0 there was nothing to export, and it has ended.',
+        }),
+      ),
       backfill_start_at: Type.Optional({
         ...Time,
         description: 'Start of the backfill, widened to whole intervals.',

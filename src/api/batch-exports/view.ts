@@ -1,36 +1,40 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
 import { toTimestamp } from '../../domain/time.ts';
 import { findHoles, type Holes } from '../../store/coverage.ts';
-import type { Sql } from '../../store/database.ts';
 import { findLatestRuns, type Run } from '../../store/runs.ts';
+import type { Context } from '../../use-cases/context.ts';
 import { nextRunOf } from '../../use-cases/exports/schedule.ts';
 import { runView } from '../runs/view.ts';
 import type { BatchExport as BatchExportView } from './schema.ts';
 
 const latestRuns = 10;
 
+type ViewContext = Pick<Context, 'db' | 'policy'>;
+
 /** Exports as the API shows them; reads all their latest runs in one query. */
 export async function batchExportViews(
-  sql: Sql,
+  context: ViewContext,
   batchExports: readonly BatchExport[],
 ): Promise<BatchExportView[]> {
   const ids = batchExports.map(({ id }) => id);
-  const latest = await findLatestRuns(sql, ids, latestRuns);
-  const holes = await findHoles(sql, ids);
-  return batchExports.map((batchExport) => view(batchExport, latest, holes));
+  const latest = await findLatestRuns(context.db, ids, latestRuns);
+  const holes = await findHoles(context.db, ids);
+  return batchExports.map((batchExport) => view(context, batchExport, latest, holes));
 }
 
 export async function batchExportView(
-  sql: Sql,
+  context: ViewContext,
   batchExport: BatchExport,
   backfillId: string | null | undefined = null,
 ): Promise<BatchExportView> {
-  const latest = await findLatestRuns(sql, [batchExport.id], latestRuns);
-  const shown = view(batchExport, latest, await findHoles(sql, [batchExport.id]));
+  const latest = await findLatestRuns(context.db, [batchExport.id], latestRuns);
+  const holes = await findHoles(context.db, [batchExport.id]);
+  const shown = view(context, batchExport, latest, holes);
   return typeof backfillId === 'string' ? { ...shown, backfill_id: backfillId } : shown;
 }
 
 function view(
+  { policy }: ViewContext,
   batchExport: BatchExport,
   latest: ReadonlyMap<string, readonly Run[]>,
   holes: ReadonlyMap<string, Holes>,
@@ -49,7 +53,7 @@ function view(
     last_paused_at: batchExport.lastPausedAt,
     start_at: batchExport.startAt,
     end_at: batchExport.endAt,
-    latest_runs: (latest.get(id) ?? []).map(runView),
+    latest_runs: (latest.get(id) ?? []).map((run) => runView(run, policy.retry)),
     dsl_query: batchExport.dslQuery,
     schema: batchExport.querySchema,
     model: batchExport.model,

@@ -17,6 +17,7 @@ const Ready = Type.Object({
         description: '`ok`, or why models cannot be exported or their intervals cannot be settled.',
       }),
     ),
+    workers: Type.Optional(Type.String({ description: '`ok`, or why no run is executed.' })),
     era: Type.String({
       description: '`ok`, or why no run starts until an operator accepts the database.',
     }),
@@ -60,7 +61,7 @@ export function healthRoutes(
         operationId: 'ready',
         summary: 'Whether requests can be served',
         description:
-          '503 if the database is down. If only the queue is down, or the database was restored and not yet accepted, requests are still accepted and runs start later (200, degraded).',
+          '503 if the database is down. If only the queue is down, no worker is alive, or the database was restored and not yet accepted, requests are still accepted and runs start later (200, degraded).',
         security: [],
         response: { 200: Ready, 503: Ready, ...malformedOnly },
       },

@@ -7,6 +7,7 @@ import { BatchExport } from '../batch-exports/schema.ts';
 import { AcceptedCoverage, Coverage } from '../coverage/schema.ts';
 import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../insights/schema.ts';
 import { BatchExportLog } from '../logs/schema.ts';
+import { RunFile } from '../runs/files.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { ErrorBody } from '../schemas/error.ts';
 import { LabResult } from '../transformations/lab.ts';
@@ -22,6 +23,7 @@ const components = [
   ErrorBody,
   KeyAccess,
   BatchExportRun,
+  RunFile,
   BatchExport,
   BatchExportLog,
   Backfill,

@@ -4,17 +4,19 @@ import { findRun, listRuns, type Run } from '../../store/runs.ts';
 import { cancelRun, retryRun } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
 import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
-import { clampLimit, timeBound } from '../lists/paging.ts';
-import { CursorPageOf } from '../lists/schema.ts';
+import { clampLimit, pageOf, timeBound } from '../lists/paging.ts';
+import { CursorPageOf, PageQuery } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
+import type { Deps } from '../options.ts';
 import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { isUuid } from '../validation/validator.ts';
+import { RunFilePage, runFilesPage } from './files.ts';
 import { BatchExportRun, RunListQuery } from './schema.ts';
 import { runView } from './view.ts';
 
-/** The runs of an export: list, retrieve, cancel, retry. */
-export function runRoutes(api: Api, family: Family): void {
+/** The runs of an export: list, retrieve, list files, cancel, retry. */
+export function runRoutes(api: Api, family: Family, { destinations }: Deps): void {
   const { read, write } = exportOperations(family);
   const runOf = async (request: Request): Promise<Run> => {
     const { id } = request.params as { id: string };
@@ -51,7 +53,9 @@ export function runRoutes(api: Api, family: Family): void {
         id,
         at: orderBy === 'created_at' ? createdAt : startsAt,
       });
-      return cursorEnvelope(request, ordering, page, keyOf, runView);
+      return cursorEnvelope(request, ordering, page, keyOf, (run) =>
+        runView(run, request.context.policy.retry),
+      );
     },
   );
 
@@ -60,7 +64,19 @@ export function runRoutes(api: Api, family: Family): void {
     read('retrieveBatchExportRun', 'Retrieve a run', ['batch_export_id', 'id'], {
       response: { 200: Ref(BatchExportRun), ...errors() },
     }),
-    async (request) => runView(await runOf(request)),
+    async (request) => runView(await runOf(request), request.context.policy.retry),
+  );
+
+  api.get(
+    '/:id/files',
+    read(
+      'listBatchExportRunFiles',
+      'List the files of a run, with their object keys and digests',
+      ['batch_export_id', 'id'],
+      { querystring: Type.Object(PageQuery), response: { 200: RunFilePage, ...errors() } },
+    ),
+    async (request) =>
+      runFilesPage(request, await runOf(request), pageOf(request.query), destinations),
   );
 
   api.post(
@@ -88,7 +104,7 @@ export function runRoutes(api: Api, family: Family): void {
       const retry = await findRun(request.context.db, run.exportId, retryId);
       if (!retry) throw notFound();
       reply.code(201);
-      return runView(retry);
+      return runView(retry, request.context.policy.retry);
     },
   );
 }

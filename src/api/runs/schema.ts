@@ -28,7 +28,18 @@ export const BatchExportRun = named(
       last_updated_at: Time,
       records_total_count: Nullable(Type.Integer({ description: 'Rows of the interval.' })),
       batch_export: Type.String({ format: 'uuid' }),
-      attempt: Type.Integer({ description: '0 before the first attempt.' }),
+      attempt: Type.Integer({ description: 'Attempts so far; 0 before the first.' }),
+      max_attempts: Nullable(
+        Type.Integer({
+          description:
+            'The attempt after which the run ends as FailedRetryable, if all meet transient errors. An attempt that a shutdown or a dead worker ended does not count and raises it. Null after the end.',
+        }),
+      ),
+      next_attempt_at: Nullable({
+        ...Time,
+        description:
+          'The next attempt begins at this time, or as soon as a worker is free after it. Null while an attempt is under way, and after the end.',
+      }),
       bytes_exported: Type.Integer(),
       files: Type.Integer(),
       records_dropped: Type.Integer({ description: 'Rows that a transformation dropped.' }),
@@ -75,6 +86,8 @@ export const BatchExportRun = named(
           records_total_count: 8312,
           batch_export: '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11',
           attempt: 1,
+          max_attempts: null,
+          next_attempt_at: null,
           bytes_exported: 1048576,
           files: 1,
           records_dropped: 0,

@@ -1,7 +1,10 @@
+import { lastAttempt, type RetryPolicy } from '../../domain/retry-policy.ts';
+import { isTerminal } from '../../domain/run.ts';
 import type { Run } from '../../store/runs.ts';
 import type { BatchExportRun } from './schema.ts';
 
-export function runView(run: Run): BatchExportRun {
+/** @param retry what the workers of this installation keep to */
+export function runView(run: Run, retry: RetryPolicy): BatchExportRun {
   return {
     id: run.id,
     status: run.status,
@@ -17,6 +20,10 @@ export function runView(run: Run): BatchExportRun {
     records_total_count: run.recordsTotalCount,
     batch_export: run.exportId,
     attempt: run.attempt,
+    max_attempts: isTerminal(run.status)
+      ? null
+      : lastAttempt({ ...run, isUnderWay: run.nextAttemptAt === null }, retry),
+    next_attempt_at: run.nextAttemptAt,
     bytes_exported: run.bytesExported,
     files: run.files,
     records_dropped: run.recordsDropped,

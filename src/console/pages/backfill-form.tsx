@@ -34,9 +34,9 @@ const blank: Draft = {
 };
 
 const reprocessing = [
-  ['all', 'Export them again'],
-  ['failed', 'Only those that failed'],
-  ['none', 'Skip them'],
+  ['all', 'All, also those already exported'],
+  ['failed', 'Only those without data'],
+  ['none', 'Only those that never ran'],
 ] as const;
 const orders = [
   ['oldest_first', 'Oldest first'],
@@ -52,8 +52,11 @@ export function BackfillForm({ batchExport, onStarted }: Props) {
     setPreview(await client.previewBackfill(batchExport.id, requestOf(draft)));
   });
   const start = useAction(async () => {
-    await client.startBackfill(batchExport.id, requestOf(draft));
-    say('The backfill has started.');
+    const { backfill_total_runs: runs } = await client.startBackfill(
+      batchExport.id,
+      requestOf(draft),
+    );
+    say(runs === 0 ? 'There was nothing to export.' : 'The backfill has started.');
     setPreview(null);
     setDraft(blank);
     onStarted();
@@ -114,7 +117,7 @@ function MoreOptions({ draft, onChange }: OptionProps) {
     <>
       <Choice
         attr="reprocess"
-        label="Already exported intervals"
+        label="Intervals"
         value={draft.reprocess}
         choices={reprocessing}
         onChange={(reprocess) => onChange({ reprocess })}
@@ -138,13 +141,21 @@ function MoreOptions({ draft, onChange }: OptionProps) {
 }
 
 function Preview({ preview }: { preview: BackfillPreview }) {
-  const { start_at, end_at, total_runs, already_completed, estimated_rows } = preview;
-  if (total_runs === 0) return <p role="status">This range contains no intervals to export.</p>;
+  const { start_at, end_at, total_runs, skipped, already_completed, estimated_rows } = preview;
+  if (total_runs === 0) {
+    return (
+      <p role="status">
+        <strong>0 runs.</strong> Each of the {plural(skipped, 'interval')} of this range is already
+        exported or has a run. To export them again, choose “{reprocessing[0][1]}”.
+      </p>
+    );
+  }
   return (
     <div className="preview" role="status">
       <p>
         <strong>{plural(total_runs, 'run')}</strong> over{' '}
         <IntervalText start={start_at} end={end_at} />
+        {skipped > 0 && `, ${plural(skipped, 'interval')} skipped`}
         {estimated_rows !== null && `, about ${formatCount(estimated_rows)} rows`}.
       </p>
       {already_completed.length > 0 && (

@@ -1,6 +1,7 @@
 import type { BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { describeDestination, describeInterval, hasEnded, isBusy } from '../export-health.ts';
+import { Blocker } from '../parts/blocker.tsx';
 import { DeleteExportButton, PauseButton } from '../parts/export-actions.tsx';
 import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
 import { Fact, Facts } from '../parts/facts.tsx';
@@ -95,6 +96,7 @@ function Head({ batchExport, onChanged }: PartProps) {
         </div>
       )}
       {lastEnded?.latest_error && <RunProblem run={lastEnded} onRetried={onChanged} />}
+      <Blocker batchExport={batchExport} onChanged={onChanged} />
       <Facts>
         <Fact name="Destination">{describeDestination(batchExport)}</Fact>
         <Fact name="Interval">{describeInterval(batchExport.interval)}</Fact>

@@ -5,10 +5,12 @@ import { formatBytes, formatCount, plural } from '../numbers.ts';
 import { Fact, Facts } from '../parts/facts.tsx';
 import { Loading, Trouble } from '../parts/notice.tsx';
 import { RunDuration, RunRows } from '../parts/run-facts.tsx';
+import { RunFileList } from '../parts/run-file-list.tsx';
 import { RunProblem } from '../parts/run-problem.tsx';
-import { StatusBadge } from '../parts/status.tsx';
+import { RunStateText } from '../parts/status.tsx';
 import { IntervalText, TimeText } from '../parts/time-text.tsx';
 import { hrefOf } from '../route.ts';
+import { attemptsOf } from '../run-state.ts';
 import { useResource } from '../use-resource.ts';
 import { useTitle } from '../use-title.ts';
 import { LogsView } from './logs-view.tsx';
@@ -43,7 +45,7 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
             <h1>
               <IntervalText start={data.data_interval_start} end={data.data_interval_end} />
             </h1>
-            <StatusBadge status={data.status} />
+            <RunStateText run={data} />
             {(data.latest_error === null || !hasEnded(data)) && (
               <div className="row last">
                 <RunActions run={data} onChanged={reload} />
@@ -52,6 +54,7 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
           </div>
           <RunProblem run={data} onRetried={reload} />
           <RunFacts run={data} />
+          {data.status === 'Completed' && <RunFileList exportId={exportId} runId={runId} />}
           <h2 className="section">Logs</h2>
           <LogsView exportId={exportId} runId={runId} live={!hasEnded(data)} />
         </>
@@ -81,7 +84,7 @@ function RunFacts({ run }: { run: Run }) {
         {formatBytes(run.bytes_exported)}{' '}
         <small className="muted">in {plural(run.files, 'file')}</small>
       </Fact>
-      <Fact name="Attempt">{formatCount(run.attempt)}</Fact>
+      <Fact name="Attempt">{attemptsOf(run)}</Fact>
       <Fact name="Created">
         <TimeText at={run.created_at} />
       </Fact>

@@ -3,15 +3,16 @@ import type { CursorPage, Run, RunStatus } from '../api-types.ts';
 import { cursorOf } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { hasEnded } from '../export-health.ts';
-import { formatBytes, formatCount } from '../numbers.ts';
+import { formatBytes } from '../numbers.ts';
 import { FilterChips } from '../parts/filter-chips.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { RunDuration, RunRows } from '../parts/run-facts.tsx';
-import { StatusBadge, statusLabels } from '../parts/status.tsx';
+import { RunStateText } from '../parts/status.tsx';
 import { IntervalText } from '../parts/time-text.tsx';
 import { readRunError } from '../problems.ts';
 import { hrefOf } from '../route.ts';
+import { attemptsOf, statusLabels } from '../run-state.ts';
 import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 
@@ -106,10 +107,10 @@ function RunRow({ run, onChanged }: { run: Run; onChanged: () => void }) {
           {run.backfill_id !== null && <small className="muted"> backfill</small>}
         </th>
         <td>
-          <StatusBadge status={run.status} />
+          <RunStateText run={run} />
         </td>
         <td className="number" data-label="Attempt">
-          {formatCount(run.attempt)}
+          {attemptsOf(run)}
         </td>
         <td className="number" data-label="Rows">
           <RunRows run={run} />

@@ -1,10 +1,11 @@
 import type { Run } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { hasEnded } from '../export-health.ts';
+import { useNow } from '../now.ts';
 import { readRunError } from '../problems.ts';
+import { stateOf } from '../run-state.ts';
 import { useAction } from '../use-action.ts';
 import { Failure } from './notice.tsx';
-import { statusLabels } from './status.tsx';
 import { IntervalText } from './time-text.tsx';
 
 interface Props {
@@ -15,6 +16,7 @@ interface Props {
 /** Why a run failed, what to do, and a button to retry. */
 export function RunProblem({ run, onRetried }: Props) {
   const { client, may, say } = useConsole();
+  const now = useNow();
   const retry = useAction(async () => {
     await client.retryRun(run.batch_export, run.id);
     say('A new run of the interval is queued.');
@@ -27,7 +29,7 @@ export function RunProblem({ run, onRetried }: Props) {
     <div className={`row alert ${failed ? 'is-Failed' : 'is-paused'}`}>
       <div>
         <p>
-          <strong>{statusLabels[run.status]}</strong>{' '}
+          <strong>{stateOf(run, now).label}</strong>{' '}
           <IntervalText start={run.data_interval_start} end={run.data_interval_end} />{' '}
           {code !== null && <code>{code}</code>}
         </p>

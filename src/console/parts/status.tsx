@@ -1,17 +1,8 @@
 import type { Run, RunStatus } from '../api-types.ts';
 import { useNow } from '../now.ts';
 import { hrefOf } from '../route.ts';
-import { times } from './time-text.tsx';
-
-/** The names of all statuses, in the order of a run's life. */
-export const statusLabels: Readonly<Record<RunStatus, string>> = {
-  Starting: 'Waiting',
-  Running: 'Running',
-  Completed: 'Completed',
-  Failed: 'Failed',
-  FailedRetryable: 'Retries exhausted',
-  Cancelled: 'Cancelled',
-};
+import { stateOf, statusLabels } from '../run-state.ts';
+import { TimeText, times } from './time-text.tsx';
 
 const glyphs: Readonly<Record<RunStatus, string>> = {
   Starting: '',
@@ -27,6 +18,23 @@ export function StatusBadge({ status }: { status: RunStatus }) {
   return <span className={`badge is-${status}`}>{statusLabels[status]}</span>;
 }
 
+/** `Retrying (5/10), next at 05:30`; for an ended run the same as its status. */
+export function RunStateText({ run }: { run: Run }) {
+  const { label, isRetrying, nextAt, needsWorker } = stateOf(run, useNow());
+  return (
+    <span>
+      <span className={`badge is-${isRetrying ? 'paused' : run.status}`}>{label}</span>
+      {nextAt !== null && (
+        <small className="muted">
+          {' '}
+          {isRetrying ? 'next' : 'starts'} at <TimeText at={nextAt} />
+        </small>
+      )}
+      {needsWorker && <small className="muted"> for a free worker</small>}
+    </span>
+  );
+}
+
 /** The latest runs, the newest on the right; each cell is a link to its run. */
 export function RunStrip({ runs, exportId }: { runs: readonly Run[]; exportId: string }) {
   const now = useNow();
@@ -37,9 +45,10 @@ export function RunStrip({ runs, exportId }: { runs: readonly Run[]; exportId: s
         // biome-ignore lint/suspicious/noArrayIndexKey: empty cells are all alike.
         <li key={index} className="cell" aria-hidden="true" />
       ))}
-      {runs.toReversed().map(({ id, status, data_interval_start, data_interval_end }) => {
+      {runs.toReversed().map((run) => {
+        const { id, status, data_interval_start, data_interval_end } = run;
         const interval = times.interval(data_interval_start, data_interval_end, now);
-        const text = `${statusLabels[status]}: ${interval}`;
+        const text = `${stateOf(run, now).label}: ${interval}`;
         return (
           <li key={id}>
             <a

@@ -20,6 +20,7 @@ export const s3Definition = defineDestination({
   ],
   place: ({ endpoint_url, region, bucket_name }) =>
     `${storeOf(endpoint_url, region)} ${bucket_name}`,
+  uri: ({ bucket_name }, key) => `s3://${bucket_name}/${key}`,
   open: (config, { prefix }, context, owner, traits) =>
     openS3Destination(connectS3(config, context, owner, traits), literalFolder(prefix), context),
 });

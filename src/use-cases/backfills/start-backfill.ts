@@ -2,11 +2,14 @@ import type { BatchExport } from '../../domain/batch-export.ts';
 import { notFound, type ProblemCode, Refusal } from '../../domain/problem.ts';
 import type { DataInterval, Instant } from '../../domain/time.ts';
 import { describeInterval } from '../../domain/time.ts';
+import type { CadenceHistory } from '../../domain/schedule.ts';
 import { countIntervals, intervalsIn, widenRange } from '../../scheduling/backfill-range.ts';
 import {
   type BackfillOrder,
   countRunningBackfills,
+  findPassedOverIn,
   findRunningRanges,
+  finishBackfill,
   insertBackfill,
   type Reprocess,
 } from '../../store/backfills.ts';
@@ -31,6 +34,7 @@ export interface BackfillRequest {
 export interface StartedBackfill {
   readonly backfillId: string;
   readonly range: DataInterval;
+  /** 0: there was nothing to do, and it has ended. */
   readonly totalRuns: number;
 }
 
@@ -91,7 +95,10 @@ export async function recordBackfill(
     const detail = `${maxRunningPerTeam} backfills of this project are running. Wait until one ends.`;
     throw new Refusal({ code: 'throttled', detail, attr: null });
   }
-  const totalRuns = countIntervals(row.schedule.cadences, range);
+  const { cadences } = row.schedule;
+  const intervals = countIntervals(cadences, range);
+  const passedOver = await findPassedOverIn(tx, batchExport.id, range, request.reprocess);
+  const totalRuns = countWanted(cadences, range, passedOver);
   const backfillId = await insertBackfill(tx, {
     exportId: batchExport.id,
     teamId: batchExport.teamId,
@@ -99,18 +106,33 @@ export async function recordBackfill(
     order: request.order,
     reprocess: request.reprocess,
     concurrency: request.concurrency ?? policy.backfillConcurrency,
-    totalRuns,
+    // The planner takes off those that it passes over.
+    totalRuns: totalRuns === 0 ? 0 : intervals,
   });
+  if (totalRuns === 0) await finishBackfill(tx, backfillId, 'Completed');
+  const what = `Backfill ${backfillId} (${describeInterval(range)})`;
   await appendLogEntries(tx, [
     {
       teamId: batchExport.teamId,
       exportId: batchExport.id,
       runId: null,
       level: 'INFO',
-      message: `Backfill ${backfillId} (${describeInterval(range)}) has started. Intervals: ${totalRuns}.`,
+      message:
+        totalRuns === 0
+          ? `${what} has nothing to export: ${nothingToDo(intervals, request.reprocess)}`
+          : `${what} has started. Intervals: ${intervals}, runs: ${totalRuns}.`,
     },
   ]);
   return { backfillId, range, totalRuns };
+}
+
+function nothingToDo(intervals: number, reprocess: Reprocess): string {
+  const why = {
+    all: 'has a live run',
+    failed: 'is exported or has a live run',
+    none: 'has had a run',
+  };
+  return `each of its ${intervals} intervals ${why[reprocess]}.`;
 }
 
 export interface BackfillPreview {
@@ -119,6 +141,8 @@ export interface BackfillPreview {
   readonly intervals: readonly DataInterval[];
   readonly alreadyCompleted: readonly DataInterval[];
   readonly totalRuns: number;
+  /** Intervals of the range that get no run: `reprocess` passes over them, or they have a live run. */
+  readonly skipped: number;
 }
 
 /** Maximum intervals in a preview. */
@@ -132,13 +156,32 @@ export async function previewBackfill(
 ): Promise<BackfillPreview> {
   const range = rangeOf(batchExport, request, await readNow(context.db));
   const { cadences } = batchExport.schedule;
+  const passedOver = await findPassedOverIn(context.db, batchExport.id, range, request.reprocess);
   const intervals: DataInterval[] = [];
   for (const interval of intervalsIn(cadences, range, request.order)) {
+    if (passedOver.has(interval.start)) continue;
     intervals.push(interval);
     if (intervals.length === previewedIntervals) break;
   }
   const alreadyCompleted = await listCompletedIntervals(context.db, batchExport.id, range);
-  return { range, intervals, alreadyCompleted, totalRuns: countIntervals(cadences, range) };
+  const totalRuns = countWanted(cadences, range, passedOver);
+  const skipped = countIntervals(cadences, range) - totalRuns;
+  return { range, intervals, alreadyCompleted, totalRuns, skipped };
+}
+
+/** The intervals of a range that get a run. */
+function countWanted(
+  cadences: CadenceHistory,
+  range: DataInterval,
+  passedOver: ReadonlySet<Instant>,
+): number {
+  const all = countIntervals(cadences, range);
+  if (passedOver.size === 0) return all;
+  let skipped = 0;
+  for (const { start } of intervalsIn(cadences, range, 'oldest_first')) {
+    if (passedOver.has(start)) skipped += 1;
+  }
+  return all - skipped;
 }
 
 /** No row that a service exports is older, and the count of local days is exact from here on. */

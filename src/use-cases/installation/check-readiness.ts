@@ -7,6 +7,8 @@ export interface ReadinessChecks {
   readonly queueFault: () => Promise<string | null>;
   /** Why no run starts until an operator accepts the database. */
   readonly holdReason: () => Promise<string | null>;
+  /** Why no run is executed. Absent: this process does not check the workers. */
+  readonly workerFault?: () => Promise<string | null>;
   /** Why models cannot be exported or settled. Absent: this process does not check sources. */
   readonly sourceFault?: () => string | null;
 }
@@ -18,6 +20,7 @@ export interface Readiness {
     readonly postgres: string;
     readonly queue: string;
     readonly era: string;
+    readonly workers?: string;
     readonly source?: string;
   };
 }
@@ -28,15 +31,18 @@ export async function checkReadiness(checks: ReadinessChecks): Promise<Readiness
     faultOf(checks.databaseFault),
     faultOf(checks.queueFault),
   ]);
-  const era = postgres === null ? await faultOf(checks.holdReason) : null;
+  const { holdReason, workerFault } = checks;
+  const era = postgres === null ? await faultOf(holdReason) : null;
+  const workers = postgres === null && workerFault ? await faultOf(workerFault) : null;
   const source = checks.sourceFault?.() ?? null;
-  const isWhole = queue === null && source === null && era === null;
+  const isWhole = queue === null && source === null && era === null && workers === null;
   return {
     status: postgres !== null ? 'unavailable' : isWhole ? 'ok' : 'degraded',
     checks: {
       postgres: postgres ?? 'ok',
       queue: queue ?? 'ok',
       era: era ?? 'ok',
+      ...(workerFault ? { workers: workers ?? 'ok' } : {}),
       ...(checks.sourceFault ? { source: source ?? 'ok' } : {}),
     },
   };

@@ -161,7 +161,7 @@ describe('a backfill', () => {
       startAt: openIntervalStart,
       endAt: openIntervalStart + 3 * hourMs,
     });
-    expect(totalRuns).toBe(3);
+    expect(totalRuns).toBe(2);
     expect(await advanceBackfill(side.context, backfillId)).toBe(2);
     const runs = await listRuns(side.db, batchExport.id);
     expect(runs.filter((run) => run.start === live?.start)).toHaveLength(1);

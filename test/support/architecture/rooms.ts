@@ -118,6 +118,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'sources/index.ts',
       'verify/finding.ts',
     ],
+    types: ['verify/verify-export.ts', 'verify/verify-exports.ts'],
     packages: ['commander', 'node:*'],
   },
   // Its binaries are a package for each platform.

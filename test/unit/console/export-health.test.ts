@@ -30,6 +30,8 @@ function run(status: RunStatus): Run {
     last_updated_at: '2024-03-12T17:00:00Z',
     batch_export: 'e',
     attempt: 1,
+    max_attempts: null,
+    next_attempt_at: null,
     bytes_exported: 0,
     files: 0,
     backfill_id: null,

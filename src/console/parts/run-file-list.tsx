@@ -1,0 +1,119 @@
+import { useState } from 'react';
+import type { RunFiles } from '../api-types.ts';
+import { filesPageSize } from '../client.ts';
+import { useConsole } from '../console-context.ts';
+import { formatBytes, formatCount } from '../numbers.ts';
+import { hrefOf } from '../route.ts';
+import { useResource } from '../use-resource.ts';
+import { Failure, Loading } from './notice.tsx';
+import { Pager } from './pager.tsx';
+
+interface Props {
+  readonly exportId: string;
+  readonly runId: string;
+}
+
+/** The files of a completed run, with what a consumer needs to fetch and check them. */
+export function RunFileList({ exportId, runId }: Props) {
+  const { client } = useConsole();
+  const [offset, setOffset] = useState(0);
+  const { data, failure, reload } = useResource({
+    key: `${runId} ${offset}`,
+    load: (signal) => client.listFiles(exportId, runId, offset, signal),
+  });
+  const older = data?.next ? () => setOffset(offset + filesPageSize) : null;
+  const newer = data?.previous ? () => setOffset(Math.max(0, offset - filesPageSize)) : null;
+  return (
+    <section aria-label="Files">
+      <h2 className="section">Files</h2>
+      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading lines={2} />}
+      {data && <Current files={data} exportId={exportId} runId={runId} />}
+      {data && <Pager onNewer={newer} onOlder={older} />}
+    </section>
+  );
+}
+
+function Current({ files, exportId, runId }: Props & { readonly files: RunFiles }) {
+  const { results, manifest, current_run: current } = files;
+  if (current === null) return <p className="muted">The interval has no files.</p>;
+  if (current !== runId) {
+    return (
+      <p className="muted">
+        A <a href={hrefOf({ page: 'run', exportId, runId: current })}>later run</a> has replaced the
+        files of this one.
+      </p>
+    );
+  }
+  if (results.length === 0 && manifest === null) {
+    return <p className="muted">The interval has no files.</p>;
+  }
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
+    <section className="sample small" aria-label="Objects" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Object</th>
+            <th scope="col">Rows</th>
+            <th scope="col">Size</th>
+            <th scope="col">SHA-256</th>
+          </tr>
+        </thead>
+        <tbody>
+          {results.map(({ key, uri, rows, bytes, sha256, rejected }) => (
+            <tr key={key}>
+              <th scope="row">
+                <Address text={uri ?? key} />
+                {rejected && <small className="muted"> rejected rows</small>}
+              </th>
+              <td>{formatCount(rows)}</td>
+              <td>{formatBytes(bytes)}</td>
+              <td>
+                <code>{sha256}</code>
+              </td>
+            </tr>
+          ))}
+          {manifest && (
+            <tr>
+              <th scope="row">
+                <Address text={manifest.uri ?? manifest.key} />
+                <small className="muted"> manifest</small>
+              </th>
+              <td />
+              <td />
+              <td />
+            </tr>
+          )}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+/** An address with a button that copies it. */
+function Address({ text }: { readonly text: string }) {
+  const { say } = useConsole();
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      say('The path is copied.');
+    } catch {
+      // Browsers allow it on https and localhost only.
+      say('The browser does not allow copying here. Select the path instead.');
+    }
+  };
+  return (
+    <>
+      <code>{text}</code>{' '}
+      <button
+        type="button"
+        className="small quiet"
+        aria-label={`Copy ${text}`}
+        onClick={() => void copy()}
+      >
+        Copy
+      </button>
+    </>
+  );
+}

@@ -1,0 +1,202 @@
+import axe from 'axe-core';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type ApiClient, createApiClient } from '../support/api-client.ts';
+import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under-test.ts';
+
+const exportsPath = '/api/projects/@current/batch_exports';
+
+/** Without a worker, so that everything stays as the tests make it. */
+describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () => {
+  let site: PageUnderTest;
+  let page: Page;
+  let client: ApiClient;
+  let id: string;
+
+  beforeAll(async () => {
+    site = await startPage('main/api.js');
+    ({ page } = site);
+    client = createApiClient(site.address, await site.issueKey('batch_export:write'));
+    const destination = { type: 'NoOp', config: {} };
+    const body = { name: 'Events to acme', interval: 'hour', destination };
+    id = String((await client.post(exportsPath, body)).body.id);
+    await page.goto(site.address);
+    await signIn(await site.issueKey('batch_export:write'));
+  });
+  afterAll(() => site?.close());
+
+  const button = (name: string) => page.getByRole('button', { name, exact: true });
+  const open = async (path: string) => {
+    await page.goto(`${site.address}/console/#/exports/${id}${path}`);
+    await page.reload();
+  };
+
+  async function signIn(key: string): Promise<void> {
+    await page.getByLabel('API key').fill(key);
+    await button('Sign in').click();
+    await button('Sign out').waitFor();
+  }
+
+  async function findViolations(): Promise<unknown> {
+    await page.evaluate(axe.source);
+    return page.evaluate(
+      'axe.run().then((r) => r.violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]))',
+    );
+  }
+
+  async function expectToFitAPhone(): Promise<void> {
+    await page.setViewportSize({ width: 390, height: 844 });
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390);
+    await page.setViewportSize({ width: 1280, height: 800 });
+  }
+
+  test('says that no worker is alive, and the API is degraded but answers', async () => {
+    const banner = page.getByRole('region', { name: 'State of the service' });
+    await banner.getByText('Workers: no worker has reported for 30 s').waitFor();
+    const ready = await client.get('/readyz');
+    expect(ready.status).toBe(200);
+    expect(ready.body).toMatchObject({ status: 'degraded', checks: { postgres: 'ok' } });
+    await site.query(`insert into workers (id, capacity) values ('one', 4)`);
+    await page.reload();
+    await page.getByRole('heading', { name: 'Exports' }).waitFor();
+    // An answer is shown again for a second.
+    await expect
+      .poll(async () => (await client.get('/readyz')).body.status, { timeout: 10_000 })
+      .toBe('ok');
+    await page.reload();
+    await page.getByRole('link', { name: 'Events to acme' }).waitFor();
+    await expect.poll(() => banner.count()).toBe(0);
+  });
+
+  test('shows that a run waits for its next attempt, which, and when', async () => {
+    await site.query(insertRetrying, [id]);
+    await open('/runs');
+    const row = page.getByRole('row', { name: /Retrying \(5\/10\)/ });
+    await row.getByText(/next at/).waitFor();
+    await row.getByRole('rowheader').getByRole('link').click();
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    await page.getByText('Retrying (5/10)').first().waitFor();
+    expect(await findViolations()).toEqual([]);
+    await site.query(`delete from outbox`);
+    await site.query(`update runs set status = 'Cancelled', finished_at = now()`);
+  });
+
+  test('shows what holds the mark, exports it again, and accepts it as it is', async () => {
+    await site.query(failFirstTicks, [id]);
+    await open('/runs');
+    const blocker = page.getByRole('region', { name: 'What holds the export back' });
+    await blocker.getByText('2 intervals not exported: the run failed').waitFor();
+    expect(await findViolations()).toEqual([]);
+    await expectToFitAPhone();
+    await blocker.getByRole('button', { name: 'Export 2 intervals again' }).click();
+    await page.getByText('A backfill of these intervals has started.').waitFor();
+    const { results } = (await client.get(`${exportsPath}/${id}/backfills`)).body;
+    expect(results).toHaveLength(1);
+    expect(results[0]).toMatchObject({ total_runs: 2, reprocess: 'failed' });
+    await client.post(`${exportsPath}/${id}/backfills/${results[0]?.id}/cancel`);
+
+    await open('/runs');
+    await blocker.getByRole('button', { name: 'Accept as it is' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Reason').fill('the source had no data');
+    await dialog.getByRole('button', { name: 'Accept as it is' }).click();
+    await page.getByText('2 intervals accepted.').waitFor();
+    await expect.poll(() => blocker.count()).toBe(0);
+    const activity = (await client.get(`${exportsPath}/${id}/activity`)).body.results[0];
+    expect(JSON.stringify(activity)).toContain('the source had no data');
+  });
+
+  test('retries the run of a single interval', async () => {
+    await site.query(failNextTick, [id]);
+    await open('/runs');
+    const blocker = page.getByRole('region', { name: 'What holds the export back' });
+    await blocker.getByText('1 interval not exported: the run failed').waitFor();
+    await blocker.getByRole('button', { name: 'Export again' }).click();
+    await page.getByText('A new run of the interval is queued.').waitFor();
+    const { results } = (await client.get(`${exportsPath}/${id}/runs?status=Starting`)).body;
+    expect(results).toHaveLength(1);
+    await expect.poll(() => blocker.count()).toBe(0);
+    await client.post(`${exportsPath}/${id}/runs/${results[0]?.id}/cancel`);
+  });
+
+  test('lists the files of a run, with paths to copy', async () => {
+    await site.query(insertFile, [id]);
+    await open('/runs');
+    await page
+      .getByRole('row', { name: /Completed/ })
+      .getByRole('rowheader')
+      .getByRole('link')
+      .click();
+    const files = page.getByRole('region', { name: 'Files' });
+    await files.getByText('ab'.repeat(32)).waitFor();
+    await files.getByText('events/2024.jsonl.gz', { exact: true }).waitFor();
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await files.getByRole('button', { name: 'Copy events/2024.jsonl.gz' }).click();
+    await page.getByText('The path is copied.').waitFor();
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe('events/2024.jsonl.gz');
+    expect(await findViolations()).toEqual([]);
+    await expectToFitAPhone();
+  });
+
+  test('offers nothing of this to a key that may only read', async () => {
+    await button('Sign out').click();
+    await signIn(await site.issueKey('batch_export:read'));
+    await open('/runs');
+    const blocker = page.getByRole('region', { name: 'What holds the export back' });
+    await blocker.getByText('the run was cancelled').waitFor();
+    expect(await blocker.getByRole('button').count()).toBe(0);
+  });
+
+  test('says of a backfill that it has nothing to do', async () => {
+    await button('Sign out').click();
+    await signIn(await site.issueKey('batch_export:write'));
+    await open('/backfills');
+    const local = (hoursAgo: number) =>
+      page.evaluate(
+        `new Date(Math.floor(Date.now() / 36e5) * 36e5 - ${hoursAgo} * 36e5 + 5.5 * 36e5).toISOString().slice(0, 16)`,
+      );
+    await page.getByLabel('From').fill(String(await local(5)));
+    await page.getByLabel('To', { exact: true }).fill(String(await local(3)));
+    await page.getByLabel('Intervals').selectOption({ label: 'Only those that never ran' });
+    await button('Preview').click();
+    await page.getByText('0 runs.').waitFor();
+    await page.getByLabel('Intervals').selectOption({ label: 'Only those without data' });
+    await button('Preview').click();
+    await button('Start 2 runs').waitFor();
+    expect(site.faults).toEqual([]);
+  });
+});
+
+/** Five attempts have failed; the next is in an hour. */
+const insertRetrying = `with run as (
+    insert into runs (export_id, team_id, status, attempt, faults, data_interval_start, data_interval_end, started_at, error_code, latest_error)
+    select e.id, e.team_id, 'Running', 5, 5, at, at + interval '1 hour', now(), 'destination.unavailable',
+           'destination.unavailable: The destination is unavailable. No action needed: Sluice retries automatically.'
+      from batch_exports e, date_trunc('hour', now() - interval '1 hour') at where e.id = $1
+    returning *)
+  insert into outbox (run_id, team_id, export_id, data_interval_start, available_at)
+  select id, team_id, export_id, data_interval_start, now() + interval '1 hour' from run`;
+
+/** The hours from five to three hours before this one were due, and their runs failed. */
+const failFirstTicks = `with due as (
+    insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
+    select $1::uuid, at + interval '1 hour', at, at + interval '1 hour', 'ran'
+      from generate_series(4, 5) n, lateral (select date_trunc('hour', now()) - n * interval '1 hour' as at) h
+    returning *)
+  insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+  select d.export_id, e.team_id, 'Failed', d.data_interval_start, d.data_interval_end, now()
+    from due d join batch_exports e on e.id = d.export_id`;
+
+/** The same of the hour after them. */
+const failNextTick = failFirstTicks.replace('generate_series(4, 5)', 'generate_series(3, 3)');
+
+/** A completed run of long ago, with one file. */
+const insertFile = `with run as (
+    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at, files)
+    select e.id, e.team_id, 'Completed', '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', now(), 1
+      from batch_exports e where e.id = $1
+    returning *)
+  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
+  select export_id, data_interval_start, data_interval_end, id,
+         json_build_array(json_build_object('key', 'events/2024.jsonl.gz', 'rows', 5, 'bytes', 50, 'sha256', repeat('ab', 32))), 5, 50, true
+    from run`;
