@@ -50,7 +50,10 @@ function diffObjects(
   let kept = 0;
   for (const name of keys(after)) {
     const value = after[name];
-    if (isWritten(value)) {
+    // Most members. No prototype has such a value, so the member is the object's own.
+    if (value === before[name] && isPlainScalar(value)) {
+      kept += 1;
+    } else if (isWritten(value)) {
       const isOld = hasOwn(before, name);
       if (isOld) kept += 1;
       const change = isOld ? diff(before[name], value) : { v: value };
@@ -88,6 +91,16 @@ function diffLists(before: unknown[], after: unknown[]): Change | undefined {
     isChanged = true;
   }
   return isChanged ? { l: length, p: changed } : undefined;
+}
+
+function isPlainScalar(value: unknown): boolean {
+  return (
+    typeof value === 'string' ||
+    typeof value === 'number' ||
+    value === null ||
+    value === true ||
+    value === false
+  );
 }
 
 /** What JSON leaves out of an object. */
