@@ -48,7 +48,10 @@ function diffObjects(
   let changed: Record<string, Change> | undefined;
   let removed: string[] | undefined;
   let kept = 0;
-  for (const name of keys(after)) {
+  // By index: without the optimising compilers an iterator makes an object for each name.
+  const given = keys(after);
+  for (let at = 0; at < given.length; at += 1) {
+    const name = given[at] as string;
     const value = after[name];
     // Most members. No prototype has such a value, so the member is the object's own.
     if (value === before[name] && isPlainScalar(value)) {
@@ -69,7 +72,8 @@ function diffObjects(
   }
   const names = keys(before);
   if (kept < names.length) {
-    for (const name of names) {
+    for (let at = 0; at < names.length; at += 1) {
+      const name = names[at] as string;
       if (hasOwn(after, name)) continue;
       removed ??= [];
       removed[removed.length] = name;
