@@ -11,6 +11,8 @@ export default defineConfig({
     include: [
       'test/e2e/api-on-processes.test.ts',
       'test/e2e/lifecycle.test.ts',
+      'test/e2e/own-plugins.test.ts',
+      'test/e2e/transformations.test.ts',
       'test/e2e/faults/generations.test.ts',
       'test/e2e/faults/requests.test.ts',
       'test/model/*.test.ts',

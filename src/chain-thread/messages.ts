@@ -22,6 +22,7 @@ export interface SentBlock {
 /** What became of the rows of a block in one step. */
 export interface StepShare {
   readonly counters: StepCounters;
+  readonly timeMs: number;
   readonly errors: readonly StepErrors[];
 }
 

@@ -186,6 +186,7 @@ export class ThreadTransformer implements BlockTransformer {
 /** The sums of what became of the rows of all blocks in one step. */
 class Tally implements StepTally {
   readonly counters = { in: 0, out: 0, dropped: 0, errored: 0 };
+  timeMs = 0;
   readonly #errors = new Map<string, StepErrors>();
   readonly step: RowStep;
 
@@ -197,7 +198,8 @@ class Tally implements StepTally {
     return [...this.#errors.values()];
   }
 
-  add({ counters, errors }: StepShare): void {
+  add({ counters, timeMs, errors }: StepShare): void {
+    this.timeMs += timeMs;
     this.counters.in += counters.in;
     this.counters.out += counters.out;
     this.counters.dropped += counters.dropped;

@@ -42,7 +42,11 @@ async function answer(sent: SentBlock): Promise<void> {
     const transformer = new RowTransformer(steps, { ...shape, toJson });
     const { block, rejected, dropped } = await transformer.apply(blockOf(sent, shape.columns));
     const made = sendable(block, place);
-    const shares = transformer.steps.map(({ counters, errors }) => ({ counters, errors }));
+    const shares = transformer.steps.map(({ counters, timeMs, errors }) => ({
+      counters,
+      timeMs,
+      errors,
+    }));
     send({ place, block: made, rejected, dropped, steps: shares }, memoryOf(made));
   } catch (error) {
     send({ place, error: error instanceof Error ? error.constructor.name : typeof error });

@@ -2,12 +2,11 @@ import type { Destination, UploadJournal } from '../destinations/destination.ts'
 import type { Column } from '../domain/row-block.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
 import type { Source } from '../sources/source.ts';
-import { inThisThread } from '../transforms/block-transformer.ts';
 import type { Step, StepDefinition } from '../transforms/step.ts';
 import { FileSet } from './file-set.ts';
 import type { IntervalJob } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
-import { openRowTransformer } from './transform-blocks.ts';
+import { inTurn, openRowTransformer } from './transform-blocks.ts';
 
 /** What an interval's files are made of; equal settings and rows give equal files. */
 export interface Rendering
@@ -58,7 +57,7 @@ async function renderWith(
 ): Promise<RenderedInterval> {
   const snapshot = await source.open({ ...job.request, select: 'columns' }, signal);
   try {
-    const transformer = inThisThread(openRowTransformer(steps, snapshot, job.encoding.toJson));
+    const transformer = inTurn(steps, openRowTransformer(steps, snapshot, job.encoding.toJson));
     const { columns } = transformer;
     const files = new FileSet({
       ...job,
@@ -77,6 +76,7 @@ async function renderWith(
         droppedRows += await files.writeRows(block, transformer);
       }
     }
+    droppedRows += await files.finishRows(transformer);
     const made = await files.finish();
     await files.complete((file) => file.complete(null));
     return { ...made, columns, droppedRows, totalRows: snapshot.totalCount };

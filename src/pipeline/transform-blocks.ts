@@ -1,7 +1,11 @@
 import { stepsForThread, ThreadTransformer } from '../chain-thread/thread-transformer.ts';
 import type { StepCount } from '../domain/recipe.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
-import { type BlockTransformer, inThisThread } from '../transforms/block-transformer.ts';
+import {
+  type BlockTransformer,
+  inThisThread,
+  withBlocksInFlight,
+} from '../transforms/block-transformer.ts';
 import type { StepTally } from '../transforms/chain-step.ts';
 import type { Step } from '../transforms/step.ts';
 import { type RowsShape, RowTransformer } from '../transforms/transform-rows.ts';
@@ -33,7 +37,13 @@ export function openTransformer(
   if (entry !== null && ours && isLong) {
     return new ThreadTransformer(ours, shapeOf(snapshot, toJson), { entry, signal });
   }
-  return inThisThread(openRowTransformer(steps, snapshot, toJson));
+  return inTurn(steps, openRowTransformer(steps, snapshot, toJson));
+}
+
+/** A chain without a thread of its own. */
+export function inTurn(steps: readonly Step[], transformer: RowTransformer): BlockTransformer {
+  const waits = steps.some(({ kind }) => kind === 'batch');
+  return waits ? withBlocksInFlight(transformer) : inThisThread(transformer);
 }
 
 /** The same in this thread, block by block. @param toJson the form in which steps see fields */
@@ -52,9 +62,10 @@ function shapeOf({ columns, projection }: SourceSnapshot, toJson: RowsShape['toJ
 
 /** What became of the rows in each step, for the run's record. */
 export function countSteps(steps: readonly StepTally[]): readonly StepCount[] {
-  return steps.map(({ step, counters, errors }) => ({
+  return steps.map(({ step, counters, timeMs, errors }) => ({
     config: step.id,
     ...counters,
+    timeMs: Math.round(timeMs),
     error: errors[0]?.reason ?? null,
   }));
 }
@@ -64,9 +75,9 @@ export function describeSteps(steps: readonly StepTally[]): readonly {
   readonly level: 'INFO' | 'WARNING';
   readonly message: string;
 }[] {
-  return steps.flatMap(({ step: { id, name, onError }, counters, errors }) => {
+  return steps.flatMap(({ step: { id, name, onError }, counters, timeMs, errors }) => {
     const { in: rows, out, dropped, errored } = counters;
-    const message = `Step ${id} (${name}): ${rows} rows in, ${out} out, ${dropped} dropped, ${errored} with errors.`;
+    const message = `Step ${id} (${name}): ${rows} rows in, ${out} out, ${dropped} dropped, ${errored} with errors, in ${Math.round(timeMs)} ms.`;
     const fate = onError === 'reject' ? 'were rejected' : 'went on without this step';
     return [
       { level: 'INFO' as const, message },

@@ -15,7 +15,7 @@ interface Pending {
   readonly resolve: (text: string) => void;
   readonly reject: (error: SandboxError) => void;
   readonly patience: Patience;
-  /** Processor times at the start and at the last progress. */
+  /** Processor times at the start and at the last progress; -1: not read yet. */
   startCpuMs: number;
   rowCpuMs: number;
   startedAt: number;
@@ -30,12 +30,14 @@ const stderrChars = 8_192;
 
 /**
  * A process of the sandbox: a Node without environment, files, network, children and code from text,
- * which runs one plugin. It answers one request at a time. After an error it has ended.
+ * which runs one plugin. It answers requests one at a time, in their order; the next one may be on its way
+ * meanwhile. After an error it has ended.
  */
 export class PluginProcess {
   readonly #child: ChildProcess;
   readonly #limits: SandboxLimits;
-  #pending: Pending | null = null;
+  /** The first is the one it works on. */
+  readonly #pending: Pending[] = [];
   #ended: SandboxError | null = null;
   #received: Buffer[] = [];
   #receivedBytes = 0;
@@ -85,17 +87,16 @@ export class PluginProcess {
 
   /** Whether it works on a request. */
   get isBusy(): boolean {
-    return this.#pending !== null;
+    return this.#pending.length > 0;
   }
 
   /** @throws SandboxError if a limit is exceeded or the process ends; all later calls throw it too */
-  ask(request: Request, body: string, patience: Patience): Promise<string> {
+  ask(request: Request, body: string | Buffer, patience: Patience): Promise<string> {
     if (this.#ended) return Promise.reject(this.#ended);
-    if (this.#pending) throw new Error('A sandbox answers one request at a time.');
     return new Promise((resolve, reject) => {
       const at = performance.now();
       const times = { startCpuMs: -1, rowCpuMs: -1, startedAt: at, progressedAt: at };
-      this.#pending = { resolve, reject, patience, ...times };
+      this.#pending.push({ resolve, reject, patience, ...times });
       const head = Buffer.allocUnsafe(5);
       head.writeUInt32LE(Buffer.byteLength(body), 0);
       head.write(request, 4, 1);
@@ -144,12 +145,13 @@ export class PluginProcess {
   }
 
   #handle(letter: string, text: string): void {
-    const pending = this.#pending;
+    const [pending] = this.#pending;
     const kind = answers[letter];
     if (!pending || !kind) {
       this.#end(new SandboxError('crashed', 'its sandbox sent what it was not asked for.'));
     } else if (kind === 'answer') {
-      this.#pending = null;
+      this.#pending.shift();
+      this.#beginNext();
       pending.resolve(text);
     } else if (kind === 'progress') {
       pending.progressedAt = performance.now();
@@ -163,6 +165,14 @@ export class PluginProcess {
     }
   }
 
+  /** Its time counts from now on: until now the process worked on the one before. */
+  #beginNext(): void {
+    const [next] = this.#pending;
+    if (!next) return;
+    next.startedAt = performance.now();
+    next.progressedAt = next.startedAt;
+  }
+
   async #look(): Promise<void> {
     const { pid } = this.#child;
     if (pid === undefined || this.#ended) return;
@@ -174,7 +184,8 @@ export class PluginProcess {
       this.#extendedAtMs = cpuMs;
       await extendCpu(pid, cpuMs);
     }
-    if (this.#pending) this.#judgeTime(this.#pending, cpuMs);
+    const [pending] = this.#pending;
+    if (pending) this.#judgeTime(pending, cpuMs);
   }
 
   #judgeTime(pending: Pending, cpuMs: number | null): void {
@@ -202,8 +213,7 @@ export class PluginProcess {
     clearInterval(this.#looking);
     this.#received = [];
     this.#child.kill('SIGKILL');
-    this.#pending?.reject(error);
-    this.#pending = null;
+    for (const { reject } of this.#pending.splice(0)) reject(error);
   }
 
   #describeEnd(code: number | null, signal: NodeJS.Signals | null): SandboxError {

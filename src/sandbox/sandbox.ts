@@ -3,6 +3,7 @@ import { JsonObject } from '../transforms/json.ts';
 import { RowError } from '../transforms/row-error.ts';
 import type { Row } from '../transforms/transform.ts';
 import { applyChange } from './apply-change.ts';
+import { Body } from './body.ts';
 import type { Prepare, Prepared } from './child/main.ts';
 import type { SourceProblem } from './child/source-problem.ts';
 import { defaultLimits, maxSourceChars, SandboxError, type SandboxLimits } from './limits.ts';
@@ -37,7 +38,8 @@ export type SandboxResult = Row | null | PluginRowError;
 /** A plugin in a process of its own, ready for rows. After a SandboxError it has ended. */
 export interface Sandbox {
   /**
-   * Rows that the plugin did not change are the very rows that were given. Batches go one at a time.
+   * Rows that the plugin did not change are the very rows that were given. A batch may be given while the
+   * one before has no answer yet: batches are handled one at a time, in their order.
    *
    * @throws SandboxError which ends the run: none of these rows has a result
    */
@@ -88,9 +90,15 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   async function apply(rows: readonly SandboxRow[]): Promise<SandboxResult[]> {
     if (rows.length === 0) return [];
     const keys = JSON.stringify(rows.map(({ key }) => key));
-    const events = rows.map(({ row }) => row.text).join(',');
+    const body = new Body();
+    body.write(`[${keys},[`);
+    for (const [index, { row }] of rows.entries()) {
+      if (index > 0) body.write(',');
+      row.writeTo(body);
+    }
+    body.write(']]');
     const patience = { wholeMs: limits.batchMs, rowMs: limits.rowMs };
-    const text = await child.ask('batch', `[${keys},[${events}]]`, patience);
+    const text = await child.ask('batch', body.finish(), patience);
     try {
       const answers = takeReply(text, options, rows.length);
       return rows.map(({ row }, index) => readAnswer(row, answers[index]));

@@ -1,5 +1,6 @@
 import type { Column, RowBlock } from '../domain/row-block.ts';
 import {
+  type ByteSink,
   type Edit,
   type Json,
   JsonObject,
@@ -9,6 +10,7 @@ import {
   quote,
   textOf,
   trustJson,
+  writeJson,
 } from './json.ts';
 import { JsonbObject } from './jsonb-object.ts';
 
@@ -17,17 +19,27 @@ export type FieldToJson = (bytes: Buffer, start: number, end: number) => string;
 
 type ReadField = (bytes: Buffer, start: number, end: number) => Json;
 
+interface Bounds {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Of jsonb: the first byte is the version of the form. */
+const jsonbVersionBytes = 1;
+
 /** How the rows of blocks with these columns are read. */
 export class BlockColumns {
   readonly names: readonly string[];
   readonly #indices: ReadonlyMap<string, number>;
   readonly #readers: readonly ReadField[];
+  readonly #isJsonb: readonly boolean[];
   readonly #prefixes: readonly string[];
 
   constructor(columns: readonly Column[], toJson: (column: Column) => FieldToJson) {
     this.names = columns.map(({ name }) => name);
     this.#indices = new Map(this.names.map((name, index) => [name, index]));
     this.#readers = columns.map((column) => readerOf(column, toJson));
+    this.#isJsonb = columns.map(({ type }) => type === 'jsonb');
     this.#prefixes = this.names.map((name) => `${quote(name)}: `);
   }
 
@@ -38,6 +50,14 @@ export class BlockColumns {
 
   indexOf(name: string): number {
     return this.#indices.get(name) ?? -1;
+  }
+
+  /** Where the text of a field begins and ends in the block's bytes; null if it is not there as text. */
+  textBounds({ offsets, lengths }: RowBlock, first: number, column: number): Bounds | null {
+    const start = offsets[first + column] ?? 0;
+    const length = lengths[first + column] ?? -1;
+    if (length < 0 || !this.#isJsonb[column]) return null;
+    return { start: start + jsonbVersionBytes, end: start + length };
   }
 
   /** @param first index of the row's first field in the block's arrays */
@@ -60,11 +80,10 @@ function readerOf(column: Column, toJson: (column: Column) => FieldToJson): Read
   };
 }
 
-/** The first byte is the version of the form. */
 function readJsonb(bytes: Buffer, start: number, end: number): Json {
-  const object = JsonbObject.open(bytes, start + 1, end);
+  const object = JsonbObject.open(bytes, start + jsonbVersionBytes, end);
   if (object) return object;
-  const text = trustJson(bytes.toString('utf8', start + 1, end));
+  const text = trustJson(bytes.toString('utf8', start + jsonbVersionBytes, end));
   return objectOf(text) ?? text;
 }
 
@@ -150,6 +169,29 @@ export class BlockRow extends JsonObject {
       text += (text === '' ? '{' : ', ') + this.#columns.prefix(column) + textOf(value);
     }
     return (text === '' ? '{}' : `${text}}`) as JsonText;
+  }
+
+  /** What is JSON in the block goes as bytes. */
+  override writeTo(sink: ByteSink): void {
+    let text = '{';
+    let isFirst = true;
+    for (let column = 0; column < this.#columns.names.length; column += 1) {
+      const written = this.#written[column];
+      if (written === null) continue;
+      text += (isFirst ? '' : ', ') + this.#columns.prefix(column);
+      isFirst = false;
+      const bounds =
+        written === undefined ? this.#columns.textBounds(this.#block, this.#first, column) : null;
+      if (bounds === null && !(written instanceof JsonbObject)) {
+        text += textOf(this.#get(column) ?? jsonNull);
+        continue;
+      }
+      sink.write(text);
+      text = '';
+      if (bounds) sink.copy(this.#block.bytes, bounds.start, bounds.end);
+      else writeJson(sink, written ?? jsonNull);
+    }
+    sink.write(`${text}}`);
   }
 
   #get(column: number): Json | undefined {

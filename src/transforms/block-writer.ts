@@ -1,5 +1,5 @@
 import type { Column, RowBlock } from '../domain/row-block.ts';
-import type { ByteSink } from './jsonb-object.ts';
+import type { ByteSink } from './json.ts';
 
 /** Of UTF-8, for each unit of a text. */
 const maxBytesPerUnit = 3;

@@ -38,6 +38,8 @@ const maxKinds = 20;
 export interface StepTally {
   readonly step: StepFacts;
   readonly counters: StepCounters;
+  /** Milliseconds that the step took for its rows; for a step in this thread from a sample of them. */
+  readonly timeMs: number;
   /** By the order in which they first came; the last kinds of very many are counted together. */
   readonly errors: readonly StepErrors[];
 }
@@ -79,6 +81,8 @@ export class ChainStep implements StepTally {
   readonly #names: ReadonlySet<string>;
   readonly #counters = { in: 0, out: 0, dropped: 0, errored: 0 };
   readonly #errors = new Map<string, StepErrors>();
+  #timedMs = 0;
+  #timedRows = 0;
 
   constructor(step: Step, columns: ChainColumns) {
     this.step = step;
@@ -92,6 +96,16 @@ export class ChainStep implements StepTally {
 
   get errors(): readonly StepErrors[] {
     return [...this.#errors.values()];
+  }
+
+  get timeMs(): number {
+    return this.#timedRows === 0 ? 0 : (this.#timedMs * this.#counters.in) / this.#timedRows;
+  }
+
+  /** Some of the rows took the step so long. */
+  addTime(ms: number, rows: number): void {
+    this.#timedMs += ms;
+    this.#timedRows += rows;
   }
 
   /**

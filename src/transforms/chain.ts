@@ -16,10 +16,20 @@ type Left =
       readonly key: RowKey;
     };
 
+/** A clock for each row would take longer than some steps. */
+const timedEvery = 16;
+
 /** Steps that follow each other without waiting, or one that waits. */
 type Stretch =
   | { readonly kind: 'rows'; readonly steps: readonly InThread[] }
-  | { readonly kind: 'batch'; readonly step: BatchStep; readonly judge: ChainStep };
+  | {
+      readonly kind: 'batch';
+      readonly step: BatchStep;
+      readonly judge: ChainStep;
+      /** The block before has left the step, and when. */
+      last: Promise<void>;
+      lastEndedAt: number;
+    };
 
 interface InThread {
   readonly step: RowStep;
@@ -36,6 +46,7 @@ export class Chain {
   readonly #stretches: readonly Stretch[];
   readonly #inThread: readonly InThread[] | null;
   readonly #keyColumns: readonly string[];
+  #rows = 0;
 
   /** @param keyColumns what names a row in logs and among the rejected */
   constructor(steps: readonly Step[], columns: ChainColumns, keyColumns: readonly string[]) {
@@ -62,7 +73,8 @@ export class Chain {
   }
 
   /**
-   * The rows of a block, in their order. A row that leaves in a step is not given to the next one.
+   * The rows of a block, in their order. A row that leaves in a step is not given to the next one. The next
+   * block may be given before this one is done: each step gets the blocks in the order of the calls.
    *
    * @throws what a step throws that works elsewhere: no row of the block has an outcome
    */
@@ -70,8 +82,11 @@ export class Chain {
     if (this.#inThread !== null) return given.map((row) => this.apply(row));
     const now: (Row | Left)[] = [...given];
     for (const stretch of this.#stretches) {
-      if (stretch.kind === 'batch') await this.#throughBatch(stretch, given, now);
-      else {
+      if (stretch.kind === 'batch') {
+        const through = this.#throughBatch(stretch, given, now, stretch.last);
+        stretch.last = through;
+        await through;
+      } else {
         for (const [index, row] of now.entries()) {
           const first = given[index];
           if (row instanceof JsonObject && first) {
@@ -86,9 +101,17 @@ export class Chain {
   /** @param first the row as it was given, which has the key */
   #through(steps: readonly InThread[], given: Row, first: Row): Row | Left {
     const keyOf = () => this.#keyOf(first);
+    const isTimed = this.#rows % timedEvery === 0;
+    this.#rows += 1;
+    let at = isTimed ? performance.now() : 0;
     let row = given;
     for (const { step, judge } of steps) {
       const judged = judge.judge(row, attempt(step, row), keyOf);
+      if (isTimed) {
+        const endedAt = performance.now();
+        judge.addTime(endedAt - at, 1);
+        at = endedAt;
+      }
       if (!(judged instanceof JsonObject)) return leave(step.id, judged, keyOf);
       row = judged;
     }
@@ -96,18 +119,27 @@ export class Chain {
   }
 
   async #throughBatch(
-    { step, judge }: Extract<Stretch, { kind: 'batch' }>,
+    stretch: Extract<Stretch, { kind: 'batch' }>,
     given: readonly Row[],
     now: (Row | Left)[],
+    before: Promise<void>,
   ): Promise<void> {
+    const { step, judge } = stretch;
+    const givenAt = performance.now();
     const inside = now.flatMap((row, index) => {
       const first = given[index];
       return row instanceof JsonObject && first
         ? [{ index, row, key: JSON.stringify(this.#keyOf(first)), first }]
         : [];
     });
-    if (inside.length === 0) return;
-    const results = await step.applyBatch(inside);
+    const [results] = await Promise.all([
+      inside.length === 0 ? [] : step.applyBatch(inside),
+      before,
+    ]);
+    // While the step had the block before, this one waited.
+    const startedAt = Math.max(givenAt, stretch.lastEndedAt);
+    stretch.lastEndedAt = performance.now();
+    judge.addTime(stretch.lastEndedAt - startedAt, inside.length);
     if (results.length !== inside.length) {
       throw new TypeError(`${results.length} results for ${inside.length} rows`);
     }
@@ -143,7 +175,7 @@ function stretchesOf(chainSteps: readonly ChainStep[]): readonly Stretch[] {
       if (inThread.length === 0) stretches.push({ kind: 'rows', steps: inThread });
       inThread.push({ step, judge });
     } else {
-      stretches.push({ kind: 'batch', step, judge });
+      stretches.push({ kind: 'batch', step, judge, last: Promise.resolve(), lastEndedAt: 0 });
       inThread = [];
     }
   }

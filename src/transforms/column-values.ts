@@ -1,8 +1,7 @@
 import type { Column } from '../domain/row-block.ts';
 import { floorInstant, toTimestamp } from '../domain/time.ts';
 import type { ChainColumns } from './chain-step.ts';
-import { type Json, jsonNull, kindOf, stringOf, textOf } from './json.ts';
-import { type ByteSink, writeJson } from './jsonb-object.ts';
+import { type ByteSink, type Json, jsonNull, kindOf, stringOf, textOf, writeJson } from './json.ts';
 
 /** Why a column cannot hold a value; it holds none of the value. */
 type Misfit = string;

@@ -36,6 +36,12 @@ export function toJson(value: string | number | boolean | null): JsonText {
 /** A member and its new value; undefined takes it away. */
 export type Edit = readonly [string, Json | undefined];
 
+/** Takes the bytes of values, one piece after the other. */
+export interface ByteSink {
+  copy(from: Buffer, start: number, end: number): void;
+  write(text: string): void;
+}
+
 /** A JSON object. It is immutable; it is read at most once, and its text is made at most once. */
 export class JsonObject {
   #text: JsonText | null = null;
@@ -85,6 +91,11 @@ export class JsonObject {
     return [...changed, ...gone.map((name): Edit => [name, undefined])];
   }
 
+  /** Writes the text. */
+  writeTo(sink: ByteSink): void {
+    sink.write(this.text);
+  }
+
   protected read(): ReadonlyMap<string, Json> {
     return scanMembers(this.#text ?? '');
   }
@@ -98,6 +109,12 @@ export function textOf(value: Json): JsonText {
   if (typeof value === 'string') return value;
   if (value instanceof JsonObject) return value.text;
   return `[${value.map(textOf).join(', ')}]` as JsonText;
+}
+
+/** Writes a value as bytes. */
+export function writeJson(sink: ByteSink, value: Json): void {
+  if (value instanceof JsonObject) value.writeTo(sink);
+  else sink.write(textOf(value));
 }
 
 export function kindOf(value: Json): JsonKind {

@@ -1,10 +1,12 @@
-import { type Edit, type Json, JsonObject, type JsonText, quote, textOf } from './json.ts';
-
-/** Takes the bytes of rows, one piece after the other. */
-export interface ByteSink {
-  copy(from: Buffer, start: number, end: number): void;
-  write(text: string): void;
-}
+import {
+  type ByteSink,
+  type Edit,
+  type Json,
+  JsonObject,
+  type JsonText,
+  quote,
+  writeJson,
+} from './json.ts';
 
 const quoteCode = 0x22;
 const commaCode = 0x2c;
@@ -81,8 +83,7 @@ export class JsonbObject extends JsonObject {
     return new JsonbObject(this.#source, edited, values, added);
   }
 
-  /** Writes the text. */
-  writeTo(sink: ByteSink): void {
+  override writeTo(sink: ByteSink): void {
     const { bytes, start, end, ends } = this.#source;
     if (this.#edited.length === 0 && this.#added === null) {
       sink.copy(bytes, start, end);
@@ -137,12 +138,6 @@ export class JsonbObject extends JsonObject {
     if (this.#edited.length > 0 || this.#added !== null) return super.print();
     return bytes.toString('utf8', start, end) as JsonText;
   }
-}
-
-/** Writes a value as bytes. */
-export function writeJson(sink: ByteSink, value: Json): void {
-  if (value instanceof JsonbObject) value.writeTo(sink);
-  else sink.write(textOf(value));
 }
 
 interface Source {

@@ -222,4 +222,32 @@ export const mutants = [
     replace: "if (rows.length === 0) this.#use = 'off';",
     test: `${store}/prepared.test.ts`,
   },
+  {
+    name: 'own plugins: a block overtakes the one before it in a step',
+    file: 'src/transforms/chain.ts',
+    find: '      before,\n    ]);',
+    replace: '    ]);',
+    test: 'test/unit/transforms/chain.test.ts',
+  },
+  {
+    name: 'own plugins: a block in flight shares the memory of its source',
+    file: 'src/transforms/block-transformer.ts',
+    find: 'transformer.apply(copyOf(block))',
+    replace: 'transformer.apply(block)',
+    test: 'test/unit/sandbox/in-flight.test.ts',
+  },
+  {
+    name: 'own plugins: what another ended is the fault of the plugin',
+    file: 'src/sandbox/open-steps.ts',
+    find: "if (fault === 'unavailable')",
+    replace: "if (fault === 'memory')",
+    test: 'test/unit/sandbox/open-steps.test.ts',
+  },
+  {
+    name: 'own plugins: the log shows a secret as JSON writes it',
+    file: 'src/sandbox/step-log.ts',
+    find: '[secret, JSON.stringify(secret).slice(1, -1)]',
+    replace: '[secret]',
+    test: 'test/unit/sandbox/open-steps.test.ts',
+  },
 ];

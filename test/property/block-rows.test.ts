@@ -9,12 +9,15 @@ import { chainColumnsOf } from '../../src/transforms/column-values.ts';
 import { findTransform } from '../../src/transforms/index.ts';
 import {
   type Edit,
+  type Json,
   JsonObject,
   type JsonText,
+  jsonNull,
+  objectOf,
   textOf,
   trustJson,
 } from '../../src/transforms/json.ts';
-import { JsonbObject, writeJson } from '../../src/transforms/jsonb-object.ts';
+import { JsonbObject } from '../../src/transforms/jsonb-object.ts';
 import { compileStep } from '../../src/transforms/step.ts';
 import { RowTransformer } from '../../src/transforms/transform-rows.ts';
 import { columnsOf, rowBlock } from '../support/row-blocks.ts';
@@ -67,7 +70,7 @@ function openAmid(text: string): JsonbObject | null {
 function written(value: JsonObject): string {
   const empty: RowBlock = { columns: [], rowCount: 0, bytes: Buffer.alloc(0), ...noFields };
   const sink = new BlockWriter([], empty);
-  writeJson(sink, value);
+  value.writeTo(sink);
   return sink.finish().bytes.toString();
 }
 const noFields = { offsets: new Int32Array(), lengths: new Int32Array() };
@@ -215,6 +218,11 @@ describe('rows of a block', () => {
             expect(given.text).toBe(new JsonObject(given.members).text);
             const taken = given.edit([['event', undefined]]);
             expect(taken.text).toBe(new JsonObject(taken.members).text);
+            const properties = given.get('properties');
+            const mixed = taken.edit([['properties', changedIn(properties)]]);
+            for (const each of [BlockRow.of(read, block, index), given, taken, mixed]) {
+              expect(written(each)).toBe(each.text);
+            }
           }
           expect(made.block.rowCount).toBe(kept.length);
           expect(made.dropped).toBe(ends.filter(({ kind }) => kind === 'dropped').length);
@@ -235,6 +243,11 @@ describe('rows of a block', () => {
     );
   });
 });
+
+/** With one more member, if it is an object. */
+function changedIn(value: Json | undefined): Json {
+  return objectOf(value)?.edit([['a', trustJson('1')]]) ?? jsonNull;
+}
 
 /** The reference: every column as its text, no bytes. */
 function ofText(read: BlockColumns, block: RowBlock, index: number): JsonObject {

@@ -30,7 +30,7 @@ export function runView(run: Run, retry: RetryPolicy): BatchExportRun {
     records_rejected: run.recordsRejected,
     backfill_id: run.backfillId,
     settled: run.settled,
-    steps: run.steps?.map((step) => ({ ...step })) ?? null,
+    steps: run.steps?.map(({ timeMs = null, ...step }) => ({ ...step, time_ms: timeMs })) ?? null,
   };
 }
 

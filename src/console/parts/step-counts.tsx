@@ -15,7 +15,7 @@ interface Props {
   readonly steps: readonly Step[];
 }
 
-const columns = ['In', 'Out', 'Dropped', 'Rejected', 'Errors'];
+const columns = ['In', 'Out', 'Dropped', 'Rejected', 'Errors', 'Time'];
 
 /** The rows of each step in some runs. */
 export function StepCounts({ counted, steps }: Props) {
@@ -59,7 +59,9 @@ export function StepCounts({ counted, steps }: Props) {
 }
 
 function CountRow({ count, name }: { count: StepCount; name: string }) {
-  const values = [count.in, count.out, count.dropped, rejectedBy(count), count.errored];
+  const { in: rows, out, dropped, errored, time_ms: timeMs } = count;
+  const counts = [rows, out, dropped, rejectedBy(count), errored].map(formatCount);
+  const values = [...counts, timeMs === null ? '–' : `${formatCount(timeMs)} ms`];
   return (
     <tr>
       <th scope="row">
@@ -68,7 +70,7 @@ function CountRow({ count, name }: { count: StepCount; name: string }) {
       </th>
       {values.map((value, index) => (
         <td key={columns[index]} className="number" data-label={columns[index]}>
-          {formatCount(value)}
+          {value}
         </td>
       ))}
     </tr>

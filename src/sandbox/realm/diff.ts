@@ -48,9 +48,15 @@ function diffObjects(
   let changed: Record<string, Change> | undefined;
   let removed: string[] | undefined;
   let kept = 0;
-  for (const name of keys(after)) {
+  // By index: without the optimising compilers an iterator makes an object for each name.
+  const given = keys(after);
+  for (let at = 0; at < given.length; at += 1) {
+    const name = given[at] as string;
     const value = after[name];
-    if (isWritten(value)) {
+    // Most members. No prototype has such a value, so the member is the object's own.
+    if (value === before[name] && isPlainScalar(value)) {
+      kept += 1;
+    } else if (isWritten(value)) {
       const isOld = hasOwn(before, name);
       if (isOld) kept += 1;
       const change = isOld ? diff(before[name], value) : { v: value };
@@ -66,7 +72,8 @@ function diffObjects(
   }
   const names = keys(before);
   if (kept < names.length) {
-    for (const name of names) {
+    for (let at = 0; at < names.length; at += 1) {
+      const name = names[at] as string;
       if (hasOwn(after, name)) continue;
       removed ??= [];
       removed[removed.length] = name;
@@ -88,6 +95,16 @@ function diffLists(before: unknown[], after: unknown[]): Change | undefined {
     isChanged = true;
   }
   return isChanged ? { l: length, p: changed } : undefined;
+}
+
+function isPlainScalar(value: unknown): boolean {
+  return (
+    typeof value === 'string' ||
+    typeof value === 'number' ||
+    value === null ||
+    value === true ||
+    value === false
+  );
 }
 
 /** What JSON leaves out of an object. */

@@ -79,7 +79,11 @@ async function through(
     dropped,
     fields: fieldsOf(block),
   }));
-  const tallies = transformer.steps.map(({ counters, errors }) => ({ ...counters, errors }));
+  const tallies = transformer.steps.map(({ counters, timeMs, errors }) => ({
+    ...counters,
+    tookTime: timeMs > 0,
+    errors,
+  }));
   return { described, tallies };
 }
 
@@ -103,6 +107,7 @@ describe('a chain in a thread', () => {
     expect(threaded.described.flatMap(({ fields }) => fields).length).toBeGreaterThan(1_000);
     expect(threaded).toEqual(here);
     expect(here.tallies.map(({ errored }) => errored > 0)).toEqual([false, true, true, false]);
+    expect(here.tallies.map(({ tookTime }) => tookTime)).toEqual([true, true, true, true]);
   });
 
   test('leaves the memory of a block to its source', async () => {

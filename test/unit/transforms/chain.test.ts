@@ -283,4 +283,68 @@ describe('a chain over the rows of a block', () => {
       '1 results for 8 rows',
     );
   });
+
+  test('hands blocks on in their order, though one has no rows for a step that works elsewhere', async () => {
+    let open = () => {};
+    const slow = { ...elsewhere(stepOf(append('b'))), id: 2 };
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const waiting: BatchStep = {
+      ...slow,
+      applyBatch: (given) => gate.then(() => slow.applyBatch(given)),
+    };
+    const chain = chainFor(first, [stepOf(every(2, drop)), waiting]);
+    const ended: string[] = [];
+    const one = chain.applyBlock(rows).then(() => ended.push('one'));
+    const two = chain.applyBlock([first]).then(() => ended.push('two'));
+    await chainFor(first, [elsewhere(stepOf(drop))]).applyBlock(rows);
+    expect(ended).toEqual([]);
+    open();
+    await Promise.all([one, two]);
+    expect(ended).toEqual(['one', 'two']);
+  });
+});
+
+describe('the time of a step', () => {
+  const busy = (ms: number): Apply => {
+    return (given) => {
+      const end = performance.now() + ms;
+      while (performance.now() < end);
+      return given;
+    };
+  };
+
+  test('is that of all its rows, by a sample of them', () => {
+    const chain = chainFor(row, [stepOf(busy(0), { id: 1 }), stepOf(busy(2), { id: 2 })]);
+    for (let n = 0; n < 40; n += 1) chain.apply(row);
+    const [quick, slow] = chain.steps.map(({ timeMs }) => timeMs);
+    expect(slow).toBeGreaterThanOrEqual(80);
+    expect(quick).toBeGreaterThan(0);
+    expect(quick).toBeLessThan(slow ?? 0);
+  });
+
+  test('holds no wait for the block before', async () => {
+    let last = Promise.resolve();
+    const step: BatchStep = {
+      ...stepOf(drop),
+      kind: 'batch',
+      applyBatch: async (given) => {
+        last = last.then(() => new Promise((resolve) => setTimeout(resolve, 20)));
+        await last;
+        return given.map(() => null);
+      },
+    };
+    const chain = chainFor(row, [step]);
+    const startedAt = performance.now();
+    await Promise.all(Array.from({ length: 4 }, () => chain.applyBlock([row])));
+    const tookMs = performance.now() - startedAt;
+    const [timeMs = 0] = chain.steps.map((each) => each.timeMs);
+    expect(timeMs).toBeGreaterThan(tookMs / 2);
+    expect(timeMs).toBeLessThanOrEqual(tookMs);
+  });
+
+  test('is none without rows', () => {
+    expect(chainFor(row, [stepOf(drop)]).steps[0]?.timeMs).toBe(0);
+  });
 });
