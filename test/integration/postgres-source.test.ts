@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { RowBlock } from '../../src/domain/row-block.ts';
+import type { Column, RowBlock } from '../../src/domain/row-block.ts';
 import type { PostgresSourceOptions } from '../../src/sources/index.ts';
 import { createPostgresSource } from '../../src/sources/index.ts';
-import type { PlanSelect } from '../../src/sources/postgres/plan.ts';
+import type { PlanSelect, RequestPlan } from '../../src/sources/postgres/plan.ts';
 import type { SourceRequest } from '../../src/sources/source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import {
@@ -210,17 +210,30 @@ describe('a slow consumer', () => {
   });
 });
 
+/** A plan of one column that counts one row and then runs `sql`. */
+function planOf(column: Column, sql: string): RequestPlan {
+  const counts = { countSql: () => 'SELECT 1', countLateSql: () => 'SELECT 0' };
+  return {
+    describeSql: 'SELECT 1',
+    ...counts,
+    select: () => ({
+      columns: [column],
+      copySql: () => sql,
+      hidden: [],
+      projection: null,
+      keys: null,
+      ...counts,
+    }),
+  };
+}
+
 describe('an abort', () => {
   /** A statement that gives no row for ten minutes. */
-  const sleeping: PlanSelect = async () => ({
-    columns: [{ name: 'slept', type: 'text', sourceType: 'text' }],
-    copySql: () => 'COPY (SELECT pg_sleep(600)::text) TO STDOUT (FORMAT binary)',
-    countSql: () => 'SELECT 1',
-    countLateSql: () => 'SELECT 0',
-    hidden: [],
-    projection: null,
-    keys: null,
-  });
+  const sleeping: PlanSelect = () =>
+    planOf(
+      { name: 'slept', type: 'text', sourceType: 'text' },
+      'COPY (SELECT pg_sleep(600)::text) TO STDOUT (FORMAT binary)',
+    );
 
   it('rejects the read at once, and the server stops though it had nothing to send', async () => {
     const applicationName = 'aborted read';
@@ -256,8 +269,8 @@ describe('an abort', () => {
     await expect(sourceOf().open(hour, aborted)).rejects.toThrow('too late');
     const controller = new AbortController();
     const applicationName = 'aborted count';
-    const plan: PlanSelect = async (request, describe) => {
-      return { ...(await sleeping(request, describe)), countSql: () => 'SELECT pg_sleep(600)' };
+    const plan: PlanSelect = (request) => {
+      return { ...sleeping(request), countSql: () => 'SELECT pg_sleep(600)' };
     };
     const opening = sourceOf({ applicationName, plan }).open(hour, controller.signal);
     await until(async () => {
@@ -276,15 +289,11 @@ describe('an abort', () => {
 describe('a failure', () => {
   const failing =
     (sql: string): PlanSelect =>
-    async () => ({
-      columns: [{ name: 'value', type: 'int4', sourceType: 'integer' }],
-      copySql: () => `COPY (${sql}) TO STDOUT (FORMAT binary)`,
-      countSql: () => 'SELECT 1',
-      countLateSql: () => 'SELECT 0',
-      hidden: [],
-      projection: null,
-      keys: null,
-    });
+    () =>
+      planOf(
+        { name: 'value', type: 'int4', sourceType: 'integer' },
+        `COPY (${sql}) TO STDOUT (FORMAT binary)`,
+      );
 
   it.each([
     ['query.invalid', 'SELECT 1 / (n - 5000) FROM generate_series(1, 9000) n', {}],

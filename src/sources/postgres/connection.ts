@@ -1,9 +1,11 @@
 import { createConnection } from 'node:net';
-import type { Connection, FieldDef, Submittable } from 'pg';
+import type { Connection, FieldDef } from 'pg';
 import pg from 'pg';
+import { BoundedMap } from '../../query/bounded-map.ts';
 import type { DescribedColumn } from './column-types.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
 import { toSourceError } from './errors.ts';
+import { type BatchAnswer, type BatchStatement, StatementBatch } from './statement-batch.ts';
 
 export interface ConnectionOptions {
   readonly connectionString: string;
@@ -28,8 +30,23 @@ export async function connect(options: ConnectionOptions, signal: AbortSignal): 
   client.on('error', () => {});
   // A connection that was cut is open at the server until its cancel request was taken.
   if (leave) client.once('end', () => void (cancels.get(client) ?? Promise.resolve()).then(leave));
+  connectionOf(client).on('parameterStatus', (message: ParameterStatus) => {
+    if (message.parameterName === 'server_encoding') encodings.set(client, message.parameterValue);
+  });
   await withAbort(client, signal, () => client.connect());
   return client;
+}
+
+interface ParameterStatus {
+  readonly parameterName: string;
+  readonly parameterValue: string;
+}
+
+const encodings = new WeakMap<pg.Client, string>();
+
+/** The encoding of the server's database, as it said at the start; undefined if it did not. */
+export function encodingOf(client: pg.Client): string | undefined {
+  return encodings.get(client);
 }
 
 /**
@@ -94,28 +111,66 @@ export async function query<Row extends pg.QueryResultRow>(
   });
 }
 
+/** Runs statements in one round trip. An abort closes the connection and rejects with the signal's reason. */
+export async function runBatch(
+  client: pg.Client,
+  statements: readonly BatchStatement[],
+  signal: AbortSignal,
+): Promise<readonly BatchAnswer[]> {
+  return withAbort(client, signal, () => {
+    const batch = new StatementBatch(statements);
+    client.query(batch);
+    return batch.answers;
+  });
+}
+
 /** The columns of a statement as the server describes it, without running it. */
 export async function describeColumns(
   client: pg.Client,
   sql: string,
   signal: AbortSignal,
 ): Promise<readonly DescribedColumn[]> {
-  const fields = await withAbort(client, signal, () => {
-    const description = new Description(sql);
-    client.query(description);
-    return description.fields;
+  const [answer] = await runBatch(client, [{ sql, describeOnly: true }], signal);
+  return nameColumns(client, answer?.fields ?? [], signal);
+}
+
+/** From here on types are made by users: their names can change. */
+const firstUserOid = 16_384;
+/** Names of built-in types by OID and modifier: the same on every server. */
+const typeNames = new BoundedMap<string, string>(1_000);
+
+/** Adds the server's names of the types, asked for only if one is new. */
+export async function nameColumns(
+  client: pg.Client,
+  fields: readonly FieldDef[],
+  signal: AbortSignal,
+): Promise<readonly DescribedColumn[]> {
+  const typeOf = ({ dataTypeID, dataTypeModifier }: FieldDef) =>
+    `${dataTypeID} ${dataTypeModifier}`;
+  const names = new Map<string, string>();
+  const unknown = fields.filter((field) => {
+    const known = typeNames.get(typeOf(field));
+    if (known !== undefined) names.set(typeOf(field), known);
+    return known === undefined;
   });
-  const names = await query<{ name: string }>(
-    client,
-    `SELECT format_type(t, m) AS name
-       FROM unnest($1::oid[], $2::int[]) WITH ORDINALITY AS f (t, m, position) ORDER BY position`,
-    signal,
-    [fields.map((field) => field.dataTypeID), fields.map((field) => field.dataTypeModifier)],
-  );
-  return fields.map((field, index) => ({
+  if (unknown.length > 0) {
+    const found = await query<{ name: string }>(
+      client,
+      `SELECT format_type(t, m) AS name
+         FROM unnest($1::oid[], $2::int[]) WITH ORDINALITY AS f (t, m, position) ORDER BY position`,
+      signal,
+      [unknown.map((field) => field.dataTypeID), unknown.map((field) => field.dataTypeModifier)],
+    );
+    for (const [index, field] of unknown.entries()) {
+      const name = found[index]?.name ?? '';
+      names.set(typeOf(field), name);
+      if (field.dataTypeID < firstUserOid) typeNames.set(typeOf(field), name, 1);
+    }
+  }
+  return fields.map((field) => ({
     name: field.name,
     typeOid: field.dataTypeID,
-    sourceType: names[index]?.name ?? '',
+    sourceType: names.get(typeOf(field)) ?? '',
   }));
 }
 
@@ -140,42 +195,4 @@ export async function withAbort<T>(
 
 function connectionOf(client: pg.Client): Connection {
   return (client as unknown as { readonly connection: Connection }).connection;
-}
-
-/** Parse and Describe of the extended protocol, with no Execute. */
-class Description implements Submittable {
-  readonly fields: Promise<readonly FieldDef[]>;
-  readonly #sql: string;
-  #found: readonly FieldDef[] = [];
-  #resolve: (fields: readonly FieldDef[]) => void = () => {};
-  #reject: (error: Error) => void = () => {};
-
-  constructor(sql: string) {
-    this.#sql = sql;
-    this.fields = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
-  }
-
-  submit(connection: Connection): undefined {
-    connection.parse({ name: '', text: this.#sql, types: [] }, true);
-    connection.describe({ type: 'S', name: '' }, true);
-    connection.sync();
-  }
-
-  handleParseComplete(): void {}
-
-  handleRowDescription(message: { fields: readonly FieldDef[] }): void {
-    this.#found = message.fields;
-  }
-
-  handleError(error: Error): void {
-    // The server skips to the Sync that `submit` has already sent.
-    this.#reject(error);
-  }
-
-  handleReadyForQuery(): void {
-    this.#resolve(this.#found);
-  }
 }

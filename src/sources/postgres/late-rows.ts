@@ -62,9 +62,10 @@ async function withPlan<T>(
   signal: AbortSignal,
   work: (client: pg.Client, select: SelectPlan) => Promise<T>,
 ): Promise<T> {
+  const { describeSql, select } = plan(request);
   const client = await beginSnapshot(options, request.teamId, signal, position);
   try {
-    return await work(client, await plan(request, (sql) => describeColumns(client, sql, signal)));
+    return await work(client, select(await describeColumns(client, describeSql, signal)));
   } catch (error) {
     signal.throwIfAborted();
     throw toSourceError(error);

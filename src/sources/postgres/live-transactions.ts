@@ -9,7 +9,8 @@ import { fullId, type Live } from './pending.ts';
  */
 const MARKER = [0x736c6365, 0x78707274] as const;
 
-export const markOwnTransaction = `SELECT pg_advisory_xact_lock_shared(${MARKER.join(', ')})`;
+/** An expression that takes it. */
+export const markOwnTransaction = `pg_catalog.pg_advisory_xact_lock_shared(${MARKER.join(', ')})`;
 
 const CLOCK = `
   SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS "nowMs",

@@ -42,15 +42,20 @@ export interface SelectPlan {
   } | null;
 }
 
-/** Asks the server for the columns of a SELECT without running it. */
-export type Describe = (selectSql: string) => Promise<readonly DescribedColumn[]>;
+/** A plan that lacks the types of its columns, which only the server knows. */
+export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql'> {
+  /** A SELECT whose columns the server is asked to describe; it need not run. */
+  readonly describeSql: string;
+  /** @param described the columns of `describeSql`, in their order */
+  select(described: readonly DescribedColumn[]): SelectPlan;
+}
 
-/** Makes the plan of a request. Throws SluiceError `query.*` or `source.*`. */
-export type PlanSelect = (request: SourceRequest, describe: Describe) => Promise<SelectPlan>;
+/** Plans a request. Throws SluiceError `query.*` or `source.*`. */
+export type PlanSelect = (request: SourceRequest) => RequestPlan;
 
 /** Plans over these models. */
 export function planModels(models: readonly Model[]): PlanSelect {
-  return async (request, describe) => {
+  return (request) => {
     const model = models.find(({ name }) => name === request.model);
     if (!model) throw new SluiceError('source.unknown_model', request.model);
     const asked = request.dslQuery === null ? null : readQuery(request.dslQuery, model);
@@ -68,43 +73,45 @@ export function planModels(models: readonly Model[]): PlanSelect {
     const isShown = (key: string) => placeOf(key, model, query) >= 0;
     const hiddenKeys =
       request.select === 'keys' ? [] : model.keyColumns.filter((key) => !isShown(key));
-    const described = await describe(describeSql(model, query, hiddenKeys));
-    const all = described.map(({ name, typeOid, sourceType }) => {
-      return { name, type: columnTypeOf(typeOid), sourceType };
-    });
-    const columns = all.slice(0, all.length - hiddenKeys.length);
-    const hidden = hiddenKeys.map((name, index) => {
-      return { ...(all[columns.length + index] as Column), name };
-    });
-    if (request.select === 'keys') {
-      const keys = keyColumnsOf(model, query, columns);
+    const select = (described: readonly DescribedColumn[]): SelectPlan => {
+      const all = described.map(({ name, typeOid, sourceType }) => {
+        return { name, type: columnTypeOf(typeOid), sourceType };
+      });
+      const columns = all.slice(0, all.length - hiddenKeys.length);
+      const hidden = hiddenKeys.map((name, index) => {
+        return { ...(all[columns.length + index] as Column), name };
+      });
+      if (request.select === 'keys') {
+        const keys = keyColumnsOf(model, query, columns);
+        return {
+          columns: keys,
+          projection,
+          hidden: [],
+          keys: null,
+          copySql: (range) => copyKeysSql(selectionOf(range), keys),
+          ...counts,
+        };
+      }
+      const places = model.keyColumns.map((key) =>
+        isShown(key) ? placeOf(key, model, query) : columns.length + hiddenKeys.indexOf(key),
+      );
+      const keyColumns = model.keyColumns.map((name, index) => {
+        return { ...(all[places[index] as number] as Column), name };
+      });
       return {
-        columns: keys,
+        columns,
         projection,
-        hidden: [],
-        keys: null,
-        copySql: (range) => copyKeysSql(selectionOf(range), keys),
+        hidden,
+        keys: {
+          places,
+          columns: keyColumns,
+          copySql: (range) => copyKeySetSql(selectionOf(range), keyColumns),
+        },
+        copySql: (range) => copySql(selectionOf(range), columns, hidden),
         ...counts,
       };
-    }
-    const places = model.keyColumns.map((key) =>
-      isShown(key) ? placeOf(key, model, query) : columns.length + hiddenKeys.indexOf(key),
-    );
-    const keyColumns = model.keyColumns.map((name, index) => {
-      return { ...(all[places[index] as number] as Column), name };
-    });
-    return {
-      columns,
-      projection,
-      hidden,
-      keys: {
-        places,
-        columns: keyColumns,
-        copySql: (range) => copyKeySetSql(selectionOf(range), keyColumns),
-      },
-      copySql: (range) => copySql(selectionOf(range), columns, hidden),
-      ...counts,
     };
+    return { describeSql: describeSql(model, query, hiddenKeys), select, ...counts };
   };
 }
 

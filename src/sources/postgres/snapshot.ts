@@ -7,9 +7,10 @@ import {
   type ConnectionOptions,
   closeConnection,
   connect,
-  describeColumns,
   destroyConnection,
-  query,
+  encodingOf,
+  nameColumns,
+  runBatch,
   withAbort,
 } from './connection.ts';
 import { CopyReader } from './copy-reader.ts';
@@ -20,6 +21,7 @@ import { hasReplayed } from './replay.ts';
 import { RowBlockBuilder, type SourceBlock } from './row-blocks.ts';
 import { nameLargeRow } from './row-too-large.ts';
 import { tenantSetting } from './source-role.ts';
+import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
 
 export interface SnapshotOptions extends ConnectionOptions {
   readonly statementTimeoutMs: number;
@@ -40,7 +42,7 @@ export interface SnapshotOptions extends ConnectionOptions {
 export type HoldRow = (bytes: number, signal: AbortSignal) => Promise<() => void>;
 
 /**
- * Opens the transaction, describes and counts. Throws SluiceError.
+ * Opens the transaction, describes and counts, in one round trip. Throws SluiceError.
  *
  * @param position what a standby must have replayed before; one address may lead to several standbys
  */
@@ -51,24 +53,26 @@ export async function openSnapshot(
   position: string | null,
   signal: AbortSignal,
 ): Promise<SourceSnapshot> {
-  const client = await begin(options, request.teamId, null, signal, position);
+  const { describeSql, countSql, select } = plan(request);
+  const statements = [
+    { sql: describeSql, describeOnly: true },
+    { sql: countSql(request.interval) },
+  ];
+  const { client, id, answers } = await begin(
+    options,
+    request.teamId,
+    { position, isShared: true },
+    statements,
+    signal,
+  );
   try {
-    const [id] = await query<{ exported: string; snapshot: string; encoding: string }>(
-      client,
-      `SELECT pg_export_snapshot() AS exported, pg_current_snapshot()::text AS snapshot,
-              current_setting('server_encoding') AS encoding`,
-      signal,
-    );
-    if (!id) throw new SluiceError('source.unavailable', 'the server gave no snapshot');
-    if (id.encoding === 'SQL_ASCII') {
-      throw new SluiceError(
-        'source.unsupported',
-        'its encoding is SQL_ASCII, so the encoding of its text is unknown',
-      );
+    const [described, counted] = answers;
+    const totalCount = Number(counted?.rows[0]?.[0]);
+    if (!Number.isSafeInteger(totalCount)) {
+      throw new SluiceError('source.unavailable', 'the server gave no count');
     }
-    const select = await plan(request, (sql) => describeColumns(client, sql, signal));
-    const totalCount = await count(client, select, request.interval, signal);
-    return new PostgresSnapshot({ options, client, select, totalCount, ...id }, request);
+    const planned = select(await nameColumns(client, described?.fields ?? [], signal));
+    return new PostgresSnapshot({ options, client, select: planned, totalCount, ...id }, request);
   } catch (error) {
     destroyConnection(client);
     throw error;
@@ -105,7 +109,7 @@ class PostgresSnapshot implements SourceSnapshot {
     this.projection = opened.select.projection;
     this.totalCount = opened.totalCount;
     this.snapshot = opened.snapshot;
-    this.slices = sliceInterval(interval, opened.options.sliceMs);
+    this.slices = sliceInterval(interval, opened.options.sliceMs, opened.totalCount);
     this.#opened = opened;
     this.#teamId = teamId;
     this.#idle = [opened.client];
@@ -161,7 +165,7 @@ class PostgresSnapshot implements SourceSnapshot {
     const idle = this.#idle.pop();
     if (idle) return idle;
     const { options, exported } = this.#opened;
-    const client = await begin(options, this.#teamId, exported, signal);
+    const { client } = await begin(options, this.#teamId, { snapshot: exported }, [], signal);
     this.#clients.add(client);
     return client;
   }
@@ -189,40 +193,72 @@ function keyFields({ columns, hidden, keys }: SelectPlan, block: SourceBlock): K
 }
 
 /** A connection in a transaction with its own snapshot; `position` as for `openSnapshot`. */
-export function beginSnapshot(
+export async function beginSnapshot(
   options: SnapshotOptions,
   teamId: number,
   signal: AbortSignal,
   position: string | null = null,
 ): Promise<pg.Client> {
-  return begin(options, teamId, null, signal, position);
+  return (await begin(options, teamId, { position, isShared: false }, [], signal)).client;
 }
 
-/** A connection in a transaction with its own snapshot, or with an exported one. */
+/** Its own snapshot, which others may share, or an exported one. */
+type View =
+  | { readonly position: string | null; readonly isShared: boolean }
+  | { readonly snapshot: string };
+
+interface Begun {
+  readonly client: pg.Client;
+  readonly id: { readonly exported: string; readonly snapshot: string };
+  /** To `more`, in its order. */
+  readonly answers: readonly BatchAnswer[];
+}
+
+/** Begins a transaction on a new connection. Its settings, its snapshot and `more` are one round trip. */
 async function begin(
   options: SnapshotOptions,
   teamId: number,
-  exported: string | null,
+  view: View,
+  more: readonly BatchStatement[],
   signal: AbortSignal,
-  position: string | null = null,
-): Promise<pg.Client> {
+): Promise<Begun> {
   const client = await connect(options, signal);
-  const statements = [
-    'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY',
-    ...(exported === null ? [] : [`SET TRANSACTION SNAPSHOT '${exported}'`]),
-    markOwnTransaction,
-    ...sessionSettings(options, teamId).map(([name, value]) => `SET LOCAL ${name} = '${value}'`),
+  const before = [
+    { sql: 'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY' },
+    ...('snapshot' in view ? [{ sql: `SET TRANSACTION SNAPSHOT '${view.snapshot}'` }] : []),
   ];
+  const isShared = 'isShared' in view && view.isShared;
+  const position = 'position' in view ? view.position : null;
   try {
+    if (encodingOf(client) === 'SQL_ASCII') {
+      throw new SluiceError(
+        'source.unsupported',
+        'its encoding is SQL_ASCII, so the encoding of its text is unknown',
+      );
+    }
+    // By itself: a statement's snapshot is older than anything that the statement finds out.
     if (position !== null && !(await hasReplayed(client, position, signal))) {
       throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
     }
-    await query(client, statements.join('; '), signal);
-    return client;
+    const statements = [...before, { sql: setUpSql(options, teamId, isShared) }, ...more];
+    const answers = await runBatch(client, statements, signal);
+    const [snapshot, exported] = answers[before.length]?.rows[0] ?? [];
+    if (!snapshot) throw new SluiceError('source.unavailable', 'the server gave no snapshot');
+    const id = { snapshot, exported: exported ?? '' };
+    return { client, id, answers: answers.slice(before.length + 1) };
   } catch (error) {
     destroyConnection(client);
     throw error;
   }
+}
+
+/** One statement for all settings of a transaction. It gives the snapshot, and its name for others. */
+function setUpSql(options: SnapshotOptions, teamId: number, isShared: boolean): string {
+  const settings = sessionSettings(options, teamId).map(
+    ([name, value]) => `pg_catalog.set_config('${name}', '${value}', true)`,
+  );
+  return `SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text,
+    ${isShared ? 'pg_catalog.pg_export_snapshot()' : 'NULL'}, ${markOwnTransaction}, ${settings.join(', ')}`;
 }
 
 function sessionSettings(
@@ -252,21 +288,26 @@ function sessionSettings(
   ];
 }
 
-async function count(
-  client: pg.Client,
-  select: SelectPlan,
-  range: DataInterval,
-  signal: AbortSignal,
-): Promise<number> {
-  const [row] = await query<Record<string, string>>(client, select.countSql(range), signal);
-  return Number(Object.values(row ?? {})[0]);
-}
+/** A slice of fewer rows is not worth a statement of its own. */
+const rowsPerSlice = 1_000;
 
-/** Cuts the interval into slices from its start; the last slice may be shorter. */
-export function sliceInterval(interval: DataInterval, sliceMs: number): readonly Slice[] {
+/**
+ * Cuts the interval into slices from its start; the last slice may be shorter. Without rows there are none.
+ * Slices of few rows are joined, so that there are at most as many as thousands of rows, rounded up.
+ *
+ * @param sliceMs how long a slice is at least
+ */
+export function sliceInterval(
+  interval: DataInterval,
+  sliceMs: number,
+  totalCount: number,
+): readonly Slice[] {
+  const lengthMs = interval.end - interval.start;
+  const most = Math.ceil(totalCount / rowsPerSlice);
+  const joined = most === 0 ? 0 : Math.max(1, Math.ceil(Math.ceil(lengthMs / sliceMs) / most));
   const slices: Slice[] = [];
-  for (let start = interval.start; start < interval.end; start += sliceMs) {
-    slices.push({ start, end: Math.min(start + sliceMs, interval.end) });
+  for (let start = interval.start; joined > 0 && start < interval.end; start += joined * sliceMs) {
+    slices.push({ start, end: Math.min(start + joined * sliceMs, interval.end) });
   }
   return slices;
 }

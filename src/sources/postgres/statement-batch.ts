@@ -1,0 +1,77 @@
+import type { Connection, FieldDef, Submittable } from 'pg';
+
+/** A statement to execute, or only to describe. */
+export interface BatchStatement {
+  readonly sql: string;
+  readonly describeOnly?: boolean;
+}
+
+/** What the server answered to one statement of a batch. */
+export interface BatchAnswer {
+  /** Fields as text, in the order of the SELECT list; none of a statement that was only described. */
+  readonly rows: readonly (readonly (string | null)[])[];
+  /** Only of a statement that was described. */
+  readonly fields: readonly FieldDef[];
+}
+
+/**
+ * Several statements in one round trip and one packet, by the extended protocol with one Sync. Each begins
+ * when the one before has ended. After an error the server skips the rest.
+ */
+export class StatementBatch implements Submittable {
+  /** One per statement, in order. Rejects with pg's error. */
+  readonly answers: Promise<readonly BatchAnswer[]>;
+  readonly #statements: readonly BatchStatement[];
+  readonly #done: BatchAnswer[] = [];
+  #rows: (readonly (string | null)[])[] = [];
+  #resolve: (answers: readonly BatchAnswer[]) => void = () => {};
+  #reject: (error: Error) => void = () => {};
+
+  constructor(statements: readonly BatchStatement[]) {
+    this.#statements = statements;
+    this.answers = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
+
+  submit(connection: Connection): undefined {
+    const { stream } = connection;
+    stream.cork();
+    for (const { sql, describeOnly = false } of this.#statements) {
+      connection.parse({ name: '', text: sql, types: [] }, true);
+      if (describeOnly) connection.describe({ type: 'S', name: '' }, true);
+      else {
+        connection.bind({ values: [] }, true);
+        connection.execute({}, true);
+      }
+    }
+    connection.sync();
+    stream.uncork();
+  }
+
+  handleParseComplete(): void {}
+
+  handleRowDescription({ fields }: { readonly fields: readonly FieldDef[] }): void {
+    this.#done.push({ rows: [], fields });
+  }
+
+  handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+    this.#rows.push(fields);
+  }
+
+  handleCommandComplete(): void {
+    this.#done.push({ rows: this.#rows, fields: [] });
+    this.#rows = [];
+  }
+
+  handleError(error: Error): void {
+    // The server skips to the Sync that `submit` has already sent.
+    this.#reject(error);
+  }
+
+  handleReadyForQuery(): void {
+    if (this.#done.length === this.#statements.length) this.#resolve(this.#done);
+    else this.#reject(new Error('the server left out an answer'));
+  }
+}
