@@ -25,8 +25,11 @@ export interface ParquetSizes {
 
 const mebibyte = 1024 * 1024;
 
+/** Readers skip by row group (DuckDB) or by page (Arrow, Spark). DuckDB's own groups have 122,880 rows. */
+const prunedRows = 2 ** 17;
+
 /**
- * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed; in schema 2 of 1,048,576
+ * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed; in schema 2 of 131,072
  * rows at most. Pages of 1 MiB or 20,000 rows; smaller if there are many columns, since each column holds an open page.
  */
 export function defaultSizes(columnCount: number, schema = 1): ParquetSizes {
@@ -40,7 +43,7 @@ export function defaultSizes(columnCount: number, schema = 1): ParquetSizes {
     groupHeldBytes: 16 * mebibyte,
     checkpointBytes: 4 * mebibyte,
     // Files of schema 1 keep their bytes.
-    ...(schema !== 1 && { groupRows: 2 ** 20 }),
+    ...(schema !== 1 && { groupRows: prunedRows }),
   };
 }
 
