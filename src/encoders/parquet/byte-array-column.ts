@@ -2,12 +2,14 @@ import type { ColumnType } from '../../domain/row-block.ts';
 import { viewOf } from '../byte-writer.ts';
 import { writeUuid } from '../text/format-integers.ts';
 import { decodeJsonString } from '../text/json-text.ts';
+import { type Bounds, orders } from './bounds.ts';
 import { putByteArray, type SparePool } from './byte-arrays.ts';
 import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import { Dictionary } from './dictionary.ts';
 import { isEscaped, quote } from './json-forms.ts';
 import { bitWidthOf, encodeHybrid, maxHybridBytes } from './levels.ts';
 import { encoding, OpenPage, type PageLimits, type RawPage } from './page.ts';
+import { EncodingChoice, type Recoder, type SizeOf } from './recoders.ts';
 import { TextBounds } from './text-bounds.ts';
 
 /** After this many values a dictionary with more than half of them is given up. */
@@ -28,7 +30,11 @@ export class ByteArrayColumn implements ColumnWriter {
   readonly #type: ColumnType | 'plain';
   readonly #page: OpenPage;
   readonly #isText: boolean;
-  readonly #bounds = new TextBounds();
+  /** Of the open page's values that are not in the dictionary, and of the chunk's earlier pages. */
+  readonly #pageBounds: TextBounds;
+  readonly #bounds: TextBounds;
+  readonly #hasByteBounds: boolean;
+  readonly #choice: EncodingChoice;
   #dictionary: Dictionary | undefined;
   /** The dictionary of this chunk's first pages, after it was given up. */
   #kept: Dictionary | undefined;
@@ -41,8 +47,21 @@ export class ByteArrayColumn implements ColumnWriter {
   #hasIndexedPages = false;
   #nullCount = 0;
 
-  /** @param type `plain`: JSON; the content of a string is written as text */
-  constructor(column: number, type: ColumnType | 'plain', limits: PageLimits, spares: SparePool) {
+  /**
+   * @param type `plain`: JSON; the content of a string is written as text
+   * @param recoder of schema 2, whose bytea have bounds too
+   */
+  constructor(
+    column: number,
+    type: ColumnType | 'plain',
+    limits: PageLimits,
+    spares: SparePool,
+    recoder?: Recoder,
+  ) {
+    this.#hasByteBounds = type === 'bytea' && recoder !== undefined;
+    this.#pageBounds = new TextBounds(type !== 'bytea');
+    this.#bounds = new TextBounds(type !== 'bytea');
+    this.#choice = new EncodingChoice(recoder);
     this.#column = column;
     this.#type = type;
     this.#page = new OpenPage(limits, spares);
@@ -96,7 +115,10 @@ export class ByteArrayColumn implements ColumnWriter {
     } else if (this.#isText) this.#putText(bytes, view, from, length);
     // The first byte of a jsonb is the version of its form.
     else if (this.#type === 'jsonb') putByteArray(sink, bytes, view, from + 1, length - 1);
-    else putByteArray(sink, bytes, view, from, length);
+    else {
+      if (this.#hasByteBounds) this.#pageBounds.add(bytes, view, from, length);
+      putByteArray(sink, bytes, view, from, length);
+    }
   }
 
   #putText(bytes: Buffer, view: DataView, from: number, length: number): void {
@@ -113,7 +135,7 @@ export class ByteArrayColumn implements ColumnWriter {
       this.#putText(value, new DataView(value.buffer, value.byteOffset, length), 0, length);
       return;
     }
-    this.#bounds.add(bytes, view, from, length);
+    this.#pageBounds.add(bytes, view, from, length);
     const { sink } = this.#page;
     if (bytes !== sink.bytes) putByteArray(sink, bytes, view, from, length);
     else {
@@ -132,14 +154,12 @@ export class ByteArrayColumn implements ColumnWriter {
   ): number {
     this.#chunkValues++;
     if (this.#chunkValues === sampleValues && dictionary.size * 2 > sampleValues) return -1;
-    const { size } = dictionary;
-    const index = dictionary.indexOf(bytes, view, from, length);
-    if (index === size) this.#bounds.add(bytes, view, from, length);
-    return index;
+    return dictionary.indexOf(bytes, view, from, length);
   }
 
   /** The open page's values become plain; earlier pages keep their indices. */
   #giveUpDictionary(dictionary: Dictionary): void {
+    this.#boundIndexed(dictionary);
     for (let value = 0; value < this.#indexCount; value++) {
       dictionary.copyEntry(this.#indices[value] as number, this.#page.sink);
     }
@@ -149,19 +169,47 @@ export class ByteArrayColumn implements ColumnWriter {
     this.#dictionary = undefined;
   }
 
-  cutPage(): RawPage | undefined {
-    if (this.#page.rows === 0) return undefined;
-    this.#nullCount += this.#page.nulls;
+  /** Adds the values of the open page that are in the dictionary to the page's bounds, each once. */
+  #boundIndexed(dictionary: Dictionary): void {
+    const isAdded = new Uint8Array(dictionary.size);
+    for (let value = 0; value < this.#indexCount; value++) {
+      const index = this.#indices[value] as number;
+      if (isAdded[index] === 1) continue;
+      isAdded[index] = 1;
+      const { bytes, view } = dictionary.sink;
+      dictionary.visit(index, (from, length) => this.#pageBounds.add(bytes, view, from, length));
+    }
+  }
+
+  async choose(sizeOf: SizeOf): Promise<void> {
+    this.#settleDictionary();
+    if (this.#indexCount === 0) await this.#choice.choose(this.#page, sizeOf);
+  }
+
+  #settleDictionary(): void {
     if (this.#dictionary !== undefined && this.#indexCount > 0 && !this.#pays(this.#dictionary)) {
       this.#giveUpDictionary(this.#dictionary);
     }
+  }
+
+  cutPage(): RawPage | undefined {
+    if (this.#page.rows === 0) return undefined;
+    this.#nullCount += this.#page.nulls;
+    this.#settleDictionary();
     // A page of nulls has no values and shows nothing about the dictionary.
     if (this.#dictionary === undefined || this.#indexCount === 0) {
-      return this.#page.cut(encoding.plain);
+      const bounds = this.#takePageBounds();
+      return this.#page.cut(this.#choice.apply(this.#page), bounds);
     }
+    this.#boundIndexed(this.#dictionary);
     this.#putIndices(this.#dictionary);
     this.#hasIndexedPages = true;
-    return this.#page.cut(encoding.rleDictionary);
+    return this.#page.cut(encoding.rleDictionary, this.#takePageBounds());
+  }
+
+  #takePageBounds(): Bounds | undefined {
+    this.#bounds.addAll(this.#pageBounds);
+    return this.#pageBounds.take();
   }
 
   /** Asked only at the first page: the pages after it are already written with the dictionary. */
@@ -193,12 +241,17 @@ export class ByteArrayColumn implements ColumnWriter {
     const summary: ChunkSummary = {
       dictionary: dictionary && {
         values: dictionary.size,
+        rows: 0,
+        nulls: 0,
+        bounds: undefined,
         encoding: encoding.plain,
         body: dictionary.sink.bytes.subarray(0, dictionary.sink.length),
         release: () => {},
       },
       nullCount: this.#nullCount,
       bounds: this.#bounds.take(),
+      order: this.#isText || this.#hasByteBounds ? orders.bytes : undefined,
+      isAscending: false,
     };
     this.#startChunk();
     return summary;
@@ -211,5 +264,6 @@ export class ByteArrayColumn implements ColumnWriter {
     this.#hasIndexedPages = false;
     this.#chunkValues = 0;
     this.#nullCount = 0;
+    this.#choice.startChunk();
   }
 }

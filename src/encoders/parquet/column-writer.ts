@@ -1,6 +1,8 @@
 import type { RowBlock } from '../../domain/row-block.ts';
 import { viewOf } from '../byte-writer.ts';
+import type { Bounds, Order } from './bounds.ts';
 import type { RawPage } from './page.ts';
+import type { SizeOf } from './recoders.ts';
 
 /** A row block with a view of its bytes, made once per block. */
 export interface ViewedBlock {
@@ -12,15 +14,6 @@ export function viewBlock(block: RowBlock): ViewedBlock {
   return { block, view: viewOf(block.bytes) };
 }
 
-/** The smallest and the largest value of a chunk, PLAIN encoded; a cut text is not exact. */
-export interface Bounds {
-  readonly min: Uint8Array;
-  /** Undefined if no short text is above all values. */
-  readonly max: Uint8Array | undefined;
-  readonly minIsExact: boolean;
-  readonly maxIsExact: boolean;
-}
-
 /** The summary of a column chunk after its last page was cut. */
 export interface ChunkSummary {
   readonly dictionary: RawPage | undefined;
@@ -28,6 +21,10 @@ export interface ChunkSummary {
   readonly nullCount: number | undefined;
   /** Undefined if the type has no useful order, or a value is outside of it (NaN). */
   readonly bounds: Bounds | undefined;
+  /** Of the bounds of pages; undefined if they have none. */
+  readonly order: Order | undefined;
+  /** Whether a column of timestamps has no null and no value before the one in the row above. */
+  readonly isAscending: boolean;
 }
 
 /** Turns one column of blocks into pages, one row group after the other. */
@@ -40,6 +37,8 @@ export interface ColumnWriter {
   readonly pageIsFull: boolean;
   /** Bytes of the open page and the dictionary. */
   readonly openBytes: number;
+  /** Decides how the chunk is encoded, if that is still open; called before `cutPage`. */
+  choose?(sizeOf: SizeOf): Promise<void>;
   /** Closes the open page; undefined if it has no rows. */
   cutPage(): RawPage | undefined;
   /** Ends the row group, after its last page was cut. */

@@ -49,6 +49,12 @@ export class Dictionary {
     putByteArray(target, this.sink.bytes, this.sink.view, start + 4, length);
   }
 
+  /** Calls back with the position in `sink` and the length of the entry. */
+  visit(index: number, visitor: (from: number, length: number) => void): void {
+    const start = this.#starts[index] as number;
+    visitor(start + 4, this.sink.view.getUint32(start, true));
+  }
+
   #holds(entry: number, bytes: Buffer, from: number, length: number): boolean {
     const start = this.#starts[entry] as number;
     const own = this.sink.bytes;

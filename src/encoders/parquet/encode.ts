@@ -8,6 +8,7 @@ import { ListColumn } from './list-column.ts';
 import { fileFooter, magic, type RowGroup } from './metadata.ts';
 import type { PageLimits } from './page.ts';
 import { PageCompressor } from './page-compressor.ts';
+import { recoderOf } from './recoders.ts';
 import { findRejections, withoutRows } from './rejections.ts';
 import { OpenRowGroup } from './row-group.ts';
 import { type ParquetColumn, planColumns } from './schema.ts';
@@ -25,8 +26,11 @@ export interface ParquetSizes {
 
 const mebibyte = 1024 * 1024;
 
+/** Readers skip by row group (DuckDB) or by page (Arrow, Spark). DuckDB's own groups have 122,880 rows. */
+const prunedRows = 2 ** 17;
+
 /**
- * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed; in schema 2 of 1,048,576
+ * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed; in schema 2 of 131,072
  * rows at most. Pages of 1 MiB or 20,000 rows; smaller if there are many columns, since each column holds an open page.
  */
 export function defaultSizes(columnCount: number, schema = 1): ParquetSizes {
@@ -40,7 +44,7 @@ export function defaultSizes(columnCount: number, schema = 1): ParquetSizes {
     groupHeldBytes: 16 * mebibyte,
     checkpointBytes: 4 * mebibyte,
     // Files of schema 1 keep their bytes.
-    ...(schema !== 1 && { groupRows: 2 ** 20 }),
+    ...(schema !== 1 && { groupRows: prunedRows }),
   };
 }
 
@@ -57,7 +61,7 @@ export function openParquet(
   sizes: ParquetSizes = defaultSizes(columns.length, schema),
 ): FileEncoder {
   const notes = schema === 1 ? [] : notesOf(columns, schema);
-  return new ParquetEncoder(planColumns(columns, schema), notes, compression, sizes);
+  return new ParquetEncoder(planColumns(columns, schema), notes, compression, schema, sizes);
 }
 
 type Notes = readonly (readonly [string, string])[];
@@ -75,6 +79,7 @@ class ParquetEncoder implements FileEncoder {
   rejected: readonly RejectedRow[] = [];
   readonly #columns: readonly ParquetColumn[];
   readonly #notes: Notes;
+  readonly #schema: number;
   readonly #sizes: ParquetSizes;
   readonly #compressor: PageCompressor;
   readonly #writers: readonly ColumnWriter[];
@@ -92,15 +97,19 @@ class ParquetEncoder implements FileEncoder {
     columns: readonly ParquetColumn[],
     notes: Notes,
     compression: Compression,
+    schema: number,
     sizes: ParquetSizes,
   ) {
+    this.#schema = schema;
     this.#columns = columns;
     this.#notes = notes;
     this.#sizes = sizes;
     this.#compressor = new PageCompressor(compression);
     const spares = new SparePool();
-    this.#writers = columns.map((column, index) => openColumn(column, index, sizes.page, spares));
-    this.#group = new OpenRowGroup(columns.length, this.#compressor);
+    this.#writers = columns.map((column, index) =>
+      openColumn(column, index, schema, sizes.page, spares),
+    );
+    this.#group = this.#openGroup();
     this.#nextCheckpoint = sizes.checkpointBytes;
   }
 
@@ -124,7 +133,7 @@ class ParquetEncoder implements FileEncoder {
 
   async finish(): Promise<readonly Uint8Array[]> {
     if (this.#group.rows > 0) await this.#closeGroup();
-    this.#ready.push(fileFooter(this.#columns, this.#groups, this.#notes));
+    this.#ready.push(fileFooter(this.#columns, this.#groups, this.#notes, this.#offset));
     return this.#takeReady();
   }
 
@@ -178,11 +187,15 @@ class ParquetEncoder implements FileEncoder {
     const { group, end } = await this.#group.close(this.#writers, this.#offset, this.#ready);
     this.#groups.push(group);
     this.#offset = end;
-    this.#group = new OpenRowGroup(this.#columns.length, this.#compressor);
+    this.#group = this.#openGroup();
     this.#groupRawBytes = 0;
     this.#heldAtCheckpoint = 0;
     this.#rawAtCheckpoint = 0;
     this.#nextCheckpoint = this.#sizes.checkpointBytes;
+  }
+
+  #openGroup(): OpenRowGroup {
+    return new OpenRowGroup(this.#columns.length, this.#compressor, this.#schema !== 1);
   }
 
   #takeReady(): readonly Uint8Array[] {
@@ -193,23 +206,25 @@ class ParquetEncoder implements FileEncoder {
 }
 
 function openColumn(
-  { form }: ParquetColumn,
+  { form, type }: ParquetColumn,
   index: number,
+  schema: number,
   limits: PageLimits,
   spares: SparePool,
 ): ColumnWriter {
+  const recoder = schema === 1 ? undefined : recoderOf(type.physical);
   switch (form.kind) {
     case 'list':
       return new ListColumn(index, form.element, limits);
     case 'plain':
-      return new ByteArrayColumn(index, 'plain', limits, spares);
+      return new ByteArrayColumn(index, 'plain', limits, spares, recoder);
     case 'number':
-      return new FixedColumn(index, jsonValues(form.number), limits, spares);
+      return new FixedColumn(index, jsonValues(form.number), limits, spares, recoder);
     case 'field': {
-      const values = fixedValues(form.type);
+      const values = fixedValues(form.type, schema);
       return values === undefined
-        ? new ByteArrayColumn(index, form.type, limits, spares)
-        : new FixedColumn(index, values, limits, spares);
+        ? new ByteArrayColumn(index, form.type, limits, spares, recoder)
+        : new FixedColumn(index, values, limits, spares, recoder);
     }
   }
 }

@@ -1,32 +1,49 @@
 import { type ColumnType, epochDays } from '../../domain/row-block.ts';
 import { ByteWriter } from '../byte-writer.ts';
+import { type Bounds, ChunkBounds, exact, type Order, orders } from './bounds.ts';
 import type { SparePool } from './byte-arrays.ts';
-import type { Bounds, ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
+import { physicalType } from './column-types.ts';
+import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import type { JsonNumber } from './json-numbers.ts';
-import { encoding, OpenPage, type PageLimits, type RawPage } from './page.ts';
+import { OpenPage, type PageLimits, type RawPage } from './page.ts';
+import { EncodingChoice, type Recoder, type SizeOf } from './recoders.ts';
 
 /** `epochDays` in microseconds, 946,684,800,000,000, as the two halves of an int64. */
 const epochMicrosHigh = 220_417;
 const epochMicrosLow = 993_517_568;
 
-/** How values of one fixed-width type are written, and their bounds in the row group so far. */
+/** How values of one fixed-width type are written, and their bounds in the page so far. */
 export interface FixedValues {
   /** Appends the value at `at`. The page has room for 8 bytes. `length` and `bytes` are the field's. */
   put(page: OpenPage, view: DataView, at: number, length: number, bytes: Buffer): void;
   /** The bounds of the values since the last call; undefined if there are none. */
   takeBounds(): Bounds | undefined;
+  readonly order: Order;
+  /** Of timestamps: whether none of the same values is before the one that was put before it. */
+  readonly isAscending?: boolean;
 }
 
-/** A column of numbers, times or booleans: PLAIN pages, without a dictionary. */
+/** A column of numbers, times or booleans: pages without a dictionary, PLAIN or recoded. */
 export class FixedColumn implements ColumnWriter {
   readonly #column: number;
   readonly #values: FixedValues;
   readonly #page: OpenPage;
+  readonly #chunk: ChunkBounds;
+  readonly #choice: EncodingChoice;
   #nullCount = 0;
 
-  constructor(column: number, values: FixedValues, limits: PageLimits, spares: SparePool) {
+  /** @param recoder of schema 2 */
+  constructor(
+    column: number,
+    values: FixedValues,
+    limits: PageLimits,
+    spares: SparePool,
+    recoder?: Recoder,
+  ) {
     this.#column = column;
     this.#values = values;
+    this.#chunk = new ChunkBounds(values.order);
+    this.#choice = new EncodingChoice(recoder);
     this.#page = new OpenPage(limits, spares);
   }
 
@@ -58,21 +75,34 @@ export class FixedColumn implements ColumnWriter {
     return row;
   }
 
+  choose(sizeOf: SizeOf): Promise<void> {
+    return this.#choice.choose(this.#page, sizeOf);
+  }
+
   cutPage(): RawPage | undefined {
-    if (this.#page.rows === 0) return undefined;
-    this.#nullCount += this.#page.nulls;
-    return this.#page.cut(encoding.plain);
+    const { rows, nulls } = this.#page;
+    if (rows === 0) return undefined;
+    this.#nullCount += nulls;
+    // Read before the bounds are taken, which starts it anew.
+    const { isAscending = false } = this.#values;
+    const bounds = this.#values.takeBounds();
+    if (rows > nulls) this.#chunk.add(bounds, isAscending);
+    return this.#page.cut(this.#choice.apply(this.#page), bounds);
   }
 
   finishChunk(): ChunkSummary {
     const nullCount = this.#nullCount;
+    const { bounds, isAscending } = this.#chunk.take();
     this.#nullCount = 0;
-    return { dictionary: undefined, nullCount, bounds: this.#values.takeBounds() };
+    this.#choice.startChunk();
+    return {
+      dictionary: undefined,
+      nullCount,
+      bounds,
+      order: this.#values.order,
+      isAscending: isAscending && nullCount === 0,
+    };
   }
-}
-
-function exact(min: Buffer, max: Buffer): Bounds {
-  return { min, max, minIsExact: true, maxIsExact: true };
 }
 
 function int32Values(read: (view: DataView, at: number) => number): FixedValues {
@@ -84,6 +114,7 @@ function int32Values(read: (view: DataView, at: number) => number): FixedValues 
     return bytes;
   };
   return {
+    order: orders.int32,
     put({ sink }, view, at) {
       const value = read(view, at);
       sink.view.setInt32(sink.length, value, true);
@@ -102,6 +133,7 @@ function int32Values(read: (view: DataView, at: number) => number): FixedValues 
 
 /** int64 in two halves, since a bigint per value is slow; adds the given halves, without overflow. */
 function int64Values(addHigh: number, addLow: number): FixedValues {
+  let isAscending = true;
   let minHigh = 0;
   let minLow = 0;
   let maxHigh = 0;
@@ -114,6 +146,10 @@ function int64Values(addHigh: number, addLow: number): FixedValues {
     return bytes;
   };
   return {
+    order: orders.int64,
+    get isAscending() {
+      return isAscending && addHigh !== 0;
+    },
     put({ sink }, view, at) {
       const sum = view.getUint32(at + 4) + addLow;
       const low = sum >>> 0;
@@ -128,12 +164,13 @@ function int64Values(addHigh: number, addLow: number): FixedValues {
       if (isEmpty || high > maxHigh || (high === maxHigh && low > maxLow)) {
         maxHigh = high;
         maxLow = low;
-      }
+      } else if (high !== maxHigh || low !== maxLow) isAscending = false;
       isEmpty = false;
     },
     takeBounds() {
       const bounds = isEmpty ? undefined : exact(plain(minHigh, minLow), plain(maxHigh, maxLow));
       isEmpty = true;
+      isAscending = true;
       return bounds;
     },
   };
@@ -154,6 +191,7 @@ function floatValues(bytesEach: 4 | 8): FixedValues {
     return bytes;
   };
   return {
+    order: bytesEach === 4 ? orders.float : orders.double,
     put({ sink }, view, at) {
       const value = bytesEach === 4 ? view.getFloat32(at) : view.getFloat64(at);
       // Copies the bits, not the number: a NaN keeps its payload.
@@ -180,19 +218,34 @@ function floatValues(bytesEach: 4 | 8): FixedValues {
   };
 }
 
-const boolValues: FixedValues = {
-  put(page, view, at) {
-    const { sink } = page;
-    const bit = (page.rows - page.nulls) % 8;
-    if (bit === 0) sink.bytes[sink.length++] = 0;
-    const last = sink.length - 1;
-    sink.bytes[last] = (sink.bytes[last] as number) | (view.getUint8(at) << bit);
-  },
-  takeBounds: () => undefined,
-};
+function boolValues(hasBounds: boolean): FixedValues {
+  /** Which of false and true were seen, as bits. */
+  let seen = 0;
+  return {
+    order: orders.bool,
+    put(page, view, at) {
+      const { sink } = page;
+      const bit = (page.rows - page.nulls) % 8;
+      if (bit === 0) sink.bytes[sink.length++] = 0;
+      const last = sink.length - 1;
+      const value = view.getUint8(at);
+      sink.bytes[last] = (sink.bytes[last] as number) | (value << bit);
+      seen |= 1 << value;
+    },
+    takeBounds() {
+      const bounds = exact(Buffer.of(seen === 2 ? 1 : 0), Buffer.of(seen === 1 ? 0 : 1));
+      const isKnown = hasBounds && seen !== 0;
+      seen = 0;
+      return isKnown ? bounds : undefined;
+    },
+  };
+}
 
 /** Values that come as JSON text. */
-export function jsonValues({ read, write }: JsonNumber): FixedValues {
+export function jsonValues({ type, read, write }: JsonNumber): FixedValues {
+  const { int32, int64 } = physicalType;
+  const order =
+    type.physical === int32 ? orders.int32 : type.physical === int64 ? orders.int64 : orders.fixed;
   let min: number | bigint | undefined;
   let max: number | bigint | undefined;
   const plain = (value: number | bigint): Buffer => {
@@ -201,6 +254,7 @@ export function jsonValues({ read, write }: JsonNumber): FixedValues {
     return bytes.take(0);
   };
   return {
+    order,
     put({ sink }, _view, at, length, bytes) {
       const value = read(bytes, at, at + length);
       write(sink, value);
@@ -218,10 +272,10 @@ export function jsonValues({ read, write }: JsonNumber): FixedValues {
 }
 
 /** The writer of values of a fixed width; undefined for types of varying length. */
-export function fixedValues(type: ColumnType): FixedValues | undefined {
+export function fixedValues(type: ColumnType, schema: number): FixedValues | undefined {
   switch (type) {
     case 'bool':
-      return boolValues;
+      return boolValues(schema !== 1);
     case 'int2':
       return int32Values((view, at) => view.getInt16(at));
     case 'int4':

@@ -75,6 +75,7 @@ export class ListColumn implements ColumnWriter {
   cutPage(): RawPage | undefined {
     if (this.#rows === 0) return undefined;
     const count = this.#definitions.length;
+    const rows = this.#rows;
     const { physical } = this.#element.type;
     const plain = this.#values.bytes.subarray(0, this.#values.length);
     const body = Buffer.concat([
@@ -88,11 +89,25 @@ export class ListColumn implements ColumnWriter {
     this.#definitions.length = 0;
     this.#repetitions.length = 0;
     this.#rows = 0;
-    return { values: count, encoding: encoding.plain, body, release: () => {} };
+    return {
+      values: count,
+      rows,
+      nulls: 0,
+      bounds: undefined,
+      encoding: encoding.plain,
+      body,
+      release: () => {},
+    };
   }
 
   finishChunk(): ChunkSummary {
-    return { dictionary: undefined, nullCount: undefined, bounds: undefined };
+    return {
+      dictionary: undefined,
+      nullCount: undefined,
+      bounds: undefined,
+      order: undefined,
+      isAscending: false,
+    };
   }
 }
 

@@ -1,5 +1,6 @@
-import type { Bounds } from './column-writer.ts';
+import type { Bounds } from './bounds.ts';
 import { encoding } from './page.ts';
+import type { PageIndex } from './page-index.ts';
 import type { ParquetColumn } from './schema.ts';
 import {
   binary,
@@ -41,12 +42,25 @@ export interface ColumnChunk {
   readonly compressedBytes: number;
   readonly nullCount: number | undefined;
   readonly bounds: Bounds | undefined;
+  /** Of its data pages. */
+  readonly encodings: readonly number[];
+  readonly index: PageIndex | undefined;
 }
+
+/** Where the two parts of a chunk's page index are in the file. */
+interface IndexPlace {
+  readonly columns: { readonly offset: number; readonly bytes: number } | undefined;
+  readonly offsets: { readonly offset: number; readonly bytes: number };
+}
+
+type IndexPlaces = ReadonlyMap<ColumnChunk, IndexPlace>;
 
 export interface RowGroup {
   readonly rows: number;
   readonly offset: number;
   readonly chunks: readonly ColumnChunk[];
+  /** The column in whose ascending order the rows are, without nulls; undefined if none is known. */
+  readonly sortedBy: number | undefined;
 }
 
 export interface PageSizes {
@@ -75,22 +89,25 @@ export function dictionaryPageHeader(entries: number, sizes: PageSizes): Uint8Ar
 }
 
 /**
- * The end of a file: FileMetaData, its length, the magic bytes.
+ * The end of a file: the page index, FileMetaData, its length, the magic bytes.
  *
+ * @param offset where it begins in the file
  * @param notes key-value metadata. Equal rows must give equal bytes, so nothing that differs between runs
  */
 export function fileFooter(
   columns: readonly ParquetColumn[],
   groups: readonly RowGroup[],
   notes: readonly (readonly [string, string])[],
+  offset: number,
 ): Uint8Array {
+  const { places, parts } = placeIndexes(groups, offset);
   const metadata = struct([
     i32(1, 2),
     structList(2, [rootElement(columns.length), ...columns.flatMap(schemaElements)]),
     i64(3, sum(groups.map((group) => group.rows))),
     structList(
       4,
-      groups.map((group, ordinal) => rowGroup(columns, group, ordinal)),
+      groups.map((group, ordinal) => rowGroup(columns, group, ordinal, places)),
     ),
     notes.length === 0
       ? undefined
@@ -107,7 +124,30 @@ export function fileFooter(
   ]);
   const length = Buffer.alloc(4);
   length.writeUInt32LE(metadata.length);
-  return Buffer.concat([metadata, length, magic]);
+  return Buffer.concat([...parts, metadata, length, magic]);
+}
+
+/** All column indexes, then all offset indexes, as the format asks. */
+function placeIndexes(groups: readonly RowGroup[], from: number) {
+  const parts: Uint8Array[] = [];
+  let offset = from;
+  const place = (part: Uint8Array) => {
+    const placed = { offset, bytes: part.length };
+    parts.push(part);
+    offset += part.length;
+    return placed;
+  };
+  const indexed = groups.flatMap(({ chunks }) =>
+    chunks.flatMap((chunk) => (chunk.index ? [{ chunk, index: chunk.index }] : [])),
+  );
+  const columns = indexed.map(({ index }) => index.columns && place(index.columns));
+  const places = new Map(
+    indexed.map(({ chunk, index }, at): [ColumnChunk, IndexPlace] => [
+      chunk,
+      { columns: columns[at], offsets: place(index.offsets) },
+    ]),
+  );
+  return { places, parts };
 }
 
 function rootElement(columnCount: number): Uint8Array {
@@ -142,14 +182,26 @@ function leafElement(name: string, { type }: ParquetColumn): Uint8Array {
   ]);
 }
 
-function rowGroup(columns: readonly ParquetColumn[], group: RowGroup, ordinal: number): Uint8Array {
+function rowGroup(
+  columns: readonly ParquetColumn[],
+  group: RowGroup,
+  ordinal: number,
+  places: IndexPlaces,
+): Uint8Array {
+  const { sortedBy } = group;
   return struct([
     structList(
       1,
-      group.chunks.map((chunk, index) => columnChunk(columns[index] as ParquetColumn, chunk)),
+      group.chunks.map((chunk, index) =>
+        columnChunk(columns[index] as ParquetColumn, chunk, places.get(chunk)),
+      ),
     ),
     i64(2, sum(group.chunks.map((chunk) => chunk.rawBytes))),
     i64(3, group.rows),
+    // Ascending, and there are no nulls to be first.
+    sortedBy === undefined
+      ? undefined
+      : structList(4, [struct([i32(1, sortedBy), bool(2, false), bool(3, false)])]),
     i64(5, group.offset),
     i64(6, sum(group.chunks.map((chunk) => chunk.compressedBytes))),
     // An int16. It is optional, so later row groups omit it.
@@ -157,17 +209,18 @@ function rowGroup(columns: readonly ParquetColumn[], group: RowGroup, ordinal: n
   ]);
 }
 
-function columnChunk({ name, type, isList }: ParquetColumn, chunk: ColumnChunk): Uint8Array {
+function columnChunk(
+  { name, type, isList }: ParquetColumn,
+  chunk: ColumnChunk,
+  place: IndexPlace | undefined,
+): Uint8Array {
   const hasDictionary = chunk.dictionaryOffset !== undefined;
+  const usual = [encoding.plain, encoding.rle, ...(hasDictionary ? [encoding.rleDictionary] : [])];
   return struct([
     i64(2, 0),
     nested(3, [
       i32(1, type.physical),
-      i32List(2, [
-        encoding.plain,
-        encoding.rle,
-        ...(hasDictionary ? [encoding.rleDictionary] : []),
-      ]),
+      i32List(2, [...new Set([...usual, ...chunk.encodings])]),
       stringList(3, isList ? [name, ...listPath] : [name]),
       i32(4, chunk.codec),
       i64(5, chunk.values),
@@ -177,6 +230,10 @@ function columnChunk({ name, type, isList }: ParquetColumn, chunk: ColumnChunk):
       chunk.dictionaryOffset === undefined ? undefined : i64(11, chunk.dictionaryOffset),
       statistics(chunk),
     ]),
+    place && i64(4, place.offsets.offset),
+    place && i32(5, place.offsets.bytes),
+    place?.columns && i64(6, place.columns.offset),
+    place?.columns && i32(7, place.columns.bytes),
   ]);
 }
 

@@ -5,9 +5,8 @@ import type { RawPage } from './page.ts';
 /** Keeps the threads busy while this one fills pages, without more memory than necessary. */
 const maxPagesInFlight = 4;
 
-export interface CompressedPage {
-  readonly values: number;
-  readonly encoding: number;
+export interface CompressedPage
+  extends Pick<RawPage, 'values' | 'rows' | 'nulls' | 'bounds' | 'encoding'> {
   readonly rawBytes: number;
   readonly body: Uint8Array;
 }
@@ -33,6 +32,12 @@ export class PageCompressor {
     return this.#codec.then((codec) => codec.id);
   }
 
+  /** The bytes that these would take as a page's body. */
+  async sizeOf(plain: Buffer): Promise<number> {
+    const { compress } = await this.#codec;
+    return (await compress(plain)).length;
+  }
+
   /** Starts compressing the page as soon as there is room, and releases its memory at the end. */
   async submit(page: RawPage): Promise<PendingPage> {
     if (this.#inFlight.length >= maxPagesInFlight) await this.#inFlight.shift();
@@ -48,6 +53,7 @@ export class PageCompressor {
     // A copy: the page's memory is reused, and codecs return more memory than they filled.
     const body = Buffer.from(await compress(page.body));
     page.release();
-    return { values: page.values, encoding: page.encoding, rawBytes: page.body.length, body };
+    const { values, rows, nulls, bounds, encoding } = page;
+    return { values, rows, nulls, bounds, encoding, rawBytes: page.body.length, body };
   }
 }

@@ -1,9 +1,17 @@
 import type { ByteWriter } from '../byte-writer.ts';
+import type { Bounds } from './bounds.ts';
 import type { SparePool } from './byte-arrays.ts';
 import { encodeHybrid, maxHybridBytes } from './levels.ts';
 
 /** parquet.thrift's Encoding. */
-export const encoding = { plain: 0, rle: 3, rleDictionary: 8 } as const;
+export const encoding = {
+  plain: 0,
+  rle: 3,
+  deltaBinaryPacked: 5,
+  deltaLengthByteArray: 6,
+  rleDictionary: 8,
+  byteStreamSplit: 9,
+} as const;
 
 /** When a page is full. */
 export interface PageLimits {
@@ -15,10 +23,20 @@ export interface PageLimits {
 export interface RawPage {
   /** Rows of a data page, entries of a dictionary page. */
   readonly values: number;
+  /** Rows; none of a dictionary page. */
+  readonly rows: number;
+  readonly nulls: number;
+  /** Undefined without values, or if their type has no order or one of them is outside of it (NaN). */
+  readonly bounds: Bounds | undefined;
   readonly encoding: number;
   readonly body: Buffer;
   /** Returns the page's memory once the body is no longer read. */
   readonly release: () => void;
+}
+
+/** Puts PLAIN values in another encoding; see recoders.ts. */
+interface Recoder {
+  put(plain: ByteWriter, from: number, end: number, out: ByteWriter): boolean;
 }
 
 /**
@@ -48,6 +66,11 @@ export class OpenPage {
     return this.sink.length - this.#head;
   }
 
+  /** Where the values begin in `sink`. */
+  get valuesStart(): number {
+    return this.#head;
+  }
+
   get isFull(): boolean {
     return this.rows >= this.limits.rows || this.valueBytes >= this.limits.bytes;
   }
@@ -61,8 +84,18 @@ export class OpenPage {
     this.#present[this.rows++] = 1;
   }
 
+  /** Replaces the PLAIN values by the same in another encoding; false, and no change, if it lacks them. */
+  recode(recoder: Recoder): boolean {
+    const plain = this.sink;
+    const sink = this.#spares.take(plain.bytes.length, this.#head);
+    const isDone = recoder.put(plain, this.#head, plain.length, sink);
+    if (isDone) this.sink = sink;
+    this.#keep(isDone ? plain : sink);
+    return isDone;
+  }
+
   /** Closes the page and starts the next one. */
-  cut(pageEncoding: number): RawPage {
+  cut(pageEncoding: number, bounds?: Bounds): RawPage {
     const { sink } = this;
     const levelsEnd = encodeHybrid(sink.bytes, 4, this.#present, this.rows, 1);
     const start = this.#head - levelsEnd;
@@ -70,6 +103,9 @@ export class OpenPage {
     sink.view.setUint32(start, levelsEnd - 4, true);
     const page: RawPage = {
       values: this.rows,
+      rows: this.rows,
+      nulls: this.nulls,
+      bounds,
       encoding: pageEncoding,
       body: sink.bytes.subarray(start, sink.length),
       release: () => this.#keep(sink),

@@ -6,6 +6,7 @@ import {
   type PageSizes,
   type RowGroup,
 } from './metadata.ts';
+import { indexPages, type PageEntry } from './page-index.ts';
 import type { CompressedPage, PageCompressor, PendingPage } from './page-compressor.ts';
 
 /** The pages of the row group being filled. A column's pages must be adjacent, so all are held. */
@@ -17,13 +18,18 @@ export class OpenRowGroup {
   #older: PendingPage[] = [];
   #newer: PendingPage[] = [];
 
-  constructor(columnCount: number, compressor: PageCompressor) {
+  readonly #isIndexed: boolean;
+
+  /** @param isIndexed whether the file gets a page index, as in schema 2 */
+  constructor(columnCount: number, compressor: PageCompressor, isIndexed: boolean) {
+    this.#isIndexed = isIndexed;
     this.#pages = Array.from({ length: columnCount }, () => []);
     this.#compressor = compressor;
   }
 
   /** Takes the column's open page. */
   async cutPage(column: number, writer: ColumnWriter): Promise<void> {
+    await writer.choose?.((plain) => this.#compressor.sizeOf(plain));
     const raw = writer.cutPage();
     if (raw === undefined) return;
     const page = await this.#compressor.submit(raw);
@@ -50,20 +56,23 @@ export class OpenRowGroup {
   ): Promise<{ group: RowGroup; end: number }> {
     const codec = await this.#compressor.codecId;
     for (const [column, writer] of writers.entries()) await this.cutPage(column, writer);
-    const layout = { offset, out };
+    const layout = { offset, out, isIndexed: this.#isIndexed };
     const chunks: ColumnChunk[] = [];
+    let sortedBy: number | undefined;
     for (const [column, writer] of writers.entries()) {
       const summary = writer.finishChunk();
       const dictionary =
         summary.dictionary && (await (await this.#compressor.submit(summary.dictionary)).done);
       const pages = await Promise.all((this.#pages[column] ?? []).map((page) => page.done));
       chunks.push(layChunk(layout, codec, summary, dictionary, pages));
+      if (this.#isIndexed && summary.isAscending) sortedBy ??= column;
     }
-    return { group: { rows: this.rows, offset, chunks }, end: layout.offset };
+    return { group: { rows: this.rows, offset, chunks, sortedBy }, end: layout.offset };
   }
 }
 
 interface Layout {
+  readonly isIndexed: boolean;
   offset: number;
   readonly out: Uint8Array[];
 }
@@ -71,7 +80,7 @@ interface Layout {
 function layChunk(
   layout: Layout,
   codec: number,
-  { nullCount, bounds }: ChunkSummary,
+  { nullCount, bounds, order }: ChunkSummary,
   dictionary: CompressedPage | undefined,
   pages: readonly CompressedPage[],
 ): ColumnChunk {
@@ -87,9 +96,17 @@ function layChunk(
     lay(dictionaryPageHeader(dictionary.values, sizesOf(dictionary)), dictionary);
   }
   const dataOffset = layout.offset;
+  const entries: PageEntry[] = [];
+  let firstRow = 0;
   for (const page of pages) {
+    const { offset } = layout;
     lay(dataPageHeader(page.values, page.encoding, sizesOf(page)), page);
     values += page.values;
+    const hasValues = page.nulls < page.rows;
+    const { nulls } = page;
+    const bytes = layout.offset - offset;
+    entries.push({ offset, bytes, firstRow, nulls, hasValues, bounds: page.bounds });
+    firstRow += page.rows;
   }
   return {
     codec,
@@ -100,6 +117,8 @@ function layChunk(
     compressedBytes: layout.offset - start,
     nullCount,
     bounds,
+    encodings: [...new Set(pages.map((page) => page.encoding))],
+    index: layout.isIndexed ? indexPages(entries, order) : undefined,
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Bounds } from './column-writer.ts';
+import type { Bounds } from './bounds.ts';
 
 /** Bounds longer than this are cut, so that long texts do not fill the footer. */
 const boundBytes = 64;
@@ -11,13 +11,25 @@ const boundBytes = 64;
 export class TextBounds {
   readonly #min = new Bound();
   readonly #max = new Bound();
+  readonly #isText: boolean;
   #isEmpty = true;
+
+  /** @param isText false for bytes, which are cut anywhere */
+  constructor(isText = true) {
+    this.#isText = isText;
+  }
 
   /** `length` bytes at `from`; `view` is of the same memory as `bytes`. */
   add(bytes: Buffer, view: DataView, from: number, length: number): void {
     const kept = Math.min(length, boundBytes);
-    const head = headOf(bytes, view, from, kept);
-    const isCut = length > boundBytes;
+    this.#addCut(bytes, from, kept, headOf(bytes, view, from, kept), length > boundBytes);
+  }
+
+  #above(max: Buffer): Uint8Array | undefined {
+    return this.#isText ? successor(wholeCharacters(max)) : successorOfBytes(max);
+  }
+
+  #addCut(bytes: Buffer, from: number, kept: number, head: number, isCut: boolean): void {
     if (this.#isEmpty) {
       this.#min.set(bytes, from, kept, head, isCut);
       this.#max.set(bytes, from, kept, head, isCut);
@@ -33,6 +45,14 @@ export class TextBounds {
     else if (toMax === 0) this.#max.isCut ||= isCut;
   }
 
+  /** Adds the texts of others. */
+  addAll(others: TextBounds): void {
+    if (others.#isEmpty) return;
+    for (const { bytes, length, head, isCut } of [others.#min, others.#max]) {
+      this.#addCut(bytes, 0, length, head, isCut);
+    }
+  }
+
   /** The bounds of the texts since the last call; undefined if there were none. */
   take(): Bounds | undefined {
     if (this.#isEmpty) return undefined;
@@ -40,8 +60,8 @@ export class TextBounds {
     const min = this.#min.bytes.subarray(0, this.#min.length);
     const max = this.#max.bytes.subarray(0, this.#max.length);
     return {
-      min: Buffer.from(this.#min.isCut ? wholeCharacters(min) : min),
-      max: this.#max.isCut ? successor(wholeCharacters(max)) : Buffer.from(max),
+      min: Buffer.from(this.#min.isCut && this.#isText ? wholeCharacters(min) : min),
+      max: this.#max.isCut ? this.#above(max) : Buffer.from(max),
       minIsExact: !this.#min.isCut,
       maxIsExact: !this.#max.isCut,
     };
@@ -85,6 +105,16 @@ function wholeCharacters(bytes: Buffer): Buffer {
   const lead = bytes[last] as number;
   const width = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
   return last + width > bytes.length ? bytes.subarray(0, last) : bytes;
+}
+
+/** The smallest short bytes above all that start with `bytes`; undefined if there are none. */
+function successorOfBytes(bytes: Buffer): Uint8Array | undefined {
+  let last = bytes.length - 1;
+  while (last >= 0 && bytes[last] === 0xff) last--;
+  if (last < 0) return undefined;
+  const above = Buffer.from(bytes.subarray(0, last + 1));
+  above[last] = (above[last] as number) + 1;
+  return above;
 }
 
 /** The smallest short text above every text that starts with `bytes`; undefined if there is none. */

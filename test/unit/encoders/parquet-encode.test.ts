@@ -56,7 +56,7 @@ describe('the Parquet encoder', () => {
   });
 
   it('limits the rows of a group in files of schema 2 only', () => {
-    expect(defaultSizes(3, 2).groupRows).toBe(2 ** 20);
+    expect(defaultSizes(3, 2).groupRows).toBe(2 ** 17);
     expect(defaultSizes(3, 1).groupRows).toBeUndefined();
   });
 

@@ -1,0 +1,76 @@
+/** The smallest and the largest value of a page or chunk, PLAIN encoded; a cut text is not exact. */
+export interface Bounds {
+  readonly min: Uint8Array;
+  /** Undefined if no short text is above all values. */
+  readonly max: Uint8Array | undefined;
+  readonly minIsExact: boolean;
+  readonly maxIsExact: boolean;
+}
+
+/** Compares two bounds of one type, as `Buffer.compare` does. */
+export type Order = (one: Uint8Array, other: Uint8Array) => number;
+
+export function exact(min: Uint8Array, max: Uint8Array): Bounds {
+  return { min, max, minIsExact: true, maxIsExact: true };
+}
+
+function numericOrder(read: (view: DataView) => number | bigint): Order {
+  const decode = (bytes: Uint8Array) =>
+    read(new DataView(bytes.buffer, bytes.byteOffset, bytes.length));
+  return (one, other) => {
+    const [left, right] = [decode(one), decode(other)];
+    return left < right ? -1 : left > right ? 1 : 0;
+  };
+}
+
+/** How the bounds of each kind of values compare. */
+export const orders = {
+  bool: numericOrder((view) => view.getUint8(0)),
+  int32: numericOrder((view) => view.getInt32(0, true)),
+  int64: numericOrder((view) => view.getBigInt64(0, true)),
+  float: numericOrder((view) => view.getFloat32(0, true)),
+  double: numericOrder((view) => view.getFloat64(0, true)),
+  /** Big-endian in two's complement, of one width. */
+  fixed: ((one, other) => {
+    const sign = ((one[0] as number) >> 7) - ((other[0] as number) >> 7);
+    return sign === 0 ? Buffer.compare(one, other) : -sign;
+  }) as Order,
+  bytes: Buffer.compare as Order,
+} as const;
+
+/** The bounds of a chunk, from those of its pages. */
+export class ChunkBounds {
+  readonly order: Order;
+  #bounds: Bounds | undefined;
+  #isKnown = true;
+  #isAscending = true;
+
+  constructor(order: Order) {
+    this.order = order;
+  }
+
+  /** A page with values. Without bounds (NaN) the chunk has none. */
+  add(page: Bounds | undefined, isAscending = false): void {
+    const { order } = this;
+    const max = page?.max;
+    if (page === undefined || max === undefined) {
+      this.#isKnown = false;
+      return;
+    }
+    const so = this.#bounds;
+    this.#isAscending &&= isAscending && (!so?.max || order(so.max, page.min) <= 0);
+    const isLess = so === undefined || order(page.min, so.min) < 0;
+    const isMore = so?.max === undefined || order(max, so.max) > 0;
+    this.#bounds = exact(isLess ? page.min : so.min, isMore ? max : so.max);
+  }
+
+  /** The bounds and whether no value was below the one before it; starts anew. */
+  take(): { bounds: Bounds | undefined; isAscending: boolean } {
+    const bounds = this.#isKnown ? this.#bounds : undefined;
+    const isAscending = bounds !== undefined && this.#isAscending;
+    this.#bounds = undefined;
+    this.#isKnown = true;
+    this.#isAscending = true;
+    return { bounds, isAscending };
+  }
+}
