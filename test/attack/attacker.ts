@@ -39,7 +39,13 @@ export async function startAttacker(
     keys.push((await createKey(installation.db, { organizationId: tenant.organizationId })).key);
   }
   const { baseUrl } = installation.client;
-  const target: Target = { projectIds: tenant.projectIds, stores, pool: installation.pool };
+  const { organizationId } = tenant;
+  const target: Target = {
+    organizationId,
+    projectIds: tenant.projectIds,
+    stores,
+    pool: installation.pool,
+  };
   const attacks = (await attacksOf(target, createApiClient(baseUrl, tenant.key))).filter(
     ({ name }) => name.startsWith(only),
   );

@@ -9,6 +9,7 @@ import { ownPluginAttacks } from './own-plugins.ts';
 
 /** Whom the attacks use: the attacker's own projects and stores. */
 export interface Target {
+  readonly organizationId: string;
   readonly projectIds: readonly [number, number];
   readonly stores: readonly string[];
   readonly pool: Pool;
@@ -161,7 +162,7 @@ export async function attacksOf(target: Target, owner: ApiClient): Promise<reado
           ? client.post(`${made.chained}/backfill`, range)
           : client.get(`${made.chained}/preview`),
     },
-    ...ownPluginAttacks(target),
+    ...(await ownPluginAttacks(target, owner)),
   ];
 }
 

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import os from 'node:os';
 import { describe, expect, test } from 'vitest';
 import { confine } from '../../../src/sandbox/confine.ts';
 import { defaultLimits } from '../../../src/sandbox/limits.ts';
@@ -64,3 +65,15 @@ describe('code outside the realm gets nowhere if it', () => {
     expect(await attempt(code)).toEqual({ answer, isConfined: true });
   });
 });
+
+test.runIf(process.platform === 'linux')(
+  'a sandbox leaves the processor to its parent',
+  async () => {
+    const child = spawn(process.execPath, ['-e', 'process.stdin.resume()']);
+    await confine(child.pid ?? 0, 128);
+    const priority = os.getPriority(child.pid);
+    child.kill('SIGKILL');
+    await once(child, 'close');
+    expect(priority).toBe(Math.min(os.getPriority() + 5, 19));
+  },
+);
