@@ -36,6 +36,14 @@ it('a name that is never answered fails in time', async () => {
   await expect(names.resolve('silent.test', 'a')).rejects.toMatchObject({ code: 'ETIMEOUT' });
 });
 
+it('a name that many servers never answer fails before all of them were asked', async () => {
+  const all = await Promise.all(Array.from({ length: 8 }, () => startDns()));
+  const servers = all.map(({ address }) => address);
+  const names = createNameLookup({ servers, patienceMs: 300 });
+  await expect(names.resolve('silent.test', 'a')).rejects.toMatchObject({ code: 'ETIMEOUT' });
+  expect(all.map(({ queries }) => queries.length > 0)).toContain(false);
+});
+
 it('names that are never answered delay neither another tenant nor the lookups of the system', async () => {
   const dns = await startDns();
   const names = createNameLookup({ servers: [dns.address], patienceMs: 10_000 });
