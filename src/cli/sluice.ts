@@ -4,7 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { ConfigError, readConfig } from '../config/config.ts';
 import { findEmbeddedPostgres } from '../embedded-postgres/start.ts';
 import { openDatabase } from '../store/database.ts';
-import { isDatabaseUnavailable } from '../store/unavailable.ts';
+import { findRefusal, isDatabaseUnavailable } from '../store/unavailable.ts';
 import { type CliDeps, CliError } from './deps.ts';
 import { register as registerEras } from './eras.ts';
 import { register as registerEvents } from './events.ts';
@@ -58,7 +58,11 @@ function explain(error: unknown): { code: number; message: string } {
     return { code: failed, message: error.message };
   }
   const reason = error instanceof Error ? error.message || error.name : String(error);
-  const message = isDatabaseUnavailable(error) ? `The database is unreachable: ${reason}` : reason;
+  const refusal = findRefusal(error);
+  if (refusal !== null) return { code: failed, message: `DATABASE_URL: ${refusal}. Correct it.` };
+  const message = isDatabaseUnavailable(error)
+    ? `DATABASE_URL: the database is unreachable: ${reason}. Start it, or correct the address.`
+    : reason;
   return { code: failed, message };
 }
 

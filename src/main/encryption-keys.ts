@@ -8,13 +8,16 @@ import {
   parseEncryptionKeys,
   type SecretBox,
 } from '../security/secret-box.ts';
+import { StartError } from './wait-for-database.ts';
 
 /**
  * The keys that encrypt destination secrets: those of ENCRYPTION_KEYS, else a random key that is made on
  * the first start and kept in the data directory, readable only by its owner.
  */
 async function loadEncryptionKeys(config: Config): Promise<readonly EncryptionKey[]> {
-  if (config.ENCRYPTION_KEYS.length > 0) return parseEncryptionKeys(config.ENCRYPTION_KEYS);
+  if (config.ENCRYPTION_KEYS.length > 0) {
+    return parseKeys(config.ENCRYPTION_KEYS, 'ENCRYPTION_KEYS');
+  }
   const path = join(config.SLUICE_DATA_DIR, 'encryption-key');
   await mkdir(config.SLUICE_DATA_DIR, { recursive: true });
   const made = `local-${randomBytes(4).toString('hex')}:${randomBytes(32).toString('base64')}\n`;
@@ -22,10 +25,26 @@ async function loadEncryptionKeys(config: Config): Promise<readonly EncryptionKe
   await writeFile(path, made, { mode: 0o600, flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error;
   });
-  return parseEncryptionKeys([(await readFile(path, 'utf8')).trim()]);
+  return parseKeys([(await readFile(path, 'utf8')).trim()], path);
 }
 
-/** Encrypts and decrypts the secrets of this installation. */
+function parseKeys(entries: readonly string[], where: string): readonly EncryptionKey[] {
+  try {
+    return parseEncryptionKeys(entries);
+  } catch (error) {
+    const fault = error instanceof Error ? error.message : String(error);
+    throw new StartError(`${where}: ${fault}. ${keyRemedy}`);
+  }
+}
+
+const keyRemedy =
+  'Make a new key by `echo "key1:$(openssl rand -base64 32)"`, but keep the keys that encrypted what is stored.';
+
+/**
+ * Encrypts and decrypts the secrets of this installation.
+ *
+ * @throws StartError if a key is not valid
+ */
 export async function openSecretBox(config: Config): Promise<SecretBox> {
   return createSecretBox(await loadEncryptionKeys(config));
 }

@@ -16,7 +16,7 @@ import { joinSources, loadModels, type SourceOf } from './models.ts';
 import { policyOf } from './policy.ts';
 import { prepareSchemas } from './prepare-schemas.ts';
 import { ensureSourceRole } from './source-role.ts';
-import { type Start, waitForDatabase } from './wait-for-database.ts';
+import { type Start, StartError, waitForDatabase } from './wait-for-database.ts';
 import { watchEra } from './watch-era.ts';
 
 export interface Foundation {
@@ -160,7 +160,13 @@ export async function openDatabases(
       stop: async () => {},
     };
   }
-  const postgres = await startEmbeddedPostgres({ dataDir: config.SLUICE_DATA_DIR, log });
+  const postgres = await startEmbeddedPostgres({ dataDir: config.SLUICE_DATA_DIR, log }).catch(
+    (error: unknown) => {
+      // Its own errors say what to do; those of the operating system have a code.
+      const isAdvice = error instanceof Error && error.constructor === Error && !('code' in error);
+      throw isAdvice ? new StartError(error.message) : error;
+    },
+  );
   return {
     url: postgres.url,
     sourceUrl: config.SOURCE_DATABASE_URL ?? postgres.sourceUrl,

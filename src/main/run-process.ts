@@ -4,7 +4,9 @@ import { type Config, ConfigError, readConfig } from '../config/config.ts';
 import { SchemaError } from '../store/migrate.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { checkReadiness } from '../use-cases/installation/check-readiness.ts';
+import { findUnknownSettings } from '../config/unknown-settings.ts';
 import { checkSourceRoles } from './check-source-roles.ts';
+import { explainStart } from './explain-start.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
 import { StartError } from './wait-for-database.ts';
 import { serveWorkerHealth } from './worker-health.ts';
@@ -39,6 +41,10 @@ export async function runProcess(
     for (const part of parts.splice(0).toReversed()) await part.close();
   };
   const logger = createLogger(config.LOG_LEVEL, { role });
+  for (const { name, nearest } of findUnknownSettings()) {
+    const remedy = nearest === null ? 'docs/configuration.md has all' : `Did you mean ${nearest}?`;
+    logger.warn(`${name} is not a setting. ${remedy}`);
+  }
   const giveUp = new AbortController();
   let opening: Promise<Foundation> | null = null;
   const closing = closeWithGrace(
@@ -77,7 +83,8 @@ export async function runProcess(
   } catch (error) {
     // The signal that ended the start ends the process too.
     if (giveUp.signal.aborted) return;
-    process.stderr.write(`sluice ${role}: ${describeFault(error)}\n`);
+    const text = explainStart(error, config) ?? describeFault(error);
+    process.stderr.write(`sluice ${role}: ${text}\n`);
     process.exitCode = 1;
     await closeParts();
     process.exit();

@@ -40,7 +40,8 @@ export async function waitForDatabase<T>(
     } catch (error) {
       signal.throwIfAborted();
       const refusal = findRefusal(error);
-      if (refusal !== null) throw new StartError(`DATABASE_URL: ${refusal}.`);
+      if (refusal !== null)
+        throw new StartError(`DATABASE_URL: ${refusal}. Correct it, then start again.`);
       if (!isAway(error)) throw error;
       const reason = reasonOf(error);
       onWait(reason);

@@ -30,12 +30,18 @@ export async function runQuickstart(exit: boolean, print: (line: string) => void
     const shown = { foundation, config, address, s3, tenant, print };
     const proven = await quickstart({ ...shown, alwaysProve: exit });
     if (!proven) process.exitCode = 1;
+    // Those of its own S3 are no secret; an S3 of the operator's may hold more.
+    const shownKeys =
+      config.QUICKSTART_S3_ENDPOINT === null
+        ? `, access key ${s3.accessKeyId}, secret key ${s3.secretAccessKey}`
+        : '';
     print(`
   API            ${address}/api/projects/${tenant.projectId}/batch_exports/
   documentation  ${address}/api/docs
   page           ${address}/console/
   queues         ${address}/admin/queues   (the key as password)
   key            ${tenant.key}
+  S3             ${s3.endpoint}   (bucket ${s3.bucket}${shownKeys})
 `);
     print(`ready ${address}`);
     if (exit) await end();

@@ -34,9 +34,7 @@ export function parseEncryptionKeys(entries: readonly string[]): EncryptionKey[]
     const id = entry.slice(0, colon);
     const key = Buffer.from(entry.slice(colon + 1), 'base64');
     if (colon < 1 || id.length > 255 || key.length !== 32) {
-      throw new Error(
-        `ENCRYPTION_KEYS entry ${index + 1} must be id:base64, with 32 bytes in base64`,
-      );
+      throw new Error(`entry ${index + 1} must be id:base64, with 32 bytes in base64`);
     }
     return { id, key };
   });

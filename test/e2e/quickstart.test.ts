@@ -17,8 +17,19 @@ const terminal = (() => {
 })();
 if (!terminal) console.log('The quickstart on a terminal is skipped: no `script` of util-linux.');
 
+const curl = (() => {
+  try {
+    return execFileSync('curl', ['--version'], { encoding: 'utf8' }).includes('curl');
+  } catch {
+    return false;
+  }
+})();
+if (!curl) console.log("The README's calls are skipped: no curl.");
+
 let dataDir: string;
 let env: Readonly<Record<string, string | undefined>>;
+/** The address of its S3, as the first quickstart printed it. */
+let printedS3 = '';
 
 beforeAll(async () => {
   dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-quickstart-test-'));
@@ -41,7 +52,33 @@ async function clientOf(readyLine: string) {
   const text = await readFile(path.join(dataDir, 'quickstart.json'), 'utf8');
   const { key, projectId } = JSON.parse(text) as { key: string; projectId: number };
   const client = createApiClient(readyLine.replace('ready ', ''), key);
-  return { client, exports: `/api/projects/${projectId}/batch_exports` };
+  return { client, key, exports: `/api/projects/${projectId}/batch_exports` };
+}
+
+/** The address in `S3  http://…  (bucket sluice-quickstart, access key quickstart, secret key quickstart)`. */
+function s3In(output: string): string {
+  const keys = 'bucket sluice-quickstart, access key quickstart, secret key quickstart';
+  expect(output).toContain(keys);
+  return /S3\s+(http:\/\/\S+)/.exec(output)?.[1] ?? '';
+}
+
+/** Makes the README's calls by curl, as the shell passes them. @returns the id of the export */
+async function makeReadmeCalls(address: string, key: string): Promise<string> {
+  const readme = await readFile(path.join(projectRoot, 'README.md'), 'utf8');
+  const blocks = [...readme.matchAll(/```sh\n((?:KEY|hours_ago)[\s\S]*?)```/g)];
+  expect(blocks).toHaveLength(2);
+  let id = '';
+  for (const [, block = ''] of blocks) {
+    const script = block
+      .replaceAll('http://127.0.0.1:8000', address)
+      .replaceAll(/^curl /gm, 'curl -sS --fail-with-body ');
+    const output = execFileSync('sh', ['-ec', script], {
+      env: { ...process.env, KEY: key, S3: printedS3, ID: id },
+      encoding: 'utf8',
+    });
+    id ||= String(JSON.parse(output).id);
+  }
+  return id;
 }
 
 describe('a quickstart, then the service, then the quickstart again, on one data folder', () => {
@@ -57,12 +94,14 @@ describe('a quickstart, then the service, then the quickstart again, on one data
       expect(output).toMatch(/█{40} 100% {2}24 of 24 runs/);
       expect(output).not.toMatch(/NaN|undefined/);
       expect(output).toMatch(/proven: 200,000 rows/);
+      printedS3 = s3In(output);
     },
   );
 
   test.skipIf(terminal)('the first proves its rows', async () => {
     const child = startSluice('cli/sluice.js', quickstart, { env });
     expect((await child.waitForExit(150_000)).code, child.output()).toBe(0);
+    printedS3 = s3In(child.output());
   });
 
   test('the service goes on with the exports that the quickstart made, and lets no second one in', async () => {
@@ -79,9 +118,12 @@ describe('a quickstart, then the service, then the quickstart again, on one data
     ];
     for (const other of others) {
       expect((await other.waitForExit(60_000)).code, other.output()).toBe(1);
-      expect(other.output()).toContain(`already running at ${ready.replace('ready ', '')}`);
+      const said = other.output().trim().split('\n');
+      expect(said.filter((line) => !line.startsWith('{'))).toEqual([
+        expect.stringContaining(`already running at ${ready.replace('ready ', '')}`),
+      ]);
     }
-    const { client, exports } = await clientOf(ready);
+    const { client, key, exports } = await clientOf(ready);
     const listed = (await client.get(exports)).body.results as readonly { id: string }[];
     expect(listed.length).toBeGreaterThan(0);
     for (const { id } of listed) {
@@ -101,6 +143,21 @@ describe('a quickstart, then the service, then the quickstart again, on one data
         paused: false,
         paused_reason: null,
       });
+    }
+    if (curl) {
+      const id = await makeReadmeCalls(ready.replace('ready ', ''), key);
+      await until(
+        async () =>
+          (await client.get(`${exports}/${id}/backfills`)).body.results[0]?.status === 'Completed',
+        { timeoutMs: 60_000, everyMs: 500, message: "the README's backfill ends" },
+      );
+      const runs = (await client.get(`${exports}/${id}/runs`)).body.results;
+      // A range of three hours, widened to whole hours.
+      expect([3, 4]).toContain(runs.length);
+      expect(runs.map(({ status, latest_error }) => [status, latest_error])).toEqual(
+        runs.map(() => ['Completed', null]),
+      );
+      expect(Number(runs[0]?.records_completed)).toBeGreaterThan(0);
     }
     const verify = startSluice('cli/sluice.js', ['verify'], { env });
     expect((await verify.waitForExit(60_000)).code, verify.output()).toBe(0);

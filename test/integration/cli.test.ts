@@ -151,6 +151,6 @@ describe('what goes wrong', () => {
       env: { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' },
     });
     expect((await child.waitForExit()).code).toBe(1);
-    expect(child.output()).toContain('The database is unreachable');
+    expect(child.output()).toContain('DATABASE_URL: the database is unreachable');
   });
 });

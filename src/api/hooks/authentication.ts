@@ -107,9 +107,28 @@ function ownProject({ ownsProject, projectIds }: PresentedKey, id: number | null
   return id !== null && ownsProject && (projectIds === null || projectIds.includes(id)) ? id : null;
 }
 
-/** The key's only project. */
-async function currentProject(db: Sql, caller: PresentedKey): Promise<number | null> {
-  const own =
-    caller.projectIds ?? (await listProjects(db, caller.organizationId)).map(({ id }) => id);
-  return own.length === 1 ? (own[0] ?? null) : null;
+/** Projects that an error names. */
+const namedProjects = 10;
+
+/**
+ * The key's only project.
+ *
+ * @throws Refusal (403) that names the projects if there is not exactly one
+ */
+async function currentProject(db: Sql, { organizationId, projectIds }: PresentedKey) {
+  if (projectIds?.length === 1 && projectIds[0] !== undefined) return projectIds[0];
+  const all = await listProjects(db, organizationId);
+  const own = all.filter(({ id }) => projectIds === null || projectIds.includes(id));
+  const [only] = own;
+  if (only && own.length === 1) return only.id;
+  if (!only) {
+    throw permissionDenied(
+      '@current is not a project: this API key has none. Create one with `sluice projects create`.',
+    );
+  }
+  const names = own.slice(0, namedProjects).map(({ id, name }) => `${id} (${name})`);
+  const more = own.length > names.length ? ` and ${own.length - names.length} more` : '';
+  throw permissionDenied(
+    `@current is ambiguous: this API key has access to ${own.length} projects. Use the id of one in the path: ${names.join(', ')}${more}.`,
+  );
 }

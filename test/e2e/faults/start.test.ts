@@ -100,7 +100,9 @@ test.each([
   const url = Object.assign(new URL(database.url), change);
   const started = start('api', { DATABASE_URL: url.href });
   expect(await started.waitForExit()).toMatchObject({ code: 1 });
-  expect(started.output()).toMatch(new RegExp(`^sluice api: DATABASE_URL: .*\\(${code}\\)\\.\\n$`));
+  expect(started.output()).toMatch(
+    new RegExp(`^sluice api: DATABASE_URL: .*\\(${code}\\)\\. Correct it, .*\\n$`),
+  );
   expect(started.output()).not.toContain('canary');
 });
 

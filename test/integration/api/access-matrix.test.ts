@@ -167,7 +167,14 @@ test('@current is the organization, and the project if the key has one', async (
   expect((await narrowed.get('/api/organizations/@current/batch_exports')).status).toBe(403);
   expect((await api.client.get('/api/organizations/@current/batch_exports')).status).toBe(200);
   // The organization has two projects: none is the current one.
-  expect((await api.client.get('/api/projects/@current/batch_exports')).status).toBe(403);
+  const both = await withKey({ organizationId, projectIds });
+  for (const client of [api.client, both]) {
+    const { status, body } = await client.get('/api/projects/@current/batch_exports');
+    expect([status, body.code]).toEqual([403, 'permission_denied']);
+    expect(body.detail).toContain(
+      `access to 2 projects. Use the id of one in the path: ${projectIds[0]} (Website), ${projectIds[1]} (App).`,
+    );
+  }
 });
 
 test('last_used_at is recorded, at most once a minute', async () => {

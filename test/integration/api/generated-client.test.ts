@@ -43,9 +43,11 @@ afterAll(async () => {
 /** The arguments of the README's curl commands, as the shell itself passes them. */
 async function readExamples(): Promise<readonly Example[]> {
   const readme = await readFile(path.join(projectRoot, 'README.md'), 'utf8');
-  const blocks = [...readme.matchAll(/```sh\n(curl [\s\S]*?)```/g)].map(([, block]) => block);
+  const blocks = [...readme.matchAll(/```sh\n((?:KEY|hours_ago)[\s\S]*?)```/g)].map(
+    ([, block]) => block,
+  );
   const printArguments = `curl() { printf '%s\\0' "$@"; printf 'end of call\\0'; }`;
-  const script = `KEY=key ID=00000000-0000-4000-8000-000000000000\n${printArguments}\n${blocks.join('\n')}`;
+  const script = `KEY=key S3=http://127.0.0.1:20000 ID=00000000-0000-4000-8000-000000000000\n${printArguments}\n${blocks.join('\n')}`;
   const { stdout } = await run('sh', ['-c', script]);
   const calls = stdout.split('end of call\0').slice(0, -1);
   return calls.map((call) => exampleOf(call.split('\0').slice(0, -1)));

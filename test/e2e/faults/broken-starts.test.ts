@@ -1,0 +1,90 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
+import { startSluice } from '../../support/processes.ts';
+
+let database: TestDatabase;
+let folder: string;
+let busy: Server;
+let busyPort: string;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  folder = await mkdtemp(path.join(tmpdir(), 'sluice-broken-start-'));
+  await writeFile(path.join(folder, 'file'), '');
+  await mkdir(path.join(folder, 'kept'));
+  await writeFile(path.join(folder, 'kept/encryption-key'), 'damaged');
+  busy = createServer();
+  await new Promise<void>((done) => busy.listen(0, '127.0.0.1', done));
+  const address = busy.address();
+  busyPort = String(typeof address === 'object' ? address?.port : '');
+});
+afterAll(async () => {
+  busy?.close();
+  await rm(folder, { recursive: true, force: true });
+  await database?.drop();
+});
+
+const goodKey = `test:${Buffer.alloc(32, 7).toString('base64')}`;
+
+/** Starts a program that is expected to end. @returns what it printed that is not a log line */
+async function startBroken(
+  program: string,
+  env: Readonly<Record<string, string>>,
+): Promise<{ readonly code: number | null; readonly lines: readonly string[] }> {
+  const started = startSluice(`main/${program}.js`, [], {
+    env: {
+      REDIS_URL: '',
+      PORT: '0',
+      ENCRYPTION_KEYS: goodKey,
+      DATABASE_URL: database.url,
+      SLUICE_DATA_DIR: path.join(folder, 'data'),
+      ...env,
+    },
+  });
+  const { code } = await started.waitForExit(60_000);
+  const lines = started.output().trim().split('\n');
+  return { code, lines: lines.filter((line) => !line.startsWith('{')) };
+}
+
+test.each([
+  ['api', 'PORT', /^sluice api: PORT: 127\.0\.0\.1:\d+ is in use by another program\. Stop/],
+  ['api', 'METRICS_PORT', /^sluice api: METRICS_PORT: 127\.0\.0\.1:\d+ is in use/],
+  ['worker', 'WORKER_PORT', /^sluice worker: WORKER_PORT: 127\.0\.0\.1:\d+ is in use/],
+])('%s, with a taken %s: one line that names it', async (program, name, line) => {
+  const { code, lines } = await startBroken(program, { [name]: busyPort });
+  expect([code, lines]).toEqual([1, [expect.stringMatching(line)]]);
+});
+
+test.each([
+  ['HOST of another machine', { HOST: '192.0.2.1', PORT: '8765' }, /HOST/],
+  ['HOST without an address', { HOST: 'host.invalid', PORT: '8765' }, /^sluice api: HOST: host\.invalid/],
+  ['encryption key', { ENCRYPTION_KEYS: 'test:c2hvcnQ=' }, /ENCRYPTION_KEYS: entry 1 .*openssl rand/],
+  ['generated key', { ENCRYPTION_KEYS: '', SLUICE_DATA_DIR: 'kept' }, /kept\/encryption-key: entry 1/],
+  ['folder of keys', { ENCRYPTION_KEYS: '', SLUICE_DATA_DIR: 'file' }, /SLUICE_DATA_DIR: /],
+  ['folder of a database', { DATABASE_URL: '', SLUICE_DATA_DIR: 'file' }, /SLUICE_DATA_DIR: /],
+])('a bad %s ends the start with one line', async (_what, env, line) => {
+  const { SLUICE_DATA_DIR: dir } = env as { readonly SLUICE_DATA_DIR?: string };
+  const within = dir === undefined ? {} : { SLUICE_DATA_DIR: path.join(folder, dir) };
+  const { code, lines } = await startBroken('api', { ...env, ...within });
+  expect([code, lines]).toEqual([1, [expect.stringMatching(line)]]);
+  expect(lines.join()).not.toMatch(/^ +at /m);
+});
+
+test('a setting that does not exist is warned of, with the nearest name', async () => {
+  const started = startSluice('main/api.js', [], {
+    env: {
+      ...{ REDIS_URL: '', PORT: '0', ENCRYPTION_KEYS: goodKey, DATABASE_URL: database.url },
+      ...{ RATE_LIMIT_PER_MINUT: '10', SLUICE_NONSENSE: 'x' },
+    },
+  });
+  await started.waitForLine(/^ready /, 60_000);
+  const warnings = started.output().match(/"level":"warn"[^\n]*is not a setting[^\n]*/g) ?? [];
+  expect(warnings.join()).toContain('Did you mean RATE_LIMIT_PER_MINUTE?');
+  expect(warnings.join()).toContain('SLUICE_NONSENSE is not a setting. docs/configuration.md');
+  started.kill('SIGTERM');
+  expect(await started.waitForExit()).toMatchObject({ code: 0 });
+});
