@@ -1,7 +1,9 @@
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/sources/index.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { createKey } from '../../support/tenants.ts';
+import { until } from '../../support/until.ts';
 
 let api: ApiUnderTest;
 let lab: string;
@@ -164,4 +166,32 @@ describe("the lab with an organization's own plugins", () => {
     expect(statuses).toContain(429);
     expect(statuses.filter((status) => status === 429)).toHaveLength(3);
   }, 60_000);
+
+  test('starts no second sandbox of an organization while the lab has one', async () => {
+    const slow = await install(
+      'export function processEvent(e) { for (let n = 0; n < 1e7; n += 1); return e; }',
+    );
+    const rows = Array.from({ length: 8 }, () => ({ event: 'paid', properties: {} }));
+    const ended: string[] = [];
+    const tried = api.client
+      .post(lab, { configs: [{ plugin: slow }], rows })
+      .then(({ status }) => ended.push(`lab ${status}`));
+    await until(() => countSandboxes() > 0, { message: 'the lab has a sandbox' });
+    await install('export function processEvent(e) { return e; }');
+    ended.push('installed');
+    await tried;
+    expect(ended).toEqual(['lab 200', 'installed']);
+  }, 60_000);
+
+  /** Those of this process, which is the API's too. */
+  function countSandboxes(): number {
+    const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').trim();
+    return children.split(' ').filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('--frozen-intrinsics');
+      } catch {
+        return false;
+      }
+    }).length;
+  }
 });

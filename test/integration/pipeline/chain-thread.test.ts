@@ -112,7 +112,8 @@ describe('a chain in a thread', () => {
 
   test('leaves the memory of a block to its source', async () => {
     const transformer = open();
-    const block = blockOf(0, 10);
+    // Small ones are in a pool, which cannot be handed over.
+    const block = blockOf(0, 100);
     const before = fieldsOf(block);
     const ready = await transformer.write(block);
     expect(fieldsOf(block)).toEqual(before);
