@@ -289,7 +289,7 @@ async function deliver(
   if (!twice) queue.splice(index, 1);
   world.claims += 1;
   const holder = `claim ${world.claims}`;
-  const claim = () => db.transaction((tx) => claimRun(tx, runId, holder, context.policy.leaseMs));
+  const claim = () => claimRun(db, runId, holder, context.policy.leaseMs);
   db.failNext(outcome);
   // A claim whose answer was lost is asked again under the same name.
   const run = await claim().catch((error: unknown) => {
