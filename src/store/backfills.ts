@@ -1,6 +1,8 @@
 import { type DataInterval, type Instant, type Timestamp, toTimestamp } from '../domain/time.ts';
+import type { Schedule } from '../domain/schedule.ts';
 import type { Sql } from './database.ts';
 import { Conditions, type KeysetPage, type KeysetPlace, seek, toKeysetPage } from './lists.ts';
+import { prepared } from './prepared.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, instantOf, rangeOf } from './times.ts';
 
@@ -61,10 +63,20 @@ export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<st
   return row.id;
 }
 
-/** Locks a running backfill; null if it has ended. Waits for another worker that advances it. */
-export async function lockRunningBackfill(tx: Sql, id: string): Promise<Backfill | null> {
-  const [row] = await tx.query<Backfill>(
-    `select ${backfillColumns} from backfills b where b.id = $1 and b.status = 'Running' for no key update`,
+/** A running backfill, with what its next page depends on. */
+export interface AdvancingBackfill extends Backfill {
+  /** Of its export. */
+  readonly schedule: Schedule;
+  /** Its runs that have not ended. */
+  readonly liveRuns: number;
+}
+
+/** Null if the backfill has ended. Locks nothing: `planRuns` notices if another worker has advanced it since. */
+export async function findAdvancing(sql: Sql, id: string): Promise<AdvancingBackfill | null> {
+  const [row] = await sql.query<AdvancingBackfill>(
+    prepared(`select ${backfillColumns}, e.schedule,
+            (select count(*)::int from runs r where r.backfill_id = b.id and r.status in ${live}) as "liveRuns"
+       from backfills b join batch_exports e on e.id = b.export_id where b.id = $1 and b.status = 'Running'`),
     [id],
   );
   return row ?? null;
@@ -92,27 +104,6 @@ export async function countRunningBackfills(tx: Sql, teamId: number): Promise<nu
     [teamId],
   );
   return row?.n ?? 0;
-}
-
-export async function countLiveRuns(tx: Sql, backfillId: string): Promise<number> {
-  const [row] = await tx.query<{ n: number }>(
-    `select count(*)::int as n from runs where backfill_id = $1 and status in ${live}`,
-    [backfillId],
-  );
-  return row?.n ?? 0;
-}
-
-/** @param skipped intervals that got no run after all; they no longer count towards the total */
-export async function recordPlanned(
-  tx: Sql,
-  id: string,
-  plannedTo: Instant,
-  skipped: number,
-): Promise<void> {
-  await tx.query(
-    `update backfills set planned_to = $2, total_runs = total_runs - $3, last_updated_at = now() where id = $1`,
-    [id, toTimestamp(plannedTo), skipped],
-  );
 }
 
 export async function finishBackfill(

@@ -1,5 +1,6 @@
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { prepared } from './prepared.ts';
 
 /** A part of our database's history without a restore or failover. */
 export interface Era {
@@ -37,20 +38,30 @@ const placeColumns = (alias: string) =>
  * the next one. Otherwise one indexed read. May be called inside a transaction.
  */
 export async function currentEra(sql: Sql): Promise<Era> {
-  // One statement, because each job asks for it.
-  const [found] = await sql.query<{ newest: (Era & Place) | null; place: Place }>(
-    `select (select to_jsonb(n) from (select ${eraColumns}, ${placeColumns('e')}
-                                        from eras e order by e.number desc limit 1) n) as newest,
-            (select to_jsonb(n) from (select ${placeColumns('p')} from read_place() p) n) as place`,
-  );
+  const [found] = await sql.query<EraFacts>(prepared(`select ${eraFacts}`));
   if (!found) throw new Error('no row');
-  const { newest, place } = found;
+  return resolveEra(sql, found);
+}
+
+/** What shows whether the newest era is still the current one. */
+export interface EraFacts {
+  readonly newestEra: (Era & Place) | null;
+  readonly place: Place;
+}
+
+/** SQL of the columns of `EraFacts`, for a statement that asks other things too. */
+export const eraFacts = `(select to_jsonb(n) from (select ${eraColumns}, ${placeColumns('e')}
+     from eras e order by e.number desc limit 1) n) as "newestEra",
+  (select to_jsonb(n) from (select ${placeColumns('p')} from read_place() p) n) as place`;
+
+/** The same as `currentEra`, of facts that another statement has just read. */
+export async function resolveEra(sql: Sql, { newestEra: newest, place }: EraFacts): Promise<Era> {
   const moves = newest ? findMoves(newest, place) : [];
   if (newest && moves.length === 0) {
     const { id, number, held } = newest;
     return { id, number, held };
   }
-  await insertEra(sql, newest ?? null, moves, place);
+  await insertEra(sql, newest, moves, place);
   const [current] = await sql.query<Era>(
     `select ${eraColumns} from eras e order by e.number desc limit 1`,
   );

@@ -251,14 +251,6 @@ export interface FailureStreak {
   readonly paused: boolean;
 }
 
-/** A completed run ends the streak of failures. */
-export async function recordSuccess(tx: Sql, exportId: string): Promise<void> {
-  await tx.query(
-    `update batch_exports set failure_streak = 0, last_success_at = now() where id = $1`,
-    [exportId],
-  );
-}
-
 /**
  * Counts a Failed run and pauses the export once the streak reaches `pauseAfter`.
  *

@@ -1,12 +1,18 @@
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { PinnedStep } from '../domain/recipe.ts';
+import { readTraits, type StoreTraits, traitsValidDays } from '../domain/store-traits.ts';
 import type { DataInterval } from '../domain/time.ts';
 import { pinnedChainOf } from './chains.ts';
-import type { Sql } from './database.ts';
+import type { Sql, Transactor } from './database.ts';
+import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
 import { enqueueRuns } from './outbox.ts';
+import { prepared } from './prepared.ts';
+import { type Receipt, receiptColumns } from './receipts.ts';
 import { move } from './run-moves.ts';
-import { boundsOf, intervalOf } from './times.ts';
+import { currentTraits } from './store-traits.ts';
+import { intervalOf } from './times.ts';
+import { type LineageUpload, openUploadsOf } from './uploads.ts';
 
 /** Proof that a worker holds a run. Every write of the worker includes it. */
 export interface Lease {
@@ -41,6 +47,21 @@ export interface ClaimedRun extends Lease {
   readonly chain: readonly PinnedStep[];
   /** The external ID that the customer's role trusts. */
   readonly externalId: string;
+  /** What an earlier probe of its destination found; null if it must be probed. */
+  readonly storeTraits: StoreTraits | null;
+  /** The id of the current era. */
+  readonly era: string;
+  /** Of the interval; null before its first commit. */
+  readonly receipt: Receipt | null;
+  /** What earlier attempts left open at this version of the destination. */
+  readonly uploads: readonly LineageUpload[];
+  /**
+   * Whether a commit of the interval was begun and never confirmed, at any version: the export may have
+   * come back to a place where such a worker still writes.
+   */
+  readonly mayBeOvertaken: boolean;
+  /** MD5 digests of the manifests whose commits were begun for the interval and are not recorded. */
+  readonly begunManifests: readonly string[];
 }
 
 /**
@@ -57,6 +78,54 @@ const nextGeneration = `case when file_generation is not null and committing_gen
       and l.data_interval_start = runs.data_interval_start and l.data_interval_end = runs.data_interval_end)) end`;
 
 /**
+ * SQL that claims a run and reads what its attempt needs. An attempt ends as it began: nothing of its
+ * interval can change under its lease but by itself.
+ *
+ * @param isFree whether the claim succeeds only if nobody has changed the run since the statement began.
+ *   Otherwise the run must be locked before, so that the statement sees what the last holder wrote.
+ */
+const claimSql = (isFree: boolean) =>
+  prepared(`with claimed as (
+       update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
+              crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from $2 and reading_since is not null)::int, reading_since = null,
+              lease_holder = $2, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
+              started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${pinnedChainOf('runs')}, file_generation = ${nextGeneration}
+        where id = $1 and (status = 'Starting'
+           or status = 'Running' and (lease_expires_at is null or lease_expires_at < now() or lease_holder = $2))
+          and not exists (select 1 from outbox where run_id = $1 and available_at > now())
+          ${isFree ? 'and xmin = (select seen.xmin from runs seen where seen.id = $1)' : ''}
+        returning *
+     ), taken as (
+       delete from outbox where run_id = $1 and available_at <= now() ${isFree ? 'and exists (select from claimed)' : ''}
+     )
+     select c.id as "runId", c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
+            c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
+            c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
+            e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId", c.chain,
+            ${currentTraits} as "storeTraits", ${eraFacts},
+            (select to_jsonb(found) from (select ${receiptColumns} from receipts where export_id = c.export_id
+                and data_interval_start = c.data_interval_start and data_interval_end = c.data_interval_end) found) as receipt,
+            ${openUploadsOf('c.id', 'e.destination_version')} as uploads,
+            exists (select from leftover_files l where l.export_id = c.export_id and l.data_interval_start = c.data_interval_start
+                and l.data_interval_end = c.data_interval_end and l.uncommitted) as "mayBeOvertaken",
+            -- No other commit of the interval can begin while this attempt has the lease.
+            array(select distinct d.digest from runs r, jsonb_array_elements_text(r.commit_intent->'begunManifests') as d (digest)
+                where r.export_id = c.export_id and r.data_interval_start = c.data_interval_start and r.data_interval_end = c.data_interval_end
+                  and r.committing_generation > coalesce((select o.generation from receipts o where o.export_id = r.export_id
+                        and o.data_interval_start = r.data_interval_start and o.data_interval_end = r.data_interval_end), 0)) as "begunManifests"
+       from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`);
+
+const claimFree = claimSql(true);
+const claimLocked = claimSql(false);
+
+interface ClaimRow extends Omit<ClaimedRun, 'destination' | 'storeTraits' | 'era'>, EraFacts {
+  readonly destinationType: string;
+  readonly destinationConfig: DestinationConfig;
+  readonly destinationSecrets: Buffer | null;
+  readonly storeTraits: Partial<StoreTraits> | null;
+}
+
+/**
  * Takes the lease of a run that waits for an attempt, or whose lease expired, and removes the run from the
  * outbox. Removes it even if it cannot be taken: the current holder re-enqueues it. A run that is not due
  * yet (backoff, jitter) stays in the outbox.
@@ -65,44 +134,31 @@ const nextGeneration = `case when file_generation is not null and committing_gen
  * @returns null if the run has ended, is held by another worker, is not due yet, or does not exist
  */
 export async function claimRun(
-  tx: Sql,
+  db: Transactor,
   runId: string,
   holder: string,
   leaseMs: number,
 ): Promise<ClaimedRun | null> {
-  // Locked first, in its own statement, so that the next one sees what the last holder wrote.
-  await tx.query(`select from runs where id = $1 for no key update`, [runId]);
-  const [row] = await tx.query<
-    Omit<ClaimedRun, 'destination'> & {
-      destinationType: string;
-      destinationConfig: DestinationConfig;
-      destinationSecrets: Buffer | null;
-    }
-  >(
-    `with taken as (
-       delete from outbox where run_id = $1 and available_at <= now()
-     ), claimed as (
-       update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
-              crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from $2 and reading_since is not null)::int, reading_since = null,
-              lease_holder = $2, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
-              started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${pinnedChainOf('runs')}, file_generation = ${nextGeneration}
-        where id = $1 and (status = 'Starting'
-           or status = 'Running' and (lease_expires_at is null or lease_expires_at < now() or lease_holder = $2))
-          and not exists (select 1 from outbox where run_id = $1 and available_at > now())
-        returning *
-     )
-     select c.id as "runId", c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
-            c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
-            c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
-            e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId", c.chain
-       from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`,
-    [runId, holder, leaseMs],
-  );
-  if (!row) return null;
+  const values = [runId, holder, leaseMs, traitsValidDays];
+  // Almost always nobody else changes the run at this moment: then one statement is enough.
+  const [free] = await db.query<ClaimRow>(claimFree, values);
+  if (free) return toClaimedRun(db, free);
+  return db.transaction(async (tx) => {
+    // Locked first, in its own statement, so that the next one sees what the last holder wrote.
+    await tx.query(prepared(`select from runs where id = $1 for no key update`), [runId]);
+    const [row] = await tx.query<ClaimRow>(claimLocked, values);
+    return row ? toClaimedRun(tx, row) : null;
+  });
+}
+
+async function toClaimedRun(sql: Sql, row: ClaimRow): Promise<ClaimedRun> {
   const { destinationType, destinationConfig, destinationSecrets, ...rest } = row;
+  const { storeTraits, newestEra, place, ...claimed } = rest;
   return {
-    ...rest,
+    ...claimed,
     destination: { type: destinationType, config: destinationConfig, secrets: destinationSecrets },
+    storeTraits: readTraits(storeTraits),
+    era: (await resolveEra(sql, { newestEra, place })).id,
   };
 }
 
@@ -215,24 +271,6 @@ export async function beginCommit(
     ],
   );
   return rows.length === 1;
-}
-
-/**
- * MD5 digests of the manifests whose commits were begun for a run's interval and are not recorded. Ask
- * under the lease, before the run's own commit begins: then none is of a later commit.
- */
-export async function listBegunManifests(
-  sql: Sql,
-  { exportId, interval }: Pick<ClaimedRun, 'exportId' | 'interval'>,
-): Promise<string[]> {
-  const rows = await sql.query<{ digest: string }>(
-    `select distinct d.digest from runs r, jsonb_array_elements_text(r.commit_intent->'begunManifests') as d (digest)
-      where r.export_id = $1 and r.data_interval_start = $2 and r.data_interval_end = $3
-        and r.committing_generation > coalesce((select c.generation from receipts c where c.export_id = r.export_id
-              and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end), 0)`,
-    [exportId, ...boundsOf(interval)],
-  );
-  return rows.map(({ digest }) => digest);
 }
 
 /**

@@ -54,44 +54,6 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
   );
 }
 
-/**
- * Whether a commit of the interval was begun and never confirmed, at any version: the export may have come
- * back to a place where such a worker still writes.
- */
-export async function hasUncommittedFiles(
-  sql: Sql,
-  { exportId, interval }: Omit<IntervalPlace, 'destinationVersion'>,
-): Promise<boolean> {
-  const rows = await sql.query(
-    `select from leftover_files l where l.export_id = $1 and l.data_interval_start = $2
-        and l.data_interval_end = $3 and l.uncommitted limit 1`,
-    [exportId, ...boundsOf(interval)],
-  );
-  return rows.length > 0;
-}
-
-/** Records files that a commit has replaced. */
-export async function noteLeftoverFiles(
-  tx: Sql,
-  place: IntervalPlace,
-  files: readonly LeftoverFile[],
-): Promise<void> {
-  if (files.length === 0) return;
-  await tx.query(
-    `insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
-     select $1, $2, $3, $4, f.*, false from unnest($5::text[], $6::int[], $7::text[]) as f
-     on conflict do nothing`,
-    [
-      place.exportId,
-      ...boundsOf(place.interval),
-      place.destinationVersion,
-      files.map((file) => file.key),
-      files.map((file) => file.generation),
-      files.map((file) => file.manifestKey),
-    ],
-  );
-}
-
 /** Deletes the records of leftover files that were removed or are current again. */
 export async function forgetLeftoverFiles(
   sql: Sql,

@@ -1,5 +1,6 @@
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { prepared } from './prepared.ts';
 import type { OffsetPage, PageRequest } from './lists.ts';
 import { Conditions, type TimeBound } from './lists.ts';
 
@@ -14,22 +15,40 @@ export interface NewLogEntry {
   readonly runId: string | null;
   readonly level: LogLevel;
   readonly message: string;
+  /** How long ago it was; default 0. */
+  readonly ageMs?: number;
 }
 
 export async function appendLogEntries(sql: Sql, entries: readonly NewLogEntry[]): Promise<void> {
   if (entries.length === 0) return;
-  await sql.query(
-    `insert into log_entries (team_id, export_id, run_id, level, message)
-     select * from unnest($1::int[], $2::uuid[], $3::uuid[], $4::text[], $5::text[])`,
-    [
-      entries.map((entry) => entry.teamId),
-      entries.map((entry) => entry.exportId),
-      entries.map((entry) => entry.runId),
-      entries.map((entry) => entry.level),
-      // Postgres text holds no NUL.
-      entries.map((entry) => entry.message.replaceAll('\0', '\u2400')),
-    ],
-  );
+  await sql.query(prepared(insertEntries(1)), entryValues(entries));
+}
+
+/**
+ * SQL that writes log entries, in order.
+ *
+ * @param first number of its first parameter; the values are those of `entryValues`
+ * @param only a table of the statement: if it is empty, nothing is written
+ */
+export function insertEntries(first: number, only?: string): string {
+  const types = ['int', 'uuid', 'uuid', 'text', 'text', 'float8'];
+  const arrays = types.map((type, index) => `$${first + index}::${type}[]`).join(', ');
+  return `insert into log_entries (team_id, export_id, run_id, level, message, timestamp)
+     select e.team_id, e.export_id, e.run_id, e.level, e.message, clock_timestamp() - e.age_ms * interval '1 ms'
+       from unnest(${arrays}) with ordinality as e (team_id, export_id, run_id, level, message, age_ms, place)
+      ${only === undefined ? '' : `where exists (select from ${only})`} order by e.place`;
+}
+
+export function entryValues(entries: readonly NewLogEntry[]): readonly unknown[] {
+  return [
+    entries.map((entry) => entry.teamId),
+    entries.map((entry) => entry.exportId),
+    entries.map((entry) => entry.runId),
+    entries.map((entry) => entry.level),
+    // Postgres text holds no NUL.
+    entries.map((entry) => entry.message.replaceAll('\0', '\u2400')),
+    entries.map((entry) => entry.ageMs ?? 0),
+  ];
 }
 
 export interface LogEntry {

@@ -1,6 +1,8 @@
 import type { Instant } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { prepared } from './prepared.ts';
 import { instantOf } from './times.ts';
+import { capacityNow } from './workers.ts';
 
 /** A run that waits for an attempt, or has one. */
 export interface QueuedRun {
@@ -26,32 +28,6 @@ export const enqueueRuns = (rows: string, availableAt = 'now()'): string =>
   `insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready)
    select id, team_id, export_id, backfill_id, data_interval_start, ${availableAt}, ${availableAt} <= now() from ${rows}`;
 
-/** Any constant: one dispatcher at a time, the others wait. */
-const dispatchLock = 7_140_551_091;
-
-export async function lockDispatch(tx: Sql): Promise<void> {
-  await tx.query('select pg_advisory_xact_lock($1)', [dispatchLock]);
-}
-
-/** Runs that are dispatched or executing now. */
-export async function listInFlight(tx: Sql): Promise<QueuedRun[]> {
-  return tx.query<QueuedRun>(
-    `select p.organization_id as "organizationId", f.* from (
-       select run_id as "runId", ${queuedRunColumns} from outbox where dispatched_at is not null
-       union all
-       select id, ${queuedRunColumns} from runs where status = 'Running' and lease_expires_at > now()
-     ) f join projects p on p.id = f."projectId"`,
-  );
-}
-
-/** Runs that are enqueued and that no worker has claimed yet. */
-export async function countDispatched(tx: Sql): Promise<number> {
-  const [row] = await tx.query<{ n: number }>(
-    `select count(*)::int as n from outbox where dispatched_at is not null`,
-  );
-  return row?.n ?? 0;
-}
-
 /**
  * Makes runs whose time has come visible to the dispatcher: retries after their backoff, ticks after their
  * jitter.
@@ -65,26 +41,63 @@ export async function markReady(tx: Sql): Promise<void> {
 
 const isWaiting = `ready and dispatched_at is null`;
 
-/**
- * Waiting runs: the first `perTeam` of each team, live before backfill, oldest interval first. One index
- * descent per team, however many wait.
- */
-export async function findWaiting(tx: Sql, perTeam: number): Promise<QueuedRun[]> {
-  return tx.query<QueuedRun>(
-    `with recursive teams as (
+/** What a dispatcher chooses by, of one moment. */
+export interface DispatchState {
+  /** Of this moment: `dispatch` refuses a choice that another one has overtaken. */
+  readonly turn: number;
+  /** Slots of all workers that reported lately. */
+  readonly capacity: number;
+  /**
+   * The first `perTeam` waiting runs of each team, live before backfill, oldest interval first. One index
+   * descent per team, however many wait.
+   */
+  readonly waiting: readonly QueuedRun[];
+  /** Runs that are enqueued or executing. */
+  readonly inFlight: readonly QueuedRun[];
+  /** How many of those no worker has claimed yet. */
+  readonly queued: number;
+}
+
+const dispatchState = prepared(`with recursive teams as (
        (select team_id from outbox where ${isWaiting} order by team_id limit 1)
        union all
        select (select o.team_id from outbox o where o.ready and o.dispatched_at is null and o.team_id > t.team_id
                 order by o.team_id limit 1)
          from teams t where t.team_id is not null
+     ), seen as (
+       select 'waiting' as kind, w.* from teams t cross join lateral (
+         select run_id as "runId", ${queuedRunColumns} from outbox
+          where team_id = t.team_id and ${isWaiting}
+          order by (backfill_id is not null), data_interval_start, run_id limit $1
+       ) w
+       union all
+       select 'queued', run_id, ${queuedRunColumns} from outbox where dispatched_at is not null
+       union all
+       select 'running', id, ${queuedRunColumns} from runs where status = 'Running' and lease_expires_at > now()
      )
-     select p.organization_id as "organizationId", w.* from teams t join projects p on p.id = t.team_id cross join lateral (
-       select run_id as "runId", ${queuedRunColumns} from outbox
-        where team_id = t.team_id and ${isWaiting}
-        order by (backfill_id is not null), data_interval_start, run_id limit $1
-     ) w`,
-    [perTeam],
-  );
+     select now.turn, now.capacity, p.organization_id as "organizationId", seen.*
+       from (select (select turn from dispatch_turn) as turn, ${capacityNow} as capacity) now
+       left join seen on true left join projects p on p.id = seen."projectId"`);
+
+type SeenRun = QueuedRun & { readonly kind: 'waiting' | 'queued' | 'running' };
+type StateRow = Pick<DispatchState, 'turn' | 'capacity'> & (SeenRun | { readonly kind: null });
+
+export async function readDispatchState(sql: Sql, perTeam: number): Promise<DispatchState> {
+  const rows = await sql.query<StateRow>(dispatchState, [perTeam]);
+  const seen = rows.filter((row): row is StateRow & SeenRun => row.kind !== null);
+  const { turn = 0, capacity = 0 } = rows[0] ?? {};
+  return {
+    turn,
+    capacity,
+    waiting: seen.filter(({ kind }) => kind === 'waiting'),
+    inFlight: seen.filter(({ kind }) => kind !== 'waiting'),
+    queued: seen.filter(({ kind }) => kind === 'queued').length,
+  };
+}
+
+/** Makes other dispatchers wait until the transaction ends, so that none can overtake it. */
+export async function lockDispatch(tx: Sql): Promise<void> {
+  await tx.query('select from dispatch_turn for update');
 }
 
 /**
@@ -126,10 +139,34 @@ export interface EnqueuedRun {
   readonly deliveries: number;
 }
 
-export async function markDispatched(tx: Sql, runIds: readonly string[]): Promise<EnqueuedRun[]> {
-  return tx.query<EnqueuedRun>(
+const dispatchRows = prepared(`with taken as (
+       update dispatch_turn set turn = turn + 1 where turn = $1 returning turn
+     ), marked as (
+       update outbox set dispatched_at = clock_timestamp(), told = told + 1 from taken
+        where run_id = any ($2::uuid[]) and dispatched_at is null returning run_id, told
+     )
+     select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'deliveries', told)) from marked), '[]') as runs
+       from taken`);
+
+/**
+ * Notes that runs are enqueued, which were chosen in this turn.
+ *
+ * @returns the runs that still wait; null if another dispatcher was faster: choose again
+ */
+export async function dispatch(
+  sql: Sql,
+  turn: number,
+  runIds: readonly string[],
+): Promise<readonly EnqueuedRun[] | null> {
+  const [row] = await sql.query<{ runs: EnqueuedRun[] }>(dispatchRows, [turn, runIds]);
+  return row?.runs ?? null;
+}
+
+/** Notes that runs are enqueued again. */
+export async function markDispatched(sql: Sql, runIds: readonly string[]): Promise<EnqueuedRun[]> {
+  return sql.query<EnqueuedRun>(
     `update outbox set dispatched_at = clock_timestamp(), told = told + 1
-      where run_id = any ($1::uuid[]) returning run_id as "runId", told as deliveries`,
+      where run_id = any ($1::uuid[]) and dispatched_at is not null returning run_id as "runId", told as deliveries`,
     [runIds],
   );
 }

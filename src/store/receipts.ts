@@ -46,22 +46,10 @@ interface ReadSnapshot {
   readonly count: number;
 }
 
-const receiptColumns = `export_id as "exportId", ${intervalOf('receipts')} as interval,
+/** The columns of `Receipt`; of a subquery as JSON they stay what they are. */
+export const receiptColumns = `export_id as "exportId", ${intervalOf('receipts')} as interval,
   run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
   case when snapshot is not null and key_count is not null then json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count) end as proof`;
-
-export async function findReceipt(
-  sql: Sql,
-  exportId: string,
-  interval: DataInterval,
-): Promise<Receipt | null> {
-  const [row] = await sql.query<Receipt>(
-    `select ${receiptColumns} from receipts
-      where export_id = $1 and data_interval_start = $2 and data_interval_end = $3`,
-    [exportId, ...boundsOf(interval)],
-  );
-  return row ?? null;
-}
 
 /** Whether an export has a receipt at this version of its destination. */
 export async function hasReceiptAt(
@@ -87,67 +75,6 @@ export async function listReceipts(
     `select ${receiptColumns} from receipts where export_id = $1 and (data_interval_start, data_interval_end) > ($2, $3)
       order by data_interval_start, data_interval_end limit $4`,
     [exportId, ...(after ? boundsOf(after) : ['-infinity', '-infinity']), limit],
-  );
-}
-
-/** Replaces the receipt of the interval. */
-export async function putReceipt(tx: Sql, receipt: Receipt): Promise<void> {
-  await tx.query(
-    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, files, rejected_files, rows, bytes, destination_version, recipe, generation, era)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-     on conflict (export_id, data_interval_start, data_interval_end) do update
-        set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
-            files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
-            destination_version = excluded.destination_version, recipe = excluded.recipe,
-            generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp()`,
-    [
-      receipt.exportId,
-      ...boundsOf(receipt.interval),
-      receipt.runId,
-      receipt.manifestKey,
-      receipt.manifestEtag,
-      JSON.stringify(receipt.files),
-      JSON.stringify(receipt.rejectedFiles),
-      receipt.rows,
-      receipt.bytes,
-      receipt.destinationVersion,
-      receipt.recipe,
-      receipt.generation,
-      receipt.era,
-    ],
-  );
-}
-
-/** What the run that last read an interval saw, and whether it saw everything. */
-export interface Proof {
-  readonly snapshot: string;
-  readonly settled: boolean;
-  /** What may still add rows, by the source's own names. */
-  readonly pending: readonly string[];
-  /** Of the keys of all rows; null if there is none. */
-  readonly keyDigest: string | null;
-  readonly recordsTotalCount: number;
-}
-
-/** Renews the proof of an interval with a receipt; files and manifest stay. */
-export async function putProof(
-  tx: Sql,
-  at: Pick<Receipt, 'exportId' | 'interval'>,
-  proof: Proof,
-): Promise<void> {
-  await tx.query(
-    `update receipts set snapshot = $4, settled = $5, pending_transactions = $6, key_digest = $7, key_count = $8,
-            pending_checked_at = clock_timestamp(), looked_back_at = clock_timestamp()
-      where export_id = $1 and data_interval_start = $2 and data_interval_end = $3`,
-    [
-      at.exportId,
-      ...boundsOf(at.interval),
-      proof.snapshot,
-      proof.settled,
-      proof.pending,
-      proof.keyDigest,
-      proof.recordsTotalCount,
-    ],
   );
 }
 
@@ -187,9 +114,11 @@ export async function advanceHighWaterMark(tx: Sql, exportId: string): Promise<v
             and not exists (select from holes h where h.export_id = $1 and h.data_interval_start = p.mark)
          limit 1) as passed
      )
-     update batch_exports set high_water_mark = m.mark
+     -- Also if the mark stays: a completion that began before must see that the export has changed.
+     update batch_exports
+        set high_water_mark = case when m.mark > coalesce(high_water_mark, m.first) then m.mark else high_water_mark end
        from (select max(mark) as mark, min(mark) as first from prefix) m
-      where id = $1 and m.mark > coalesce(high_water_mark, m.first)`,
+      where id = $1`,
     [exportId],
   );
 }

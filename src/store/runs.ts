@@ -1,9 +1,10 @@
 import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { StepCount } from '../domain/recipe.ts';
 import type { RunStatus } from '../domain/run.ts';
-import { type DataInterval, type Timestamp, toTimestamp } from '../domain/time.ts';
+import { type DataInterval, type Instant, type Timestamp, toTimestamp } from '../domain/time.ts';
 import { pinnedChainOf } from './chains.ts';
 import type { Sql } from './database.ts';
+import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
 import type { Lease } from './leases.ts';
 import {
   Conditions,
@@ -76,14 +77,12 @@ export async function findRun(sql: Sql, exportId: string, runId: string): Promis
 }
 
 /**
- * Makes runs with their outbox rows. An interval with a live run gets none; one that ran before gets the
- * next generation.
+ * SQL, without its `with`, that makes runs of the table `made` with their outbox rows. $1 to $5 are the values
+ * of `valuesOf`.
  *
- * @returns the ids of the new runs
+ * @param only a table of the statement: if it is empty, no run is made
  */
-export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<string[]> {
-  const rows = await tx.query<{ id: string }>(
-    `with wanted as (
+const makeRuns = (only?: string) => `wanted as (
        select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[])
          as w (export_id, team_id, interval_start, interval_end, backfill_id)
      ), made as (
@@ -92,22 +91,71 @@ export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<stri
               coalesce((select max(r.generation) + 1 from runs r
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
-         from wanted w
+         from wanted w ${only === undefined ? '' : `where exists (select from ${only})`}
        on conflict do nothing
        returning id, team_id, export_id, backfill_id, data_interval_start
      ), enqueued as (
        ${enqueueRuns('made')}
-     )
-     select id from made`,
-    [
-      runs.map((run) => run.exportId),
-      runs.map((run) => run.teamId),
-      runs.map((run) => toTimestamp(run.interval.start)),
-      runs.map((run) => toTimestamp(run.interval.end)),
-      runs.map((run) => run.backfillId),
-    ],
+     )`;
+
+const valuesOf = (runs: readonly NewRun[]) => [
+  runs.map((run) => run.exportId),
+  runs.map((run) => run.teamId),
+  runs.map((run) => toTimestamp(run.interval.start)),
+  runs.map((run) => toTimestamp(run.interval.end)),
+  runs.map((run) => run.backfillId),
+];
+
+/**
+ * Makes runs with their outbox rows. An interval with a live run gets none; one that ran before gets the
+ * next generation.
+ *
+ * @returns the ids of the new runs
+ */
+export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `with ${makeRuns()} select id from made`,
+    valuesOf(runs),
   );
   return rows.map((row) => row.id);
+}
+
+/** A page of a backfill. */
+export interface PlannedPage {
+  readonly backfillId: string;
+  /** How far it was planned when the page was made; null: not yet. */
+  readonly after: Instant | null;
+  /** How far it is planned then. */
+  readonly plannedTo: Instant;
+  /** Intervals of the page. Those that get no run no longer count towards the total. */
+  readonly intervals: number;
+  readonly runs: readonly NewRun[];
+}
+
+const planPage = prepared(`with held as (
+       select id from backfills
+        where id = $6 and status = 'Running' and planned_to is not distinct from $7::timestamptz for no key update
+     ), ${makeRuns('held')}, planned as (
+       update backfills b set planned_to = $8, total_runs = total_runs - ($9::int - (select count(*)::int from made)), last_updated_at = now()
+         from held where b.id = held.id
+     )
+     select (select count(*)::int from made) as made from held`);
+
+/**
+ * Makes the next runs of a backfill, as `insertRuns` does, and notes how far it is planned.
+ *
+ * @returns how many; null if the backfill has ended, or another worker has advanced it since
+ */
+export async function planRuns(sql: Sql, page: PlannedPage): Promise<number | null> {
+  const { backfillId, after, plannedTo, intervals, runs } = page;
+  const [row] = await sql.query<{ made: number }>(planPage, [
+    ...valuesOf(runs),
+    backfillId,
+    after === null ? null : toTimestamp(after),
+    toTimestamp(plannedTo),
+    intervals,
+  ]);
+  return row?.made ?? null;
 }
 
 export interface RunProgress {
@@ -151,33 +199,6 @@ export interface RunResult extends RunProgress {
   readonly pending: readonly string[];
   /** Of the keys of all rows, for the receipt; null if there is none. */
   readonly keyDigest: string | null;
-}
-
-/** Completed. @returns false if the lease is lost */
-export async function completeRun(tx: Sql, lease: Lease, result: RunResult): Promise<boolean> {
-  const rows = await tx.query(
-    `update runs set ${move('completed')}, records_total_count = $3, records_completed = $4, bytes_exported = $5,
-            files = $6, cursor = $7, records_dropped = $8, records_rejected = $9, snapshot = $10, settled = $11, pending_transactions = $12, steps = $13,
-            latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
-            finished_at = now(), last_updated_at = now()
-      where id = $1 and fence = $2 and ${canMove('completed')} returning id`,
-    [
-      lease.runId,
-      lease.fence,
-      result.recordsTotalCount,
-      result.recordsCompleted,
-      result.bytesExported,
-      result.files,
-      result.cursor === null ? null : JSON.stringify(result.cursor),
-      result.recordsDropped,
-      result.recordsRejected,
-      result.snapshot,
-      result.settled,
-      result.pending,
-      JSON.stringify(result.steps),
-    ],
-  );
-  return rows.length === 1;
 }
 
 /** Ends a run permanently with an error. @returns false if the lease is lost */
@@ -286,19 +307,23 @@ export interface RunNeeds {
   readonly ownSteps: number;
   /** As its next claim will count them. */
   readonly crashes: number;
+  /** Whether no work is done in this database until an operator accepts its era. */
+  readonly isHeld: boolean;
 }
 
-/** The destination of a live run; null if the run has ended. */
+/** What a live run needs; null if it has ended. */
 export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | null> {
-  const [row] = await sql.query<RunNeeds>(
-    `select e.destination_type as type, e.destination_config as config, e.transformations,
+  const [row] = await sql.query<Omit<RunNeeds, 'isHeld'> & EraFacts>(
+    prepared(`select ${eraFacts}, e.destination_type as type, e.destination_config as config, e.transformations,
             (select count(*)::int from jsonb_array_elements(${pinnedChainOf('r')}) step where step ? 'source') as "ownSteps",
             r.crashes + (r.lease_expires_at is not null and r.reading_since is not null)::int as crashes
        from runs r join batch_exports e on e.id = r.export_id
-      where r.id = $1 and r.status in ${live}`,
+      where r.id = $1 and r.status in ${live}`),
     [runId],
   );
-  return row ?? null;
+  if (!row) return null;
+  const { newestEra, place, ...needs } = row;
+  return { ...needs, isHeld: (await resolveEra(sql, { newestEra, place })).held };
 }
 
 export interface RunListRequest {

@@ -7,6 +7,10 @@ export interface TriedPlace {
   readonly destinationVersion: number;
 }
 
+/** SQL of the traits of an export aliased `e`, at its version; $4 is the days that they are valid. */
+export const currentTraits = `case when e.store_traits_version = e.destination_version
+  and e.store_traits_at > now() - $4 * interval '1 day' then e.store_traits end`;
+
 /** What the store was found to support; null if it was not probed, too long ago, or not completely. */
 export async function findStoreTraits(
   sql: Sql,

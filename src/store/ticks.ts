@@ -50,15 +50,6 @@ export async function lockDueSchedules(
   );
 }
 
-/** One export's schedule, deleted or not; null if there is no such export. */
-export async function readSchedule(sql: Sql, exportId: string): Promise<Schedule | null> {
-  const [row] = await sql.query<{ schedule: Schedule }>(
-    `select schedule from batch_exports where id = $1`,
-    [exportId],
-  );
-  return row?.schedule ?? null;
-}
-
 /**
  * Records ticks with their runs and outbox rows. A tick that exists, or whose interval has a run, changes
  * nothing.

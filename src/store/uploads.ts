@@ -111,17 +111,16 @@ export async function forgetUpload(
   ]);
 }
 
-/** Uploads of a run, at one version of its export's destination, whose ids are known. */
-export async function listUploads(
-  sql: Sql,
-  { runId, destinationVersion }: UploadPlace,
-): Promise<LineageUpload[]> {
-  return sql.query<LineageUpload>(
-    `select key, upload_id as "uploadId", parts, file_generation as generation from uploads
-      where run_id = $1 and destination_version = $2 and upload_id <> $3 order by started_at, key`,
-    [runId, destinationVersion, unheard],
-  );
-}
+/**
+ * SQL of a run's uploads with known ids, at one version of its export's destination, as JSON.
+ *
+ * @param run SQL of its id
+ * @param version SQL of the version
+ */
+export const openUploadsOf = (run: string, version: string): string => `coalesce((
+  select jsonb_agg(jsonb_build_object('key', u.key, 'uploadId', u.upload_id, 'parts', u.parts, 'generation', u.file_generation)
+           order by u.started_at, u.key)
+    from uploads u where u.run_id = ${run} and u.destination_version = ${version} and u.upload_id <> '${unheard}'), '[]')`;
 
 /**
  * Whether an upload, aliased `u`, of a run aliased `r` may be aborted: not while the worker that began its

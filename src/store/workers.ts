@@ -13,13 +13,8 @@ export async function removeWorker(sql: Sql, id: string): Promise<void> {
   await sql.query(`delete from workers where id = $1`, [id]);
 }
 
-/** The slots of all workers that reported in the last 30 seconds. */
-export async function sumCapacity(sql: Sql): Promise<number> {
-  const [row] = await sql.query<{ capacity: number }>(
-    `select coalesce(sum(capacity), 0)::int as capacity from workers where heartbeat_at > now() - interval '30 s'`,
-  );
-  return row?.capacity ?? 0;
-}
+/** SQL of the slots of all workers that reported in the last 30 seconds. */
+export const capacityNow = `(select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s')`;
 
 /** Deletes workers that have been silent for ten minutes. */
 export async function sweepWorkers(sql: Sql): Promise<void> {

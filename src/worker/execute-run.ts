@@ -2,60 +2,31 @@ import { randomUUID } from 'node:crypto';
 import type { Destination, DestinationOwner, StoreTraits } from '../destinations/destination.ts';
 import type { StoredDestination } from '../domain/batch-export.ts';
 import { SluiceError, StepFault, toSluiceError } from '../domain/errors.ts';
-import { type FileSettings, readFileSettings } from '../domain/file-settings.ts';
-import { renderKeyTemplate } from '../domain/key-template.ts';
+import type { FileSettings } from '../domain/file-settings.ts';
 import { ownStepsOf } from '../domain/recipe.ts';
 import { describeInterval } from '../domain/time.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
-import type {
-  CommitIntent,
-  Encoding,
-  IntervalJob,
-  IntervalResult,
-  LeftoverFile,
-  RunPorts,
-} from '../pipeline/interval-job.ts';
-import { namedBy } from '../pipeline/leftovers.ts';
+import type { Encoding, IntervalResult, LeftoverFile } from '../pipeline/interval-job.ts';
 import type { Source } from '../sources/source.ts';
 import { recordStepError } from '../store/chains.ts';
-import { currentEra } from '../store/eras.ts';
-import {
-  beginCommit,
-  beginReading,
-  type ClaimedRun,
-  claimRun,
-  confirmLease,
-  listBegunManifests,
-  ownsUploads,
-  raiseGeneration,
-} from '../store/leases.ts';
-import { hasUncommittedFiles } from '../store/leftover-files.ts';
+import { type ClaimedRun, claimRun } from '../store/leases.ts';
+import type { NewLogEntry } from '../store/log-entries.ts';
 import type { LookBack } from '../store/look-backs.ts';
-import { findReceipt } from '../store/receipts.ts';
-import { recordProgress } from '../store/runs.ts';
-import { findStoreTraits } from '../store/store-traits.ts';
 import { isDatabaseUnavailable } from '../store/unavailable.ts';
-import {
-  forgetUpload,
-  type LineageUpload,
-  listUploads,
-  noteUpload,
-  recordUpload,
-  recordUploadParts,
-  releaseUploads,
-} from '../store/uploads.ts';
+import { releaseUploads } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
-import { recordCompletion, recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
-import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
-import { openChain } from '../use-cases/transformations/open-chain.ts';
+import { type Completion, recordCompletion } from '../use-cases/runs/complete-run.ts';
+import { recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
 import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
 import { checkMemory, type RunMemory } from './check-memory.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
+import { makeJob } from './make-job.ts';
 import { removeReplaced } from './remove-files.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
+import { type OpenPorts, openPorts } from './run-ports.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 
 /** For the removal of replaced files within a run. */
@@ -155,6 +126,7 @@ export async function executeClaimed(
   const { context } = options;
   const nothing = { run, fault: null, rows: 0, bytes: 0 };
   const log = new RunLog(context.db, run, (error) => options.onError(error, run));
+  const open = openPorts(context, run, log);
   try {
     log.add('INFO', `Attempt ${run.attempt} started for ${describeInterval(run.interval)}.`);
     if (run.crashes >= context.policy.maxSharedCrashes) {
@@ -163,17 +135,17 @@ export async function executeClaimed(
         `Workers crashed ${run.crashes} times while they read for this run, so it gets a process of its own.`,
       );
     }
-    const result = await attempt(options, run, log, signal);
+    const result = await attempt(options, run, open, log, signal);
     if (!result) return { ...nothing, end: 'lost' };
     return { ...nothing, end: 'completed', rows: result.rows, bytes: result.bytes };
   } catch (thrown) {
     // The reason of an abort says more than the error that it caused.
     const error = nameFault(signal.aborted ? signal.reason : thrown);
-    const end = await conclude(options, run, error, signal);
+    const end = await conclude(options, run, error, open, log, signal);
     await releaseUploads(context.db, run).catch((caught: unknown) => options.onError(caught, run));
     return { ...nothing, end, fault: end === 'failed' ? error.code : null };
   } finally {
-    await log.flush();
+    await log.close();
   }
 }
 
@@ -185,7 +157,7 @@ function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<C
   const { db, policy } = context;
   const holder = `${workerId}/${randomUUID()}`;
   return retryUntilRecorded(
-    () => db.transaction((tx) => claimRun(tx, runId, holder, policy.leaseMs)),
+    () => claimRun(db, runId, holder, policy.leaseMs),
     AbortSignal.timeout(policy.leaseMs / 2),
   );
 }
@@ -194,11 +166,12 @@ function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<C
 async function attempt(
   options: AttemptOptions,
   run: ClaimedRun,
+  { ports }: OpenPorts,
   log: RunLog,
   signal: AbortSignal,
 ): Promise<IntervalResult | null> {
   const { context, connectors } = options;
-  const destination = connectors.openDestination(run, await findStoreTraits(context.db, run));
+  const destination = connectors.openDestination(run, run.storeTraits);
   let { traits } = destination;
   const keepTraits = async () => {
     const before = traits;
@@ -211,15 +184,17 @@ async function attempt(
     checkMemory(options, run);
     const job = await makeJob(options, run);
     const source = connectors.sourceOf(run.model);
-    const ports = portsOf(options, run, log);
     await tryStore(context.db, run, destination, ports.journal, log, signal);
     traits = destination.traits;
     const { result, replaced } = await exportInterval(job, source, destination, ports, signal);
     await keepTraits();
     await failpoint('before_record');
-    if (!(await retryUntilRecorded(() => record(context, run, result, replaced), signal)))
-      return null;
+    const completion = await log.hand((entries) =>
+      retryUntilRecorded(() => record(context, run, result, replaced, entries), signal),
+    );
+    if (!completion) return null;
     await failpoint('before_removal');
+    if (!completion.leavesFiles) return result;
     const current = { ...run, ...job, ...result };
     // The run is recorded, but holds its slot. The sweep removes what is left.
     const patience = AbortSignal.any([signal, AbortSignal.timeout(removalPatienceMs)]);
@@ -233,102 +208,13 @@ async function attempt(
   }
 }
 
-async function makeJob(options: AttemptOptions, run: ClaimedRun): Promise<IntervalJob> {
-  const { db } = options.context;
-  const files = readFileSettings(run.destination.config);
-  const { interval } = run;
-  const receipt = await findReceipt(db, run.exportId, interval);
-  const uploads = await listUploads(db, run);
-  const isOwn = ({ generation }: LineageUpload) => generation === run.fileGeneration;
-  return {
-    exportId: run.exportId,
-    runId: run.runId,
-    attempt: run.attempt,
-    interval,
-    chain: await openChain(options.context, run.teamId, run.chain),
-    request: sourceRequestOf({ ...run, ...files }, interval),
-    prefix: renderKeyTemplate(files.prefix, {
-      interval,
-      table: run.model,
-      batchExportId: run.exportId,
-    }),
-    encoding: options.connectors.encodingOf(files),
-    maxFileBytes: files.maxFileBytes,
-    writesManifest: files.writesManifest,
-    generation: run.fileGeneration,
-    era: (await currentEra(db)).id,
-    // Files at a place that the export has left stay there.
-    current: receipt?.destinationVersion === run.destinationVersion ? receipt : null,
-    intent: run.commitIntent as CommitIntent | null,
-    uploads: uploads.filter(isOwn),
-    mayBeOvertaken: await hasUncommittedFiles(db, run),
-    begunManifests: await listBegunManifests(db, run),
-  };
-}
-
-function portsOf(options: AttemptOptions, run: ClaimedRun, log: RunLog): RunPorts {
-  const { db, policy } = options.context;
-  const lost = () => new SluiceError('run.lease_lost');
-  let cursor: unknown = run.cursor;
-  /** Keys whose note was made for the upload that is beginning. */
-  const ownNotes = new Set<string>();
-  return {
-    journal: {
-      async starting(key) {
-        const note = await noteUpload(db, run, key);
-        if (note === null) throw lost();
-        if (note === 'new') ownNotes.add(key);
-        else ownNotes.delete(key);
-      },
-      async started(upload, alone) {
-        const isOnly = alone && ownNotes.has(upload.key);
-        if (!(await recordUpload(db, run, upload, isOnly))) throw lost();
-      },
-      async progressed(upload) {
-        await recordUploadParts(db, run, upload);
-        cursor = { key: upload.key, parts: upload.parts.length };
-        await failpoint(upload.parts.length === 1 ? 'first_part' : 'mid_part');
-      },
-      ended: (upload) => forgetUpload(db, run.runId, upload),
-    },
-    async readingBegins() {
-      if (!(await beginReading(db, run))) throw lost();
-    },
-    async progressed({ totalRows, rows, bytes, files }) {
-      const progress = {
-        recordsTotalCount: totalRows,
-        recordsCompleted: rows,
-        bytesExported: bytes,
-        files,
-        cursor,
-      };
-      if (!(await recordProgress(db, run, progress))) throw lost();
-    },
-    async confirmCommit(intent) {
-      const { generation, manifestKey } = intent;
-      const { destinationVersion } = run;
-      const commit = { generation, destinationVersion, manifestKey, keys: namedBy(intent) };
-      if (!(await beginCommit(db, run, policy.leaseMs, intent, commit))) throw lost();
-    },
-    async confirmLease() {
-      if (!(await confirmLease(db, run, policy.leaseMs))) throw lost();
-    },
-    ownsUploads: () => ownsUploads(db, run, policy.leaseMs),
-    async raiseGeneration(floor) {
-      const generation = await raiseGeneration(db, run, floor);
-      if (generation === null) throw lost();
-      return generation;
-    },
-    log: (level, message) => log.add(level, message),
-  };
-}
-
 function record(
   context: Context,
   run: ClaimedRun,
   result: IntervalResult,
   replaced: readonly LeftoverFile[],
-): Promise<boolean> {
+  entries: readonly NewLogEntry[],
+): Promise<Completion | null> {
   return recordCompletion(
     context,
     run,
@@ -363,6 +249,7 @@ function record(
       bytes: result.bytes,
     },
     replaced,
+    entries,
   );
 }
 
@@ -377,10 +264,17 @@ async function conclude(
   options: AttemptOptions,
   run: ClaimedRun,
   error: SluiceError,
+  open: OpenPorts,
+  log: RunLog,
   signal: AbortSignal,
 ): Promise<AttemptEnd> {
   const { context } = options;
   if (error.code === 'run.lease_lost' || error.code === 'run.cancelled') return 'lost';
+  // Before its end is logged.
+  await log.flush();
+  if (error.code !== 'internal.database_unavailable') {
+    await open.writeProgress().catch((caught: unknown) => options.onError(caught, run));
+  }
   if (error.code === 'run.released') {
     await retryUntilRecorded(() => releaseRun(context, run), AbortSignal.timeout(5_000));
     return 'released';

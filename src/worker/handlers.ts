@@ -10,7 +10,7 @@ import { sweepWorkers } from '../store/workers.ts';
 import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
 import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
-import { dispatchRuns } from '../use-cases/runs/dispatch-runs.ts';
+import { dispatchRuns, dispatchWaiting, type QueueEntry } from '../use-cases/runs/dispatch-runs.ts';
 import { lookBack } from '../use-cases/runs/look-back.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import { collectFiles } from './collect-files.ts';
@@ -30,12 +30,13 @@ export interface HandlerOptions extends SampleOptions {
 /** What a worker does for each job. */
 export function createHandlers(options: HandlerOptions): JobHandlers {
   const { context, producer, executor } = options;
-  const dispatch = shareNext(async () => {
-    await dispatchRuns(context, (entries) => producer.addRuns(entries));
-  });
-  const advance = async (backfillId: string) => {
+  const enqueue = (entries: readonly QueueEntry[]) => producer.addRuns(entries);
+  const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue)));
+  // A tick notices what time brings.
+  const dispatchDue = shareNext(async () => void (await dispatchRuns(context, enqueue)));
+  const advance = shareNextById(async (backfillId) => {
     options.onRunsMade('backfill', await advanceBackfill(context, backfillId));
-  };
+  });
   // A duty that takes long must use one slot of this worker, however often it is enqueued.
   const decide = skipWhileBusy(async () => {
     const onError = options.onScheduleError;
@@ -60,16 +61,16 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
   return {
     tick: unlessHeld(async () => {
       await decide();
-      await dispatch();
+      await dispatchDue();
     }),
     'dispatch-runs': unlessHeld(dispatch),
-    'execute-run': unlessHeld(async ({ runId }) => {
+    'execute-run': async ({ runId }) => {
       const run = await admitAndExecute(options, runId);
       if (!run) return;
       // A slot is free: the next run need not wait for the next tick.
       if (run.backfillId !== null) await advance(run.backfillId);
       await dispatch();
-    }),
+    },
     'advance-backfill': unlessHeld(async ({ backfillId }) => {
       await advance(backfillId);
       await dispatch();
@@ -99,7 +100,7 @@ async function admitAndExecute(
     () => findRunNeeds(context.db, runId),
     AbortSignal.timeout(context.policy.leaseMs / 2),
   );
-  if (!needs) return null;
+  if (!needs || needs.isHeld) return null;
   const { type, config, transformations, ownSteps } = needs;
   const files = readFileSettings(config);
   const memoryFor = (steps: number) =>
@@ -130,6 +131,22 @@ function skipWhileBusy(work: () => Promise<void>): () => Promise<void> {
       await work();
     } finally {
       busy = false;
+    }
+  };
+}
+
+/** The same for each id. */
+function shareNextById(work: (id: string) => Promise<void>): (id: string) => Promise<void> {
+  const working = new Map<string, { calls: number; readonly call: () => Promise<void> }>();
+  return async (id) => {
+    const own = working.get(id) ?? { calls: 0, call: shareNext(() => work(id)) };
+    working.set(id, own);
+    own.calls += 1;
+    try {
+      await own.call();
+    } finally {
+      own.calls -= 1;
+      if (own.calls === 0) working.delete(id);
     }
   };
 }

@@ -4,7 +4,8 @@ import { SluiceError } from '../../src/domain/errors.ts';
 import type { DataInterval } from '../../src/domain/time.ts';
 import { beginCommit, type ClaimedRun } from '../../src/store/leases.ts';
 import type { Context } from '../../src/use-cases/context.ts';
-import { recordCompletion, recordFault } from '../../src/use-cases/runs/finish-run.ts';
+import { recordCompletion } from '../../src/use-cases/runs/complete-run.ts';
+import { recordFault } from '../../src/use-cases/runs/finish-run.ts';
 
 export interface Manifest {
   readonly etag: number;

@@ -167,7 +167,8 @@ async function perform(world: World, action: Action): Promise<void> {
       // The failure is for the dispatch, or for the heartbeat before it.
       if (action.slots % 2 === 0) db.failNext('done');
       await reportWorker(db, 'worker', Math.ceil(action.slots / 2));
-      if (action.slots % 2 === 0) db.failNext(action.outcome);
+      // Of its statements, the one that takes runs out of the outbox matters most.
+      if (action.slots % 2 === 0) db.failNext(action.outcome, 'update dispatch_turn');
       await dispatchRuns(context, async (entries) => {
         queue.push(...entries.map(({ runId }) => runId));
       });
@@ -289,7 +290,7 @@ async function deliver(
   if (!twice) queue.splice(index, 1);
   world.claims += 1;
   const holder = `claim ${world.claims}`;
-  const claim = () => db.transaction((tx) => claimRun(tx, runId, holder, context.policy.leaseMs));
+  const claim = () => claimRun(db, runId, holder, context.policy.leaseMs);
   db.failNext(outcome);
   // A claim whose answer was lost is asked again under the same name.
   const run = await claim().catch((error: unknown) => {

@@ -1,14 +1,14 @@
 import type { ClaimedRun } from '../../src/store/leases.ts';
 import type { Context } from '../../src/use-cases/context.ts';
-import { recordCompletion } from '../../src/use-cases/runs/finish-run.ts';
+import { recordCompletion } from '../../src/use-cases/runs/complete-run.ts';
 
 /** The worker has committed a manifest that names no files. @returns false if its lease is lost */
-export function recordManifest(
+export async function recordManifest(
   context: Context,
   run: ClaimedRun,
   put: { readonly manifestKey: string; readonly manifestEtag: string; readonly rows: number },
 ): Promise<boolean> {
-  return recordCompletion(
+  const completion = await recordCompletion(
     context,
     run,
     {
@@ -40,4 +40,5 @@ export function recordManifest(
     },
     [],
   );
+  return completion !== null;
 }

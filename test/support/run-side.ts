@@ -124,7 +124,7 @@ export async function claim(
   runId: string,
   { holder = String(randomUUID()), leaseMs = 60_000 } = {},
 ): Promise<ClaimedRun> {
-  const run = await side.db.transaction((tx) => claimRun(tx, runId, holder, leaseMs));
+  const run = await claimRun(side.db, runId, holder, leaseMs);
   if (!run) throw new Error(`run ${runId} cannot be claimed`);
   return run;
 }

@@ -3,19 +3,16 @@ import { describeInterval } from '../../domain/time.ts';
 import { pageOfIntervals } from '../../scheduling/backfill-range.ts';
 import {
   type Backfill,
-  countLiveRuns,
+  findAdvancing,
   findPassedOver,
   finishBackfill,
-  lockRunningBackfill,
-  recordPlanned,
 } from '../../store/backfills.ts';
 import type { Sql } from '../../store/database.ts';
 import { appendLogEntries } from '../../store/log-entries.ts';
-import { insertRuns } from '../../store/runs.ts';
-import { readSchedule } from '../../store/ticks.ts';
+import { planRuns } from '../../store/runs.ts';
 import type { Context } from '../context.ts';
 
-/** Intervals checked in one transaction. */
+/** Intervals checked at a time. */
 const pageSize = 500;
 
 /**
@@ -27,59 +24,55 @@ const pageSize = 500;
 export async function advanceBackfill(context: Context, backfillId: string): Promise<number> {
   let made = 0;
   for (;;) {
-    const step = await context.db.transaction((tx) => planPage(tx, backfillId));
+    const step = await advancePage(context, backfillId);
     made += step.made;
     if (!step.more) return made;
   }
 }
 
-async function planPage(
-  tx: Sql,
+async function advancePage(
+  { db }: Context,
   backfillId: string,
 ): Promise<{ readonly made: number; readonly more: boolean }> {
-  const backfill = await lockRunningBackfill(tx, backfillId);
+  const backfill = await findAdvancing(db, backfillId);
   if (!backfill) return { made: 0, more: false };
-  const schedule = await readSchedule(tx, backfill.exportId);
-  const live = await countLiveRuns(tx, backfillId);
-  const room = backfill.concurrency - live;
-  if (room <= 0 || !schedule) return { made: 0, more: false };
+  const { exportId, teamId, schedule, liveRuns, plannedTo: after } = backfill;
+  // If one of them ends after this was read, its end advances the backfill again.
+  const room = backfill.concurrency - liveRuns;
+  if (room <= 0) return { made: 0, more: false };
 
   const page = pageOfIntervals(schedule.cadences, backfill.range, {
     order: backfill.order,
-    after: backfill.plannedTo ?? undefined,
+    after: after ?? undefined,
     limit: backfill.reprocess === 'all' ? room : pageSize,
   });
   if (page.length === 0) {
-    if (live === 0) await endBackfill(tx, backfill);
+    if (liveRuns === 0) await db.transaction((tx) => endBackfill(tx, backfill));
     return { made: 0, more: false };
   }
   const passedOver: ReadonlySet<Instant> =
     backfill.reprocess === 'all'
       ? new Set()
       : await findPassedOver(
-          tx,
-          backfill.exportId,
+          db,
+          exportId,
           page.map((interval) => interval.start),
           backfill.reprocess,
         );
   const wanted = page.filter((interval) => !passedOver.has(interval.start));
   const taken = wanted.slice(0, room);
-  const runs = await insertRuns(
-    tx,
-    taken.map((interval) => ({
-      exportId: backfill.exportId,
-      teamId: backfill.teamId,
-      interval,
-      backfillId,
-    })),
-  );
   // Up to the last interval taken if the concurrency is reached, else the whole page.
-  const last = wanted.length > room ? taken.at(-1) : page.at(-1);
-  if (last) {
-    const looked = page.indexOf(last) + 1;
-    await recordPlanned(tx, backfillId, last.start, looked - runs.length);
-  }
-  return { made: runs.length, more: runs.length < room };
+  const last = (wanted.length > room ? taken.at(-1) : page.at(-1)) ?? null;
+  if (last === null) return { made: 0, more: false };
+  const made = await planRuns(db, {
+    backfillId,
+    after,
+    plannedTo: last.start,
+    intervals: page.indexOf(last) + 1,
+    runs: taken.map((interval) => ({ exportId, teamId, interval, backfillId })),
+  });
+  // Another worker was faster: look again.
+  return made === null ? { made: 0, more: true } : { made, more: made < room };
 }
 
 async function endBackfill(tx: Sql, backfill: Backfill): Promise<void> {

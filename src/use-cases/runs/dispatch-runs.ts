@@ -1,19 +1,18 @@
 import { type DispatchLimits, organizationShare, pickFair } from '../../scheduling/fairness.ts';
 import type { Sql } from '../../store/database.ts';
 import {
-  countDispatched,
+  type DispatchState,
+  dispatch,
   type EnqueuedRun,
   findUnanswered,
-  findWaiting,
   findWaitingByExport,
-  listInFlight,
   lockDispatch,
   markDispatched,
   markReady,
   type QueuedRun,
+  readDispatchState,
   unmarkDispatched,
 } from '../../store/outbox.ts';
-import { sumCapacity } from '../../store/workers.ts';
 import type { Context } from '../context.ts';
 
 /** A run that is unclaimed after this time is enqueued again: the queue may have lost it. */
@@ -29,47 +28,89 @@ export interface QueueEntry {
   readonly ring: string;
 }
 
+type Enqueue = (entries: readonly QueueEntry[]) => Promise<void>;
+
+/**
+ * What time brings: makes runs visible whose backoff or jitter has ended, and enqueues those again that no
+ * worker has claimed. Then enqueues waiting runs.
+ *
+ * @param enqueue adds runs to the queue; throws if the queue is unreachable
+ * @returns how many runs were enqueued for the first time
+ */
+export async function dispatchRuns(context: Context, enqueue: Enqueue): Promise<number> {
+  await markReady(context.db);
+  const unanswered = await findUnanswered(context.db, enqueueAgainAfterMs);
+  if (unanswered.length > 0) {
+    const rings = await markDispatched(context.db, unanswered);
+    await enqueue(inOrderOf(unanswered, rings).map(toEntry));
+  }
+  return dispatchWaiting(context, enqueue);
+}
+
+/** Dispatchers that overtake each other this often wait for each other instead. */
+const maxOvertaken = 3;
+
 /**
  * Enqueues waiting runs, chosen fairly among tenants, until the queue holds about twice as many as the
  * workers have slots. Any number of workers may call it at once. Of four or more slots one
  * organization never has all.
  *
  * @param enqueue adds runs to the queue; throws if the queue is unreachable
- * @returns how many runs were enqueued for the first time
+ * @returns how many runs were enqueued
  */
-export async function dispatchRuns(
-  context: Context,
-  enqueue: (entries: readonly QueueEntry[]) => Promise<void>,
-): Promise<number> {
-  const { picked, rings } = await context.db.transaction(async (tx) => {
-    await lockDispatch(tx);
-    await markReady(tx);
-    const unanswered = await findUnanswered(tx, enqueueAgainAfterMs);
-    const capacity = await sumCapacity(tx);
-    const slots = 2 * capacity - (await countDispatched(tx));
-    const chosen = slots > 0 ? await choose(tx, context, slots, capacity) : [];
-    const rings = await markDispatched(tx, [...chosen, ...unanswered]);
-    return { picked: chosen, rings: inOrderOf([...chosen, ...unanswered], rings) };
-  });
+export async function dispatchWaiting(context: Context, enqueue: Enqueue): Promise<number> {
+  const rings = await takeTurn(context);
+  if (rings.length === 0) return 0;
   try {
     await enqueue(rings.map(toEntry));
   } catch (error) {
-    await unmarkDispatched(context.db, picked);
+    await unmarkDispatched(
+      context.db,
+      rings.map(({ runId }) => runId),
+    );
     throw error;
   }
-  return picked.length;
+  return rings.length;
 }
 
-function inOrderOf(runIds: readonly string[], rings: readonly EnqueuedRun[]): EnqueuedRun[] {
+async function takeTurn(context: Context): Promise<readonly EnqueuedRun[]> {
+  const { db } = context;
+  for (let tried = 0; tried < maxOvertaken; tried += 1) {
+    const rings = await chooseAndMark(db, context);
+    if (rings) return rings;
+  }
+  return db.transaction(async (tx) => {
+    await lockDispatch(tx);
+    const rings = await chooseAndMark(tx, context);
+    if (!rings) throw new Error('a dispatcher was overtaken under its lock');
+    return rings;
+  });
+}
+
+/** @returns null if another dispatcher was faster */
+async function chooseAndMark(sql: Sql, context: Context): Promise<readonly EnqueuedRun[] | null> {
+  const state = await readDispatchState(sql, candidatesPerTeam);
+  const slots = 2 * state.capacity - state.queued;
+  if (slots <= 0 || state.waiting.length === 0) return [];
+  const chosen = await choose(sql, context, slots, state);
+  if (chosen.length === 0) return [];
+  const rings = await dispatch(sql, state.turn, chosen);
+  return rings && inOrderOf(chosen, rings);
+}
+
+function inOrderOf(
+  runIds: readonly string[],
+  rings: readonly EnqueuedRun[],
+): readonly EnqueuedRun[] {
   const byRun = new Map(rings.map((ring) => [ring.runId, ring]));
   return runIds.flatMap((runId) => byRun.get(runId) ?? []);
 }
 
 async function choose(
-  tx: Sql,
+  sql: Sql,
   context: Context,
   slots: number,
-  capacity: number,
+  { capacity, waiting, inFlight }: DispatchState,
 ): Promise<string[]> {
   const { maxRunsPerExport, maxRunsPerTenant } = context.policy;
   const limits: DispatchLimits = {
@@ -79,16 +120,15 @@ async function choose(
     // A backfill never creates more live runs than its concurrency.
     perBackfill: () => Number.POSITIVE_INFINITY,
   };
-  const waiting = await findWaiting(tx, candidatesPerTeam);
   const flooded = findFlooded(waiting, maxRunsPerExport);
   const candidates =
     flooded.size === 0
       ? waiting
       : [
           ...waiting.filter((run) => !flooded.has(run.projectId)),
-          ...(await findWaitingByExport(tx, [...flooded], maxRunsPerExport, candidatesPerTeam)),
+          ...(await findWaitingByExport(sql, [...flooded], maxRunsPerExport, candidatesPerTeam)),
         ];
-  return pickFair(candidates, await listInFlight(tx), limits, slots).map((run) => run.runId);
+  return pickFair(candidates, inFlight, limits, slots).map((run) => run.runId);
 }
 
 /** Teams with a full list in which one export has more runs than it may execute: it may hide other exports. */

@@ -1,67 +1,14 @@
 import { describeError, isErrorCode, SluiceError } from '../../domain/errors.ts';
 import { decideAttempt, type FailureHistory } from '../../domain/retry-policy.ts';
 import { pause } from '../../scheduling/schedule.ts';
-import { recordSteps } from '../../store/chains.ts';
 import type { Sql } from '../../store/database.ts';
-import { lockExport, recordFailure, recordSuccess } from '../../store/exports.ts';
+import { lockExport, recordFailure } from '../../store/exports.ts';
 import type { ClaimedRun } from '../../store/leases.ts';
-import {
-  forgetLeftoverFiles,
-  type LeftoverFile,
-  noteLeftoverFiles,
-} from '../../store/leftover-files.ts';
 import { appendLogEntries, type LogLevel } from '../../store/log-entries.ts';
-import {
-  advanceHighWaterMark,
-  hasReceiptAt,
-  putProof,
-  putReceipt,
-  type Receipt,
-} from '../../store/receipts.ts';
-import {
-  completeRun,
-  failRun,
-  findErrorCode,
-  handBackRun,
-  type RunResult,
-} from '../../store/runs.ts';
+import { hasReceiptAt } from '../../store/receipts.ts';
+import { failRun, findErrorCode, handBackRun } from '../../store/runs.ts';
 import { readNow, storeSchedules } from '../../store/ticks.ts';
 import type { Context } from '../context.ts';
-
-/**
- * Records that the manifest of a run is current: the run, its receipt, the high-water mark and the
- * replaced files, in one transaction.
- *
- * @returns false if the lease is lost; then nothing is recorded
- */
-export async function recordCompletion(
-  context: Context,
-  run: ClaimedRun,
-  result: RunResult,
-  receipt: Receipt,
-  replaced: readonly LeftoverFile[],
-): Promise<boolean> {
-  return context.db.transaction(async (tx) => {
-    await lockExport(tx, run.exportId);
-    if (!(await completeRun(tx, run, result))) return false;
-    await putReceipt(tx, receipt);
-    const files = [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key);
-    const named = receipt.manifestKey === null ? files : [...files, receipt.manifestKey];
-    await forgetLeftoverFiles(tx, receipt, named);
-    await noteLeftoverFiles(tx, receipt, replaced);
-    await putProof(tx, receipt, result);
-    await recordSteps(tx, result.steps);
-    await recordSuccess(tx, run.exportId);
-    await advanceHighWaterMark(tx, run.exportId);
-    await log(
-      tx,
-      run,
-      'INFO',
-      `Completed: ${plural(result.recordsCompleted, 'row')}, ${plural(result.bytesExported, 'byte')} in ${plural(result.files, 'file')}.`,
-    );
-    return true;
-  });
-}
 
 /**
  * Records that an attempt ended in an error: another attempt follows, or the run ends.
@@ -166,11 +113,6 @@ async function countFailure(
       `${failure.streak} consecutive runs have failed. The export is paused after ${pauseAfterFailures}.`,
     );
   }
-}
-
-/** `1 file`, `3 files` */
-function plural(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
 async function log(tx: Sql, run: ClaimedRun, level: LogLevel, message: string): Promise<void> {

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { Refusal } from '../../../src/domain/problem.ts';
-import { lockRunningBackfill } from '../../../src/store/backfills.ts';
 import {
   beginCommit,
   claimRun,
@@ -58,7 +57,7 @@ describe('cancelling a run', () => {
     const { exportId, runId } = await waitingRun();
     await cancel(exportId, runId);
     expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
-    expect(await side.db.transaction((tx) => claimRun(tx, runId, 'w', leaseMs))).toBeNull();
+    expect(await claimRun(side.db, runId, 'w', leaseMs)).toBeNull();
   });
 
   it('that waits for its next attempt ends it', async () => {
@@ -131,10 +130,10 @@ describe('cancelling a run', () => {
         cancel(exportId, runId).catch(unlessRefused),
         sweepExpiredLeases(side.db),
         complete(side.context, run),
-        side.db.transaction((tx) => claimRun(tx, runId, 'other', leaseMs)),
+        claimRun(side.db, runId, 'other', leaseMs),
       ]);
       // Whichever won, a late job sees the current state and clears what is stale.
-      await side.db.transaction((tx) => claimRun(tx, runId, 'last', leaseMs));
+      await claimRun(side.db, runId, 'last', leaseMs);
       const after = await firstRun(side.db, exportId);
       expect(after.waits).toBe(false);
     }
@@ -193,7 +192,7 @@ describe('deleting an export', () => {
     const backfillId = backfill?.id ?? '';
     const actor = { organizationId: side.tenant.organizationId, keyId: null };
     const deleting = await side.db.transaction(async (tx) => {
-      await lockRunningBackfill(tx, backfillId);
+      await tx.query('select from backfills where id = $1 for no key update', [backfillId]);
       const deletion = deleteExport(side.context, actor, id);
       await until(async () => {
         const waiting = await side.db.query(

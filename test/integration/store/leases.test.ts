@@ -14,13 +14,13 @@ import { handBackRun, recordProgress } from '../../../src/store/runs.ts';
 import {
   findLiveUploadIds,
   listNotedKeys,
-  listUploads,
   noteUpload,
   recordUpload,
   recordUploadParts,
 } from '../../../src/store/uploads.ts';
 import { quarantineRun, recordFault, releaseRun } from '../../../src/use-cases/runs/finish-run.ts';
 import { recordDeathAlone } from '../../../src/use-cases/runs/record-death.ts';
+import { listUploads } from '../../support/list-uploads.ts';
 import {
   claim,
   complete,
@@ -51,7 +51,7 @@ async function waitingRun(): Promise<{ exportId: string; runId: string }> {
 }
 
 function tryClaim(runId: string, holder = String(randomUUID())): Promise<ClaimedRun | null> {
-  return side.db.transaction((tx) => claimRun(tx, runId, holder, leaseMs));
+  return claimRun(side.db, runId, holder, leaseMs);
 }
 
 const state = (exportId: string): Promise<RunRow> => firstRun(side.db, exportId);

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { beginCommit, listBegunManifests, ownsUploads } from '../../../src/store/leases.ts';
-import { cancelRuns } from '../../../src/store/runs.ts';
+import { beginCommit, ownsUploads } from '../../../src/store/leases.ts';
+import { cancelRuns, findRun } from '../../../src/store/runs.ts';
 import { listAbortableUploads, recordUpload } from '../../../src/store/uploads.ts';
+import { retryRun } from '../../../src/use-cases/runs/cancel-work.ts';
 import {
   claim,
   complete,
@@ -73,15 +74,17 @@ describe('manifests whose commits were begun', () => {
     await beginCommit(side.db, run, leaseMs, { begunManifests: ['one'] }, emptyCommit);
     await expireLease(side.db, run.runId);
     const next = await claim(side, run.runId);
-    expect(await listBegunManifests(side.db, next)).toEqual(['one']);
+    expect(next.begunManifests).toEqual(['one']);
     const begun = { begunManifests: ['two', 'one'] };
     await beginCommit(side.db, next, leaseMs, begun, emptyCommit);
-    expect((await listBegunManifests(side.db, next)).toSorted()).toEqual(['one', 'two']);
-    await complete(side.context, next);
-    await side.db.query('update receipts set generation = $2 where export_id = $1', [
-      next.exportId,
-      next.fileGeneration,
-    ]);
-    expect(await listBegunManifests(side.db, next)).toEqual([]);
+    await expireLease(side.db, run.runId);
+    const last = await claim(side, run.runId);
+    expect(last.begunManifests.toSorted()).toEqual(['one', 'two']);
+    await beginCommit(side.db, last, leaseMs, begun, emptyCommit);
+    await complete(side.context, last);
+    const ended = await findRun(side.db, run.exportId, run.runId);
+    if (!ended) throw new Error('the run is gone');
+    const again = await claim(side, await retryRun(side.context, ended));
+    expect(again.begunManifests).toEqual([]);
   });
 });

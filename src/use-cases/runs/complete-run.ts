@@ -1,0 +1,61 @@
+import { recordSteps } from '../../store/chains.ts';
+import { type CompletedRun, completeRun, lockForCompletion } from '../../store/completions.ts';
+import type { ClaimedRun } from '../../store/leases.ts';
+import type { LeftoverFile } from '../../store/leftover-files.ts';
+import type { NewLogEntry } from '../../store/log-entries.ts';
+import type { Receipt } from '../../store/receipts.ts';
+import type { RunResult } from '../../store/runs.ts';
+import type { Context } from '../context.ts';
+
+/** A recorded completion. */
+export interface Completion {
+  /** Whether there are uploads or files that the run must end or remove. */
+  readonly leavesFiles: boolean;
+}
+
+/**
+ * Records that the manifest of a run is current: the run, its receipt, the high-water mark, the replaced
+ * files and its last log entries, all or nothing.
+ *
+ * @param entries of the run, which are not written yet
+ * @returns null if the lease is lost; then nothing is recorded
+ */
+export async function recordCompletion(
+  { db }: Pick<Context, 'db'>,
+  run: ClaimedRun,
+  result: RunResult,
+  receipt: Receipt,
+  replaced: readonly LeftoverFile[],
+  entries: readonly NewLogEntry[] = [],
+): Promise<Completion | null> {
+  const { teamId, exportId, runId } = run;
+  const message = `Completed: ${plural(result.recordsCompleted, 'row')}, ${plural(result.bytesExported, 'byte')} in ${plural(result.files, 'file')}.`;
+  const last: NewLogEntry = { teamId, exportId, runId, level: 'INFO', message };
+  const completed = { lease: run, result, receipt, replaced, entries: [...entries, last] };
+  if (result.steps.length === 0) {
+    const outcome = await completeRun(db, completed);
+    if (outcome.isFresh) return outcome.isCompleted ? outcome : null;
+  }
+  return completeLocked(db, exportId, completed);
+}
+
+/** The same after the transactions that change the export at this moment. */
+function completeLocked(
+  db: Context['db'],
+  exportId: string,
+  completed: CompletedRun,
+): Promise<Completion | null> {
+  return db.transaction(async (tx) => {
+    await lockForCompletion(tx, exportId);
+    const outcome = await completeRun(tx, completed);
+    if (!outcome.isFresh) throw new Error('the export changed under its lock');
+    if (!outcome.isCompleted) return null;
+    await recordSteps(tx, completed.result.steps);
+    return outcome;
+  });
+}
+
+/** `1 file`, `3 files` */
+function plural(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}

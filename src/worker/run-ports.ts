@@ -1,0 +1,102 @@
+import { SluiceError } from '../domain/errors.ts';
+import { failpoint } from '../failpoints/failpoint.ts';
+import type { RunPorts } from '../pipeline/interval-job.ts';
+import { namedBy } from '../pipeline/leftovers.ts';
+import {
+  beginCommit,
+  beginReading,
+  type ClaimedRun,
+  confirmLease,
+  ownsUploads,
+  raiseGeneration,
+} from '../store/leases.ts';
+import { type RunProgress, recordProgress } from '../store/runs.ts';
+import { forgetUpload, noteUpload, recordUpload, recordUploadParts } from '../store/uploads.ts';
+import type { Context } from '../use-cases/context.ts';
+import type { RunLog } from './run-log.ts';
+
+const progressEveryMs = 2_000;
+
+export interface OpenPorts {
+  readonly ports: RunPorts;
+  /**
+   * Writes the progress that was not written yet, for a run that does not complete.
+   *
+   * @throws SluiceError `run.lease_lost`
+   */
+  writeProgress(): Promise<void>;
+}
+
+/**
+ * What the pipeline asks of a run. Progress is for people who look, so it is written by time; a run that ends
+ * before costs no write.
+ */
+export function openPorts(
+  { db, policy }: Pick<Context, 'db' | 'policy'>,
+  run: ClaimedRun,
+  log: RunLog,
+): OpenPorts {
+  const lost = () => new SluiceError('run.lease_lost');
+  let cursor: unknown = run.cursor;
+  let unwritten: RunProgress | null = null;
+  let writtenAt = performance.now();
+  /** Keys whose note was made for the upload that is beginning. */
+  const ownNotes = new Set<string>();
+  const writeProgress = async () => {
+    if (unwritten === null) return;
+    const progress = { ...unwritten, cursor };
+    unwritten = null;
+    writtenAt = performance.now();
+    if (!(await recordProgress(db, run, progress))) throw lost();
+  };
+  const ports: RunPorts = {
+    journal: {
+      async starting(key) {
+        const note = await noteUpload(db, run, key);
+        if (note === null) throw lost();
+        if (note === 'new') ownNotes.add(key);
+        else ownNotes.delete(key);
+      },
+      async started(upload, alone) {
+        const isOnly = alone && ownNotes.has(upload.key);
+        if (!(await recordUpload(db, run, upload, isOnly))) throw lost();
+      },
+      async progressed(upload) {
+        await recordUploadParts(db, run, upload);
+        cursor = { key: upload.key, parts: upload.parts.length };
+        await failpoint(upload.parts.length === 1 ? 'first_part' : 'mid_part');
+      },
+      ended: (upload) => forgetUpload(db, run.runId, upload),
+    },
+    async readingBegins() {
+      if (!(await beginReading(db, run))) throw lost();
+    },
+    async progressed({ totalRows, rows, bytes, files }) {
+      unwritten = {
+        recordsTotalCount: totalRows,
+        recordsCompleted: rows,
+        bytesExported: bytes,
+        files,
+        cursor,
+      };
+      if (performance.now() - writtenAt >= progressEveryMs) await writeProgress();
+    },
+    async confirmCommit(intent) {
+      const { generation, manifestKey } = intent;
+      const { destinationVersion } = run;
+      const commit = { generation, destinationVersion, manifestKey, keys: namedBy(intent) };
+      if (!(await beginCommit(db, run, policy.leaseMs, intent, commit))) throw lost();
+    },
+    async confirmLease() {
+      if (!(await confirmLease(db, run, policy.leaseMs))) throw lost();
+    },
+    ownsUploads: () => ownsUploads(db, run, policy.leaseMs),
+    async raiseGeneration(floor) {
+      const generation = await raiseGeneration(db, run, floor);
+      if (generation === null) throw lost();
+      return generation;
+    },
+    log: (level, message) => log.add(level, message),
+  };
+  return { ports, writeProgress };
+}

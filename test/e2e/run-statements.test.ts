@@ -1,0 +1,159 @@
+import { Pool } from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createS3Export, insertEvents, projectPath } from '../support/exported-events.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
+import { type OwnPostgres, startOwnPostgres } from '../support/postgres-server.ts';
+import { ownRedisAvailable } from '../support/redis.ts';
+import { createEvents } from '../support/source-tables.ts';
+import {
+  type Calls,
+  callsBetween,
+  callsPerRun,
+  describeCalls,
+  openStatementCounter,
+  type StatementCounter,
+  sumCalls,
+} from '../support/statement-counts.ts';
+import { until } from '../support/until.ts';
+
+/** What a run costs at most: statements to our own database, and to the source. */
+const bars = {
+  'an empty interval to NoOp': { ours: 100, source: 100 },
+  'an empty interval to S3': { ours: 100, source: 100 },
+  '1,000 rows to NoOp': { ours: 100, source: 100 },
+  '1,000 rows to S3': { ours: 100, source: 100 },
+} as const;
+
+/** Of each kind: one backfill of as many hours. */
+const runs = 20;
+const rowsPerRun = 1_000;
+const backfilled = { start: '2024-03-01T00:00:00Z', end: '2024-03-01T20:00:00Z' } as const;
+
+/** An idle worker executes it once a second, and only then. */
+const tickText = 'next_tick_at <= $1';
+/** The test's own look at a backfill. */
+const lookText = 'select status from backfills where';
+
+describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
+  let postgres: OwnPostgres;
+  let installation: Installation;
+  let rows: Pool;
+  let ours: StatementCounter;
+  let source: StatementCounter;
+  let idle: Calls;
+
+  beforeAll(async () => {
+    postgres = await startOwnPostgres({
+      shared_preload_libraries: 'pg_stat_statements',
+      fsync: 'off',
+    });
+    const sourceUrl = new URL(postgres.url);
+    sourceUrl.pathname = '/source_of_rows';
+    const admin = new Pool({ connectionString: postgres.url, max: 1 });
+    await admin.query('create database source_of_rows');
+    await admin.end();
+    rows = new Pool({ connectionString: sourceUrl.href, max: 2 });
+    rows.on('error', () => {});
+    await rows.query(createEvents);
+    installation = await startInstallation({
+      // The statements of a queue in Postgres would count too.
+      queue: 'redis',
+      workers: 1,
+      databaseUrl: postgres.url,
+      env: { SOURCE_DATABASE_URL: sourceUrl.href, LEASE_SECONDS: '30' },
+    });
+    ours = await openStatementCounter(postgres.url, new RegExp(lookText));
+    source = await openStatementCounter(sourceUrl.href, /^insert into events/i);
+    idle = await watchIdle();
+  });
+  afterAll(async () => {
+    await ours?.close();
+    await source?.close();
+    await installation?.close();
+    await rows?.end();
+    await postgres?.stop();
+  });
+
+  /** What the service executes per tick while it has nothing to do. */
+  async function watchIdle(): Promise<Calls> {
+    const before = await ours.read();
+    const during = await until(
+      async () => {
+        const calls = callsBetween(before, await ours.read());
+        return ticksIn(calls) >= 10 ? calls : null;
+      },
+      { timeoutMs: 60_000, message: 'ten ticks of an idle worker' },
+    );
+    return callsPerRun(during, ticksIn(during), new Map(), 0);
+  }
+
+  async function createNoOpExport(): Promise<string> {
+    const { status, text, body } = await installation.client.post(
+      `${projectPath(installation)}/batch_exports/`,
+      {
+        name: 'Events to nowhere',
+        interval: 'hour',
+        end_at: '2024-12-31T00:00:00Z',
+        destination: { type: 'NoOp', config: {} },
+      },
+    );
+    expect(status, text).toBe(201);
+    return body.id;
+  }
+
+  async function backfill(exportId: string): Promise<void> {
+    const path = `${projectPath(installation)}/batch_exports/${exportId}/backfill/`;
+    const { status, text, body } = await installation.client.post(path, {
+      start_at: backfilled.start,
+      end_at: backfilled.end,
+    });
+    expect(status, text).toBe(200);
+    await until(
+      async () => {
+        const look = `${lookText} id = $1`;
+        const found = await installation.pool.query<{ status: string }>(look, [body.backfill_id]);
+        return found.rows[0]?.status === 'Completed';
+      },
+      { timeoutMs: 60_000, message: 'the backfill has ended' },
+    );
+  }
+
+  const toS3 = () => createS3Export(installation);
+  const [team] = [() => installation.tenant.projectIds[0]];
+  const kinds = [
+    ['an empty interval to NoOp', createNoOpExport, 0],
+    ['an empty interval to S3', toS3, 0],
+    ['1,000 rows to NoOp', createNoOpExport, rowsPerRun],
+    ['1,000 rows to S3', toS3, rowsPerRun],
+  ] as const;
+
+  test.each(kinds)('%s', async (kind, create, rowsOfRun) => {
+    await rows.query('truncate events');
+    const { start, end } = backfilled;
+    if (rowsOfRun > 0)
+      await insertEvents(rows, { team: team(), rows: runs * rowsOfRun, start, end });
+    const warm = await create();
+    // A store is probed once, and what is kept from run to run is made once.
+    await backfill(warm);
+    const exportId = kind.endsWith('S3') ? warm : await create();
+
+    const [oursBefore, sourceBefore] = [await ours.read(), await source.read()];
+    await backfill(exportId);
+    const own = callsBetween(oursBefore, await ours.read());
+    const read = callsBetween(sourceBefore, await source.read());
+
+    const perRun = callsPerRun(own, runs, idle, ticksIn(own));
+    const readPerRun = callsPerRun(read, runs, new Map(), 0);
+    const shown = [
+      describeCalls('of our tables', perRun),
+      describeCalls('of the source session', readPerRun),
+    ].join('\n');
+    console.log(`${kind}\n${shown}`);
+    expect(sumCalls(perRun), shown).toBeLessThanOrEqual(bars[kind].ours);
+    expect(sumCalls(readPerRun), shown).toBeLessThanOrEqual(bars[kind].source);
+  });
+});
+
+function ticksIn(calls: Calls): number {
+  return sumCalls(new Map([...calls].filter(([text]) => text.includes(tickText))));
+}

@@ -1,0 +1,184 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findAdvancing } from '../../../src/store/backfills.ts';
+import { lockForCompletion } from '../../../src/store/completions.ts';
+import type { Sql } from '../../../src/store/database.ts';
+import { beginCommit } from '../../../src/store/leases.ts';
+import { dispatch, readDispatchState } from '../../../src/store/outbox.ts';
+import { advanceHighWaterMark } from '../../../src/store/receipts.ts';
+import { planRuns } from '../../../src/store/runs.ts';
+import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
+import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  expireLease,
+  hourMs,
+  listRuns,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+import { until } from '../../support/until.ts';
+
+const leaseMs = 60_000;
+let side: RunSide;
+
+beforeAll(async () => {
+  side = await openRunSide();
+});
+afterAll(() => side.stop());
+
+async function exportWithRuns(count: number): Promise<{ id: string; runIds: string[] }> {
+  const { id } = await createExportOfThePast(side, { createdMsAgo: count * hourMs });
+  await decide(side.context);
+  return { id, runIds: (await listRuns(side.db, id)).map((run) => run.id) };
+}
+
+async function markOf(exportId: string): Promise<string | undefined> {
+  const [row] = await side.db.query<{ mark: string }>(
+    'select high_water_mark as mark from batch_exports where id = $1',
+    [exportId],
+  );
+  return row?.mark;
+}
+
+/**
+ * Runs `first` in a transaction, and `second`, which must wait for its locks: it began before the first was
+ * committed, and sees only what was there when it began.
+ */
+async function overtake<T>(
+  first: (tx: Sql) => Promise<unknown>,
+  second: () => Promise<T>,
+  last: (tx: Sql) => Promise<unknown> = async () => {},
+): Promise<T> {
+  const waiting = await side.db.transaction(async (tx) => {
+    await first(tx);
+    const overtaken = second();
+    await until(async () => {
+      const waits = await side.db.query(
+        `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      );
+      return waits.length > 0;
+    });
+    await last(tx);
+    return { overtaken };
+  });
+  return waiting.overtaken;
+}
+
+describe('a claim that waits for the last holder', () => {
+  it('sees what that holder wrote', async () => {
+    const {
+      runIds: [runId = ''],
+    } = await exportWithRuns(1);
+    const before = await claim(side, runId);
+    await expireLease(side.db, runId);
+    const keys = { generation: 1, destinationVersion: 0, manifestKey: 'm', keys: ['f', 'm'] };
+    const intent = { begunManifests: ['digest'] };
+    const next = await overtake(
+      // It extends the lease, which is over before the claim gets the row.
+      (tx) => beginCommit(tx, before, leaseMs, intent, keys),
+      () => claim(side, runId),
+      (tx) =>
+        tx.query(`update runs set lease_expires_at = now() - interval '1 s' where id = $1`, [
+          runId,
+        ]),
+    );
+    expect(next).toMatchObject({
+      fence: before.fence + 1,
+      fileGeneration: before.fileGeneration + 1,
+      commitIntent: intent,
+      mayBeOvertaken: true,
+      begunManifests: ['digest'],
+    });
+  });
+});
+
+describe('a completion that waits for another transaction', () => {
+  it('moves the mark over the intervals of both', async () => {
+    const { id, runIds } = await exportWithRuns(2);
+    const [first, second] = [
+      await claim(side, runIds[0] ?? ''),
+      await claim(side, runIds[1] ?? ''),
+    ];
+    const joined = (tx: Sql) => ({
+      ...side.context,
+      db: { ...tx, transaction: side.db.transaction },
+    });
+    expect(
+      await overtake(
+        (tx) => complete(joined(tx), first),
+        () => complete(side.context, second),
+      ),
+    ).toBe(true);
+    expect(await markOf(id)).toBe((await listRuns(side.db, id))[1]?.end);
+  });
+
+  it('moves it over a later interval that was accepted meanwhile', async () => {
+    const { id, runIds } = await exportWithRuns(2);
+    const first = await claim(side, runIds[0] ?? '');
+    await overtake(
+      async (tx) => {
+        await lockForCompletion(tx, id);
+        await tx.query(
+          `insert into accepted_intervals (export_id, data_interval_start, data_interval_end)
+           select export_id, data_interval_start, data_interval_end from runs where id = $1`,
+          [runIds[1]],
+        );
+      },
+      () => complete(side.context, first),
+      (tx) => advanceHighWaterMark(tx, id),
+    );
+    expect(await markOf(id)).toBe((await listRuns(side.db, id))[1]?.end);
+  });
+});
+
+describe('a page of a backfill', () => {
+  it('that another worker has planned meanwhile makes no run', async () => {
+    const batchExport = await createExportOfThePast(side, { createdMsAgo: 0 });
+    const endAt = batchExport.schedule.openIntervalStart;
+    const startAt = endAt - 4 * hourMs;
+    const { backfillId } = await startBackfill(side.context, batchExport, {
+      startAt,
+      endAt,
+      order: 'oldest_first',
+      reprocess: 'all',
+      concurrency: 2,
+    });
+    const seen = await findAdvancing(side.db, backfillId);
+    expect(seen).toMatchObject({ liveRuns: 0, plannedTo: null });
+    expect(await advanceBackfill(side.context, backfillId)).toBe(2);
+    const interval = { start: startAt + 2 * hourMs, end: startAt + 3 * hourMs };
+    const { id: exportId, teamId } = batchExport;
+    const stale = {
+      backfillId,
+      after: null,
+      plannedTo: interval.start,
+      intervals: 1,
+      runs: [{ exportId, teamId, interval, backfillId }],
+    };
+    expect(await planRuns(side.db, stale)).toBeNull();
+    expect(await listRuns(side.db, exportId)).toHaveLength(2);
+    expect(await planRuns(side.db, { ...stale, after: startAt + hourMs })).toBe(1);
+  });
+});
+
+describe('a choice of the dispatcher', () => {
+  it('that another one has overtaken enqueues nothing', async () => {
+    const { id, runIds } = await exportWithRuns(2);
+    const { turn } = await readDispatchState(side.db, 10);
+    const [first = '', second = ''] = runIds;
+    expect(await dispatch(side.db, turn, [first])).toEqual([{ runId: first, deliveries: 1 }]);
+    expect(await dispatch(side.db, turn, [second])).toBeNull();
+    const state = await readDispatchState(side.db, 10);
+    expect(state.turn).toBe(turn + 1);
+    const ofExport = ({ exportId }: { readonly exportId: string }) => exportId === id;
+    expect(state.inFlight.filter(ofExport).map(({ runId }) => runId)).toEqual([first]);
+    expect(state.waiting.filter(ofExport).map(({ runId }) => runId)).toEqual([second]);
+    // One that still waits for its turn is enqueued once.
+    expect(await dispatch(side.db, state.turn, [first, second])).toEqual([
+      { runId: second, deliveries: 1 },
+    ]);
+  });
+});
