@@ -32,8 +32,8 @@ const edits: Partial<Record<Defect, readonly [RegExp, string]>> = {
 };
 
 export interface FaultyDatabase extends Database {
-  /** The next statement or transaction ends so. */
-  failNext(outcome: Outcome): void;
+  /** The next statement or transaction ends so; with `text`, the next statement that contains it. */
+  failNext(outcome: Outcome, text?: string): void;
   /** Whether the defect's SQL was met at all: an edit that fits no statement any more finds nothing. */
   readonly edited: () => boolean;
 }
@@ -42,6 +42,7 @@ export function faultyDatabase(real: Database, defect: Defect | null): FaultyDat
   const edit = defect === null ? undefined : edits[defect];
   const remembered = new Map<string, object>();
   let next: Outcome = 'done';
+  let awaited: string | undefined;
   let edited = edit === undefined;
   const withDefect = (sql: Sql): Sql => ({
     async query<Row extends object>(text: string, values?: readonly unknown[]) {
@@ -67,22 +68,27 @@ export function faultyDatabase(real: Database, defect: Defect | null): FaultyDat
     return result;
   };
   return {
-    failNext(outcome) {
+    failNext(outcome, text) {
       next = outcome;
+      awaited = text;
     },
     edited: () => edited,
     query: <Row extends object>(text: string, values?: readonly unknown[]) =>
-      endAs<Row[]>((outcome) =>
-        outcome === 'lost' ? Promise.resolve([]) : withDefect(real).query<Row>(text, values),
-      ),
+      awaited !== undefined && !text.includes(awaited)
+        ? withDefect(real).query<Row>(text, values)
+        : endAs<Row[]>((outcome) =>
+            outcome === 'lost' ? Promise.resolve([]) : withDefect(real).query<Row>(text, values),
+          ),
     transaction: (work) =>
-      endAs((outcome) =>
-        real.transaction(async (tx) => {
-          const result = await work(withDefect(tx));
-          if (outcome === 'lost') throw new Unheard();
-          return result;
-        }),
-      ),
+      awaited !== undefined
+        ? real.transaction((tx) => work(withDefect(tx)))
+        : endAs((outcome) =>
+            real.transaction(async (tx) => {
+              const result = await work(withDefect(tx));
+              if (outcome === 'lost') throw new Unheard();
+              return result;
+            }),
+          ),
     close: () => real.close(),
   };
 }

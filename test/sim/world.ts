@@ -167,7 +167,8 @@ async function perform(world: World, action: Action): Promise<void> {
       // The failure is for the dispatch, or for the heartbeat before it.
       if (action.slots % 2 === 0) db.failNext('done');
       await reportWorker(db, 'worker', Math.ceil(action.slots / 2));
-      if (action.slots % 2 === 0) db.failNext(action.outcome);
+      // Of its statements, the one that takes runs out of the outbox matters most.
+      if (action.slots % 2 === 0) db.failNext(action.outcome, 'update dispatch_turn');
       await dispatchRuns(context, async (entries) => {
         queue.push(...entries.map(({ runId }) => runId));
       });
