@@ -119,7 +119,6 @@ describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
   }
 
   const toS3 = () => createS3Export(installation);
-  const [team] = [() => installation.tenant.projectIds[0]];
   const kinds = [
     ['an empty interval to NoOp', createNoOpExport, 0],
     ['an empty interval to S3', toS3, 0],
@@ -131,7 +130,12 @@ describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
     await rows.query('truncate events');
     const { start, end } = backfilled;
     if (rowsOfRun > 0)
-      await insertEvents(rows, { team: team(), rows: runs * rowsOfRun, start, end });
+      await insertEvents(rows, {
+        team: installation.tenant.projectIds[0],
+        rows: runs * rowsOfRun,
+        start,
+        end,
+      });
     const warm = await create();
     // A store is probed once, and what is kept from run to run is made once.
     await backfill(warm);

@@ -80,13 +80,15 @@ export function faultyDatabase(real: Database, defect: Defect | null): FaultyDat
             outcome === 'lost' ? Promise.resolve([]) : withDefect(real).query<Row>(text, values),
           ),
     transaction: (work) =>
-      endAs((outcome) =>
-        real.transaction(async (tx) => {
-          const result = await work(withDefect(tx));
-          if (outcome === 'lost') throw new Unheard();
-          return result;
-        }),
-      ),
+      awaited !== undefined
+        ? real.transaction((tx) => work(withDefect(tx)))
+        : endAs((outcome) =>
+            real.transaction(async (tx) => {
+              const result = await work(withDefect(tx));
+              if (outcome === 'lost') throw new Unheard();
+              return result;
+            }),
+          ),
     close: () => real.close(),
   };
 }

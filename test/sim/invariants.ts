@@ -1,10 +1,10 @@
 /** What must hold after every action, and what must have come true once the faults are over. */
 
 import { isTerminal, type RunStatus } from '../../src/domain/run.ts';
+import type { Schedule } from '../../src/domain/schedule.ts';
 import type { Instant } from '../../src/domain/time.ts';
 import { intervalsIn } from '../../src/scheduling/backfill-range.ts';
 import { listRunningBackfills } from '../../src/store/backfills.ts';
-import { readSchedule } from '../../src/store/ticks.ts';
 import { advanceBackfill } from '../../src/use-cases/backfills/advance-backfill.ts';
 import { keyOf } from './attempt.ts';
 import { advanceHighWaterMark } from './high-water-mark.ts';
@@ -189,9 +189,12 @@ export async function checkSettled(world: World): Promise<{ runs: number; comple
 async function checkBackfills({ lane }: World, { runs, backfills }: Record): Promise<void> {
   const keys = new Set(runs.map((run) => keyOf(run.exportId, run)));
   for (const backfill of backfills) {
-    const schedule = await readSchedule(lane.db, backfill.exportId);
-    if (!schedule) continue;
-    for (const interval of intervalsIn(schedule.cadences, backfill, 'oldest_first')) {
+    const [batchExport] = await lane.db.query<{ schedule: Schedule }>(
+      'select schedule from batch_exports where id = $1',
+      [backfill.exportId],
+    );
+    if (!batchExport) continue;
+    for (const interval of intervalsIn(batchExport.schedule.cadences, backfill, 'oldest_first')) {
       const key = keyOf(backfill.exportId, interval);
       must(keys.has(key), `a backfill left out ${key}`);
     }

@@ -45,7 +45,7 @@ export async function createSimDatabase(): Promise<SimDatabase> {
   const { rows } = await database.pool.query<{ table: string }>(
     `select c.oid::regclass::text as table from pg_class c
       where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
-        and c.relname not in ('sluice_migrations', 'organizations', 'projects')`,
+        and c.relname not in ('sluice_migrations', 'organizations', 'projects', 'dispatch_turn')`,
   );
   const tables = rows.map((row) => row.table);
   const truncate = `truncate ${tables.join(', ')}`;
