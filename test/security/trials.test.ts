@@ -35,7 +35,7 @@ describe('the lab', () => {
       { configs: steps(3), rows: [rowOfBytes(1), rowOfBytes(90_000)] },
       'rows__1',
     ],
-    ['100 rows of 5 KiB in 50 steps', { configs: steps(50), rows: rows(100, 5_000) }, 'rows'],
+    ['100 rows of 700 bytes in 50 steps', { configs: steps(50), rows: rows(100, 700) }, 'rows'],
     ['a large row without steps', { configs: [], rows: rows(1, 300_000) }, 'rows__0'],
   ])('refuses %s, and says what to change', async (_what, body, attr) => {
     const { status, body: refused } = await api.client.post(labOf(api.tenant.projectIds[0]), body);
