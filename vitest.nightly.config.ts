@@ -11,8 +11,10 @@ export default defineConfig({
     include: [
       'test/e2e/api-on-processes.test.ts',
       'test/e2e/lifecycle.test.ts',
+      'test/e2e/faults/crashes.test.ts',
       'test/e2e/faults/generations.test.ts',
       'test/e2e/faults/requests.test.ts',
+      'test/e2e/faults/start.test.ts',
       'test/model/*.test.ts',
       'test/sim/scheduler.test.ts',
     ],
