@@ -3,6 +3,7 @@ import { toTimestamp } from '../../domain/time.ts';
 import { findHoles, type Holes } from '../../store/coverage.ts';
 import type { Sql } from '../../store/database.ts';
 import { findLatestRuns, type Run } from '../../store/runs.ts';
+import type { CreatedExport } from '../../use-cases/exports/create-export.ts';
 import { nextRunOf } from '../../use-cases/exports/schedule.ts';
 import { runView } from '../runs/view.ts';
 import type { BatchExport as BatchExportView } from './schema.ts';
@@ -28,6 +29,16 @@ export async function batchExportView(
   const latest = await findLatestRuns(sql, [batchExport.id], latestRuns);
   const shown = view(batchExport, latest, await findHoles(sql, [batchExport.id]));
   return typeof backfillId === 'string' ? { ...shown, backfill_id: backfillId } : shown;
+}
+
+/** An export that was created now: it has no runs to read, unless a backfill was started with it. */
+export async function createdExportView(
+  sql: Sql,
+  { batchExport, backfillId }: CreatedExport,
+): Promise<BatchExportView> {
+  return backfillId === null
+    ? view(batchExport, new Map(), new Map())
+    : batchExportView(sql, batchExport, backfillId);
 }
 
 function view(
