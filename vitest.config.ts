@@ -15,8 +15,8 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        // No build, no database: one file starts at once.
-        test: { name: 'pure', include: pure },
+        // No build, no database: one file starts at once. They share their modules, which load once.
+        test: { name: 'pure', include: pure, isolate: false },
       },
       {
         extends: true,

@@ -39,11 +39,12 @@ const root = path.resolve(import.meta.dirname, '../..');
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const redis = await findRedis();
   announceRedis(redis);
-  await Promise.all([build(), buildPage()]);
-  await writeBundle();
-  const server = await openServer();
+  const opening = openServer();
+  const built = Promise.all([build().then(writeBundle), buildPage(), opening]);
+  const server = await opening;
   try {
     const postgres = await prepareTemplate(server.url);
+    await built;
     project.provide('postgres', postgres);
     project.provide('redis', redis);
     return async () => {

@@ -11,28 +11,32 @@ const longest = [
   'test/e2e/faults/crashes.test.ts',
   'test/e2e/lifecycle.test.ts',
   'test/e2e/faults/clocks.test.ts',
-  'test/e2e/faults/start.test.ts',
-  'test/security/previews.test.ts',
-  'test/sim/scheduler.test.ts',
   'test/e2e/faults/generations.test.ts',
-  'test/e2e/faults/attack.test.ts',
   'test/e2e/faults/strange-stores.test.ts',
-  'test/e2e/quickstart.test.ts',
+  'test/e2e/faults/attack.test.ts',
+  'test/sim/scheduler.test.ts',
+  'test/e2e/faults/start.test.ts',
   'test/e2e/faults/workers.test.ts',
-  'test/e2e/faults/source.test.ts',
-  'test/e2e/faults/settling.test.ts',
+  'test/e2e/quickstart.test.ts',
   'test/e2e/faults/migration.test.ts',
+  'test/e2e/faults/settling.test.ts',
   'test/e2e/faults/redis.test.ts',
+  'test/e2e/faults/postgres.test.ts',
+  'test/e2e/faults/standby.test.ts',
+  'test/e2e/faults/source.test.ts',
   'test/e2e/api-on-processes.test.ts',
   'test/e2e/faults/s3.test.ts',
-  'test/model/settle.test.ts',
   'test/integration/worker/worker.test.ts',
 ];
 
-/** Starts the longest files first, then the other tests with processes, then the rest. */
+/**
+ * Starts the longest files first, then the other tests with processes, then the rest. Files that share
+ * their modules come last, one after the other: only then does one process run many of them.
+ */
 export class LongFilesFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId, project }: TestSpecification) => {
+      if (!project.config.isolate) return longest.length + 2;
       const name = relative(project.config.root, moduleId);
       const at = longest.indexOf(name);
       if (at >= 0) return at;

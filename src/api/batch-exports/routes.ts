@@ -15,7 +15,7 @@ import { Ref } from '../schemas/shapes.ts';
 import { createInput, updateInput } from './input.ts';
 import { teamFor } from './load.ts';
 import { BatchExport, batchExportBodies, UnpauseBody } from './schema.ts';
-import { batchExportView, batchExportViews } from './view.ts';
+import { batchExportView, batchExportViews, createdExportView } from './view.ts';
 
 /** Create, list, retrieve, update and delete exports, and pause and unpause them. */
 export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
@@ -53,7 +53,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       const actor = actorOf(request);
       const created = await createExport(request.context, rules, actor, teamId, input);
       reply.code(201);
-      return batchExportView(request.context, created.batchExport, created.backfillId);
+      return createdExportView(request.context, created);
     },
   );
 

@@ -3,6 +3,7 @@ import { toTimestamp } from '../../domain/time.ts';
 import { findHoles, type Holes } from '../../store/coverage.ts';
 import { findLatestRuns, type Run } from '../../store/runs.ts';
 import type { Context } from '../../use-cases/context.ts';
+import type { CreatedExport } from '../../use-cases/exports/create-export.ts';
 import { nextRunOf } from '../../use-cases/exports/schedule.ts';
 import { runView } from '../runs/view.ts';
 import type { BatchExport as BatchExportView } from './schema.ts';
@@ -31,6 +32,16 @@ export async function batchExportView(
   const holes = await findHoles(context.db, [batchExport.id]);
   const shown = view(context, batchExport, latest, holes);
   return typeof backfillId === 'string' ? { ...shown, backfill_id: backfillId } : shown;
+}
+
+/** An export that was created now: it has no runs to read, unless a backfill was started with it. */
+export async function createdExportView(
+  context: ViewContext,
+  { batchExport, backfillId }: CreatedExport,
+): Promise<BatchExportView> {
+  return backfillId === null
+    ? view(context, batchExport, new Map(), new Map())
+    : batchExportView(context, batchExport, backfillId);
 }
 
 function view(

@@ -11,6 +11,7 @@ import {
 } from '../../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { casesOf } from '../../support/nightly.ts';
 import { isAlive, projectRoot, type TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 
@@ -110,13 +111,19 @@ test('workers that die while they read: the third attempt has its own process, a
   await until(() => worker.output().includes('"end":"completed"'));
 });
 
-test.each([
-  ['crashes', 'before_open=abort', 'SIGABRT', 2],
-  ['exits, twice', 'before_open=exit(7)', 'exit code 7', 3],
-  ['is killed, twice', 'before_open=kill', 'SIGKILL', 3],
-  ['needs more memory than it may', 'before_open=fill', 'more than 512 MiB', 2],
-  ['needs more heap than it may', 'before_open=grow', 'SIGABRT', 2],
-] as const)(
+const ends = casesOf<readonly [string, string, string, number]>(
+  [
+    ['crashes', 'before_open=abort', 'SIGABRT', 2],
+    ['is killed, twice', 'before_open=kill', 'SIGKILL', 3],
+    ['needs more memory than it may', 'before_open=fill', 'more than 512 MiB', 2],
+  ],
+  [
+    ['exits, twice', 'before_open=exit(7)', 'exit code 7', 3],
+    ['needs more heap than it may', 'before_open=grow', 'SIGABRT', 2],
+  ],
+);
+
+test.each(ends)(
   'a run whose own process %s is Failed, while the others of its worker complete',
   async (_, failpoint, how, attempt) => {
     const exportId = await deadlyRun();

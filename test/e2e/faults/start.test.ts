@@ -2,6 +2,7 @@ import { createServer } from 'node:net';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
+import { casesOf } from '../../support/nightly.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { startSluice, type TestProcess } from '../../support/processes.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
@@ -126,42 +127,43 @@ describe('Postgres is restarted during a migration', () => {
 
   // The first migration is in the middle of its transaction when it comes to `runs`; the list of
   // migrations is made before it.
-  test.each([
-    ['fast', 'runs'],
-    ['immediate', 'runs'],
-    ['fast', 'sluice_migrations'],
-  ] as const)(
-    '%s, while it waits for %s: the start goes on, with the whole schema',
-    async (mode, table) => {
-      const blocker = new Client({ connectionString: postgres.url });
-      blocker.on('error', () => {});
-      await blocker.connect();
-      await blocker.query('drop schema public cascade; create schema public');
-      await blocker.query(`begin; create table ${table} (id int)`);
-      const started = start('api', { DATABASE_URL: postgres.url });
-      const watcher = new Client({ connectionString: postgres.url });
-      watcher.on('error', () => {});
-      await watcher.connect();
-      await until(
-        async () => {
-          const { rows } = await watcher.query(
-            `select from pg_stat_activity where application_name = 'sluice-migrate' and wait_event_type = 'Lock'`,
-          );
-          return rows.length > 0;
-        },
-        { timeoutMs: 30_000, message: 'the migration is under way' },
-      );
-      await postgres.restart(mode);
-      await started.waitForLine(/^ready http/);
-      expect(started.output()).toContain('The start continues when it is reachable');
-      const after = new Client({ connectionString: postgres.url });
-      await after.connect();
-      const { rows } = await after.query(
-        `select count(*)::int as tables from pg_tables where schemaname = 'public' and tablename in ('runs', 'eras', 'activity')`,
-      );
-      expect(rows).toEqual([{ tables: 3 }]);
-      await after.end();
-      await end(started);
-    },
-  );
+  test.each(
+    casesOf<readonly ['fast' | 'immediate', string]>(
+      [
+        ['immediate', 'runs'],
+        ['fast', 'sluice_migrations'],
+      ],
+      [['fast', 'runs']],
+    ),
+  )('%s, while it waits for %s: the start goes on, with the whole schema', async (mode, table) => {
+    const blocker = new Client({ connectionString: postgres.url });
+    blocker.on('error', () => {});
+    await blocker.connect();
+    await blocker.query('drop schema public cascade; create schema public');
+    await blocker.query(`begin; create table ${table} (id int)`);
+    const started = start('api', { DATABASE_URL: postgres.url });
+    const watcher = new Client({ connectionString: postgres.url });
+    watcher.on('error', () => {});
+    await watcher.connect();
+    await until(
+      async () => {
+        const { rows } = await watcher.query(
+          `select from pg_stat_activity where application_name = 'sluice-migrate' and wait_event_type = 'Lock'`,
+        );
+        return rows.length > 0;
+      },
+      { timeoutMs: 30_000, message: 'the migration is under way' },
+    );
+    await postgres.restart(mode);
+    await started.waitForLine(/^ready http/);
+    expect(started.output()).toContain('The start continues when it is reachable');
+    const after = new Client({ connectionString: postgres.url });
+    await after.connect();
+    const { rows } = await after.query(
+      `select count(*)::int as tables from pg_tables where schemaname = 'public' and tablename in ('runs', 'eras', 'activity')`,
+    );
+    expect(rows).toEqual([{ tables: 3 }]);
+    await after.end();
+    await end(started);
+  });
 });
