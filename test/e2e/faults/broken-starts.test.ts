@@ -61,9 +61,21 @@ test.each([
 
 test.each([
   ['HOST of another machine', { HOST: '192.0.2.1', PORT: '8765' }, /HOST/],
-  ['HOST without an address', { HOST: 'host.invalid', PORT: '8765' }, /^sluice api: HOST: host\.invalid/],
-  ['encryption key', { ENCRYPTION_KEYS: 'test:c2hvcnQ=' }, /ENCRYPTION_KEYS: entry 1 .*openssl rand/],
-  ['generated key', { ENCRYPTION_KEYS: '', SLUICE_DATA_DIR: 'kept' }, /kept\/encryption-key: entry 1/],
+  [
+    'HOST without an address',
+    { HOST: 'host.invalid', PORT: '8765' },
+    /^sluice api: HOST: host\.invalid/,
+  ],
+  [
+    'encryption key',
+    { ENCRYPTION_KEYS: 'test:c2hvcnQ=' },
+    /ENCRYPTION_KEYS: entry 1 .*openssl rand/,
+  ],
+  [
+    'generated key',
+    { ENCRYPTION_KEYS: '', SLUICE_DATA_DIR: 'kept' },
+    /kept\/encryption-key: entry 1/,
+  ],
   ['folder of keys', { ENCRYPTION_KEYS: '', SLUICE_DATA_DIR: 'file' }, /SLUICE_DATA_DIR: /],
   ['folder of a database', { DATABASE_URL: '', SLUICE_DATA_DIR: 'file' }, /SLUICE_DATA_DIR: /],
 ])('a bad %s ends the start with one line', async (_what, env, line) => {
