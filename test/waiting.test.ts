@@ -18,6 +18,7 @@ const allowed: Readonly<Record<string, string>> = {
   'integration/queue/queue.test.ts': 'a rate: how often, in the time that passed',
   'security/hostile-answers.test.ts': 'the pace of a slow store: that is its work',
   'security/sandbox/escapes.test.ts': 'the text of a plugin that looks for timers',
+  'unit/transforms/chain.test.ts': 'steps count their time: that is what it tests',
   'integration/count-reporter.test.ts': 'the text of a test that it runs',
 };
 
