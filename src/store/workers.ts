@@ -16,6 +16,12 @@ export async function removeWorker(sql: Sql, id: string): Promise<void> {
 /** SQL of the slots of all workers that reported in the last 30 seconds. */
 export const capacityNow = `(select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s')`;
 
+/** The slots of all workers that reported in the last 30 seconds. */
+export async function sumCapacity(sql: Sql): Promise<number> {
+  const [row] = await sql.query<{ capacity: number }>(`select ${capacityNow} as capacity`);
+  return row?.capacity ?? 0;
+}
+
 /** Deletes workers that have been silent for ten minutes. */
 export async function sweepWorkers(sql: Sql): Promise<void> {
   await sql.query(`delete from workers where heartbeat_at < now() - interval '10 minutes'`);
