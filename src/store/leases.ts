@@ -6,6 +6,7 @@ import type { DataInterval } from '../domain/time.ts';
 import { pinnedChainOf } from './chains.ts';
 import type { Sql, Transactor } from './database.ts';
 import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
+import type { Lease } from './lease.ts';
 import { enqueueRuns } from './outbox.ts';
 import { prepared } from './prepared.ts';
 import { type Receipt, receiptColumns } from './receipts.ts';
@@ -13,13 +14,6 @@ import { move } from './run-moves.ts';
 import { currentTraits } from './store-traits.ts';
 import { intervalOf } from './times.ts';
 import { type LineageUpload, openUploadsOf } from './uploads.ts';
-
-/** Proof that a worker holds a run. Every write of the worker includes it. */
-export interface Lease {
-  readonly runId: string;
-  /** Rises with each claim of the run, and when the run is handed back. */
-  readonly fence: number;
-}
 
 /** A claimed run with everything needed to execute it. Its secrets are still encrypted. */
 export interface ClaimedRun extends Lease {
