@@ -75,7 +75,7 @@ const nextGeneration = `case when file_generation is not null and committing_gen
  * SQL that claims a run and reads what its attempt needs. An attempt ends as it began: nothing of its
  * interval can change under its lease but by itself.
  *
- * @param isFree whether the claim succeeds only if nobody has changed the run since the statement began.
+ * @param isFree whether the claim succeeds only if no other statement has changed the run since the statement began.
  *   Otherwise the run must be locked before, so that the statement sees what the last holder wrote.
  */
 const claimSql = (isFree: boolean) =>
@@ -134,7 +134,7 @@ export async function claimRun(
   leaseMs: number,
 ): Promise<ClaimedRun | null> {
   const values = [runId, holder, leaseMs, traitsValidDays];
-  // Almost always nobody else changes the run at this moment: then one statement is enough.
+  // Almost always no other worker changes the run at this moment: then one statement is enough.
   const [free] = await db.query<ClaimRow>(claimFree, values);
   if (free) return toClaimedRun(db, free);
   return db.transaction(async (tx) => {
