@@ -1,5 +1,5 @@
 import type { Sql } from './database.ts';
-import type { Lease } from './leases.ts';
+import type { Lease } from './lease.ts';
 import type { LeftoverFile } from './leftover-files.ts';
 import { entryValues, insertEntries, type NewLogEntry } from './log-entries.ts';
 import { prepared } from './prepared.ts';

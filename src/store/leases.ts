@@ -6,6 +6,7 @@ import type { DataInterval } from '../domain/time.ts';
 import { pinnedChainOf } from './chains.ts';
 import type { Sql, Transactor } from './database.ts';
 import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
+import type { Lease } from './lease.ts';
 import { enqueueRuns } from './outbox.ts';
 import { prepared } from './prepared.ts';
 import { type Receipt, receiptColumns } from './receipts.ts';
@@ -13,13 +14,6 @@ import { move } from './run-moves.ts';
 import { currentTraits } from './store-traits.ts';
 import { intervalOf } from './times.ts';
 import { type LineageUpload, openUploadsOf } from './uploads.ts';
-
-/** Proof that a worker holds a run. Every write of the worker includes it. */
-export interface Lease {
-  readonly runId: string;
-  /** Rises with each claim of the run, and when the run is handed back. */
-  readonly fence: number;
-}
 
 /** A claimed run with everything needed to execute it. Its secrets are still encrypted. */
 export interface ClaimedRun extends Lease {
@@ -81,7 +75,7 @@ const nextGeneration = `case when file_generation is not null and committing_gen
  * SQL that claims a run and reads what its attempt needs. An attempt ends as it began: nothing of its
  * interval can change under its lease but by itself.
  *
- * @param isFree whether the claim succeeds only if nobody has changed the run since the statement began.
+ * @param isFree whether the claim succeeds only if no other statement has changed the run since the statement began.
  *   Otherwise the run must be locked before, so that the statement sees what the last holder wrote.
  */
 const claimSql = (isFree: boolean) =>
@@ -140,7 +134,7 @@ export async function claimRun(
   leaseMs: number,
 ): Promise<ClaimedRun | null> {
   const values = [runId, holder, leaseMs, traitsValidDays];
-  // Almost always nobody else changes the run at this moment: then one statement is enough.
+  // Almost always no other worker changes the run at this moment: then one statement is enough.
   const [free] = await db.query<ClaimRow>(claimFree, values);
   if (free) return toClaimedRun(db, free);
   return db.transaction(async (tx) => {

@@ -143,9 +143,9 @@ const dispatchRows = prepared(`with taken as (
        update dispatch_turn set turn = turn + 1 where turn = $1 returning turn
      ), marked as (
        update outbox set dispatched_at = clock_timestamp(), told = told + 1 from taken
-        where run_id = any ($2::uuid[]) and dispatched_at is null returning run_id, told
+        where run_id = any ($2::uuid[]) and dispatched_at is null returning run_id, told as deliveries
      )
-     select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'deliveries', told)) from marked), '[]') as runs
+     select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'deliveries', deliveries)) from marked), '[]') as runs
        from taken`);
 
 /**

@@ -5,7 +5,7 @@ import { type DataInterval, type Instant, type Timestamp, toTimestamp } from '..
 import { pinnedChainOf } from './chains.ts';
 import type { Sql } from './database.ts';
 import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
-import type { Lease } from './leases.ts';
+import type { Lease } from './lease.ts';
 import {
   Conditions,
   type KeysetPage,

@@ -1,9 +1,9 @@
 import type { StoredDestination } from '../domain/batch-export.ts';
 import type { Sql } from './database.ts';
-import type { ClaimedRun, Lease } from './leases.ts';
+import type { Lease } from './lease.ts';
 
 /** The holder of a lease that begins an upload, and its destination. */
-type Uploader = Lease & Pick<ClaimedRun, 'destinationVersion'>;
+type Uploader = Lease & { readonly destinationVersion: number };
 
 /** An upload that exists at a destination and is neither completed nor aborted. */
 export interface OpenUpload {

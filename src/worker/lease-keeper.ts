@@ -1,6 +1,7 @@
 import { SluiceError } from '../domain/errors.ts';
 import type { Database } from '../store/database.ts';
-import { type Lease, renewLeases, whyLost } from '../store/leases.ts';
+import type { Lease } from '../store/lease.ts';
+import { renewLeases, whyLost } from '../store/leases.ts';
 
 export interface LeaseKeeperOptions {
   readonly db: Database;

@@ -1,15 +1,18 @@
-import { readFileSettings } from '../domain/file-settings.ts';
+import { type FileSettings, readFileSettings } from '../domain/file-settings.ts';
 import { renderKeyTemplate } from '../domain/key-template.ts';
-import type { CommitIntent, IntervalJob } from '../pipeline/interval-job.ts';
+import type { CommitIntent, Encoding, IntervalJob } from '../pipeline/interval-job.ts';
 import type { ClaimedRun } from '../store/leases.ts';
 import type { LineageUpload } from '../store/uploads.ts';
+import type { Context } from '../use-cases/context.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
-import type { AttemptOptions } from './execute-run.ts';
 
 /** What a claimed run exports, of what its claim has read. */
 export async function makeJob(
-  options: Pick<AttemptOptions, 'context' | 'connectors'>,
+  options: {
+    readonly context: Pick<Context, 'db' | 'secrets'>;
+    readonly connectors: { encodingOf(files: FileSettings): Encoding };
+  },
   run: ClaimedRun,
 ): Promise<IntervalJob> {
   const files = readFileSettings(run.destination.config);

@@ -133,11 +133,10 @@ describe('a backfill', () => {
       ...side.context,
       db: {
         ...side.db,
-        transaction: <T>(work: Parameters<typeof side.db.transaction<T>>[0]) =>
-          side.db.transaction<T>(async (tx) => {
-            await work(tx);
-            throw crash;
-          }),
+        query: <Row extends object>(text: string, values?: readonly unknown[]) =>
+          text.includes('insert into runs')
+            ? Promise.reject(crash)
+            : side.db.query<Row>(text, values),
       },
     };
     const [first] = await liveRuns(batchExport.id);
