@@ -32,12 +32,14 @@ export type SourceOf = (model: string) => Source;
  *
  * @param sourceUrl for models without their own database
  * @param limits other times and sizes than those of a run
+ * @param onSettleLook called for each look at a database with its first model, which stands for it
  */
 export function joinSources(
   config: Config,
   models: readonly SourcedModel[],
   sourceUrl: string,
   limits: Partial<PostgresSourceOptions> = {},
+  onSettleLook: (model: string) => void = () => {},
 ): SourceOf {
   const placeOf = (model: SourcedModel) =>
     JSON.stringify([model.sourceUrl ?? sourceUrl, primaryUrlOf(config, model)]);
@@ -54,6 +56,7 @@ export function joinSources(
       plan: planModels(inside),
       settleTimeoutMs: config.SETTLE_TIMEOUT_SECONDS * 1_000,
       maxRowBytes: maxRowMib(config) * 2 ** 20,
+      onSettleLook: () => onSettleLook(first.model.name),
       ...limits,
     });
     sources.set(place, source);

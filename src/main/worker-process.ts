@@ -28,6 +28,9 @@ const freedAtOnceBytes = 8 * mebibyte;
 /** How often a worker reports that it is up and checks the recurring jobs. */
 const reportEveryMs = 3_000;
 
+/** How long a connection to a source stays open for the next run. */
+const keepConnectionMs = 5_000;
+
 /**
  * Starts a worker. Its `close` takes no more work, hands back its runs, and ends.
  *
@@ -38,15 +41,20 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   checkRowLimit(config);
   const memoryBytes = config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes;
   const memory = new MemoryGate(memoryBytes);
-  const sourceOf = joinSources(config, foundation.models, databases.sourceUrl, {
-    holdRow: async (bytes, signal) => {
+  const limits = {
+    keepConnectionMs,
+    holdRow: async (bytes: number, signal: AbortSignal) => {
       const giveBack = await memory.grow(bytes * largeRowCopies, signal);
       return () => {
         if (bytes >= freedAtOnceBytes) freeBuffers();
         giveBack();
       };
     },
-  });
+  };
+  const { models } = foundation;
+  const sourceOf = joinSources(config, models, databases.sourceUrl, limits, (model) =>
+    metrics.source.settleLooks.inc({ model }),
+  );
   const workerId = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const leases = new LeaseKeeper({
     db,

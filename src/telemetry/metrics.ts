@@ -49,6 +49,11 @@ export function createMetrics() {
         'Seconds that a standby source is behind its primary.',
         'model',
       ),
+      settleLooks: counter(
+        'sluice_source_settle_looks_total',
+        "Looks at a source's open transactions, shared by all intervals that wait. `model`: the first of the database.",
+        'model',
+      ),
     },
     /** The state of the whole service, the same in every process: set from Postgres at each scrape. */
     service: {

@@ -1,4 +1,4 @@
-import { createConnection } from 'node:net';
+import { createConnection, type Socket } from 'node:net';
 import type { Connection, FieldDef } from 'pg';
 import pg from 'pg';
 import { BoundedMap } from '../../query/bounded-map.ts';
@@ -47,6 +47,13 @@ const encodings = new WeakMap<pg.Client, string>();
 /** The encoding of the server's database, as it said at the start; undefined if it did not. */
 export function encodingOf(client: pg.Client): string | undefined {
   return encodings.get(client);
+}
+
+/** Whether the process lives on for this connection: not if it is idle. */
+export function keepsAlive(client: pg.Client, does: boolean): void {
+  const socket = connectionOf(client).stream as unknown as Socket;
+  if (does) socket.ref();
+  else socket.unref();
 }
 
 /**
@@ -111,16 +118,27 @@ export async function query<Row extends pg.QueryResultRow>(
   });
 }
 
-/** Runs statements in one round trip. An abort closes the connection and rejects with the signal's reason. */
+/**
+ * Runs statements in one round trip. An abort closes the connection and rejects with the signal's reason.
+ *
+ * @param answerMs if the server does not begin to answer by then, the connection is lost
+ */
 export async function runBatch(
   client: pg.Client,
   statements: readonly BatchStatement[],
   signal: AbortSignal,
+  answerMs: number | null = null,
 ): Promise<readonly BatchAnswer[]> {
-  return withAbort(client, signal, () => {
-    const batch = new StatementBatch(statements);
-    client.query(batch);
-    return batch.answers;
+  return withAbort(client, signal, async () => {
+    const timer = answerMs === null ? null : setTimeout(() => destroyConnection(client), answerMs);
+    const answered = timer && (() => clearTimeout(timer));
+    const batch = new StatementBatch(statements, answered);
+    try {
+      client.query(batch);
+      return await batch.answers;
+    } finally {
+      answered?.();
+    }
   });
 }
 

@@ -3,7 +3,17 @@ import type { SourceState } from '../source.ts';
 import { query } from './connection.ts';
 import { readServer } from './live-transactions.ts';
 import { findPrimaryFault } from './replay.ts';
-import type { SettledServers } from './settle.ts';
+
+/** The database that is read, and the one that is written if that is another. */
+export interface InspectedServers {
+  readonly client: pg.Client;
+  /**
+   * Runs `work` with a connection to a standby's primary, then closes it; null if the primary is not known.
+   */
+  readonly withPrimary: (<T>(work: (primary: pg.Client) => Promise<T>) => Promise<T>) | null;
+  /** Whether a standby without its primary may be read anyway. */
+  readonly allowsStandby: boolean;
+}
 
 type Finding = SourceState['findings'][number];
 
@@ -12,7 +22,7 @@ const warning = (detail: string): Finding => ({ severity: 'warning', detail });
 
 /** What keeps intervals of this source from settling, its clock and its lag. */
 export async function inspectSource(
-  { client, withPrimary, allowsStandby }: SettledServers,
+  { client, withPrimary, allowsStandby }: InspectedServers,
   signal: AbortSignal,
 ): Promise<SourceState> {
   const server = await readServer(client, signal);

@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { SluiceError } from '../../domain/errors.ts';
 import type { Instant } from '../../domain/time.ts';
 import { query } from './connection.ts';
 import { fullId, type Live } from './pending.ts';
@@ -12,109 +13,149 @@ const MARKER = [0x736c6365, 0x78707274] as const;
 /** An expression that takes it. */
 export const markOwnTransaction = `pg_catalog.pg_advisory_xact_lock_shared(${MARKER.join(', ')})`;
 
-const CLOCK = `
-  SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS "nowMs",
-         pg_snapshot_xmax(pg_current_snapshot())::text AS "nextId"`;
-
-const OWN_DATABASE = '(SELECT oid FROM pg_database WHERE datname = current_database())';
-
-const isOwnExport = (pid: string) => `EXISTS (
-  SELECT FROM pg_locks AS marker
-   WHERE marker.locktype = 'advisory' AND marker.granted AND marker.pid = ${pid}
-     AND (marker.classid, marker.objid, marker.objsubid) = (${MARKER[0]}, ${MARKER[1]}, 2))`;
+const micros = (time: string) => `(extract(epoch FROM ${time}) * 1000000)::int8`;
 
 /**
- * Transactions that may still write rows into this database. Every transaction holds a lock on its virtual
- * id from its start, even before it writes. `pg_locks` shows neither database nor kind of process;
- * `pg_stat_activity` shows both to every role. Excluded: other databases, and processes without a user
- * (autovacuum), which write no rows. A process that is not in the view yet counts.
+ * A session as one look shows it. Times are microseconds since 1970. Sessions that are idle, wait for their
+ * client and show their times are left out.
  */
-const VIRTUAL = `
-  WITH held AS MATERIALIZED (
-    SELECT locktype, virtualtransaction, pid, classid, objid, objsubid
-      FROM pg_locks
-     WHERE granted AND locktype IN ('virtualxid', 'advisory')
-  )
-  SELECT held.virtualtransaction AS id, activity.backend_xid::text AS "transactionId"
-    FROM held LEFT JOIN pg_stat_activity AS activity USING (pid)
-   WHERE held.locktype = 'virtualxid'
-     AND held.pid <> pg_backend_pid()
-     AND (activity.pid IS NULL
-          OR (activity.usesysid IS NOT NULL AND coalesce(activity.datid, 0) IN (0, ${OWN_DATABASE})))
-     AND NOT EXISTS (
-       SELECT FROM held AS marker
-        WHERE marker.locktype = 'advisory' AND marker.pid = held.pid
-          AND (marker.classid, marker.objid, marker.objsubid) = (${MARKER[0]}, ${MARKER[1]}, 2))`;
+interface Session {
+  readonly pid: number;
+  /** The lower half of its transaction's id; null before it writes. */
+  readonly xid: string | null;
+  readonly startedAt: number | null;
+  /** Whether it may write rows into this database: not if it is in another, or has no user (autovacuum). */
+  readonly counts: boolean;
+  /** Its times are not visible: to this role, or to all (track_activities off). */
+  readonly hidden: boolean;
+  readonly isAtWork: boolean;
+  readonly transactionAt: number | null;
+  /** The start of the message that it executes; null if none. */
+  readonly messageAt: number | null;
+  /** Idle, but it does not wait for its client: it may have taken a message's time without showing it yet. */
+  readonly isStirring: boolean;
+}
+
+/** All that settling reads of a server, by one statement. */
+export interface Look {
+  /** The server's own clock, read before everything else. */
+  readonly nowMs: number;
+  readonly isStandby: boolean;
+  /** When the server was started: virtual ids are unique from then on. */
+  readonly serverStart: string;
+  readonly nextId: string;
+  readonly sessions: readonly Session[];
+  readonly locks: readonly { readonly id: string; readonly pid: number; readonly own: boolean }[];
+  readonly prepared: readonly { readonly id: string; readonly preparedAtMs: number }[];
+}
 
 /**
- * Sessions whose next transaction may have a `now()` before `end`, although no virtual id that was alive at
- * the end shows it. `now()` is when the client's message came, and one simple-query message can have
- * several transactions. So these count: a transaction from before the end; a message from before the end
- * that is still executing; and a session that is idle but does not wait for its client, since it may have
- * taken a message's time without showing it yet. VACUUM is always alone in its message and writes no rows;
- * a walsender is active as long as it streams.
- *
- * `hidden` is a session whose times are not visible: to this role, or to all (track_activities off).
+ * VACUUM is always alone in its message and writes no rows; a walsender is active as long as it streams. An
+ * idle session that waits for its client has no transaction, and its next message has a later time.
  */
-const sessions = (end: Instant) => `
-  WITH bound AS (SELECT to_timestamp(${end / 1_000}::float8) AS at)
-  SELECT s.state IS DISTINCT FROM 'idle in transaction' AS "isAtWork", s.pid, (extract(epoch FROM s.backend_start) * 1000000)::int8::text AS "startedAt",
-         s.query = '<insufficient privilege>' OR coalesce(s.state = 'disabled', false) AS hidden
-    FROM pg_stat_activity s, bound
-   WHERE s.pid <> pg_backend_pid() AND s.usesysid IS NOT NULL
-     AND coalesce(s.datid, 0) IN (0, ${OWN_DATABASE})
-     AND (s.query = '<insufficient privilege>'
-          OR s.state = 'disabled'
-          OR s.xact_start < bound.at
-          OR s.state = 'active' AND s.query_start < bound.at
-             AND s.backend_type <> 'walsender' AND s.query !~* '^\\s*vacuum\\M'
-          OR s.state = 'idle' AND s.backend_type = 'client backend'
-             AND s.wait_event_type IS DISTINCT FROM 'Client')
-     AND NOT ${isOwnExport('s.pid')}`;
+const SESSIONS = `
+  SELECT coalesce(json_agg(json_build_object(
+           'pid', s.pid, 'xid', s.backend_xid::text, 'startedAt', ${micros('s.backend_start')},
+           'counts', s.usesysid IS NOT NULL AND coalesce(s.datid, 0) IN (0, clock.database),
+           'hidden', s.query = '<insufficient privilege>' OR coalesce(s.state = 'disabled', false),
+           'isAtWork', s.state IS DISTINCT FROM 'idle in transaction',
+           'transactionAt', ${micros('s.xact_start')},
+           'messageAt', CASE WHEN s.state = 'active' AND s.backend_type <> 'walsender'
+                              AND s.query !~* '^\\s*vacuum\\M' THEN ${micros('s.query_start')} END,
+           'isStirring', coalesce(s.state = 'idle' AND s.backend_type = 'client backend', false)
+                         AND s.wait_event_type IS DISTINCT FROM 'Client')), '[]') AS list
+    FROM pg_stat_activity AS s
+   WHERE clock."nowMs" IS NOT NULL AND s.pid <> pg_backend_pid()
+     AND (s.state = 'idle' AND s.backend_type = 'client backend' AND s.wait_event_type = 'Client'
+          AND s.xact_start IS NULL) IS NOT TRUE`;
+
+/**
+ * Every transaction holds a lock on its virtual id from its start, even before it writes. `pg_locks` shows
+ * neither database nor kind of process; `pg_stat_activity` shows both to every role.
+ */
+const LOCKS = `
+  SELECT coalesce(json_agg(json_build_object(
+           'id', virtualtransaction, 'pid', pid, 'own', locktype = 'advisory')), '[]') AS list
+    FROM pg_locks
+   WHERE json_typeof(sessions.list) = 'array' AND granted AND pid <> pg_backend_pid()
+     AND (locktype = 'virtualxid' OR locktype = 'advisory'
+          AND (classid, objid, objsubid) = (${MARKER[0]}, ${MARKER[1]}, 2))`;
 
 const PREPARED = `
-  SELECT transaction::text AS id, extract(epoch FROM prepared)::float8 * 1000 AS "preparedAtMs"
-    FROM pg_prepared_xacts WHERE database = current_database()`;
+  SELECT coalesce(json_agg(json_build_object(
+           'id', transaction::text,
+           'preparedAtMs', extract(epoch FROM prepared)::float8 * 1000)), '[]') AS list
+    FROM pg_prepared_xacts
+   WHERE json_typeof(locks.list) = 'array' AND database = current_database()`;
 
-/** Reads what is alive in this database and may still write rows with a `now()` before `end`. */
-export async function readLive(
-  client: pg.Client,
-  end: Instant,
-  signal: AbortSignal,
-): Promise<Live> {
-  const [clock] = await query<{ nowMs: number; nextId: string }>(client, CLOCK, signal);
-  const nextId = BigInt(clock?.nextId ?? 0);
-  const virtual = await query<{ id: string; transactionId: string | null }>(
-    client,
-    VIRTUAL,
-    signal,
-  );
-  const seen = await query<{
-    pid: number;
-    startedAt: string | null;
-    hidden: boolean;
-    isAtWork: boolean;
-  }>(client, sessions(end), signal);
-  const prepared = await query<{ id: string; preparedAtMs: number }>(client, PREPARED, signal);
+/**
+ * Each part needs the result of the part before it, so they are read in this order:
+ *
+ * - Sessions before virtual ids. The transaction id that is put to a virtual id is then that of the same
+ *   transaction or of an earlier one, never of a later one.
+ * - Prepared transactions last: a transaction becomes prepared before its virtual id ends.
+ */
+export const lookSql = `
+  SELECT clock."nowMs", clock."nextId", clock."isStandby", clock."serverStart",
+         sessions.list AS sessions, locks.list AS locks, prepared.list AS prepared
+    FROM (SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS "nowMs",
+                 pg_snapshot_xmax(pg_current_snapshot())::text AS "nextId",
+                 pg_is_in_recovery() AS "isStandby",
+                 extract(epoch FROM pg_postmaster_start_time())::text AS "serverStart",
+                 (SELECT oid FROM pg_database WHERE datname = current_database()) AS database
+          OFFSET 0) AS clock
+         CROSS JOIN LATERAL (${SESSIONS}) AS sessions
+         CROSS JOIN LATERAL (${LOCKS}) AS locks
+         CROSS JOIN LATERAL (${PREPARED}) AS prepared`;
+
+/** Reads what is alive at a server. Throws SluiceError. */
+export async function readLook(client: pg.Client, signal: AbortSignal): Promise<Look> {
+  const [look] = await query<Look>(client, lookSql, signal);
+  if (!look) throw new SluiceError('source.unavailable', 'the server gave no look');
+  return look;
+}
+
+/**
+ * What may still write rows into this database with a `now()` before `end`: the transactions alive, and
+ * sessions whose next transaction may have a `now()` before `end`, although no virtual id that was alive at
+ * the end shows it. `now()` is when the client's message came, and one simple-query message can have
+ * several transactions. So these count: a transaction from before the end; a message from before the end
+ * that is still executing; and a session that stirs. A process that is not in the list yet counts too.
+ */
+export function liveAt(look: Look, end: Instant): Live {
+  const nextId = BigInt(look.nextId);
   // Ids may have been assigned since the clock was read.
-  const horizon = nextId + 0x4000_0000n;
-  const full = (id: string) => fullId(id, horizon);
+  const full = (id: string) => fullId(id, nextId + 0x4000_0000n);
+  const own = new Set(look.locks.filter((lock) => lock.own).map(({ pid }) => pid));
+  const sessions = new Map(look.sessions.map((session) => [session.pid, session]));
+  const virtual = look.locks
+    .filter((lock) => !lock.own && !own.has(lock.pid))
+    .filter(({ pid }) => sessions.get(pid)?.counts ?? true);
+  const isBefore = (at: number | null) => at !== null && at < end * 1_000;
+  const older = look.sessions.filter(
+    ({ pid, counts, hidden, isStirring, transactionAt, messageAt }) =>
+      counts &&
+      !own.has(pid) &&
+      (hidden || isStirring || isBefore(transactionAt) || isBefore(messageAt)),
+  );
   return {
-    nowMs: clock?.nowMs ?? 0,
+    nowMs: look.nowMs,
     nextId,
     virtual: new Map(
-      virtual.map(({ id, transactionId }) => [
-        id,
-        transactionId === null ? null : full(transactionId),
-      ]),
+      virtual.map(({ id, pid }) => {
+        const xid = sessions.get(pid)?.xid ?? null;
+        return [id, xid === null ? null : full(xid)];
+      }),
     ),
     sessions: new Map(
-      seen
+      older
         .filter(({ hidden }) => !hidden)
         .map(({ pid, startedAt, isAtWork }) => [`session:${pid}:${startedAt}`, { isAtWork }]),
     ),
-    hasUnseen: seen.some(({ hidden }) => hidden),
-    prepared: new Map(prepared.map(({ id, preparedAtMs }) => [full(id), { preparedAtMs }])),
+    hasUnseen: older.some(({ hidden }) => hidden),
+    prepared: new Map(
+      look.prepared.map(({ id, preparedAtMs }) => [full(id), { preparedAtMs }] as const),
+    ),
   };
 }
 

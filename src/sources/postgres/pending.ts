@@ -20,6 +20,11 @@ export const standby: PendingName = 'standby';
 export const replayOf = (lsn: string): PendingName => `replay:${lsn}`;
 export const unseenUntil = (instant: number): PendingName => `unseen:${Math.ceil(instant)}`;
 
+/** What stays the same of a name as long as the transaction or session lives. */
+export function baseOf(name: PendingName): string {
+  return /^\d+\/\d+/.exec(name)?.[0] ?? name.split('>')[0] ?? name;
+}
+
 /** The result of one look at a server. Transaction ids are full ids, with the epoch. */
 export interface Live {
   /** The server's own clock. */
@@ -35,7 +40,7 @@ export interface Live {
   readonly sessions: ReadonlyMap<PendingName, { readonly isAtWork: boolean }>;
   /** Whether there are sessions whose times this role cannot see. */
   readonly hasUnseen: boolean;
-  /** Read after `virtual`: a transaction becomes prepared before its virtual id ends. */
+  /** Read last: a transaction becomes prepared before its virtual id ends. */
   readonly prepared: ReadonlyMap<bigint, { readonly preparedAtMs: number }>;
 }
 

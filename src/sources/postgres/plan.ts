@@ -2,6 +2,7 @@ import { SluiceError } from '../../domain/errors.ts';
 import type { Model } from '../../domain/model.ts';
 import type { Column } from '../../domain/row-block.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
+import { BoundedMap } from '../../query/bounded-map.ts';
 import { describeComputed, type ParsedQuery, parseQuery } from '../../query/parse-query.ts';
 import {
   copyKeySetSql,
@@ -55,6 +56,7 @@ export type PlanSelect = (request: SourceRequest) => RequestPlan;
 
 /** Plans over these models. */
 export function planModels(models: readonly Model[]): PlanSelect {
+  const readQuery = queryReader();
   return (request) => {
     const model = models.find(({ name }) => name === request.model);
     if (!model) throw new SluiceError('source.unknown_model', request.model);
@@ -133,11 +135,24 @@ function projectionOf(model: Model, query: ParsedQuery | null): Projection {
   };
 }
 
-/** Reads a stored query, which was allowed once: models and rules may have changed since. */
-function readQuery(text: string, model: Model): ParsedQuery {
-  const result = parseQuery(text, model);
-  if ('ok' in result) return result.ok;
-  throw new SluiceError('query.invalid', result.problems[0].detail);
+/** Characters of the queries that are kept, of all models together. A query's tree takes about 50 times that. */
+const keptCharacters = 200_000;
+
+/**
+ * Reads stored queries, which were allowed once: models and rules may have changed since. Keeps what it has
+ * read: the models are the same as long as the process lives.
+ */
+function queryReader(): (text: string, model: Model) => ParsedQuery {
+  const kept = new BoundedMap<string, ParsedQuery>(keptCharacters);
+  return (text, model) => {
+    const key = JSON.stringify([model.name, text]);
+    const known = kept.get(key);
+    if (known) return known;
+    const result = parseQuery(text, model);
+    if (!('ok' in result)) throw new SluiceError('query.invalid', result.problems[0].detail);
+    kept.set(key, result.ok, key.length);
+    return result.ok;
+  };
 }
 
 /** The index of the output that is this key, under any name; -1 if there is none. */

@@ -4,10 +4,12 @@ import type { Source } from '../source.ts';
 import { closeConnection, connect } from './connection.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
 import { findExcessRights } from './excess-rights.ts';
-import { inspectSource } from './inspect.ts';
+import { type InspectedServers, inspectSource } from './inspect.ts';
+import { KeptConnections } from './kept-connections.ts';
 import { findLateRows, haveRowsChanged } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
-import { recheckInterval, type SettledServers, settleInterval } from './settle.ts';
+import { recheckInterval, settleInterval } from './settle.ts';
+import { SharedServer } from './shared-server.ts';
 import { type HoldRow, openSnapshot } from './snapshot.ts';
 
 export interface PostgresSourceOptions {
@@ -23,6 +25,10 @@ export interface PostgresSourceOptions {
   /** Maximum time of `settle`; 5 minutes. */
   readonly settleTimeoutMs?: number;
   readonly settlePollMs?: number;
+  /** Called each time that settling looks at a server; many intervals may share a look. */
+  readonly onSettleLook?: () => void;
+  /** How long a connection stays open for the next use; default 0. */
+  readonly keepConnectionMs?: number;
   /**
    * If the role cannot see other roles' times: how long after the wait an interval is checked again;
    * default `settleTimeoutMs`.
@@ -45,12 +51,19 @@ export interface PostgresSourceOptions {
   readonly idleTimeoutMs?: number;
 }
 
+/** Maximum number of idle connections that are kept for snapshots. */
+const mostKept = 16;
+/** Maximum time of one look at a server. */
+const lookPatienceMs = 30_000;
+
 /** Exports a PostgreSQL database. Opens connections only while a method or a snapshot needs them. */
 export function createPostgresSource(given: PostgresSourceOptions): Source {
   const options = {
     applicationName: 'sluice-export',
     settleTimeoutMs: 300_000,
     settlePollMs: 250,
+    onSettleLook: () => {},
+    keepConnectionMs: 0,
     sliceMs: 600_000,
     blockBytes: 256 * 1024,
     maxRowBytes: 64 * 2 ** 20,
@@ -83,7 +96,7 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       await closeConnection(client);
     }
   };
-  const withServers = <T>(signal: AbortSignal, work: (servers: SettledServers) => Promise<T>) =>
+  const inspectServers = <T>(signal: AbortSignal, work: (found: InspectedServers) => Promise<T>) =>
     connected(options.connectionString, signal, (client) =>
       work({
         client,
@@ -91,19 +104,50 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
         withPrimary: primaryUrl === null ? null : (withIt) => connected(primaryUrl, signal, withIt),
       }),
     );
+  const shareServer = (connectionString: string) =>
+    new SharedServer({
+      connect: (signal) => {
+        const { applicationName, connectTimeoutMs } = options;
+        return connect({ connectionString, applicationName, connectTimeoutMs }, signal);
+      },
+      pollMs: options.settlePollMs,
+      keepMs: options.keepConnectionMs,
+      patienceMs: lookPatienceMs,
+      onLook: options.onSettleLook,
+    });
+  const servers = {
+    source: shareServer(options.connectionString),
+    primary: primaryUrl === null ? null : shareServer(primaryUrl),
+    allowsStandby,
+  };
+  const reading = {
+    ...options,
+    kept: new KeptConnections(options.keepConnectionMs, mostKept),
+    settledAt: () => servers.source.serverStart,
+  };
   return {
     settle: (interval, signal) =>
-      withServers(signal, (servers) => settleInterval(servers, interval, times, signal)),
+      withReason(signal, settleInterval(servers, interval, times, signal)),
     recheck: (interval, pending, signal) =>
-      withServers(signal, (servers) => recheckInterval(servers, interval, pending, times, signal)),
+      withReason(signal, recheckInterval(servers, interval, pending, times, signal)),
     hasLateRows: (request, earlier, position, signal) =>
       findLateRows(options, options.plan, request, earlier, position, signal),
     hasChanged: (request, earlier, signal) =>
       haveRowsChanged(options, options.plan, request, earlier, signal),
     open: (request, signal, position = null) =>
-      openSnapshot(options, options.plan, request, position, signal),
+      openSnapshot(reading, options.plan, request, position, signal),
     findExcessRights: (signal) =>
       connected(options.connectionString, signal, (client) => findExcessRights(client, signal)),
-    inspect: (signal) => withServers(signal, (servers) => inspectSource(servers, signal)),
+    inspect: (signal) => inspectServers(signal, (found) => inspectSource(found, signal)),
   };
+}
+
+/** After an abort its reason is thrown, not the error that it caused. */
+async function withReason<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  }
 }

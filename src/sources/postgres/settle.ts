@@ -3,8 +3,9 @@ import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import type { DataInterval, Instant } from '../../domain/time.ts';
 import type { Settlement, Unsettled } from '../source.ts';
-import { readLive, readServer } from './live-transactions.ts';
+import { type Look, liveAt } from './live-transactions.ts';
 import {
+  baseOf,
   isTransaction,
   type Live,
   markValue,
@@ -18,6 +19,7 @@ import {
   unseenUntil,
 } from './pending.ts';
 import { findPrimaryFault, hasReplayed, isSameTimeline, readPosition } from './replay.ts';
+import type { SharedServer } from './shared-server.ts';
 
 export interface SettleTimes {
   /** Maximum time of the whole wait. */
@@ -29,11 +31,9 @@ export interface SettleTimes {
 
 /** The database that is read, and the one that is written if that is another. */
 export interface SettledServers {
-  readonly client: pg.Client;
-  /**
-   * Runs `work` with a connection to a standby's primary, then closes it; null if the primary is not known.
-   */
-  readonly withPrimary: (<T>(work: (primary: pg.Client) => Promise<T>) => Promise<T>) | null;
+  readonly source: SharedServer;
+  /** A standby's primary; null if it is not known. */
+  readonly primary: SharedServer | null;
   /** Whether a standby without its primary may be read anyway. */
   readonly allowsStandby: boolean;
 }
@@ -61,36 +61,49 @@ const unsettled = (reason: Unsettled, pending: readonly PendingName[]): Settleme
  *
  * @throws SluiceError `source.standby` if this cannot be proven and the operator has not allowed it
  */
-export async function settleInterval(
-  { client, withPrimary, allowsStandby }: SettledServers,
+export function settleInterval(
+  { source, primary, allowsStandby }: SettledServers,
   interval: DataInterval,
   times: SettleTimes,
   signal: AbortSignal,
 ): Promise<Settlement> {
   const deadline = performance.now() + times.timeoutMs;
-  if (!(await readServer(client, signal)).isStandby) {
-    return settleWriter(client, interval, times, deadline, signal);
-  }
-  if (withPrimary === null) {
-    if (!allowsStandby) throw new SluiceError('source.standby');
-    return unsettled('standby', [standby]);
-  }
-  return withPrimary(async (primary) => {
-    const fault = await findPrimaryFault(client, primary, signal);
-    if (fault !== null) throw new SluiceError('source.standby', fault);
-    const settlement = await settleWriter(primary, interval, times, deadline, signal);
-    if (settlement.pending.some((name) => name === unlisted || isTransaction(name))) {
-      return settlement;
+  return source.hold(async () => {
+    if (source.memory.covers(interval)) return settledNow;
+    const look = await source.look(signal);
+    if (!look.isStandby) return settleWriter(source, look, interval, times, deadline, signal);
+    if (primary === null) {
+      if (!allowsStandby) throw new SluiceError('source.standby');
+      return unsettled('standby', [standby]);
     }
-    const position = await readPosition(primary, signal);
-    const ready = () => canSee(client, primary, position, signal);
-    for (let pauseMs = firstPollMs; !(await ready()); pauseMs *= 2) {
-      const leftMs = deadline - performance.now();
-      if (leftMs <= 0) return unsettled('replay', [...settlement.pending, replayOf(position)]);
-      await delay(Math.min(pauseMs, times.pollMs, leftMs), undefined, { signal });
-    }
-    return { ...settlement, position };
+    return primary.hold(() => settleStandby(source, primary, interval, times, deadline, signal));
   });
+}
+
+async function settleStandby(
+  source: SharedServer,
+  primary: SharedServer,
+  interval: DataInterval,
+  times: SettleTimes,
+  deadline: number,
+  signal: AbortSignal,
+): Promise<Settlement> {
+  const fault = await withBoth(source, primary, signal, findPrimaryFault);
+  if (fault !== null) throw new SluiceError('source.standby', fault);
+  const settlement = primary.memory.covers(interval)
+    ? settledNow
+    : await settleWriter(primary, await primary.look(signal), interval, times, deadline, signal);
+  if (settlement.pending.some((name) => name === unlisted || isTransaction(name))) {
+    return settlement;
+  }
+  const position = await primary.use(signal, readPosition);
+  const ready = () => canSee(source, primary, position, signal);
+  for (let pauseMs = firstPollMs; !(await ready()); pauseMs *= 2) {
+    const leftMs = deadline - performance.now();
+    if (leftMs <= 0) return unsettled('replay', [...settlement.pending, replayOf(position)]);
+    await delay(Math.min(pauseMs, times.pollMs, leftMs), undefined, { signal });
+  }
+  return { ...settlement, position };
 }
 
 /** Checks again, without waiting, what kept an interval from settling. */
@@ -101,7 +114,7 @@ export async function recheckInterval(
   times: SettleTimes,
   signal: AbortSignal,
 ): Promise<Settlement> {
-  const { client, withPrimary } = servers;
+  const { source, primary } = servers;
   if (pending.some((name) => name === unlisted || name === standby)) {
     return settleInterval(
       { ...servers, allowsStandby: true },
@@ -110,20 +123,23 @@ export async function recheckInterval(
       signal,
     );
   }
-  if (!(await readServer(client, signal)).isStandby) {
-    const left = await recheckWriter(client, interval, pending, signal);
-    return conclude(left.filter((name) => markValue([name], 'replay') === null));
-  }
-  if (withPrimary === null) return unsettled('standby', pending);
-  return withPrimary(async (primary) => {
-    const left = await recheckWriter(primary, interval, pending, signal);
-    if (left.some(isTransaction)) return conclude(left);
-    const position = markValue(left, 'replay') ?? (await readPosition(primary, signal));
-    const others = left.filter((name) => markValue([name], 'replay') === null);
-    if (!(await canSee(client, primary, position, signal))) {
-      return unsettled('replay', [...others, replayOf(position)]);
+  return source.hold(async () => {
+    const look = await source.look(signal);
+    if (!look.isStandby) {
+      const left = leftAt(look, interval, pending);
+      return conclude(left.filter((name) => markValue([name], 'replay') === null));
     }
-    return { ...conclude(others), position };
+    if (primary === null) return unsettled('standby', pending);
+    return primary.hold(async () => {
+      const left = leftAt(await primary.look(signal), interval, pending);
+      if (left.some(isTransaction)) return conclude(left);
+      const position = markValue(left, 'replay') ?? (await primary.use(signal, readPosition));
+      const others = left.filter((name) => markValue([name], 'replay') === null);
+      if (!(await canSee(source, primary, position, signal))) {
+        return unsettled('replay', [...others, replayOf(position)]);
+      }
+      return { ...conclude(others), position };
+    });
   });
 }
 
@@ -132,60 +148,79 @@ function conclude(pending: readonly PendingName[]): Settlement {
   return unsettled(pending.some(isTransaction) ? 'transactions' : 'unseen', pending);
 }
 
-async function recheckWriter(
-  client: pg.Client,
-  interval: DataInterval,
+/** What is left of `pending` in a look at the server that writes. */
+function leftAt(
+  look: Look,
+  { end }: DataInterval,
   pending: readonly PendingName[],
-  signal: AbortSignal,
-): Promise<readonly PendingName[]> {
-  const live = await readLive(client, interval.end, signal);
+): readonly PendingName[] {
+  const live = liveAt(look, end);
   const until = markValue(pending, 'unseen');
   return stillPending(pending, live).filter(
     (name) => markValue([name], 'unseen') === null || Number(until) > live.nowMs,
   );
 }
 
+function withBoth<T>(
+  source: SharedServer,
+  primary: SharedServer,
+  signal: AbortSignal,
+  work: (source: pg.Client, primary: pg.Client, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  return source.use(signal, (client, patience) =>
+    primary.use(patience, (writer) => work(client, writer, patience)),
+  );
+}
+
 /** Whether the standby shows everything that the primary had written up to `position`. */
 async function canSee(
-  client: pg.Client,
-  primary: pg.Client,
+  source: SharedServer,
+  primary: SharedServer,
   position: string,
   signal: AbortSignal,
 ): Promise<boolean> {
   // The order matters: a position means something only on the timeline that has been replayed.
   return (
-    (await hasReplayed(client, position, signal)) && (await isSameTimeline(client, primary, signal))
+    (await source.use(signal, (client, patience) => hasReplayed(client, position, patience))) &&
+    (await withBoth(source, primary, signal, isSameTimeline))
   );
 }
 
+/** @param first a look at the server */
 async function settleWriter(
-  client: pg.Client,
+  server: SharedServer,
+  first: Look,
   interval: DataInterval,
   times: SettleTimes,
   deadline: number,
   signal: AbortSignal,
 ): Promise<Settlement> {
-  const clockMs = await waitForClock(client, interval.end, times.pollMs, deadline, signal);
-  if (clockMs === null) return unsettled('clock', [unlisted]);
+  let look = await waitForClock(server, first, interval.end, times.pollMs, deadline, signal);
+  if (look === null) return unsettled('clock', [unlisted]);
   // `now()` is taken a moment before anything is visible. Waiting one poll covers what was between the two
   // when the interval ended; long after the end there is nothing between.
-  if (clockMs - interval.end < longAgoMs) await delay(times.pollMs, undefined, { signal });
-  const { left, live } = await waitForTransactions(client, interval, times, deadline, signal);
+  if (look.nowMs - interval.end < longAgoMs) {
+    await delay(times.pollMs, undefined, { signal });
+    look = await server.look(signal);
+  }
+  const { left, live } = await waitForTransactions(server, look, interval, times, deadline, signal);
   const pending = live.hasUnseen ? [...left, unseenUntil(live.nowMs + times.unseenMs)] : left;
+  if (pending.length === 0) server.memory.noteSettled(interval, live);
   return conclude(pending);
 }
 
-/** @returns the server's clock once it has passed `end`; null if it has not by the deadline */
+/** @returns the look in which the server's clock has passed `end`; null if it has not by the deadline */
 async function waitForClock(
-  client: pg.Client,
+  server: SharedServer,
+  first: Look,
   end: Instant,
   pollMs: number,
   deadline: number,
   signal: AbortSignal,
-): Promise<number | null> {
-  for (;;) {
-    const { nowMs } = await readServer(client, signal);
-    if (nowMs >= end) return nowMs;
+): Promise<Look | null> {
+  for (let look = first; ; look = await server.look(signal)) {
+    const { nowMs } = look;
+    if (nowMs >= end) return look;
     const leftMs = deadline - performance.now();
     if (leftMs <= 0) return null;
     // The clock may be changed meanwhile, so it is read again, more often near the end.
@@ -194,25 +229,38 @@ async function waitForClock(
   }
 }
 
-/** Waits for what was alive at the first look, and until no session executes older messages. */
+/**
+ * Waits for what was alive at the first look, and until no session executes older messages. What an earlier
+ * interval waited for in vain is not waited for again.
+ */
 async function waitForTransactions(
-  client: pg.Client,
+  server: SharedServer,
+  first: Look,
   interval: DataInterval,
-  { pollMs }: SettleTimes,
+  { pollMs, timeoutMs }: SettleTimes,
   deadline: number,
   signal: AbortSignal,
 ): Promise<{ readonly left: readonly PendingName[]; readonly live: Live }> {
-  let live = await readLive(client, interval.end, signal);
+  let look = first;
+  let live = liveAt(look, interval.end);
   let left: readonly PendingName[] = [...namesOf(live, interval.start), ...sessionsOf(live)];
+  const fromFirst = new Set(left.map(baseOf));
   let clean = 0;
   for (let pauseMs = firstPollMs; ; pauseMs *= 2) {
-    clean = left.length === 0 ? clean + 1 : 0;
+    const isWaited = left.some((name) => !server.memory.isLate(name, look));
+    clean = isWaited ? 0 : clean + 1;
     if (clean === cleanLooks) return { left, live };
     const leftMs = deadline - performance.now();
-    if (clean === 0 && leftMs <= 0) return { left, live };
+    if (clean === 0 && leftMs <= 0) {
+      const late = left.filter((name) => fromFirst.has(baseOf(name)));
+      if (timeoutMs > 0) server.memory.noteLate(late, look);
+      return { left, live };
+    }
+    const joins = clean === 0 && leftMs > pollMs && (pauseMs >= pollMs || server.hasBeat);
     const longest = clean > 0 ? firstPollMs : Math.min(pauseMs, pollMs, leftMs);
-    await delay(longest, undefined, { signal });
-    live = await readLive(client, interval.end, signal);
+    await (joins ? server.pause(signal) : delay(longest, undefined, { signal }));
+    look = await server.look(signal);
+    live = liveAt(look, interval.end);
     const known = new Set(left.map((name) => name.split('>')[0]));
     const others = new Map([...live.sessions].filter(([session]) => !known.has(session)));
     left = [...stillPending(left, live), ...sessionsOf({ ...live, sessions: others })];

@@ -14,6 +14,8 @@ import {
   withAbort,
 } from './connection.ts';
 import { CopyReader } from './copy-reader.ts';
+import { toSourceError } from './errors.ts';
+import type { KeptConnections } from './kept-connections.ts';
 import { KeyDigest, type KeyFields } from './key-digest.ts';
 import { markOwnTransaction } from './live-transactions.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
@@ -31,6 +33,10 @@ export interface SnapshotOptions extends ConnectionOptions {
   /** A larger row is refused before it is held. */
   readonly maxRowBytes: number;
   readonly holdRow?: HoldRow;
+  /** Where the connections of snapshots come from and go to; default: a new one each. */
+  readonly kept?: KeptConnections;
+  /** The start of the server that settled last; null if it is not known. */
+  readonly settledAt?: () => string | null;
 }
 
 /**
@@ -155,10 +161,14 @@ class PostgresSnapshot implements SourceSnapshot {
   }
 
   async close(): Promise<void> {
-    const clients = [...this.#clients];
+    const { kept } = this.#opened.options;
+    const busy = [...this.#clients].filter((client) => !this.#idle.includes(client));
+    const idle = this.#idle.splice(0);
     this.#clients.clear();
-    this.#idle.length = 0;
-    await Promise.all(clients.map(closeConnection));
+    await Promise.all([
+      ...busy.map(closeConnection),
+      ...idle.map((client) => (kept ? kept.give(client) : closeConnection(client))),
+    ]);
   }
 
   async #acquire(signal: AbortSignal): Promise<pg.Client> {
@@ -210,11 +220,16 @@ type View =
 interface Begun {
   readonly client: pg.Client;
   readonly id: { readonly exported: string; readonly snapshot: string };
+  readonly serverStart: string;
   /** To `more`, in its order. */
   readonly answers: readonly BatchAnswer[];
 }
 
-/** Begins a transaction on a new connection. Its settings, its snapshot and `more` are one round trip. */
+/**
+ * Begins a transaction. Its settings, its snapshot and `more` are one round trip. A kept connection is
+ * replaced if it is lost, or leads to another server than the one that settled: it may be from before a
+ * failover.
+ */
 async function begin(
   options: SnapshotOptions,
   teamId: number,
@@ -222,7 +237,31 @@ async function begin(
   more: readonly BatchStatement[],
   signal: AbortSignal,
 ): Promise<Begun> {
-  const client = await connect(options, signal);
+  const kept = 'snapshot' in view ? null : (options.kept?.take() ?? null);
+  if (kept) {
+    const { connectTimeoutMs } = options;
+    const begun = await beginOn(kept, options, teamId, view, more, signal, connectTimeoutMs).catch(
+      (error) => {
+        if (toSourceError(error).code !== 'source.unavailable' || signal.aborted) throw error;
+        return null;
+      },
+    );
+    const settledAt = options.settledAt?.() ?? null;
+    if (begun && (settledAt === null || begun.serverStart === settledAt)) return begun;
+    destroyConnection(kept);
+  }
+  return beginOn(await connect(options, signal), options, teamId, view, more, signal);
+}
+
+async function beginOn(
+  client: pg.Client,
+  options: SnapshotOptions,
+  teamId: number,
+  view: View,
+  more: readonly BatchStatement[],
+  signal: AbortSignal,
+  answerMs: number | null = null,
+): Promise<Begun> {
   const before = [
     { sql: 'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY' },
     ...('snapshot' in view ? [{ sql: `SET TRANSACTION SNAPSHOT '${view.snapshot}'` }] : []),
@@ -241,11 +280,13 @@ async function begin(
       throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
     }
     const statements = [...before, { sql: setUpSql(options, teamId, isShared) }, ...more];
-    const answers = await runBatch(client, statements, signal);
-    const [snapshot, exported] = answers[before.length]?.rows[0] ?? [];
-    if (!snapshot) throw new SluiceError('source.unavailable', 'the server gave no snapshot');
+    const answers = await runBatch(client, statements, signal, answerMs);
+    const [snapshot, exported, serverStart] = answers[before.length]?.rows[0] ?? [];
+    if (!snapshot || !serverStart) {
+      throw new SluiceError('source.unavailable', 'the server gave no snapshot');
+    }
     const id = { snapshot, exported: exported ?? '' };
-    return { client, id, answers: answers.slice(before.length + 1) };
+    return { client, id, serverStart, answers: answers.slice(before.length + 1) };
   } catch (error) {
     destroyConnection(client);
     throw error;
@@ -258,7 +299,8 @@ function setUpSql(options: SnapshotOptions, teamId: number, isShared: boolean): 
     ([name, value]) => `pg_catalog.set_config('${name}', '${value}', true)`,
   );
   return `SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text,
-    ${isShared ? 'pg_catalog.pg_export_snapshot()' : 'NULL'}, ${markOwnTransaction}, ${settings.join(', ')}`;
+    ${isShared ? 'pg_catalog.pg_export_snapshot()' : 'NULL'},
+    pg_catalog.extract('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.text, ${markOwnTransaction}, ${settings.join(', ')}`;
 }
 
 function sessionSettings(

@@ -24,11 +24,16 @@ export class StatementBatch implements Submittable {
   readonly #statements: readonly BatchStatement[];
   readonly #done: BatchAnswer[] = [];
   #rows: (readonly (string | null)[])[] = [];
+  readonly #flushes: boolean;
+  readonly #onAnswer: () => void;
   #resolve: (answers: readonly BatchAnswer[]) => void = () => {};
   #reject: (error: Error) => void = () => {};
 
-  constructor(statements: readonly BatchStatement[]) {
+  /** @param onAnswer called as soon as the server answers; the first statement is answered by itself */
+  constructor(statements: readonly BatchStatement[], onAnswer: (() => void) | null = null) {
     this.#statements = statements;
+    this.#flushes = onAnswer !== null;
+    this.#onAnswer = onAnswer ?? (() => {});
     this.answers = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -38,19 +43,22 @@ export class StatementBatch implements Submittable {
   submit(connection: Connection): undefined {
     const { stream } = connection;
     stream.cork();
-    for (const { sql, describeOnly = false } of this.#statements) {
+    for (const [index, { sql, describeOnly = false }] of this.#statements.entries()) {
       connection.parse({ name: '', text: sql, types: [] }, true);
       if (describeOnly) connection.describe({ type: 'S', name: '' }, true);
       else {
         connection.bind({ values: [] }, true);
         connection.execute({}, true);
       }
+      if (index === 0 && this.#flushes) connection.flush();
     }
     connection.sync();
     stream.uncork();
   }
 
-  handleParseComplete(): void {}
+  handleParseComplete(): void {
+    this.#onAnswer();
+  }
 
   handleRowDescription({ fields }: { readonly fields: readonly FieldDef[] }): void {
     this.#done.push({ rows: [], fields });

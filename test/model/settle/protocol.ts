@@ -23,18 +23,19 @@ export function advance(state: State, mutant: Mutant | null): void {
   switch (look.phase) {
     case 'wait for the clock':
       if (mutant === 'standby_alone' && state.replayed !== null) look.phase = 'take the snapshot';
-      else look.phase = mutant === 'position_first' ? 'read the position' : 'read virtual ids';
-      return;
-    case 'read virtual ids':
-      look.nextId = state.nextId;
-      look.virtual = alive(state);
-      if (mutant === 'prepared_first') look.names = listPrepared(state, look.names);
-      look.phase = 'read sessions';
+      else look.phase = mutant === 'position_first' ? 'read the position' : 'read sessions';
       return;
     case 'read sessions':
+      // The next id is read by the same statement, before all else.
+      look.nextId = state.nextId;
       look.sessions = state.sessions.flatMap(({ message }, index) =>
         message?.isOld ? [index] : [],
       );
+      if (mutant === 'prepared_first') look.names = listPrepared(state, look.names);
+      look.phase = 'read virtual ids';
+      return;
+    case 'read virtual ids':
+      look.virtual = alive(state);
       look.phase = 'read prepared transactions';
       return;
     case 'read prepared transactions':
@@ -42,7 +43,7 @@ export function advance(state: State, mutant: Mutant | null): void {
       return;
     case 'read the position':
       look.position = state.log.length;
-      look.phase = mutant === 'position_first' ? 'read virtual ids' : 'wait for the replay';
+      look.phase = mutant === 'position_first' ? 'read sessions' : 'wait for the replay';
       return;
     case 'wait for the replay':
       look.phase = 'take the snapshot';
@@ -55,7 +56,7 @@ export function advance(state: State, mutant: Mutant | null): void {
     }
     case 'unsettled':
       // A look-back: another look, then rows are read again.
-      look.phase = 'read virtual ids';
+      look.phase = 'read sessions';
       return;
     case 'settled':
       return;
@@ -99,7 +100,7 @@ function concludeLook(state: State, mutant: Mutant | null): void {
   if (isDone || look.isBeyondBound) {
     const isStandby = replayed !== null && mutant !== 'position_first';
     look.phase = isDone && isStandby ? 'read the position' : 'take the snapshot';
-  } else look.phase = 'read virtual ids';
+  } else look.phase = 'read sessions';
   look.virtual = [];
   look.sessions = [];
 }

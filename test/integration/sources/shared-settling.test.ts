@@ -1,0 +1,179 @@
+/** Intervals of one source that settle at the same time, or one after the other. */
+
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { createPostgresSource } from '../../../src/sources/index.ts';
+import { lookSql } from '../../../src/sources/postgres/live-transactions.ts';
+import type { PostgresSourceOptions } from '../../../src/sources/postgres/postgres-source.ts';
+import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { createEvents } from '../../support/source-tables.ts';
+import { until } from '../../support/until.ts';
+
+const never = new AbortController().signal;
+const applicationName = 'shared settling';
+
+let database: TestDatabase;
+const sessions: pg.Client[] = [];
+
+beforeAll(async () => {
+  database = await createEmptyDatabase();
+  await database.pool.query(createEvents);
+});
+afterEach(async () => {
+  await Promise.all(sessions.splice(0).map((session) => session.end()));
+});
+afterAll(() => database?.drop());
+
+async function openTransaction(): Promise<pg.Client> {
+  const session = new pg.Client(database.url);
+  sessions.push(session);
+  await session.connect();
+  await session.query('BEGIN');
+  await session.query('INSERT INTO events (uuid, team_id) VALUES (gen_random_uuid(), 1)');
+  return session;
+}
+
+function watchedSource(options: Partial<PostgresSourceOptions> = {}) {
+  let looks = 0;
+  const source = createPostgresSource({
+    connectionString: database.url,
+    applicationName,
+    settlePollMs: 20,
+    settleTimeoutMs: 60_000,
+    onSettleLook: () => {
+      looks += 1;
+    },
+    ...options,
+  });
+  return { source, looks: () => looks };
+}
+
+/** The hour that ends a second ago, by the database's clock. */
+async function lastHour() {
+  const { rows } = await database.pool.query<{ ms: number }>(
+    'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS ms',
+  );
+  const end = rows[0]?.ms ?? 0;
+  return { start: end - 3_600_000, end };
+}
+
+async function connections(name = applicationName): Promise<number> {
+  const { rowCount } = await database.pool.query(
+    'SELECT FROM pg_stat_activity WHERE application_name = $1 AND datname = current_database()',
+    [name],
+  );
+  return rowCount ?? 0;
+}
+
+test('fifty intervals that wait share one connection and its looks; an abort of one leaves the others', async () => {
+  const writer = await openTransaction();
+  const { source, looks } = watchedSource();
+  const interval = await lastHour();
+  const leaver = new AbortController();
+  const left = source.settle(interval, leaver.signal);
+  const waiting = Array.from({ length: 50 }, () => source.settle(interval, never));
+  let done = 0;
+  for (const one of waiting) void one.then(() => (done += 1));
+  await until(() => looks() > 12, { message: 'twelve looks' });
+  const before = looks();
+  leaver.abort(new Error('the run was cancelled'));
+  await expect(left).rejects.toThrow('the run was cancelled');
+  await until(() => looks() > before + 5, { message: 'looks after the abort' });
+  expect([await connections(), done]).toEqual([1, 0]);
+  await writer.query('COMMIT');
+  for (const settlement of await Promise.all(waiting)) {
+    expect(settlement).toMatchObject({ settled: true, pending: [] });
+  }
+  // Each by itself would have looked more than twelve times.
+  expect(looks()).toBeLessThan(300);
+  await until(async () => (await connections()) === 0, { message: 'the connection is closed' });
+});
+
+test('a transaction that was waited for in vain is named at once by the next interval, others are waited for', async () => {
+  const late = await openTransaction();
+  const { source, looks } = watchedSource({ settleTimeoutMs: 1_000 });
+  const first = await source.settle(await lastHour(), never);
+  expect(first).toMatchObject({ settled: false, reason: 'transactions' });
+  const before = looks();
+  const second = await source.settle(await lastHour(), never);
+  expect(second).toMatchObject({ settled: false, reason: 'transactions' });
+  expect(second.pending).toEqual(first.pending);
+  expect(looks() - before).toBeLessThanOrEqual(6);
+
+  const other = await openTransaction();
+  const third = source.settle(await lastHour(), never);
+  let isDone = false;
+  void third.then(() => (isDone = true));
+  const from = looks();
+  await until(() => looks() > from + 5, { message: 'it waits for the other' });
+  expect(isDone).toBe(false);
+  await other.query('COMMIT');
+  expect((await third).pending).toEqual(first.pending);
+  await late.query('COMMIT');
+  expect(await source.settle(await lastHour(), never)).toMatchObject({ settled: true });
+});
+
+test('an interval is settled with one that ends later, unless a transaction was prepared in between', async () => {
+  const { source, looks } = watchedSource({ keepConnectionMs: 60_000 });
+  const last = await lastHour();
+  const earlier = { start: last.start - 3_600_000, end: last.start };
+  await source.settle(last, never);
+  const before = looks();
+  expect(await source.settle(earlier, never)).toMatchObject({ settled: true });
+  expect(looks()).toBe(before);
+
+  const writer = await openTransaction();
+  await writer.query(`PREPARE TRANSACTION 'in between'`);
+  const next = await lastHour();
+  const { start: preparedSince } = next;
+  // It began before this one, so it cannot add a row to it.
+  const after = { start: next.end + 5, end: next.end + 5 };
+  expect(await source.settle(after, never)).toMatchObject({ settled: true });
+  const prompt = new AbortController();
+  const waiting = source.settle({ start: preparedSince, end: next.end }, prompt.signal);
+  const from = looks();
+  await until(() => looks() > from + 3, { message: 'it waits' });
+  prompt.abort(new Error('seen'));
+  await expect(waiting).rejects.toThrow('seen');
+  await database.pool.query(`ROLLBACK PREPARED 'in between'`);
+});
+
+test('an idle connection that was lost is replaced', async () => {
+  const name = 'lost while idle';
+  const { source } = watchedSource({ keepConnectionMs: 60_000, applicationName: name });
+  const long = { start: 0, end: 3_600_000 };
+  await source.settle(long, never);
+  expect(await connections(name)).toBe(1);
+  await database.pool.query(
+    'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1',
+    [name],
+  );
+  expect(await source.settle({ start: 0, end: 7_200_000 }, never)).toMatchObject({ settled: true });
+});
+
+/** A node of EXPLAIN's JSON; of a nested loop the first part runs before the second. */
+interface PlanNode {
+  readonly 'Node Type': string;
+  readonly 'Function Name'?: string;
+  readonly Plans?: readonly PlanNode[];
+}
+
+const functionsOf = (node: PlanNode | undefined): readonly string[] => [
+  ...(node?.['Function Name'] === undefined ? [] : [node['Function Name']]),
+  ...(node?.Plans ?? []).flatMap(functionsOf),
+];
+
+test('the server reads sessions, then virtual ids, then prepared transactions', async () => {
+  const { rows } = await database.pool.query<{ 'QUERY PLAN': readonly [{ Plan: PlanNode }] }>(
+    `EXPLAIN (FORMAT JSON) ${lookSql}`,
+  );
+  const order: (readonly string[])[] = [];
+  let node = rows[0]?.['QUERY PLAN'][0].Plan;
+  while (node?.['Node Type'] === 'Nested Loop') {
+    order.unshift(functionsOf(node.Plans?.[1]));
+    node = node.Plans?.[0];
+  }
+  const parts = ['pg_stat_get_activity', 'pg_lock_status', 'pg_prepared_xact'];
+  expect(order).toEqual(parts.map((part) => [part]));
+  expect(functionsOf(node)).toEqual([]);
+});

@@ -1,0 +1,57 @@
+import { expect, test } from 'vitest';
+import type { Look } from '../../../src/sources/postgres/live-transactions.ts';
+import type { Live } from '../../../src/sources/postgres/pending.ts';
+import { SettleMemory } from '../../../src/sources/postgres/settle-memory.ts';
+
+const live = (...preparedAtMs: number[]): Live => ({
+  nowMs: 10_000,
+  nextId: 100n,
+  virtual: new Map(),
+  sessions: new Map(),
+  hasUnseen: false,
+  prepared: new Map(preparedAtMs.map((at, index) => [BigInt(index), { preparedAtMs: at }])),
+});
+
+const lookOf = (serverStart: string, ...ids: string[]): Look => ({
+  nowMs: 10_000,
+  nextId: '100',
+  isStandby: false,
+  serverStart,
+  sessions: [],
+  locks: ids.map((id) => ({ id, pid: 1, own: false })),
+  prepared: [],
+});
+
+test('an interval is covered by one that ends with it or later, not by one that ends before', () => {
+  const memory = new SettleMemory();
+  expect(memory.covers({ start: 0, end: 1 })).toBe(false);
+  memory.noteSettled({ start: 4_000, end: 5_000 }, live());
+  expect(memory.covers({ start: 4_500, end: 5_000 })).toBe(true);
+  expect(memory.covers({ start: 1_000, end: 4_000 })).toBe(true);
+  expect(memory.covers({ start: 4_500, end: 5_001 })).toBe(false);
+  memory.noteSettled({ start: 1_000, end: 2_000 }, live());
+  expect(memory.covers({ start: 4_500, end: 5_000 })).toBe(true);
+  memory.forgetSettled();
+  expect(memory.covers({ start: 4_500, end: 5_000 })).toBe(false);
+});
+
+test('a transaction that was prepared since an earlier interval began uncovers that one', () => {
+  const memory = new SettleMemory();
+  memory.noteSettled({ start: 4_000, end: 5_000 }, live(3_500));
+  expect(memory.covers({ start: 3_600, end: 4_000 })).toBe(true);
+  expect(memory.covers({ start: 3_500, end: 4_000 })).toBe(false);
+  expect(memory.covers({ start: 3_000, end: 4_000 })).toBe(false);
+});
+
+test('a late transaction is known under all its names, until it ends or the server starts again', () => {
+  const memory = new SettleMemory();
+  const look = lookOf('one', '3/45');
+  memory.noteLate(['3/45>90', 'prepared:7'], look);
+  expect(memory.isLate('3/45:91', look)).toBe(true);
+  expect(memory.isLate('prepared:7', look)).toBe(true);
+  expect(memory.isLate('3/46:91', look)).toBe(false);
+  expect(memory.isLate('3/45:91', lookOf('two', '3/45'))).toBe(false);
+  memory.prune(lookOf('one', '3/46'));
+  expect(memory.isLate('3/45:91', look)).toBe(false);
+  expect(memory.isLate('prepared:7', look)).toBe(true);
+});
