@@ -133,7 +133,8 @@ class ParquetEncoder implements FileEncoder {
 
   async finish(): Promise<readonly Uint8Array[]> {
     if (this.#group.rows > 0) await this.#closeGroup();
-    this.#ready.push(fileFooter(this.#columns, this.#groups, this.#notes, this.#offset));
+    const footer = fileFooter(this.#columns, this.#groups, this.#notes, this.#schema, this.#offset);
+    this.#ready.push(footer);
     return this.#takeReady();
   }
 

@@ -19,8 +19,11 @@ import {
 /** The four bytes that a Parquet file starts and ends with. */
 export const magic = Buffer.from('PAR1');
 
-/** In the form that parquet-mr parses. Raise the version if equal rows begin to give other bytes. */
-const createdBy = 'sluice version 1.0.0';
+/**
+ * In the form that parquet-mr parses. Raise the version of schema 2 if equal rows begin to give other bytes;
+ * files of schema 1 keep theirs.
+ */
+const createdBy = (schema: number): string => `sluice version 1.${schema === 1 ? 0 : 1}.0`;
 
 /** parquet.thrift's FieldRepetitionType. */
 const repetition = { optional: 1, repeated: 2 } as const;
@@ -91,13 +94,14 @@ export function dictionaryPageHeader(entries: number, sizes: PageSizes): Uint8Ar
 /**
  * The end of a file: the page index, FileMetaData, its length, the magic bytes.
  *
- * @param offset where it begins in the file
+ * @param offset of its first byte in the file
  * @param notes key-value metadata. Equal rows must give equal bytes, so nothing that differs between runs
  */
 export function fileFooter(
   columns: readonly ParquetColumn[],
   groups: readonly RowGroup[],
   notes: readonly (readonly [string, string])[],
+  schema: number,
   offset: number,
 ): Uint8Array {
   const { places, parts } = placeIndexes(groups, offset);
@@ -115,7 +119,7 @@ export function fileFooter(
           5,
           notes.map(([key, value]) => struct([binary(1, key), binary(2, value)])),
         ),
-    binary(6, createdBy),
+    binary(6, createdBy(schema)),
     // The order of each column is that of its type; without this, readers ignore the bounds.
     structList(
       7,
