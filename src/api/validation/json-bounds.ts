@@ -11,7 +11,7 @@ const maxValues = 100_000;
 const quote = 0x22;
 const backslash = 0x5c;
 
-/** A list or object that is open where the scan is. */
+/** A list or object that is open at this point of the scan. */
 interface Container {
   readonly isList: boolean;
   items: number;

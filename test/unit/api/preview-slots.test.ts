@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ApiError } from '../../../src/api/api-error.ts';
 import { PreviewSlots } from '../../../src/api/insights/preview-slots.ts';
 
-/** Slots with 10 s of time, of which a tenth comes back, and a clock that only previews move. */
+/** Slots with 10 s of time. A tenth comes back; only previews move the clock. */
 function slotsWithTime() {
   let now = 5;
   const slots = new PreviewSlots({ savedMs: 10_000, savedPerSecondMs: 100 }, () => now);
