@@ -149,7 +149,7 @@ describe('the page index', () => {
   function pagesOf(file: Buffer) {
     const { row_groups: groups, schema } = readMetadata(file);
     let groupStart = 0;
-    return groups.flatMap((group) => {
+    return groups.flatMap((group, groupIndex) => {
       const from = groupStart;
       groupStart += Number(group.num_rows);
       return group.columns.flatMap((chunk, column) => {
@@ -166,6 +166,7 @@ describe('the page index', () => {
             : readColumnIndex(readerAt(chunk.column_index_offset), element);
         return places.map((place, at) => ({
           column: columns[column]?.name,
+          group: groupIndex,
           chunk,
           place,
           rows: rows
@@ -183,6 +184,51 @@ describe('the page index', () => {
       });
     });
   }
+
+  it.each([null, 'zstd'])('encloses the values of each page, compression %s', async (codec) => {
+    const file = await encode(columns, rows, codec);
+    const pages = pagesOf(file);
+    expect(new Set(pages.map(({ column }) => column)).size).toBe(columns.length);
+    for (const page of pages) {
+      const hasNoOrder = page.column === 'data' || page.column === 'tags';
+      // The second group has a page of nulls alone: its bounds would be empty.
+      if (hasNoOrder || page.group === 1) {
+        expect(page.nulls).toBeUndefined();
+        continue;
+      }
+      const values = page.rows.filter((value) => value !== null);
+      expect(page.nulls).toBe(BigInt(page.rows.length - values.length));
+      expect(page.isNull).toBe(false);
+      // The reader takes bytes for text.
+      for (const value of page.column === 'blob' ? [] : values) {
+        const [min, max, own] = [page.min, page.max, value].map(comparable);
+        expect(compare(min, own) <= 0 && compare(own, max) <= 0, `${page.column} ${own}`).toBe(
+          true,
+        );
+      }
+    }
+    expect(pages.find(({ column }) => column === 'id')?.order).toBe('ASCENDING');
+    expect(pages.find(({ column }) => column === 'whole')?.order).toBe('UNORDERED');
+  });
+
+  it('says where each page is', async () => {
+    const file = await encode(columns, rows, 'zstd');
+    const pages = pagesOf(file);
+    for (const [at, { chunk, place, column }] of pages.entries()) {
+      const meta = chunk.meta_data;
+      if (pages[at - 1]?.chunk !== chunk) expect(place.offset).toBe(meta?.data_page_offset);
+      const next = pages[at + 1];
+      const end = place.offset + BigInt(place.compressed_page_size);
+      if (next?.chunk === chunk) expect(end, column).toBe(next.place.offset);
+      else {
+        const start = meta?.dictionary_page_offset ?? meta?.data_page_offset ?? 0n;
+        expect(end).toBe(start + (meta?.total_compressed_size ?? 0n));
+      }
+    }
+    const read = await readWithHyparquet(file, columns);
+    expect(read.map(([id]) => id)).toEqual(rows.map(([id]) => id));
+    expect(await duckDb.query(file, 'id, many')).toEqual(rows.map((row) => [row[0], row[4]]));
+  });
 
   it('is not in files of schema 1, nor for a chunk of one page', async () => {
     const blocks = rowBlocks(columns, rows, 333);
@@ -232,3 +278,23 @@ describe('a row group', () => {
     expect(sortedBy(await encode(of, rows))).toEqual([undefined]);
   });
 });
+
+/** A value of a row, or a bound as hyparquet reads it, so that both compare. */
+function comparable(value: unknown): bigint | number | Buffer {
+  if (value instanceof Date) return BigInt(value.getTime()) * 1000n;
+  if (value instanceof Uint8Array) return Buffer.from(value);
+  if (typeof value === 'boolean') return Number(value);
+  if (typeof value === 'string') {
+    return /^-?\d+\.\d+$/.test(value) ? Number(value) : Buffer.from(value);
+  }
+  return value as bigint | number;
+}
+
+function compare(one: bigint | number | Buffer, other: bigint | number | Buffer): number {
+  if (Buffer.isBuffer(one) && Buffer.isBuffer(other)) return Buffer.compare(one, other);
+  // A time's bound has milliseconds only.
+  if (typeof one === 'bigint' && typeof other === 'bigint' && one > 10n ** 15n) {
+    return Number(one / 1000n - other / 1000n);
+  }
+  return one < other ? -1 : one > other ? 1 : 0;
+}

@@ -24,8 +24,6 @@ export interface PageIndex {
 /** parquet.thrift's BoundaryOrder. */
 const boundaryOrder = { unordered: 0, ascending: 1, descending: 2 } as const;
 
-const noBytes = new Uint8Array(0);
-
 /** Undefined for a single page: the index would repeat the chunk's metadata. */
 export function indexPages(
   pages: readonly PageEntry[],
@@ -38,8 +36,8 @@ export function indexPages(
 /** parquet.thrift's ColumnIndex. */
 function columnIndex(pages: readonly PageEntry[], order: Order): Uint8Array | undefined {
   const bounded: { min: Uint8Array; max: Uint8Array }[] = [];
-  for (const { hasValues, bounds } of pages) {
-    if (!hasValues) continue;
+  for (const { bounds } of pages) {
+    // The format leaves the bounds of a page of nulls empty, and some readers fail at that.
     if (bounds?.max === undefined) return undefined;
     bounded.push({ min: bounds.min, max: bounds.max });
   }
@@ -50,11 +48,11 @@ function columnIndex(pages: readonly PageEntry[], order: Order): Uint8Array | un
     ),
     binaryList(
       2,
-      pages.map((page) => page.bounds?.min ?? noBytes),
+      bounded.map(({ min }) => min),
     ),
     binaryList(
       3,
-      pages.map((page) => page.bounds?.max ?? noBytes),
+      bounded.map(({ max }) => max),
     ),
     i32(4, orderOf(bounded, order)),
     i64List(
