@@ -201,10 +201,10 @@ describe('the page index', () => {
       expect(page.isNull).toBe(false);
       // The reader takes bytes for text.
       for (const value of page.column === 'blob' ? [] : values) {
-        const [min, max, own] = [page.min, page.max, value].map(comparable);
-        expect(compare(min, own) <= 0 && compare(own, max) <= 0, `${page.column} ${own}`).toBe(
-          true,
-        );
+        const own = comparable(value);
+        const encloses =
+          compare(comparable(page.min), own) <= 0 && compare(own, comparable(page.max)) <= 0;
+        expect(encloses, `${page.column} ${own}`).toBe(true);
       }
     }
     expect(pages.find(({ column }) => column === 'id')?.order).toBe('ASCENDING');

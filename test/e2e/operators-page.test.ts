@@ -135,6 +135,8 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await files.getByRole('button', { name: 'Copy events/2024.jsonl.gz' }).click();
     await page.getByText('The path is copied.').waitFor();
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe('events/2024.jsonl.gz');
+    // While it fades in, its colours are not its own.
+    await page.getByText('The path is copied.').waitFor({ state: 'hidden' });
     expect(await findViolations()).toEqual([]);
     await expectToFitAPhone();
   });

@@ -4,7 +4,7 @@ export interface LogLine {
   text: string;
 }
 
-const maxLines = 100;
+const maxLines = 200;
 /** Of a line. */
 export const maxChars = 1_000;
 const levels = { debug: 'debug', log: 'info', info: 'info', warn: 'warn', error: 'error' } as const;

@@ -65,7 +65,12 @@ describe.each(states)('a backfill that is %s', (state) => {
     }
     if (state === 'running') {
       const held = () => (worker?.output().split('failpoint before_open=').length ?? 0) - 1;
-      await until(() => held() === actions.length, { message: 'each first run is held' });
+      await until(
+        async () => held() >= actions.length && (await countRunning()) === actions.length,
+        {
+          message: 'each first run is held',
+        },
+      );
     }
     if (state === 'ended') await untilDone(made.map(([, , backfillId]) => backfillId));
     await Promise.all(
@@ -119,6 +124,13 @@ describe.each(states)('a backfill that is %s', (state) => {
     await installation.stopWorkers();
   });
 });
+
+async function countRunning(): Promise<number> {
+  const { rows } = await installation.pool.query<{ n: number }>(
+    `select count(*)::int as n from runs where status = 'Running' and lease_expires_at > now()`,
+  );
+  return rows[0]?.n ?? 0;
+}
 
 async function statusOf(backfillId: string): Promise<string | undefined> {
   const { rows } = await installation.pool.query<{ status: string }>(

@@ -27,6 +27,7 @@ async function createDueRun() {
   const { id } = await createExportOfThePast({ db: api.db, teamId });
   await decide(context);
   const run = await firstRun(api.db, id);
+  await makeDue(run.id);
   const exports = `${api.project}/batch_exports`;
   const read = async () => {
     const { body } = await api.client.get(`${exports}/${id}/runs/${run.id}`);

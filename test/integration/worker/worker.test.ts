@@ -65,11 +65,14 @@ for (const lane of queueBackends) {
     }
 
     /** The table's rows cannot be read until the lock is released. */
-    async function lock(table: 'events' | 'uploads'): Promise<() => Promise<void>> {
+    async function lock(
+      table: 'events' | 'uploads',
+      mode: 'share' | 'access exclusive' = 'access exclusive',
+    ): Promise<() => Promise<void>> {
       const client = new Client({ connectionString: side.url });
       locks.push(client);
       await client.connect();
-      await client.query(`begin; lock table ${table} in access exclusive mode`);
+      await client.query(`begin; lock table ${table} in ${mode} mode`);
       return async () => void (await client.query('rollback'));
     }
 
@@ -174,10 +177,11 @@ for (const lane of queueBackends) {
     });
 
     it('names its own database as the cause if an attempt lost the connection to it', async () => {
-      const unlock = await lock('uploads');
-      await openWorker();
+      // A claim reads uploads, a commit writes them. The interval does not wait for the open transaction.
+      const unlock = await lock('uploads', 'share');
+      await openWorker({ SETTLE_TIMEOUT_SECONDS: '1' });
       const { id } = await createExportOfThePast(side);
-      // Others read uploads too: each that waits for them is cut off, until the run was.
+      // Others write uploads too: each that waits for them is cut off, until the run was.
       await until(async () => {
         await side.db.query(
           `select pg_terminate_backend(pid) from pg_stat_activity
