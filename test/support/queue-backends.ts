@@ -4,6 +4,7 @@ import { connectQueues, type QueueConnection } from '../../src/queue/connection.
 import { openQueuePool } from '../../src/store/database.ts';
 import { createEmptyDatabase } from './database.ts';
 import { ownRedisAvailable, startOwnRedis } from './redis.ts';
+import { until } from './until.ts';
 
 /** A queue backend of one test file's own. */
 export interface TestQueueBackend {
@@ -61,7 +62,18 @@ async function truncateQueue(url: string): Promise<void> {
     `select format('bullmq.%I', tablename) as name from pg_tables
       where schemaname = 'bullmq' and tablename not like '%migration%'`,
   );
-  await pool.query(`truncate ${rows.map((row) => row.name).join(', ')} cascade`);
+  const truncate = () => pool.query(`truncate ${rows.map((row) => row.name).join(', ')} cascade`);
+  // The queue's own transactions lock these tables in another order.
+  const isDeadlock = (error: unknown) => (error as { code?: string }).code === '40P01';
+  await until(() =>
+    truncate().then(
+      () => true,
+      (error: unknown) => {
+        if (isDeadlock(error)) return false;
+        throw error;
+      },
+    ),
+  );
   await pool.end();
 }
 
