@@ -37,6 +37,7 @@ const range = {
   end_at: new Date(start + hours * hourMs).toISOString(),
 };
 const credentials = { id: 'AKIABENCH0000000001', secret: 'bench-secret' };
+const ticksPerSecond = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 const build = path.resolve(import.meta.dirname, '../..');
 
 const out = new Console(process.stdout);
@@ -245,8 +246,6 @@ async function end(child: ChildProcess): Promise<void> {
   child.kill('SIGTERM');
   await ended;
 }
-
-const ticksPerSecond = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 
 /** CPU time of a process so far. Linux only. */
 async function cpuSeconds({ pid }: ChildProcess): Promise<number> {
