@@ -7,7 +7,7 @@ import type {
   Config,
   Coverage,
   CursorPage,
-  KeyAccess,
+  Me,
   LabRequest,
   LogEntry,
   LogLevel,
@@ -218,7 +218,7 @@ export function createClient(key: string, project: string, onRefused: () => void
     previewRows: (id: string) => call<RowPreview>(`/${id}/preview`),
     listActivity: (id: string, signal: AbortSignal) =>
       call<OffsetPage<Activity>>(`/${id}/activity`, { query: { limit: 10 }, signal }),
-    getAccess: (signal: AbortSignal) => send<KeyAccess>(`${base}/access`, { signal }),
+    getMe: (signal: AbortSignal) => send<Me>('/api/me', { signal }),
     listPlugins: (signal: AbortSignal) =>
       send<OffsetPage<Plugin>>('/api/organizations/@current/plugins', {
         query: { limit: 1_000 },

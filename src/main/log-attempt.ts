@@ -17,7 +17,13 @@ export function logAttempt(
 ): void {
   if (!run || end === 'skipped') return;
   const { teamId: team, exportId, runId, attempt, interval } = run;
-  const what = { team, export: exportId, run: runId, interval: describeInterval(interval), attempt };
+  const what = {
+    team,
+    export: exportId,
+    run: runId,
+    interval: describeInterval(interval),
+    attempt,
+  };
   const why = fault === null ? {} : { fault };
   logger.info({ ...what, ...why, rows, bytes, ms: Math.round(seconds * 1_000) }, messages[end]);
 }

@@ -168,6 +168,47 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await button('Start 2 runs').waitFor();
     expect(site.faults).toEqual([]);
   });
+
+  test('switches between projects by name; the address and a new tab keep the project', async () => {
+    await site.query(
+      `insert into projects (organization_id, name) select id, 'App' from organizations`,
+    );
+    await page.goto(`${site.address}/console/#/`);
+    await page.reload();
+    expect(new URL(page.url()).hash).toBe('#/1/');
+    await page.getByLabel('Project').selectOption({ label: 'App (2)' });
+    await page.getByRole('heading', { name: 'No exports yet' }).waitFor();
+    expect(new URL(page.url()).hash).toBe('#/2/');
+    expect(await page.getByRole('link', { name: 'New export' }).first().getAttribute('href')).toBe(
+      '#/2/new',
+    );
+    expect(await findViolations()).toEqual([]);
+    await expectToFitAPhone();
+
+    const other = await page.context().newPage();
+    await other.goto(`${site.address}/console/#/1/exports/${id}/runs`);
+    await other.getByRole('heading', { name: 'Events to acme', level: 1 }).waitFor();
+    expect(await other.getByLabel('Project').inputValue()).toBe('1');
+    // The key is where the tab's end deletes it, and nowhere else.
+    expect(await other.evaluate('JSON.stringify([{ ...localStorage }, document.cookie])')).toBe(
+      '[{},""]',
+    );
+    await button('Sign out').click();
+    await other.getByText('You signed out in another tab.').waitFor();
+    await other.reload();
+    await other.getByRole('button', { name: 'Sign in' }).waitFor();
+    await other.close();
+  });
+
+  test('asks which project to open, if the key has several and the address names none', async () => {
+    await page.goto(`${site.address}/console/#/`);
+    await page.getByLabel('API key').fill(await site.issueKey('batch_export:read'));
+    await button('Sign in').click();
+    await page.getByLabel('Project').selectOption({ label: 'App (2)' });
+    await button('Sign in').click();
+    await page.getByRole('heading', { name: 'No exports yet' }).waitFor();
+    expect(new URL(page.url()).hash).toBe('#/2/');
+  });
 });
 
 /** Five attempts have failed; the next is in an hour. */
