@@ -14,7 +14,10 @@ function openLog() {
 describe('an error in the log', () => {
   test('has a stack if the fault is ours', () => {
     const { lines, logger } = openLog();
-    logger.warn({ err: new SluiceError('internal.unexpected', undefined, new Error('cause')) }, 'x');
+    logger.warn(
+      { err: new SluiceError('internal.unexpected', undefined, new Error('cause')) },
+      'x',
+    );
     expect(lines[0]).toMatchObject({
       err: { stack: expect.any(String), cause: { message: 'cause', stack: expect.any(String) } },
     });
