@@ -189,6 +189,15 @@ export function createClient(key: string, project: string, onRefused: () => void
         query: { from: new Date(nowMs - dayMs).toISOString() },
         signal,
       }),
+    /** @param bounds milliseconds */
+    getCoverage: (id: string, bounds: { start: number; end: number }, signal: AbortSignal) =>
+      call<Coverage>(`/${id}/coverage`, {
+        query: {
+          from: new Date(bounds.start).toISOString(),
+          to: new Date(bounds.end).toISOString(),
+        },
+        signal,
+      }),
     acceptCoverage: (id: string, { from, to, reason }: AcceptRequest) =>
       post<{ readonly accepted: number }>(`/${id}/coverage/accept`, {
         from,

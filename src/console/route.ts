@@ -2,7 +2,13 @@
  * Routes of the page, in the part of its address after #: `#/<project id>/<route>`. Links begin with the
  * project of the current address.
  */
-export const tabs = { runs: 'Runs', backfills: 'Backfills', logs: 'Logs', settings: 'Settings' };
+export const tabs = {
+  runs: 'Runs',
+  coverage: 'Coverage',
+  backfills: 'Backfills',
+  logs: 'Logs',
+  settings: 'Settings',
+};
 export type Tab = keyof typeof tabs;
 
 export type Route =

@@ -120,6 +120,34 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await client.post(`${exportsPath}/${id}/runs/${results[0]?.id}/cancel`);
   });
 
+  test('shows coverage as a grid; a range of cells, dragged or by keys, becomes a backfill', async () => {
+    await site.query(failNextTick.replace('(3, 3)', '(2, 2)'), [id]);
+    await open('/coverage');
+    const grid = page.getByRole('grid', { name: 'Coverage' });
+    const failed = grid.getByRole('gridcell', { name: /: failed$/ });
+    await failed.waitFor();
+    expect(await failed.textContent()).toContain('×');
+    expect(await findViolations()).toEqual([]);
+    await expectToFitAPhone();
+    await failed.click();
+    const status = page.getByRole('status').filter({ hasText: '1 interval failed' });
+    await status.waitFor();
+    await page.keyboard.press('Shift+ArrowLeft');
+    await page.getByText(/: 1 interval failed, 1 interval \w+/).waitFor();
+    expect(await grid.locator('[aria-selected=true]').count()).toBe(2);
+    await button('Preview').click();
+    await button('Start 2 runs').waitFor();
+
+    const { count } = (await client.get(`${exportsPath}/${id}`)).body.missing;
+    await button(`Retry all without data (${count})`).click();
+    expect(await page.getByLabel('Intervals').inputValue()).toBe('failed');
+    await button('Preview').click();
+    await page.getByRole('button', { name: /^Start \d+ runs?$/ }).waitFor();
+    expect(await findViolations()).toEqual([]);
+    await site.query(`delete from runs where data_interval_end > now() - interval '3 hours'`);
+    await site.query(`delete from ticks where data_interval_end > now() - interval '3 hours'`);
+  });
+
   test('lists the files of a run, with paths to copy', async () => {
     await site.query(insertFile, [id]);
     await open('/runs');
