@@ -10,6 +10,7 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts'],
     include: [
       'test/e2e/api-on-processes.test.ts',
+      'test/e2e/kill-worker.test.ts',
       'test/e2e/lifecycle.test.ts',
       'test/e2e/own-plugins.test.ts',
       'test/e2e/transformations.test.ts',

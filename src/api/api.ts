@@ -26,8 +26,8 @@ export type { FastifyReply as Reply, FastifyRequest as Request };
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The scope that the key must have. A route without a scope needs no key. */
-    scope?: Scope;
+    /** The scope that the key must have; `any` for each valid key. A route without it needs no key. */
+    scope?: Scope | 'any';
     /** A POST without an effect: it ignores an Idempotency-Key. */
     changesNothing?: true;
   }

@@ -3,7 +3,6 @@ import fastify, { type FastifyServerOptions, LogController } from 'fastify';
 import { notFound } from '../domain/problem.ts';
 import { findKnownHashes } from '../store/api-keys.ts';
 import type { Context } from '../use-cases/context.ts';
-import { accessRoutes } from './access/routes.ts';
 import type { Api, Reply, Request } from './api.ts';
 import { backfillRoutes } from './backfills/routes.ts';
 import { destinationRules } from './batch-exports/destination-rules.ts';
@@ -28,6 +27,7 @@ import { validateWithSchemas } from './hooks/schema-validation.ts';
 import { PreviewSlots } from './insights/preview-slots.ts';
 import { insightRoutes } from './insights/routes.ts';
 import { logRoutes } from './logs/routes.ts';
+import { meRoutes } from './me/routes.ts';
 import { type Family, organizationFamily, projectFamily } from './operations.ts';
 import type { ApiOptions, Deps } from './options.ts';
 import { pluginRoutes } from './plugins/routes.ts';
@@ -91,9 +91,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
   }
-  api.register(async (scope: Api) => accessRoutes(scope), {
-    prefix: `${projectFamily.prefix}/access`,
-  });
+  api.register(async (scope: Api) => meRoutes(scope), { prefix: '/api/me' });
   const steps = `${projectFamily.prefix}/pipeline_transformation_configs`;
   api.register(async (scope: Api) => transformationConfigRoutes(scope), { prefix: steps });
   api.register(async (scope: Api) => labRoutes(scope, deps), { prefix: steps });

@@ -31,8 +31,8 @@ export type CheckStep = Schemas['DestinationTest']['steps'][number];
 /** A future data interval; `hours` is 23 or 25 on a day of a clock change. */
 export type PlannedInterval = Schemas['SchedulePreview']['results'][number];
 /** What the key of the session may do. */
-export type KeyAccess = Schemas['KeyAccess'];
-export type Scope = KeyAccess['scopes'][number];
+export type Me = Schemas['Me'];
+export type Scope = Me['scopes'][number];
 /** A config of the project's transformation chain. */
 export type Step = Schemas['PipelineTransformationConfig'];
 export type Plugin = Schemas['Plugin'];

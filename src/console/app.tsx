@@ -13,9 +13,17 @@ import { NewStepPage, StepPage } from './pages/step-page.tsx';
 import { TransformationsPage } from './pages/transformations-page.tsx';
 import { Logo } from './parts/logo.tsx';
 import { Failure } from './parts/notice.tsx';
+import { ProjectSwitch } from './parts/project-switch.tsx';
 import { ServiceBanner } from './parts/service-banner.tsx';
 import { hrefOf, type Route } from './route.ts';
-import { readSession, type Session, storeSession } from './session.ts';
+import {
+  askForSession,
+  readSession,
+  type Session,
+  shareSession,
+  signOutOthers,
+  storeSession,
+} from './session.ts';
 import { useResource } from './use-resource.ts';
 import { useRoute } from './use-route.ts';
 
@@ -29,18 +37,30 @@ export function App() {
     setFarewell(reason);
   }, []);
   const signOut = useCallback((reason?: string) => change(null, reason), [change]);
-  if (!session) return <SignInPage notice={farewell} onSignedIn={change} />;
-  return <SignedIn session={session} onSignOut={signOut} />;
+  const isSignedOut = session === null;
+  // At the start only: a tab that was signed out stays so.
+  useEffect(() => (readSession() ? undefined : askForSession(change)), [change]);
+  useEffect(
+    () =>
+      session ? shareSession(session, () => signOut('You signed out in another tab.')) : undefined,
+    [session, signOut],
+  );
+  if (isSignedOut) return <SignInPage notice={farewell} onSignedIn={change} />;
+  return <SignedIn session={session} onChange={change} onSignOut={signOut} />;
 }
 
 interface SignedInProps {
   readonly session: Session;
+  readonly onChange: (session: Session) => void;
   readonly onSignOut: (reason?: string) => void;
 }
 
-function SignedIn({ session, onSignOut }: SignedInProps) {
-  const { key, project } = session;
-  const route = useRoute();
+function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
+  const { key } = session;
+  const { route, project } = useRoute(session.project);
+  useEffect(() => {
+    if (project !== session.project) onChange({ key, project });
+  }, [key, project, session.project, onChange]);
   useFocusOnPage(route);
   const [message, setMessage] = useState<Message>({ id: 0, text: '' });
   const say = useCallback((text: string) => setMessage(({ id }) => ({ id: id + 1, text })), []);
@@ -53,12 +73,12 @@ function SignedIn({ session, onSignOut }: SignedInProps) {
     load: async (signal) => readDescription(await client.describe(signal)),
     pollMs: (data) => (data ? null : 10_000),
   });
-  const access = useResource({
-    key: 'access',
-    load: (signal) => client.getAccess(signal),
+  const me = useResource({
+    key: 'me',
+    load: (signal) => client.getMe(signal),
     pollMs: (data) => (data ? null : 10_000),
   });
-  const granted = access.data?.scopes ?? null;
+  const granted = me.data?.scopes ?? null;
   const may = useCallback((scope: Scope) => granted?.includes(scope) ?? false, [granted]);
   const context = useMemo(
     () => ({ client, description, granted, may, say }),
@@ -75,17 +95,22 @@ function SignedIn({ session, onSignOut }: SignedInProps) {
           Sluice
         </a>
         {may('plugin:read') && <Places route={route} />}
-        <span className="muted small">
-          {project === '@current' ? 'Your project' : `Project ${project}`}
-        </span>
-        <button type="button" className="quiet" onClick={() => onSignOut()}>
+        <ProjectSwitch me={me.data} project={project} />
+        <button
+          type="button"
+          className="quiet"
+          onClick={() => {
+            signOutOthers();
+            onSignOut();
+          }}
+        >
           Sign out
         </button>
       </header>
       <main id="main" tabIndex={-1}>
         <ServiceBanner />
-        <Failure failure={access.failure} onRetry={access.reload} />
-        <Page route={route} />
+        <Failure failure={me.failure} onRetry={me.reload} />
+        <Page key={project} route={route} />
       </main>
       <Toast message={message} />
     </ConsoleContext>

@@ -7,7 +7,7 @@ import type {
   Config,
   Coverage,
   CursorPage,
-  KeyAccess,
+  Me,
   LabRequest,
   LogEntry,
   LogLevel,
@@ -189,6 +189,15 @@ export function createClient(key: string, project: string, onRefused: () => void
         query: { from: new Date(nowMs - dayMs).toISOString() },
         signal,
       }),
+    /** @param bounds milliseconds */
+    getCoverage: (id: string, bounds: { start: number; end: number }, signal: AbortSignal) =>
+      call<Coverage>(`/${id}/coverage`, {
+        query: {
+          from: new Date(bounds.start).toISOString(),
+          to: new Date(bounds.end).toISOString(),
+        },
+        signal,
+      }),
     acceptCoverage: (id: string, { from, to, reason }: AcceptRequest) =>
       post<{ readonly accepted: number }>(`/${id}/coverage/accept`, {
         from,
@@ -218,7 +227,7 @@ export function createClient(key: string, project: string, onRefused: () => void
     previewRows: (id: string) => call<RowPreview>(`/${id}/preview`),
     listActivity: (id: string, signal: AbortSignal) =>
       call<OffsetPage<Activity>>(`/${id}/activity`, { query: { limit: 10 }, signal }),
-    getAccess: (signal: AbortSignal) => send<KeyAccess>(`${base}/access`, { signal }),
+    getMe: (signal: AbortSignal) => send<Me>('/api/me', { signal }),
     listPlugins: (signal: AbortSignal) =>
       send<OffsetPage<Plugin>>('/api/organizations/@current/plugins', {
         query: { limit: 1_000 },

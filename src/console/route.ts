@@ -1,5 +1,14 @@
-/** Routes of the page, in the part of its address after #. */
-export const tabs = { runs: 'Runs', backfills: 'Backfills', logs: 'Logs', settings: 'Settings' };
+/**
+ * Routes of the page, in the part of its address after #: `#/<project id>/<route>`. Links begin with the
+ * project of the current address.
+ */
+export const tabs = {
+  runs: 'Runs',
+  coverage: 'Coverage',
+  backfills: 'Backfills',
+  logs: 'Logs',
+  settings: 'Settings',
+};
 export type Tab = keyof typeof tabs;
 
 export type Route =
@@ -12,9 +21,17 @@ export type Route =
   | { readonly page: 'export'; readonly exportId: string; readonly tab: Tab }
   | { readonly page: 'run'; readonly exportId: string; readonly runId: string };
 
+const projectPrefix = /^#\/([1-9]\d{0,9})(?=\/|$)/;
+
+/** The id of the project in an address; null if it has none. */
+export function projectOf(hash: string): string | null {
+  return projectPrefix.exec(hash)?.[1] ?? null;
+}
+
 /** The route of an address; an unknown address is the list of exports. */
 export function readRoute(hash: string): Route {
-  const [room, exportId, tab, runId] = hash.replace(/^#\/?/, '').split('/').map(decode);
+  const path = hash.replace(projectPrefix, '#').replace(/^#\/?/, '');
+  const [room, exportId, tab, runId] = path.split('/').map(decode);
   if (room === 'new') return { page: 'new' };
   if (room === 'transformations') return chainRoute(exportId);
   if (room !== 'exports' || !exportId) return { page: 'exports' };
@@ -41,14 +58,21 @@ function decode(part: string): string {
   }
 }
 
-/** The address of a route. */
-export function hrefOf(route: Route): string {
-  if (route.page === 'exports') return '#/';
-  if (route.page === 'new') return '#/new';
-  if (route.page === 'transformations') return '#/transformations';
-  if (route.page === 'new-step') return '#/transformations/new';
-  if (route.page === 'step') return `#/transformations/${route.stepId}`;
-  const base = `#/exports/${encodeURIComponent(route.exportId)}`;
+/** The address of a route. @param project id; empty for an address without a project */
+export function hrefOf(route: Route, project = projectOf(currentHash()) ?? ''): string {
+  return `#/${project === '' ? '' : `${project}/`}${pathOf(route)}`;
+}
+
+/** Empty in the tests of pure parts. */
+const currentHash = () => (globalThis as { location?: { hash: string } }).location?.hash ?? '';
+
+function pathOf(route: Route): string {
+  if (route.page === 'exports') return '';
+  if (route.page === 'new') return 'new';
+  if (route.page === 'transformations') return 'transformations';
+  if (route.page === 'new-step') return 'transformations/new';
+  if (route.page === 'step') return `transformations/${route.stepId}`;
+  const base = `exports/${encodeURIComponent(route.exportId)}`;
   if (route.page === 'edit') return `${base}/edit`;
   if (route.page === 'run') return `${base}/runs/${encodeURIComponent(route.runId)}`;
   return `${base}/${route.tab}`;

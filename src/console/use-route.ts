@@ -1,20 +1,33 @@
 import { useEffect, useState } from 'react';
-import { hrefOf, type Route, readRoute } from './route.ts';
+import { hrefOf, projectOf, type Route, readRoute } from './route.ts';
 
-/** The current route. */
-export function useRoute(): Route {
-  const [hash, setHash] = useState(() => window.location.hash);
+/**
+ * The current route and project. An address without a project gets `project`, so that it can be copied.
+ *
+ * @param project id of the one that was open last
+ */
+export function useRoute(project: string): { readonly route: Route; readonly project: string } {
+  const [hash, setHash] = useState(() => nameProject(project));
   useEffect(() => {
     const follow = () => {
-      setHash(window.location.hash);
+      setHash(nameProject(project));
       window.scrollTo(0, 0);
     };
     window.addEventListener('hashchange', follow);
     return () => window.removeEventListener('hashchange', follow);
-  }, []);
-  return readRoute(hash);
+  }, [project]);
+  return { route: readRoute(hash), project: projectOf(hash) ?? project };
 }
 
 export function goTo(route: Route): void {
   window.location.hash = hrefOf(route);
+}
+
+/** @returns the address's part after #, with a project */
+function nameProject(project: string): string {
+  const { hash } = window.location;
+  if (projectOf(hash) !== null) return hash;
+  const named = hrefOf(readRoute(hash), project);
+  window.history.replaceState(window.history.state, '', named);
+  return named;
 }

@@ -13,6 +13,7 @@ import { MemoryGate } from '../worker/memory-gate.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
+import { logAttempt } from './log-attempt.ts';
 import { joinSources } from './models.ts';
 import { previewsOf } from './preview-rows.ts';
 import { findQueueFault } from './readiness.ts';
@@ -92,7 +93,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     onSampleError: (error) => logger.warn({ err: error }, 'a sample job failed'),
     onAttemptEnd: (attempt, seconds) => {
       countAttempt(metrics, attempt, seconds);
-      logger.debug({ end: attempt.end }, 'an attempt ended');
+      logAttempt(logger, attempt, seconds);
     },
     onRunsMade: (by, runs) => metrics.runsMade.inc({ by }, runs),
     onScheduleError: (error, exportId) =>

@@ -1,4 +1,5 @@
-import { type Logger, pino } from 'pino';
+import { type DestinationStream, type Logger, pino } from 'pino';
+import { SluiceError } from '../domain/errors.ts';
 
 export type { Logger } from 'pino';
 
@@ -6,14 +7,18 @@ export type { Logger } from 'pino';
  * The process log: one JSON object per line on standard error, so that standard output has only what the
  * user asked for. Removes anything that could be a secret.
  */
-export function createLogger(level: string, bindings: Record<string, unknown> = {}): Logger {
+export function createLogger(
+  level: string,
+  bindings: Record<string, unknown> = {},
+  stream: DestinationStream = pino.destination({ fd: 2, sync: true }),
+): Logger {
   return pino(
     {
       level,
       base: { pid: process.pid, ...bindings },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
-      serializers: { err: serializeError },
+      serializers: { err: (error: unknown) => serializeError(error) },
       redact: {
         paths: [
           'authorization',
@@ -27,19 +32,23 @@ export function createLogger(level: string, bindings: Record<string, unknown> = 
         censor: '[redacted]',
       },
     },
-    pino.destination({ fd: 2, sync: true }),
+    stream,
   );
 }
 
-/** Name, message, code and stack, also of causes; never the request that an SDK attaches to its errors. */
-function serializeError(error: unknown): unknown {
+/**
+ * Name, message, code and stack, also of causes; never the request that an SDK attaches to its errors.
+ * A customer's fault has no stack: its message says all that an operator can use.
+ */
+function serializeError(error: unknown, withStack = true): unknown {
   if (!(error instanceof Error)) return error;
   const { code } = error as { code?: unknown };
+  const isOurs = withStack && !(error instanceof SluiceError && error.spec.fault === 'customer');
   return {
     type: error.name,
     message: error.message,
     ...(code === undefined ? {} : { code }),
-    stack: error.stack,
-    ...(error.cause === undefined ? {} : { cause: serializeError(error.cause) }),
+    ...(isOurs ? { stack: error.stack } : {}),
+    ...(error.cause === undefined ? {} : { cause: serializeError(error.cause, isOurs) }),
   };
 }

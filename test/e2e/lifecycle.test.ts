@@ -108,6 +108,9 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
     );
     await expectOrderlyExit(holder);
     await expectTakenUp(exportId);
+    expect(holder.output()).toContain('"msg":"run handed back"');
+    const line = new RegExp(`"export":"${exportId}".*"rows":${rows},.*"msg":"run completed"`);
+    await until(() => installation.processes.some((process) => line.test(process.output())));
   }, 300_000);
 
   const runsSecondSigterm = queue === 'postgres' || isNightly;

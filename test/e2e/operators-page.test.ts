@@ -120,6 +120,34 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await client.post(`${exportsPath}/${id}/runs/${results[0]?.id}/cancel`);
   });
 
+  test('shows coverage as a grid; a range of cells, dragged or by keys, becomes a backfill', async () => {
+    await site.query(failNextTick.replace('(3, 3)', '(2, 2)'), [id]);
+    await open('/coverage');
+    const grid = page.getByRole('grid', { name: 'Coverage' });
+    const failed = grid.getByRole('gridcell', { name: /: failed$/ });
+    await failed.waitFor();
+    expect(await failed.textContent()).toContain('×');
+    expect(await findViolations()).toEqual([]);
+    await expectToFitAPhone();
+    await failed.click();
+    const status = page.getByRole('status').filter({ hasText: '1 interval failed' });
+    await status.waitFor();
+    await page.keyboard.press('Shift+ArrowLeft');
+    await page.getByText(/: 1 interval failed, 1 interval \w+/).waitFor();
+    expect(await grid.locator('[aria-selected=true]').count()).toBe(2);
+    await button('Preview').click();
+    await button('Start 2 runs').waitFor();
+
+    const { count } = (await client.get(`${exportsPath}/${id}`)).body.missing;
+    await button(`Retry all without data (${count})`).click();
+    expect(await page.getByLabel('Intervals').inputValue()).toBe('failed');
+    await button('Preview').click();
+    await page.getByRole('button', { name: /^Start \d+ runs?$/ }).waitFor();
+    expect(await findViolations()).toEqual([]);
+    await site.query(`delete from runs where data_interval_end > now() - interval '3 hours'`);
+    await site.query(`delete from ticks where data_interval_end > now() - interval '3 hours'`);
+  });
+
   test('lists the files of a run, with paths to copy', async () => {
     await site.query(insertFile, [id]);
     await open('/runs');
@@ -167,6 +195,47 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await button('Preview').click();
     await button('Start 2 runs').waitFor();
     expect(site.faults).toEqual([]);
+  });
+
+  test('switches between projects by name; the address and a new tab keep the project', async () => {
+    await site.query(
+      `insert into projects (organization_id, name) select id, 'App' from organizations`,
+    );
+    await page.goto(`${site.address}/console/#/`);
+    await page.reload();
+    expect(new URL(page.url()).hash).toBe('#/1/');
+    await page.getByLabel('Project').selectOption({ label: 'App (2)' });
+    await page.getByRole('heading', { name: 'No exports yet' }).waitFor();
+    expect(new URL(page.url()).hash).toBe('#/2/');
+    expect(await page.getByRole('link', { name: 'New export' }).first().getAttribute('href')).toBe(
+      '#/2/new',
+    );
+    expect(await findViolations()).toEqual([]);
+    await expectToFitAPhone();
+
+    const other = await page.context().newPage();
+    await other.goto(`${site.address}/console/#/1/exports/${id}/runs`);
+    await other.getByRole('heading', { name: 'Events to acme', level: 1 }).waitFor();
+    expect(await other.getByLabel('Project').inputValue()).toBe('1');
+    // The key is where the tab's end deletes it, and nowhere else.
+    expect(await other.evaluate('JSON.stringify([{ ...localStorage }, document.cookie])')).toBe(
+      '[{},""]',
+    );
+    await button('Sign out').click();
+    await other.getByText('You signed out in another tab.').waitFor();
+    await other.reload();
+    await other.getByRole('button', { name: 'Sign in' }).waitFor();
+    await other.close();
+  });
+
+  test('asks which project to open, if the key has several and the address names none', async () => {
+    await page.goto(`${site.address}/console/#/`);
+    await page.getByLabel('API key').fill(await site.issueKey('batch_export:read'));
+    await button('Sign in').click();
+    await page.getByLabel('Project').selectOption({ label: 'App (2)' });
+    await button('Sign in').click();
+    await page.getByRole('heading', { name: 'No exports yet' }).waitFor();
+    expect(new URL(page.url()).hash).toBe('#/2/');
   });
 });
 

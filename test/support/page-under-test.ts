@@ -68,7 +68,10 @@ export async function startPage(program = 'main/all-in-one.js'): Promise<PageUnd
   return {
     address: line.slice('ready '.length),
     s3,
-    page: await openPage(await browser.newContext({ timezoneId, locale: 'en-GB' }), faults),
+    page: await openPage(
+      await browser.newContext({ timezoneId, locale: 'en-GB', reducedMotion: 'reduce' }),
+      faults,
+    ),
     faults,
     async issueKey(scopes) {
       const of = ['--organization', organization, '--scopes', scopes, '--name', 'page'];

@@ -36,7 +36,7 @@ export function requireAccess(api: Api, db: Sql): void {
   api.addHook('onRequest', async (request) => {
     const { scope } = request.routeOptions.config;
     const { caller } = request;
-    if (scope === undefined || caller === undefined) return;
+    if (scope === undefined || scope === 'any' || caller === undefined) return;
     if (!allows(caller.scopes, scope)) {
       throw permissionDenied(`The API key lacks the scope ${scope}.`);
     }

@@ -1,6 +1,6 @@
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
-import { KeyAccess } from '../access/routes.ts';
+import { Me } from '../me/routes.ts';
 import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../backfills/schema.ts';
 import { BatchExport } from '../batch-exports/schema.ts';
@@ -21,7 +21,7 @@ const pagePolicy =
 /** Schemas that the document defines once, by name. */
 const components = [
   ErrorBody,
-  KeyAccess,
+  Me,
   BatchExportRun,
   RunFile,
   BatchExport,
@@ -63,7 +63,12 @@ export async function describeApi(api: Api, shared: readonly object[]): Promise<
     },
     transform: ({ schema, url, route }) => {
       const { scope } = route.config ?? {};
-      return { schema: scope ? { ...schema, security: [{ apiKey: [scope] }] } : schema, url };
+      return {
+        schema: scope
+          ? { ...schema, security: [{ apiKey: scope === 'any' ? [] : [scope] }] }
+          : schema,
+        url,
+      };
     },
     refResolver: {
       buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `def-${index}`),

@@ -8,13 +8,22 @@ import { LocalTimeInput } from '../form/local-time-input.tsx';
 import { TextField } from '../form/text-field.tsx';
 import { formatCount, plural } from '../numbers.ts';
 import { Failure } from '../parts/notice.tsx';
-import { IntervalText } from '../parts/time-text.tsx';
+import { IntervalText, times } from '../parts/time-text.tsx';
 import { readLocalInput } from '../times.ts';
 import { useAction } from '../use-action.ts';
+
+/** What the form begins with. */
+export interface BackfillStart {
+  /** ISO 8601. */
+  readonly start: string;
+  readonly end: string;
+  readonly reprocess: Backfill['reprocess'];
+}
 
 interface Props {
   readonly batchExport: BatchExport;
   readonly onStarted: () => void;
+  readonly initial?: BackfillStart;
 }
 
 interface Draft {
@@ -44,9 +53,9 @@ const orders = [
 ] as const;
 
 /** Asks for a range, shows a preview, then starts the backfill. */
-export function BackfillForm({ batchExport, onStarted }: Props) {
+export function BackfillForm({ batchExport, onStarted, initial }: Props) {
   const { client, say } = useConsole();
-  const [draft, setDraft] = useState(blank);
+  const [draft, setDraft] = useState(() => (initial ? draftOf(initial) : blank));
   const [preview, setPreview] = useState<BackfillPreview | null>(null);
   const look = useAction(async () => {
     setPreview(await client.previewBackfill(batchExport.id, requestOf(draft)));
@@ -163,6 +172,10 @@ function Preview({ preview }: { preview: BackfillPreview }) {
       )}
     </div>
   );
+}
+
+function draftOf({ start, end, reprocess }: BackfillStart): Draft {
+  return { ...blank, start: times.inputValue(start), end: times.inputValue(end), reprocess };
 }
 
 function requestOf({ start, end, order, reprocess, concurrency }: Draft): BackfillRequest {

@@ -13,6 +13,7 @@ import { useResource } from '../use-resource.ts';
 import { goTo } from '../use-route.ts';
 import { useTitle } from '../use-title.ts';
 import { BackfillsTab } from './backfills-tab.tsx';
+import { CoverageTab } from './coverage-tab.tsx';
 import { LogsView } from './logs-view.tsx';
 import { RunsTab } from './runs-tab.tsx';
 import { SettingsTab } from './settings-tab.tsx';
@@ -122,6 +123,8 @@ function TabBody({ batchExport, tab, onChanged }: PartProps & { tab: Tab }) {
   switch (tab) {
     case 'runs':
       return <RunsTab exportId={batchExport.id} onChanged={onChanged} />;
+    case 'coverage':
+      return <CoverageTab batchExport={batchExport} />;
     case 'backfills':
       return <BackfillsTab batchExport={batchExport} />;
     case 'logs':

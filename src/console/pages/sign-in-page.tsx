@@ -1,9 +1,11 @@
 import { type FormEvent, useState } from 'react';
-import type { BatchExport, OffsetPage } from '../api-types.ts';
-import { ApiFailure, callApi } from '../client.ts';
+import type { Me } from '../api-types.ts';
+import { callApi } from '../client.ts';
+import { Choice } from '../form/choice.tsx';
 import { TextField } from '../form/text-field.tsx';
 import { Logo } from '../parts/logo.tsx';
 import { Failure } from '../parts/notice.tsx';
+import { projectOf } from '../route.ts';
 import type { Session } from '../session.ts';
 import { useAction } from '../use-action.ts';
 
@@ -17,14 +19,22 @@ interface Props {
 export function SignInPage({ notice, onSignedIn }: Props) {
   const [key, setKey] = useState('');
   const [project, setProject] = useState('');
-  /** Known projects; null until it is clear that the key has several. */
-  const [choices, setChoices] = useState<readonly string[] | null>(null);
+  /** Null until it is clear that the key has several. */
+  const [choices, setChoices] = useState<Me['projects'] | null>(null);
 
   const signIn = useAction(async () => {
     const trimmed = key.trim();
-    const asked = choices === null ? '@current' : project.trim();
-    if (await opens(trimmed, asked)) onSignedIn({ key: trimmed, project: asked });
-    else setChoices(await findProjects(trimmed));
+    const { projects } = await callApi<Me>(trimmed, '/api/me');
+    const [first] = projects;
+    const inAddress = projectOf(window.location.hash);
+    const chosen = projects.find(({ id }) => String(id) === (inAddress ?? project));
+    if (!first) throw new Error('This key has no project. Create one with sluice projects create.');
+    const open = chosen ?? (projects.length === 1 ? first : null);
+    if (open) onSignedIn({ key: trimmed, project: String(open.id) });
+    else {
+      setChoices(projects);
+      setProject(String(first.id));
+    }
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -53,7 +63,7 @@ export function SignInPage({ notice, onSignedIn }: Props) {
           input={{ type: 'password', placeholder: 'slc_…' }}
           help={
             <>
-              Create one with <code>sluice keys create</code>. Only this tab keeps it.
+              Create one with <code>sluice keys create</code>. Only open tabs of this page keep it.
             </>
           }
         />
@@ -74,58 +84,19 @@ export function SignInPage({ notice, onSignedIn }: Props) {
 }
 
 interface ChoiceProps {
-  readonly choices: readonly string[];
+  readonly choices: Me['projects'];
   readonly project: string;
   readonly onChange: (project: string) => void;
 }
 
 function ProjectChoice({ choices, project, onChange }: ChoiceProps) {
-  const known = choices.length > 0 ? ` Projects with exports: ${choices.join(', ')}.` : '';
   return (
-    <>
-      <TextField
-        attr="project"
-        label="Project"
-        value={project}
-        onChange={onChange}
-        // The input appears in answer to the submit.
-        input={{ inputMode: 'numeric', list: 'projects', autoFocus: true }}
-        help={`This key has access to several projects. Enter the id of one.${known}`}
-      />
-      <datalist id="projects">
-        {choices.map((id) => (
-          <option key={id} value={id} />
-        ))}
-      </datalist>
-    </>
+    <Choice
+      attr="project"
+      label="Project"
+      value={project}
+      choices={choices.map(({ id, name }) => [String(id), `${name} (${id})`] as const)}
+      onChange={onChange}
+    />
   );
-}
-
-/**
- * Whether the key has access to the project; false if the project is `@current` and the key has several.
- *
- * @throws ApiFailure if the key or the project is refused
- */
-async function opens(key: string, project: string): Promise<boolean> {
-  try {
-    const path = `/api/projects/${encodeURIComponent(project)}/batch_exports`;
-    await callApi(key, path, { query: { limit: 1 } });
-    return true;
-  } catch (error) {
-    const isOpen = error instanceof ApiFailure && error.status === 403 && project === '@current';
-    if (isOpen && !/scope/.test(error.message)) return false;
-    throw error;
-  }
-}
-
-/** Projects of the key's organization that have exports; empty if the key may not list them. */
-async function findProjects(key: string): Promise<readonly string[]> {
-  try {
-    const path = '/api/organizations/@current/batch_exports';
-    const page = await callApi<OffsetPage<BatchExport>>(key, path, { query: { limit: 1_000 } });
-    const ids = new Set(page.results.map(({ team_id }) => team_id));
-    return [...ids].toSorted((a, b) => a - b).map(String);
-  } catch {
-    return [];
-  }
 }

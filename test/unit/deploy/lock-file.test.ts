@@ -67,3 +67,10 @@ test('a binary of another version is not accepted, and the right one is added be
   });
   expect(run(folder, '--check').status).toBe(0);
 });
+
+test('each package accepts this Node, so npm ci prints no warning', () => {
+  const args = ['ci', '--dry-run', '--offline', '--ignore-scripts', '--engine-strict'];
+  const { status, stderr } = spawnSync('npm', args, { cwd: root, encoding: 'utf8' });
+  expect(stderr).not.toMatch(/Not compatible/);
+  expect(status).toBe(0);
+});

@@ -1,0 +1,133 @@
+import { useState } from 'react';
+import type { BatchExport, Coverage } from '../api-types.ts';
+import { useConsole } from '../console-context.ts';
+import { countStates, gridRows, pageBounds, shapeOf, stateLooks } from '../coverage-grid.ts';
+import { useNow } from '../now.ts';
+import { CoverageTable, type Span } from '../parts/coverage-table.tsx';
+import { Failure, Loading } from '../parts/notice.tsx';
+import { Pager } from '../parts/pager.tsx';
+import { IntervalText } from '../parts/time-text.tsx';
+import { useResource } from '../use-resource.ts';
+import { BackfillForm, type BackfillStart } from './backfill-form.tsx';
+
+/** The state of every data interval as a grid, and a backfill of the cells that are selected. */
+export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
+  const { client } = useConsole();
+  const { id, interval, missing } = batchExport;
+  const [page, setPage] = useState(0);
+  const [selected, setSelected] = useState<Selected | null>(null);
+  const shape = shapeOf(interval);
+  const bounds = pageBounds(shape, page, useNow());
+  const { data, failure, reload } = useResource<Coverage>({
+    key: [id, bounds.start, bounds.end].join(),
+    load: (signal) => client.getCoverage(id, bounds, signal),
+    pollMs: () => 15_000,
+  });
+  const ranges = data?.ranges ?? [];
+  // A backfill ends where the last complete interval does.
+  const complete = data?.to ? Date.parse(data.to) : bounds.end;
+  const select = ({ start, end }: Span) => setSelected({ start, end: Math.min(end, complete) });
+  const retryFailed = (since: string) =>
+    setSelected({ start: Date.parse(since), end: complete, reprocess: 'failed' });
+  return (
+    <section aria-label="Coverage of the export">
+      <div className="row">
+        <p className="muted small">
+          Times are in UTC. Select cells to export them again: drag, or use the arrow keys with
+          Shift.
+        </p>
+        {missing.since !== null && page === 0 && (
+          <RetryFailed since={missing.since} count={missing.count} onAsked={retryFailed} />
+        )}
+      </div>
+      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading lines={8} />}
+      {data && (
+        <div className="scroll">
+          <CoverageTable
+            columns={shape.columns}
+            rows={gridRows(shape, bounds, ranges)}
+            cellMs={shape.cellMs}
+            selected={selected}
+            onSelect={select}
+          />
+        </div>
+      )}
+      <Legend />
+      <Pager
+        onNewer={page === 0 ? null : () => setPage(page - 1)}
+        onOlder={bounds.start === 0 ? null : () => setPage(page + 1)}
+      />
+      {selected && (
+        <Selection
+          key={`${selected.start} ${selected.end} ${selected.reprocess}`}
+          {...{ batchExport, selected, onStarted: reload }}
+          counts={selected.start < bounds.start ? null : countStates(ranges, selected)}
+        />
+      )}
+    </section>
+  );
+}
+
+interface Selected extends Span {
+  /** Not given: all intervals of the span. */
+  readonly reprocess?: BackfillStart['reprocess'];
+}
+
+interface RetryProps {
+  readonly since: string;
+  readonly count: number;
+  readonly onAsked: (since: string) => void;
+}
+
+/** Selects everything from the first interval without data on; its preview says how many runs that makes. */
+function RetryFailed({ since, count, onAsked }: RetryProps) {
+  const { may } = useConsole();
+  if (!may('batch_export:write')) return null;
+  return (
+    <button type="button" className="last" onClick={() => onAsked(since)}>
+      Retry all without data ({count})
+    </button>
+  );
+}
+
+interface SelectionProps {
+  readonly batchExport: BatchExport;
+  readonly selected: Selected;
+  /** Null if the grid does not show all of it. */
+  readonly counts: string | null;
+  readonly onStarted: () => void;
+}
+
+function Selection({ batchExport, selected, counts, onStarted }: SelectionProps) {
+  const { may } = useConsole();
+  const start = new Date(selected.start).toISOString();
+  const end = new Date(selected.end).toISOString();
+  const initial: BackfillStart = { start, end, reprocess: selected.reprocess ?? 'all' };
+  return (
+    <>
+      <p role="status">
+        <strong>
+          <IntervalText start={start} end={end} />
+        </strong>
+        {counts !== null && `: ${counts}.`}
+      </p>
+      {may('batch_export:write') && <BackfillForm {...{ batchExport, onStarted, initial }} />}
+    </>
+  );
+}
+
+function Legend() {
+  return (
+    <ul className="row legend small" aria-label="Signs">
+      {Object.entries(stateLooks).map(([state, [glyph, name]]) => (
+        <li key={state}>
+          <span className={`sign state-${state}`} aria-hidden="true">
+            {glyph}
+          </span>{' '}
+          {name}
+        </li>
+      ))}
+    </ul>
+  );
+}

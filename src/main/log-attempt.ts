@@ -1,0 +1,29 @@
+import { describeInterval } from '../domain/time.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { AttemptEnd, AttemptReport } from '../worker/attempt-report.ts';
+
+const messages: Record<Exclude<AttemptEnd, 'skipped'>, string> = {
+  completed: 'run completed',
+  failed: 'attempt failed',
+  released: 'run handed back',
+  lost: 'run lost to another attempt, or cancelled',
+};
+
+/** One `info` line for each attempt of a run that ended in this worker. `ms` includes the claim. */
+export function logAttempt(
+  logger: Logger,
+  { run, end, fault, rows, bytes }: AttemptReport,
+  seconds: number,
+): void {
+  if (!run || end === 'skipped') return;
+  const { teamId: team, exportId, runId, attempt, interval } = run;
+  const what = {
+    team,
+    export: exportId,
+    run: runId,
+    interval: describeInterval(interval),
+    attempt,
+  };
+  const why = fault === null ? {} : { fault };
+  logger.info({ ...what, ...why, rows, bytes, ms: Math.round(seconds * 1_000) }, messages[end]);
+}
