@@ -105,4 +105,4 @@ export function expandVariables(
 }
 
 /** The opposite, for texts that are not variables. */
-export const withoutVariables = (text: string): string => text.replaceAll('${', '$${');
+export const withoutVariables = (text: string): string => text.replaceAll('${', () => '$${');

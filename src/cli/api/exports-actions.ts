@@ -1,4 +1,3 @@
-import { readWholeNumber } from '../arguments.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { paintFor, plain, tableLines } from '../text.ts';
 import { type Api, quoted } from './api.ts';
@@ -99,16 +98,15 @@ export async function test(deps: CliDeps, name: string, options: ApiOptions) {
 export async function preview(
   deps: CliDeps,
   name: string,
-  options: ApiOptions & { limit: string },
+  options: ApiOptions & { limit: number },
 ) {
-  const limit = readWholeNumber(options.limit);
   const api = openApi(deps, options);
   const { id } = await findExport(api, name);
   const { columns, rows } = await api.call('get', '/batch_exports/{id}/preview', {
     path: { id },
     patienceMs: previewPatienceMs,
   });
-  const shown = rows.slice(0, limit);
+  const shown = rows.slice(0, options.limit);
   print(deps, options, { columns, rows: shown }, () =>
     shown.length === 0
       ? ['No rows.']

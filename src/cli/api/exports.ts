@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { readWholeNumber } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
 import { withApi } from './open-api.ts';
 
@@ -48,7 +49,7 @@ export function registerExports(program: Command, deps: CliDeps): void {
 
   add('preview', 'show up to 100 rows as the export would write them')
     .argument('<export>', which)
-    .option('--limit <n>', 'rows to show', '10')
+    .option('--limit <n>', 'rows to show', readWholeNumber, 10)
     .action(async (name, options) => (await load()).preview(deps, name, options));
 }
 

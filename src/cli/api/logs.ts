@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readList, readWholeNumber } from '../arguments.ts';
+import { readList } from '../arguments.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { toTimestamp } from '../../domain/time.ts';
 import { type Colour, type Paint, paintFor, plain, shortTime } from '../text.ts';
@@ -12,7 +12,7 @@ export interface LogsOptions extends ApiOptions {
   readonly follow?: boolean;
   readonly run?: string;
   readonly level?: string;
-  readonly limit: string;
+  readonly limit: number;
 }
 
 const pollMs = 1_000;
@@ -26,7 +26,7 @@ type LogQuery = QueryOf<'get', '/batch_exports/{batch_export_id}/logs'>;
 
 /** `sluice logs`: the newest entries, the newest last; with --follow until Ctrl-C. */
 export async function logs(deps: CliDeps, name: string, options: LogsOptions): Promise<void> {
-  const limit = readWholeNumber(options.limit);
+  const { limit } = options;
   if (limit < 1 || limit > pageSize) {
     throw new CliError(`--limit must be 1 to ${pageSize}.`, exitCodes.misused);
   }

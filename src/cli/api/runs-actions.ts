@@ -1,4 +1,4 @@
-import { readList, readWholeNumber } from '../arguments.ts';
+import { readList } from '../arguments.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { count, paintFor, shortTime, tableLines } from '../text.ts';
 import { print } from './exports-actions.ts';
@@ -13,9 +13,9 @@ type RunQuery = QueryOf<'get', '/batch_exports/{batch_export_id}/runs'>;
 export async function list(
   deps: CliDeps,
   name: string,
-  options: ApiOptions & { status?: string; limit: string },
+  options: ApiOptions & { status?: string; limit: number },
 ) {
-  const limit = readWholeNumber(options.limit);
+  const { limit } = options;
   if (limit === 0) throw new CliError('--limit must be at least 1.', exitCodes.misused);
   const api = openApi(deps, options);
   const { id } = await findExport(api, name);

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { readWholeNumber } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
 import { withApi } from './open-api.ts';
 
@@ -14,7 +15,7 @@ export function registerRuns(program: Command, deps: CliDeps): void {
 
   add('list', 'list runs, newest first')
     .option('--status <list>', 'only these, such as Failed,FailedRetryable')
-    .option('--limit <n>', 'runs to show', '20')
+    .option('--limit <n>', 'runs to show', readWholeNumber, 20)
     .action(async (name, options) => (await load()).list(deps, name, options));
 
   add('retry', "run an ended run's interval again, as a new run")

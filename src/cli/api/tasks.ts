@@ -35,7 +35,7 @@ export function registerTasks(program: Command, deps: CliDeps): void {
     .option('-f, --follow', 'also show new entries until Ctrl-C')
     .option('--run <id>', 'only those of this run')
     .option('--level <list>', 'only these, such as WARNING,ERROR')
-    .option('--limit <n>', 'entries to begin with', '100')
+    .option('--limit <n>', 'entries to begin with', readWholeNumber, 100)
     .action(async (name, options) => (await import('./logs.ts')).logs(deps, name, options));
 
   add('apply', 'create and change exports until they are as in a file')
