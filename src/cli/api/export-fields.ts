@@ -58,7 +58,7 @@ function destinationsOf(document: unknown, schema: unknown): [string, Destinatio
       names: Object.keys(config),
       secrets: new Set(having('writeOnly').map(([name]) => name)),
       defaults: Object.fromEntries(
-        having('default').map(([name, property]) => [name, at(property, 'default')]),
+        having('x-default').map(([name, property]) => [name, at(property, 'x-default')]),
       ),
     };
     return [[type, fields] as [string, DestinationFields]];
