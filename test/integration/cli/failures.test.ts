@@ -215,9 +215,9 @@ describe('an export is named', () => {
 
 test('only a terminal gets colours, and none gets control characters of others', async () => {
   await create({ name: 'Evil \u001b]0;pwned\u0007\u202e name' });
-  const escape = '\u001b[';
+  const start = '\u001b[';
   const onTerminal = await sluice(['exports', 'list'], { isTerminal: true });
-  expect(onTerminal.out).toContain(`${escape}32mfine${escape}0m`);
+  expect(onTerminal.out).toContain(`${start}32mfine${start}0m`);
   for (const shown of [
     await sluice(['exports', 'list']),
     await sluice(['exports', 'list'], { isTerminal: true, env: { ...env, NO_COLOR: '1' } }),
