@@ -4,6 +4,7 @@ import { paintFor, plural, shortTime, tableLines } from '../text.ts';
 import type { Api } from './api.ts';
 import { print } from './exports-actions.ts';
 import { findExport } from './find-export.ts';
+import { keepAsking } from './keep-asking.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import { createProgress } from './progress.ts';
 import type { Backfill } from './types.ts';
@@ -106,9 +107,9 @@ async function waitForBackfill(
   const progress = createProgress(terminal);
   try {
     for (;;) {
-      const now = await api.call('get', '/batch_exports/{batch_export_id}/backfills/{id}', {
-        path,
-      });
+      const now = await keepAsking(terminal, () =>
+        api.call('get', '/batch_exports/{batch_export_id}/backfills/{id}', { path }),
+      );
       const { finished_runs: finished, failed_runs: failed, total_runs: total } = now;
       const eta = now.eta === null ? '' : `, ends about ${shortTime(now.eta)}`;
       progress.show(

@@ -41,8 +41,8 @@ export async function create(deps: CliDeps, options: ApiOptions & SpecOptions) {
 export async function update(deps: CliDeps, name: string, options: ApiOptions & SpecOptions) {
   const api = openApi(deps, options);
   const fields = await readFields(api);
-  const body = await readSpec(deps.terminal, options, fields);
-  const { id } = await findExport(api, name);
+  const { id, destination } = await findExport(api, name);
+  const body = await readSpec(deps.terminal, options, fields, destination);
   const changed = await api.call('patch', '/batch_exports/{id}', { path: { id }, body });
   show(deps, options, api, changed);
 }

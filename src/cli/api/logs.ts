@@ -5,6 +5,7 @@ import { toTimestamp } from '../../domain/time.ts';
 import { type Colour, type Paint, paintFor, plain, shortTime } from '../text.ts';
 import type { Api } from './api.ts';
 import { findExport } from './find-export.ts';
+import { keepAsking } from './keep-asking.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import type { LogEntry, QueryOf } from './types.ts';
 
@@ -41,7 +42,8 @@ export async function logs(deps: CliDeps, name: string, options: LogsOptions): P
 
   const newest = (await read({ limit } as LogQuery)).toReversed();
   for (const entry of newest) show(entry);
-  if (options.follow) await follow(deps, read, newest, show);
+  const readAgain = (query: LogQuery) => keepAsking(deps.terminal, () => read(query));
+  if (options.follow) await follow(deps, readAgain, newest, show);
   else if (newest.length === 0 && !options.json) deps.print('No log entries.');
 }
 

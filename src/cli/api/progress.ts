@@ -11,7 +11,10 @@ export interface Progress {
 }
 
 /** A bar that is redrawn on a terminal; elsewhere one line per quarter. */
-export function createProgress({ err, drawsProgress }: Terminal): Progress {
+export function createProgress({
+  err,
+  drawsProgress,
+}: Pick<Terminal, 'err' | 'drawsProgress'>): Progress {
   let quarter = -1;
   let isDrawn = false;
   return {

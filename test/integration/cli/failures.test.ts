@@ -182,6 +182,35 @@ test('a service that asks to wait is asked again, and a POST keeps its Idempoten
   expect(keys).toEqual([expect.stringMatching(/^[0-9a-f-]{36}$/), keys[0]]);
 });
 
+test('a service that restarts does not end a command that waits', async () => {
+  const id = '00000000-0000-4000-8000-000000000000';
+  const stop = new AbortController();
+  const entry = { timestamp: '2024-03-01T00:00:00.000000Z', level: 'INFO', run_id: null };
+  let polls = 0;
+  const url = await serve((request, response) => {
+    const isLog = request.url?.includes('/logs') ?? false;
+    if (isLog) polls += 1;
+    if (polls === 2) return void request.socket.destroy();
+    const results = ['before', ...(polls > 2 ? ['after'] : [])].map((message) => ({
+      ...entry,
+      message,
+    }));
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify(isLog ? { results: results.toReversed() } : { id }));
+  });
+  let shown = '';
+  const { code, out, err } = await sluice(['logs', id, '-f'], {
+    env: { ...env, SLUICE_URL: url },
+    signal: stop.signal,
+    onOutput: (text) => {
+      shown += text;
+      if (shown.includes('after')) stop.abort();
+    },
+  });
+  expect([code, out.match(/before|after/g)]).toEqual([0, ['before', 'after']]);
+  expect(err).toMatch(/^SLUICE_URL: .* is unreachable .* Asking again for a minute …\n$/);
+});
+
 describe('an export is named', () => {
   test('by name or id; several with one name list their ids', async () => {
     const first = await create({ name: 'Twice' });
