@@ -9,6 +9,7 @@ export default defineConfig({
     ...everyday,
     globalSetup: ['test/support/global-setup.ts'],
     include: [
+      'test/clients/*.ts',
       'test/e2e/api-on-processes.test.ts',
       'test/e2e/kill-worker.test.ts',
       'test/e2e/lifecycle.test.ts',

@@ -2,6 +2,7 @@ import { type TObject, type TProperties, Type } from 'typebox';
 import type { Scope } from '../security/scopes.ts';
 import type { Request } from './api.ts';
 import { loadBatchExport } from './batch-exports/load.ts';
+import { describeOperation } from './descriptions.ts';
 
 /** The same exports are available under two paths: by organization and by project. */
 export interface Family {
@@ -55,6 +56,7 @@ export function operationsOf<Id extends string>(resource: Resource<Id>) {
           tags: [resource.tag],
           operationId: resource.operation(name),
           summary,
+          ...describeOperation(name),
           params: resource.params(ids),
           ...parts,
         },

@@ -1,6 +1,4 @@
 import type { Command } from 'commander';
-import { currentEra, listEras } from '../store/eras.ts';
-import { acceptCurrentEra } from '../use-cases/installation/accept-era.ts';
 import { printRecord, printRecords } from './answer.ts';
 import type { CliDeps } from './deps.ts';
 
@@ -15,6 +13,7 @@ export function register(program: Command, deps: CliDeps): void {
     .description('list the eras, oldest first')
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
+      const { currentEra, listEras } = await import('../store/eras.ts');
       const listed = await deps.withDatabase(async (db) => {
         await currentEra(db);
         return listEras(db);
@@ -27,6 +26,7 @@ export function register(program: Command, deps: CliDeps): void {
     .description('allow work on a restored or copied database; first stop the original permanently')
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
+      const { acceptCurrentEra } = await import('../use-cases/installation/accept-era.ts');
       printRecord(deps, json, await deps.withDatabase(acceptCurrentEra));
     });
 }

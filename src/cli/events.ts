@@ -1,5 +1,4 @@
 import type { Command } from 'commander';
-import { readConfig } from '../config/config.ts';
 import { readInstant, readWholeNumber } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
 
@@ -21,7 +20,8 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--json', 'print JSON')
     .action(async ({ project: teamId, rows, from, to, json }: Options) => {
       const { generateEvents } = await import('../sources/index.ts');
-      const config = readConfig();
+      const { readConfig } = await import('../config/config.ts');
+      const config = readConfig(deps.terminal.env);
       const { writableSourceUrl } = await import('../main/source-role.ts');
       const url =
         config.DATABASE_URL === null && config.SOURCE_DATABASE_URL !== null

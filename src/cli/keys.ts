@@ -1,11 +1,7 @@
 import type { Command } from 'commander';
-import { readConfig } from '../config/config.ts';
 import type { Timestamp } from '../domain/time.ts';
-import { openSecretBox } from '../main/encryption-keys.ts';
-import { type ApiKey, listApiKeys } from '../store/api-keys.ts';
-import { rotateEncryption } from '../use-cases/installation/rotate-encryption.ts';
-import { type IssuedKey, issueKey } from '../use-cases/tenants/issue-key.ts';
-import { revokeKey, rotateKey } from '../use-cases/tenants/revoke-key.ts';
+import type { ApiKey } from '../store/api-keys.ts';
+import type { IssuedKey } from '../use-cases/tenants/issue-key.ts';
 import { printRecord, printRecords } from './answer.ts';
 import { collectProjectIds, readList, readSeconds, readTime, readUuid } from './arguments.ts';
 import { type CliDeps, CliError } from './deps.ts';
@@ -35,6 +31,7 @@ export function register(program: Command, deps: CliDeps): void {
     .requiredOption('--name <name>', 'name of the key')
     .option('--json', 'print JSON')
     .action(async (options: CreateOptions) => {
+      const { issueKey } = await import('../use-cases/tenants/issue-key.ts');
       const issued = await deps.withDatabase((db) =>
         issueKey(db, {
           organizationId: options.organization,
@@ -54,6 +51,7 @@ export function register(program: Command, deps: CliDeps): void {
     .requiredOption('--organization <id>', 'the organization', readUuid)
     .option('--json', 'print JSON')
     .action(async ({ organization, json }: { organization: string; json?: boolean }) => {
+      const { listApiKeys } = await import('../store/api-keys.ts');
       const listed = await deps.withDatabase((db) => listApiKeys(db, organization));
       printRecords(deps, json, listed.map(view));
     });
@@ -64,6 +62,7 @@ export function register(program: Command, deps: CliDeps): void {
     .argument('<id>', "the key's id", readUuid)
     .option('--json', 'print JSON')
     .action(async (id: string, { json }: { json?: boolean }) => {
+      const { revokeKey } = await import('../use-cases/tenants/revoke-key.ts');
       printRecord(deps, json, view(await deps.withDatabase((db) => revokeKey(db, id))));
     });
 
@@ -74,6 +73,7 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--overlap <seconds>', 'how long both are valid', readSeconds, 3_600)
     .option('--json', 'print JSON')
     .action(async (id: string, { overlap, json }: { overlap: number; json?: boolean }) => {
+      const { rotateKey } = await import('../use-cases/tenants/revoke-key.ts');
       const rotated = await deps.withDatabase((db) => rotateKey(db, id, overlap));
       printRecord(deps, json, issuedView(rotated));
     });
@@ -85,7 +85,10 @@ export function register(program: Command, deps: CliDeps): void {
     )
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
-      const secrets = await openSecretBox(readConfig());
+      const { readConfig } = await import('../config/config.ts');
+      const { openSecretBox } = await import('../main/encryption-keys.ts');
+      const { rotateEncryption } = await import('../use-cases/installation/rotate-encryption.ts');
+      const secrets = await openSecretBox(readConfig(deps.terminal.env));
       const rotated = await deps.withDatabase((db) => rotateEncryption(db, secrets));
       printRecord(deps, json, rotated);
       if (rotated.skipped.length === 0) return;

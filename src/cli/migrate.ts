@@ -1,5 +1,4 @@
 import type { Command } from 'commander';
-import { readConfig } from '../config/config.ts';
 import type { CliDeps } from './deps.ts';
 
 /** `sluice migrate` */
@@ -13,7 +12,8 @@ export function register(program: Command, deps: CliDeps): void {
     )
     .action(async ({ sourceRole }: { sourceRole?: boolean }) => {
       const { prepareSchemas } = await import('../main/prepare-schemas.ts');
-      const config = readConfig();
+      const { readConfig } = await import('../config/config.ts');
+      const config = readConfig(deps.terminal.env);
       const url = await deps.findDatabase();
       const done = await prepareSchemas(config, url);
       deps.print(done.length > 0 ? `migrated: ${done.join(', ')}` : 'up to date');

@@ -1,5 +1,4 @@
 import type { Command } from 'commander';
-import { readConfig } from '../config/config.ts';
 import type { CheckedModel } from '../main/check-models.ts';
 import { printRecords } from './answer.ts';
 import { readProjectId } from './arguments.ts';
@@ -18,7 +17,8 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
       const { listModels } = await import('../main/check-models.ts');
-      printRecords(deps, json, listModels(readConfig()));
+      const { readConfig } = await import('../config/config.ts');
+      printRecords(deps, json, listModels(readConfig(deps.terminal.env)));
     });
 
   models
@@ -28,7 +28,8 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--json', 'print JSON')
     .action(async ({ project, json }: { project: number; json?: boolean }) => {
       const { checkModels } = await import('../main/check-models.ts');
-      const config = readConfig();
+      const { readConfig } = await import('../config/config.ts');
+      const config = readConfig(deps.terminal.env);
       const findSource = async () => config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
       const checked = await checkModels(config, findSource, project);
       if (json) deps.print(JSON.stringify(checked));

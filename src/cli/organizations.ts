@@ -1,6 +1,4 @@
 import type { Command } from 'commander';
-import { listOrganizations } from '../store/tenants.ts';
-import { createOrganization } from '../use-cases/tenants/create-organization.ts';
 import { printRecord, printRecords } from './answer.ts';
 import type { CliDeps } from './deps.ts';
 
@@ -14,6 +12,7 @@ export function register(program: Command, deps: CliDeps): void {
     .requiredOption('--name <name>', 'its name')
     .option('--json', 'print JSON')
     .action(async ({ name, json }: { name: string; json?: boolean }) => {
+      const { createOrganization } = await import('../use-cases/tenants/create-organization.ts');
       const created = await deps.withDatabase((db) => createOrganization(db, name));
       printRecord(deps, json, created);
     });
@@ -23,6 +22,7 @@ export function register(program: Command, deps: CliDeps): void {
     .description('list the organizations, oldest first')
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
+      const { listOrganizations } = await import('../store/tenants.ts');
       printRecords(deps, json, await deps.withDatabase(listOrganizations));
     });
 }

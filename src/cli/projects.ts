@@ -1,6 +1,4 @@
 import type { Command } from 'commander';
-import { listProjects } from '../store/tenants.ts';
-import { createProject } from '../use-cases/tenants/create-project.ts';
 import { printRecord, printRecords } from './answer.ts';
 import { readUuid } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
@@ -21,6 +19,7 @@ export function register(program: Command, deps: CliDeps): void {
     .requiredOption('--name <name>', 'its name')
     .option('--json', 'print JSON')
     .action(async ({ organization, name, json }: Options & { name: string }) => {
+      const { createProject } = await import('../use-cases/tenants/create-project.ts');
       const input = { organizationId: organization, name };
       const created = await deps.withDatabase((db) => createProject(db, input));
       printRecord(deps, json, created);
@@ -32,6 +31,7 @@ export function register(program: Command, deps: CliDeps): void {
     .requiredOption('--organization <id>', 'the organization', readUuid)
     .option('--json', 'print JSON')
     .action(async ({ organization, json }: Options) => {
+      const { listProjects } = await import('../store/tenants.ts');
       const projects = await deps.withDatabase((db) => listProjects(db, organization));
       printRecords(deps, json, projects);
     });

@@ -1,96 +1,53 @@
 #!/usr/bin/env node
 import { createRequire } from 'node:module';
-import { Command, CommanderError } from 'commander';
-import { ConfigError, readConfig } from '../config/config.ts';
-import { findEmbeddedPostgres } from '../embedded-postgres/start.ts';
-import { openDatabase } from '../store/database.ts';
-import { findRefusal, isDatabaseUnavailable } from '../store/unavailable.ts';
-import { type CliDeps, CliError } from './deps.ts';
-import { register as registerEras } from './eras.ts';
-import { register as registerEvents } from './events.ts';
-import { register as registerKeys } from './keys.ts';
-import { register as registerMigrate } from './migrate.ts';
-import { register as registerModels } from './models.ts';
-import { register as registerOrganizations } from './organizations.ts';
-import { register as registerProjects } from './projects.ts';
-import { register as registerQuickstart } from './quickstart.ts';
-import { register as registerVerify } from './verify.ts';
-
-/** Exit codes: 0 success, 1 failure, 2 wrong usage. */
-const failed = 1;
-const misused = 2;
-
-const deps: CliDeps = {
-  findDatabase,
-  async withDatabase(work) {
-    const url = await findDatabase();
-    const db = openDatabase({
-      connectionString: url,
-      applicationName: 'sluice-cli',
-      maxConnections: 4,
-      onError: () => {},
-    });
-    try {
-      return await work(db, url);
-    } finally {
-      await db.close();
-    }
-  },
-  print: (line) => process.stdout.write(`${line}\n`),
-};
-
-/** DATABASE_URL, else the running embedded database. */
-async function findDatabase(): Promise<string> {
-  const { DATABASE_URL, SLUICE_DATA_DIR } = readConfig();
-  const url = DATABASE_URL ?? (await findEmbeddedPostgres(SLUICE_DATA_DIR));
-  if (url !== null) return url;
-  throw new CliError(
-    `No database: set DATABASE_URL, or start Sluice first (no database runs in ${SLUICE_DATA_DIR}).`,
-  );
-}
-
-function explain(error: unknown): { code: number; message: string } {
-  // Commander has already printed what is wrong.
-  if (error instanceof CommanderError) {
-    return { code: error.exitCode === 0 ? 0 : misused, message: '' };
-  }
-  if (error instanceof CliError || error instanceof ConfigError) {
-    return { code: failed, message: error.message };
-  }
-  const reason = error instanceof Error ? error.message || error.name : String(error);
-  const refusal = findRefusal(error);
-  if (refusal !== null) return { code: failed, message: `DATABASE_URL: ${refusal}. Correct it.` };
-  const message = isDatabaseUnavailable(error)
-    ? `DATABASE_URL: the database is unreachable: ${reason}. Start it, or correct the address.`
-    : reason;
-  return { code: failed, message };
-}
+import { ownEnvironment } from '../config/client-settings.ts';
+import type { Terminal } from './deps.ts';
+import { runSluice } from './run-sluice.ts';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
+const { stdin, stdout, stderr } = process;
+const stop = new AbortController();
 
-const program = new Command('sluice')
-  .description('Ships rows out of PostgreSQL on a schedule: every row exactly once.')
-  .version(version)
-  .exitOverride();
-// Each command imports its large modules when it is called: all of them take a second to load.
-for (const register of [
-  registerMigrate,
-  registerQuickstart,
-  registerOrganizations,
-  registerProjects,
-  registerKeys,
-  registerEvents,
-  registerModels,
-  registerVerify,
-  registerEras,
-]) {
-  register(program, deps);
+const terminal: Terminal = {
+  out: (text) => void stdout.write(text),
+  err: (text) => void stderr.write(text),
+  env: ownEnvironment(),
+  isTerminal: stdout.isTTY === true,
+  drawsProgress: stderr.isTTY === true,
+  ask: stdin.isTTY === true && stderr.isTTY === true ? ask : null,
+  async readInput() {
+    const { text } = await import('node:stream/consumers');
+    return text(stdin);
+  },
+  get signal() {
+    // Only a command that waits asks for it; others end as a signal always ends a process.
+    watchSignals();
+    return stop.signal;
+  },
+};
+
+let isWatching = false;
+function watchSignals(): void {
+  if (isWatching) return;
+  isWatching = true;
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
 }
 
-try {
-  await program.parseAsync();
-} catch (error) {
-  const { code, message } = explain(error);
-  if (message) process.stderr.write(`${message}\n`);
-  process.exitCode = code;
+async function ask(question: string): Promise<string> {
+  const { createInterface } = await import('node:readline/promises');
+  const lines = createInterface({ input: stdin, output: stderr });
+  try {
+    return await lines.question(question, { signal: stop.signal });
+  } finally {
+    lines.close();
+  }
 }
+
+// `sluice … | head` ends the reader before us.
+stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit();
+});
+const code = await runSluice(process.argv.slice(2), terminal, version);
+// A command that keeps serving has set its own.
+if (code !== 0) process.exitCode = code;

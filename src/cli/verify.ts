@@ -1,5 +1,4 @@
 import type { Command } from 'commander';
-import { readConfig } from '../config/config.ts';
 import { invariantTitles, remedies } from '../verify/finding.ts';
 import type { Verified } from '../verify/verify-export.ts';
 import type { VerifiedExportReport, VerifyReport } from '../verify/verify-exports.ts';
@@ -16,8 +15,9 @@ export function register(program: Command, deps: CliDeps): void {
     .option('--json', 'print JSON')
     .action(async (options: { export?: string; json?: boolean }) => {
       const { verifyInstallation } = await import('../main/verify.ts');
+      const { readConfig } = await import('../config/config.ts');
       const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
-      const config = await allowQuickstartS3(readConfig());
+      const config = await allowQuickstartS3(readConfig(deps.terminal.env));
       const report = await deps.withDatabase((db, url) =>
         verifyInstallation(config, db, config.SOURCE_DATABASE_URL ?? url, options.export ?? null),
       );

@@ -1,3 +1,4 @@
+import { clientVariables } from './client-settings.ts';
 import { settings } from './settings.ts';
 
 /** A variable that looks like one of our settings and is none. */
@@ -8,6 +9,8 @@ export interface UnknownSetting {
 }
 
 const known = Object.keys(settings);
+/** The command line reads them; on the same machine a service sees them too. */
+const ofClients: readonly string[] = Object.values(clientVariables);
 
 /**
  * Variables that are probably misspelled settings: those that begin with `SLUICE_`, and those that differ from a
@@ -17,21 +20,27 @@ export function findUnknownSettings(
   env: Readonly<Record<string, string | undefined>> = process.env,
 ): readonly UnknownSetting[] {
   return Object.keys(env)
-    .filter((name) => name.includes('_') && !known.includes(name))
+    .filter((name) => name.includes('_') && !known.includes(name) && !ofClients.includes(name))
     .flatMap((name) => {
-      const nearest = nearestTo(name);
+      const nearest = nearestName(name, known);
       return nearest !== null || name.startsWith('SLUICE_') ? [{ name, nearest }] : [];
     });
 }
 
-/** A letter in six may be wrong. */
-const lettersPerMistake = 6;
-
-function nearestTo(name: string): string | null {
+/**
+ * The name of `names` that differs in the fewest letters; null if none is near.
+ *
+ * @param lettersPerMistake letters for each one that may be wrong
+ */
+export function nearestName(
+  name: string,
+  names: readonly string[],
+  lettersPerMistake = 6,
+): string | null {
   const bare = name.replace(/^SLUICE_/, '');
   let nearest: string | null = null;
   let least = Number.POSITIVE_INFINITY;
-  for (const setting of known) {
+  for (const setting of names) {
     const mistakes = bare === setting ? 0 : mistakesBetween(name, setting);
     const letters = Math.min(name.length, setting.length);
     if (mistakes >= least || mistakes > Math.floor(letters / lettersPerMistake)) continue;

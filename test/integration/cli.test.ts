@@ -150,7 +150,7 @@ describe('what goes wrong', () => {
     const child = startSluice('cli/sluice.js', ['organizations', 'list'], {
       env: { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' },
     });
-    expect((await child.waitForExit()).code).toBe(1);
+    expect((await child.waitForExit()).code).toBe(3);
     expect(child.output()).toContain('DATABASE_URL: the database is unreachable');
   });
 });

@@ -46,6 +46,7 @@ export function healthRoutes(
         tags,
         operationId: 'live',
         summary: 'Whether the process answers',
+        description: 'It does not look at the database or the queue. For liveness probes.',
         security: [],
         response: { 200: Live, ...malformedOnly },
       },

@@ -12,6 +12,7 @@ import { BatchExportRun } from '../runs/schema.ts';
 import { ErrorBody } from '../schemas/error.ts';
 import { LabResult } from '../transformations/lab.ts';
 import { Plugin, RearrangedConfigs, TransformationConfig } from '../transformations/schema.ts';
+import { documentForClients } from './client-document.ts';
 import { shareSerializers } from './serializers.ts';
 
 /** Strict, but without the upgrade to https, so the page also works over http in a private network. */
@@ -70,6 +71,10 @@ export async function describeApi(api: Api, shared: readonly object[]): Promise<
         url,
       };
     },
+    transformObject: (documented) =>
+      'openapiObject' in documented
+        ? documentForClients(documented.openapiObject)
+        : documented.swaggerObject,
     refResolver: {
       buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `def-${index}`),
     },

@@ -10,7 +10,7 @@ export interface PropertySchema {
   readonly items?: PropertySchema;
   readonly title?: string;
   readonly description?: string;
-  readonly default?: unknown;
+  readonly 'x-default'?: unknown;
   readonly examples?: readonly unknown[];
   readonly writeOnly?: boolean;
   readonly minimum?: number;
@@ -66,7 +66,7 @@ function fieldOf(name: string, property: PropertySchema, required: boolean): Fie
     required,
     nullable: types.includes('null'),
     description: property.description ?? '',
-    default: property.default,
+    default: property['x-default'],
     example: Array.isArray(example) ? example.join('\n') : String(example ?? ''),
     choices: (shape.enum ?? []).filter((choice) => choice !== null).map(String),
     minimum: shape.minimum ?? null,

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -8,22 +8,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { type ApiDocument, type Operation, readDocument } from '../../support/openapi.ts';
 import { projectRoot } from '../../support/processes.ts';
+import { type ReadmeCall, readReadmeCalls } from '../../support/readme-calls.ts';
 
 const run = promisify(execFile);
 
 let api: ApiUnderTest;
 let document: ApiDocument;
 let folder: string;
-let examples: readonly Example[];
-
-/** A call of the README, as curl would get it. */
-interface Example {
-  readonly operation: Operation;
-  readonly path: string;
-  readonly parameters: Readonly<Record<string, string>>;
-  /** Of the body; null if it sends none. */
-  readonly json: string | null;
-}
+let examples: readonly ReadmeCall[];
 
 beforeAll(async () => {
   api = await startApiUnderTest();
@@ -33,39 +25,12 @@ beforeAll(async () => {
     path.join(folder, 'api.ts'),
     await openapiTypescript(document.raw as unknown as OpenAPI3),
   );
-  examples = await readExamples();
+  examples = await readReadmeCalls(document);
 });
 afterAll(async () => {
   await api.stop();
   await rm(folder, { recursive: true });
 });
-
-/** The arguments of the README's curl commands, as the shell itself passes them. */
-async function readExamples(): Promise<readonly Example[]> {
-  const readme = await readFile(path.join(projectRoot, 'README.md'), 'utf8');
-  const blocks = [...readme.matchAll(/```sh\n((?:KEY|hours_ago)[\s\S]*?)```/g)].map(
-    ([, block]) => block,
-  );
-  const printArguments = `curl() { printf '%s\\0' "$@"; printf 'end of call\\0'; }`;
-  const script = `KEY=key S3=http://127.0.0.1:20000 ID=00000000-0000-4000-8000-000000000000\n${printArguments}\n${blocks.join('\n')}`;
-  const { stdout } = await run('sh', ['-c', script]);
-  const calls = stdout.split('end of call\0').slice(0, -1);
-  return calls.map((call) => exampleOf(call.split('\0').slice(0, -1)));
-}
-
-function exampleOf(curl: readonly string[]): Example {
-  const after = (flag: string) => (curl.includes(flag) ? curl[curl.indexOf(flag) + 1] : undefined);
-  const address = curl.find((argument) => argument.startsWith('http')) ?? '';
-  const given = new URL(address).pathname.replace(/\/$/, '');
-  const method = after('-X') ?? 'GET';
-  for (const operation of document.operations) {
-    const pattern = operation.path.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)');
-    const match = new RegExp(`^${pattern}$`).exec(given);
-    if (!match || operation.method.toUpperCase() !== method) continue;
-    return { operation, path: given, parameters: { ...match.groups }, json: after('-d') ?? null };
-  }
-  throw new Error(`the document has no ${method} ${given}`);
-}
 
 /** The types of a generated client, of one call. */
 function typesOf({ method, path: template, statuses }: Operation) {
@@ -102,7 +67,7 @@ async function compile(program: string): Promise<string> {
 const head = "import type { paths } from './api.ts';\n";
 
 /** A program that makes the calls of the README, as far as types go. */
-function programOf(calls: readonly Example[]): string {
+function programOf(calls: readonly ReadmeCall[]): string {
   const lines = calls.map(({ operation, parameters, json }, n) => {
     const types = typesOf(operation);
     const body = json === null ? '' : `export const body${n}: ${types.body} = ${json};\n`;
@@ -137,7 +102,7 @@ test("the README's calls type-check against the generated client, and so does wh
 
 test('the generated client refuses a call that the API refuses', async () => {
   const [create] = examples;
-  const types = typesOf((create as Example).operation);
+  const types = typesOf((create as ReadmeCall).operation);
   const program = `${head}export const body: ${types.body} = ${create?.json?.replace('"hour"', '60')};\n`;
   expect(await compile(program)).toContain("Type 'number' is not assignable");
 });

@@ -68,6 +68,39 @@ test('every operation has a name of its own, a summary and the errors it can giv
   }
 });
 
+test('every operation says more than its summary', () => {
+  const { paths } = document.raw as unknown as { paths: Record<string, Record<string, Texts>> };
+  const operations = Object.values(paths).flatMap((methods) => Object.values(methods));
+  const bare = operations.filter(
+    ({ summary, description = '' }) => description.length < 20 || description === summary,
+  );
+  expect(bare.map(({ operationId }) => operationId)).toEqual([]);
+});
+interface Texts {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly description?: string;
+}
+
+test('a discriminator names the schema of each value, and no schema has a default', () => {
+  const found = { mappings: [] as unknown[], defaults: [] as string[] };
+  const walk = (value: unknown, place: string): void => {
+    if (typeof value !== 'object' || value === null) return;
+    const { discriminator, default: preset } = value as Record<string, { mapping?: unknown }>;
+    if (discriminator !== undefined) found.mappings.push(discriminator.mapping);
+    // A response may be named default; a schema must not have one: generators make its field required.
+    if (preset !== undefined) found.defaults.push(place);
+    for (const [name, inner] of Object.entries(value)) walk(inner, `${place}/${name}`);
+  };
+  walk(document.raw, '');
+  const mapping = Object.fromEntries(
+    ['S3', 'File', 'NoOp'].map((type) => [type, `#/components/schemas/${type}`]),
+  );
+  expect(found.mappings.length).toBeGreaterThan(0);
+  for (const each of found.mappings) expect(each).toEqual(mapping);
+  expect(found.defaults).toEqual([]);
+});
+
 test('every answer that asks for a later retry documents Retry-After', () => {
   const { paths } = document.raw as unknown as { paths: Record<string, Record<string, Answers>> };
   for (const [path, operations] of Object.entries(paths)) {

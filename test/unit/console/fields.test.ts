@@ -14,14 +14,18 @@ const schema: PropertySchema = {
   required: ['bucket_name'],
   properties: {
     bucket_name: { type: 'string', description: 'The bucket.', examples: ['acme'] },
-    secret_key: { anyOf: [{ type: 'string' }, { type: 'null' }], default: null, writeOnly: true },
-    prefix: { type: 'string', default: '' },
-    compression: { anyOf: [{ enum: ['gzip', 'zstd'] }, { type: 'null' }], default: null },
-    max_file_size_mb: { type: ['integer', 'null'], minimum: 0, default: null },
-    manifest: { type: 'boolean', default: true },
+    secret_key: {
+      anyOf: [{ type: 'string' }, { type: 'null' }],
+      'x-default': null,
+      writeOnly: true,
+    },
+    prefix: { type: 'string', 'x-default': '' },
+    compression: { anyOf: [{ enum: ['gzip', 'zstd'] }, { type: 'null' }], 'x-default': null },
+    max_file_size_mb: { type: ['integer', 'null'], minimum: 0, 'x-default': null },
+    manifest: { type: 'boolean', 'x-default': true },
     include_events: {
       anyOf: [{ type: 'array', items: { type: 'string' } }, { type: 'null' }],
-      default: null,
+      'x-default': null,
     },
   },
 };

@@ -1,0 +1,138 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { paintFor, plural, shortTime, tableLines } from '../text.ts';
+import type { Api } from './api.ts';
+import { print } from './exports-actions.ts';
+import { findExport } from './find-export.ts';
+import { keepAsking } from './keep-asking.ts';
+import { type ApiOptions, openApi } from './open-api.ts';
+import { createProgress } from './progress.ts';
+import type { Backfill } from './types.ts';
+
+export interface BackfillOptions extends ApiOptions {
+  readonly from: string;
+  readonly to: string;
+  readonly dryRun?: boolean;
+  readonly reprocess?: string;
+  readonly newestFirst?: boolean;
+  readonly concurrency?: number;
+  /** False: return as soon as it has begun. */
+  readonly wait: boolean;
+}
+
+const pollMs = 1_000;
+/** Intervals that a preview lists. */
+const shownIntervals = 10;
+
+/** `sluice backfill`: exports a range of the past, and shows how far it is. */
+export async function backfill(deps: CliDeps, name: string, options: BackfillOptions) {
+  const api = openApi(deps, options);
+  const { id } = await findExport(api, name);
+  const body = {
+    start_at: options.from,
+    end_at: options.to,
+    ...(options.reprocess === undefined ? {} : { reprocess: options.reprocess }),
+    ...(options.newestFirst ? { order: 'newest_first' } : {}),
+    ...(options.concurrency === undefined ? {} : { concurrency: options.concurrency }),
+  };
+  const send = (dryRun: boolean) =>
+    api.call('post', '/batch_exports/{id}/backfill', {
+      path: { id },
+      body: dryRun ? { ...body, dry_run: true } : body,
+    });
+  const begun = await inWordsOfOptions(send(options.dryRun ?? false));
+  if ('dry_run' in begun) {
+    print(deps, options, begun, () => previewLines(begun, deps));
+    return;
+  }
+  const { backfill_id: backfillId, backfill_total_runs: total = 0 } = begun;
+  if (backfillId === undefined) throw new CliError(`${api.url} did not name the backfill.`);
+  if (!options.wait) {
+    print(deps, options, { id: backfillId, total_runs: total }, () => [
+      `Backfill ${backfillId} has begun: ${plural(total, 'run')}.`,
+    ]);
+    return;
+  }
+  const ended = await waitForBackfill(deps, api, { batch_export_id: id, id: backfillId });
+  print(deps, options, ended, () => [summaryOf(ended)]);
+  if (ended.failed_runs > 0 || ended.status === 'Cancelled') {
+    throw new CliError(
+      ended.status === 'Cancelled'
+        ? 'The backfill was cancelled.'
+        : `${plural(ended.failed_runs, 'run')} failed. \`sluice runs list <export> --status Failed,FailedRetryable\` says why.`,
+    );
+  }
+}
+
+/** The API's names of the bounds are not those of the options. */
+async function inWordsOfOptions<T>(answer: Promise<T>): Promise<T> {
+  return answer.catch((error: unknown) => {
+    if (!(error instanceof CliError)) throw error;
+    const text = error.message
+      .replaceAll(/^start_at: /gm, '--from: ')
+      .replaceAll(/^end_at: /gm, '--to: ');
+    throw new CliError(text, error.exitCode);
+  });
+}
+
+interface Preview {
+  readonly start_at: string;
+  readonly end_at: string;
+  readonly total_runs: number;
+  readonly skipped: number;
+  readonly intervals: readonly { readonly start: string; readonly end: string }[];
+  readonly estimated_rows: number | null;
+}
+
+function previewLines(preview: Preview, { terminal }: CliDeps): readonly string[] {
+  const { intervals, total_runs: total, estimated_rows: rows } = preview;
+  const shown = intervals.slice(0, shownIntervals);
+  const table = shown.map(({ start, end }) => [shortTime(start), shortTime(end)]);
+  const more = total - shown.length;
+  const about = rows === null ? '' : `, about ${plural(rows, 'row')}`;
+  return [
+    `${plural(total, 'run')} from ${shortTime(preview.start_at)} to ${shortTime(preview.end_at)}${about}; ${preview.skipped} skipped.`,
+    ...(shown.length > 0 ? tableLines(['INTERVAL FROM', 'TO'], table, paintFor(terminal)) : []),
+    ...(more > 0 ? [`and ${more} more`] : []),
+    'Nothing was started (--dry-run).',
+  ];
+}
+
+/** Until it has ended; the person may leave, and the service goes on. */
+async function waitForBackfill(
+  { terminal }: CliDeps,
+  api: Api,
+  path: { readonly batch_export_id: string; readonly id: string },
+): Promise<Backfill> {
+  const progress = createProgress(terminal);
+  try {
+    for (;;) {
+      const now = await keepAsking(terminal, () =>
+        api.call('get', '/batch_exports/{batch_export_id}/backfills/{id}', { path }),
+      );
+      const { finished_runs: finished, failed_runs: failed, total_runs: total } = now;
+      const eta = now.eta === null ? '' : `, ends about ${shortTime(now.eta)}`;
+      progress.show(
+        now.status === 'Running' ? now.progress : 1,
+        `${finished}/${plural(total, 'run')}${failed > 0 ? `, ${failed} failed` : ''}${eta}`,
+      );
+      if (now.status !== 'Running') return now;
+      await sleep(pollMs, undefined, { signal: terminal.signal });
+    }
+  } catch (error) {
+    if (!terminal.signal.aborted) throw error;
+    throw new CliError(
+      `Stopped waiting. Backfill ${path.id} goes on in the service.`,
+      exitCodes.failed,
+    );
+  } finally {
+    progress.end();
+  }
+}
+
+function summaryOf({ id, status, finished_runs, failed_runs, total_runs }: Backfill): string {
+  const done = finished_runs - failed_runs;
+  return total_runs === 0
+    ? `Backfill ${id}: there was nothing to export.`
+    : `Backfill ${id}: ${status}, ${done} of ${plural(total_runs, 'run')} done.`;
+}

@@ -1,0 +1,102 @@
+import { CliError, exitCodes } from '../deps.ts';
+import { plain, plural } from '../text.ts';
+
+/** What the service answered; `json` is undefined if the body is not JSON. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly json: unknown;
+}
+
+interface Called {
+  readonly url: string;
+  readonly project: string;
+  readonly notFound: string | undefined;
+}
+
+interface Problem {
+  readonly attr: string | null;
+  readonly detail: string;
+}
+
+/** One line for each problem, and what to do. */
+export function explainAnswer(answer: Answer, called: Called): CliError {
+  const { status, json, headers } = answer;
+  const problems = problemsOf(json);
+  const [first] = problems;
+  if (!first) return notSluice(answer, called);
+  const requestId = textOf(json, 'request_id');
+  if (status === 401) {
+    return new CliError(
+      `SLUICE_KEY: ${first.detail} Set SLUICE_KEY to a key of ${called.url}; \`sluice keys create\` issues one.`,
+      exitCodes.refused,
+    );
+  }
+  if (status === 403) return new CliError(explainRefusal(first.detail, called), exitCodes.refused);
+  if (status === 404) return new CliError(called.notFound ?? `${first.detail} Check the id.`);
+  if (status === 429) {
+    const wait = headers.get('retry-after');
+    const when = wait === null ? 'Try again later.' : `Try again in ${plain(wait)} s.`;
+    return new CliError(
+      `${first.detail.replace(/ Try again.*$/, '')} ${when}`,
+      exitCodes.unreachable,
+    );
+  }
+  if (status >= 500) {
+    const report = requestId === null ? '' : ` Its log has it under request ${requestId}.`;
+    return new CliError(`${called.url}: ${first.detail}${report}`, exitCodes.unreachable);
+  }
+  return new CliError(
+    problems.map(({ attr, detail }) => (attr === null ? detail : `${attr}: ${detail}`)).join('\n'),
+  );
+}
+
+function explainRefusal(detail: string, { project }: Called): string {
+  if (detail.startsWith('@current')) {
+    return detail.replace('Use the id of one in the path:', 'Name one with --project:');
+  }
+  if (detail.includes('no access to the project')) {
+    return `--project ${plain(project)}: ${detail} Use the id of one of the key's projects, or a key that has access.`;
+  }
+  return `SLUICE_KEY: ${detail} Use a key that has it; \`sluice keys create --scopes …\` issues one.`;
+}
+
+function notSluice({ status, headers }: Answer, { url }: Called): CliError {
+  const target = headers.get('location');
+  const found = target === null ? '' : `, a redirect to ${plain(target)}`;
+  return new CliError(
+    `SLUICE_URL: ${url} does not answer as Sluice does (status ${status}${found}). Set it to the address of the API, such as http://127.0.0.1:8000.`,
+    exitCodes.unreachable,
+  );
+}
+
+/** Why no answer came. */
+export function explainSilence(url: string, error: unknown, limitMs: number): string {
+  const start = 'Start the service, or correct SLUICE_URL.';
+  if (error instanceof Error && error.name === 'TimeoutError') {
+    return `SLUICE_URL: ${url} did not answer within ${plural(limitMs / 1_000, 'second')}. ${start}`;
+  }
+  const cause = error instanceof Error ? error.cause : undefined;
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
+  const reason = code || (cause instanceof Error ? cause.message : String(error));
+  return `SLUICE_URL: ${url} is unreachable (${plain(reason)}). ${start}`;
+}
+
+/** The problems of an error's body; `destination__config__prefix` → `destination.config.prefix`. */
+function problemsOf(json: unknown): readonly Problem[] {
+  const listed = isRecord(json) && Array.isArray(json.errors) ? json.errors : [json];
+  return listed.flatMap((problem: unknown): Problem[] => {
+    const detail = textOf(problem, 'detail');
+    if (detail === null || textOf(json, 'code') === null) return [];
+    return [{ detail, attr: textOf(problem, 'attr')?.replaceAll('__', '.') ?? null }];
+  });
+}
+
+function textOf(json: unknown, name: string): string | null {
+  const value = isRecord(json) ? json[name] : undefined;
+  return typeof value === 'string' ? plain(value) : null;
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,39 @@
+import type { Terminal } from '../deps.ts';
+
+const barWidth = 30;
+
+/** How far something is, on standard error. */
+export interface Progress {
+  /** @param share from 0 to 1 */
+  show(share: number, text: string): void;
+  /** Ends the line of the bar. */
+  end(): void;
+}
+
+/** A bar that is redrawn on a terminal; elsewhere one line per quarter. */
+export function createProgress({
+  err,
+  drawsProgress,
+}: Pick<Terminal, 'err' | 'drawsProgress'>): Progress {
+  let quarter = -1;
+  let isDrawn = false;
+  return {
+    show(share, text) {
+      const percent = `${Math.floor(share * 100)}%`.padStart(4);
+      if (drawsProgress) {
+        const filled = Math.floor(share * barWidth);
+        const bar = '█'.repeat(filled) + '░'.repeat(barWidth - filled);
+        err(`\r\x1b[K${bar} ${percent}  ${text}`);
+        isDrawn = true;
+        return;
+      }
+      const now = Math.floor(share * 4);
+      if (now > quarter) err(`${percent}  ${text}\n`);
+      quarter = Math.max(quarter, now);
+    },
+    end() {
+      if (isDrawn) err('\n');
+      isDrawn = false;
+    },
+  };
+}

@@ -1,0 +1,101 @@
+import { readList } from '../arguments.ts';
+import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { count, paintFor, shortTime, tableLines } from '../text.ts';
+import { print } from './exports-actions.ts';
+import { runLines } from './export-text.ts';
+import { findExport } from './find-export.ts';
+import { type ApiOptions, openApi } from './open-api.ts';
+import type { QueryOf, Run } from './types.ts';
+
+const pageSize = 1_000;
+type RunQuery = QueryOf<'get', '/batch_exports/{batch_export_id}/runs'>;
+
+export async function list(
+  deps: CliDeps,
+  name: string,
+  options: ApiOptions & { status?: string; limit: number },
+) {
+  const { limit } = options;
+  if (limit === 0) throw new CliError('--limit must be at least 1.', exitCodes.misused);
+  const api = openApi(deps, options);
+  const { id } = await findExport(api, name);
+  const status = options.status === undefined ? {} : { status: readList(options.status) };
+  const shown: Run[] = [];
+  let cursor: string | null = null;
+  do {
+    const query: RunQuery = {
+      ...(status as RunQuery),
+      limit: Math.min(pageSize, limit - shown.length),
+      ...(cursor === null ? {} : { cursor }),
+    };
+    const page: { readonly next: string | null; readonly results: readonly Run[] } = await api.call(
+      'get',
+      '/batch_exports/{batch_export_id}/runs',
+      { path: { batch_export_id: id }, query },
+    );
+    shown.push(...page.results);
+    cursor = page.next === null ? null : new URL(page.next).searchParams.get('cursor');
+  } while (cursor !== null && shown.length < limit);
+  print(deps, options, shown, () => runLines(shown, paintFor(deps.terminal)));
+}
+
+/** The path of a run, and what it means if there is none. */
+async function runAt(deps: CliDeps, name: string, run: string, options: ApiOptions) {
+  const api = openApi(deps, options);
+  const { id } = await findExport(api, name);
+  const notFound = `There is no run ${run} of this export. \`sluice runs list\` shows its runs.`;
+  return { api, at: { path: { batch_export_id: id, id: run }, notFound } };
+}
+
+export async function retry(deps: CliDeps, name: string, run: string, options: ApiOptions) {
+  const { api, at } = await runAt(deps, name, run, options);
+  const made = await api.call('post', '/batch_exports/{batch_export_id}/runs/{id}/retry', {
+    ...at,
+    body: {},
+  });
+  print(deps, options, made, () => [
+    `Run ${made.id} exports ${shortTime(made.data_interval_start)} to ${shortTime(made.data_interval_end)} again.`,
+  ]);
+}
+
+export async function cancel(deps: CliDeps, name: string, run: string, options: ApiOptions) {
+  const { api, at } = await runAt(deps, name, run, options);
+  await api.call('post', '/batch_exports/{batch_export_id}/runs/{id}/cancel', { ...at, body: {} });
+  print(deps, options, { id: run, cancelled: true }, () => [`Cancelled run ${run}.`]);
+}
+
+export async function files(deps: CliDeps, name: string, run: string, options: ApiOptions) {
+  const { api, at } = await runAt(deps, name, run, options);
+  const first = await api.call('get', '/batch_exports/{batch_export_id}/runs/{id}/files', {
+    ...at,
+    query: { limit: pageSize },
+  });
+  const all = [...first.results];
+  while (all.length < first.count) {
+    const { results } = await api.call('get', '/batch_exports/{batch_export_id}/runs/{id}/files', {
+      ...at,
+      query: { limit: pageSize, offset: all.length },
+    });
+    if (results.length === 0) break;
+    all.push(...results);
+  }
+  const { manifest, current_run } = first;
+  print(deps, options, { files: all, manifest, current_run }, () => {
+    if (all.length === 0) return [noFiles(current_run, run)];
+    const rows = all.map(({ uri, key, rows: number, bytes, sha256, rejected }) => [
+      `${uri ?? key}${rejected ? ' (rejected rows)' : ''}`,
+      count(number),
+      count(bytes),
+      sha256,
+    ]);
+    const lines = tableLines(['FILE', 'ROWS', 'BYTES', 'SHA-256'], rows, paintFor(deps.terminal));
+    return manifest === null ? lines : [...lines, `Manifest: ${manifest.uri ?? manifest.key}`];
+  });
+}
+
+function noFiles(currentRun: string | null, run: string): string {
+  if (currentRun === null) return 'No files: the interval is not exported.';
+  return currentRun === run
+    ? 'No files: the interval has no rows.'
+    : `No files: run ${currentRun} has replaced them.`;
+}

@@ -1,0 +1,35 @@
+/** Which service the command line calls, and with which key. */
+export interface ClientSettings {
+  /** Null: not set. */
+  readonly url: string | null;
+  readonly key: string | null;
+  /** An id, or `@current`. */
+  readonly project: string | null;
+}
+
+/** Variables that only the command line reads. */
+export const clientVariables = {
+  url: 'SLUICE_URL',
+  key: 'SLUICE_KEY',
+  project: 'SLUICE_PROJECT',
+} as const;
+
+export type Environment = Record<string, string | undefined>;
+
+/** The environment of this process. */
+export const ownEnvironment = (): Environment => process.env;
+
+/** Reads the settings of the command line; an empty variable is not set. */
+export function readClientSettings(env: Readonly<Environment>): ClientSettings {
+  const read = (name: string) => env[name]?.trim() || null;
+  return {
+    url: read(clientVariables.url),
+    key: read(clientVariables.key),
+    project: read(clientVariables.project),
+  };
+}
+
+/** Whether the environment allows colours on a terminal (https://no-color.org). */
+export function allowsColours({ NO_COLOR, TERM }: Readonly<Environment>): boolean {
+  return !NO_COLOR && TERM !== 'dumb';
+}

@@ -1,0 +1,196 @@
+import type { Config } from '../config/config.ts';
+import { systemClock } from '../domain/clock.ts';
+import { describeError, toSluiceError } from '../domain/errors.ts';
+import { connectQueues, within } from '../queue/connection.ts';
+import { type Database, openDatabase, openQueuePool } from '../store/database.ts';
+import { checkSchema, SchemaError } from '../store/migrate.ts';
+import { findRefusal } from '../store/unavailable.ts';
+import { listVerifiedExports, type VerifiedExport } from '../store/verify-queries.ts';
+import { destinationContextOf, destinationOf, joinConnectors, registry } from './connectors.ts';
+import { openSecretBox } from './encryption-keys.ts';
+
+/** One check of an installation. */
+export interface Examined {
+  readonly check: string;
+  readonly result: 'ok' | 'warning' | 'failed';
+  /** What was found; if it is not ok, also what to do. */
+  readonly detail: string;
+}
+
+const queuePatienceMs = 5_000;
+const testPatienceMs = 25_000;
+/** Places of destinations that are tried; each one is tried once. */
+const triedPlaces = 10;
+
+/** Examines the database, its schema, the queue, the clocks and the destinations. Never throws. */
+export async function examineInstallation(
+  config: Config,
+  url: string,
+): Promise<readonly Examined[]> {
+  const db = openDatabase({
+    connectionString: url,
+    applicationName: 'sluice-doctor',
+    maxConnections: 2,
+    onError: () => {},
+  });
+  try {
+    const database = await examineDatabase(db);
+    if (database.result === 'failed') return [database, await examineQueue(config, url)];
+    const migrations = await examineSchema(url);
+    const rest = [await examineQueue(config, url), await examineClock(db)];
+    const found = [database, migrations, ...rest];
+    return migrations.result === 'ok'
+      ? [...found, ...(await examineDestinations(config, db))]
+      : found;
+  } finally {
+    await db.close();
+  }
+}
+
+const ok = (check: string, detail: string): Examined => ({ check, result: 'ok', detail });
+const failed = (check: string, detail: string): Examined => ({ check, result: 'failed', detail });
+
+function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
+  return error instanceof Error ? error.message || error.name : String(error);
+}
+
+async function examineDatabase(db: Database): Promise<Examined> {
+  try {
+    const [found] = await db.query<{ version: string }>(
+      "select current_setting('server_version') as version",
+    );
+    return ok('database', `PostgreSQL ${found?.version ?? ''}`.replace(/ \(.*$/, ''));
+  } catch (error) {
+    const refusal = findRefusal(error);
+    const detail =
+      refusal === null
+        ? `DATABASE_URL: unreachable: ${reasonOf(error)}. Start it, or correct the address.`
+        : `DATABASE_URL: ${refusal}. Correct it.`;
+    return failed('database', detail);
+  }
+}
+
+async function examineSchema(url: string): Promise<Examined> {
+  try {
+    await checkSchema(url);
+    return ok('migrations', 'up to date');
+  } catch (error) {
+    if (!(error instanceof SchemaError)) return failed('migrations', reasonOf(error));
+    const [what = ''] = error.message.split('\n');
+    return failed('migrations', `${what} Run \`sluice migrate\`.`);
+  }
+}
+
+async function examineQueue(config: Config, url: string): Promise<Examined> {
+  const where = config.REDIS_URL === null ? 'in PostgreSQL' : 'Redis, maxmemory-policy noeviction';
+  const pool =
+    config.REDIS_URL === null
+      ? openQueuePool({
+          connectionString: url,
+          applicationName: 'sluice-doctor',
+          maxConnections: 1,
+          onError: () => {},
+        })
+      : null;
+  const queues = connectQueues(
+    pool ? { kind: 'postgres', pool: pool.pool } : { kind: 'redis', url: config.REDIS_URL ?? '' },
+    () => {},
+  );
+  try {
+    // A connection to Redis opens while the first question waits; the producer's own does not wait.
+    const [fault] = await within(queuePatienceMs, inspectOnceOpen(queues.inspect));
+    return fault === undefined ? ok('queue', where) : failed('queue', `${fault}.`);
+  } catch (error) {
+    const name = config.REDIS_URL === null ? 'DATABASE_URL' : 'REDIS_URL';
+    return failed(
+      'queue',
+      `${name}: unreachable: ${reasonOf(error)}. Start it, or correct the address.`,
+    );
+  } finally {
+    await queues.close();
+    await pool?.close();
+  }
+}
+
+const retryMs = 100;
+
+async function inspectOnceOpen(
+  inspect: () => Promise<readonly string[]>,
+): Promise<readonly string[]> {
+  const start = systemClock.now();
+  for (;;) {
+    try {
+      return await inspect();
+    } catch (error) {
+      if (systemClock.now() - start > queuePatienceMs - 2 * retryMs) throw error;
+      await new Promise((resolve) => setTimeout(resolve, retryMs));
+    }
+  }
+}
+
+/** A store refuses requests that are signed 15 minutes off. */
+const muchMs = 60_000;
+const littleMs = 2_000;
+
+/** The best of three: the answer's way back and forth is the error of the measure. */
+async function examineClock(db: Database): Promise<Examined> {
+  let best = { offsetMs: 0, errorMs: Number.POSITIVE_INFINITY };
+  for (let n = 0; n < 3; n += 1) {
+    const before = systemClock.now();
+    const [row] = await db.query<{ ms: number }>(
+      'select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms',
+    );
+    const after = systemClock.now();
+    const errorMs = (after - before) / 2;
+    if (errorMs < best.errorMs) best = { offsetMs: (row?.ms ?? 0) - (before + after) / 2, errorMs };
+  }
+  const offMs = Math.max(0, Math.abs(best.offsetMs) - best.errorMs);
+  if (offMs < littleMs) return ok('clock', 'this machine and the database agree');
+  const side = best.offsetMs > 0 ? 'behind' : 'ahead of';
+  return {
+    check: 'clock',
+    result: offMs < muchMs ? 'warning' : 'failed',
+    detail: `This machine is ${Math.round(offMs / 1_000)} s ${side} the database. Synchronize both with NTP.`,
+  };
+}
+
+async function examineDestinations(config: Config, db: Database): Promise<readonly Examined[]> {
+  const places = new Map<string, VerifiedExport>();
+  for (const one of await listVerifiedExports(db, null)) {
+    const { type, config: own } = one.destination;
+    const definition = registry.destinations.find((candidate) => candidate.type === type);
+    if (definition?.keepsFiles) places.set(`${type} ${definition.place(own)}`, one);
+  }
+  if (places.size === 0) return [];
+  const context = destinationContextOf(config);
+  try {
+    const secrets = await openSecretBox(config);
+    const noSource = () => {
+      throw new Error('the test of a destination reads no rows');
+    };
+    const connectors = joinConnectors(noSource, context, secrets);
+    const tried = [...places].slice(0, triedPlaces).map(async ([place, one]): Promise<Examined> => {
+      const check = place.startsWith('S3 ')
+        ? 'S3'
+        : destinationOf(registry, one.destination.type).type;
+      const which = `${place.slice(place.indexOf(' ') + 1)} (${one.name})`;
+      try {
+        const destination = connectors.openDestination({ ...one, exportId: one.id });
+        const steps = await destination
+          .test(AbortSignal.timeout(testPatienceMs))
+          .finally(() => destination.close());
+        const fault = steps.find(({ passed }) => !passed);
+        return fault ? failed(check, `${which}: ${fault.step}: ${fault.error}`) : ok(check, which);
+      } catch (error) {
+        return failed(check, `${which}: ${describeError(toSluiceError(error))}`);
+      }
+    });
+    return await Promise.all(tried);
+  } catch (error) {
+    return [failed('encryption keys', reasonOf(error))];
+  } finally {
+    context.httpAgent.destroy();
+    context.httpsAgent.destroy();
+  }
+}

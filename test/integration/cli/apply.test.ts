@@ -1,0 +1,180 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import type { WireBody } from '../../support/api-client.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+import { type CliOptions, runCli } from '../../support/cli.ts';
+
+let api: ApiUnderTest;
+let env: Record<string, string>;
+let folder: string;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  folder = await mkdtemp(path.join(tmpdir(), 'sluice-apply-'));
+  env = {
+    SLUICE_URL: api.baseUrl,
+    SLUICE_KEY: api.tenant.key,
+    SLUICE_PROJECT: String(api.tenant.projectIds[0]),
+    KEY_ID: 'AKIAIOSFODNN7EXAMPLE',
+    SECRET: 'canary-secret',
+  };
+});
+afterAll(async () => {
+  await api.stop();
+  await rm(folder, { recursive: true });
+});
+beforeEach(async () => {
+  for (const { id } of await stored())
+    await api.client.delete(`${api.project}/batch_exports/${id}`);
+});
+
+async function stored(): Promise<readonly WireBody[]> {
+  return (await api.client.get(`${api.project}/batch_exports`)).body.results;
+}
+
+const secrets = { aws_access_key_id: `\${KEY_ID}`, aws_secret_access_key: `\${SECRET}` };
+
+function wanted(name: string, { config = {}, ...changes }: Record<string, object | string> = {}) {
+  const own = { bucket_name: 'my-events', region: 'us-east-1', ...secrets, ...Object(config) };
+  return { name, interval: 'hour', destination: { type: 'S3', config: own }, ...changes };
+}
+
+async function apply(
+  exports: readonly object[],
+  args: readonly string[] = [],
+  changes: Partial<CliOptions> = {},
+) {
+  const file = path.join(folder, 'exports.yaml');
+  await writeFile(file, stringify({ exports }));
+  return runCli(['apply', '-f', file, ...args], { env, ...changes });
+}
+
+test('creates, then changes nothing, then changes what differs, and secrets never show', async () => {
+  const first = await apply([wanted('One'), wanted('Two')]);
+  expect(first).toMatchObject({ code: 0, err: '' });
+  expect(first.out).toContain('2 created, 0 updated, 0 deleted, 0 unchanged.');
+  const before = await stored();
+
+  const second = await apply([wanted('One'), wanted('Two')]);
+  expect(second.out).toContain('No change: 2 exports as in the file.');
+  expect(await stored()).toEqual(before);
+
+  const file = [
+    wanted('One', { config: { prefix: 'new' }, start_at: '2024-03-01' }),
+    wanted('Two'),
+  ];
+  const third = await apply(file);
+  expect(third.out).toContain('    start_at: null → "2024-03-01"\n');
+  expect(third.out).toContain('    destination.config.prefix: "" → "new"\n');
+  expect(third.out).toContain('0 created, 1 updated, 0 deleted, 1 unchanged.');
+  expect((await apply(file)).out).toContain('No change');
+  expect((await apply(file, ['--secrets'])).out).toContain('0 created, 2 updated');
+  for (const { output } of [first, second, third]) expect(output).not.toContain('canary-secret');
+});
+
+test('a dry run and its JSON change nothing', async () => {
+  const { code, out } = await apply([wanted('One')], ['--dry-run', '--json']);
+  expect(code).toBe(0);
+  expect(JSON.parse(out)).toEqual([
+    { action: 'create', name: 'One', id: null, changes: [], error: null },
+  ]);
+  expect(await stored()).toEqual([]);
+});
+
+test('every fault of the file is named, and nothing is changed', async () => {
+  const { code, err } = await apply([
+    wanted('Good'),
+    wanted('Bad', { intreval: 'hour', config: { bukcet_name: 'x', prefix: `\${NOT_SET}` } }),
+    wanted('Good'),
+    wanted('Plain', { config: { aws_secret_access_key: 'hunter2' } }),
+    wanted('Other', { destination: { type: 'S4', config: {} } }),
+    { interval: 'hour' },
+  ]);
+  expect(code).toBe(1);
+  expect(err.trimEnd().split('\n')).toEqual([
+    'exports[1] (Bad): intreval is not a field. Did you mean interval?',
+    'exports[1] (Bad): destination.config.bukcet_name is not a field. Did you mean bucket_name?',
+    'exports[1] (Bad): destination.config.prefix: the environment variable NOT_SET is not set.',
+    'exports[2].name: exports[0] has the same name, Good.',
+    `exports[3] (Plain): destination.config.aws_secret_access_key is a secret in plain text. Write \${AWS_SECRET_ACCESS_KEY} and set that environment variable.`,
+    'exports[4] (Other): destination.type must be one of S3, File, NoOp.',
+    'exports[5]: an export needs a name.',
+  ]);
+  expect(err).not.toContain('hunter2');
+  expect(await stored()).toEqual([]);
+});
+
+test('a secret must be set only if it is sent', async () => {
+  const { SECRET: _, ...without } = env;
+  const one = [wanted('One')];
+  expect(await apply(one, [], { env: without })).toMatchObject({
+    code: 1,
+    err: 'One: destination.config.aws_secret_access_key: the environment variable SECRET is not set.\n',
+  });
+  await apply(one);
+  expect(await apply(one, [], { env: without })).toMatchObject({ code: 0 });
+});
+
+test('the service refuses one: the others are applied, nothing is deleted, and the exit code is 1', async () => {
+  await apply([wanted('Old')]);
+  const file = [wanted('Bad', { config: { prefix: '{nonsense}' } }), wanted('Good')];
+  const { code, out, err } = await apply(file, ['--prune', '--yes']);
+  expect(code).toBe(1);
+  expect(out).toContain('1 created, 0 updated, 0 deleted, 0 unchanged, 2 failed.');
+  expect(err).toMatch(/^Bad: destination\.config\.prefix: .*\nOld: not deleted, because .*\n$/);
+  expect((await stored()).map(({ name }) => name).sort()).toEqual(['Good', 'Old']);
+});
+
+test('pruning asks, and deletes what the file lacks', async () => {
+  await apply([wanted('Old'), wanted('One')]);
+  const args = ['--prune'];
+  expect(await apply([wanted('One')], args)).toMatchObject({
+    code: 2,
+    err: 'Delete 1 export that the file does not have? Pass --yes: there is no terminal to ask.\n',
+  });
+  expect(await apply([wanted('One')], args, { answer: 'n' })).toMatchObject({ code: 1 });
+  expect(await apply([], args, { answer: 'y' })).toMatchObject({ code: 2 });
+  expect(await stored()).toHaveLength(2);
+  expect(await apply([wanted('One')], args, { answer: 'y' })).toMatchObject({ code: 0 });
+  expect((await stored()).map(({ name }) => name)).toEqual(['One']);
+});
+
+test('a name that two exports have is refused with their ids', async () => {
+  await api.client.post(`${api.project}/batch_exports`, exportBody({ name: 'Twice' }));
+  await api.client.post(`${api.project}/batch_exports`, exportBody({ name: 'Twice' }));
+  const ids = (await stored()).map(({ id }) => id);
+  const { code, err } = await apply([wanted('Twice')]);
+  expect(code).toBe(1);
+  for (const id of ids) expect(err).toContain(id);
+});
+
+test('export prints a file that apply accepts, with variables for secrets and no change', async () => {
+  const query = `SELECT properties."\${x}" AS x, event FROM events`;
+  const created = await api.client.post(
+    `${api.project}/batch_exports`,
+    exportBody({ name: 'Tricky, name', dsl_query: query, start_at: '2024-03-01T00:00:00Z' }),
+  );
+  expect(created.status, created.text).toBe(201);
+  const { out } = await runCli(['export'], { env });
+  expect(out).toContain(`aws_secret_access_key: \${TRICKY_NAME_AWS_SECRET_ACCESS_KEY}`);
+  expect(out).not.toContain('canary-');
+  const back = await runCli(['apply', '-f', '-'], { env, input: out });
+  expect(back).toMatchObject({ code: 0, err: '' });
+  expect(back.out).toContain('No change: 1 export as in the file.');
+
+  await api.client.delete(`${api.project}/batch_exports/${created.body.id}`);
+  const again = await runCli(['apply', '-f', '-'], {
+    env: {
+      ...env,
+      TRICKY_NAME_AWS_ACCESS_KEY_ID: env.KEY_ID,
+      TRICKY_NAME_AWS_SECRET_ACCESS_KEY: env.SECRET,
+    },
+    input: out,
+  });
+  expect(again, again.output).toMatchObject({ code: 0, err: '' });
+  expect((await stored())[0]).toMatchObject({ name: 'Tricky, name', dsl_query: query });
+});

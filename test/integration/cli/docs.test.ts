@@ -1,0 +1,146 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { runCli } from '../../support/cli.ts';
+import {
+  bucket,
+  type Installation,
+  region,
+  startInstallation,
+} from '../../support/installation.ts';
+import { projectRoot } from '../../support/processes.ts';
+import { createKey } from '../../support/tenants.ts';
+
+/**
+ * Runs every example of docs/cli.md against a real service, in their order, and compares what they print with
+ * the page. `npx vitest run -u` on this file writes the page anew.
+ */
+
+const page = path.join(projectRoot, 'docs/cli.md');
+let installation: Installation;
+let folder: string;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  installation = await startInstallation({ workers: 1 });
+  const { db, tenant, s3, client, pool } = installation;
+  const { key } = await createKey(db, {
+    organizationId: tenant.organizationId,
+    projectIds: [tenant.projectIds[0]],
+    name: 'cli',
+  });
+  env = {
+    ...installation.env,
+    SLUICE_URL: client.baseUrl,
+    SLUICE_KEY: key,
+    S3_ENDPOINT: s3.endpoint,
+    S3_BUCKET: bucket,
+    S3_REGION: region,
+    AWS_ACCESS_KEY_ID: installation.secrets.get('the access key id') ?? '',
+    AWS_SECRET_ACCESS_KEY: installation.secrets.get('the secret access key') ?? '',
+  };
+  await pool.query(
+    `insert into events (uuid, team_id, event, distinct_id, properties, timestamp, created_at, inserted_at)
+     select md5(n::text)::uuid, $1, 'event ' || n % 3, 'user ' || n % 7, '{"plan": "free"}', at, at, at
+       from generate_series(0, 299) n, lateral (select timestamptz '2024-03-01' + n * interval '36 s' as at) t`,
+    [tenant.projectIds[0]],
+  );
+  folder = await mkdtemp(path.join(tmpdir(), 'sluice-cli-'));
+});
+afterAll(async () => {
+  await installation?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** The words of a command line, with quotes and the variables of the page's shell. */
+function wordsOf(line: string, variables: ReadonlyMap<string, string>): string[] {
+  const words = line.match(/(?:'[^']*'|"[^"]*"|[^\s'"]+)+/g) ?? [];
+  return words.map((word) =>
+    word
+      .replaceAll(/'([^']*)'|"([^"]*)"/g, (_, single, double) => single ?? double)
+      .replaceAll(/\$([A-Z]+)/g, (whole, name) => variables.get(name) ?? whole),
+  );
+}
+
+const ids = new Map<string, string>();
+
+/** Ids, times and the like are others each time: replaces them by some of the same width. */
+function mask(output: string): string {
+  const uuid = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g;
+  return (
+    output
+      .replaceAll(uuid, (found) => {
+        const known =
+          ids.get(found) ?? `3f0cf0b7-5a2c-4e0e-9d0e-${String(ids.size + 1).padStart(12, '0')}`;
+        ids.set(found, known);
+        return known;
+      })
+      .replaceAll(/\b(?!2024-03-0\d)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/g, '2024-03-02T09:00:00')
+      .replaceAll(/(?<=T\d\d:\d\d:\d\d)\.\d{6}(?=Z)/g, '.000000')
+      .replaceAll(/\b[0-9a-f]{64}\b/g, (found) =>
+        `${'e3b0c44298fc1c14'.repeat(4)}`.slice(0, found.length),
+      )
+      .replaceAll(/\bslc_[\w-]+/g, 'slc_…')
+      .replaceAll(/\blocalhost:\d+|127\.0\.0\.1:\d+/g, '127.0.0.1:8000')
+      .replaceAll(/PostgreSQL [\d.]+/g, 'PostgreSQL 18.1')
+      // The retried run may still be live.
+      .replaceAll(/\d running · \d waiting/g, '0 running · 0 waiting')
+      .replaceAll(/^ {0,2}\d{1,2}% {2}.*\n/gm, '')
+  );
+}
+
+/** Variables that the page sets from an answer: `RUN=$(sluice … --json | jq -r '.[0].id')`. */
+const assignment = /^([A-Z]+)=\$\((.*?) \| jq -r '?\.(?:\[(\d)\]\.)?(\w+)'?\)$/;
+
+test('every example of docs/cli.md prints what the page says', async () => {
+  const text = await readFile(page, 'utf8');
+  const variables = new Map<string, string>();
+  let lastCode = 0;
+  const here = process.cwd();
+  process.chdir(folder);
+  const run = async (line: string) => {
+    const [program, ...args] = wordsOf(line, variables);
+    expect(program, line).toBe('sluice');
+    return runCli(args, { env });
+  };
+  const answer = async (line: string): Promise<string> => {
+    if (line === 'echo $?') return `${lastCode}\n`;
+    const [, name, command, index, field] = assignment.exec(line) ?? [];
+    if (name !== undefined && command !== undefined && field !== undefined) {
+      const { out, output } = await run(command);
+      const found = JSON.parse(out);
+      const value = (index === undefined ? found : found[Number(index)])?.[field];
+      expect(value, output).toBeDefined();
+      variables.set(name, String(value));
+      return '';
+    }
+    const [call = '', target] = line.split(' > ');
+    const { code, out, output } = await run(call);
+    lastCode = code;
+    if (target === undefined) return mask(output);
+    await writeFile(target, out);
+    return '';
+  };
+  try {
+    const parts = text.split(/(```(?:console|yaml)\n[\s\S]*?```\n)/);
+    const written: string[] = [];
+    for (const part of parts) {
+      const [, kind, body = ''] = /^```(console|yaml)\n([\s\S]*?)```\n$/.exec(part) ?? [];
+      const [, file] = /^# (\S+\.yaml)\n/.exec(body) ?? [];
+      if (kind === 'yaml' && file !== undefined) await writeFile(file, body);
+      if (kind !== 'console') {
+        written.push(part);
+        continue;
+      }
+      let block = '';
+      for (const line of body.split('\n').filter((one) => one.startsWith('$ '))) {
+        block += `${line}\n${await answer(line.slice(2))}`;
+      }
+      written.push(`\`\`\`console\n${block}\`\`\`\n`);
+    }
+    await expect(written.join('')).toMatchFileSnapshot(page);
+  } finally {
+    process.chdir(here);
+  }
+});

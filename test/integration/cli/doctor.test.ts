@@ -1,0 +1,114 @@
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { runCli } from '../../support/cli.ts';
+import { createEmptyDatabase } from '../../support/database.ts';
+import { projectRoot, startSluice } from '../../support/processes.ts';
+import { ownRedisAvailable, startOwnRedis } from '../../support/redis.ts';
+
+let api: ApiUnderTest;
+beforeAll(async () => {
+  api = await startApiUnderTest();
+});
+afterAll(() => api.stop());
+
+interface Check {
+  readonly check: string;
+  readonly result: string;
+  readonly detail: string;
+}
+
+async function doctor(env: Readonly<Record<string, string>>) {
+  const { code, out, err } = await runCli(['doctor', '--json'], { env });
+  const checks: Check[] = JSON.parse(out);
+  const of = (name: string) => checks.find(({ check }) => check === name);
+  return { code, err, checks, of };
+}
+
+test('an installation that is well', async () => {
+  const { code, checks } = await doctor({ DATABASE_URL: api.databaseUrl });
+  expect(checks.map(({ check, result }) => [check, result])).toEqual([
+    ['database', 'ok'],
+    ['migrations', 'ok'],
+    ['queue', 'ok'],
+    ['clock', 'ok'],
+  ]);
+  expect(code).toBe(0);
+});
+
+test('a database that is unreachable, one that refuses, and one that was not migrated', async () => {
+  const unreachable = await doctor({ DATABASE_URL: 'postgres://x@127.0.0.1:1/none' });
+  expect(unreachable.code).toBe(1);
+  expect(unreachable.of('database')).toMatchObject({
+    result: 'failed',
+    detail: expect.stringMatching(
+      /^DATABASE_URL: unreachable: .*Start it, or correct the address\.$/,
+    ),
+  });
+  const missing = new URL(api.databaseUrl);
+  missing.pathname = '/no_such_database';
+  expect((await doctor({ DATABASE_URL: missing.href })).of('database')?.detail).toBe(
+    'DATABASE_URL: the database does not exist (3D000). Correct it.',
+  );
+  const empty = await createEmptyDatabase();
+  onTestFinished(() => empty.drop());
+  const unmigrated = await doctor({ DATABASE_URL: empty.url });
+  expect(unmigrated.of('migrations')).toMatchObject({
+    result: 'failed',
+    detail: expect.stringMatching(/lacks 0001_spine, .* Run `sluice migrate`\.$/),
+  });
+  expect(unmigrated.err).toBe('1 of 4 checks failed.\n');
+});
+
+describe.skipIf(!ownRedisAvailable())('with the queue in Redis', () => {
+  test('a policy that evicts jobs, and a Redis that is unreachable', async () => {
+    const redis = await startOwnRedis();
+    onTestFinished(() => redis.stop());
+    const env = { DATABASE_URL: api.databaseUrl, REDIS_URL: redis.url };
+    expect((await doctor(env)).of('queue')).toMatchObject({ result: 'ok' });
+    const set = ['-p', String(redis.port), 'config', 'set', 'maxmemory-policy', 'allkeys-lru'];
+    await promisify(execFile)('redis-cli', set);
+    expect((await doctor(env)).of('queue')).toEqual({
+      check: 'queue',
+      result: 'failed',
+      detail: 'Redis may evict jobs: set maxmemory-policy to noeviction (now: allkeys-lru).',
+    });
+    await redis.kill();
+    const { code, of } = await doctor(env);
+    expect([code, of('queue')?.detail]).toEqual([
+      1,
+      expect.stringMatching(/^REDIS_URL: unreachable/),
+    ]);
+  });
+});
+
+test('a machine whose clock is wrong', async () => {
+  const preload = `--import=${path.join(projectRoot, 'test/support/shifted-clock.mjs')}`;
+  const child = startSluice('cli/sluice.js', ['doctor'], {
+    env: { DATABASE_URL: api.databaseUrl, CLOCK_SHIFT_MS: '120000', NODE_OPTIONS: preload },
+  });
+  expect((await child.waitForExit()).code).toBe(1);
+  expect(child.output()).toMatch(
+    /^clock +failed +This machine is 1(19|20) s ahead of the database\. Synchronize both with NTP\.$/m,
+  );
+});
+
+test('the API at SLUICE_URL, from a machine without a database', async () => {
+  const env = { SLUICE_URL: api.baseUrl, SLUICE_KEY: 'wrong', SLUICE_DATA_DIR: '/nonexistent' };
+  const { code, checks } = await doctor(env);
+  expect(code).toBe(1);
+  expect(checks).toEqual([
+    { check: 'API', result: 'ok', detail: api.baseUrl },
+    expect.objectContaining({ check: 'API key', result: 'failed' }),
+  ]);
+  const none = await doctor({ SLUICE_DATA_DIR: '/nonexistent' });
+  expect(none.checks).toEqual([
+    {
+      check: 'database',
+      result: 'failed',
+      detail: expect.stringMatching(/^No database: set DATABASE_URL/),
+    },
+  ]);
+});

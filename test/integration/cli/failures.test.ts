@@ -1,0 +1,269 @@
+import { createServer, type RequestListener, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+import { type CliOptions, runCli } from '../../support/cli.ts';
+import { createKey } from '../../support/tenants.ts';
+
+let api: ApiUnderTest;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  env = {
+    SLUICE_URL: api.baseUrl,
+    SLUICE_KEY: api.tenant.key,
+    SLUICE_PROJECT: String(api.tenant.projectIds[0]),
+  };
+});
+afterAll(() => api.stop());
+
+const sluice = (args: readonly string[], changes: Partial<CliOptions> = {}) =>
+  runCli(args, { env, ...changes });
+
+async function create(changes: Readonly<Record<string, unknown>> = {}): Promise<string> {
+  const answer = await api.client.post(`${api.project}/batch_exports`, exportBody(changes));
+  expect(answer.status, answer.text).toBe(201);
+  return answer.body.id;
+}
+
+const servers: Server[] = [];
+afterEach(closeServers);
+
+async function closeServers(): Promise<void> {
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+}
+
+/** A server that is not Sluice. @returns its address */
+async function serve(listener: RequestListener): Promise<string> {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  servers.push(server);
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+describe('one line says what is wrong and what to do', () => {
+  const list = ['exports', 'list'];
+
+  test('a missing URL or key', async () => {
+    expect(await sluice(list, { env: {} })).toMatchObject({
+      code: 2,
+      err: 'SLUICE_URL is not set. Set it to the address of the API, such as http://127.0.0.1:8000.\n',
+    });
+    expect(await sluice(list, { env: { SLUICE_URL: api.baseUrl } })).toMatchObject({
+      code: 2,
+      err: 'SLUICE_KEY is not set. Set it to an API key; `sluice keys create` issues one.\n',
+    });
+  });
+
+  test('an address that is none, and one that holds a password', async () => {
+    const at = (SLUICE_URL: string) => sluice(list, { env: { ...env, SLUICE_URL } });
+    expect(await at('localhost:8000')).toMatchObject({ code: 2 });
+    const { code, err } = await at('http://admin:hunter2@127.0.0.1:1');
+    expect([code, err]).toEqual([
+      2,
+      'SLUICE_URL: remove the user and password. SLUICE_KEY holds the key.\n',
+    ]);
+  });
+
+  test('an unreachable service', async () => {
+    const address = await serve(() => {});
+    await closeServers();
+    const unreachable = { ...env, SLUICE_URL: address };
+    expect(await sluice(list, { env: unreachable })).toMatchObject({
+      code: 3,
+      out: '',
+      err: `SLUICE_URL: ${address} is unreachable (ECONNREFUSED). Start the service, or correct SLUICE_URL.\n`,
+    });
+  });
+
+  test('a key that is not valid', async () => {
+    for (const SLUICE_KEY of ['nonsense', `slc_${'a'.repeat(40)}`]) {
+      expect(await sluice(list, { env: { ...env, SLUICE_KEY } })).toMatchObject({
+        code: 4,
+        err: `SLUICE_KEY: The API key is not valid. Set SLUICE_KEY to a key of ${api.baseUrl}; \`sluice keys create\` issues one.\n`,
+      });
+    }
+    expect(await sluice(list, { env: { ...env, SLUICE_KEY: 'ключ' } })).toMatchObject({ code: 4 });
+  });
+
+  test('a key without the scope', async () => {
+    const { organizationId } = api.tenant;
+    const { key } = await createKey(api.db, { organizationId, scopes: ['batch_export:read'] });
+    const id = await create({ name: 'Read only' });
+    expect(
+      await sluice(['exports', 'pause', id], { env: { ...env, SLUICE_KEY: key } }),
+    ).toMatchObject({
+      code: 4,
+      err: expect.stringMatching(
+        /^SLUICE_KEY: The API key lacks the scope batch_export:write\. .*\n$/,
+      ),
+    });
+  });
+
+  test('a wrong project, and @current if there are several', async () => {
+    expect(await sluice([...list, '--project', '999999'])).toMatchObject({
+      code: 4,
+      err: expect.stringMatching(
+        /^--project 999999: This API key has no access to the project\. Use .*\n$/,
+      ),
+    });
+    const { SLUICE_PROJECT: _, ...noProject } = env;
+    const [first, second] = api.tenant.projectIds;
+    const ambiguous = await sluice(list, { env: noProject });
+    expect(ambiguous).toMatchObject({ code: 4, out: '' });
+    expect(ambiguous.err).toContain(
+      `Name one with --project: ${first} (Website), ${second} (App).`,
+    );
+  });
+
+  test('a server that is not Sluice, and one that redirects: the key is not sent on', async () => {
+    const page = await serve((_, response) => response.end('<html>'));
+    expect(await sluice(list, { env: { ...env, SLUICE_URL: page } })).toMatchObject({
+      code: 3,
+      err: expect.stringContaining('does not answer as Sluice does (status 200)'),
+    });
+    const keys: unknown[] = [];
+    const other = await serve((request, response) => {
+      keys.push(request.headers.authorization);
+      response.end('{}');
+    });
+    const redirect = await serve((_, response) => {
+      response.writeHead(302, { location: other }).end();
+    });
+    expect(await sluice(list, { env: { ...env, SLUICE_URL: redirect } })).toMatchObject({
+      code: 3,
+      err: expect.stringContaining(`a redirect to ${other}`),
+    });
+    expect(keys).toEqual([]);
+  });
+
+  test('wrong usage', async () => {
+    expect(await sluice(['exports', 'get'])).toMatchObject({ code: 2 });
+    expect(await sluice(['exports', 'list', '--state', 'great'])).toMatchObject({ code: 2 });
+    const id = await create({ name: 'Odd usage' });
+    expect(await sluice(['runs', 'list', id, '--limit', 'ten'])).toMatchObject({
+      code: 2,
+      err: "error: option '--limit <n>' argument 'ten' is invalid. It must be a whole number.\n",
+    });
+    expect(
+      await sluice(['backfill', id, '--from', '2024-03-01', '--to', '2024-03-02']),
+    ).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^--from: Must have an offset from UTC.*\n--to: .*\n$/),
+    });
+  });
+});
+
+test('a service that asks to wait is asked again, and a POST keeps its Idempotency-Key', async () => {
+  const keys: unknown[] = [];
+  const id = '00000000-0000-4000-8000-000000000000';
+  const url = await serve((request, response) => {
+    if (request.method === 'POST') keys.push(request.headers['idempotency-key']);
+    const isBusy = request.method === 'POST' && keys.length === 1;
+    response.writeHead(isBusy ? 429 : 200, {
+      'content-type': 'application/json',
+      'retry-after': '0',
+    });
+    response.end(
+      isBusy
+        ? '{"code":"throttled","detail":"Too many requests."}'
+        : JSON.stringify({ id, name: 'x' }),
+    );
+  });
+  const { code, err } = await sluice(['exports', 'pause', id], {
+    env: { ...env, SLUICE_URL: url },
+  });
+  expect([code, err]).toEqual([0, 'The service asks to wait 0 s …\n']);
+  expect(keys).toEqual([expect.stringMatching(/^[0-9a-f-]{36}$/), keys[0]]);
+});
+
+test('a service that restarts does not end a command that waits', async () => {
+  const id = '00000000-0000-4000-8000-000000000000';
+  const stop = new AbortController();
+  const entry = { timestamp: '2024-03-01T00:00:00.000000Z', level: 'INFO', run_id: null };
+  let polls = 0;
+  const url = await serve((request, response) => {
+    const isLog = request.url?.includes('/logs') ?? false;
+    if (isLog) polls += 1;
+    if (polls === 2) return void request.socket.destroy();
+    const results = ['before', ...(polls > 2 ? ['after'] : [])].map((message) => ({
+      ...entry,
+      message,
+    }));
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify(isLog ? { results: results.toReversed() } : { id }));
+  });
+  let shown = '';
+  const { code, out, err } = await sluice(['logs', id, '-f'], {
+    env: { ...env, SLUICE_URL: url },
+    signal: stop.signal,
+    onOutput: (text) => {
+      shown += text;
+      if (shown.includes('after')) stop.abort();
+    },
+  });
+  expect([code, out.match(/before|after/g)]).toEqual([0, ['before', 'after']]);
+  expect(err).toMatch(/^SLUICE_URL: .* is unreachable .* Asking again for a minute …\n$/);
+});
+
+describe('an export is named', () => {
+  test('by name or id; several with one name list their ids', async () => {
+    const first = await create({ name: 'Twice' });
+    const second = await create({ name: 'Twice' });
+    const { code, err } = await sluice(['exports', 'get', 'Twice']);
+    expect([code, err]).toEqual([
+      1,
+      `2 exports are named "Twice". Use an id: ${second}, ${first}.\n`,
+    ]);
+    const { out } = await sluice(['exports', 'get', first, '--json']);
+    expect(JSON.parse(out)).toMatchObject({ id: first, name: 'Twice' });
+  });
+
+  test('that does not exist', async () => {
+    await create({ name: 'Known' });
+    const { code, err } = await sluice(['exports', 'get', 'Unknown']);
+    expect(code).toBe(1);
+    expect(err).toMatch(/^There is no export "Unknown" in this project\. It has .*"Known".*\n$/);
+    const none = '00000000-0000-4000-8000-000000000000';
+    expect(await sluice(['exports', 'get', none])).toMatchObject({
+      code: 1,
+      err: `There is no export ${none} in this project. \`sluice exports list\` shows them.\n`,
+    });
+    const id = await create({ name: 'No runs' });
+    expect(await sluice(['runs', 'files', id, none])).toMatchObject({
+      code: 1,
+      err: `There is no run ${none} of this export. \`sluice runs list\` shows its runs.\n`,
+    });
+  });
+});
+
+test('only a terminal gets colours, and none gets control characters of others', async () => {
+  await create({ name: 'Evil \u001b]0;pwned\u0007\u202e name' });
+  const start = '\u001b[';
+  const onTerminal = await sluice(['exports', 'list'], { isTerminal: true });
+  expect(onTerminal.out).toContain(`${start}32mfine${start}0m`);
+  for (const shown of [
+    await sluice(['exports', 'list']),
+    await sluice(['exports', 'list'], { isTerminal: true, env: { ...env, NO_COLOR: '1' } }),
+  ]) {
+    expect(shown.out).toContain('Evil \ufffd]0;pwned\ufffd\ufffd name');
+    expect(shown.out).not.toContain('\u001b');
+  }
+});
+
+test('deleting asks a person, and does nothing without a yes', async () => {
+  const id = await create({ name: 'Precious' });
+  expect(await sluice(['exports', 'delete', id], { answer: 'no' })).toMatchObject({
+    code: 1,
+    err: 'Nothing was changed.\n',
+  });
+  expect(await sluice(['exports', 'delete', id])).toMatchObject({ code: 2 });
+  expect((await api.client.get(`${api.project}/batch_exports/${id}`)).status).toBe(200);
+  expect(await sluice(['exports', 'delete', id], { answer: 'y' })).toMatchObject({ code: 0 });
+  expect((await api.client.get(`${api.project}/batch_exports/${id}`)).status).toBe(404);
+});

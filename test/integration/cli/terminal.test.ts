@@ -1,0 +1,111 @@
+import { execFile, spawnSync } from 'node:child_process';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+import { runCli } from '../../support/cli.ts';
+import { projectRoot } from '../../support/processes.ts';
+import { until } from '../../support/until.ts';
+
+const run = promisify(execFile);
+const program = path.join(projectRoot, 'dist/cli/sluice.js');
+
+let api: ApiUnderTest;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  env = {
+    SLUICE_URL: api.baseUrl,
+    SLUICE_KEY: api.tenant.key,
+    SLUICE_PROJECT: String(api.tenant.projectIds[0]),
+  };
+});
+afterAll(() => api.stop());
+
+test('logs -f prints each entry once, also one that becomes visible after a newer one', async () => {
+  const { body } = await api.client.post(`${api.project}/batch_exports`, exportBody());
+  const log = (message: string, agoMs = 0) =>
+    api.db.query(
+      `insert into log_entries (team_id, export_id, level, message, timestamp)
+       values ($1, $2, 'INFO', $3, now() - $4 * interval '1 ms')`,
+      [api.tenant.projectIds[0], body.id, message, agoMs],
+    );
+  await log('first', 5_000);
+  await log('second', 4_000);
+  const stop = new AbortController();
+  let shown = '';
+  const following = runCli(['logs', body.id, '-f'], {
+    env,
+    signal: stop.signal,
+    onOutput: (text) => {
+      shown += text;
+    },
+  });
+  const has = (message: string) =>
+    until(() => shown.includes(message), { message: () => `${message} in ${shown}` });
+  await has('second');
+  await log('newest');
+  await has('newest');
+  // Of a transaction that took longer; the same text twice is two entries.
+  await log('belated', 2_000);
+  await log('newest');
+  await has('belated');
+  await until(() => shown.match(/newest/g)?.length === 2, { message: () => `twice in ${shown}` });
+  stop.abort();
+  const { code, err } = await following;
+  expect([code, err]).toEqual([0, '']);
+  const messages = shown
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.split(/ {2,}/).at(-1));
+  expect(messages).toEqual(['first', 'second', 'newest', 'belated', 'newest']);
+});
+
+test('help loads no module that a command needs', async () => {
+  // Each of them takes longer to load than everything else together.
+  const loaded = `import { register } from 'node:module';
+    register('data:text/javascript,' + encodeURIComponent(\`
+      export async function load(url, context, next) {
+        process._rawDebug(url);
+        return next(url, context);
+      }\`));`;
+  const { stdout, stderr } = await run(process.execPath, [
+    ...['--import', `data:text/javascript,${encodeURIComponent(loaded)}`, program, '--help'],
+  ]);
+  expect(stdout).toContain('Over the API');
+  const modules = stderr.split('\n').filter((url) => url.startsWith('file:'));
+  expect(modules.length).toBeGreaterThan(10);
+  expect(modules.filter((url) => /\/node_modules\/(?!commander\/)/.test(url))).toEqual([]);
+  expect(modules.filter((url) => /\/dist\/(store|main|use-cases)\//.test(url))).toEqual([]);
+});
+
+test('the program itself calls the API, and prints what it finds', async () => {
+  const { stdout } = await run(process.execPath, [program, 'exports', 'list', '--json'], {
+    env: { ...process.env, ...env },
+  });
+  expect(JSON.parse(stdout)).toHaveLength(1);
+});
+
+test.each(['bash', 'zsh', 'fish'])('%s accepts its completion', async (shell) => {
+  const { code, out } = await runCli(['completion', shell], { env: {} });
+  expect(code).toBe(0);
+  for (const word of ['backfill', 'exports', 'rotate-encryption']) expect(out).toContain(word);
+  const { status, stderr, error } = spawnSync(shell, ['-n'], { input: out, encoding: 'utf8' });
+  // Not every machine has all three.
+  if (error === undefined) expect([status, stderr]).toEqual([0, '']);
+});
+
+test('bash completes commands, their commands and their options', async () => {
+  const { out } = await runCli(['completion', 'bash'], { env: {} });
+  const complete = (...words: string[]) => {
+    const list = words.map((word) => `'${word}'`).join(' ');
+    const script = `${out}\nCOMP_WORDS=(${list}); COMP_CWORD=${words.length - 1}; _sluice; echo "\${COMPREPLY[*]}"`;
+    return spawnSync('bash', ['-c', script], { encoding: 'utf8' }).stdout.trim();
+  };
+  expect(complete('sluice', 'ba')).toBe('backfill');
+  expect(complete('sluice', 'exports', 'un')).toBe('unpause');
+  expect(complete('sluice', 'exports', 'unpause', 'Events', '--b')).toBe('--backfill');
+  expect(complete('sluice', 'runs', 'list', '--st')).toBe('--status');
+});

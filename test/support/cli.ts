@@ -1,0 +1,49 @@
+import type { Terminal } from '../../src/cli/deps.ts';
+import { runSluice } from '../../src/cli/run-sluice.ts';
+
+export interface CliResult {
+  readonly code: number;
+  /** Standard output. */
+  readonly out: string;
+  /** Standard error. */
+  readonly err: string;
+  /** Both, as they came. */
+  readonly output: string;
+}
+
+export interface CliOptions {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly input?: string;
+  readonly isTerminal?: boolean;
+  /** What a person answers; without it there is no person. */
+  readonly answer?: string;
+  readonly signal?: AbortSignal;
+  /** Called with each piece of output. */
+  readonly onOutput?: (text: string) => void;
+}
+
+/** Runs one command of `sluice` in this process: a process of its own takes a third of a second to start. */
+export async function runCli(args: readonly string[], options: CliOptions): Promise<CliResult> {
+  const { env, input = '', isTerminal = false, answer, onOutput = () => {} } = options;
+  let [out, err, output] = ['', '', ''];
+  const terminal: Terminal = {
+    out(text) {
+      out += text;
+      output += text;
+      onOutput(text);
+    },
+    err(text) {
+      err += text;
+      output += text;
+      onOutput(text);
+    },
+    env: { ...env },
+    isTerminal,
+    drawsProgress: isTerminal,
+    ask: answer === undefined ? null : async () => answer,
+    readInput: async () => input,
+    signal: options.signal ?? new AbortController().signal,
+  };
+  const code = await runSluice(args, terminal, '0.0.0-test');
+  return { code, out, err, output };
+}
