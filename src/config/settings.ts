@@ -168,6 +168,21 @@ export const settings = {
     "Allow exports without credentials to use the process's own AWS credentials.",
     false,
   ),
+  SMTP_URL: optionalText(
+    'Mail server for notifications by e-mail, as `smtp://user:password@host:587` (STARTTLS if the server has it) or `smtps://…:465`. It needs MAIL_FROM. Without it, e-mail targets are refused.',
+    {
+      secret: true,
+      matches: /^smtps?:\/\/[^\s/]+\/?$/,
+      mustBe: 'an smtp:// or smtps:// address of a host',
+    },
+  ),
+  MAIL_FROM: optionalText(
+    'Sender of notifications by e-mail, as `sluice@example.com` or `Sluice <sluice@example.com>`.',
+    {
+      matches: /^([^<>@\r\n]+ )?<?[^\s<>@]+@[^\s<>@]+>?$/,
+      mustBe: 'an e-mail address, with or without a name',
+    },
+  ),
   FILE_DESTINATION_ROOT: optionalText(
     'Folder that File destinations write to. Without it, that type is refused.',
   ),

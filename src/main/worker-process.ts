@@ -9,11 +9,13 @@ import type { AttemptReport } from '../worker/attempt-report.ts';
 import type { ExecutorOptions } from '../worker/execute-run.ts';
 import { createHandlers } from '../worker/handlers.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
+import { NotificationCourier } from '../worker/notification-courier.ts';
 import { MemoryGate } from '../worker/memory-gate.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
 import { joinSources } from './models.ts';
+import { openNotifications } from './notifications.ts';
 import { previewsOf } from './preview-rows.ts';
 import { findQueueFault } from './readiness.ts';
 import { checkRowLimit } from './row-limit.ts';
@@ -82,7 +84,15 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   Object.assign(metrics.reservedMemory, {
     collect: () => metrics.reservedMemory.set(memory.usedBytes),
   });
+  const courier = new NotificationCourier({
+    context,
+    sender: openNotifications(config),
+    onSent: (kind, { delivered }) =>
+      metrics.notifications.inc({ kind, result: delivered ? 'delivered' : 'failed' }),
+    onError: (error) => logger.warn({ err: error }, 'a notification could not be recorded'),
+  });
   const handlers = createHandlers({
+    courier,
     context,
     producer,
     executor,
@@ -131,6 +141,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       stopping.abort();
       leases.releaseAll();
       await consumer.close();
+      await courier.close();
       leases.close();
       await removeWorker(db, workerId).catch(() => {});
     },

@@ -32,6 +32,12 @@ export function createMetrics() {
     runsMade: counter('sluice_runs_made_total', 'Runs created, by tick or backfill.', 'by'),
     jobsFailed: counter('sluice_jobs_failed_total', 'Queue jobs that failed.', 'job'),
     faults: counter('sluice_faults_total', 'Attempts that failed, by error code.', 'code'),
+    notifications: counter(
+      'sluice_notifications_total',
+      'Attempts to deliver a notification, by kind of target and result.',
+      'kind',
+      'result',
+    ),
     /** Filled by the worker when scraped. */
     reservedMemory: gauge(
       'sluice_reserved_memory_bytes',

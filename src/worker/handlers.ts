@@ -16,12 +16,14 @@ import type { AttemptReport } from './attempt-report.ts';
 import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
+import type { NotificationCourier } from './notification-courier.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
 
 export interface HandlerOptions extends SampleOptions {
   readonly producer: Producer;
   readonly executor: ExecutorOptions;
+  readonly courier: Pick<NotificationCourier, 'collect'>;
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
   readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
   readonly onScheduleError: (error: unknown, exportId: string) => void;
@@ -76,6 +78,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await dispatch();
     }),
     sweep: unlessHeld(async () => {
+      await options.courier.collect();
       await sweepExpiredLeases(context.db);
       await sweepWorkers(context.db);
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);
