@@ -6,6 +6,8 @@ export const notificationTypes = [
   'export.retries_exhausted',
   'export.paused',
   'export.recovered',
+  'export.late',
+  'export.on_time',
   'backfill.completed',
 ] as const;
 

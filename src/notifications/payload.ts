@@ -16,11 +16,13 @@ export function jsonBody(notification: Notification): string {
 /** The body for Slack's incoming webhooks, and for those who take the same. */
 export function slackBody(notification: Notification): string {
   const { title, lines } = describe(notification);
-  return JSON.stringify({ text: [`*${escape(title)}*`, ...lines.map(escape)].join('\n') });
+  return JSON.stringify({
+    text: [`*${escapeMarkup(title)}*`, ...lines.map(escapeMarkup)].join('\n'),
+  });
 }
 
 /** Slack reads these three characters as markup. A mention needs a `<`. */
-function escape(text: string): string {
+function escapeMarkup(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
@@ -47,6 +49,9 @@ interface Facts {
   readonly reason?: string;
   readonly failing_since?: Timestamp;
   readonly missing_intervals?: number;
+  readonly freshness_minutes?: number;
+  readonly high_water_mark?: Timestamp | null;
+  readonly late_since?: Timestamp;
   readonly backfill?: {
     readonly start_at: Timestamp;
     readonly end_at: Timestamp;
@@ -95,6 +100,18 @@ function words(
         missing === 0 ? 'No interval is missing.' : `Intervals that are still missing: ${missing}.`;
       return [`Export ${name} works again`, [since, rest]];
     }
+    case 'export.late': {
+      const mark = facts.high_water_mark ?? null;
+      const state =
+        mark === null ? 'It has no complete interval yet.' : `It is complete up to ${mark}.`;
+      const objective = `Objective: at most ${facts.freshness_minutes} minutes old. Late since ${facts.late_since}.`;
+      return [`Export ${name} is late`, [objective, state]];
+    }
+    case 'export.on_time':
+      return [
+        `Export ${name} is on time again`,
+        [`It was late since ${facts.late_since}. It is complete up to ${facts.high_water_mark}.`],
+      ];
     case 'backfill.completed': {
       const { backfill } = facts;
       const range = `Range ${backfill?.start_at} to ${backfill?.end_at}`;

@@ -4,6 +4,7 @@ import type { JobHandlers } from '../queue/catalogue.ts';
 import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
 import { currentEra } from '../store/eras.ts';
+import { checkFreshness } from '../store/freshness.ts';
 import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
 import { findRunNeeds } from '../store/runs.ts';
 import { sweepWorkers } from '../store/workers.ts';
@@ -78,6 +79,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await dispatch();
     }),
     sweep: unlessHeld(async () => {
+      await checkFreshness(context.db);
       await options.courier.collect();
       await sweepExpiredLeases(context.db);
       await sweepWorkers(context.db);

@@ -31,19 +31,31 @@ export class NotificationCourier {
   readonly #options: CourierOptions;
   readonly #underWay = new Map<TargetKind, Set<Promise<void>>>();
   #collecting: Promise<void> | null = null;
+  #next: Promise<void> | null = null;
   #isClosed = false;
 
   constructor(options: CourierOptions) {
     this.#options = options;
   }
 
-  /** Starts what is due and has a slot; does not wait for its end. */
+  /** Starts what is due and has a slot; does not wait for its end. Calls during one share the next one. */
   collect(): Promise<void> {
+    if (this.#collecting === null) return this.#start();
+    this.#next ??= this.#collecting.then(
+      () => this.#start(),
+      () => this.#start(),
+    );
+    return this.#next;
+  }
+
+  #start(): Promise<void> {
+    this.#next = null;
     if (this.#isClosed) return Promise.resolve();
-    this.#collecting ??= this.#collect().finally(() => {
-      this.#collecting = null;
+    const started = this.#collect().finally(() => {
+      if (this.#collecting === started) this.#collecting = null;
     });
-    return this.#collecting;
+    this.#collecting = started;
+    return started;
   }
 
   async #collect(): Promise<void> {
@@ -84,6 +96,7 @@ export class NotificationCourier {
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#collecting?.catch(() => {});
+    await this.#next?.catch(() => {});
     const all = [...this.#underWay.values()].flatMap((sending) => [...sending]);
     if (all.length === 0) return;
     let overdue: NodeJS.Timeout | undefined;

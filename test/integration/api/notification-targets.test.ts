@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { senderTo } from '../../support/notified.ts';
-import { type Receiver, startReceiver } from '../../support/receiver.ts';
+import { type Received, type Receiver, startReceiver } from '../../support/receiver.ts';
 import { createKey, createTenant } from '../../support/tenants.ts';
 
 let receiver: Receiver;
@@ -26,6 +26,12 @@ afterEach(async () => {
 
 const webhook = (changes: object = {}) => ({ url: receiver.url, ...changes });
 
+function last(): Received {
+  const received = receiver.received.at(-1);
+  if (!received) throw new Error('nothing was received');
+  return received;
+}
+
 async function create(changes: object = {}, client: ApiClient = api.client) {
   const { status, text, body } = await client.post(targets, webhook(changes));
   expect(status, text).toBe(201);
@@ -44,7 +50,7 @@ describe('a notification target', () => {
       disabled_reason: null,
       failing_since: null,
     });
-    expect(created.events).toHaveLength(5);
+    expect(created.events).toHaveLength(7);
     expect(created.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     for (const path of [targets, `${targets}/${created.id}`]) {
       const { text } = await api.client.get(path);
@@ -151,7 +157,7 @@ describe('a test', () => {
     const { id, secret } = await create();
     const { status, body } = await api.client.post(`${targets}/${id}/test`);
     expect([status, body.delivered, body.answer]).toEqual([200, true, 'HTTP 204']);
-    const { headers, body: sent } = receiver.received.at(-1) ?? { headers: {}, body: '' };
+    const { headers, body: sent } = last();
     const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${sent}`;
     const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
     const expected = createHmac('sha256', key).update(signed).digest('base64');
