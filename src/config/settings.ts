@@ -221,7 +221,11 @@ export const settings = {
   QUICKSTART_S3_BUCKET: text('Bucket of the quickstart.', 'sluice-quickstart'),
   QUICKSTART_S3_KEY: optionalText('Access key ID of the quickstart.', { secret: true }),
   QUICKSTART_S3_SECRET: optionalText('Secret access key of the quickstart.', { secret: true }),
-  LOG_RETENTION_DAYS: wholeNumber('Days to keep log entries.', 30, [1, 3_650]),
+  LOG_RETENTION_DAYS: wholeNumber(
+    'Days to keep log entries, the log of notifications and the record of worker time.',
+    30,
+    [1, 3_650],
+  ),
   RETENTION_DAYS: wholeNumber(
     'Days to keep finished runs, ticks, deleted exports and the record of who changed what.',
     365,

@@ -3,14 +3,16 @@ import { hostname } from 'node:os';
 import { describeInterval } from '../domain/time.ts';
 import { idleWorkerBytes, largeRowCopies } from '../pipeline/memory-budget.ts';
 import { openConsumer } from '../queue/consumer.ts';
+import { addWorkerSeconds } from '../store/worker-seconds.ts';
 import { removeWorker, reportWorker } from '../store/workers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { AttemptReport } from '../worker/attempt-report.ts';
 import type { ExecutorOptions } from '../worker/execute-run.ts';
 import { createHandlers } from '../worker/handlers.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
-import { NotificationCourier } from '../worker/notification-courier.ts';
 import { MemoryGate } from '../worker/memory-gate.ts';
+import { NotificationCourier } from '../worker/notification-courier.ts';
+import { WorkClock } from '../worker/work-clock.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
@@ -91,7 +93,16 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       metrics.notifications.inc({ kind, result: delivered ? 'delivered' : 'failed' }),
     onError: (error) => logger.warn({ err: error }, 'a notification could not be recorded'),
   });
+  const workClock = new WorkClock();
+  const storeWork = async () => {
+    const spent = workClock.take();
+    await addWorkerSeconds(db, spent).catch((error: unknown) => {
+      workClock.giveBack(spent);
+      throw error;
+    });
+  };
   const handlers = createHandlers({
+    workClock,
     courier,
     context,
     producer,
@@ -112,6 +123,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   let lastFault: string | null = null;
   const report = async () => {
     await reportWorker(db, workerId, config.WORKER_CONCURRENCY);
+    await storeWork();
     const fault = await findQueueFault(queues, producer);
     if (fault !== null && fault !== lastFault) logger.error(fault);
     lastFault = fault;
@@ -143,6 +155,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       await consumer.close();
       await courier.close();
       leases.close();
+      await storeWork().catch(() => {});
       await removeWorker(db, workerId).catch(() => {});
     },
   };

@@ -78,6 +78,43 @@ export function createMetrics() {
         'sluice_unsettled_intervals',
         'Exported intervals that may still get rows (unsettled).',
       ),
+      failingExports: gauge(
+        'sluice_failing_exports',
+        'Exports whose newest outcome is a run that ended without success.',
+      ),
+      exhaustedExports: gauge(
+        'sluice_retries_exhausted_exports',
+        'Failing exports of which a run used up its attempts.',
+      ),
+      lateExports: gauge(
+        'sluice_late_exports',
+        'Exports whose data is older than their objective.',
+      ),
+      pausedExports: gauge(
+        'sluice_paused_exports',
+        'Paused exports; by: person, or sluice after failures.',
+        'by',
+      ),
+      worstLagSeconds: gauge(
+        'sluice_worst_lag_seconds',
+        'Age of the oldest data of all exports that are not paused: seconds since the high-water mark.',
+      ),
+      longestLateSeconds: gauge(
+        'sluice_longest_late_seconds',
+        'Seconds since the export that is late for longest missed its objective.',
+      ),
+      waitingNotifications: gauge(
+        'sluice_waiting_notifications',
+        'Notifications that wait to be delivered, for a retry too.',
+      ),
+      oldestDueNotificationSeconds: gauge(
+        'sluice_oldest_due_notification_seconds',
+        'Seconds that a notification has been due without an attempt.',
+      ),
+      failingTargets: gauge(
+        'sluice_failing_notification_targets',
+        'Enabled notification targets whose newest attempt failed.',
+      ),
       oldestUnsettledSeconds: gauge(
         'sluice_oldest_unsettled_seconds',
         'Seconds since the end of the oldest unsettled interval.',

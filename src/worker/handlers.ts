@@ -20,10 +20,12 @@ import { type ExecutorOptions, executeRun } from './execute-run.ts';
 import type { NotificationCourier } from './notification-courier.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
+import type { WorkClock } from './work-clock.ts';
 
 export interface HandlerOptions extends SampleOptions {
   readonly producer: Producer;
   readonly executor: ExecutorOptions;
+  readonly workClock: WorkClock;
   readonly courier: Pick<NotificationCourier, 'collect'>;
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
   readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
@@ -98,7 +100,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
  * meanwhile: the dispatcher re-enqueues a run that no worker claims.
  */
 async function admitAndExecute(
-  { context, executor, memory, onAttemptEnd }: HandlerOptions,
+  { context, executor, memory, onAttemptEnd, workClock }: HandlerOptions,
   runId: string,
 ): Promise<ClaimedRun | null> {
   const needs = await retryUntilRecorded(
@@ -116,12 +118,14 @@ async function admitAndExecute(
   const isAlone = needs.crashes >= context.policy.maxSharedCrashes;
   const leave = await memory.enter(bytes + (isAlone ? idleWorkerBytes : 0));
   if (!leave) return null;
+  const endWork = workClock.begin(needs.teamId);
   try {
     const startedAt = performance.now();
     const report = await executeRun(executor, runId, ownSteps);
     onAttemptEnd(report, (performance.now() - startedAt) / 1_000);
     return report.run;
   } finally {
+    endWork();
     leave();
   }
 }
