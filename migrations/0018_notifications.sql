@@ -30,7 +30,7 @@ create index notification_targets_by_organization on notification_targets (organ
 create index notification_targets_by_team on notification_targets (team_id) where team_id is not null;
 comment on column notification_targets.secrets is 'sealed: notification-target:{id}';
 
--- Changes of which somebody is notified, written in the transaction of the change.
+-- Changes that targets ask for, written in the transaction of the change.
 create table notification_events (
   id uuid primary key default gen_random_uuid(),
   -- The order of the events of an export.

@@ -148,7 +148,7 @@ export async function updateTarget(
 }
 
 /**
- * Stores secrets of which the previous one signs for `graceHours` more.
+ * Stores secrets. The previous one among them signs for `graceHours` more.
  *
  * @param secrets sealed
  */

@@ -84,7 +84,7 @@ export function createMetrics() {
       ),
       exhaustedExports: gauge(
         'sluice_retries_exhausted_exports',
-        'Failing exports of which a run used up its attempts.',
+        'Failing exports with a run that used up its attempts.',
       ),
       lateExports: gauge(
         'sluice_late_exports',

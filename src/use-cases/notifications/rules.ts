@@ -103,7 +103,7 @@ const empty = (attr: string, detail: string): Problem => ({ attr, code: 'require
 /** Characters of a path or query that are shown at its end, to recognise it by. */
 const shownEnd = 4;
 
-/** What of a URL is shown: where it leads, and its end. The rest may be a credential. */
+/** What of a URL is shown: its origin and its end. The rest may be a credential. */
 export function previewUrl(text: string): string {
   const { origin, pathname, search } = new URL(text);
   const rest = `${pathname}${search}`;
