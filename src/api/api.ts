@@ -10,6 +10,7 @@ import type {
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { Scope } from '../security/scopes.ts';
 import type { PresentedKey } from '../store/api-keys.ts';
+import type { NotificationTarget } from '../store/notification-targets.ts';
 import type { Reach } from '../store/tenants.ts';
 import type { Actor, Context } from '../use-cases/context.ts';
 
@@ -30,6 +31,8 @@ declare module 'fastify' {
     scope?: Scope | 'any';
     /** A POST without an effect: it ignores an Idempotency-Key. */
     changesNothing?: true;
+    /** A field of the answer that is shown once: what is kept for an Idempotency-Key has null there. */
+    shownOnce?: string;
   }
   interface FastifyRequest {
     /** The context of its use cases; with an Idempotency-Key, within one transaction. */
@@ -39,6 +42,7 @@ declare module 'fastify' {
     /** Scheme and host that links begin with. */
     linkBase: string;
     batchExport: BatchExport | undefined;
+    notificationTarget: NotificationTarget | undefined;
   }
 }
 
@@ -61,6 +65,11 @@ export function reachOf(request: FastifyRequest): Reach {
 /** The export that the path names. Only behind `loadBatchExport`. */
 export function batchExportOf(request: FastifyRequest): BatchExport {
   return present(request.batchExport, 'batchExport');
+}
+
+/** The target that the path names. Only behind `loadNotificationTarget`. */
+export function targetOf(request: FastifyRequest): NotificationTarget {
+  return present(request.notificationTarget, 'notificationTarget');
 }
 
 function present<T>(value: T | undefined, name: string): T {

@@ -28,6 +28,7 @@ import { PreviewSlots } from './insights/preview-slots.ts';
 import { insightRoutes } from './insights/routes.ts';
 import { logRoutes } from './logs/routes.ts';
 import { meRoutes } from './me/routes.ts';
+import { notificationRoutes } from './notifications/routes.ts';
 import { type Family, organizationFamily, projectFamily } from './operations.ts';
 import type { ApiOptions, Deps } from './options.ts';
 import { pluginRoutes } from './plugins/routes.ts';
@@ -47,6 +48,8 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     // A quarter of the time, once 20 seconds are used up.
     previews: new PreviewSlots({ savedMs: 20_000, savedPerSecondMs: 250 }),
     tests: new PreviewSlots(),
+    // Each may wait for a receiver. A mail server would take any number of them for spam.
+    notificationTests: new PreviewSlots({ savedMs: 30_000, savedPerSecondMs: 100 }),
     // They compute in this process: two of them take half of its time.
     trials: new PreviewSlots({ perTenant: 1, inAll: 2 }),
     sandboxes: new PreviewSlots({ perTenant: 1, inAll: 2, waitingPerTenant: 2, waitingInAll: 6 }),
@@ -90,6 +93,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(coverageRoutes, exports);
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
+    add(notificationRoutes, `${family.prefix}/notification_targets`);
   }
   api.register(async (scope: Api) => meRoutes(scope), { prefix: '/api/me' });
   const steps = `${projectFamily.prefix}/pipeline_transformation_configs`;

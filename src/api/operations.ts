@@ -88,6 +88,28 @@ export function exportOperations(family: Family) {
   });
 }
 
+const notificationIds = {
+  id: 'Identifier of the notification target.',
+  delivery_id: 'Identifier of the delivery.',
+};
+
+/** Operations on notification targets. They follow the exports, and so do the scopes. */
+export function notificationOperations(family: Family, load: Hook) {
+  return operationsOf<keyof typeof notificationIds>({
+    tag: 'Notifications',
+    scopes: { read: 'batch_export:read', write: 'batch_export:write' },
+    operation: family.operation,
+    params: (ids) => {
+      const properties: TProperties = { ...family.params };
+      for (const id of ids) {
+        properties[id] = Type.String({ format: 'uuid', description: notificationIds[id] });
+      }
+      return Type.Object(properties);
+    },
+    load: () => load,
+  });
+}
+
 /** Operations on the parts of a transformation chain; their ids are integers. */
 export function transformationOperations(tag: string, family: Family, id: string, load?: Hook) {
   const Id = Type.Integer({ description: `Identifier of the ${id}.` });

@@ -7,6 +7,7 @@ import type {
 } from '../destinations/destination.ts';
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { Model } from '../domain/model.ts';
+import type { NotificationSender } from '../domain/notification.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { Readiness } from '../use-cases/installation/check-readiness.ts';
@@ -57,6 +58,8 @@ export interface ApiOptions {
   readonly readiness: () => Promise<Readiness>;
   /** Whether the source of a model can be read and settled; the last step of a destination's test. */
   readonly checkSource?: (model: string) => Promise<CheckStep>;
+  /** Sends the tests of notification targets. */
+  readonly notifications: NotificationSender;
   /** The queue dashboard; null: none. */
   readonly queueBoard: FastifyPluginCallback | null;
   /** The folder that the operators' page was built into; null if it was not built. */
@@ -70,6 +73,8 @@ export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly previews: PreviewSlots;
   /** The same for tests of destinations, which also connect to a source. */
   readonly tests: PreviewSlots;
+  /** For tests of notification targets. */
+  readonly notificationTests: PreviewSlots;
   /** For chains that are tried on rows. */
   readonly trials: PreviewSlots;
   /** The same for what starts sandboxes: the lab, previews of such chains, and installing a plugin. */

@@ -168,6 +168,21 @@ export const settings = {
     "Allow exports without credentials to use the process's own AWS credentials.",
     false,
   ),
+  SMTP_URL: optionalText(
+    'Mail server for notifications by e-mail, as `smtp://user:password@host:587` (STARTTLS if the server has it) or `smtps://…:465`. It needs MAIL_FROM. Without it, e-mail targets are refused.',
+    {
+      secret: true,
+      matches: /^smtps?:\/\/[^\s/]+\/?$/,
+      mustBe: 'an smtp:// or smtps:// address of a host',
+    },
+  ),
+  MAIL_FROM: optionalText(
+    'Sender of notifications by e-mail, as `sluice@example.com` or `Sluice <sluice@example.com>`.',
+    {
+      matches: /^([^<>@\r\n]+ )?<?[^\s<>@]+@[^\s<>@]+>?$/,
+      mustBe: 'an e-mail address, with or without a name',
+    },
+  ),
   FILE_DESTINATION_ROOT: optionalText(
     'Folder that File destinations write to. Without it, that type is refused.',
   ),
@@ -206,7 +221,11 @@ export const settings = {
   QUICKSTART_S3_BUCKET: text('Bucket of the quickstart.', 'sluice-quickstart'),
   QUICKSTART_S3_KEY: optionalText('Access key ID of the quickstart.', { secret: true }),
   QUICKSTART_S3_SECRET: optionalText('Secret access key of the quickstart.', { secret: true }),
-  LOG_RETENTION_DAYS: wholeNumber('Days to keep log entries.', 30, [1, 3_650]),
+  LOG_RETENTION_DAYS: wholeNumber(
+    'Days to keep log entries, the log of notifications and the record of worker time.',
+    30,
+    [1, 3_650],
+  ),
   RETENTION_DAYS: wholeNumber(
     'Days to keep finished runs, ticks, deleted exports and the record of who changed what.',
     365,

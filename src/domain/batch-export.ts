@@ -26,6 +26,10 @@ export interface BatchExport {
   readonly pausedReason: string | null;
   readonly startAt: Timestamp | null;
   readonly endAt: Timestamp | null;
+  /** The maximum age of its data, in minutes; null: no objective. */
+  readonly freshnessMinutes: number | null;
+  /** Since when its data is older than that; as the last check found it. */
+  readonly lateSince: Timestamp | null;
   readonly createdAt: Timestamp;
   readonly lastUpdatedAt: Timestamp;
   readonly schedule: Schedule;

@@ -5,6 +5,7 @@ import { createDashboard } from '../queue/dashboard.ts';
 import { checkQueryOf, checkSourceOf } from './checks.ts';
 import { destinationContextOf, registry } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
+import { openNotifications } from './notifications.ts';
 import { previewsOf } from './preview-rows.ts';
 import { readinessOf } from './readiness.ts';
 import { watchService } from './service-metrics.ts';
@@ -38,6 +39,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
     readiness,
     checkSource: checkSourceOf(foundation.sourceOf),
+    notifications: openNotifications(config),
     queueBoard: createDashboard(producer, '/admin/queues'),
     consoleDir: findConsole(),
   });

@@ -1,4 +1,5 @@
 import type { Sql } from '../store/database.ts';
+import { type ExportHealth, readExportHealth } from '../store/export-health.ts';
 import { readServiceState } from '../store/service-state.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
@@ -9,7 +10,9 @@ export function watchService(metrics: Metrics, db: Sql): void {
   let reading: Promise<void> | null = null;
   const read = async () => {
     const state = await readServiceState(db).catch(() => null);
-    if (!state) return;
+    const health = await readExportHealth(db).catch(() => null);
+    if (!state || !health) return;
+    showHealth(metrics.service, health);
     tickLagSeconds.set(state.tickLagSeconds);
     waitingRuns.set({ kind: 'live' }, state.waitingLive);
     waitingRuns.set({ kind: 'backfill' }, state.waitingBackfill);
@@ -26,4 +29,17 @@ export function watchService(metrics: Metrics, db: Sql): void {
     return reading;
   };
   for (const gauge of Object.values(metrics.service)) Object.assign(gauge, { collect });
+}
+
+function showHealth(gauges: Metrics['service'], health: ExportHealth): void {
+  gauges.failingExports.set(health.failing);
+  gauges.exhaustedExports.set(health.exhausted);
+  gauges.lateExports.set(health.late);
+  gauges.pausedExports.set({ by: 'person' }, health.pausedByPerson);
+  gauges.pausedExports.set({ by: 'sluice' }, health.pausedBySluice);
+  gauges.worstLagSeconds.set(health.worstLagSeconds);
+  gauges.longestLateSeconds.set(health.longestLateSeconds);
+  gauges.waitingNotifications.set(health.waitingNotifications);
+  gauges.oldestDueNotificationSeconds.set(health.oldestDueNotificationSeconds);
+  gauges.failingTargets.set(health.failingTargets);
 }

@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { describeInterval } from '../domain/time.ts';
 import { idleWorkerBytes, largeRowCopies } from '../pipeline/memory-budget.ts';
 import { openConsumer } from '../queue/consumer.ts';
+import { addWorkerSeconds } from '../store/worker-seconds.ts';
 import { removeWorker, reportWorker } from '../store/workers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { AttemptReport } from '../worker/attempt-report.ts';
@@ -10,11 +11,14 @@ import type { ExecutorOptions } from '../worker/execute-run.ts';
 import { createHandlers } from '../worker/handlers.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
 import { MemoryGate } from '../worker/memory-gate.ts';
+import { NotificationCourier } from '../worker/notification-courier.ts';
+import { WorkClock } from '../worker/work-clock.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
 import { logAttempt } from './log-attempt.ts';
 import { joinSources } from './models.ts';
+import { openNotifications } from './notifications.ts';
 import { previewsOf } from './preview-rows.ts';
 import { findQueueFault } from './readiness.ts';
 import { checkRowLimit } from './row-limit.ts';
@@ -83,7 +87,24 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   Object.assign(metrics.reservedMemory, {
     collect: () => metrics.reservedMemory.set(memory.usedBytes),
   });
+  const courier = new NotificationCourier({
+    context,
+    sender: openNotifications(config),
+    onSent: (kind, { delivered }) =>
+      metrics.notifications.inc({ kind, result: delivered ? 'delivered' : 'failed' }),
+    onError: (error) => logger.warn({ err: error }, 'a notification could not be recorded'),
+  });
+  const workClock = new WorkClock();
+  const storeWork = async () => {
+    const spent = workClock.take();
+    await addWorkerSeconds(db, spent).catch((error: unknown) => {
+      workClock.giveBack(spent);
+      throw error;
+    });
+  };
   const handlers = createHandlers({
+    workClock,
+    courier,
     context,
     producer,
     executor,
@@ -103,6 +124,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   let lastFault: string | null = null;
   const report = async () => {
     await reportWorker(db, workerId, config.WORKER_CONCURRENCY);
+    await storeWork();
     const fault = await findQueueFault(queues, producer);
     if (fault !== null && fault !== lastFault) logger.error(fault);
     lastFault = fault;
@@ -132,7 +154,9 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       stopping.abort();
       leases.releaseAll();
       await consumer.close();
+      await courier.close();
       leases.close();
+      await storeWork().catch(() => {});
       await removeWorker(db, workerId).catch(() => {});
     },
   };

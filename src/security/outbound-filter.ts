@@ -47,13 +47,23 @@ export function createOutboundAgents(
     typeof names === 'function'
       ? { allowed: names, checked: () => names }
       : { allowed: dnsLookup, checked: (tenant) => lookupOf(names, tenant) };
-  const allowed = new Set(allowedPrivateEndpoints.map((endpoint) => endpoint.trim().toLowerCase()));
+  const allowed = endpointSet(allowedPrivateEndpoints);
   const options = { keepAlive: true, maxSockets: 256, maxFreeSockets: 64 };
   // Their classes check the addresses again with their own table: two walls.
   return {
     httpAgent: guard(new RequestFilteringHttpAgent(options), HttpAgent, allowed, lookup),
     httpsAgent: guard(new RequestFilteringHttpsAgent(options), HttpsAgent, allowed, lookup),
   };
+}
+
+const endpointSet = (endpoints: readonly string[]): ReadonlySet<string> =>
+  new Set(endpoints.map((endpoint) => endpoint.trim().toLowerCase()));
+
+/** Whether the operator names the host of a URL in `allowedPrivateEndpoints`. */
+export function allowsEndpoint(allowedPrivateEndpoints: readonly string[], url: URL): boolean {
+  const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  return isAllowed({ host, port }, endpointSet(allowedPrivateEndpoints));
 }
 
 interface Lookups {

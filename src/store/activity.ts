@@ -14,7 +14,13 @@ export interface NewActivity {
   /** Null: the whole installation. */
   readonly organizationId: string | null;
   readonly teamId: number | null;
-  readonly subjectType: 'batch_export' | 'transformation_config' | 'plugin' | 'api_key' | 'era';
+  readonly subjectType:
+    | 'batch_export'
+    | 'transformation_config'
+    | 'plugin'
+    | 'api_key'
+    | 'era'
+    | 'notification_target';
   readonly subjectId: string;
   /** `created`, `updated`, `paused` …, past tense. */
   readonly action: string;

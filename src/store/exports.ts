@@ -21,6 +21,7 @@ export interface BatchExportSettings {
   readonly pausedReason: string | null;
   readonly startAt: Timestamp | null;
   readonly endAt: Timestamp | null;
+  readonly freshnessMinutes: number | null;
   readonly schedule: Schedule;
 }
 
@@ -45,7 +46,7 @@ const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "des
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
-  e.end_at as "endAt", e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince", e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, e.high_water_mark as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"`;
 
@@ -75,6 +76,8 @@ function toBatchExport(row: Row): BatchExport {
     pausedReason: row.pausedReason,
     startAt: row.startAt,
     endAt: row.endAt,
+    freshnessMinutes: row.freshnessMinutes,
+    lateSince: row.lateSince,
     createdAt: row.createdAt,
     lastUpdatedAt: row.lastUpdatedAt,
     schedule: row.schedule,
@@ -101,6 +104,7 @@ const writable = {
   paused_reason: (settings) => settings.pausedReason,
   start_at: (settings) => settings.startAt,
   end_at: (settings) => settings.endAt,
+  freshness_minutes: (settings) => settings.freshnessMinutes,
   schedule: ({ schedule }) => JSON.stringify(schedule),
   next_tick_at: ({ schedule }) => toTimestamp(schedule.nextTickAt),
 } satisfies Record<string, (settings: BatchExportSettings) => unknown>;

@@ -31,6 +31,18 @@ export const deleteOldActivity = deleteBy(
       where ${isOld('happened_at')}) returning 1`,
 );
 
+/** Events of notifications, with their deliveries; by number too. */
+export const deleteOldNotifications = deleteBy(
+  `delete from notification_events where id in (
+     select id from (select id, happened_at from notification_events order by seq limit ${batch}) oldest
+      where ${isOld('happened_at')}) returning 1`,
+);
+
+export const deleteOldWorkerSeconds = deleteBy(
+  `delete from worker_seconds where ctid = any (array(
+     select ctid from worker_seconds where ${isOld('hour')} limit ${batch})) returning 1`,
+);
+
 /** Ticks that the high-water mark has passed or does not need; and all of a deleted export. */
 export const deleteOldTicks = deleteBy(
   `delete from ticks where ctid = any (array(

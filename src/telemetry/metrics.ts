@@ -32,6 +32,12 @@ export function createMetrics() {
     runsMade: counter('sluice_runs_made_total', 'Runs created, by tick or backfill.', 'by'),
     jobsFailed: counter('sluice_jobs_failed_total', 'Queue jobs that failed.', 'job'),
     faults: counter('sluice_faults_total', 'Attempts that failed, by error code.', 'code'),
+    notifications: counter(
+      'sluice_notifications_total',
+      'Attempts to deliver a notification, by kind of target and result.',
+      'kind',
+      'result',
+    ),
     /** Filled by the worker when scraped. */
     reservedMemory: gauge(
       'sluice_reserved_memory_bytes',
@@ -71,6 +77,43 @@ export function createMetrics() {
       unsettledIntervals: gauge(
         'sluice_unsettled_intervals',
         'Exported intervals that may still get rows (unsettled).',
+      ),
+      failingExports: gauge(
+        'sluice_failing_exports',
+        'Exports whose newest outcome is a run that ended without success.',
+      ),
+      exhaustedExports: gauge(
+        'sluice_retries_exhausted_exports',
+        'Failing exports with a run that used up its attempts.',
+      ),
+      lateExports: gauge(
+        'sluice_late_exports',
+        'Exports whose data is older than their objective.',
+      ),
+      pausedExports: gauge(
+        'sluice_paused_exports',
+        'Paused exports; by: person, or sluice after failures.',
+        'by',
+      ),
+      worstLagSeconds: gauge(
+        'sluice_worst_lag_seconds',
+        'Age of the oldest data of all exports that are not paused: seconds since the high-water mark.',
+      ),
+      longestLateSeconds: gauge(
+        'sluice_longest_late_seconds',
+        'Seconds since the export that is late for longest missed its objective.',
+      ),
+      waitingNotifications: gauge(
+        'sluice_waiting_notifications',
+        'Notifications that wait to be delivered, for a retry too.',
+      ),
+      oldestDueNotificationSeconds: gauge(
+        'sluice_oldest_due_notification_seconds',
+        'Seconds that a notification has been due without an attempt.',
+      ),
+      failingTargets: gauge(
+        'sluice_failing_notification_targets',
+        'Enabled notification targets whose newest attempt failed.',
       ),
       oldestUnsettledSeconds: gauge(
         'sluice_oldest_unsettled_seconds',

@@ -4,6 +4,7 @@ import type { JobHandlers } from '../queue/catalogue.ts';
 import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
 import { currentEra } from '../store/eras.ts';
+import { checkFreshness } from '../store/freshness.ts';
 import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
 import { findRunNeeds } from '../store/runs.ts';
 import { sweepWorkers } from '../store/workers.ts';
@@ -16,12 +17,16 @@ import type { AttemptReport } from './attempt-report.ts';
 import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
+import type { NotificationCourier } from './notification-courier.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
+import type { WorkClock } from './work-clock.ts';
 
 export interface HandlerOptions extends SampleOptions {
   readonly producer: Producer;
   readonly executor: ExecutorOptions;
+  readonly workClock: WorkClock;
+  readonly courier: Pick<NotificationCourier, 'collect'>;
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
   readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
   readonly onScheduleError: (error: unknown, exportId: string) => void;
@@ -76,6 +81,8 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await dispatch();
     }),
     sweep: unlessHeld(async () => {
+      await checkFreshness(context.db);
+      await options.courier.collect();
       await sweepExpiredLeases(context.db);
       await sweepWorkers(context.db);
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);
@@ -93,7 +100,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
  * meanwhile: the dispatcher re-enqueues a run that no worker claims.
  */
 async function admitAndExecute(
-  { context, executor, memory, onAttemptEnd }: HandlerOptions,
+  { context, executor, memory, onAttemptEnd, workClock }: HandlerOptions,
   runId: string,
 ): Promise<ClaimedRun | null> {
   const needs = await retryUntilRecorded(
@@ -111,12 +118,14 @@ async function admitAndExecute(
   const isAlone = needs.crashes >= context.policy.maxSharedCrashes;
   const leave = await memory.enter(bytes + (isAlone ? idleWorkerBytes : 0));
   if (!leave) return null;
+  const endWork = workClock.begin(needs.teamId);
   try {
     const startedAt = performance.now();
     const report = await executeRun(executor, runId, ownSteps);
     onAttemptEnd(report, (performance.now() - startedAt) / 1_000);
     return report.run;
   } finally {
+    endWork();
     leave();
   }
 }

@@ -122,6 +122,7 @@ export async function createWorld(
       pausedReason: null,
       startAt: null,
       endAt: null,
+      freshnessMinutes: null,
       schedule,
     });
   }

@@ -74,6 +74,7 @@ export interface ExportWanted extends Partial<Omit<Settings, 'cadence'>> {
   readonly interval?: string;
   /** How long ago it was created: its ticks since then are due. Default: one hour. */
   readonly createdMsAgo?: number;
+  readonly freshnessMinutes?: number;
   readonly destination?: BatchExport['destination'];
 }
 
@@ -105,6 +106,7 @@ export async function createExportOfThePast(
     pausedReason: null,
     startAt: at(startAt),
     endAt: at(endAt),
+    freshnessMinutes: wanted.freshnessMinutes ?? null,
     schedule: openSchedule({ cadence, paused, startAt, endAt }, now),
   });
 }

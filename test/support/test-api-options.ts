@@ -6,6 +6,7 @@ import { eventsModel } from '../../src/domain/events-model.ts';
 import { checkQueryOf } from '../../src/main/checks.ts';
 import { destinationContextOf, registry } from '../../src/main/connectors.ts';
 import { loadModels } from '../../src/main/models.ts';
+import { openNotifications } from '../../src/main/notifications.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { previewsOf } from '../../src/main/preview-rows.ts';
 import type { Database } from '../../src/store/database.ts';
@@ -50,6 +51,7 @@ export function testApiOptions(
         queueFault: async () => null,
         holdReason: async () => null,
       }),
+    notifications: openNotifications(config),
     queueBoard: null,
     consoleDir: null,
     ...changes,

@@ -26,6 +26,7 @@ export function createInput(body: CreateBody): CreateExportInput {
     lastPausedAt: readTime(body.last_paused_at) ?? null,
     startAt: readTime(body.start_at) ?? null,
     endAt: readTime(body.end_at) ?? null,
+    freshnessMinutes: body.freshness_minutes ?? null,
     backfill: body.backfill ?? false,
   };
 }
@@ -45,6 +46,7 @@ export function updateInput(body: PatchBody): UpdateExportInput {
     lastPausedAt: readTime(body.last_paused_at),
     startAt: readTime(body.start_at),
     endAt: readTime(body.end_at),
+    freshnessMinutes: body.freshness_minutes,
   };
 }
 

@@ -4,6 +4,9 @@ import { intervals } from '../../domain/cadence.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
 
+const freshness =
+  'Objective: the maximum age of the data, in minutes, measured from high_water_mark. More than one interval. Null: none.';
+
 type Config = Record<string, unknown>;
 
 const Name = Type.String({ minLength: 1, maxLength: 400, pattern: '\\S' });
@@ -36,6 +39,12 @@ export const BatchExport = named(
       last_paused_at: Nullable(Time),
       start_at: Nullable(Time),
       end_at: Nullable(Time),
+      freshness_minutes: Nullable(Type.Integer({ description: freshness })),
+      late_since: Nullable({
+        ...Time,
+        description:
+          'Since when the data is older than freshness_minutes; null if it is not. Checked every few seconds.',
+      }),
       latest_runs: Type.Array(Ref(BatchExportRun), { description: 'The 10 newest, newest first.' }),
       dsl_query: Nullable(Type.String()),
       schema: Type.Unsafe<unknown>({
@@ -95,6 +104,8 @@ export const BatchExport = named(
           last_paused_at: null,
           start_at: null,
           end_at: null,
+          freshness_minutes: 90,
+          late_since: null,
           latest_runs: [],
           dsl_query: null,
           schema: null,
@@ -123,6 +134,9 @@ const optionalFields = {
   last_paused_at: Type.Optional(Nullable(Time)),
   start_at: Type.Optional(Nullable(Time)),
   end_at: Type.Optional(Nullable(Time)),
+  freshness_minutes: Type.Optional(
+    Nullable(Type.Integer({ minimum: 1, maximum: 525_600, description: freshness })),
+  ),
   dsl_query: Type.Optional(Nullable(Type.String({ maxLength: 100_000 }))),
   timezone: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
   offset_day: Type.Optional(Nullable(Type.Integer({ description: '0–6, 0 = Sunday; week only.' }))),

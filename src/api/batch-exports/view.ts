@@ -64,6 +64,8 @@ function view(
     last_paused_at: batchExport.lastPausedAt,
     start_at: batchExport.startAt,
     end_at: batchExport.endAt,
+    freshness_minutes: batchExport.freshnessMinutes,
+    late_since: batchExport.lateSince,
     latest_runs: (latest.get(id) ?? []).map((run) => runView(run, policy.retry)),
     dsl_query: batchExport.dslQuery,
     schema: batchExport.querySchema,

@@ -19,7 +19,7 @@ export interface KeyCheck {
  * then the organization or project of the path.
  */
 export function requireKeys(api: Api, check: KeyCheck): void {
-  for (const name of ['caller', 'reach', 'batchExport', 'step'] as const) {
+  for (const name of ['caller', 'reach', 'batchExport', 'step', 'notificationTarget'] as const) {
     api.decorateRequest(name, undefined);
   }
   api.addHook('onRequest', async (request) => {

@@ -40,13 +40,14 @@ async function once(
   const answer = await inOneTransaction(request.context, async (context) => {
     const { db } = context;
     if (!(await lockIdempotencyKey(db, asked))) throw inFlight;
-    const kept = await findKeptResponse(db, asked);
-    if (kept?.same === false) throw otherRequest;
-    if (kept) return { ...kept, replayed: true };
+    const earlier = await findKeptResponse(db, asked);
+    if (earlier?.same === false) throw otherRequest;
+    if (earlier) return { ...earlier, replayed: true };
     request.context = context;
     const response = String(reply.serialize(await handle()));
     const fresh = { status: reply.statusCode, response };
-    await keepResponse(db, asked, fresh);
+    const kept = withoutSecret(response, request.routeOptions.config.shownOnce);
+    await keepResponse(db, asked, { ...fresh, response: kept });
     return { ...fresh, replayed: false };
   });
   if (answer.replayed) reply.header('idempotency-replayed', 'true');
@@ -55,6 +56,12 @@ async function once(
     .type('application/json; charset=utf-8')
     .serializer((text: unknown) => String(text))
     .send(answer.response);
+}
+
+/** The answers are stored as they are: a secret that is encrypted elsewhere must not be among them. */
+function withoutSecret(response: string, field: string | undefined): string {
+  if (field === undefined) return response;
+  return JSON.stringify({ ...(JSON.parse(response) as object), [field]: null });
 }
 
 function idempotentRequest(request: Request): IdempotentRequest | null {

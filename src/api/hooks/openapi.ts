@@ -7,6 +7,12 @@ import { BatchExport } from '../batch-exports/schema.ts';
 import { AcceptedCoverage, Coverage } from '../coverage/schema.ts';
 import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../insights/schema.ts';
 import { BatchExportLog } from '../logs/schema.ts';
+import {
+  CreatedNotificationTarget,
+  NotificationDelivery,
+  NotificationTarget,
+  NotificationTest,
+} from '../notifications/schema.ts';
 import { RunFile } from '../runs/files.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { ErrorBody } from '../schemas/error.ts';
@@ -39,6 +45,10 @@ const components = [
   LabResult,
   RearrangedConfigs,
   Plugin,
+  NotificationTarget,
+  CreatedNotificationTarget,
+  NotificationDelivery,
+  NotificationTest,
 ];
 
 /** The OpenAPI 3.1 document at /api/openapi.json, and its pages at /api/docs. */

@@ -18,6 +18,7 @@ const fields: readonly (readonly [string, (batchExport: BatchExport) => unknown]
   ['last_paused_at', (e) => e.lastPausedAt],
   ['start_at', (e) => e.startAt],
   ['end_at', (e) => e.endAt],
+  ['freshness_minutes', (e) => e.freshnessMinutes],
 ];
 
 /** The changes between two states of an export. A secret's value is masked. */

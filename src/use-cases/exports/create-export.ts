@@ -15,7 +15,7 @@ import { changesBetween, recordExportActivity } from './activity.ts';
 
 import { sealDestination } from './destination.ts';
 import { checkEventFilters, type ExportRules } from './rules.ts';
-import { checkWindow, windowOf } from './schedule.ts';
+import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
 
 export interface CreateExportInput {
   readonly name: string;
@@ -31,6 +31,7 @@ export interface CreateExportInput {
   readonly lastPausedAt: Timestamp | null;
   readonly startAt: Timestamp | null;
   readonly endAt: Timestamp | null;
+  readonly freshnessMinutes: number | null;
   /** Whether to also export from startAt to now. */
   readonly backfill: boolean;
 }
@@ -59,7 +60,9 @@ export async function createExport(
   const problems: Problem[] = [
     ...destination.problems,
     ...checkEventFilters(rules, input.model, destination.config),
-    ...(parsed.ok ? [] : parsed.problems),
+    ...(parsed.ok
+      ? checkFreshnessMinutes(input.freshnessMinutes, parsed.cadence)
+      : parsed.problems),
     ...checkWindow(input.startAt, input.endAt),
     ...(query?.ok === false ? query.problems : []),
     ...(input.backfill && input.startAt === null ? [backfillNeedsStart] : []),

@@ -20,7 +20,7 @@ import { changesBetween, recordExportActivity } from './activity.ts';
 
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
 import { checkEventFilters, type ExportRules } from './rules.ts';
-import { checkWindow, windowOf } from './schedule.ts';
+import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
 
 /** The changes of a request; an undefined field keeps its value. */
 export interface UpdateExportInput {
@@ -39,6 +39,7 @@ export interface UpdateExportInput {
   readonly lastPausedAt?: Timestamp | null | undefined;
   readonly startAt?: Timestamp | null | undefined;
   readonly endAt?: Timestamp | null | undefined;
+  readonly freshnessMinutes?: number | null | undefined;
 }
 
 /** Changes an export. `paused` has the same effect as pauseExport and unpauseExport. */
@@ -58,9 +59,11 @@ export async function updateExport(
     const endAt = input.endAt === undefined ? before.endAt : input.endAt;
     const destination = changeDestination(context, rules, before, input);
     const query = changeQuery(rules, before, input);
+    const freshnessMinutes =
+      input.freshnessMinutes === undefined ? before.freshnessMinutes : input.freshnessMinutes;
     const problems: Problem[] = [
       ...destination.problems,
-      ...(parsed.ok ? [] : parsed.problems),
+      ...(parsed.ok ? checkFreshnessMinutes(freshnessMinutes, parsed.cadence) : parsed.problems),
       ...checkFixed('model', before.model, input.model),
       ...checkWindow(startAt, endAt),
       ...query.problems,
@@ -81,6 +84,7 @@ export async function updateExport(
       pausedReason: paused === before.paused ? before.pausedReason : null,
       startAt,
       endAt,
+      freshnessMinutes,
       schedule: changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),
     });
     await recordExportActivity(tx, actor, 'updated', after, changesBetween(before, after));

@@ -7,10 +7,12 @@ import {
   deleteForgottenReceipts,
   deleteOldActivity,
   deleteOldLogEntries,
+  deleteOldNotifications,
   deleteOldPluginSources,
   deleteOldRuns,
   deleteOldStepVersions,
   deleteOldTicks,
+  deleteOldWorkerSeconds,
 } from '../../store/retention.ts';
 import type { Context } from '../context.ts';
 
@@ -19,6 +21,8 @@ export async function applyRetention({ db, policy }: Context): Promise<void> {
   const { logRetentionDays, retentionDays } = policy;
   const duties: readonly (readonly [DeleteOld, number])[] = [
     [deleteOldLogEntries, logRetentionDays],
+    [deleteOldNotifications, logRetentionDays],
+    [deleteOldWorkerSeconds, logRetentionDays],
     [deleteEmptyLogCounts, logRetentionDays],
     [deleteOldActivity, retentionDays],
     [deleteOldTicks, retentionDays],

@@ -78,6 +78,7 @@ describe('updating an export', () => {
       pausedReason: 'a reason',
       startAt: '2024-03-02T00:00:00.000000Z',
       endAt: '2024-03-03T00:00:00.000000Z',
+      freshnessMinutes: 20_000,
     } as const;
     const before = await side.db.transaction((tx) => lockExport(tx, id));
     if (!before) throw new Error('the export is gone');

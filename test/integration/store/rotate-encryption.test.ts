@@ -3,7 +3,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createSecretBox } from '../../../src/security/secret-box.ts';
 import { registerEncryptionKeys } from '../../../src/store/sealed-secrets.ts';
 import { rotateEncryption } from '../../../src/use-cases/installation/rotate-encryption.ts';
+import { createTarget } from '../../../src/use-cases/notifications/change-targets.ts';
 import { createTransformationConfig } from '../../../src/use-cases/transformations/create-config.ts';
+import { senderTo } from '../../support/notified.ts';
 import { startSluice } from '../../support/processes.ts';
 import { createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
 
@@ -55,6 +57,26 @@ async function fillTables(): Promise<void> {
     matchAction: null,
     deleted: false,
   });
+  const sender = senderTo([]);
+  await createTarget(side.context, sender, actor, null, {
+    kind: 'webhook',
+    description: '',
+    url: 'https://example.com/',
+    format: 'json',
+    recipients: [],
+    events: ['export.failing'],
+    enabled: true,
+  });
+  const [webhook] = await valuesOf({
+    table: 'notification_targets',
+    column: 'secrets',
+    comment: 'sealed: notification-target:{id}',
+  });
+  const opened = side.context.secrets.open(
+    webhook?.box ?? Buffer.alloc(0),
+    webhook?.identity ?? '',
+  );
+  expect(opened.url).toBe('https://example.com/');
   // It was sealed for the identity that the schema says.
   const [sealed] = await valuesOf({
     table: 'pipeline_transformation_configs',

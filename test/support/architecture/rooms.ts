@@ -73,6 +73,11 @@ export const rooms: Readonly<Record<string, Room>> = {
     types: ['sources/source.ts'],
     packages: ['node:crypto', 'node:timers/promises', 'node:util'],
   },
+  // Its targets are reached through the filter of `security`.
+  notifications: {
+    from: ['domain', 'security/outbound-filter.ts'],
+    packages: ['nodemailer', 'node:crypto', 'node:http', 'node:https'],
+  },
   security: { from: ['domain'], packages: ['request-filtering-agent', 'node:*'] },
   verify: {
     from: ['domain', 'store', 'security', 'pipeline/manifest.ts', ...interfaces],

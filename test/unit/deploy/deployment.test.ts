@@ -179,6 +179,12 @@ describe('the Dockerfile', () => {
   });
 });
 
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
 describe('the monitoring of a deployment', () => {
   const defined = new Set(
     readdirSync(path.join(root, 'src'), { recursive: true, encoding: 'utf8' })
@@ -191,7 +197,7 @@ describe('the monitoring of a deployment', () => {
       .map(([, name]) => name ?? ''),
   );
   const alerts = parse(read('deploy/prometheus/alerts.yml')) as {
-    readonly groups: readonly { readonly rules: readonly { alert: string; expr: string }[] }[];
+    readonly groups: readonly { readonly rules: readonly Rule[] }[];
   };
   const dashboard = JSON.parse(read('deploy/grafana/sluice.json')) as {
     readonly panels: readonly { title: string; targets: readonly { expr: string }[] }[];
@@ -214,6 +220,25 @@ describe('the monitoring of a deployment', () => {
       }
     }
     expect([...defined].filter((name) => !asked.has(name))).toEqual([]);
+  });
+
+  test('has a section of the runbook for each alert, which its runbook_url names, and no other', () => {
+    const rules = alerts.groups.flatMap((group) => group.rules);
+    const sections = [...read('docs/runbook.md').matchAll(/^## (.+)$/gm)].map(([, title]) => title);
+    expect(sections).toEqual(rules.map(({ alert }) => alert));
+    for (const { alert, annotations } of rules) {
+      expect(annotations.runbook_url).toBe(`docs/runbook.md#${alert.toLowerCase()}`);
+      expect(annotations.summary).toBeTruthy();
+    }
+  });
+
+  test('fires for one export among any number', () => {
+    const rules = alerts.groups.flatMap((group) => group.rules);
+    const exprOf = (name: string) => rules.find(({ alert }) => alert === name)?.expr;
+    expect(exprOf('SluiceExportFailing')).toBe('max(sluice_failing_exports) > 0');
+    expect(exprOf('SluiceExportLate')).toBe('max(sluice_late_exports) > 0');
+    expect(exprOf('SluiceExportPaused')).toBe('max(sluice_paused_exports{by="sluice"}) > 0');
+    expect(exprOf('SluiceRetriesExhausted')).toBe('max(sluice_retries_exhausted_exports) > 0');
   });
 
   test('scrapes by the names that its expressions filter by', () => {

@@ -1,0 +1,51 @@
+import type { NotificationOutcome } from '../../domain/notification.ts';
+import type { Delivery } from '../../store/notification-deliveries.ts';
+import type { NotificationTarget } from '../../store/notification-targets.ts';
+import type { TargetWithSecret } from '../../use-cases/notifications/change-targets.ts';
+import type {
+  NotificationDelivery,
+  NotificationTarget as NotificationTargetView,
+} from './schema.ts';
+
+export function targetView(target: NotificationTarget): NotificationTargetView {
+  return {
+    id: target.id,
+    team_id: target.teamId,
+    kind: target.kind,
+    description: target.description,
+    url_preview: target.urlPreview,
+    format: target.format,
+    recipients: [...target.recipients],
+    events: [...target.events],
+    enabled: target.enabled,
+    disabled_reason: target.disabledReason,
+    failing_since: target.failingSince,
+    previous_secret_until: target.previousSecretUntil,
+    created_at: target.createdAt,
+    last_updated_at: target.lastUpdatedAt,
+  };
+}
+
+export function targetWithSecretView({ target, secret }: TargetWithSecret) {
+  return { ...targetView(target), secret };
+}
+
+export function deliveryView(delivery: Delivery): NotificationDelivery {
+  return {
+    id: delivery.id,
+    event_id: delivery.eventId,
+    event_type: delivery.eventType,
+    batch_export_id: delivery.exportId,
+    happened_at: delivery.happenedAt,
+    status: delivery.status,
+    attempts: delivery.attempts,
+    next_attempt_at: delivery.nextAttemptAt,
+    attempt_log: delivery.attemptLog.map((attempt) => ({ ...attempt })),
+    created_at: delivery.createdAt,
+    finished_at: delivery.finishedAt,
+  };
+}
+
+export function testView({ delivered, answer, latencyMs }: NotificationOutcome) {
+  return { delivered, answer, latency_ms: latencyMs };
+}

@@ -1,0 +1,124 @@
+import type { Notification } from '../domain/notification.ts';
+import type { Timestamp } from '../domain/time.ts';
+
+/** The body of a webhook in the format `json`. */
+export function jsonBody(notification: Notification): string {
+  return JSON.stringify({
+    id: notification.eventId,
+    type: notification.type,
+    timestamp: notification.happenedAt,
+    organization_id: notification.organizationId,
+    project_id: notification.projectId,
+    data: notification.facts,
+  });
+}
+
+/** The body for Slack's incoming webhooks, and for those who take the same. */
+export function slackBody(notification: Notification): string {
+  const { title, lines } = describe(notification);
+  return JSON.stringify({
+    text: [`*${escapeMarkup(title)}*`, ...lines.map(escapeMarkup)].join('\n'),
+  });
+}
+
+/** Slack reads these three characters as markup. A mention needs a `<`. */
+function escapeMarkup(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+/** An e-mail of plain text. */
+export function emailText(notification: Notification): { subject: string; text: string } {
+  const { title, lines } = describe(notification);
+  const subject = `[Sluice] ${oneLine(title)}`;
+  return { subject, text: [...lines, '', `Event: ${notification.eventId}`, ''].join('\n') };
+}
+
+/** A line break in a name must not begin another header. */
+const oneLine = (text: string): string => text.replace(/[\s\p{Cc}]+/gu, ' ').slice(0, 200);
+
+interface Description {
+  readonly title: string;
+  readonly lines: readonly string[];
+}
+
+/** The parts of `facts` that texts need. The database wrote them (migrations/0018). */
+interface Facts {
+  readonly export?: { readonly id: string; readonly name: string };
+  readonly run?: { readonly data_interval_start: Timestamp; readonly data_interval_end: Timestamp };
+  readonly error?: { readonly detail: string | null };
+  readonly reason?: string;
+  readonly failing_since?: Timestamp;
+  readonly missing_intervals?: number;
+  readonly freshness_minutes?: number;
+  readonly high_water_mark?: Timestamp | null;
+  readonly late_since?: Timestamp;
+  readonly backfill?: {
+    readonly start_at: Timestamp;
+    readonly end_at: Timestamp;
+    readonly total_runs: number;
+    readonly failed_runs: number;
+  };
+}
+
+/** A notification for people. */
+function describe(notification: Notification): Description {
+  const facts: Facts = notification.facts;
+  const name = facts.export ? `"${oneLine(facts.export.name)}"` : '';
+  const where = facts.export
+    ? [`Export ${facts.export.id}, project ${notification.projectId}`]
+    : [];
+  const [title, lines] = words(notification, facts, name);
+  return { title, lines: [...lines, ...where] };
+}
+
+function words(
+  { type }: Notification,
+  facts: Facts,
+  name: string,
+): readonly [string, readonly string[]] {
+  const interval = facts.run
+    ? [`Interval ${facts.run.data_interval_start} to ${facts.run.data_interval_end}`]
+    : [];
+  const error = facts.error?.detail ? [facts.error.detail] : [];
+  switch (type) {
+    case 'export.failing':
+      return [`Export ${name} is failing`, [...interval, ...error]];
+    case 'export.retries_exhausted':
+      return [`Export ${name}: all attempts of a run failed`, [...interval, ...error]];
+    case 'export.paused':
+      return [
+        `Export ${name} was paused automatically`,
+        [
+          `It exports nothing until it is unpaused. Fix the cause, then unpause it.`,
+          facts.reason ?? '',
+        ],
+      ];
+    case 'export.recovered': {
+      const missing = facts.missing_intervals ?? 0;
+      const since = `It was failing since ${facts.failing_since}.`;
+      const rest =
+        missing === 0 ? 'No interval is missing.' : `Intervals that are still missing: ${missing}.`;
+      return [`Export ${name} works again`, [since, rest]];
+    }
+    case 'export.late': {
+      const mark = facts.high_water_mark ?? null;
+      const state =
+        mark === null ? 'It has no complete interval yet.' : `It is complete up to ${mark}.`;
+      const objective = `Objective: at most ${facts.freshness_minutes} minutes old. Late since ${facts.late_since}.`;
+      return [`Export ${name} is late`, [objective, state]];
+    }
+    case 'export.on_time':
+      return [
+        `Export ${name} is on time again`,
+        [`It was late since ${facts.late_since}. It is complete up to ${facts.high_water_mark}.`],
+      ];
+    case 'backfill.completed': {
+      const { backfill } = facts;
+      const range = `Range ${backfill?.start_at} to ${backfill?.end_at}`;
+      const runs = `Runs: ${backfill?.total_runs}, of them failed: ${backfill?.failed_runs}`;
+      return [`A backfill of export ${name} has ended`, [range, runs]];
+    }
+    case 'test':
+      return ['A test of this notification target', ['Somebody pressed "Test". All is well.']];
+  }
+}

@@ -1,0 +1,56 @@
+import type {
+  NotificationOrder,
+  NotificationOutcome,
+  NotificationSender,
+} from '../domain/notification.ts';
+import { allowsEndpoint, type OutboundAgents } from '../security/outbound-filter.ts';
+import { type MailServer, mailAnswerOf, openMailer } from './mail.ts';
+import { emailText, jsonBody, slackBody } from './payload.ts';
+import { answerOf, post } from './post.ts';
+import { signatureHeaders } from './signature.ts';
+
+export interface SenderOptions {
+  readonly agents: OutboundAgents;
+  readonly allowedPrivateEndpoints: readonly string[];
+  /** Null: this installation sends no e-mail. */
+  readonly mailServer: MailServer | null;
+  /** For a whole attempt. */
+  readonly timeoutMs: number;
+}
+
+/** Sends webhooks through the filter for tenants' endpoints, and e-mail through the operator's server. */
+export function createSender(options: SenderOptions): NotificationSender {
+  const { agents, allowedPrivateEndpoints, mailServer, timeoutMs } = options;
+  const mail = mailServer === null ? null : openMailer(mailServer, timeoutMs);
+
+  async function attempt({ notification, address, signedAt }: NotificationOrder) {
+    const { eventId, organizationId } = notification;
+    if (address.kind === 'webhook') {
+      const body = address.format === 'slack' ? slackBody(notification) : jsonBody(notification);
+      const signed = { id: eventId, timestamp: signedAt, body };
+      const headers = signatureHeaders(signed, address.secrets);
+      const url = new URL(address.url);
+      const status = await post(agents, { url, body, headers, tenant: organizationId }, timeoutMs);
+      return { delivered: status >= 200 && status < 300, answer: `HTTP ${status}` };
+    }
+    if (mail === null) return { delivered: false, answer: 'no_mail_server' };
+    const to = address.recipients;
+    const { refused } = await mail({ to, eventId, ...emailText(notification) });
+    const answer = refused === 0 ? 'SMTP 250' : `SMTP 250, ${refused} of ${to.length} refused`;
+    return { delivered: true, answer };
+  }
+
+  return {
+    canEmail: mail !== null,
+    allowsPlainHttp: (url) => allowsEndpoint(allowedPrivateEndpoints, url),
+    async send(order): Promise<NotificationOutcome> {
+      const startedAt = performance.now();
+      const failed = (error: unknown) => ({
+        delivered: false,
+        answer: order.address.kind === 'email' ? mailAnswerOf(error) : answerOf(error),
+      });
+      const outcome = await attempt(order).catch(failed);
+      return { ...outcome, latencyMs: Math.round(performance.now() - startedAt) };
+    },
+  };
+}

@@ -1,0 +1,104 @@
+import { SluiceError } from '../../domain/errors.ts';
+import {
+  type NotificationAddress,
+  type NotificationOutcome,
+  type NotificationSender,
+  retryDelayMs,
+} from '../../domain/notification.ts';
+import { notFound, Refusal } from '../../domain/problem.ts';
+import {
+  type ClaimedDelivery,
+  type Delivery,
+  findDelivery,
+  insertTest,
+  recordAttempt,
+  repeatDelivery,
+} from '../../store/notification-deliveries.ts';
+import { cancelDeliveriesOf, type NotificationTarget } from '../../store/notification-targets.ts';
+import type { Context } from '../context.ts';
+import { openWebhook } from './secrets.ts';
+
+/** How long a delivery belongs to the process that claimed it. An attempt takes a third of it at most. */
+export const deliveryLeaseMs = 60_000;
+
+/** Days without a delivery that succeeded after which a target is disabled. */
+export const disableAfterDays = 5;
+
+type Deliverer = Pick<Context, 'db' | 'secrets'>;
+
+/**
+ * Sends a claimed delivery and records how it ended. A process that was frozen since the claim sends nothing,
+ * and what it records has no effect if another one took the delivery.
+ *
+ * @param claimedAtMs by `performance.now()`, before the claim
+ * @param random in [0, 1), for the jitter of the backoff
+ * @returns null if it was not sent
+ */
+export async function deliver(
+  { db, secrets }: Deliverer,
+  sender: NotificationSender,
+  claimed: ClaimedDelivery,
+  claimedAtMs: number,
+  random: number,
+): Promise<NotificationOutcome | null> {
+  const address = addressOf(secrets, claimed);
+  if (performance.now() - claimedAtMs > deliveryLeaseMs / 2) return null;
+  const { notification, claimedAt: signedAt, attempts } = claimed;
+  const outcome = address
+    ? await sender.send({ notification, address, signedAt })
+    : { delivered: false, answer: 'secret_undecryptable', latencyMs: 0 };
+  const retryMs = notification.type === 'test' ? null : retryDelayMs(attempts, random);
+  const ended = await recordAttempt(db, claimed, { ...outcome, retryMs }, disableAfterDays);
+  if (ended.isDisabled) await cancelDeliveriesOf(db, claimed.targetId);
+  return outcome;
+}
+
+/** Null if the secrets of a webhook cannot be decrypted. */
+function addressOf(
+  secrets: Context['secrets'],
+  { kind, targetId, format, recipients, secrets: sealed, usesPreviousSecret }: ClaimedDelivery,
+): NotificationAddress | null {
+  if (kind === 'email') return { kind, recipients };
+  try {
+    const opened = openWebhook(secrets, targetId, sealed ?? Buffer.alloc(0));
+    const { url, secret, previousSecret } = opened;
+    const previous = usesPreviousSecret && previousSecret !== null ? [previousSecret] : [];
+    return { kind, url, format, secrets: [secret, ...previous] };
+  } catch (error) {
+    if (error instanceof SluiceError) return null;
+    throw error;
+  }
+}
+
+/** Sends a test to a target at once, even if it is disabled. It is in the log, and not retried. */
+export async function testTarget(
+  context: Deliverer,
+  sender: NotificationSender,
+  { id }: NotificationTarget,
+): Promise<NotificationOutcome> {
+  const claimedAtMs = performance.now();
+  const claimed = await insertTest(context.db, id, deliveryLeaseMs);
+  const outcome = claimed && (await deliver(context, sender, claimed, claimedAtMs, 0));
+  if (!outcome) throw notFound();
+  return outcome;
+}
+
+/**
+ * Sends a delivery again, with the id of its event. One that still waits gets its next attempt now.
+ *
+ * @throws Refusal if the target is disabled
+ */
+export async function redeliver(
+  { db }: Pick<Context, 'db'>,
+  target: NotificationTarget,
+  deliveryId: string,
+): Promise<Delivery> {
+  if (!target.enabled) {
+    const detail = 'The notification target is disabled. Enable it first.';
+    throw new Refusal({ code: 'conflict', detail, attr: null });
+  }
+  await repeatDelivery(db, target.id, deliveryId);
+  const delivery = await findDelivery(db, target.id, deliveryId);
+  if (!delivery) throw notFound();
+  return delivery;
+}

@@ -1,0 +1,109 @@
+import type {
+  NotificationOutcome,
+  NotificationSender,
+  TargetKind,
+} from '../domain/notification.ts';
+import { type ClaimedDelivery, claimDeliveries } from '../store/notification-deliveries.ts';
+import type { Context } from '../use-cases/context.ts';
+import { deliver, deliveryLeaseMs } from '../use-cases/notifications/deliver.ts';
+
+export interface CourierOptions {
+  readonly context: Pick<Context, 'db' | 'secrets'>;
+  readonly sender: NotificationSender;
+  readonly onSent: (kind: TargetKind, outcome: NotificationOutcome) => void;
+  readonly onError: (error: unknown) => void;
+}
+
+/** Deliveries that a worker attempts at a time. Mail has slots of its own: a slow mail server delays mail only. */
+const slots: Readonly<Record<TargetKind, number>> = { webhook: 64, email: 8 };
+
+/**
+ * Deliveries of one organization at a time, in all workers. Each takes at most 15 seconds, so a tenant whose
+ * receivers never answer delays only its own.
+ */
+const perOrganization: Readonly<Record<TargetKind, number>> = { webhook: 4, email: 2 };
+
+/** How long `close` waits for attempts under way. What it leaves is sent again, after the lease. */
+const goodbyeMs = 5_000;
+
+/** Sends the notifications that wait, some at a time. */
+export class NotificationCourier {
+  readonly #options: CourierOptions;
+  readonly #underWay = new Map<TargetKind, Set<Promise<void>>>();
+  #collecting: Promise<void> | null = null;
+  #next: Promise<void> | null = null;
+  #isClosed = false;
+
+  constructor(options: CourierOptions) {
+    this.#options = options;
+  }
+
+  /** Starts what is due and has a slot; does not wait for its end. Calls during one share the next one. */
+  collect(): Promise<void> {
+    if (this.#collecting === null) return this.#start();
+    this.#next ??= this.#collecting.then(
+      () => this.#start(),
+      () => this.#start(),
+    );
+    return this.#next;
+  }
+
+  #start(): Promise<void> {
+    this.#next = null;
+    if (this.#isClosed) return Promise.resolve();
+    const started = this.#collect().finally(() => {
+      if (this.#collecting === started) this.#collecting = null;
+    });
+    this.#collecting = started;
+    return started;
+  }
+
+  async #collect(): Promise<void> {
+    for (const kind of ['webhook', 'email'] as const) {
+      const running = this.#running(kind);
+      const limit = slots[kind] - running.size;
+      if (limit <= 0) continue;
+      const claimedAtMs = performance.now();
+      const limits = { limit, perOrganization: perOrganization[kind], leaseMs: deliveryLeaseMs };
+      const claimed = await claimDeliveries(this.#options.context.db, kind, limits);
+      for (const delivery of claimed) {
+        const sending = this.#send(delivery, claimedAtMs).finally(() => {
+          running.delete(sending);
+          // Another one may wait for this slot.
+          void this.collect().catch(this.#options.onError);
+        });
+        running.add(sending);
+      }
+    }
+  }
+
+  #running(kind: TargetKind): Set<Promise<void>> {
+    const found = this.#underWay.get(kind) ?? new Set();
+    this.#underWay.set(kind, found);
+    return found;
+  }
+
+  async #send(delivery: ClaimedDelivery, claimedAtMs: number): Promise<void> {
+    const { context, sender, onSent, onError } = this.#options;
+    try {
+      const outcome = await deliver(context, sender, delivery, claimedAtMs, Math.random());
+      if (outcome) onSent(delivery.kind, outcome);
+    } catch (error) {
+      onError(error);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#collecting?.catch(() => {});
+    await this.#next?.catch(() => {});
+    const all = [...this.#underWay.values()].flatMap((sending) => [...sending]);
+    if (all.length === 0) return;
+    let overdue: NodeJS.Timeout | undefined;
+    const tooLong = new Promise<void>((resolve) => {
+      overdue = setTimeout(resolve, goodbyeMs);
+    });
+    await Promise.race([Promise.allSettled(all), tooLong]);
+    clearTimeout(overdue);
+  }
+}

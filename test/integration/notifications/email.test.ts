@@ -1,0 +1,216 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { SMTPServer } from 'smtp-server';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { readConfig } from '../../../src/config/config.ts';
+import type { NotificationSender } from '../../../src/domain/notification.ts';
+import { openNotifications } from '../../../src/main/notifications.ts';
+import { createTarget } from '../../../src/use-cases/notifications/change-targets.ts';
+import {
+  type Couriers,
+  createWebhook,
+  deliveriesOf,
+  exportWithRuns,
+  forgetNotifications,
+  openCouriers,
+  senderTo,
+  skipWaits,
+} from '../../support/notified.ts';
+import { startReceiver } from '../../support/receiver.ts';
+import { openRunSide, type RunSide } from '../../support/run-side.ts';
+import { until } from '../../support/until.ts';
+
+interface Mail {
+  readonly from: string;
+  readonly to: readonly string[];
+  readonly source: string;
+}
+
+let side: RunSide;
+let exportId: string;
+let server: SMTPServer;
+let port: number;
+let mails: Mail[];
+let refused: Set<string>;
+let couriers: Couriers;
+
+beforeAll(async () => {
+  side = await openRunSide();
+  exportId = (await exportWithRuns(side, 1)).id;
+});
+afterAll(() => side?.stop());
+beforeEach(async () => {
+  mails = [];
+  refused = new Set();
+  couriers = openCouriers(side);
+  server = new SMTPServer({
+    disabledCommands: ['STARTTLS'],
+    allowInsecureAuth: true,
+    onAuth({ username, password }, _session, callback) {
+      if (username === 'sluice' && password === 'canary') callback(null, { user: username });
+      else callback(new Error('who are you?'));
+    },
+    onRcptTo({ address }, _session, callback) {
+      const error = Object.assign(new Error('no such user'), { responseCode: 550 });
+      callback(refused.has(address) ? error : null);
+    },
+    onData(stream, { envelope }, callback) {
+      const chunks: Buffer[] = [];
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+      stream.on('end', () => {
+        mails.push({
+          from: envelope.mailFrom === false ? '' : envelope.mailFrom.address,
+          to: envelope.rcptTo.map(({ address }) => address),
+          source: Buffer.concat(chunks).toString(),
+        });
+        callback();
+      });
+    },
+  });
+  server.on('error', () => {});
+  server.listen(0, '127.0.0.1');
+  await once(server.server, 'listening');
+  port = (server.server.address() as AddressInfo).port;
+});
+afterEach(async () => {
+  await couriers.closeAll();
+  await new Promise<void>((resolve) => server.close(resolve));
+  await forgetNotifications(side.db);
+});
+
+/** The subject, whose words may be encoded (RFC 2047, Q). */
+function subjectOf(mail: Mail | undefined): string | undefined {
+  const [, raw] = /^Subject: (.*(?:\r\n .*)*)/m.exec(mail?.source ?? '') ?? [];
+  return raw
+    ?.replace(/\?=\r\n =\?UTF-8\?Q\?/g, '')
+    .replace(/^=\?UTF-8\?Q\?|\?=$/g, '')
+    .replaceAll('_', ' ')
+    .replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+
+const env = (url = `smtp://sluice:canary@127.0.0.1:${port}`) => ({
+  SMTP_URL: url,
+  MAIL_FROM: 'Sluice <sluice@example.com>',
+});
+
+async function createEmail(sender: NotificationSender, recipients: readonly string[]) {
+  const actor = { organizationId: side.tenant.organizationId, keyId: null };
+  return createTarget(side.context, sender, actor, null, {
+    kind: 'email',
+    description: '',
+    url: null,
+    format: 'json',
+    recipients,
+    events: ['export.paused'],
+    enabled: true,
+  });
+}
+
+async function happen(reason = 'destination.access_denied: The destination refused access.') {
+  await side.db.query(`select notify_targets($1, 'export.paused', $2)`, [
+    exportId,
+    JSON.stringify({ reason }),
+  ]);
+}
+
+describe('an e-mail', () => {
+  it('reaches each recipient, with subject, text and the id of the event', async () => {
+    const sender = senderTo([], { env: env() });
+    const created = await createEmail(sender, ['oncall@example.com', 'ops@example.com']);
+    expect(created.secret).toBeNull();
+    await happen();
+    await couriers.add(sender).collect();
+    await until(() => couriers.outcomes.length === 1);
+    expect(couriers.outcomes[0]).toMatchObject({ delivered: true, answer: 'SMTP 250' });
+    const [mail] = mails;
+    expect(mail?.from).toBe('sluice@example.com');
+    expect(mail?.to).toEqual(['oncall@example.com', 'ops@example.com']);
+    expect(mail?.source).toContain('From: Sluice <sluice@example.com>');
+    expect(subjectOf(mail)).toBe('[Sluice] Export "An export" was paused automatically');
+    expect(mail?.source).toContain('Auto-Submitted: auto-generated');
+    expect(mail?.source).toContain('destination.access_denied: The destination refused access.');
+    const [event] = await side.db.query<{ id: string }>('select id from notification_events');
+    expect(mail?.source).toMatch(new RegExp(`Message-ID: <${event?.id}@example.com>`, 'i'));
+  });
+
+  it('that the server refuses is tried again; a recipient that it refuses does not stop the others', async () => {
+    const sender = senderTo([], { env: env() });
+    await createEmail(sender, ['gone@example.com']);
+    refused.add('gone@example.com');
+    await happen();
+    const courier = couriers.add(sender);
+    await courier.collect();
+    await until(() => couriers.outcomes.length === 1);
+    expect(couriers.outcomes[0]).toMatchObject({ delivered: false, answer: 'SMTP 550' });
+    expect((await deliveriesOf(side.db))[0]?.status).toBe('waiting');
+    await side.db.query(
+      `update notification_targets set recipients = '{gone@example.com,here@example.com}'`,
+    );
+    await skipWaits(side.db);
+    await courier.collect();
+    await until(() => mails.length === 1 && couriers.outcomes.length === 2);
+    expect(mails[0]?.to).toEqual(['here@example.com']);
+    expect(couriers.outcomes[1]?.answer).toBe('SMTP 250, 1 of 2 refused');
+  });
+
+  it('says nothing of the server or its password if that refuses us', async () => {
+    const sender = senderTo([], { env: env(`smtp://sluice:wrong@127.0.0.1:${port}`) });
+    await createEmail(sender, ['oncall@example.com']);
+    await happen();
+    await couriers.add(sender).collect();
+    await until(() => couriers.outcomes.length === 1);
+    expect(couriers.outcomes[0]?.answer).toMatch(/^SMTP 5\d\d$/);
+  });
+});
+
+describe('a mail server that never answers', () => {
+  let silent: Server;
+
+  beforeEach(async () => {
+    silent = createServer((socket) => socket.on('error', () => {}));
+    silent.listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+  });
+  afterEach(() => void silent.close());
+
+  it('ends the attempt, and delays no webhook', async () => {
+    const receiver = await startReceiver();
+    const url = `smtp://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const sender = senderTo([receiver], { env: env(url), timeoutMs: 2_000 });
+    for (const _ of Array(9)) await createEmail(sender, ['oncall@example.com']);
+    await createWebhook(side, sender, receiver);
+    await happen();
+    await couriers.add(sender).collect();
+    await until(() => receiver.received.length === 1, { timeoutMs: 1_500 });
+    await until(() => couriers.outcomes.some(({ answer }) => answer === 'timeout'));
+    await receiver.close();
+  });
+});
+
+describe('the settings of the mail server', () => {
+  it('are both needed', () => {
+    const config = readConfig({ SMTP_URL: 'smtp://mail.example.com:587' });
+    expect(() => openNotifications(config)).toThrow('SMTP_URL needs MAIL_FROM');
+  });
+
+  it.each([
+    { SMTP_URL: 'mail.example.com' },
+    { SMTP_URL: 'https://mail.example.com' },
+    { SMTP_URL: 'smtp://mail.example.com', MAIL_FROM: 'nobody' },
+    { SMTP_URL: 'smtp://mail.example.com', MAIL_FROM: 'a@example.com\r\nBcc: b@example.com' },
+  ])('are checked: %j', (given) => {
+    expect(() => readConfig(given)).toThrow(/SMTP_URL|MAIL_FROM/);
+  });
+
+  it('refuse addresses that could begin another header or command', async () => {
+    const sender = senderTo([], { env: env() });
+    for (const bad of [
+      'a@example.com\r\nBcc: b@example.com',
+      'A <a@example.com>',
+      'a b@example.com',
+      '-@x',
+    ]) {
+      await expect(createEmail(sender, [bad])).rejects.toThrow('plain e-mail addresses');
+    }
+  });
+});

@@ -1,0 +1,220 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import type { NotificationSender } from '../../../src/domain/notification.ts';
+import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
+import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
+import { deleteExport } from '../../../src/use-cases/exports/delete-export.ts';
+import { pauseExport } from '../../../src/use-cases/exports/pause-export.ts';
+import { findBatchExport } from '../../../src/store/exports.ts';
+import {
+  createWebhook,
+  deliveriesOf,
+  exportWithRuns,
+  forgetNotifications,
+  senderTo,
+} from '../../support/notified.ts';
+import { type Receiver, startReceiver } from '../../support/receiver.ts';
+import {
+  claim,
+  complete,
+  failAttempt,
+  listRuns,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+import { createTenant } from '../../support/tenants.ts';
+
+const denied = new SluiceError('destination.access_denied');
+const away = new SluiceError('destination.unavailable');
+
+let side: RunSide;
+let receiver: Receiver;
+let sender: NotificationSender;
+
+beforeAll(async () => {
+  side = await openRunSide({ secondOpinionMs: 0 });
+  receiver = await startReceiver();
+  sender = senderTo([receiver]);
+});
+afterAll(async () => {
+  await receiver?.close();
+  await side?.stop();
+});
+beforeEach(async () => {
+  await createWebhook(side, sender, receiver);
+});
+afterEach(() => forgetNotifications(side.db));
+
+const types = async () => (await deliveriesOf(side.db)).map(({ type }) => type);
+
+async function completeRun(runId = ''): Promise<void> {
+  expect(await complete(side.context, await claim(side, runId))).toBe(true);
+}
+
+/** All attempts of the run meet transient errors. */
+async function exhaust(runId = ''): Promise<void> {
+  const context = side.withPolicy({ retry: { maxAttempts: 1, baseMs: 0, capMs: 0 } });
+  await failAttempt(side, context, runId, away);
+}
+
+describe('an export', () => {
+  it('notifies once that it fails, and once that it works again', async () => {
+    const { id, runIds } = await exportWithRuns(side, 5);
+    await completeRun(runIds[0]);
+    expect(await types()).toEqual([]);
+    for (const run of [runIds[1], runIds[2]]) {
+      // A destination that worked before is asked twice.
+      for (const _ of [1, 2]) await failAttempt(side, side.context, run ?? '', denied);
+    }
+    expect(await types()).toEqual(['export.failing']);
+    await completeRun(runIds[3]);
+    await completeRun(runIds[4]);
+    const all = await deliveriesOf(side.db);
+    expect(all.map(({ type }) => type)).toEqual(['export.failing', 'export.recovered']);
+    expect(all[0]?.facts).toMatchObject({
+      export: { id, name: 'An export' },
+      run: { id: runIds[1], attempt: 2 },
+      error: { code: 'destination.access_denied' },
+    });
+    expect(all[1]?.facts).toMatchObject({ missing_intervals: 2 });
+  });
+
+  it('notifies that retries are exhausted, not also that it fails', async () => {
+    const { runIds } = await exportWithRuns(side, 3);
+    await exhaust(runIds[0]);
+    await exhaust(runIds[1]);
+    expect(await types()).toEqual(['export.retries_exhausted']);
+    await completeRun(runIds[2]);
+    expect(await types()).toEqual(['export.retries_exhausted', 'export.recovered']);
+  });
+
+  it('notifies that it fails those who do not ask for exhausted retries', async () => {
+    await forgetNotifications(side.db);
+    await createWebhook(side, sender, receiver, { events: ['export.failing'] });
+    await exhaust((await exportWithRuns(side, 1)).runIds[0]);
+    expect(await types()).toEqual(['export.failing']);
+  });
+
+  it('notifies that Sluice paused it, not that a person did', async () => {
+    const { runIds } = await exportWithRuns(side, 10);
+    for (const run of runIds) await failAttempt(side, side.context, run, denied);
+    expect(await types()).toEqual(['export.failing', 'export.paused']);
+    const paused = (await deliveriesOf(side.db))[1];
+    expect(paused?.facts).toMatchObject({ failure_streak: 10 });
+    expect(String(paused?.facts.reason)).toMatch(/^destination\.access_denied/);
+    const { id } = await exportWithRuns(side, 1);
+    const actor = { organizationId: side.tenant.organizationId, keyId: null };
+    await pauseExport(side.context, actor, id);
+    expect(await types()).toHaveLength(2);
+  });
+
+  it('notifies of nothing once it is deleted', async () => {
+    const { id, runIds } = await exportWithRuns(side, 1);
+    const run = await claim(side, runIds[0] ?? '');
+    await side.db.query('update runs set committing_at = now() where id = $1', [run.runId]);
+    await deleteExport(
+      side.context,
+      { organizationId: side.tenant.organizationId, keyId: null },
+      id,
+    );
+    await side.db.query(`update runs set status = 'Failed', finished_at = now() where id = $1`, [
+      run.runId,
+    ]);
+    expect(await types()).toEqual([]);
+  });
+
+  it('writes the event in the transaction of the change', async () => {
+    const { runIds } = await exportWithRuns(side, 1);
+    const rolledBack = side.db.transaction(async (tx) => {
+      const db = {
+        ...side.db,
+        transaction: async <T>(work: (own: typeof tx) => Promise<T>) => work(tx),
+      };
+      await failAttempt(side, { ...side.context, db }, runIds[0] ?? '', denied);
+      const [seen] = await tx.query<{ n: number }>('select count(*) as n from notification_events');
+      expect(seen?.n).toBe(1);
+      throw new Error('rolled back');
+    });
+    await expect(rolledBack).rejects.toThrow('rolled back');
+    expect(await types()).toEqual([]);
+  });
+});
+
+describe('a backfill', () => {
+  it('notifies that it has ended, with its runs', async () => {
+    const { id } = await exportWithRuns(side, 2);
+    const runs = await listRuns(side.db, id);
+    for (const run of runs) await completeRun(run.id);
+    const reach = { organizationId: side.tenant.organizationId, teamId: null };
+    const batchExport = await findBatchExport(side.db, reach, id);
+    if (!batchExport) throw new Error('the export is gone');
+    const { backfillId } = await startBackfill(side.context, batchExport, {
+      startAt: Date.parse(runs[0]?.start ?? ''),
+      endAt: Date.parse(runs[1]?.end ?? ''),
+      order: 'oldest_first',
+      reprocess: 'all',
+      concurrency: 2,
+    });
+    await advanceBackfill(side.context, backfillId);
+    const made = (await listRuns(side.db, id)).filter((run) => run.backfillId === backfillId);
+    expect(made).toHaveLength(2);
+    for (const run of made) await completeRun(run.id);
+    await advanceBackfill(side.context, backfillId);
+    const [ended] = await deliveriesOf(side.db);
+    expect(ended?.type).toBe('backfill.completed');
+    expect(ended?.facts).toMatchObject({
+      backfill: { id: backfillId, total_runs: 2, failed_runs: 0 },
+    });
+  });
+});
+
+describe('a target', () => {
+  it('hears of its own project, or of all of its organization, and of no other', async () => {
+    await forgetNotifications(side.db);
+    const [first, second] = side.tenant.projectIds;
+    const other = await createTenant(side.db);
+    const ofAll = await createWebhook(side, sender, receiver);
+    const ofSecond = await createWebhook(side, sender, receiver, { teamId: second });
+    await createWebhook(side, sender, receiver, { organizationId: other.organizationId });
+    for (const team of [first, second]) {
+      const { runIds } = await exportWithRuns(side, 1, team);
+      await failAttempt(side, side.context, runIds[0] ?? '', denied);
+    }
+    const heard = (await deliveriesOf(side.db)).map(({ targetId }) => targetId).sort();
+    expect(heard).toEqual([ofAll.target.id, ofAll.target.id, ofSecond.target.id].sort());
+  });
+
+  it('gets no more than 500 deliveries to wait, and one entry that says so', async () => {
+    const { id } = await exportWithRuns(side, 1);
+    await side.db.query(
+      `select notify_targets($1, 'backfill.completed', '{}') from generate_series(1, 510)`,
+      [id],
+    );
+    const byStatus = await side.db.query<{ status: string; n: number }>(
+      'select status, count(*) as n from notification_deliveries group by 1 order by 1',
+    );
+    expect(byStatus).toEqual([
+      { status: 'dropped', n: 1 },
+      { status: 'waiting', n: 500 },
+    ]);
+  });
+
+  it('goes with its organization or project, and its events with them', async () => {
+    await forgetNotifications(side.db);
+    const other = await createTenant(side.db);
+    const [project] = other.projectIds;
+    await createWebhook(side, sender, receiver, {
+      organizationId: other.organizationId,
+      teamId: project,
+    });
+    await side.db.query(
+      `insert into notification_events (organization_id, team_id, type, facts) values ($1, $2, 'test', '{}')`,
+      [other.organizationId, project],
+    );
+    await side.db.query('delete from projects where id = $1', [project]);
+    const left = await side.db.query<{ n: number }>(
+      `select count(*) as n from notification_targets union all select count(*) from notification_events`,
+    );
+    expect(left.map(({ n }) => n)).toEqual([0, 0]);
+  });
+});

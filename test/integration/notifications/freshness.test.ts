@@ -1,0 +1,153 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { NotificationSender } from '../../../src/domain/notification.ts';
+import { checkFreshness } from '../../../src/store/freshness.ts';
+import { pauseExport } from '../../../src/use-cases/exports/pause-export.ts';
+import {
+  createWebhook,
+  deliveriesOf,
+  forgetNotifications,
+  senderTo,
+} from '../../support/notified.ts';
+import { type Receiver, startReceiver } from '../../support/receiver.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  type ExportWanted,
+  listRuns,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+
+const minuteMs = 60_000;
+
+let side: RunSide;
+let receiver: Receiver;
+let sender: NotificationSender;
+
+beforeAll(async () => {
+  side = await openRunSide();
+  receiver = await startReceiver();
+  sender = senderTo([receiver]);
+});
+afterAll(async () => {
+  await receiver?.close();
+  await side?.stop();
+});
+beforeEach(async () => {
+  await createWebhook(side, sender, receiver);
+});
+afterEach(async () => {
+  await side.db.query('update batch_exports set deleted_at = now()');
+  await forgetNotifications(side.db);
+});
+
+/** An export that was created `createdMsAgo` before, and has been as long without data. */
+async function createLate(wanted: ExportWanted = {}): Promise<string> {
+  const { id } = await createExportOfThePast(side, { freshnessMinutes: 90, ...wanted });
+  await side.db.query(
+    `update batch_exports set created_at = now() - $2 * interval '1 ms' where id = $1`,
+    [id, wanted.createdMsAgo ?? 0],
+  );
+  return id;
+}
+
+const types = async () => (await deliveriesOf(side.db)).map(({ type }) => type);
+
+interface Lateness {
+  /** Seconds; null: not late. */
+  readonly lateFor: number | null;
+}
+
+async function lateness(id: string): Promise<Lateness['lateFor']> {
+  const [row] = await side.db.query<Lateness>(
+    'select extract(epoch from now() - late_since)::float8 as "lateFor" from batch_exports where id = $1',
+    [id],
+  );
+  return row?.lateFor ?? null;
+}
+
+describe('an export with an objective', () => {
+  it('is late once its data is older, since the moment when it became so', async () => {
+    const late = await createLate({ createdMsAgo: 300 * minuteMs });
+    const fresh = await createLate({ createdMsAgo: 80 * minuteMs });
+    const free = await createLate({ createdMsAgo: 300 * minuteMs, freshnessMinutes: 9_000 });
+    // No worker checked for hours: the moment is that of the objective, not of the check.
+    expect(await checkFreshness(side.db)).toBe(1);
+    expect(await lateness(late)).toBeGreaterThan(210 * 60 - 1);
+    expect(await lateness(late)).toBeLessThan(210 * 60 + 60);
+    expect([await lateness(fresh), await lateness(free)]).toEqual([null, null]);
+    expect(await checkFreshness(side.db)).toBe(0);
+    expect(await types()).toEqual(['export.late']);
+    const [event] = await deliveriesOf(side.db);
+    expect(event?.facts).toMatchObject({
+      freshness_minutes: 90,
+      high_water_mark: null,
+      late_since: expect.stringMatching(/Z$/),
+    });
+  });
+
+  it('is on time again once an interval completes, not before', async () => {
+    const id = await createLate({ createdMsAgo: 240 * minuteMs });
+    await checkFreshness(side.db);
+    await decide(side.context);
+    const runs = await listRuns(side.db, id);
+    await complete(side.context, await claim(side, runs[0]?.id ?? ''));
+    await checkFreshness(side.db);
+    expect(await types()).toEqual(['export.late']);
+    for (const run of runs.slice(1)) await complete(side.context, await claim(side, run.id));
+    await checkFreshness(side.db);
+    expect(await lateness(id)).toBeNull();
+    expect(await types()).toEqual(['export.late', 'export.on_time']);
+  });
+
+  it('is noticed once by many workers that check at the same time', async () => {
+    await createLate({ createdMsAgo: 300 * minuteMs });
+    await Promise.all([...Array(8)].map(() => checkFreshness(side.db)));
+    expect(await types()).toEqual(['export.late']);
+  });
+
+  it('that a person paused is not late; one that Sluice paused is', async () => {
+    const actor = { organizationId: side.tenant.organizationId, keyId: null };
+    const byPerson = await createLate({ createdMsAgo: 300 * minuteMs });
+    await checkFreshness(side.db);
+    await pauseExport(side.context, actor, byPerson);
+    await checkFreshness(side.db);
+    expect(await lateness(byPerson)).toBeNull();
+    // It is not on time either.
+    expect(await types()).toEqual(['export.late']);
+    const bySluice = await createLate({ createdMsAgo: 300 * minuteMs });
+    await side.db.query(
+      `update batch_exports set paused = true, paused_reason = 'failures' where id = $1`,
+      [bySluice],
+    );
+    await checkFreshness(side.db);
+    expect(await lateness(bySluice)).not.toBeNull();
+  });
+
+  it('is not late after its end, before its start, or without its objective', async () => {
+    const now = Date.parse(
+      (await side.db.query<{ at: string }>('select now() as at'))[0]?.at ?? '',
+    );
+    const old = 300 * minuteMs;
+    const ended = await createLate({ createdMsAgo: old, endAt: now - 250 * minuteMs });
+    const future = await createLate({ createdMsAgo: old, startAt: now + minuteMs });
+    const freed = await createLate({ createdMsAgo: old });
+    await checkFreshness(side.db);
+    expect([await lateness(ended), await lateness(future)]).toEqual([null, null]);
+    await side.db.query('update batch_exports set freshness_minutes = null where id = $1', [freed]);
+    await checkFreshness(side.db);
+    expect(await lateness(freed)).toBeNull();
+    expect(await types()).toEqual(['export.late']);
+  });
+
+  it('that is locked at this moment is left to the next check', async () => {
+    const id = await createLate({ createdMsAgo: 300 * minuteMs });
+    await side.db.transaction(async (tx) => {
+      await tx.query('select from batch_exports where id = $1 for update', [id]);
+      expect(await checkFreshness(side.db)).toBe(0);
+    });
+    expect(await checkFreshness(side.db)).toBe(1);
+  });
+});

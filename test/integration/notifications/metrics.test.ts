@@ -1,0 +1,166 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { watchService } from '../../../src/main/service-metrics.ts';
+import { checkFreshness } from '../../../src/store/freshness.ts';
+import { addWorkerSeconds } from '../../../src/store/worker-seconds.ts';
+import { createMetrics } from '../../../src/telemetry/metrics.ts';
+import { applyRetention } from '../../../src/use-cases/installation/apply-retention.ts';
+import { WorkClock } from '../../../src/worker/work-clock.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { createWebhook, exportWithRuns, senderTo } from '../../support/notified.ts';
+import { startReceiver } from '../../support/receiver.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+import { createKey, createTenant } from '../../support/tenants.ts';
+
+let side: RunSide;
+let api: ApiUnderTest;
+
+beforeAll(async () => {
+  side = await openRunSide();
+  api = await startApiUnderTest();
+});
+afterAll(async () => {
+  await api?.stop();
+  await side?.stop();
+});
+
+async function read(): Promise<ReadonlyMap<string, number>> {
+  const metrics = createMetrics();
+  watchService(metrics, side.db);
+  const text = await metrics.registry.metrics();
+  const lines = text.split('\n').filter((line) => line.startsWith('sluice_'));
+  return new Map(
+    lines.map((line) => {
+      const at = line.lastIndexOf(' ');
+      return [line.slice(0, at), Number(line.slice(at + 1))];
+    }),
+  );
+}
+
+test('the gauges count one failing, late, paused or exhausted export among many, without a label of a tenant', async () => {
+  for (const _ of Array(5)) {
+    const { runIds } = await exportWithRuns(side, 1);
+    await complete(side.context, await claim(side, runIds[0] ?? ''));
+  }
+  const quiet = await read();
+  for (const name of ['failing', 'late', 'retries_exhausted']) {
+    expect(quiet.get(`sluice_${name}_exports`), name).toBe(0);
+  }
+  const receiver = await startReceiver();
+  await createWebhook(side, senderTo([receiver]), receiver);
+  const { id, runIds } = await exportWithRuns(side, 1);
+  await side.db.query(
+    `update runs set status = 'FailedRetryable', finished_at = now() where id = $1`,
+    [runIds[0]],
+  );
+  const late = await createExportOfThePast(side, { freshnessMinutes: 90 });
+  await side.db.query(
+    `update batch_exports set created_at = now() - interval '5 hours', paused = true, paused_reason = 'failures' where id = $1`,
+    [late.id],
+  );
+  await side.db.query(
+    `update batch_exports set high_water_mark = now() - interval '2 days' where id = $1`,
+    [id],
+  );
+  await checkFreshness(side.db);
+  await side.db.query(
+    `update notification_deliveries set next_attempt_at = now() - interval '10 minutes'`,
+  );
+  await side.db.query('update notification_targets set failing_since = now()');
+  const seen = await read();
+  expect(seen.get('sluice_failing_exports')).toBe(1);
+  expect(seen.get('sluice_retries_exhausted_exports')).toBe(1);
+  expect(seen.get('sluice_late_exports')).toBe(1);
+  expect(seen.get('sluice_paused_exports{by="sluice"}')).toBe(1);
+  expect(seen.get('sluice_paused_exports{by="person"}')).toBe(0);
+  expect(seen.get('sluice_worst_lag_seconds')).toBeGreaterThan(2 * 86_400 - 1);
+  expect(seen.get('sluice_longest_late_seconds')).toBeGreaterThan(3.5 * 3_600 - 1);
+  // It is exhausted, paused and late.
+  expect(seen.get('sluice_waiting_notifications')).toBe(3);
+  expect(seen.get('sluice_oldest_due_notification_seconds')).toBeGreaterThan(599);
+  expect(seen.get('sluice_failing_notification_targets')).toBe(1);
+  const labels = [...seen.keys()].filter((name) => name.includes('{'));
+  expect(labels.filter((name) => !/\{(kind|by|end|code|job|model|result)="/.test(name))).toEqual(
+    [],
+  );
+  await receiver.close();
+});
+
+test('what is old is deleted with its retention', async () => {
+  await side.db.query(`update notification_events set happened_at = now() - interval '40 days'`);
+  await side.db.query(
+    `insert into worker_seconds values ($1, now() - interval '40 days', 1), ($1, now(), 1)`,
+    [side.teamId],
+  );
+  await applyRetention(side.context);
+  const left = await side.db.query<{ n: number }>(
+    `select count(*) as n from notification_deliveries union all select count(*) from worker_seconds`,
+  );
+  expect(left.map(({ n }) => n)).toEqual([0, 1]);
+});
+
+test('a work clock counts what is under way, and nothing twice', () => {
+  let now = 0;
+  const clock = new WorkClock(() => now);
+  const end = clock.begin(7);
+  clock.begin(8);
+  now = 2_000;
+  expect(clock.take()).toEqual(
+    new Map([
+      [7, 2],
+      [8, 2],
+    ]),
+  );
+  now = 3_000;
+  end();
+  end();
+  now = 4_000;
+  const spent = clock.take();
+  expect(spent).toEqual(
+    new Map([
+      [7, 1],
+      [8, 2],
+    ]),
+  );
+  clock.giveBack(spent);
+  expect(clock.take()).toEqual(spent);
+});
+
+test('operators see the ten tenants that workers spend most on; others see nothing', async () => {
+  const tenants = await Promise.all([...Array(11)].map(() => createTenant(api.db)));
+  for (const [index, { projectIds }] of tenants.entries()) {
+    const spent = new Map([
+      [projectIds[0], index + 0.25],
+      [projectIds[1], 10],
+    ]);
+    await addWorkerSeconds(api.db, spent);
+    await addWorkerSeconds(api.db, spent);
+  }
+  const [, second] = tenants;
+  await api.db.query(
+    `insert into worker_seconds values ($1, date_trunc('hour', now()) - interval '3 hours', 1000)`,
+    [second?.projectIds[0]],
+  );
+  await addWorkerSeconds(api.db, new Map([[2_000_000_000, 1]]));
+  const { organizationId } = api.tenant;
+  const { key } = await createKey(api.db, { organizationId, isAdmin: true });
+  const admin = api.client.withKey(key);
+  const { results } = (await admin.get('/admin/tenants?hours=1')).body;
+  expect(results).toHaveLength(10);
+  expect(results[0]).toEqual({
+    organization_id: tenants[10]?.organizationId,
+    organization_name: 'Acme',
+    worker_seconds: 40.5,
+  });
+  const day = (await admin.get('/admin/tenants')).body;
+  expect(day.hours).toBe(24);
+  expect(day.results[0]).toMatchObject({ organization_id: second?.organizationId });
+  expect((await api.client.get('/admin/tenants')).status).toBe(403);
+  expect((await api.client.withKey(null).get('/admin/tenants')).status).toBe(401);
+  expect((await admin.get('/admin/tenants?hours=-1')).status).toBe(400);
+});

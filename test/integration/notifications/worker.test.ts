@@ -1,0 +1,83 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { readConfig } from '../../../src/config/config.ts';
+import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
+import type { Part } from '../../../src/main/run-process.ts';
+import { startWorker } from '../../../src/main/worker-process.ts';
+import { ensureEventsTable } from '../../../src/sources/index.ts';
+import { createWebhook, senderTo } from '../../support/notified.ts';
+import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
+import { type Receiver, startReceiver } from '../../support/receiver.ts';
+import {
+  createExportOfThePast,
+  hourMs,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+import { until } from '../../support/until.ts';
+
+const key = `test:${randomBytes(32).toString('base64')}`;
+
+let side: RunSide;
+let backend: TestQueueBackend;
+let receiver: Receiver;
+let foundation: Foundation;
+let worker: Part | undefined;
+
+beforeAll(async () => {
+  side = await openRunSide();
+  const [postgres] = queueBackends;
+  if (!postgres) throw new Error('no queue');
+  backend = await postgres.open(side.url);
+  receiver = await startReceiver();
+  await ensureEventsTable(side.url);
+  const config = readConfig({
+    ...backend.env,
+    DATABASE_URL: side.url,
+    ENCRYPTION_KEYS: key,
+    LOG_LEVEL: 'silent',
+    MAX_JITTER_SECONDS: '0',
+    ALLOWED_PRIVATE_ENDPOINTS: receiver.endpoint,
+  });
+  foundation = await openFoundation(config, 'worker');
+});
+afterAll(async () => {
+  await worker?.close();
+  await foundation?.close();
+  await receiver?.close();
+  await backend?.stop();
+  await side?.stop();
+});
+
+it('a worker that comes back finds what is late, says so, and says that it is on time again', async () => {
+  const { context } = foundation;
+  await createWebhook({ ...side, context }, senderTo([receiver]), receiver, {
+    events: ['export.late', 'export.on_time'],
+  });
+  // Nothing ran for five hours: its ticks are due, and its data is late.
+  const { id } = await createExportOfThePast(side, {
+    createdMsAgo: 5 * hourMs,
+    freshnessMinutes: 90,
+  });
+  await side.db.query(
+    `update batch_exports set created_at = now() - interval '5 hours' where id = $1`,
+    [id],
+  );
+  worker = await startWorker(foundation);
+  await until(() => receiver.received.length === 2, { timeoutMs: 60_000, message: 'two requests' });
+  const sent = receiver.received.map(({ body }) => JSON.parse(body) as { type: string });
+  expect(sent.map(({ type }) => type)).toEqual(['export.late', 'export.on_time']);
+  const [spent] = await until(async () => {
+    const rows = await side.db.query<{ teamId: number; seconds: number }>(
+      'select team_id as "teamId", seconds from worker_seconds',
+    );
+    return rows.length > 0 && rows;
+  });
+  expect(spent?.teamId).toBe(side.teamId);
+  expect(spent?.seconds).toBeGreaterThan(0);
+  await until(async () => {
+    const { registry } = foundation.metrics;
+    const counted = await registry.getSingleMetricAsString('sluice_notifications_total');
+    return counted.includes('sluice_notifications_total{kind="webhook",result="delivered"} 2');
+  });
+});

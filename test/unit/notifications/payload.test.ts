@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest';
+import type { Notification } from '../../../src/domain/notification.ts';
+import { retryDelayMs, retryDelaysMs } from '../../../src/domain/notification.ts';
+import { emailText, jsonBody, slackBody } from '../../../src/notifications/payload.ts';
+
+const failing: Notification = {
+  eventId: '6c1a2f9e-1111-4222-8333-444455556666',
+  type: 'export.failing',
+  happenedAt: '2024-03-01T00:12:31.104233Z',
+  organizationId: '0b9f7a5e-4f6c-4f0e-9d0e-0f7b2f6f3f55',
+  projectId: 7,
+  facts: {
+    export: { id: '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11', name: 'Events <!channel>\r\nBcc: x@y.z' },
+    run: {
+      data_interval_start: '2024-03-01T00:00:00.000000Z',
+      data_interval_end: '2024-03-01T01:00:00.000000Z',
+    },
+    error: { code: 'destination.access_denied', detail: 'destination.access_denied: Refused.' },
+  },
+};
+
+test('a JSON body names event, owner and facts', () => {
+  expect(JSON.parse(jsonBody(failing))).toEqual({
+    id: failing.eventId,
+    type: 'export.failing',
+    timestamp: failing.happenedAt,
+    organization_id: failing.organizationId,
+    project_id: 7,
+    data: failing.facts,
+  });
+});
+
+test('a text for Slack cannot mention a channel', () => {
+  const { text } = JSON.parse(slackBody(failing)) as { text: string };
+  expect(text).toContain('&lt;!channel&gt;');
+  expect(text).not.toContain('<');
+  expect(text).toContain('destination.access_denied: Refused.');
+});
+
+test('the subject of a mail is one line', () => {
+  const { subject, text } = emailText(failing);
+  expect(subject).toBe('[Sluice] Export "Events <!channel> Bcc: x@y.z" is failing');
+  expect(text).toContain('Interval 2024-03-01T00:00:00.000000Z to 2024-03-01T01:00:00.000000Z');
+});
+
+test('retries last about a day and then end', () => {
+  const inAll = retryDelaysMs.reduce((sum, delay) => sum + delay, 0);
+  expect(inAll / 3_600_000).toBeGreaterThan(22);
+  expect(inAll / 3_600_000).toBeLessThan(26);
+  expect(retryDelayMs(1, 0)).toBe(5_000);
+  expect(retryDelayMs(1, 0.999)).toBeLessThanOrEqual(5_500);
+  expect(retryDelayMs(retryDelaysMs.length, 0)).not.toBeNull();
+  expect(retryDelayMs(retryDelaysMs.length + 1, 0)).toBeNull();
+});
