@@ -1,5 +1,6 @@
 import { type TSchema, Type } from 'typebox';
-import { type FileSettings, readFileSettings } from '../domain/file-settings.ts';
+import { type FileSettings, readFileSettings, rejectedChoices } from '../domain/file-settings.ts';
+import { infinityChoices } from '../domain/format-settings.ts';
 import { checkKeyTemplate, keyVariables } from '../domain/key-template.ts';
 import type { Problem } from '../domain/problem.ts';
 import type { DestinationDefinition } from './destination.ts';
@@ -75,6 +76,20 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
     Type.Boolean({
       description: 'Whether a manifest is written last, with each file, its rows and SHA-256.',
       default: true,
+    }),
+  ),
+  infinity: Type.Optional(
+    Type.Enum([...infinityChoices], {
+      description:
+        'What is written for infinity and -infinity in columns of type date, timestamp and timestamptz. reject: Parquet rejects the row (see on_rejected); JSONLines and CSV write the word. null: null. limit: the first or last moment of the years 1 to 9999, such as 9999-12-31. Keys, elements of arrays and bounds of ranges stay as with reject.',
+      default: defaults.infinity,
+    }),
+  ),
+  on_rejected: Type.Optional(
+    Type.Enum([...rejectedChoices], {
+      description:
+        'What happens if rows of an interval are rejected: the file format cannot represent a value, or a transformation that protects data cannot handle the row. warn: the run completes, logs a warning for each reason, and keeps the rows in a file that ends in _rejected.jsonl. fail: the run fails before it commits anything.',
+      default: defaults.onRejected,
     }),
   ),
   csv_formula_guard: Type.Optional(

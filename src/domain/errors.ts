@@ -176,6 +176,10 @@ export const errorCatalogue = {
       'The worker crashed repeatedly on this run, also in a process of its own, so Sluice stopped retrying it.',
     remedy: 'Report this to your operator with the run id. Retry the run once the cause is fixed.',
   },
+  'run.rows_rejected': customer(
+    'Rows were rejected, and on_rejected of the export is fail. Nothing was committed.',
+    'Correct the rows in the source, leave them out with dsl_query, choose null or limit for infinity if dates are infinite, or set on_rejected to warn. Then retry the run.',
+  ),
   'run.lease_lost': transient(
     'internal',
     'Another worker took over the run.',

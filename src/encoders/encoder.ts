@@ -1,3 +1,4 @@
+import type { FormatSettings } from '../domain/format-settings.ts';
 import type { Column, RowBlock } from '../domain/row-block.ts';
 
 /** The name of a compression; null: no compression. */
@@ -28,12 +29,8 @@ export interface FileEncoder {
   readonly rejected?: readonly RejectedRow[];
 }
 
-/** Settings that change how values are written. A format ignores those of others. */
-export interface FormatOptions {
-  /** See FileSettings. */
-  readonly csvFormulaGuard?: boolean | undefined;
-  readonly parquetSchema?: number | undefined;
-}
+/** Settings that change how values are written; absent ones have their oldest value. */
+export type FormatOptions = Partial<FormatSettings>;
 
 /** A column that is read back, with the type of the exported rows. */
 export type ReadColumn = Pick<Column, 'name' | 'type'>;

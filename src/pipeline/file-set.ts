@@ -16,6 +16,8 @@ import { HashedFile } from './hashed-file.ts';
 import type { Encoding } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
 import { encodeRejectedRows, encodeRejections } from './rejected-rows.ts';
+import { InfiniteValues } from './replace-infinite.ts';
+import { RejectionTally, type Rejections } from './rejection-tally.ts';
 
 export interface FileSetOptions {
   readonly exportId: string;
@@ -23,6 +25,8 @@ export interface FileSetOptions {
   readonly journal: UploadJournal;
   readonly encoding: Encoding;
   readonly columns: readonly Column[];
+  /** The indices of the model's keys among `columns`, for those that the rows show. */
+  readonly keyPlaces: readonly number[];
   readonly prefix: string;
   readonly interval: DataInterval;
   readonly generation: number;
@@ -55,12 +59,17 @@ export class FileSet {
   readonly #ended: HashedFile[] = [];
   readonly #endedRejected: HashedFile[] = [];
   readonly #uploads: Map<string, UploadProgress>;
+  readonly #rejections: RejectionTally;
+  readonly #infinite: InfiniteValues;
   #open: OpenFile | null = null;
   #rows = 0;
   #rejectedRows = 0;
 
   constructor(options: FileSetOptions) {
     this.#options = options;
+    const { columns, keyPlaces, encoding } = options;
+    this.#rejections = new RejectionTally(columns, keyPlaces, encoding.toJson);
+    this.#infinite = new InfiniteValues(columns, keyPlaces, encoding.settings.infinity);
     this.#uploads = new Map(options.uploads.map((upload) => [upload.key, upload]));
   }
 
@@ -71,6 +80,11 @@ export class FileSet {
   /** Rows that the format could not represent, or that a step rejected. */
   get rejectedRows(): number {
     return this.#rejectedRows;
+  }
+
+  /** The rejected rows by reason, the most frequent one first. */
+  get rejections(): readonly Rejections[] {
+    return this.#rejections.all;
   }
 
   get bytes(): number {
@@ -103,6 +117,7 @@ export class FileSet {
     for (const { block, rejected, dropped } of made) {
       if (rejected.length > 0) {
         this.#open ??= await this.#begin();
+        this.#rejections.addSteps(rejected);
         await this.#reject(this.#open, encodeRejections(rejected), rejected.length);
       }
       await this.write(block);
@@ -111,8 +126,9 @@ export class FileSet {
     return rows;
   }
 
-  async write(block: RowBlock): Promise<void> {
-    if (block.rowCount === 0) return;
+  async write(given: RowBlock): Promise<void> {
+    if (given.rowCount === 0) return;
+    const block = this.#infinite.replaceIn(given);
     this.#open ??= await this.#begin();
     const { file, encoder } = this.#open;
     const chunks = await encoder.write(block);
@@ -120,6 +136,7 @@ export class FileSet {
     await file.write(chunks, block.rowCount - rejected.length);
     this.#rows += block.rowCount - rejected.length;
     if (rejected.length > 0) {
+      this.#rejections.addRows(block, rejected);
       const { encoding } = this.#options;
       const open = () => encoding.openJsonLines(block.columns);
       const bytes = await encodeRejectedRows(open, block, rejected);

@@ -41,6 +41,8 @@ export type Slice = DataInterval;
  */
 export interface SourceSnapshot {
   readonly columns: readonly Column[];
+  /** The indices of the model's keys among `columns`, for those that the rows show. */
+  readonly keyPlaces: readonly number[];
   /** Rows of the interval in this snapshot. */
   readonly totalCount: number;
   /** `pg_current_snapshot()` of the transaction, kept with the run for the look-back. */

@@ -33,6 +33,7 @@ export async function makeJob(
     encoding: options.connectors.encodingOf(files),
     maxFileBytes: files.maxFileBytes,
     writesManifest: files.writesManifest,
+    onRejected: files.onRejected,
     generation: run.fileGeneration,
     era: run.era,
     // Files at a place that the export has left stay there.

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { BatchExport } from '../../domain/batch-export.ts';
-import { type DestinationConfig, pinParquetSchema } from '../../domain/file-settings.ts';
+import type { DestinationConfig } from '../../domain/file-settings.ts';
+import { pinParquetSchema } from '../../domain/format-settings.ts';
 import { type Problem, Refusal } from '../../domain/problem.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { widenRange } from '../../scheduling/backfill-range.ts';

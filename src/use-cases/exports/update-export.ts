@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../domain/batch-export.ts';
 import type { Cadence } from '../../domain/cadence.ts';
-import { type DestinationConfig, keepParquetSchema } from '../../domain/file-settings.ts';
+import type { DestinationConfig } from '../../domain/file-settings.ts';
+import { keepParquetSchema } from '../../domain/format-settings.ts';
 import { notFound, type Problem, Refusal } from '../../domain/problem.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';

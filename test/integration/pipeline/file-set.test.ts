@@ -34,6 +34,7 @@ function open(
     journal: recordingJournal().journal,
     encoding: encodingOf({ file_format: 'JSONLines' }),
     columns,
+    keyPlaces: [0],
     prefix: 'p',
     interval,
     generation: 1,

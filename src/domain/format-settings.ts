@@ -1,0 +1,68 @@
+import type { DestinationConfig } from './file-settings.ts';
+
+/**
+ * Settings of a config that change how values are written: equal ones and equal rows give equal files.
+ * A format ignores those of others.
+ */
+export interface FormatSettings {
+  /** Texts of a CSV that a spreadsheet takes for formulas get an apostrophe in front. */
+  readonly csvFormulaGuard: boolean;
+  /** Which types the columns of a Parquet file get. */
+  readonly parquetSchema: ParquetSchema;
+  readonly infinity: InfinityChoice;
+}
+
+/** 1: few types, others as JSON text. 2: a native type for each type that Parquet has. */
+export type ParquetSchema = 1 | 2;
+
+/**
+ * What becomes of the infinite dates and timestamps of PostgreSQL. `reject`: as the format can, so Parquet
+ * rejects the row and text formats write the word. `null`: null. `limit`: the first or last moment of the
+ * years 1 to 9999, which every reader can hold.
+ */
+export const infinityChoices = ['reject', 'null', 'limit'] as const;
+
+export type InfinityChoice = (typeof infinityChoices)[number];
+
+/** Of a config that says nothing; and of recipes, which say only what differs. */
+const oldest: FormatSettings = { csvFormulaGuard: false, parquetSchema: 1, infinity: 'reject' };
+
+/** Of a new export. */
+const newestParquetSchema: ParquetSchema = 2;
+
+/** Reads the settings of a config. A property that is absent or of a wrong type gets its oldest value. */
+export function readFormatSettings(config: DestinationConfig): FormatSettings {
+  return {
+    csvFormulaGuard: config.csv_formula_guard === true,
+    parquetSchema: config.parquet_schema === 2 ? 2 : oldest.parquetSchema,
+    infinity: infinityChoices.find((choice) => choice === config.infinity) ?? oldest.infinity,
+  };
+}
+
+/** The settings that a recipe keeps: those that were not always so. */
+export function settingsForRecipe(settings: FormatSettings): Partial<FormatSettings> {
+  const names = Object.keys(oldest) as (keyof FormatSettings)[];
+  const changed = names.filter((name) => settings[name] !== oldest[name]);
+  return Object.fromEntries(changed.map((name) => [name, settings[name]]));
+}
+
+/** All settings of a recipe. */
+export function settingsOfRecipe(recipe: Partial<FormatSettings>): FormatSettings {
+  const names = Object.keys(oldest) as (keyof FormatSettings)[];
+  const said = names.filter((name) => recipe[name] !== undefined);
+  return { ...oldest, ...Object.fromEntries(said.map((name) => [name, recipe[name]])) };
+}
+
+/** The config of a new export, which keeps its Parquet types if later versions of Sluice have better ones. */
+export function pinParquetSchema(config: DestinationConfig): DestinationConfig {
+  return { ...config, parquet_schema: config.parquet_schema ?? newestParquetSchema };
+}
+
+/** The changed config of an export: without a new choice its Parquet types stay. */
+export function keepParquetSchema(
+  config: DestinationConfig,
+  before: DestinationConfig,
+): DestinationConfig {
+  const { parquetSchema } = readFormatSettings(before);
+  return { ...config, parquet_schema: config.parquet_schema ?? parquetSchema };
+}
