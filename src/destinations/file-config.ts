@@ -69,7 +69,7 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
   ),
   max_file_size_mb: optional(
     Type.Integer({ minimum: 0, maximum: 5_000_000 }),
-    'Files are split at about this size, in MiB. Null or 0: one file per interval.',
+    'Maximum size of a file as it lands, compressed, in MiB. Each file but the last of an interval has at least nine tenths of it; a single row that is larger gets a file of its own. Null or 0: one file per interval. Exports that were made earlier: see file_size_rule.',
     { examples: [100] },
   ),
   manifest: Type.Optional(
@@ -77,6 +77,11 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
       description: 'Whether a manifest is written last, with each file, its rows and SHA-256.',
       default: true,
     }),
+  ),
+  file_size_rule: optional(
+    Type.Integer({ minimum: 1, maximum: 2 }),
+    'How max_file_size_mb is counted. 1: by the bytes before compression, after each batch of rows, so files may be much smaller or a little larger. 2: by the bytes that land. A new export gets 2. An export that had a limit before there was the setting has 1 and keeps it until it is changed.',
+    { examples: [2] },
   ),
   infinity: Type.Optional(
     Type.Enum([...infinityChoices], {

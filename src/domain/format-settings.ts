@@ -10,10 +10,18 @@ export interface FormatSettings {
   /** Which types the columns of a Parquet file get. */
   readonly parquetSchema: ParquetSchema;
   readonly infinity: InfinityChoice;
+  /** How max_file_size_mb is counted. */
+  readonly fileSizeRule: FileSizeRule;
 }
 
 /** 1: few types, others as JSON text. 2: a native type for each type that Parquet has. */
 export type ParquetSchema = 1 | 2;
+
+/**
+ * 1: bytes before compression, looked at after each block of rows. 2: no file has more bytes than the limit
+ * where it lands, and each but the last has nine tenths of them.
+ */
+export type FileSizeRule = 1 | 2;
 
 /**
  * What becomes of the infinite dates and timestamps of PostgreSQL. `reject`: as the format can, so Parquet
@@ -25,10 +33,16 @@ export const infinityChoices = ['reject', 'null', 'limit'] as const;
 export type InfinityChoice = (typeof infinityChoices)[number];
 
 /** Of a config that says nothing; and of recipes, which say only what differs. */
-const oldest: FormatSettings = { csvFormulaGuard: false, parquetSchema: 1, infinity: 'reject' };
+const oldest: FormatSettings = {
+  csvFormulaGuard: false,
+  parquetSchema: 1,
+  infinity: 'reject',
+  fileSizeRule: 1,
+};
 
 /** Of a new export. */
 const newestParquetSchema: ParquetSchema = 2;
+const newestFileSizeRule: FileSizeRule = 2;
 
 /** Reads the settings of a config. A property that is absent or of a wrong type gets its oldest value. */
 export function readFormatSettings(config: DestinationConfig): FormatSettings {
@@ -36,6 +50,7 @@ export function readFormatSettings(config: DestinationConfig): FormatSettings {
     csvFormulaGuard: config.csv_formula_guard === true,
     parquetSchema: config.parquet_schema === 2 ? 2 : oldest.parquetSchema,
     infinity: infinityChoices.find((choice) => choice === config.infinity) ?? oldest.infinity,
+    fileSizeRule: config.file_size_rule === 2 ? 2 : oldest.fileSizeRule,
   };
 }
 
@@ -53,16 +68,28 @@ export function settingsOfRecipe(recipe: Partial<FormatSettings>): FormatSetting
   return { ...oldest, ...Object.fromEntries(said.map((name) => [name, recipe[name]])) };
 }
 
-/** The config of a new export, which keeps its Parquet types if later versions of Sluice have better ones. */
-export function pinParquetSchema(config: DestinationConfig): DestinationConfig {
-  return { ...config, parquet_schema: config.parquet_schema ?? newestParquetSchema };
+/** The config of a new export, whose files stay as they are if later versions of Sluice have better ones. */
+export function pinVersions(config: DestinationConfig): DestinationConfig {
+  return {
+    ...config,
+    parquet_schema: config.parquet_schema ?? newestParquetSchema,
+    file_size_rule: config.file_size_rule ?? newestFileSizeRule,
+  };
 }
 
-/** The changed config of an export: without a new choice its Parquet types stay. */
-export function keepParquetSchema(
+/**
+ * The changed config of an export: without a new choice its Parquet types stay, and how the size of its files
+ * is counted, if it has had a limit.
+ */
+export function keepVersions(
   config: DestinationConfig,
   before: DestinationConfig,
 ): DestinationConfig {
-  const { parquetSchema } = readFormatSettings(before);
-  return { ...config, parquet_schema: config.parquet_schema ?? parquetSchema };
+  const { parquetSchema, fileSizeRule } = readFormatSettings(before);
+  const hadLimit = typeof before.max_file_size_mb === 'number' && before.max_file_size_mb > 0;
+  return {
+    ...config,
+    parquet_schema: config.parquet_schema ?? parquetSchema,
+    file_size_rule: config.file_size_rule ?? (hadLimit ? fileSizeRule : newestFileSizeRule),
+  };
 }

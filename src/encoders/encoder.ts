@@ -23,14 +23,22 @@ export interface FileEncoder {
   /** Roughly the bytes that `write` has taken but not returned yet; decides when a file is split. */
   readonly heldBytes: number;
   /**
+   * With a limit of bytes: how many rows of the last block the file has taken. If there are more, it is full:
+   * it must be finished, and they belong to the next file. It takes at least one row. Undefined: all rows.
+   */
+  readonly taken?: number | undefined;
+  /**
    * The rows of the last block that are not in the file, in ascending order; valid once that call of
    * `write` has resolved. Undefined: the format can represent every row.
    */
   readonly rejected?: readonly RejectedRow[];
 }
 
-/** Settings that change how values are written; absent ones have their oldest value. */
-export type FormatOptions = Partial<FormatSettings>;
+/** Settings that change what is written; absent ones have their oldest value. */
+export interface FormatOptions extends Partial<FormatSettings> {
+  /** See FileEncoder's `taken`; null or absent: the file takes every row. */
+  readonly maxBytes?: number | null;
+}
 
 /** A column that is read back, with the type of the exported rows. */
 export type ReadColumn = Pick<Column, 'name' | 'type'>;

@@ -103,7 +103,8 @@ export function joinConnectors(
         settings,
         extension: fileExtension(encoder, compression),
         contentType: encoder.contentType,
-        open: (columns) => openEncoder(encoder, compression, columns, settings),
+        open: (columns, maxBytes = null) =>
+          openEncoder(encoder, compression, columns, { ...settings, maxBytes }),
         openJsonLines: (columns) => openEncoder(jsonLines, null, columns),
         toJson: ({ type }) => jsonOfField(type),
         threadEntry,

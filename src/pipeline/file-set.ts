@@ -128,13 +128,24 @@ export class FileSet {
 
   async write(given: RowBlock): Promise<void> {
     if (given.rowCount === 0) return;
-    const block = this.#infinite.replaceIn(given);
+    let block = this.#infinite.replaceIn(given);
+    while (block.rowCount > 0) {
+      const taken = await this.#writeToFile(block);
+      if (taken === block.rowCount) return;
+      await this.#end();
+      block = rowsFrom(block, taken);
+    }
+  }
+
+  /** @returns how many rows the open file took */
+  async #writeToFile(block: RowBlock): Promise<number> {
     this.#open ??= await this.#begin();
     const { file, encoder } = this.#open;
     const chunks = await encoder.write(block);
+    const taken = encoder.taken ?? block.rowCount;
     const rejected = encoder.rejected ?? [];
-    await file.write(chunks, block.rowCount - rejected.length);
-    this.#rows += block.rowCount - rejected.length;
+    await file.write(chunks, taken - rejected.length);
+    this.#rows += taken - rejected.length;
     if (rejected.length > 0) {
       this.#rejections.addRows(block, rejected);
       const { encoding } = this.#options;
@@ -143,7 +154,10 @@ export class FileSet {
       await this.#reject(this.#open, bytes, rejected.length);
     }
     const { maxFileBytes } = this.#options;
-    if (maxFileBytes !== null && file.bytes + encoder.heldBytes >= maxFileBytes) await this.#end();
+    // Otherwise the encoder keeps to the limit.
+    const isCountedHere = maxFileBytes !== null && encoder.taken === undefined;
+    if (isCountedHere && file.bytes + encoder.heldBytes >= maxFileBytes) await this.#end();
+    return taken;
   }
 
   async #reject(open: OpenFile, lines: readonly Uint8Array[], rows: number): Promise<void> {
@@ -210,7 +224,9 @@ export class FileSet {
     const part = maxFileBytes === null ? null : this.#ended.length + 1;
     const key = fileKey(prefix, interval, generation, part, encoding.extension);
     const file = await this.#create(key, encoding.contentType);
-    return { file, encoder: encoding.open(columns), rejected: null };
+    const isCountedByEncoder = encoding.settings.fileSizeRule === 2;
+    const encoder = encoding.open(columns, isCountedByEncoder ? maxFileBytes : null);
+    return { file, encoder, rejected: null };
   }
 
   async #end(): Promise<void> {
@@ -245,4 +261,15 @@ export class FileSet {
     }
     return destination.createFile(options, journal, signal);
   }
+}
+
+/** The rows of a block from one on; the bytes are shared. */
+function rowsFrom(block: RowBlock, row: number): RowBlock {
+  const from = row * block.columns.length;
+  return {
+    ...block,
+    rowCount: block.rowCount - row,
+    offsets: block.offsets.subarray(from),
+    lengths: block.lengths.subarray(from),
+  };
 }

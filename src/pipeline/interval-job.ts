@@ -18,7 +18,8 @@ export interface Encoding {
   /** With the compression's suffix: `jsonl.gz`. */
   readonly extension: string;
   readonly contentType: string;
-  open(columns: readonly Column[]): FileEncoder;
+  /** @param maxBytes of a file, if the settings limit the bytes that land; else null */
+  open(columns: readonly Column[], maxBytes?: number | null): FileEncoder;
   /** Plain JSON Lines, for rows that the format cannot represent. */
   openJsonLines(columns: readonly Column[]): FileEncoder;
   /** The JSON of single fields, as in JSON Lines. */

@@ -32,4 +32,7 @@ export const s3Defaults = {
   manifest: true,
   csv_formula_guard: false,
   parquet_schema: 2,
+  file_size_rule: 2,
+  infinity: 'reject',
+  on_rejected: 'warn',
 };

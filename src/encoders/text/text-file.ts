@@ -9,6 +9,7 @@ import type {
   ReadColumn,
   ReadRow,
 } from '../encoder.ts';
+import { LimitedTextFile } from './limited-text-file.ts';
 
 /** A text format, in any compression of a whole file. */
 export function textFormat(
@@ -24,8 +25,14 @@ export function textFormat(
     ...names,
     compressions: streamCompressions,
     memoryBytes: textMemoryBytes,
-    open: (columns, compression, options) =>
-      new TextFile(formatterOf(columns, options), streamCodecOf(compression).open()),
+    open(columns, compression, options) {
+      const formatter = formatterOf(columns, options);
+      const codec = streamCodecOf(compression).open();
+      const { maxBytes = null } = options ?? {};
+      return maxBytes === null
+        ? new TextFile(formatter, codec)
+        : new LimitedTextFile(formatter, codec, maxBytes);
+    },
     read: (path, columns, compression, options) =>
       read(streamCodecOf(compression).read(path), columns, options),
   };

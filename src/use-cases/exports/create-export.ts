@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { BatchExport } from '../../domain/batch-export.ts';
 import type { DestinationConfig } from '../../domain/file-settings.ts';
-import { pinParquetSchema } from '../../domain/format-settings.ts';
+import { pinVersions } from '../../domain/format-settings.ts';
 import { type Problem, Refusal } from '../../domain/problem.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { widenRange } from '../../scheduling/backfill-range.ts';
@@ -51,7 +51,7 @@ export async function createExport(
   input: CreateExportInput,
 ): Promise<CreatedExport> {
   const { type } = input.destination;
-  const sent = pinParquetSchema(input.destination.config);
+  const sent = pinVersions(input.destination.config);
   const own = rules.encloseConfig(type, sent, teamId, null);
   const destination = rules.checkDestination(type, own);
   const parsed = parseCadence(input, context.policy.minIntervalMinutes);

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../domain/batch-export.ts';
 import type { Cadence } from '../../domain/cadence.ts';
 import type { DestinationConfig } from '../../domain/file-settings.ts';
-import { keepParquetSchema } from '../../domain/format-settings.ts';
+import { keepVersions } from '../../domain/format-settings.ts';
 import { notFound, type Problem, Refusal } from '../../domain/problem.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
@@ -155,7 +155,7 @@ function changeDestination(
   const { current, isDamaged } = openForChange(context.secrets, before.id, before.destination);
   const missing = isDamaged ? askForSecrets(rules, type, change) : [];
   if (missing.length > 0) return { value: before.destination, problems: missing };
-  const changed = keepParquetSchema(mergeConfig(current, change), current);
+  const changed = keepVersions(mergeConfig(current, change), current);
   const merged = rules.encloseConfig(type, changed, before.teamId, current);
   const checked = rules.checkDestination(type, merged);
   const { config } = checked;

@@ -53,6 +53,25 @@ test('an export from before the setting stays at 1 until it is raised', async ()
   expect(await schemaAfter(still, { parquet_schema: null })).toBe(2);
 });
 
+test('how the size of files is counted stays for an export that had a limit', async () => {
+  const ruleAfter = async (id: string, config: object) =>
+    (await change(id, config)).body.destination.config.file_size_rule;
+  const old = async (config: object) => {
+    const { id } = await create(config);
+    await api.db.query(
+      `update batch_exports set destination_config = destination_config - 'file_size_rule' where id = $1`,
+      [id],
+    );
+    return id;
+  };
+  const { id } = await create({ max_file_size_mb: 5 });
+  expect(await ruleAfter(id, {})).toBe(2);
+  const limited = await old({ max_file_size_mb: 5 });
+  expect(await ruleAfter(limited, { max_file_size_mb: 6 })).toBe(1);
+  expect(await ruleAfter(limited, { file_size_rule: 2 })).toBe(2);
+  expect(await ruleAfter(await old({}), { max_file_size_mb: 6 })).toBe(2);
+});
+
 test.each([0, 3, 1.5, 'two'])('refuses schema %s', async (parquet_schema) => {
   const { id } = await create({});
   const { status, body } = await change(id, { parquet_schema });
