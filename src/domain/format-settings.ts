@@ -1,4 +1,4 @@
-import type { DestinationConfig } from './file-settings.ts';
+type Config = Readonly<Record<string, unknown>>;
 
 /**
  * Settings of a config that change how values are written: equal ones and equal rows give equal files.
@@ -45,7 +45,7 @@ const newestParquetSchema: ParquetSchema = 2;
 const newestFileSizeRule: FileSizeRule = 2;
 
 /** Reads the settings of a config. A property that is absent or of a wrong type gets its oldest value. */
-export function readFormatSettings(config: DestinationConfig): FormatSettings {
+export function readFormatSettings(config: Config): FormatSettings {
   return {
     csvFormulaGuard: config.csv_formula_guard === true,
     parquetSchema: config.parquet_schema === 2 ? 2 : oldest.parquetSchema,
@@ -69,7 +69,7 @@ export function settingsOfRecipe(recipe: Partial<FormatSettings>): FormatSetting
 }
 
 /** The config of a new export, whose files stay as they are if later versions of Sluice have better ones. */
-export function pinVersions(config: DestinationConfig): DestinationConfig {
+export function pinVersions(config: Config): Config {
   return {
     ...config,
     parquet_schema: config.parquet_schema ?? newestParquetSchema,
@@ -81,10 +81,7 @@ export function pinVersions(config: DestinationConfig): DestinationConfig {
  * The changed config of an export: without a new choice its Parquet types stay, and how the size of its files
  * is counted, if it has had a limit.
  */
-export function keepVersions(
-  config: DestinationConfig,
-  before: DestinationConfig,
-): DestinationConfig {
+export function keepVersions(config: Config, before: Config): Config {
   const { parquetSchema, fileSizeRule } = readFormatSettings(before);
   const hadLimit = typeof before.max_file_size_mb === 'number' && before.max_file_size_mb > 0;
   return {

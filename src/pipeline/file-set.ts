@@ -16,8 +16,8 @@ import { HashedFile } from './hashed-file.ts';
 import type { Encoding } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
 import { encodeRejectedRows, encodeRejections } from './rejected-rows.ts';
+import { type Rejections, RejectionTally } from './rejection-tally.ts';
 import { InfiniteValues } from './replace-infinite.ts';
-import { RejectionTally, type Rejections } from './rejection-tally.ts';
 
 export interface FileSetOptions {
   readonly exportId: string;

@@ -138,6 +138,12 @@ export interface Source {
     signal: AbortSignal,
     position?: string | null,
   ): Promise<SourceSnapshot>;
+  /**
+   * The columns of a request's rows. Nothing is read; whatever the interval, the answer is the same.
+   *
+   * @throws SluiceError `query.*` or `source.*` if the request cannot run
+   */
+  describe(request: SourceRequest, signal: AbortSignal): Promise<readonly Column[]>;
   inspect(signal: AbortSignal): Promise<SourceState>;
   /** What the source's role may do although no export needs it, as clauses: `is a superuser`. */
   findExcessRights(signal: AbortSignal): Promise<readonly string[]>;

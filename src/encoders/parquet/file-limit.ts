@@ -1,5 +1,5 @@
-import type { ParquetSizes } from './encode.ts';
 import type { RowGroup } from './metadata.ts';
+import type { ParquetSizes } from './sizes.ts';
 
 /** The share of a file that is kept for the next row group. */
 const reserve = 1 / 10;

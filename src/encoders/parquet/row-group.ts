@@ -6,8 +6,8 @@ import {
   type PageSizes,
   type RowGroup,
 } from './metadata.ts';
-import { indexPages, type PageEntry } from './page-index.ts';
 import type { CompressedPage, PageCompressor, PendingPage } from './page-compressor.ts';
+import { indexPages, type PageEntry } from './page-index.ts';
 
 /** The pages of the row group being filled. A column's pages must be adjacent, so all are held. */
 export class OpenRowGroup {

@@ -2,7 +2,7 @@ import type { RowBlock } from '../../domain/row-block.ts';
 import { ByteWriter } from '../byte-writer.ts';
 import type { StreamCodec } from '../codecs/codec.ts';
 import type { FileEncoder } from '../encoder.ts';
-import type { RowFormatter } from './text-file.ts';
+import type { RowFormatter } from './row-formatter.ts';
 
 /** A chunk has at most a twelfth of the file, so that the last one leaves less than a tenth empty. */
 const chunkShare = 1 / 12;

@@ -10,6 +10,7 @@ import type {
   ReadRow,
 } from '../encoder.ts';
 import { LimitedTextFile } from './limited-text-file.ts';
+import type { RowFormatter } from './row-formatter.ts';
 
 /** A text format, in any compression of a whole file. */
 export function textFormat(
@@ -36,13 +37,6 @@ export function textFormat(
     read: (path, columns, compression, options) =>
       read(streamCodecOf(compression).read(path), columns, options),
   };
-}
-
-/** Formats rows into text; keeps no bytes of a block. */
-export interface RowFormatter {
-  /** Writes what precedes the first row. */
-  writeHeader(out: ByteWriter): void;
-  writeRow(out: ByteWriter, block: RowBlock, row: number): void;
 }
 
 /** A chunk goes to the codec at the end of the row at which it reaches this size. */

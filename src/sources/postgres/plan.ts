@@ -11,6 +11,7 @@ import {
   countLateSql,
   countSql,
   describeSql,
+  explainSql,
   outputsOf,
   type Selection,
 } from '../../query/select.ts';
@@ -25,6 +26,8 @@ export interface SelectPlan {
   readonly columns: readonly Column[];
   /** `COPY (SELECT …) TO STDOUT (FORMAT binary)`; its columns are `columns`, in their order. */
   copySql(range: DataInterval): string;
+  /** Explains, without running it, how the server would read the rows. */
+  explainSql(range: DataInterval): string;
   /** One row, one column: how many rows `copySql` gives. */
   countSql(range: DataInterval): string;
   /** One row, one column: rows of the range written by transactions at or after `xmin`. */
@@ -91,6 +94,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
           hidden: [],
           keys: null,
           copySql: (range) => copyKeysSql(selectionOf(range), keys),
+          explainSql: (range) => explainSql(selectionOf(range), columns),
           ...counts,
         };
       }
@@ -110,6 +114,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
           copySql: (range) => copyKeySetSql(selectionOf(range), keyColumns),
         },
         copySql: (range) => copySql(selectionOf(range), columns, hidden),
+        explainSql: (range) => explainSql(selectionOf(range), columns),
         ...counts,
       };
     };
