@@ -90,6 +90,27 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
       default: defaults.infinity,
     }),
   ),
+  csv_arrays: Type.Optional(
+    Type.Enum(['json', 'postgres'], {
+      description:
+        'Only for CSV, and not with transformations. How arrays and composites are written. json: as JSON. postgres: as PostgreSQL prints them, such as {a,NULL} and (1,x), also with lower bounds of arrays, so that COPY FROM reads them into columns of the same type. Key columns stay JSON.',
+      default: defaults.csvArrays,
+    }),
+  ),
+  json_null: Type.Optional(
+    Type.Enum(['keep', 'null'], {
+      description:
+        'What is written for the JSON value null in columns of type json and jsonb. keep: CSV and Parquet have the text null, which differs from a null of the column; JSONLines has null for both. null: a null of the column.',
+      default: defaults.jsonNull,
+    }),
+  ),
+  replace_invalid_unicode: Type.Optional(
+    Type.Boolean({
+      description:
+        'Whether half of a surrogate pair in a json value, such as \\ud800, becomes \\ufffd. PostgreSQL accepts such a value; DuckDB and others refuse the whole file because of it.',
+      default: defaults.replaceInvalidUnicode,
+    }),
+  ),
   on_rejected: Type.Optional(
     Type.Enum([...rejectedChoices], {
       description:
@@ -138,7 +159,7 @@ export function withFileSettings(
 }
 
 function checkFileSettings(
-  { format, compression, prefix, csvFormulaGuard }: FileSettings,
+  { format, compression, prefix, csvFormulaGuard, csvArrays }: FileSettings,
   formats: readonly FormatChoice[],
 ): readonly Problem[] {
   const problems: Problem[] = [];
@@ -150,6 +171,10 @@ function checkFileSettings(
   if (csvFormulaGuard && format !== 'CSV') {
     const detail = 'Only for CSV. Set file_format to CSV, or set csv_formula_guard to false.';
     problems.push({ attr: 'csv_formula_guard', code: 'invalid_input', detail });
+  }
+  if (csvArrays !== 'json' && format !== 'CSV') {
+    const detail = 'Only for CSV. Set file_format to CSV, or set csv_arrays to json.';
+    problems.push({ attr: 'csv_arrays', code: 'invalid_input', detail });
   }
   for (const detail of checkKeyTemplate(prefix)) {
     problems.push({ attr: 'prefix', code: 'invalid_input', detail });

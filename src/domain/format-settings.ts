@@ -10,6 +10,12 @@ export interface FormatSettings {
   /** Which types the columns of a Parquet file get. */
   readonly parquetSchema: ParquetSchema;
   readonly infinity: InfinityChoice;
+  /** How CSV has arrays and composites: as JSON, or as PostgreSQL prints them, so that COPY reads them. */
+  readonly csvArrays: 'json' | 'postgres';
+  /** What the JSON value null of a json column becomes: the text `null`, or a null of the column. */
+  readonly jsonNull: 'keep' | 'null';
+  /** Whether halves of surrogate pairs in json values become U+FFFD. */
+  readonly replaceInvalidUnicode: boolean;
   /** How max_file_size_mb is counted. */
   readonly fileSizeRule: FileSizeRule;
 }
@@ -18,8 +24,8 @@ export interface FormatSettings {
 export type ParquetSchema = 1 | 2;
 
 /**
- * 1: bytes before compression, looked at after each block of rows. 2: no file has more bytes than the limit
- * where it lands, and each but the last has nine tenths of them.
+ * 1: bytes before compression, looked at after each block of rows. 2: no file has more bytes than the limit,
+ * compressed, and each but the last has nine tenths of them.
  */
 export type FileSizeRule = 1 | 2;
 
@@ -37,6 +43,9 @@ const oldest: FormatSettings = {
   csvFormulaGuard: false,
   parquetSchema: 1,
   infinity: 'reject',
+  csvArrays: 'json',
+  jsonNull: 'keep',
+  replaceInvalidUnicode: false,
   fileSizeRule: 1,
 };
 
@@ -50,6 +59,9 @@ export function readFormatSettings(config: Config): FormatSettings {
     csvFormulaGuard: config.csv_formula_guard === true,
     parquetSchema: config.parquet_schema === 2 ? 2 : oldest.parquetSchema,
     infinity: infinityChoices.find((choice) => choice === config.infinity) ?? oldest.infinity,
+    csvArrays: config.csv_arrays === 'postgres' ? 'postgres' : oldest.csvArrays,
+    jsonNull: config.json_null === 'null' ? 'null' : oldest.jsonNull,
+    replaceInvalidUnicode: config.replace_invalid_unicode === true,
     fileSizeRule: config.file_size_rule === 2 ? 2 : oldest.fileSizeRule,
   };
 }

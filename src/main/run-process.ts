@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import closeWithGrace from 'close-with-grace';
 import { type Config, ConfigError, readConfig } from '../config/config.ts';
-import { findUnknownSettings } from '../config/unknown-settings.ts';
 import { SchemaError } from '../store/migrate.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { checkReadiness } from '../use-cases/installation/check-readiness.ts';
+import { findUnknownSettings } from '../config/unknown-settings.ts';
 import { checkSourceRoles } from './check-source-roles.ts';
 import { explainStart } from './explain-start.ts';
 import { type Foundation, openFoundation } from './foundation.ts';

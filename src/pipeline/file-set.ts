@@ -18,6 +18,7 @@ import type { ManifestFile } from './manifest.ts';
 import { encodeRejectedRows, encodeRejections } from './rejected-rows.ts';
 import { type Rejections, RejectionTally } from './rejection-tally.ts';
 import { InfiniteValues } from './replace-infinite.ts';
+import { JsonValues } from './replace-json.ts';
 
 export interface FileSetOptions {
   readonly exportId: string;
@@ -61,6 +62,7 @@ export class FileSet {
   readonly #uploads: Map<string, UploadProgress>;
   readonly #rejections: RejectionTally;
   readonly #infinite: InfiniteValues;
+  readonly #json: JsonValues;
   #open: OpenFile | null = null;
   #rows = 0;
   #rejectedRows = 0;
@@ -70,6 +72,7 @@ export class FileSet {
     const { columns, keyPlaces, encoding } = options;
     this.#rejections = new RejectionTally(columns, keyPlaces, encoding.toJson);
     this.#infinite = new InfiniteValues(columns, keyPlaces, encoding.settings.infinity);
+    this.#json = new JsonValues(columns, encoding.settings);
     this.#uploads = new Map(options.uploads.map((upload) => [upload.key, upload]));
   }
 
@@ -128,7 +131,7 @@ export class FileSet {
 
   async write(given: RowBlock): Promise<void> {
     if (given.rowCount === 0) return;
-    let block = this.#infinite.replaceIn(given);
+    let block = this.#json.replaceIn(this.#infinite.replaceIn(given));
     while (block.rowCount > 0) {
       const taken = await this.#writeToFile(block);
       if (taken === block.rowCount) return;

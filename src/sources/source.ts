@@ -11,6 +11,11 @@ export interface SourceRequest {
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;
   /**
+   * How arrays and composites that are no keys come: as JSON, the default, or as text as PostgreSQL prints
+   * them. Only for `rows`.
+   */
+  readonly nested?: 'json' | 'text';
+  /**
    * Default `rows`. `keys`: instead of the rows their keys as text (those of type `as_json` as JSON), in
    * the order of the rows. The columns say what the keys are in the rows; there are none if the rows do not
    * contain the keys. `columns`: all columns of the model for the rows that the query's condition accepts; a

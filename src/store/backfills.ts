@@ -1,5 +1,5 @@
-import type { Schedule } from '../domain/schedule.ts';
 import { type DataInterval, type Instant, type Timestamp, toTimestamp } from '../domain/time.ts';
+import type { Schedule } from '../domain/schedule.ts';
 import type { Sql } from './database.ts';
 import { Conditions, type KeysetPage, type KeysetPlace, seek, toKeysetPage } from './lists.ts';
 import { prepared } from './prepared.ts';

@@ -34,5 +34,8 @@ export const s3Defaults = {
   parquet_schema: 2,
   file_size_rule: 2,
   infinity: 'reject',
+  csv_arrays: 'json',
+  json_null: 'keep',
+  replace_invalid_unicode: false,
   on_rejected: 'warn',
 };

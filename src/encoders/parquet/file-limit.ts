@@ -24,7 +24,7 @@ export function limitSizes(
   };
 }
 
-/** How full a file of at most so many bytes is. Counts whole row groups, so it depends on the rows alone. */
+/** How full a file is that has a maximum of bytes. Counts whole row groups, so it depends on the rows alone. */
 export class FileLimit {
   readonly #maxBytes: number;
   readonly #footerOf: (groups: readonly RowGroup[]) => number;

@@ -12,7 +12,7 @@ const maxChunkBytes = 1 << 20;
 const worstCase = (bytes: number) => bytes + Math.ceil(bytes / 128) + 512;
 
 /**
- * A text file of at most so many bytes, compressed. It ends where the next chunk might not fit, so only a
+ * A text file with a maximum of bytes, compressed. It ends before a chunk that might not fit, so only a
  * single row that is larger makes it exceed the limit. Which rows it takes depends on the rows alone: a
  * decision counts compressed bytes only after it has waited for all of them.
  */

@@ -3,7 +3,12 @@ import type { Model } from '../../domain/model.ts';
 import type { Column } from '../../domain/row-block.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
 import { BoundedMap } from '../../query/bounded-map.ts';
-import { describeComputed, type ParsedQuery, parseQuery } from '../../query/parse-query.ts';
+import {
+  describeComputed,
+  type Output,
+  type ParsedQuery,
+  parseQuery,
+} from '../../query/parse-query.ts';
 import {
   copyKeySetSql,
   copyKeysSql,
@@ -14,9 +19,10 @@ import {
   explainSql,
   outputsOf,
   type Selection,
+  type SentColumn,
 } from '../../query/select.ts';
 import type { Projection, SourceRequest } from '../source.ts';
-import { columnTypeOf, type DescribedColumn } from './column-types.ts';
+import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
 
 /**
  * The SQL of one export. `copySql` sorts by the interval column and then by the key, so that unchanged rows
@@ -78,9 +84,18 @@ export function planModels(models: readonly Model[]): PlanSelect {
     const isShown = (key: string) => placeOf(key, model, query) >= 0;
     const hiddenKeys =
       request.select === 'keys' ? [] : model.keyColumns.filter((key) => !isShown(key));
+    const outputs = outputsOf(model, query);
+    const isKey = (output: Output | undefined) =>
+      output?.expression.kind === 'column' && model.keyColumns.includes(output.expression.name);
     const select = (described: readonly DescribedColumn[]): SelectPlan => {
-      const all = described.map(({ name, typeOid, sourceType }) => {
-        return { name, type: columnTypeOf(typeOid), sourceType };
+      const sendsText = request.nested === 'text' && (request.select ?? 'rows') === 'rows';
+      const all = described.map((column, place): Column & SentColumn => {
+        const { name, typeOid, sourceType } = column;
+        const isText =
+          sendsText && isNested(column) && place < outputs.length && !isKey(outputs[place]);
+        return isText
+          ? { name, type: 'text', sourceType, isPrinted: true }
+          : { name, type: columnTypeOf(typeOid), sourceType };
       });
       const columns = all.slice(0, all.length - hiddenKeys.length);
       const hidden = hiddenKeys.map((name, index) => {

@@ -322,6 +322,8 @@ function sessionSettings(
     ['client_encoding', 'UTF8'],
     ['extra_float_digits', 1],
     ['intervalstyle', 'iso_8601'],
+    // Of times in arrays and composites that are printed; leaves the order in which dates are read.
+    ['datestyle', 'ISO'],
     ['bytea_output', 'hex'],
     // A slice is read by its index, in order; other plans hold the rows back to sort them all. These
     // settings only influence the choice: without an index the server still finds another way.

@@ -1,8 +1,8 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
 import { notFound, type ProblemCode, Refusal } from '../../domain/problem.ts';
-import type { CadenceHistory } from '../../domain/schedule.ts';
 import type { DataInterval, Instant } from '../../domain/time.ts';
 import { describeInterval } from '../../domain/time.ts';
+import type { CadenceHistory } from '../../domain/schedule.ts';
 import { countIntervals, intervalsIn, widenRange } from '../../scheduling/backfill-range.ts';
 import {
   type BackfillOrder,

@@ -15,7 +15,7 @@ import type { Actor, Context } from '../context.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
 
 import { sealDestination } from './destination.ts';
-import { checkEventFilters, type ExportRules } from './rules.ts';
+import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
 import { checkWindow, windowOf } from './schedule.ts';
 
 export interface CreateExportInput {
@@ -60,6 +60,7 @@ export async function createExport(
   const problems: Problem[] = [
     ...destination.problems,
     ...checkEventFilters(rules, input.model, destination.config),
+    ...checkCsvArrays(transformations, destination.config),
     ...(parsed.ok ? [] : parsed.problems),
     ...checkWindow(input.startAt, input.endAt),
     ...(query?.ok === false ? query.problems : []),

@@ -20,7 +20,7 @@ import type { Actor, Context } from '../context.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
 
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
-import { checkEventFilters, type ExportRules } from './rules.ts';
+import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
 import { checkWindow, windowOf } from './schedule.ts';
 
 /** The changes of a request; an undefined field keeps its value. */
@@ -65,6 +65,7 @@ export async function updateExport(
       ...checkFixed('model', before.model, input.model),
       ...checkWindow(startAt, endAt),
       ...query.problems,
+      ...checkCsvArrays(input.transformations ?? before.transformations, destination.value.config),
     ];
     if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
 

@@ -78,3 +78,20 @@ test.each([0, 3, 1.5, 'two'])('refuses schema %s', async (parquet_schema) => {
   expect(status).toBe(400);
   expect(body.attr).toBe('destination__config__parquet_schema');
 });
+
+test('refuses arrays as PostgreSQL prints them for other formats, and with transformations', async () => {
+  const attr = 'destination__config__csv_arrays';
+  const { id } = await create({ file_format: 'CSV', csv_arrays: 'postgres' });
+  const path = `${exportsPath()}/${id}`;
+  const other = await change(id, { file_format: 'Parquet' });
+  expect([other.status, other.body.attr]).toEqual([400, attr]);
+  expect(other.body.detail).toContain('Set file_format to CSV');
+  const chained = await api.client.patch(path, { transformations: true });
+  expect([chained.status, chained.body.attr]).toEqual([400, attr]);
+  const body = exportBody({
+    transformations: true,
+    destination: s3({ file_format: 'CSV', csv_arrays: 'postgres' }),
+  });
+  const created = await api.client.post(`${exportsPath()}/`, body);
+  expect([created.status, created.body.attr]).toEqual([400, attr]);
+});

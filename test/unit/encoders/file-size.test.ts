@@ -32,7 +32,7 @@ interface Made {
   readonly rejected: readonly number[];
 }
 
-/** The files of the blocks, each of at most so many bytes. */
+/** The files of the blocks, none larger than the maximum. */
 async function split(
   definition: EncoderDefinition,
   compression: string | null,
@@ -82,7 +82,7 @@ const cases = [jsonLines, csv, parquet].flatMap((definition) =>
   })),
 );
 
-describe('files of at most so many bytes', () => {
+describe('files with a maximum of bytes', () => {
   it.each(cases)('$format $compression: are within a tenth of the limit', async (chosen) => {
     const { definition, compression } = chosen;
     const { files, rows: counts } = await split(
