@@ -65,6 +65,7 @@ async function exportUntil(end: number) {
       encoding: connectors.encodingOf(readFileSettings(encoding)),
       maxFileBytes: null,
       writesManifest: true,
+      onRejected: 'warn',
       generation: 1,
       era: 'bench',
       current: null,

@@ -6,6 +6,7 @@ import type {
   DestinationDefinition,
 } from '../destinations/destination.ts';
 import type { BatchExport } from '../domain/batch-export.ts';
+import type { EventFilters } from '../domain/file-settings.ts';
 import type { Model } from '../domain/model.ts';
 import type { NotificationSender } from '../domain/notification.ts';
 import type { Context } from '../use-cases/context.ts';
@@ -24,6 +25,27 @@ export type PreviewRows = (
   /** JSON values in the order of the columns. */
   readonly rows: readonly (readonly unknown[])[];
 }>;
+
+/** What an export asks of its source, without an interval. */
+export interface DescribedRequest extends EventFilters {
+  readonly teamId: number;
+  readonly model: string;
+  readonly dslQuery: string | null;
+  /** `columns`: its rows go through a transformation chain. */
+  readonly select: 'rows' | 'columns';
+}
+
+/**
+ * The names of the columns of a request's rows, as the source describes them without reading a row. Throws
+ * SluiceError.
+ *
+ * @param inSlot runs what needs a connection
+ */
+export type DescribeQuery = (
+  request: DescribedRequest,
+  inSlot: <T>(work: () => Promise<T>) => Promise<T>,
+  signal: AbortSignal,
+) => Promise<readonly string[]>;
 
 /** Some of the newest rows of a model, with all its columns. Throws SluiceError. */
 export type SampleRows = (
@@ -44,6 +66,8 @@ export interface ApiOptions {
   /** Throws SluiceError. */
   readonly previewRows: PreviewRows;
   readonly sampleRows: SampleRows;
+  /** Absent: queries are not checked on their source before a run. */
+  readonly describeQuery?: DescribeQuery;
   readonly metrics: Registry;
   readonly logger: FastifyBaseLogger;
   /** Whether to trust X-Forwarded-* headers. */

@@ -1,5 +1,6 @@
 import { type TSchema, Type } from 'typebox';
-import { type FileSettings, readFileSettings } from '../domain/file-settings.ts';
+import { type FileSettings, readFileSettings, rejectedChoices } from '../domain/file-settings.ts';
+import { infinityChoices } from '../domain/format-settings.ts';
 import { checkKeyTemplate, keyVariables } from '../domain/key-template.ts';
 import type { Problem } from '../domain/problem.ts';
 import type { DestinationDefinition } from './destination.ts';
@@ -68,13 +69,53 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
   ),
   max_file_size_mb: optional(
     Type.Integer({ minimum: 0, maximum: 5_000_000 }),
-    'Files are split at about this size, in MiB. Null or 0: one file per interval.',
+    'Maximum size of a file as it lands, compressed, in MiB. Each file but the last of an interval has at least nine tenths of it; a single row that is larger gets a file of its own. Null or 0: one file per interval. Exports that were made earlier: see file_size_rule.',
     { examples: [100] },
   ),
   manifest: Type.Optional(
     Type.Boolean({
       description: 'Whether a manifest is written last, with each file, its rows and SHA-256.',
       default: true,
+    }),
+  ),
+  file_size_rule: optional(
+    Type.Integer({ minimum: 1, maximum: 2 }),
+    'How max_file_size_mb is counted. 1: by the bytes before compression, after each batch of rows, so files may be much smaller or a little larger. 2: by the bytes that land. A new export gets 2. An export that had a limit before there was the setting has 1 and keeps it until it is changed.',
+    { examples: [2] },
+  ),
+  infinity: Type.Optional(
+    Type.Enum([...infinityChoices], {
+      description:
+        'What is written for infinity and -infinity in columns of type date, timestamp and timestamptz. reject: Parquet rejects the row (see on_rejected); JSONLines and CSV write the word. null: null. limit: the first or last moment of the years 1 to 9999, such as 9999-12-31. Keys, elements of arrays and bounds of ranges stay as with reject.',
+      default: defaults.infinity,
+    }),
+  ),
+  csv_arrays: Type.Optional(
+    Type.Enum(['json', 'postgres'], {
+      description:
+        'Only for CSV, and not with transformations. How arrays and composites are written. json: as JSON. postgres: as PostgreSQL prints them, such as {a,NULL} and (1,x), also with lower bounds of arrays, so that COPY FROM reads them into columns of the same type. Key columns stay JSON.',
+      default: defaults.csvArrays,
+    }),
+  ),
+  json_null: Type.Optional(
+    Type.Enum(['keep', 'null'], {
+      description:
+        'What is written for the JSON value null in columns of type json and jsonb. keep: CSV and Parquet have the text null, which differs from a null of the column; JSONLines has null for both. null: a null of the column.',
+      default: defaults.jsonNull,
+    }),
+  ),
+  replace_invalid_unicode: Type.Optional(
+    Type.Boolean({
+      description:
+        'Whether half of a surrogate pair in a json value, such as \\ud800, becomes \\ufffd. PostgreSQL accepts such a value; DuckDB and others refuse the whole file because of it.',
+      default: defaults.replaceInvalidUnicode,
+    }),
+  ),
+  on_rejected: Type.Optional(
+    Type.Enum([...rejectedChoices], {
+      description:
+        'What happens if rows of an interval are rejected: the file format cannot represent a value, or a transformation that protects data cannot handle the row. warn: the run completes, logs a warning for each reason, and keeps the rows in a file that ends in _rejected.jsonl. fail: the run fails before it commits anything.',
+      default: defaults.onRejected,
     }),
   ),
   csv_formula_guard: Type.Optional(
@@ -118,7 +159,7 @@ export function withFileSettings(
 }
 
 function checkFileSettings(
-  { format, compression, prefix, csvFormulaGuard }: FileSettings,
+  { format, compression, prefix, csvFormulaGuard, csvArrays }: FileSettings,
   formats: readonly FormatChoice[],
 ): readonly Problem[] {
   const problems: Problem[] = [];
@@ -130,6 +171,10 @@ function checkFileSettings(
   if (csvFormulaGuard && format !== 'CSV') {
     const detail = 'Only for CSV. Set file_format to CSV, or set csv_formula_guard to false.';
     problems.push({ attr: 'csv_formula_guard', code: 'invalid_input', detail });
+  }
+  if (csvArrays !== 'json' && format !== 'CSV') {
+    const detail = 'Only for CSV. Set file_format to CSV, or set csv_arrays to json.';
+    problems.push({ attr: 'csv_arrays', code: 'invalid_input', detail });
   }
   for (const detail of checkKeyTemplate(prefix)) {
     problems.push({ attr: 'prefix', code: 'invalid_input', detail });

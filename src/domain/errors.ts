@@ -98,6 +98,14 @@ export const errorCatalogue = {
     'The query is not valid.',
     'Correct dsl_query of the export, then retry the run.',
   ),
+  'query.invalid_events': customer(
+    'include_events or exclude_events has a name that the event column cannot hold.',
+    'Correct or remove the name in include_events or exclude_events of the export, then retry the run.',
+  ),
+  'source.model_invalid': customer(
+    'The model cannot be read as it is defined.',
+    'Ask your operator to run sluice models check and to correct the key, tenant, interval or other columns of the model. Then retry the run.',
+  ),
   'source.permission_denied': customer(
     'The source database refused access to the relation.',
     'Grant SELECT on the relation to the database role that Sluice uses, then retry the run.',
@@ -176,6 +184,10 @@ export const errorCatalogue = {
       'The worker crashed repeatedly on this run, also in a process of its own, so Sluice stopped retrying it.',
     remedy: 'Report this to your operator with the run id. Retry the run once the cause is fixed.',
   },
+  'run.rows_rejected': customer(
+    'Rows were rejected, and on_rejected of the export is fail. Nothing was committed.',
+    'Correct the rows in the source, leave them out with dsl_query, choose null or limit for infinity if dates are infinite, or set on_rejected to warn. Then retry the run.',
+  ),
   'run.lease_lost': transient(
     'internal',
     'Another worker took over the run.',

@@ -1,3 +1,5 @@
+import { type FormatSettings, readFormatSettings } from './format-settings.ts';
+
 /** The config of a destination, as in the API and in the database. */
 export type DestinationConfig = Readonly<Record<string, unknown>>;
 
@@ -8,7 +10,7 @@ export interface EventFilters {
 }
 
 /** How rows become files: the part of a config that all destinations share. */
-export interface FileSettings extends EventFilters {
+export interface FileSettings extends EventFilters, FormatSettings {
   readonly format: string;
   readonly compression: string | null;
   /** Template of the prefix of every key. */
@@ -16,34 +18,13 @@ export interface FileSettings extends EventFilters {
   /** A file ends once it has this many bytes; null: one file per interval. */
   readonly maxFileBytes: number | null;
   readonly writesManifest: boolean;
-  /** Texts of a CSV that a spreadsheet takes for formulas get an apostrophe in front. */
-  readonly csvFormulaGuard: boolean;
-  /** Which types the columns of a Parquet file get. */
-  readonly parquetSchema: ParquetSchema;
+  readonly onRejected: OnRejected;
 }
 
-/** 1: few types, others as JSON text. 2: a native type for each type that Parquet has. */
-export type ParquetSchema = 1 | 2;
+/** What rows that are rejected do to a run: `warn` logs them, `fail` ends it before it commits. */
+export const rejectedChoices = ['warn', 'fail'] as const;
 
-/** Of an export whose config says none; it began before there was a choice. */
-const oldestParquetSchema: ParquetSchema = 1;
-
-/** Of a new export. */
-const newestParquetSchema: ParquetSchema = 2;
-
-/** The config of a new export, which keeps its Parquet types if later versions of Sluice have better ones. */
-export function pinParquetSchema(config: DestinationConfig): DestinationConfig {
-  return { ...config, parquet_schema: config.parquet_schema ?? newestParquetSchema };
-}
-
-/** The changed config of an export: without a new choice its Parquet types stay. */
-export function keepParquetSchema(
-  config: DestinationConfig,
-  before: DestinationConfig,
-): DestinationConfig {
-  const { parquetSchema } = readFileSettings(before);
-  return { ...config, parquet_schema: config.parquet_schema ?? parquetSchema };
-}
+export type OnRejected = (typeof rejectedChoices)[number];
 
 /** Reads the file settings of a config. A property that is absent or of a wrong type gets its default. */
 export function readFileSettings(config: DestinationConfig): FileSettings {
@@ -54,8 +35,8 @@ export function readFileSettings(config: DestinationConfig): FileSettings {
     prefix: typeof prefix === 'string' ? prefix : '',
     maxFileBytes: typeof mebibytes === 'number' && mebibytes > 0 ? mebibytes * 1024 ** 2 : null,
     writesManifest: config.manifest !== false,
-    csvFormulaGuard: config.csv_formula_guard === true,
-    parquetSchema: config.parquet_schema === 2 ? 2 : oldestParquetSchema,
+    onRejected: config.on_rejected === 'fail' ? 'fail' : 'warn',
+    ...readFormatSettings(config),
     includeEvents: listOf(config.include_events),
     excludeEvents: listOf(config.exclude_events),
   };

@@ -1,4 +1,4 @@
-import type { ParquetSchema } from './file-settings.ts';
+import type { FormatSettings } from './format-settings.ts';
 
 /** A step of a transformation chain, as a run uses it: a version of a config never changes. */
 export interface PinnedStep {
@@ -19,14 +19,13 @@ export interface RecipeStep extends PinnedStep {
   readonly digest: string;
 }
 
-/** The settings that made the files of an interval, kept to check them after the export has changed. */
-export interface Recipe {
+/**
+ * The settings that made the files of an interval, kept to check them after the export has changed. Of the
+ * format's settings it has those that differ from what always was.
+ */
+export interface Recipe extends Partial<FormatSettings> {
   readonly format: string;
   readonly compression: string | null;
-  /** See FileSettings; absent: false. */
-  readonly csvFormulaGuard?: boolean;
-  /** See FileSettings; absent: 1. */
-  readonly parquetSchema?: ParquetSchema;
   readonly dslQuery: string | null;
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;

@@ -1,3 +1,4 @@
+import type { FormatSettings } from '../domain/format-settings.ts';
 import type { Column, RowBlock } from '../domain/row-block.ts';
 
 /** The name of a compression; null: no compression. */
@@ -22,17 +23,21 @@ export interface FileEncoder {
   /** Roughly the bytes that `write` has taken but not returned yet; decides when a file is split. */
   readonly heldBytes: number;
   /**
+   * With a limit of bytes: how many rows of the last block the file has taken. If there are more, it is full:
+   * it must be finished, and they belong to the next file. It takes at least one row. Undefined: all rows.
+   */
+  readonly taken?: number | undefined;
+  /**
    * The rows of the last block that are not in the file, in ascending order; valid once that call of
    * `write` has resolved. Undefined: the format can represent every row.
    */
   readonly rejected?: readonly RejectedRow[];
 }
 
-/** Settings that change how values are written. A format ignores those of others. */
-export interface FormatOptions {
-  /** See FileSettings. */
-  readonly csvFormulaGuard?: boolean | undefined;
-  readonly parquetSchema?: number | undefined;
+/** Settings that change what is written; absent ones have their oldest value. */
+export interface FormatOptions extends Partial<FormatSettings> {
+  /** See FileEncoder's `taken`; null or absent: the file takes every row. */
+  readonly maxBytes?: number | null;
 }
 
 /** A column that is read back, with the type of the exported rows. */

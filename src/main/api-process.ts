@@ -4,6 +4,7 @@ import { buildApi } from '../api/build-api.ts';
 import { createDashboard } from '../queue/dashboard.ts';
 import { checkQueryOf, checkSourceOf } from './checks.ts';
 import { destinationContextOf, registry } from './connectors.ts';
+import { describeQueryOf } from './describe-query.ts';
 import type { Foundation } from './foundation.ts';
 import { openNotifications } from './notifications.ts';
 import { previewsOf } from './preview-rows.ts';
@@ -24,13 +25,16 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   watchService(metrics, context.db);
   const sources = watchSources(foundation);
   const readiness = readinessOf(foundation, sources.fault, true);
+  const previews = previewsOf(config, foundation.models, databases.sourceUrl, context);
   const api = await buildApi({
     context,
     destinations: registry.destinations,
     destinationContext: destinationContextOf(config),
     models,
     checkQuery: checkQueryOf(models),
-    ...previewsOf(config, foundation.models, databases.sourceUrl, context),
+    previewRows: previews.previewRows,
+    sampleRows: previews.sampleRows,
+    describeQuery: describeQueryOf(previews.sourceOf),
     metrics: metrics.registry,
     logger,
     trustProxy: config.TRUST_PROXY,

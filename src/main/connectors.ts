@@ -3,6 +3,7 @@ import type { Config } from '../config/config.ts';
 import type { DestinationContext, DestinationDefinition } from '../destinations/destination.ts';
 import { joinDestinations, ownDefinitions } from '../destinations/index.ts';
 import { SluiceError } from '../domain/errors.ts';
+import { settingsOfRecipe } from '../domain/format-settings.ts';
 import type { EncoderDefinition } from '../encoders/encoder.ts';
 import {
   encoderMemory,
@@ -93,17 +94,17 @@ export function joinConnectors(
         partBytes: destinationOf(known, type).buffersParts ? context.partBytes : 0,
         partsInFlight: context.partsInFlight,
       }),
-    encodingOf({ format, compression, csvFormulaGuard = false, parquetSchema = 1 }) {
+    encodingOf({ format, compression, ...given }) {
+      const settings = settingsOfRecipe(given);
       const encoder = encoderOf(known, format);
       return {
         format,
         compression,
-        csvFormulaGuard,
-        parquetSchema,
+        settings,
         extension: fileExtension(encoder, compression),
         contentType: encoder.contentType,
-        open: (columns) =>
-          openEncoder(encoder, compression, columns, { csvFormulaGuard, parquetSchema }),
+        open: (columns, maxBytes = null) =>
+          openEncoder(encoder, compression, columns, { ...settings, maxBytes }),
         openJsonLines: (columns) => openEncoder(jsonLines, null, columns),
         toJson: ({ type }) => jsonOfField(type),
         threadEntry,

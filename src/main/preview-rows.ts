@@ -12,16 +12,38 @@ import { readNow } from '../store/ticks.ts';
 import type { Context } from '../use-cases/context.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
-import { joinSources } from './models.ts';
+import { joinSources, type SourceOf } from './models.ts';
 
 /** Rows for people to look at: like a run reads them, with short limits. */
 export interface Previews {
+  /** Sources with the limits of previews. */
+  readonly sourceOf: SourceOf;
   readonly previewRows: PreviewRows;
   readonly sampleRows: (...asked: Parameters<SampleRows>) => Promise<RawSample>;
 }
 
 /** Of all previews of a process, to all sources: as many as there are previews at a time. */
 const maxConnections = 8;
+
+/** Sources with short limits. */
+function previewSources(
+  config: Config,
+  models: readonly SourcedModel[],
+  sourceUrl: string,
+  patienceMs: number,
+): SourceOf {
+  return joinSources(config, models, sourceUrl, {
+    connections: new ConnectionLimit(maxConnections),
+    applicationName: 'sluice-preview',
+    connectTimeoutMs: patienceMs / 2,
+    statementTimeoutMs: patienceMs,
+    idleTimeoutMs: patienceMs,
+    // One read from the oldest row on; it stops soon after the wanted rows.
+    sliceMs: Number.POSITIVE_INFINITY,
+    blockBytes: 1 << 16,
+    maxRowBytes: 2 ** 20,
+  });
+}
 
 /**
  * Connects sources and encoders for previews and samples.
@@ -36,17 +58,7 @@ export function previewsOf(
   context: Pick<Context, 'db' | 'secrets'>,
   patienceMs = 10_000,
 ): Previews {
-  const sourceOf = joinSources(config, models, sourceUrl, {
-    connections: new ConnectionLimit(maxConnections),
-    applicationName: 'sluice-preview',
-    connectTimeoutMs: patienceMs / 2,
-    statementTimeoutMs: patienceMs,
-    idleTimeoutMs: patienceMs,
-    // One read from the oldest row on; it stops soon after the wanted rows.
-    sliceMs: Number.POSITIVE_INFINITY,
-    blockBytes: 1 << 16,
-    maxRowBytes: 2 ** 20,
-  });
+  const sourceOf = previewSources(config, models, sourceUrl, patienceMs);
   const openJsonLines = (columns: readonly Column[]) => openEncoder(jsonLines, null, columns);
   const patiently = async <T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>) => {
     const patience = new AbortController();
@@ -61,6 +73,7 @@ export function previewsOf(
     }
   };
   return {
+    sourceOf,
     previewRows: ({ model, teamId, dslQuery, destination, transformations }, limit, signal) =>
       patiently(signal, async (patience) => {
         const { interval: _, ...request } = sourceRequestOf(

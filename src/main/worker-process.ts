@@ -163,11 +163,12 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
 }
 
 function countAttempt(metrics: Metrics, attempt: AttemptReport, seconds: number): void {
-  const { end, fault, rows, bytes } = attempt;
+  const { end, fault, rows, bytes, rejectedRows } = attempt;
   metrics.attempts.inc({ end });
   // Nothing was claimed, so there was no attempt to measure.
   if (end !== 'skipped') metrics.attemptSeconds.observe({ end }, seconds);
   if (fault !== null) metrics.faults.inc({ code: fault });
   metrics.rows.inc(rows);
+  metrics.rowsRejected.inc(rejectedRows);
   metrics.bytes.inc(bytes);
 }

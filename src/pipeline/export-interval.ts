@@ -1,5 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, StepFault, toSluiceError } from '../domain/errors.ts';
+import { settingsForRecipe } from '../domain/format-settings.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
@@ -21,9 +22,11 @@ import type {
 } from './interval-job.ts';
 import { replacedBy } from './leftovers.ts';
 import { type FoundManifest, generationOf } from './manifest.ts';
+import { describeRejections } from './rejection-tally.ts';
 import {
   countSteps,
   describeSteps,
+  keyPlacesOf,
   openTransformer,
   type ThreadChoice,
 } from './transform-blocks.ts';
@@ -107,12 +110,14 @@ async function copySettled(
   const transformer =
     chain && openTransformer(steps, snapshot, job.encoding.toJson, threadOf(job), signal);
   const { columns } = transformer ?? snapshot;
+  const keyPlaces = keyPlacesOf(snapshot);
   const confirm = () => ports.confirmLease();
   const files = new FileSet({
     ...job,
     destination,
     journal: ports.journal,
     columns,
+    keyPlaces,
     signal,
     confirm,
   });
@@ -125,6 +130,7 @@ async function copySettled(
       const text = `${totalCount} rows were counted, but ${readRows} were read`;
       throw new SluiceError('source.count_mismatch', text);
     }
+    judgeRejected(files, job, ports);
     const intent: CommitIntent = {
       generation: job.generation,
       era: job.era,
@@ -165,18 +171,35 @@ function threadOf({ attempt, encoding: { threadEntry: entry } }: IntervalJob): T
 }
 
 function recipeOf({ chain, encoding, maxFileBytes, request }: IntervalJob): Recipe {
-  const { format, compression, csvFormulaGuard, parquetSchema } = encoding;
+  const { format, compression, settings } = encoding;
   const { dslQuery, includeEvents, excludeEvents } = request;
   return {
     format,
     compression,
-    ...(csvFormulaGuard && { csvFormulaGuard }),
-    ...(parquetSchema !== undefined && parquetSchema !== 1 && { parquetSchema }),
+    ...settingsForRecipe(settings),
     dslQuery,
     includeEvents,
     excludeEvents,
     ...(chain && { chain: chain.recipe, maxFileBytes }),
   };
+}
+
+/** @throws SluiceError `run.rows_rejected` if the export allows no rejected row */
+function judgeRejected(files: FileSet, { onRejected }: IntervalJob, ports: RunPorts): void {
+  const { rejections } = files;
+  // Steps have logged theirs.
+  for (const found of rejections.filter(({ isOfFormat }) => isOfFormat)) {
+    ports.log(
+      'WARNING',
+      `${describeRejections(found)}. Rejected rows are in files that end in _rejected.jsonl.`,
+    );
+  }
+  const [first] = rejections;
+  if (!first || onRejected !== 'fail') return;
+  const others = rejections.length - 1;
+  const rest =
+    others === 0 ? '' : ` There are ${others} more reasons, ${files.rejectedRows} rows in all.`;
+  throw new SluiceError('run.rows_rejected', `${describeRejections(first)}.${rest}`);
 }
 
 /** @throws StepFault if a step had errors in too many rows */

@@ -16,6 +16,9 @@ import { HashedFile } from './hashed-file.ts';
 import type { Encoding } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
 import { encodeRejectedRows, encodeRejections } from './rejected-rows.ts';
+import { type Rejections, RejectionTally } from './rejection-tally.ts';
+import { InfiniteValues } from './replace-infinite.ts';
+import { JsonValues } from './replace-json.ts';
 
 export interface FileSetOptions {
   readonly exportId: string;
@@ -23,6 +26,8 @@ export interface FileSetOptions {
   readonly journal: UploadJournal;
   readonly encoding: Encoding;
   readonly columns: readonly Column[];
+  /** The indices of the model's keys among `columns`, for those that the rows show. */
+  readonly keyPlaces: readonly number[];
   readonly prefix: string;
   readonly interval: DataInterval;
   readonly generation: number;
@@ -55,12 +60,19 @@ export class FileSet {
   readonly #ended: HashedFile[] = [];
   readonly #endedRejected: HashedFile[] = [];
   readonly #uploads: Map<string, UploadProgress>;
+  readonly #rejections: RejectionTally;
+  readonly #infinite: InfiniteValues;
+  readonly #json: JsonValues;
   #open: OpenFile | null = null;
   #rows = 0;
   #rejectedRows = 0;
 
   constructor(options: FileSetOptions) {
     this.#options = options;
+    const { columns, keyPlaces, encoding } = options;
+    this.#rejections = new RejectionTally(columns, keyPlaces, encoding.toJson);
+    this.#infinite = new InfiniteValues(columns, keyPlaces, encoding.settings.infinity);
+    this.#json = new JsonValues(columns, encoding.settings);
     this.#uploads = new Map(options.uploads.map((upload) => [upload.key, upload]));
   }
 
@@ -71,6 +83,11 @@ export class FileSet {
   /** Rows that the format could not represent, or that a step rejected. */
   get rejectedRows(): number {
     return this.#rejectedRows;
+  }
+
+  /** The rejected rows by reason, the most frequent one first. */
+  get rejections(): readonly Rejections[] {
+    return this.#rejections.all;
   }
 
   get bytes(): number {
@@ -103,6 +120,7 @@ export class FileSet {
     for (const { block, rejected, dropped } of made) {
       if (rejected.length > 0) {
         this.#open ??= await this.#begin();
+        this.#rejections.addSteps(rejected);
         await this.#reject(this.#open, encodeRejections(rejected), rejected.length);
       }
       await this.write(block);
@@ -111,22 +129,38 @@ export class FileSet {
     return rows;
   }
 
-  async write(block: RowBlock): Promise<void> {
-    if (block.rowCount === 0) return;
+  async write(given: RowBlock): Promise<void> {
+    if (given.rowCount === 0) return;
+    let block = this.#json.replaceIn(this.#infinite.replaceIn(given));
+    while (block.rowCount > 0) {
+      const taken = await this.#writeToFile(block);
+      if (taken === block.rowCount) return;
+      await this.#end();
+      block = rowsFrom(block, taken);
+    }
+  }
+
+  /** @returns how many rows the open file took */
+  async #writeToFile(block: RowBlock): Promise<number> {
     this.#open ??= await this.#begin();
     const { file, encoder } = this.#open;
     const chunks = await encoder.write(block);
+    const taken = encoder.taken ?? block.rowCount;
     const rejected = encoder.rejected ?? [];
-    await file.write(chunks, block.rowCount - rejected.length);
-    this.#rows += block.rowCount - rejected.length;
+    await file.write(chunks, taken - rejected.length);
+    this.#rows += taken - rejected.length;
     if (rejected.length > 0) {
+      this.#rejections.addRows(block, rejected);
       const { encoding } = this.#options;
       const open = () => encoding.openJsonLines(block.columns);
       const bytes = await encodeRejectedRows(open, block, rejected);
       await this.#reject(this.#open, bytes, rejected.length);
     }
     const { maxFileBytes } = this.#options;
-    if (maxFileBytes !== null && file.bytes + encoder.heldBytes >= maxFileBytes) await this.#end();
+    // Otherwise the encoder keeps to the limit.
+    const isCountedHere = maxFileBytes !== null && encoder.taken === undefined;
+    if (isCountedHere && file.bytes + encoder.heldBytes >= maxFileBytes) await this.#end();
+    return taken;
   }
 
   async #reject(open: OpenFile, lines: readonly Uint8Array[], rows: number): Promise<void> {
@@ -193,7 +227,9 @@ export class FileSet {
     const part = maxFileBytes === null ? null : this.#ended.length + 1;
     const key = fileKey(prefix, interval, generation, part, encoding.extension);
     const file = await this.#create(key, encoding.contentType);
-    return { file, encoder: encoding.open(columns), rejected: null };
+    const isCountedByEncoder = encoding.settings.fileSizeRule === 2;
+    const encoder = encoding.open(columns, isCountedByEncoder ? maxFileBytes : null);
+    return { file, encoder, rejected: null };
   }
 
   async #end(): Promise<void> {
@@ -228,4 +264,15 @@ export class FileSet {
     }
     return destination.createFile(options, journal, signal);
   }
+}
+
+/** The rows of a block from one on; the bytes are shared. */
+function rowsFrom(block: RowBlock, row: number): RowBlock {
+  const from = row * block.columns.length;
+  return {
+    ...block,
+    rowCount: block.rowCount - row,
+    offsets: block.offsets.subarray(from),
+    lengths: block.lengths.subarray(from),
+  };
 }

@@ -1,5 +1,6 @@
 import type { UploadJournal, UploadProgress } from '../destinations/destination.ts';
-import type { ParquetSchema } from '../domain/file-settings.ts';
+import type { OnRejected } from '../domain/file-settings.ts';
+import type { FormatSettings } from '../domain/format-settings.ts';
 import type { Recipe, RecipeStep, StepCount } from '../domain/recipe.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
@@ -13,12 +14,12 @@ import type { ManifestFile } from './manifest.ts';
 export interface Encoding {
   readonly format: string;
   readonly compression: string | null;
-  readonly csvFormulaGuard?: boolean;
-  readonly parquetSchema?: ParquetSchema;
+  readonly settings: FormatSettings;
   /** With the compression's suffix: `jsonl.gz`. */
   readonly extension: string;
   readonly contentType: string;
-  open(columns: readonly Column[]): FileEncoder;
+  /** @param maxBytes of a file, if the settings limit the bytes that land; else null */
+  open(columns: readonly Column[], maxBytes?: number | null): FileEncoder;
   /** Plain JSON Lines, for rows that the format cannot represent. */
   openJsonLines(columns: readonly Column[]): FileEncoder;
   /** The JSON of single fields, as in JSON Lines. */
@@ -41,6 +42,8 @@ export interface IntervalJob {
   /** A file ends once it has this many bytes; null: one file. */
   readonly maxFileBytes: number | null;
   readonly writesManifest: boolean;
+  /** What rejected rows do to the run. */
+  readonly onRejected: OnRejected;
   /** The generation of this attempt's lineage; no other lineage ever has it. */
   readonly generation: number;
   /** The era of our database that the commit belongs to. */

@@ -6,7 +6,7 @@ import type { Step, StepDefinition } from '../transforms/step.ts';
 import { FileSet } from './file-set.ts';
 import type { IntervalJob } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
-import { inTurn, openRowTransformer } from './transform-blocks.ts';
+import { inTurn, keyPlacesOf, openRowTransformer } from './transform-blocks.ts';
 
 /** What an interval's files are made of; equal settings and rows give equal files. */
 export interface Rendering
@@ -63,6 +63,7 @@ async function renderWith(
       ...job,
       destination,
       columns,
+      keyPlaces: keyPlacesOf(snapshot),
       signal,
       prefix: '',
       generation: 1,

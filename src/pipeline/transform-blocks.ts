@@ -55,6 +55,16 @@ export function openRowTransformer(
   return new RowTransformer(steps, shapeOf(snapshot, toJson));
 }
 
+/** The indices of the keys among the columns of the files, for those that they have. */
+export function keyPlacesOf({ projection, keyPlaces }: SourceSnapshot): readonly number[] {
+  if (!projection) return keyPlaces;
+  const { outputs, keyColumns } = projection;
+  const places = keyColumns.map((key) =>
+    outputs.findIndex(({ column, path }) => column === key && path.length === 0),
+  );
+  return places.filter((place) => place >= 0);
+}
+
 function shapeOf({ columns, projection }: SourceSnapshot, toJson: RowsShape['toJson']): RowsShape {
   if (!projection) throw new Error('the snapshot has no projection');
   return { ...projection, columns, toJson };

@@ -16,7 +16,10 @@ import {
 import { conjunction } from './translate.ts';
 import { checkWall } from './wall.ts';
 
-type SentColumn = Pick<Column, 'name' | 'type'>;
+export interface SentColumn extends Pick<Column, 'name' | 'type'> {
+  /** Whether the values are sent as the text that PostgreSQL prints for them. */
+  readonly isPrinted?: boolean;
+}
 
 /** The rows that a statement reads. */
 export interface Selection {
@@ -108,7 +111,11 @@ function rowsSql(
     throw new Error('The described columns are not those of the query.');
   }
   const targets = outputs.map((output, index) =>
-    columns[index]?.type === 'as_json' ? jsonTarget(output) : plainTarget(output),
+    columns[index]?.isPrinted
+      ? textTarget(output)
+      : columns[index]?.type === 'as_json'
+        ? jsonTarget(output)
+        : plainTarget(output),
   );
   targets.push(...keys.map((key) => keyTarget(model, query, key)));
   const select = printSelect(model, query, targets, rowFilter(selection), true);
@@ -189,6 +196,11 @@ const jsonTarget =
     const json = `pg_catalog.to_json(${printExpression(expression, dialect)})`;
     return `CAST(${json} AS pg_catalog.text) AS ${quoteName(name)}`;
   };
+
+const textTarget =
+  ({ name, expression }: Output): Target =>
+  (dialect) =>
+    `CAST(${printExpression(expression, dialect)} AS pg_catalog.text) AS ${quoteName(name)}`;
 
 /** A key column of the model, whether or not the query selects it. */
 function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {

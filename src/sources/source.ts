@@ -11,6 +11,11 @@ export interface SourceRequest {
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;
   /**
+   * How arrays and composites that are no keys come: as JSON, the default, or as text as PostgreSQL prints
+   * them. Only for `rows`.
+   */
+  readonly nested?: 'json' | 'text';
+  /**
    * Default `rows`. `keys`: instead of the rows their keys as text (those of type `as_json` as JSON), in
    * the order of the rows. The columns say what the keys are in the rows; there are none if the rows do not
    * contain the keys. `columns`: all columns of the model for the rows that the query's condition accepts; a
@@ -41,6 +46,8 @@ export type Slice = DataInterval;
  */
 export interface SourceSnapshot {
   readonly columns: readonly Column[];
+  /** The indices of the model's keys among `columns`, for those that the rows show. */
+  readonly keyPlaces: readonly number[];
   /** Rows of the interval in this snapshot. */
   readonly totalCount: number;
   /** `pg_current_snapshot()` of the transaction, kept with the run for the look-back. */
@@ -136,6 +143,12 @@ export interface Source {
     signal: AbortSignal,
     position?: string | null,
   ): Promise<SourceSnapshot>;
+  /**
+   * The columns of a request's rows. Nothing is read; whatever the interval, the answer is the same.
+   *
+   * @throws SluiceError `query.*` or `source.*` if the request cannot run
+   */
+  describe(request: SourceRequest, signal: AbortSignal): Promise<readonly Column[]>;
   inspect(signal: AbortSignal): Promise<SourceState>;
   /** What the source's role may do although no export needs it, as clauses: `is a superuser`. */
   findExcessRights(signal: AbortSignal): Promise<readonly string[]>;

@@ -28,6 +28,10 @@ export function createMetrics() {
       registers,
     }),
     rows: counter('sluice_rows_total', 'Rows committed.'),
+    rowsRejected: counter(
+      'sluice_rows_rejected_total',
+      'Rows of committed runs that were rejected, and so are not in the data files.',
+    ),
     bytes: counter('sluice_bytes_total', 'Bytes committed.'),
     runsMade: counter('sluice_runs_made_total', 'Runs created, by tick or backfill.', 'by'),
     jobsFailed: counter('sluice_jobs_failed_total', 'Queue jobs that failed.', 'job'),

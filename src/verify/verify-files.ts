@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import type { Destination } from '../destinations/destination.ts';
+import type { FormatSettings } from '../domain/format-settings.ts';
 import type { ReadColumn, ReadRow } from '../encoders/encoder.ts';
 import {
   decodeManifest,
@@ -17,11 +18,8 @@ import { keyOfRow } from './key-values.ts';
 /** How a file was made; `rejected` is a file of rows that the format could not store. */
 type Made = MadeBy | 'rejected';
 
-interface MadeBy extends Pick<Manifest, 'format' | 'compression'> {
-  /** Only the recipe says these two, not the manifest. */
-  readonly csvFormulaGuard?: boolean | undefined;
-  readonly parquetSchema?: number | undefined;
-}
+/** Only the recipe says the format's settings, not the manifest. */
+interface MadeBy extends Pick<Manifest, 'format' | 'compression'>, Partial<FormatSettings> {}
 
 /** Reads columns of a local file with the reader of its encoder. */
 export type ReadRows = (

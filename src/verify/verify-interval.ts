@@ -1,4 +1,5 @@
 import { readFileSettings } from '../domain/file-settings.ts';
+import { settingsOfRecipe } from '../domain/format-settings.ts';
 import { describeInterval } from '../domain/time.ts';
 import type { Receipt } from '../store/receipts.ts';
 import { breachesOf, type Finding } from './finding.ts';
@@ -60,7 +61,7 @@ async function readBoth(
     ...readFileSettings(place.config),
     dslQuery: currentQuery,
   };
-  const { format, compression, csvFormulaGuard, parquetSchema } = recipe;
+  const { format, compression } = recipe;
   const { dslQuery, includeEvents, excludeEvents } = recipe;
   const { interval } = receipt;
   const request = { model, teamId, interval, dslQuery, includeEvents, excludeEvents };
@@ -68,7 +69,7 @@ async function readBoth(
   const faults = await verifyFiles(
     { destination, readRows },
     receipt,
-    { format, compression, csvFormulaGuard, parquetSchema },
+    { format, compression, ...settingsOfRecipe(recipe) },
     found.columns,
     (key) => sink.add(key, -1),
   );

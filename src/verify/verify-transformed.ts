@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describeError, SluiceError } from '../domain/errors.ts';
+import { settingsOfRecipe } from '../domain/format-settings.ts';
 import type { Recipe } from '../domain/recipe.ts';
 import { describeInterval } from '../domain/time.ts';
 import type { RenderedInterval } from '../pipeline/render-interval.ts';
@@ -30,9 +31,9 @@ export async function verifyTransformed(
   recipe: Recipe,
 ): Promise<VerifiedTransformed> {
   const { exportId, interval } = receipt;
-  const { format, compression, csvFormulaGuard, parquetSchema } = recipe;
+  const { format, compression } = recipe;
   const { dslQuery, includeEvents, excludeEvents } = recipe;
-  const made = { format, compression, csvFormulaGuard, parquetSchema };
+  const made = { format, compression, ...settingsOfRecipe(recipe) };
   const faults = await verifyFiles({ destination, readRows }, receipt, made, [], () => {});
   if (faults.length > 0) {
     const findings = faults.map((detail): Finding => ({ invariant: 'I4', exportId, detail }));

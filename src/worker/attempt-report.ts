@@ -14,4 +14,6 @@ export interface AttemptReport {
   /** What it committed. */
   readonly rows: number;
   readonly bytes: number;
+  /** Rows that it left out of the data files. */
+  readonly rejectedRows: number;
 }

@@ -3,6 +3,7 @@ import type { Destination, DestinationOwner, StoreTraits } from '../destinations
 import type { StoredDestination } from '../domain/batch-export.ts';
 import { SluiceError, StepFault, toSluiceError } from '../domain/errors.ts';
 import type { FileSettings } from '../domain/file-settings.ts';
+import type { FormatSettings } from '../domain/format-settings.ts';
 import { ownStepsOf } from '../domain/recipe.ts';
 import { describeInterval } from '../domain/time.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
@@ -45,8 +46,7 @@ export interface Connectors {
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
   encodingOf(
-    files: Pick<FileSettings, 'format' | 'compression'> &
-      Partial<Pick<FileSettings, 'csvFormulaGuard' | 'parquetSchema'>>,
+    files: Pick<FileSettings, 'format' | 'compression'> & Partial<FormatSettings>,
   ): Encoding;
   /**
    * Bytes that a run to such a destination may need.
@@ -96,11 +96,11 @@ export async function executeRun(
   const { context, leases, program } = options;
   const claimedAt = performance.now();
   const run = await claim(options, runId);
-  if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0 };
+  if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   if (ownStepsOf(run.chain) > admittedOwnSteps) {
     // A config was enabled between the admission and the claim, which pinned it: there is no memory set aside.
     await retryUntilRecorded(() => releaseRun(context, run), AbortSignal.timeout(5_000));
-    return { run, end: 'released', fault: null, rows: 0, bytes: 0 };
+    return { run, end: 'released', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   }
   await failpoint('claim');
   const signal = leases.keep(run, claimedAt);
@@ -124,7 +124,7 @@ export async function executeClaimed(
   signal: AbortSignal,
 ): Promise<AttemptReport> {
   const { context } = options;
-  const nothing = { run, fault: null, rows: 0, bytes: 0 };
+  const nothing = { run, fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   const log = new RunLog(context.db, run, (error) => options.onError(error, run));
   const open = openPorts(context, run, log);
   try {
@@ -137,7 +137,8 @@ export async function executeClaimed(
     }
     const result = await attempt(options, run, open, log, signal);
     if (!result) return { ...nothing, end: 'lost' };
-    return { ...nothing, end: 'completed', rows: result.rows, bytes: result.bytes };
+    const { rows, bytes, rejectedRows } = result;
+    return { ...nothing, end: 'completed', rows, bytes, rejectedRows };
   } catch (thrown) {
     // The reason of an abort says more than the error that it caused.
     const error = nameFault(signal.aborted ? signal.reason : thrown);

@@ -24,7 +24,10 @@ export async function makeJob(
     attempt: run.attempt,
     interval,
     chain: await openChain(options.context, run.teamId, run.chain),
-    request: sourceRequestOf({ ...run, ...files }, interval),
+    request: {
+      ...sourceRequestOf({ ...run, ...files }, interval),
+      ...(files.csvArrays === 'postgres' && { nested: 'text' as const }),
+    },
     prefix: renderKeyTemplate(files.prefix, {
       interval,
       table: run.model,
@@ -33,6 +36,7 @@ export async function makeJob(
     encoding: options.connectors.encodingOf(files),
     maxFileBytes: files.maxFileBytes,
     writesManifest: files.writesManifest,
+    onRejected: files.onRejected,
     generation: run.fileGeneration,
     era: run.era,
     // Files at a place that the export has left stay there.

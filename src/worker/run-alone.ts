@@ -39,7 +39,7 @@ export async function runAlone(
 ): Promise<AttemptReport> {
   const end = signal.aborted ? null : await execute(context, program, run, signal);
   if (end && 'report' in end) return { ...end.report, run };
-  const nothing = { run, fault: null, rows: 0, bytes: 0 };
+  const nothing = { run, fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   if (signal.aborted) {
     const { code } = toSluiceError(signal.reason);
     if (code !== 'run.released') return { ...nothing, end: 'lost' };

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { readColumnIndex, readOffsetIndex } from 'hyparquet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Column } from '../../src/domain/row-block.ts';
-import type { ParquetSizes } from '../../src/encoders/parquet/encode.ts';
+import type { ParquetSizes } from '../../src/encoders/parquet/sizes.ts';
 import {
   type DuckDb,
   encodeParquet,

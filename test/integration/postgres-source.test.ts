@@ -218,6 +218,7 @@ function planOf(column: Column, sql: string): RequestPlan {
     ...counts,
     select: () => ({
       columns: [column],
+      explainSql: () => '',
       copySql: () => sql,
       hidden: [],
       projection: null,

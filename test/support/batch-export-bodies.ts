@@ -32,4 +32,10 @@ export const s3Defaults = {
   manifest: true,
   csv_formula_guard: false,
   parquet_schema: 2,
+  file_size_rule: 2,
+  infinity: 'reject',
+  csv_arrays: 'json',
+  json_null: 'keep',
+  replace_invalid_unicode: false,
+  on_rejected: 'warn',
 };

@@ -94,6 +94,7 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     chain: null,
     maxFileBytes: null,
     writesManifest: true,
+    onRejected: 'warn',
     generation: 1,
     era: 'era',
     current: null,

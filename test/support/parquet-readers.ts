@@ -19,7 +19,8 @@ import { compressors } from 'hyparquet-compressors';
 import { readParquet } from 'parquet-wasm';
 import type { Column, RowBlock } from '../../src/domain/row-block.ts';
 import type { Compression, FileEncoder } from '../../src/encoders/encoder.ts';
-import { openParquet, type ParquetSizes } from '../../src/encoders/parquet/encode.ts';
+import { openParquet } from '../../src/encoders/parquet/encode.ts';
+import type { ParquetSizes } from '../../src/encoders/parquet/sizes.ts';
 import type { TestRow, TestValue } from './row-blocks.ts';
 
 /** Writes the blocks to one file's bytes. */

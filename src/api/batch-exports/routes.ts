@@ -5,13 +5,14 @@ import { deleteExport } from '../../use-cases/exports/delete-export.ts';
 import { pauseExport } from '../../use-cases/exports/pause-export.ts';
 import { unpauseExport } from '../../use-cases/exports/unpause-export.ts';
 import { updateExport } from '../../use-cases/exports/update-export.ts';
-import { type Api, actorOf, batchExportOf, reachOf } from '../api.ts';
+import { type Api, actorOf, batchExportOf, type Request, reachOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import { exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
+import { changedRunnable, changesRows, checkOnSource, warn } from './check-on-source.ts';
 import { createInput, updateInput } from './input.ts';
 import { teamFor } from './load.ts';
 import { BatchExport, batchExportBodies, UnpauseBody } from './schema.ts';
@@ -26,6 +27,8 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     family === organizationFamily,
   );
   const { read, write } = exportOperations(family);
+  /** What the source said to requests that are being answered: warnings, or why it cannot run. */
+  const checks = new WeakMap<Request, Promise<readonly string[]>>();
 
   api.get(
     '',
@@ -43,15 +46,30 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.post(
     '',
-    write('createBatchExport', 'Create a batch export', [], {
-      body: Create,
-      response: { 201: Ref(BatchExport), ...postErrors() },
-    }),
+    {
+      ...write('createBatchExport', 'Create a batch export', [], {
+        body: Create,
+        response: { 201: Ref(BatchExport), ...postErrors() },
+      }),
+      // Before the handler, which may be within a transaction: the source may be slow.
+      preHandler: async (request, reply) => {
+        const { team_id: team } = request.body;
+        const teamId = await teamFor(request.context.db, reachOf(request), team);
+        const input = createInput(request.body);
+        const asked = { ...input, teamId, config: input.destination.config };
+        const check = checkOnSource(deps, request, reply, asked);
+        checks.set(request, check);
+        await check.catch(() => {});
+      },
+    },
     async (request, reply) => {
       const teamId = await teamFor(request.context.db, reachOf(request), request.body.team_id);
       const input = createInput(request.body);
       const actor = actorOf(request);
+      // A refusal of the check too, unless the request is answered as it was before.
+      const warnings = await checks.get(request);
       const created = await createExport(request.context, rules, actor, teamId, input);
+      await warn(request, reply, created.batchExport, warnings ?? []);
       reply.code(201);
       return createdExportView(request.context, created);
     },
@@ -76,13 +94,16 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         body,
         response: { 200: Ref(BatchExport), ...bodyErrors() },
       }),
-      handler: async (request) => {
-        const { id } = batchExportOf(request);
+      handler: async (request, reply) => {
+        const before = batchExportOf(request);
         const input = updateInput(request.body);
-        return batchExportView(
-          request.context,
-          await updateExport(request.context, rules, actorOf(request), id, input),
-        );
+        const warnings = changesRows(input)
+          ? await checkOnSource(deps, request, reply, changedRunnable(before, input))
+          : [];
+        const actor = actorOf(request);
+        const after = await updateExport(request.context, rules, actor, before.id, input);
+        await warn(request, reply, after, warnings);
+        return batchExportView(request.context, after);
       },
     });
   }

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { setImmediate } from 'node:timers/promises';
 import { constants, createBrotliCompress } from 'node:zlib';
 import type { StreamCodec } from './codec.ts';
 
@@ -27,6 +28,11 @@ export function openBrotli(): StreamCodec {
     },
     async write(bytes) {
       if (!stream.write(bytes)) await once(stream, 'drain');
+      return takeReady();
+    },
+    async flush() {
+      await new Promise<void>((resolve) => stream.flush(resolve));
+      while (stream.readableLength > 0) await setImmediate();
       return takeReady();
     },
     async finish() {

@@ -34,12 +34,15 @@ export function openGzip(): StreamCodec {
       size += bytes.length;
       return withHeader(await blocks.write(bytes));
     },
+    async flush() {
+      return withHeader(await blocks.drain());
+    },
     async finish() {
       const trailer = Buffer.alloc(8);
       trailer.writeUInt32LE(checksum, 0);
       // The size is counted modulo 2^32.
       trailer.writeUInt32LE(size % 2 ** 32, 4);
-      return [...withHeader(await blocks.finish()), END, trailer];
+      return [...withHeader(await blocks.drain()), END, trailer];
     },
   };
 }

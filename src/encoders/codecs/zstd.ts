@@ -49,9 +49,10 @@ export function openZstd(): StreamCodec {
       isEmpty &&= bytes.length === 0;
       return blocks.write(bytes);
     },
+    flush: () => blocks.drain(),
     async finish() {
       // Most readers refuse an empty file, so it gets one frame.
-      return isEmpty ? [await (await zstd).compress(Buffer.alloc(0))] : blocks.finish();
+      return isEmpty ? [await (await zstd).compress(Buffer.alloc(0))] : blocks.drain();
     },
   };
 }

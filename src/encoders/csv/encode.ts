@@ -3,7 +3,7 @@ import type { ByteWriter } from '../byte-writer.ts';
 import { type FieldWriter, fixedForms } from '../text/fixed-values.ts';
 import { writeHex } from '../text/format-integers.ts';
 import { copyBytes, decodeJsonString } from '../text/json-text.ts';
-import type { RowFormatter } from '../text/text-file.ts';
+import type { RowFormatter } from '../text/row-formatter.ts';
 
 const COMMA = 0x2c;
 const QUOTE = 0x22;

@@ -3,7 +3,7 @@ import { ByteWriter } from '../byte-writer.ts';
 import { type FieldWriter, fixedForms } from '../text/fixed-values.ts';
 import { writeHex } from '../text/format-integers.ts';
 import { copyBytes, writeJsonbValue, writeJsonString, writeJsonValue } from '../text/json-text.ts';
-import type { RowFormatter } from '../text/text-file.ts';
+import type { RowFormatter } from '../text/row-formatter.ts';
 
 const QUOTE = 0x22;
 const FIELD_BYTES = 1 << 12;

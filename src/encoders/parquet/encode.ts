@@ -3,6 +3,7 @@ import type { Compression, FileEncoder, RejectedRow } from '../encoder.ts';
 import { ByteArrayColumn } from './byte-array-column.ts';
 import { SparePool } from './byte-arrays.ts';
 import { type ColumnWriter, viewBlock } from './column-writer.ts';
+import { FileLimit, limitSizes } from './file-limit.ts';
 import { FixedColumn, fixedValues, jsonValues } from './fixed-column.ts';
 import { ListColumn } from './list-column.ts';
 import { fileFooter, magic, type RowGroup } from './metadata.ts';
@@ -12,56 +13,26 @@ import { recoderOf } from './recoders.ts';
 import { findRejections, withoutRows } from './rejections.ts';
 import { OpenRowGroup } from './row-group.ts';
 import { type ParquetColumn, planColumns } from './schema.ts';
-
-/** When pages and row groups end. Sizes in bytes; `raw` before compression. */
-export interface ParquetSizes {
-  readonly page: PageLimits;
-  /** A row group ends at the first checkpoint at which it reaches one of these. */
-  readonly groupRawBytes: number;
-  readonly groupHeldBytes: number;
-  /** Maximum rows of a group; undefined: any number. */
-  readonly groupRows?: number;
-  readonly checkpointBytes: number;
-}
-
-const mebibyte = 1024 * 1024;
-
-/** Readers skip by row group (DuckDB) or by page (Arrow, Spark). DuckDB's own groups have 122,880 rows. */
-const prunedRows = 2 ** 17;
-
-/**
- * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed; in schema 2 of 131,072
- * rows at most. Pages of 1 MiB or 20,000 rows; smaller if there are many columns, since each column holds an open page.
- */
-export function defaultSizes(columnCount: number, schema = 1): ParquetSizes {
-  const share = 1 / Math.max(1, columnCount);
-  return {
-    page: {
-      bytes: Math.min(mebibyte, Math.max(64 * 1024, Math.floor(24 * mebibyte * share))),
-      rows: Math.min(20_000, Math.max(1000, Math.floor(2_000_000 * share))),
-    },
-    groupRawBytes: 128 * mebibyte,
-    groupHeldBytes: 16 * mebibyte,
-    checkpointBytes: 4 * mebibyte,
-    // Files of schema 1 keep their bytes.
-    ...(schema !== 1 && { groupRows: prunedRows }),
-  };
-}
+import { defaultSizes, type ParquetSizes } from './sizes.ts';
 
 /**
  * Makes one Parquet file. Equal rows give equal bytes however they are cut into blocks: the ends of pages
  * and row groups depend only on the rows before them.
  *
  * @param schema 1 or 2: which types the columns get
+ * @param maxBytes of the file; null: any number
  */
 export function openParquet(
   columns: readonly Column[],
   compression: Compression,
   schema: number,
   sizes: ParquetSizes = defaultSizes(columns.length, schema),
+  maxBytes: number | null = null,
 ): FileEncoder {
   const notes = schema === 1 ? [] : notesOf(columns, schema);
-  return new ParquetEncoder(planColumns(columns, schema), notes, compression, schema, sizes);
+  const fitting = maxBytes === null ? sizes : limitSizes(sizes, columns.length, maxBytes);
+  const planned = planColumns(columns, schema);
+  return new ParquetEncoder(planned, notes, compression, schema, fitting, maxBytes);
 }
 
 type Notes = readonly (readonly [string, string])[];
@@ -77,6 +48,7 @@ function notesOf(columns: readonly Column[], schema: number): Notes {
 
 class ParquetEncoder implements FileEncoder {
   rejected: readonly RejectedRow[] = [];
+  taken: number | undefined;
   readonly #columns: readonly ParquetColumn[];
   readonly #notes: Notes;
   readonly #schema: number;
@@ -84,6 +56,7 @@ class ParquetEncoder implements FileEncoder {
   readonly #compressor: PageCompressor;
   readonly #writers: readonly ColumnWriter[];
   readonly #groups: RowGroup[] = [];
+  readonly #limit: FileLimit | null;
   #group: OpenRowGroup;
   #groupRawBytes = 0;
   #nextCheckpoint: number;
@@ -99,11 +72,15 @@ class ParquetEncoder implements FileEncoder {
     compression: Compression,
     schema: number,
     sizes: ParquetSizes,
+    maxBytes: number | null,
   ) {
     this.#schema = schema;
     this.#columns = columns;
     this.#notes = notes;
     this.#sizes = sizes;
+    const footerOf = (groups: readonly RowGroup[]) =>
+      fileFooter(columns, groups, notes, schema, 0).length;
+    this.#limit = maxBytes === null ? null : new FileLimit(maxBytes, footerOf);
     this.#compressor = new PageCompressor(compression);
     const spares = new SparePool();
     this.#writers = columns.map((column, index) =>
@@ -118,17 +95,25 @@ class ParquetEncoder implements FileEncoder {
   }
 
   async write(block: RowBlock): Promise<readonly Uint8Array[]> {
-    this.rejected = findRejections(block, this.#columns);
-    const kept = this.rejected.length === 0 ? block : withoutRows(block, this.rejected);
+    const rejected = findRejections(block, this.#columns);
+    const kept = rejected.length === 0 ? block : withoutRows(block, rejected);
     let row = 0;
-    while (row < kept.rowCount) {
+    while (row < kept.rowCount && !this.#isFull) {
       const end = this.#stretchEnd(kept, row);
       await this.#append(kept, row, end);
       if (this.#groupRawBytes >= this.#nextCheckpoint) await this.#checkpoint();
       if (this.#group.rows >= this.#groupRows) await this.#closeGroup();
       row = end;
     }
+    const taken = placeOf(row, rejected);
+    this.rejected = rejected.filter((each) => each.row < taken);
+    if (this.#limit !== null) this.taken = taken;
     return this.#takeReady();
+  }
+
+  get #isFull(): boolean {
+    if (this.#limit === null || this.#group.rows > 0 || this.#groups.length === 0) return false;
+    return this.#limit.isReached(this.#offset);
   }
 
   async finish(): Promise<readonly Uint8Array[]> {
@@ -174,7 +159,8 @@ class ParquetEncoder implements FileEncoder {
 
   async #checkpoint(): Promise<void> {
     const open = this.#writers.reduce((bytes, writer) => bytes + writer.openBytes, 0);
-    const held = open + (await this.#group.settle());
+    const ratio = this.#limit?.ratio ?? 1;
+    const held = open * ratio + (await this.#group.settle(ratio));
     if (this.#groupRawBytes >= this.#sizes.groupRawBytes || held >= this.#sizes.groupHeldBytes) {
       await this.#closeGroup();
       return;
@@ -187,6 +173,7 @@ class ParquetEncoder implements FileEncoder {
   async #closeGroup(): Promise<void> {
     const { group, end } = await this.#group.close(this.#writers, this.#offset, this.#ready);
     this.#groups.push(group);
+    this.#limit?.add(group);
     this.#offset = end;
     this.#group = this.#openGroup();
     this.#groupRawBytes = 0;
@@ -204,6 +191,11 @@ class ParquetEncoder implements FileEncoder {
     this.#ready = [];
     return ready;
   }
+}
+
+/** How many rows of a block come before its kept row of that number; rejected rows are of the file before. */
+function placeOf(kept: number, rejected: readonly RejectedRow[]): number {
+  return kept + rejected.filter(({ row }, before) => row - before <= kept).length;
 }
 
 function openColumn(

@@ -6,8 +6,8 @@ import {
   type PageSizes,
   type RowGroup,
 } from './metadata.ts';
-import { indexPages, type PageEntry } from './page-index.ts';
 import type { CompressedPage, PageCompressor, PendingPage } from './page-compressor.ts';
+import { indexPages, type PageEntry } from './page-index.ts';
 
 /** The pages of the row group being filled. A column's pages must be adjacent, so all are held. */
 export class OpenRowGroup {
@@ -40,12 +40,14 @@ export class OpenRowGroup {
   /**
    * The bytes held. Only pages cut before the last call count by their compressed size, so the result
    * depends on the rows alone and never on the speed of the threads.
+   *
+   * @param ratio what compression is expected to leave of the others
    */
-  async settle(): Promise<number> {
+  async settle(ratio: number): Promise<number> {
     for (const page of this.#older) this.#settledBytes += (await page.done).body.length;
     this.#older = this.#newer;
     this.#newer = [];
-    return this.#older.reduce((held, page) => held + page.rawBytes, this.#settledBytes);
+    return this.#older.reduce((held, page) => held + page.rawBytes * ratio, this.#settledBytes);
   }
 
   /** Ends the group, which is at `offset` in the file; `out` receives its bytes. */

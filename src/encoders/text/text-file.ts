@@ -9,6 +9,8 @@ import type {
   ReadColumn,
   ReadRow,
 } from '../encoder.ts';
+import { LimitedTextFile } from './limited-text-file.ts';
+import type { RowFormatter } from './row-formatter.ts';
 
 /** A text format, in any compression of a whole file. */
 export function textFormat(
@@ -24,18 +26,17 @@ export function textFormat(
     ...names,
     compressions: streamCompressions,
     memoryBytes: textMemoryBytes,
-    open: (columns, compression, options) =>
-      new TextFile(formatterOf(columns, options), streamCodecOf(compression).open()),
+    open(columns, compression, options) {
+      const formatter = formatterOf(columns, options);
+      const codec = streamCodecOf(compression).open();
+      const { maxBytes = null } = options ?? {};
+      return maxBytes === null
+        ? new TextFile(formatter, codec)
+        : new LimitedTextFile(formatter, codec, maxBytes);
+    },
     read: (path, columns, compression, options) =>
       read(streamCodecOf(compression).read(path), columns, options),
   };
-}
-
-/** Formats rows into text; keeps no bytes of a block. */
-export interface RowFormatter {
-  /** Writes what precedes the first row. */
-  writeHeader(out: ByteWriter): void;
-  writeRow(out: ByteWriter, block: RowBlock, row: number): void;
 }
 
 /** A chunk goes to the codec at the end of the row at which it reaches this size. */

@@ -6,6 +6,12 @@ export interface DescribedColumn {
   readonly typeOid: number;
   /** The server's own name of the type with its modifier: `numeric(10,2)`. */
   readonly sourceType: string;
+  readonly isComposite: boolean;
+}
+
+/** Whether values of the type have values of other types inside. */
+export function isNested({ sourceType, isComposite }: DescribedColumn): boolean {
+  return isComposite || sourceType.endsWith('[]');
 }
 
 /**

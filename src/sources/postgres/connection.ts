@@ -155,7 +155,9 @@ export async function describeColumns(
 /** From here on types are made by users: their names can change. */
 const firstUserOid = 16_384;
 /** Names of built-in types by OID and modifier: the same on every server. */
-const typeNames = new BoundedMap<string, string>(1_000);
+const typeNames = new BoundedMap<string, NamedType>(1_000);
+
+type NamedType = Pick<DescribedColumn, 'sourceType' | 'isComposite'>;
 
 /** Adds the server's names of the types, asked for only if one is new. */
 export async function nameColumns(
@@ -165,30 +167,32 @@ export async function nameColumns(
 ): Promise<readonly DescribedColumn[]> {
   const typeOf = ({ dataTypeID, dataTypeModifier }: FieldDef) =>
     `${dataTypeID} ${dataTypeModifier}`;
-  const names = new Map<string, string>();
+  const names = new Map<string, NamedType>();
   const unknown = fields.filter((field) => {
     const known = typeNames.get(typeOf(field));
     if (known !== undefined) names.set(typeOf(field), known);
     return known === undefined;
   });
   if (unknown.length > 0) {
-    const found = await query<{ name: string }>(
+    const found = await query<{ name: string; composite: boolean | null }>(
       client,
-      `SELECT format_type(t, m) AS name
-         FROM unnest($1::oid[], $2::int[]) WITH ORDINALITY AS f (t, m, position) ORDER BY position`,
+      `SELECT format_type(t, m) AS name, y.typtype = 'c' AS composite
+         FROM unnest($1::oid[], $2::int[]) WITH ORDINALITY AS f (t, m, position)
+         LEFT JOIN pg_catalog.pg_type y ON y.oid = t ORDER BY position`,
       signal,
       [unknown.map((field) => field.dataTypeID), unknown.map((field) => field.dataTypeModifier)],
     );
     for (const [index, field] of unknown.entries()) {
-      const name = found[index]?.name ?? '';
-      names.set(typeOf(field), name);
-      if (field.dataTypeID < firstUserOid) typeNames.set(typeOf(field), name, 1);
+      const { name = '', composite = null } = found[index] ?? {};
+      const type = { sourceType: name, isComposite: composite === true };
+      names.set(typeOf(field), type);
+      if (field.dataTypeID < firstUserOid) typeNames.set(typeOf(field), type, 1);
     }
   }
   return fields.map((field) => ({
     name: field.name,
     typeOid: field.dataTypeID,
-    sourceType: names.get(typeOf(field)) ?? '',
+    ...(names.get(typeOf(field)) ?? { sourceType: '', isComposite: false }),
   }));
 }
 

@@ -49,6 +49,10 @@ export function toSourceError(error: unknown): SluiceError {
   const known = isHuge
     ? 'query.invalid'
     : (byState[code] ?? byClass[code.slice(0, 2)] ?? 'source.unavailable');
+  // Only our own statements sort, by the model's interval column and keys.
+  if (code === '42883' && /ordering operator/.test(error.message)) {
+    return new SluiceError('source.model_invalid', error.message, error);
+  }
   const detail = known === 'source.unavailable' ? `SQLSTATE ${code}` : detailOf(error.message);
   return new SluiceError(known, detail, error);
 }

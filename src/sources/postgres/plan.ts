@@ -3,7 +3,12 @@ import type { Model } from '../../domain/model.ts';
 import type { Column } from '../../domain/row-block.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
 import { BoundedMap } from '../../query/bounded-map.ts';
-import { describeComputed, type ParsedQuery, parseQuery } from '../../query/parse-query.ts';
+import {
+  describeComputed,
+  type Output,
+  type ParsedQuery,
+  parseQuery,
+} from '../../query/parse-query.ts';
 import {
   copyKeySetSql,
   copyKeysSql,
@@ -11,11 +16,13 @@ import {
   countLateSql,
   countSql,
   describeSql,
+  explainSql,
   outputsOf,
   type Selection,
+  type SentColumn,
 } from '../../query/select.ts';
 import type { Projection, SourceRequest } from '../source.ts';
-import { columnTypeOf, type DescribedColumn } from './column-types.ts';
+import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
 
 /**
  * The SQL of one export. `copySql` sorts by the interval column and then by the key, so that unchanged rows
@@ -25,6 +32,8 @@ export interface SelectPlan {
   readonly columns: readonly Column[];
   /** `COPY (SELECT …) TO STDOUT (FORMAT binary)`; its columns are `columns`, in their order. */
   copySql(range: DataInterval): string;
+  /** Explains, without running it, how the server would read the rows. */
+  explainSql(range: DataInterval): string;
   /** One row, one column: how many rows `copySql` gives. */
   countSql(range: DataInterval): string;
   /** One row, one column: rows of the range written by transactions at or after `xmin`. */
@@ -75,9 +84,18 @@ export function planModels(models: readonly Model[]): PlanSelect {
     const isShown = (key: string) => placeOf(key, model, query) >= 0;
     const hiddenKeys =
       request.select === 'keys' ? [] : model.keyColumns.filter((key) => !isShown(key));
+    const outputs = outputsOf(model, query);
+    const isKey = (output: Output | undefined) =>
+      output?.expression.kind === 'column' && model.keyColumns.includes(output.expression.name);
     const select = (described: readonly DescribedColumn[]): SelectPlan => {
-      const all = described.map(({ name, typeOid, sourceType }) => {
-        return { name, type: columnTypeOf(typeOid), sourceType };
+      const sendsText = request.nested === 'text' && (request.select ?? 'rows') === 'rows';
+      const all = described.map((column, place): Column & SentColumn => {
+        const { name, typeOid, sourceType } = column;
+        const isText =
+          sendsText && isNested(column) && place < outputs.length && !isKey(outputs[place]);
+        return isText
+          ? { name, type: 'text', sourceType, isPrinted: true }
+          : { name, type: columnTypeOf(typeOid), sourceType };
       });
       const columns = all.slice(0, all.length - hiddenKeys.length);
       const hidden = hiddenKeys.map((name, index) => {
@@ -91,6 +109,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
           hidden: [],
           keys: null,
           copySql: (range) => copyKeysSql(selectionOf(range), keys),
+          explainSql: (range) => explainSql(selectionOf(range), columns),
           ...counts,
         };
       }
@@ -110,6 +129,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
           copySql: (range) => copyKeySetSql(selectionOf(range), keyColumns),
         },
         copySql: (range) => copySql(selectionOf(range), columns, hidden),
+        explainSql: (range) => explainSql(selectionOf(range), columns),
         ...counts,
       };
     };

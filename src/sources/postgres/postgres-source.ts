@@ -3,6 +3,7 @@ import { eventsModel } from '../../domain/events-model.ts';
 import type { Source } from '../source.ts';
 import { closeConnection, connect } from './connection.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
+import { describeRequest, findCulprit } from './describe.ts';
 import { findExcessRights } from './excess-rights.ts';
 import { type InspectedServers, inspectSource } from './inspect.ts';
 import { KeptConnections } from './kept-connections.ts';
@@ -134,8 +135,15 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       findLateRows(options, options.plan, request, earlier, position, signal),
     hasChanged: (request, earlier, signal) =>
       haveRowsChanged(options, options.plan, request, earlier, signal),
-    open: (request, signal, position = null) =>
-      openSnapshot(reading, options.plan, request, position, signal),
+    open: async (request, signal, position = null) => {
+      try {
+        return await openSnapshot(reading, options.plan, request, position, signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        throw await findCulprit(error, options, options.plan, request, signal);
+      }
+    },
+    describe: (request, signal) => describeRequest(options, options.plan, request, signal),
     findExcessRights: (signal) =>
       connected(options.connectionString, signal, (client) => findExcessRights(client, signal)),
     inspect: (signal) => inspectServers(signal, (found) => inspectSource(found, signal)),

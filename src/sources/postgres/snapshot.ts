@@ -100,6 +100,7 @@ const freeRowBytes = 2 * 2 ** 20;
 /** Holds the transaction. Parallel reads get their own connections, which share its snapshot. */
 class PostgresSnapshot implements SourceSnapshot {
   readonly columns;
+  readonly keyPlaces: readonly number[];
   readonly totalCount: number;
   readonly snapshot: string;
   readonly slices: readonly Slice[];
@@ -111,7 +112,9 @@ class PostgresSnapshot implements SourceSnapshot {
   readonly #keys = new KeyDigest();
 
   constructor(opened: Opened, { teamId, interval }: SourceRequest) {
-    this.columns = opened.select.columns;
+    const { columns, keys } = opened.select;
+    this.columns = columns;
+    this.keyPlaces = keys?.places.filter((place) => place < columns.length) ?? [];
     this.projection = opened.select.projection;
     this.totalCount = opened.totalCount;
     this.snapshot = opened.snapshot;
@@ -319,6 +322,8 @@ function sessionSettings(
     ['client_encoding', 'UTF8'],
     ['extra_float_digits', 1],
     ['intervalstyle', 'iso_8601'],
+    // Of times in arrays and composites that are printed; leaves the order in which dates are read.
+    ['datestyle', 'ISO'],
     ['bytea_output', 'hex'],
     // A slice is read by its index, in order; other plans hold the rows back to sort them all. These
     // settings only influence the choice: without an index the server still finds another way.

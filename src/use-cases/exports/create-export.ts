@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { BatchExport } from '../../domain/batch-export.ts';
-import { type DestinationConfig, pinParquetSchema } from '../../domain/file-settings.ts';
+import type { DestinationConfig } from '../../domain/file-settings.ts';
+import { pinVersions } from '../../domain/format-settings.ts';
 import { type Problem, Refusal } from '../../domain/problem.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { widenRange } from '../../scheduling/backfill-range.ts';
@@ -14,7 +15,7 @@ import type { Actor, Context } from '../context.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
 
 import { sealDestination } from './destination.ts';
-import { checkEventFilters, type ExportRules } from './rules.ts';
+import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
 import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
 
 export interface CreateExportInput {
@@ -51,7 +52,7 @@ export async function createExport(
   input: CreateExportInput,
 ): Promise<CreatedExport> {
   const { type } = input.destination;
-  const sent = pinParquetSchema(input.destination.config);
+  const sent = pinVersions(input.destination.config);
   const own = rules.encloseConfig(type, sent, teamId, null);
   const destination = rules.checkDestination(type, own);
   const parsed = parseCadence(input, context.policy.minIntervalMinutes);
@@ -60,6 +61,7 @@ export async function createExport(
   const problems: Problem[] = [
     ...destination.problems,
     ...checkEventFilters(rules, input.model, destination.config),
+    ...checkCsvArrays(transformations, destination.config),
     ...(parsed.ok
       ? checkFreshnessMinutes(input.freshnessMinutes, parsed.cadence)
       : parsed.problems),

@@ -46,6 +46,22 @@ export interface ExportRules {
     | { readonly ok: false; readonly problems: readonly Problem[] };
 }
 
+/** Refuses PostgreSQL's form of arrays for rows that go through a chain, whose steps read JSON. */
+export function checkCsvArrays(
+  transformations: boolean,
+  config: DestinationConfig,
+): readonly Problem[] {
+  if (!transformations || readFileSettings(config).csvArrays === 'json') return [];
+  return [
+    {
+      code: 'invalid_input',
+      detail:
+        'Not possible with transformations. Set csv_arrays to json, or transformations to false.',
+      attr: 'destination__config__csv_arrays',
+    },
+  ];
+}
+
 /** Refuses event filters on a model without events: otherwise they would fail at run time. */
 export function checkEventFilters(
   rules: ExportRules,

@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../domain/batch-export.ts';
 import type { Cadence } from '../../domain/cadence.ts';
-import { type DestinationConfig, keepParquetSchema } from '../../domain/file-settings.ts';
+import type { DestinationConfig } from '../../domain/file-settings.ts';
+import { keepVersions } from '../../domain/format-settings.ts';
 import { notFound, type Problem, Refusal } from '../../domain/problem.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
@@ -19,7 +20,7 @@ import type { Actor, Context } from '../context.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
 
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
-import { checkEventFilters, type ExportRules } from './rules.ts';
+import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
 import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
 
 /** The changes of a request; an undefined field keeps its value. */
@@ -67,6 +68,7 @@ export async function updateExport(
       ...checkFixed('model', before.model, input.model),
       ...checkWindow(startAt, endAt),
       ...query.problems,
+      ...checkCsvArrays(input.transformations ?? before.transformations, destination.value.config),
     ];
     if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
 
@@ -158,7 +160,7 @@ function changeDestination(
   const { current, isDamaged } = openForChange(context.secrets, before.id, before.destination);
   const missing = isDamaged ? askForSecrets(rules, type, change) : [];
   if (missing.length > 0) return { value: before.destination, problems: missing };
-  const changed = keepParquetSchema(mergeConfig(current, change), current);
+  const changed = keepVersions(mergeConfig(current, change), current);
   const merged = rules.encloseConfig(type, changed, before.teamId, current);
   const checked = rules.checkDestination(type, merged);
   const { config } = checked;

@@ -29,7 +29,7 @@ export async function recordCompletion(
   entries: readonly NewLogEntry[] = [],
 ): Promise<Completion | null> {
   const { teamId, exportId, runId } = run;
-  const message = `Completed: ${plural(result.recordsCompleted, 'row')}, ${plural(result.bytesExported, 'byte')} in ${plural(result.files, 'file')}.`;
+  const message = `Completed: ${plural(result.recordsCompleted, 'row')}, ${plural(result.bytesExported, 'byte')} in ${plural(result.files, 'file')}.${rejectedPart(result)}`;
   const last: NewLogEntry = { teamId, exportId, runId, level: 'INFO', message };
   const completed = { lease: run, result, receipt, replaced, entries: [...entries, last] };
   if (result.steps.length === 0) {
@@ -53,6 +53,11 @@ function completeLocked(
     await recordSteps(tx, completed.result.steps);
     return outcome;
   });
+}
+
+/** The end of the line of a run that left rows out. */
+function rejectedPart({ recordsRejected: rows }: RunResult): string {
+  return rows === 0 ? '' : ` ${plural(rows, 'row')} rejected.`;
 }
 
 /** `1 file`, `3 files` */

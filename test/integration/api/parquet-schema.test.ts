@@ -53,9 +53,45 @@ test('an export from before the setting stays at 1 until it is raised', async ()
   expect(await schemaAfter(still, { parquet_schema: null })).toBe(2);
 });
 
+test('how the size of files is counted stays for an export that had a limit', async () => {
+  const ruleAfter = async (id: string, config: object) =>
+    (await change(id, config)).body.destination.config.file_size_rule;
+  const old = async (config: object) => {
+    const { id } = await create(config);
+    await api.db.query(
+      `update batch_exports set destination_config = destination_config - 'file_size_rule' where id = $1`,
+      [id],
+    );
+    return id;
+  };
+  const { id } = await create({ max_file_size_mb: 5 });
+  expect(await ruleAfter(id, {})).toBe(2);
+  const limited = await old({ max_file_size_mb: 5 });
+  expect(await ruleAfter(limited, { max_file_size_mb: 6 })).toBe(1);
+  expect(await ruleAfter(limited, { file_size_rule: 2 })).toBe(2);
+  expect(await ruleAfter(await old({}), { max_file_size_mb: 6 })).toBe(2);
+});
+
 test.each([0, 3, 1.5, 'two'])('refuses schema %s', async (parquet_schema) => {
   const { id } = await create({});
   const { status, body } = await change(id, { parquet_schema });
   expect(status).toBe(400);
   expect(body.attr).toBe('destination__config__parquet_schema');
+});
+
+test('refuses arrays as PostgreSQL prints them for other formats, and with transformations', async () => {
+  const attr = 'destination__config__csv_arrays';
+  const { id } = await create({ file_format: 'CSV', csv_arrays: 'postgres' });
+  const path = `${exportsPath()}/${id}`;
+  const other = await change(id, { file_format: 'Parquet' });
+  expect([other.status, other.body.attr]).toEqual([400, attr]);
+  expect(other.body.detail).toContain('Set file_format to CSV');
+  const chained = await api.client.patch(path, { transformations: true });
+  expect([chained.status, chained.body.attr]).toEqual([400, attr]);
+  const body = exportBody({
+    transformations: true,
+    destination: s3({ file_format: 'CSV', csv_arrays: 'postgres' }),
+  });
+  const created = await api.client.post(`${exportsPath()}/`, body);
+  expect([created.status, created.body.attr]).toEqual([400, attr]);
 });

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { UploadProgress } from '../../../src/destinations/destination.ts';
 import { FileSet, type FileSetOptions } from '../../../src/pipeline/file-set.ts';
@@ -34,6 +34,7 @@ function open(
     journal: recordingJournal().journal,
     encoding: encodingOf({ file_format: 'JSONLines' }),
     columns,
+    keyPlaces: [0],
     prefix: 'p',
     interval,
     generation: 1,
@@ -88,6 +89,31 @@ describe.each(['File', 'S3'] as const)('the files of an interval at %s', (type) 
     expect(rows.map((line) => JSON.parse(line).n)).toEqual(Array.from({ length: 60 }, (_, n) => n));
     expect([files.rows, files.count]).toEqual([60, made.files.length]);
   });
+
+  it.each(['JSONLines', 'Parquet'])(
+    'of %s land with at most the bytes of the limit',
+    async (format) => {
+      const encoding = encodingOf({ file_format: format, compression: 'zstd', file_size_rule: 2 });
+      const files = open(store, { encoding, maxFileBytes: 20_000 });
+      const block = (first: number) =>
+        rowBlock(
+          columns,
+          Array.from({ length: 200 }, (_, at) => [
+            first + at,
+            randomBytes(150).toString('hex'),
+            0n,
+          ]),
+        );
+      for (let first = 0; first < 1_000; first += 200) await files.write(block(first));
+      const made = await files.finish();
+      await complete(files);
+      const sizes = made.files.map(({ bytes }) => bytes);
+      expect(Math.max(...sizes)).toBeLessThanOrEqual(20_000);
+      expect(Math.min(...sizes.slice(0, -1))).toBeGreaterThanOrEqual(18_000);
+      expect(made.files.reduce((sum, file) => sum + file.rows, 0)).toBe(1_000);
+      expect([files.rows, files.count]).toEqual([1_000, sizes.length]);
+    },
+  );
 
   it('are none for no rows', async () => {
     const files = open(store);

@@ -69,7 +69,7 @@ describe('ParallelBlocks', () => {
     for (let index = 0; index < 10; index += 1) {
       given.push(...(await blocks.write(Buffer.from([index]))));
     }
-    given.push(...(await blocks.finish()));
+    given.push(...(await blocks.drain()));
     expect(given.map(([first]) => first)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     expect(most).toBe(4);
   });
@@ -79,6 +79,6 @@ describe('ParallelBlocks', () => {
       throw new Error('out of memory');
     });
     await blocks.write(Buffer.from([1]));
-    await expect(blocks.finish()).rejects.toThrow('out of memory');
+    await expect(blocks.drain()).rejects.toThrow('out of memory');
   });
 });

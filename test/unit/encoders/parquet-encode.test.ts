@@ -3,11 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { viewOf } from '../../../src/encoders/byte-writer.ts';
 import { parquet } from '../../../src/encoders/parquet/definition.ts';
 import { Dictionary } from '../../../src/encoders/parquet/dictionary.ts';
-import {
-  defaultSizes,
-  openParquet,
-  type ParquetSizes,
-} from '../../../src/encoders/parquet/encode.ts';
+import { openParquet } from '../../../src/encoders/parquet/encode.ts';
+import { defaultSizes, type ParquetSizes } from '../../../src/encoders/parquet/sizes.ts';
 import { compressionsOf } from '../../support/compressions.ts';
 import { encodeParquet, readMetadata } from '../../support/parquet-readers.ts';
 import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../../support/row-blocks.ts';

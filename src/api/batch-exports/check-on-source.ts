@@ -1,0 +1,129 @@
+import type { BatchExport } from '../../domain/batch-export.ts';
+import { describeError, SluiceError } from '../../domain/errors.ts';
+import { type DestinationConfig, readFileSettings } from '../../domain/file-settings.ts';
+import { Refusal } from '../../domain/problem.ts';
+import { recordWarnings } from '../../use-cases/exports/record-warnings.ts';
+import type { UpdateExportInput } from '../../use-cases/exports/update-export.ts';
+import { actorOf, type Reply, type Request } from '../api.ts';
+import { ApiError } from '../api-error.ts';
+import type { Deps } from '../options.ts';
+import { untilClosed } from '../until-closed.ts';
+
+/** What of an export its source must be able to run. */
+export interface Runnable {
+  readonly teamId: number;
+  readonly model: string;
+  readonly dslQuery: string | null;
+  readonly transformations: boolean;
+  readonly config: DestinationConfig;
+}
+
+/** Whether a change decides which rows an export reads. */
+export function changesRows({
+  dslQuery,
+  transformations,
+  destination,
+}: UpdateExportInput): boolean {
+  const { include_events: include, exclude_events: exclude } = destination?.config ?? {};
+  return [dslQuery, transformations, include, exclude].some((field) => field !== undefined);
+}
+
+/** An export as it would be after a change. */
+export function changedRunnable(before: BatchExport, input: UpdateExportInput): Runnable {
+  const { teamId, model } = before;
+  const { dslQuery = before.dslQuery, transformations = before.transformations } = input;
+  const config = { ...before.destination.config, ...input.destination?.config };
+  return { teamId, model, dslQuery, transformations, config };
+}
+
+/**
+ * Asks the source whether the rows of an export can be read, without reading any. If the source cannot be
+ * asked now, the export is accepted: its runs will say what is wrong.
+ *
+ * @returns warnings for the export's owner
+ * @throws Refusal if the query, the event filters or the model cannot run
+ */
+export async function checkOnSource(
+  { describeQuery, previews, rules }: Deps,
+  request: Request,
+  reply: Reply,
+  { teamId, model, dslQuery, transformations, config }: Runnable,
+): Promise<readonly string[]> {
+  if (!describeQuery) return [];
+  // What the rules refuse, the use case refuses with all other faults.
+  if (dslQuery !== null && !rules.checkQuery(dslQuery, model, transformations).ok) return [];
+  const { includeEvents, excludeEvents } = readFileSettings(config);
+  const select = transformations ? ('columns' as const) : ('rows' as const);
+  const asked = { teamId, model, dslQuery, includeEvents, excludeEvents, select };
+  const { organizationId } = actorOf(request);
+  const closed = untilClosed(reply);
+  const tooLong = AbortSignal.timeout(patienceMs);
+  const signal = AbortSignal.any([closed, tooLong]);
+  try {
+    const columns = await describeQuery(
+      asked,
+      (work) => previews.use(organizationId, signal, work),
+      signal,
+    );
+    return describeTwins(columns);
+  } catch (error) {
+    closed.throwIfAborted();
+    if (tooLong.aborted) return [`${unchecked}: it took too long.`];
+    if (error instanceof ApiError && error.status === 429) {
+      return [`${unchecked}: there were too many checks and previews.`];
+    }
+    if (!(error instanceof SluiceError)) throw error;
+    const { code, spec, detail } = error;
+    const attr = code === 'query.invalid_events' ? filterOf(config) : (attributes[code] ?? null);
+    if (spec.fault === 'customer' && attr !== null) {
+      throw new Refusal({ code: 'invalid_input', detail: describeError(error), attr });
+    }
+    return [`${unchecked}: ${code}${detail ? ` (${detail})` : ''}. ${spec.means}`];
+  }
+}
+
+/** A request waits for the check. */
+const patienceMs = 8_000;
+
+const unchecked = 'The query and the model were accepted without a check on the source';
+
+const filterOf = (config: DestinationConfig) =>
+  `destination__config__${readFileSettings(config).includeEvents ? 'include' : 'exclude'}_events`;
+
+/** The field of a request that each error is about. */
+const attributes: Partial<Record<SluiceError['code'], string>> = {
+  'query.invalid': 'dsl_query',
+  'source.model_invalid': 'model',
+  'source.relation_missing': 'model',
+  'source.permission_denied': 'model',
+  'source.unknown_model': 'model',
+};
+
+/** Columns that differ only in case are one column to DuckDB, Spark, BigQuery and Athena. */
+function describeTwins(columns: readonly string[]): readonly string[] {
+  const byFolded = new Map<string, string[]>();
+  for (const name of columns) {
+    const folded = name.toLowerCase();
+    byFolded.set(folded, [...(byFolded.get(folded) ?? []), name]);
+  }
+  const twins = [...byFolded.values()].filter((names) => names.length > 1);
+  if (twins.length === 0) return [];
+  const list = twins.map((names) => names.map((name) => JSON.stringify(name)).join(' and '));
+  return [
+    `Columns differ only in upper and lower case: ${list.join('; ')}. Many readers, such as DuckDB, Spark and BigQuery, take them for one. Rename one with AS in dsl_query.`,
+  ];
+}
+
+/** Puts warnings into the answer's headers and the export's log. */
+export async function warn(
+  request: Request,
+  reply: Reply,
+  batchExport: Pick<BatchExport, 'id' | 'teamId'>,
+  warnings: readonly string[],
+): Promise<void> {
+  if (warnings.length === 0) return;
+  // A header holds visible ASCII.
+  const shown = warnings.map((text) => text.replace(/[^\x20-\x7e]/g, '?').slice(0, 500));
+  reply.header('sluice-warning', shown.join(' '));
+  await recordWarnings(request.context, batchExport, warnings);
+}

@@ -1,0 +1,57 @@
+import type { DescribeQuery } from '../api/options.ts';
+import { SluiceError } from '../domain/errors.ts';
+import { BoundedMap } from '../query/bounded-map.ts';
+import type { SourceOf } from './models.ts';
+
+/** Characters of the requests that are remembered as described. */
+const keptCharacters = 200_000;
+/** The source's tables may change. */
+const keptMs = 300_000;
+/** How long a source that did not answer is not asked again: each request would wait for it. */
+const silentMs = 5_000;
+
+/**
+ * Asks the source whether a request can run. Remembers what can, and sources that do not answer.
+ *
+ * @param patienceMs maximum time, since a request waits for it
+ * @param now a clock in ms that never goes back
+ */
+export function describeQueryOf(
+  sourceOf: SourceOf,
+  patienceMs = 5_000,
+  now = () => performance.now(),
+): DescribeQuery {
+  const known = new BoundedMap<
+    string,
+    { readonly columns: readonly string[]; readonly at: number }
+  >(keptCharacters);
+  const silentSince = new Map<string, number>();
+  return async (request, inSlot, signal) => {
+    const { teamId: _, ...rest } = request;
+    const key = JSON.stringify(rest);
+    const found = known.get(key);
+    if (found && now() - found.at < keptMs) return found.columns;
+    const { model } = request;
+    if (now() - (silentSince.get(model) ?? Number.NEGATIVE_INFINITY) < silentMs) {
+      throw new SluiceError('source.unavailable', 'it did not answer a few seconds ago');
+    }
+    return inSlot(async () => {
+      const patience = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
+      try {
+        const interval = { start: 0, end: 1 };
+        const described = await sourceOf(model).describe({ ...request, interval }, patience);
+        const columns = described.map(({ name }) => name);
+        known.set(key, { columns, at: now() }, key.length + columns.join().length);
+        silentSince.delete(model);
+        return columns;
+      } catch (error) {
+        signal.throwIfAborted();
+        const isSilent = patience.aborted || isTransient(error);
+        if (isSilent) silentSince.set(model, now());
+        throw patience.aborted ? new SluiceError('source.timeout') : error;
+      }
+    });
+  };
+}
+
+const isTransient = (error: unknown) => error instanceof SluiceError && error.spec.retryable;

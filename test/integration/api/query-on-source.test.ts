@@ -1,0 +1,184 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { buildApi } from '../../../src/api/build-api.ts';
+import type { DescribeQuery } from '../../../src/api/options.ts';
+import { readConfig } from '../../../src/config/config.ts';
+import type { SourcedModel } from '../../../src/config/models-file.ts';
+import type { Model } from '../../../src/domain/model.ts';
+import { checkQueryOf } from '../../../src/main/checks.ts';
+import { describeQueryOf } from '../../../src/main/describe-query.ts';
+import { previewsOf } from '../../../src/main/preview-rows.ts';
+import { type ApiClient, createApiClient } from '../../support/api-client.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
+import { testApiOptions } from '../../support/test-api-options.ts';
+
+const columnsOf = (types: Readonly<Record<string, string>>) =>
+  Object.entries(types).map(([name, sourceType]) => ({
+    name,
+    sourceType,
+    expression: null,
+    json: /^json/.test(sourceType),
+  }));
+
+const orders: Model = {
+  name: 'orders',
+  relation: { schema: 'public', name: 'orders' },
+  tenantColumn: 'team_id',
+  intervalColumn: 'at',
+  keyColumns: ['id'],
+  eventColumn: 'kind',
+  columns: columnsOf({ id: 'integer', kind: 'text', word: 'text', note: 'json' }),
+};
+const models: readonly Model[] = [
+  orders,
+  { ...orders, name: 'unordered', keyColumns: ['note'] },
+  { ...orders, name: 'wrong_tenant', tenantColumn: 'owner' },
+  { ...orders, name: 'missing', relation: { schema: 'public', name: 'nowhere' } },
+];
+
+let api: ApiUnderTest;
+let client: ApiClient;
+let stop: () => Promise<void>;
+/** The requests that reached the source. */
+const described: string[] = [];
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  await api.db.query(`create type mood as enum ('calm', 'cross')`);
+  await api.db.query(
+    `create table orders (id int primary key, team_id int not null, owner uuid, kind mood, word text,
+       "Word" text, note json, at timestamptz not null)`,
+  );
+  const sourced = models.map(
+    (model): SourcedModel => ({ model, sourceUrl: null, primaryUrl: null }),
+  );
+  ({ client, stop } = await serve(api.databaseUrl, sourced));
+});
+afterAll(async () => {
+  await stop?.();
+  await api?.stop();
+});
+
+/** An API over the test's database whose models are read from another one. */
+async function serve(sourceUrl: string, sourced: readonly SourcedModel[]) {
+  const options = testApiOptions(api.db, api.databaseUrl);
+  const previews = previewsOf(readConfig({}), sourced, sourceUrl, options.context);
+  const counted: typeof previews.sourceOf = (model) => {
+    described.push(model);
+    return previews.sourceOf(model);
+  };
+  const describeQuery: DescribeQuery = describeQueryOf(counted, 3_000);
+  const served = await buildApi({
+    ...options,
+    models,
+    checkQuery: checkQueryOf(models),
+    describeQuery,
+  });
+  const baseUrl = await served.listen({ port: 0, host: '127.0.0.1' });
+  return { client: createApiClient(baseUrl, api.tenant.key), stop: () => served.close() };
+}
+
+const create = (changes: object, by = client) =>
+  by.post(`${api.project}/batch_exports`, exportBody({ model: 'orders', ...changes }));
+
+const refusals = [
+  [
+    'an operator that the types do not have',
+    'SELECT id + word AS n FROM orders',
+    'dsl_query',
+    /operator does not exist/,
+  ],
+  [
+    'a function that the type does not have',
+    'SELECT upper(id) AS n FROM orders',
+    'dsl_query',
+    /function .*upper\(integer\) does not exist/,
+  ],
+  [
+    'a constant that cannot be',
+    'SELECT id, chr(0) AS n FROM orders',
+    'dsl_query',
+    /null character/,
+  ],
+] as const;
+
+describe('a new export', () => {
+  test.each(refusals)('with %s is refused', async (_, dsl_query, attr, detail) => {
+    const { status, body } = await create({ dsl_query });
+    expect([status, body.attr]).toEqual([400, attr]);
+    expect(body.detail).toMatch(/^query\.invalid: /);
+    expect(body.detail).toMatch(detail);
+  });
+
+  test.each([
+    ['unordered', 'source.model_invalid', /ordering operator for type json/],
+    ['wrong_tenant', 'source.model_invalid', /type uuid.*key, tenant, interval/],
+    ['missing', 'source.relation_missing', /nowhere.* does not exist/],
+  ] as const)('of the model %s is refused: %s', async (model, code, detail) => {
+    for (const dsl_query of [null, 'SELECT id FROM orders']) {
+      const query = dsl_query?.replace('orders', model) ?? null;
+      const { status, body } = await create({ model, dsl_query: query });
+      expect([status, body.attr]).toEqual([400, 'model']);
+      expect(body.detail).toContain(`${code}: `);
+      expect(body.detail).toMatch(detail);
+    }
+  });
+
+  test('with the name of an event that the column cannot hold names the filter', async () => {
+    const { status, body } = await create({
+      dsl_query: 'SELECT id FROM orders',
+      destination: s3({ exclude_events: ['furious'] }),
+    });
+    expect([status, body.attr]).toEqual([400, 'destination__config__exclude_events']);
+    expect(body.detail).toMatch(/query\.invalid_events.*furious.*include_events or exclude_events/);
+    const known = await create({ destination: s3({ include_events: ['calm'] }) });
+    expect(known.status).toBe(201);
+  });
+
+  test('is described once for equal requests', async () => {
+    const dsl_query = 'SELECT id, word AS once FROM orders';
+    described.length = 0;
+    for (let time = 0; time < 3; time += 1) expect((await create({ dsl_query })).status).toBe(201);
+    expect(described).toEqual(['orders']);
+  });
+
+  test('with columns that differ only in case has a warning in the answer and in its log', async () => {
+    const { status, body, headers } = await create({
+      dsl_query: 'SELECT id, word, kind AS "Word" FROM orders',
+    });
+    expect(status).toBe(201);
+    expect(headers.get('sluice-warning')).toMatch(/"word" and "Word".*Rename one/);
+    const logs = await client.get(`${api.project}/batch_exports/${body.id}/logs?level=WARNING`);
+    expect(logs.body.results[0]?.message).toContain('differ only in upper and lower case');
+  });
+});
+
+test('a change that cannot run is refused; one of the name is not checked', async () => {
+  const { body } = await create({ dsl_query: 'SELECT id FROM orders' });
+  const path = `${api.project}/batch_exports/${body.id}`;
+  described.length = 0;
+  expect((await client.patch(path, { name: 'other' })).status).toBe(200);
+  expect(described).toEqual([]);
+  const refused = await client.patch(path, { dsl_query: 'SELECT upper(id) AS n FROM orders' });
+  expect([refused.status, refused.body.attr]).toEqual([400, 'dsl_query']);
+  const filtered = await client.patch(path, {
+    destination: { config: { include_events: ['furious'] } },
+  });
+  expect(filtered.body.attr).toBe('destination__config__include_events');
+});
+
+test('an export is accepted with a warning while its source is unreachable, which is asked once', async () => {
+  const away = models.map((model): SourcedModel => {
+    return { model, sourceUrl: 'postgres://nobody@127.0.0.1:1/none', primaryUrl: null };
+  });
+  const beside = await serve(api.databaseUrl, away);
+  described.length = 0;
+  for (const word of ['a', 'b']) {
+    const dsl_query = `SELECT id, '${word}' AS word FROM orders`;
+    const { status, headers } = await create({ dsl_query }, beside.client);
+    expect(status).toBe(201);
+    expect(headers.get('sluice-warning')).toMatch(/accepted without a check.*source\.unavailable/);
+  }
+  expect(described).toEqual(['orders']);
+  await beside.stop();
+});
