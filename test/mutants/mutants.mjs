@@ -175,14 +175,14 @@ export const mutants = [
   },
   {
     name: 'completions: the high-water mark counts ticks of any fate',
-    file: 'src/store/completions.ts',
+    file: 'src/store/high-water-mark.ts',
     find: "where t.export_id = e.id and t.fate = 'ran')",
     replace: 'where t.export_id = e.id)',
     test: `${store}/outcomes.test.ts`,
   },
   {
     name: 'completions: the high-water mark moves back',
-    file: 'src/store/completions.ts',
+    file: 'src/store/high-water-mark.ts',
     find: 'case when m.mark > coalesce(e.high_water_mark, m.first) then',
     replace: 'case when m.mark >= m.first then',
     test: `${store}/outcomes.test.ts`,
@@ -204,9 +204,9 @@ export const mutants = [
   },
   {
     name: 'receipts: the high-water mark passes an accepted interval that failed again',
-    file: 'src/store/receipts.ts',
-    find: 'and not exists (select from holes h where h.export_id = $1 and h.data_interval_start = p.mark)',
-    replace: '',
+    file: 'src/store/high-water-mark.ts',
+    find: 'and not exists (select from holes h',
+    replace: 'or exists (select from holes h',
     test: `${store}/coverage.test.ts`,
   },
   {

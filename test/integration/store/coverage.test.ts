@@ -5,7 +5,7 @@ import type { CoverageState } from '../../../src/domain/coverage.ts';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { type Instant, toTimestamp } from '../../../src/domain/time.ts';
 import { acceptIntervals, findHoles } from '../../../src/store/coverage.ts';
-import { advanceHighWaterMark } from '../../../src/store/receipts.ts';
+import { advanceHighWaterMark } from '../../../src/store/high-water-mark.ts';
 import { findRun } from '../../../src/store/runs.ts';
 import { findGaps } from '../../../src/store/verify-queries.ts';
 import { coverageOf } from '../../../src/use-cases/exports/read-coverage.ts';

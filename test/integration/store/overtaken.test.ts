@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findAdvancing } from '../../../src/store/backfills.ts';
 import { lockForCompletion } from '../../../src/store/completions.ts';
 import type { Sql } from '../../../src/store/database.ts';
+import { advanceHighWaterMark } from '../../../src/store/high-water-mark.ts';
 import { beginCommit } from '../../../src/store/leases.ts';
 import { dispatch, readDispatchState } from '../../../src/store/outbox.ts';
-import { advanceHighWaterMark } from '../../../src/store/receipts.ts';
 import { planRuns } from '../../../src/store/runs.ts';
 import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
 import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
@@ -169,7 +169,7 @@ describe('a choice of the dispatcher', () => {
     const { id, runIds } = await exportWithRuns(2);
     const { turn } = await readDispatchState(side.db, 10);
     const [first = '', second = ''] = runIds;
-    expect(await dispatch(side.db, turn, [first])).toEqual([{ runId: first, deliveries: 1 }]);
+    expect(await dispatch(side.db, turn, [first])).toEqual([{ runId: first, timesEnqueued: 1 }]);
     expect(await dispatch(side.db, turn, [second])).toBeNull();
     const state = await readDispatchState(side.db, 10);
     expect(state.turn).toBe(turn + 1);
@@ -178,7 +178,7 @@ describe('a choice of the dispatcher', () => {
     expect(state.waiting.filter(ofExport).map(({ runId }) => runId)).toEqual([second]);
     // One that still waits for its turn is enqueued once.
     expect(await dispatch(side.db, state.turn, [first, second])).toEqual([
-      { runId: second, deliveries: 1 },
+      { runId: second, timesEnqueued: 1 },
     ]);
   });
 });
