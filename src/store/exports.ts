@@ -1,8 +1,7 @@
 import type { BatchExport } from '../domain/batch-export.ts';
-import type { Cadence, Interval } from '../domain/cadence.ts';
+import type { Interval } from '../domain/cadence.ts';
 import type { DestinationConfig } from '../domain/file-settings.ts';
-import type { Schedule } from '../domain/schedule.ts';
-import { type Instant, type Timestamp, toTimestamp } from '../domain/time.ts';
+import { type Instant, toTimestamp } from '../domain/time.ts';
 import { activityInsertion, activityValues, type NewActivity } from './activity.ts';
 import type { Sql } from './database.ts';
 import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
@@ -11,26 +10,19 @@ import { type Reach, reaches, reachValue } from './tenants.ts';
 import { instantOf } from './times.ts';
 
 /** All settings of an export that a request can change. */
-export interface BatchExportSettings {
-  readonly name: string;
-  readonly destination: BatchExport['destination'];
-  readonly cadence: Cadence;
-  readonly dslQuery: string | null;
-  readonly querySchema: unknown;
-  readonly transformations: boolean;
-  readonly paused: boolean;
-  readonly lastPausedAt: Timestamp | null;
-  readonly pausedReason: string | null;
-  readonly startAt: Timestamp | null;
-  readonly endAt: Timestamp | null;
-  readonly schedule: Schedule;
-}
+export type BatchExportSettings = Omit<
+  BatchExport,
+  | 'id'
+  | 'teamId'
+  | 'model'
+  | 'createdAt'
+  | 'lastUpdatedAt'
+  | 'highWaterMark'
+  | 'failureStreak'
+  | 'lastSuccessAt'
+>;
 
-export interface NewBatchExport extends BatchExportSettings {
-  readonly id: string;
-  readonly teamId: number;
-  readonly model: string;
-}
+export type NewBatchExport = BatchExportSettings & Pick<BatchExport, 'id' | 'teamId' | 'model'>;
 
 type Row = Omit<BatchExport, 'destination' | 'cadence'> & {
   destinationType: string;

@@ -1,18 +1,8 @@
-import type { Instant } from '../domain/time.ts';
+import type { QueuedRun } from '../domain/run.ts';
 import type { Sql } from './database.ts';
 import { prepared } from './prepared.ts';
 import { instantOf } from './times.ts';
 import { capacityNow } from './workers.ts';
-
-/** A run that waits for an attempt, or has one. */
-export interface QueuedRun {
-  readonly runId: string;
-  readonly organizationId: string;
-  readonly projectId: number;
-  readonly exportId: string;
-  readonly backfillId: string | null;
-  readonly intervalStart: Instant;
-}
 
 const queuedRunColumns = `team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
   ${instantOf('data_interval_start')} as "intervalStart"`;

@@ -1,3 +1,4 @@
+import type { QueuedRun } from '../../domain/run.ts';
 import { type DispatchLimits, organizationShare, pickFair } from '../../scheduling/fairness.ts';
 import type { Sql } from '../../store/database.ts';
 import {
@@ -9,7 +10,6 @@ import {
   lockDispatch,
   markDispatched,
   markReady,
-  type QueuedRun,
   readDispatchState,
   unmarkDispatched,
 } from '../../store/outbox.ts';

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { findAdvancing } from '../../../src/store/backfills.ts';
 import { lockForCompletion } from '../../../src/store/completions.ts';
 import type { Sql } from '../../../src/store/database.ts';
@@ -16,18 +16,12 @@ import {
   expireLease,
   hourMs,
   listRuns,
-  openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
 const leaseMs = 60_000;
-let side: RunSide;
-
-beforeAll(async () => {
-  side = await openRunSide();
-});
-afterAll(() => side.stop());
+const side = useRunSide();
 
 async function exportWithRuns(count: number): Promise<{ id: string; runIds: string[] }> {
   const { id } = await createExportOfThePast(side, { createdMsAgo: count * hourMs });
