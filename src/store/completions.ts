@@ -82,18 +82,14 @@ const completeSql = prepared(`with recursive locked as materialized (
               or exists (select from leftover_files l where ${ofInterval} and l.key <> all ($30::text[])) as "leavesFiles"
        from locked`);
 
-/** Before `completeRun` in a transaction. A deleted export too: a run that has begun to commit completes. */
-export async function lockForCompletion(tx: Sql, exportId: string): Promise<void> {
-  await tx.query('select from batch_exports where id = $1 for no key update', [exportId]);
-}
-
 /**
  * Records that a run's manifest is current: the run, the interval's receipt with its proof, the replaced
  * files, the high-water mark and the log, all or nothing. One statement, so it holds the export's lock for
  * one round trip at most.
  *
  * The statement sees what was committed before it began. If another transaction has changed the export since,
- * nothing is recorded (`isFresh` false): lock the export, then call again in the same transaction.
+ * nothing is recorded (`isFresh` false): lock the export, a deleted one too, then call again in the same
+ * transaction.
  */
 export async function completeRun(
   sql: Sql,

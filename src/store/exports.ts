@@ -211,9 +211,14 @@ export async function findBatchExport(
  * lock it before one of its runs, in the same order as a delete. Rows that refer to the export can still be
  * written; otherwise a worker that locks a backfill or a run would deadlock with the holder of this lock.
  */
-export async function lockExport(tx: Sql, id: string): Promise<BatchExport | null> {
+export async function lockExport(
+  tx: Sql,
+  id: string,
+  { evenDeleted = false } = {},
+): Promise<BatchExport | null> {
+  const wanted = evenDeleted ? 'e.id = $1' : 'e.id = $1 and e.deleted_at is null';
   const [row] = await tx.query<Row>(
-    `select ${columns} from batch_exports e where e.id = $1 and e.deleted_at is null for no key update`,
+    `select ${columns} from batch_exports e where ${wanted} for no key update`,
     [id],
   );
   return row ? toBatchExport(row) : null;

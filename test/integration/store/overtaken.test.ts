@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { findAdvancing } from '../../../src/store/backfills.ts';
-import { lockForCompletion } from '../../../src/store/completions.ts';
 import type { Sql } from '../../../src/store/database.ts';
+import { lockExport } from '../../../src/store/exports.ts';
 import { advanceHighWaterMark } from '../../../src/store/high-water-mark.ts';
 import { beginCommit } from '../../../src/store/leases.ts';
 import { dispatch, readDispatchState } from '../../../src/store/outbox.ts';
@@ -114,7 +114,7 @@ describe('a completion that waits for another transaction', () => {
     const first = await claim(side, runIds[0] ?? '');
     await overtake(
       async (tx) => {
-        await lockForCompletion(tx, id);
+        await lockExport(tx, id);
         await tx.query(
           `insert into accepted_intervals (export_id, data_interval_start, data_interval_end)
            select export_id, data_interval_start, data_interval_end from runs where id = $1`,
