@@ -1,7 +1,7 @@
 import type { Cadence } from './cadence.ts';
 import type { DestinationConfig } from './file-settings.ts';
 import type { Schedule } from './schedule.ts';
-import type { Timestamp } from './time.ts';
+import type { Instant, Timestamp } from './time.ts';
 
 /** A destination as stored: `config` without its secrets, which are sealed beside it. */
 export interface StoredDestination {
@@ -33,7 +33,7 @@ export interface BatchExport {
   readonly createdAt: Timestamp;
   readonly lastUpdatedAt: Timestamp;
   readonly schedule: Schedule;
-  readonly highWaterMark: Timestamp | null;
+  readonly highWaterMark: Instant | null;
   readonly failureStreak: number;
   readonly lastSuccessAt: Timestamp | null;
 }

@@ -1,5 +1,7 @@
 /** The states of a run and the events between them. The store builds its SQL from this. */
 
+import type { Instant } from './time.ts';
+
 export const runStatuses = [
   'Starting',
   'Running',
@@ -45,4 +47,16 @@ export type RunEvent = keyof typeof runMoves;
 
 export function isTerminal(status: RunStatus): boolean {
   return terminalStatuses.includes(status);
+}
+
+/** A run as the dispatcher sees it: it waits for an attempt, or has one. */
+export interface QueuedRun {
+  readonly runId: string;
+  /** The tenant: its projects share its turns. */
+  readonly organizationId: string;
+  readonly projectId: number;
+  readonly exportId: string;
+  /** Null for a live run. */
+  readonly backfillId: string | null;
+  readonly intervalStart: Instant;
 }

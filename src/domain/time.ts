@@ -14,6 +14,9 @@ export function toTimestamp(instant: Instant): Timestamp {
   return `${new Date(instant).toISOString().slice(0, -1)}000Z`;
 }
 
+export const toTimestampOrNull = (instant: Instant | null): Timestamp | null =>
+  instant === null ? null : toTimestamp(instant);
+
 /** For logs and messages. */
 export function describeInterval({ start, end }: DataInterval): string {
   return `${toTimestamp(start)} to ${toTimestamp(end)}`;

@@ -1,18 +1,6 @@
 /** Which waiting runs enter the queue next: the dispatcher's choice, as a function. */
 
-import type { Instant } from '../domain/time.ts';
-
-/** A run as the dispatcher sees it, waiting or in flight. */
-export interface DispatchedRun {
-  readonly runId: string;
-  /** The tenant: its projects share its turns. */
-  readonly organizationId: string;
-  readonly projectId: number;
-  readonly exportId: string;
-  /** Null for a live run. */
-  readonly backfillId: string | null;
-  readonly intervalStart: Instant;
-}
+import type { QueuedRun } from '../domain/run.ts';
 
 export interface DispatchLimits {
   /** Runs in flight of all projects of one organization. */
@@ -53,9 +41,9 @@ export function organizationShare(capacity: number): number {
  *   one busy export hide all others.
  * @param inFlight runs that are queued or being executed
  */
-export function pickFair<Run extends DispatchedRun>(
+export function pickFair<Run extends QueuedRun>(
   candidates: readonly Run[],
-  inFlight: readonly DispatchedRun[],
+  inFlight: readonly QueuedRun[],
   limits: DispatchLimits,
   slots: number,
 ): readonly Run[] {
@@ -81,7 +69,7 @@ export function pickFair<Run extends DispatchedRun>(
 }
 
 /** Keeps the order within each key, and lets the keys take turns. @param taken counts, which it changes */
-function takeTurns<Run extends DispatchedRun, Key>(
+function takeTurns<Run extends QueuedRun, Key>(
   runs: readonly Run[],
   taken: Map<Key, number>,
   keyOf: (run: Run) => Key,
@@ -100,8 +88,8 @@ function takeTurns<Run extends DispatchedRun, Key>(
 }
 
 function countBy<Key>(
-  runs: readonly DispatchedRun[],
-  keyOf: (run: DispatchedRun) => Key,
+  runs: readonly QueuedRun[],
+  keyOf: (run: QueuedRun) => Key,
 ): Map<Key, number> {
   const counts = new Map<Key, number>();
   for (const run of runs) add(counts, keyOf(run));
@@ -112,15 +100,15 @@ function add<Key>(counts: Map<Key, number>, key: Key): void {
   counts.set(key, (counts.get(key) ?? 0) + 1);
 }
 
-function laneOf(run: DispatchedRun): string {
+function laneOf(run: QueuedRun): string {
   return run.backfillId === null ? `live ${run.exportId}` : `backfill ${run.backfillId}`;
 }
 
-function laneLimit(run: DispatchedRun, limits: DispatchLimits): number {
+function laneLimit(run: QueuedRun, limits: DispatchLimits): number {
   return run.backfillId === null ? limits.perExport : limits.perBackfill(run.backfillId);
 }
 
-function compareRuns(a: DispatchedRun, b: DispatchedRun): number {
+function compareRuns(a: QueuedRun, b: QueuedRun): number {
   return (
     Number(a.backfillId !== null) - Number(b.backfillId !== null) ||
     a.intervalStart - b.intervalStart ||

@@ -37,20 +37,30 @@ export interface Activity {
   readonly happenedAt: Timestamp;
 }
 
+/**
+ * SQL that records an activity; it becomes part of a statement with other effects.
+ *
+ * @param before how many parameters the statement has before those of `activityValues`
+ * @param from a FROM clause: no row there, no activity
+ */
+export const activityInsertion = (before: number, from = ''): string =>
+  `insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
+   select ${[1, 2, 3, 4, 5, 6, 7].map((n) => `$${before + n}`).join(', ')} ${from}`;
+
+export const activityValues = (activity: NewActivity): unknown[] => [
+  activity.organizationId,
+  activity.teamId,
+  activity.subjectType,
+  activity.subjectId,
+  activity.action,
+  activity.keyId,
+  JSON.stringify(shortenChanges(activity.changes)),
+];
+
+const recording = prepared(activityInsertion(0));
+
 export async function recordActivity(tx: Sql, activity: NewActivity): Promise<void> {
-  await tx.query(
-    prepared(`insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
-     values ($1, $2, $3, $4, $5, $6, $7)`),
-    [
-      activity.organizationId,
-      activity.teamId,
-      activity.subjectType,
-      activity.subjectId,
-      activity.action,
-      activity.keyId,
-      JSON.stringify(shortenChanges(activity.changes)),
-    ],
-  );
+  await tx.query(recording, activityValues(activity));
 }
 
 /** Maximum size of an entry's changes. */

@@ -1,5 +1,5 @@
-import { type DataInterval, type Instant, type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Schedule } from '../domain/schedule.ts';
+import { type DataInterval, type Instant, type Timestamp, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { Conditions, type KeysetPage, type KeysetPlace, seek, toKeysetPage } from './lists.ts';
 import { prepared } from './prepared.ts';
@@ -214,4 +214,15 @@ export async function listBackfills(
     conditions.values,
   );
   return toKeysetPage(rows, place, limit);
+}
+
+/** Rows per run over the newest hundred completed ones; null if there is none. */
+export async function averageRows(sql: Sql, exportId: string): Promise<number | null> {
+  const [row] = await sql.query<{ average: number | null }>(
+    `select avg(newest.records_total_count)::float8 as average
+       from (select records_total_count from runs
+              where export_id = $1 and status = 'Completed' order by created_at desc, id desc limit 100) as newest`,
+    [exportId],
+  );
+  return row?.average ?? null;
 }

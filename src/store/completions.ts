@@ -1,4 +1,5 @@
 import type { Sql } from './database.ts';
+import { moveMark, prefixOf, walked } from './high-water-mark.ts';
 import type { Lease } from './lease.ts';
 import type { LeftoverFile } from './leftover-files.ts';
 import { entryValues, insertEntries, type NewLogEntry } from './log-entries.ts';
@@ -28,29 +29,10 @@ export interface CompletionOutcome {
   readonly leavesFiles: boolean;
 }
 
-/**
- * Of the run's own interval, whose receipt and hole the statement changes: it sees only what was there
- * before. `$3`, `$4`: its bounds, `$18`: whether it is settled.
- */
-const isOwn = (row: string) =>
-  `(${row}.data_interval_start = $3::timestamptz and ${row}.data_interval_end = $4::timestamptz)`;
-
-/** The same walk as `advanceHighWaterMark`, with the receipt that is being written. */
-const prefix = `select coalesce(e.high_water_mark,
-         (select min(t.data_interval_start) from ticks t where t.export_id = e.id and t.fate = 'ran')) as mark
-    from batch_exports e where e.id = $2
-   union all
-  select passed.data_interval_end from prefix p, lateral (
-    select $4::timestamptz as data_interval_end where p.mark = $3::timestamptz and $18::boolean
-     union all
-    select r.data_interval_end from receipts r
-     where r.export_id = $2 and r.data_interval_start = p.mark and not ${isOwn('r')}
-       and coalesce(r.settled, (select run.settled from runs run where run.id = r.run_id), true)
-     union all
-    select a.data_interval_end from accepted_intervals a
-     where a.export_id = $2 and a.data_interval_start = p.mark
-       and not exists (select from holes h where h.export_id = $2 and h.data_interval_start = p.mark and not ${isOwn('h')})
-     limit 1) as passed`;
+const prefix = prefixOf({
+  exportId: '$2',
+  completing: { start: '$3::timestamptz', end: '$4::timestamptz', settled: '$18::boolean' },
+});
 
 const ofInterval = `l.export_id = $2 and l.data_interval_start = $3::timestamptz and l.data_interval_end = $4::timestamptz
   and l.destination_version = $29::int`;
@@ -88,13 +70,9 @@ const completeSql = prepared(`with recursive locked as materialized (
        insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
        select $2, $3, $4, $29, f.*, false from completed, unnest($15::text[], $16::int[], $17::text[]) as f
        on conflict do nothing
-     ), prefix as (
-       ${prefix}
-     ), marked as (
-       update batch_exports e set failure_streak = 0, last_success_at = now(),
-              high_water_mark = case when m.mark > coalesce(e.high_water_mark, m.first) then m.mark else e.high_water_mark end
-         from completed, (select max(mark) as mark, min(mark) as first from prefix) m
-        where e.id = $2
+     ), ${prefix}, marked as (
+       update batch_exports e set failure_streak = 0, last_success_at = now(), ${moveMark}
+         from completed, ${walked} where e.id = $2
      ), logged as (
        ${insertEntries(31, 'completed')}
      )
@@ -104,18 +82,14 @@ const completeSql = prepared(`with recursive locked as materialized (
               or exists (select from leftover_files l where ${ofInterval} and l.key <> all ($30::text[])) as "leavesFiles"
        from locked`);
 
-/** Before `completeRun` in a transaction. A deleted export too: a run that has begun to commit completes. */
-export async function lockForCompletion(tx: Sql, exportId: string): Promise<void> {
-  await tx.query('select from batch_exports where id = $1 for no key update', [exportId]);
-}
-
 /**
  * Records that a run's manifest is current: the run, the interval's receipt with its proof, the replaced
  * files, the high-water mark and the log, all or nothing. One statement, so it holds the export's lock for
  * one round trip at most.
  *
  * The statement sees what was committed before it began. If another transaction has changed the export since,
- * nothing is recorded (`isFresh` false): lock the export, then call again in the same transaction.
+ * nothing is recorded (`isFresh` false): lock the export, a deleted one too, then call again in the same
+ * transaction.
  */
 export async function completeRun(
   sql: Sql,

@@ -1,35 +1,29 @@
 import type { BatchExport } from '../domain/batch-export.ts';
-import type { Cadence, Interval } from '../domain/cadence.ts';
+import type { Interval } from '../domain/cadence.ts';
 import type { DestinationConfig } from '../domain/file-settings.ts';
-import type { Schedule } from '../domain/schedule.ts';
-import { type Timestamp, toTimestamp } from '../domain/time.ts';
+import { type Instant, toTimestamp } from '../domain/time.ts';
+import { activityInsertion, activityValues, type NewActivity } from './activity.ts';
 import type { Sql } from './database.ts';
 import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
 import { prepared } from './prepared.ts';
 import { type Reach, reaches, reachValue } from './tenants.ts';
+import { instantOf } from './times.ts';
 
 /** All settings of an export that a request can change. */
-export interface BatchExportSettings {
-  readonly name: string;
-  readonly destination: BatchExport['destination'];
-  readonly cadence: Cadence;
-  readonly dslQuery: string | null;
-  readonly querySchema: unknown;
-  readonly transformations: boolean;
-  readonly paused: boolean;
-  readonly lastPausedAt: Timestamp | null;
-  readonly pausedReason: string | null;
-  readonly startAt: Timestamp | null;
-  readonly endAt: Timestamp | null;
-  readonly freshnessMinutes: number | null;
-  readonly schedule: Schedule;
-}
+export type BatchExportSettings = Omit<
+  BatchExport,
+  | 'id'
+  | 'teamId'
+  | 'model'
+  | 'createdAt'
+  | 'lastUpdatedAt'
+  | 'highWaterMark'
+  | 'failureStreak'
+  | 'lastSuccessAt'
+  | 'lateSince'
+>;
 
-export interface NewBatchExport extends BatchExportSettings {
-  readonly id: string;
-  readonly teamId: number;
-  readonly model: string;
-}
+export type NewBatchExport = BatchExportSettings & Pick<BatchExport, 'id' | 'teamId' | 'model'>;
 
 type Row = Omit<BatchExport, 'destination' | 'cadence'> & {
   destinationType: string;
@@ -46,8 +40,9 @@ const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "des
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
-  e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince", e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
-  e.schedule, e.high_water_mark as "highWaterMark",
+  e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.late_since as "lateSince",
+  e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
+  e.schedule, ${instantOf('e.high_water_mark')} as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"`;
 
 /** Field by field: spread objects have no fixed shape, and a page makes a thousand. */
@@ -122,18 +117,6 @@ const parameterOf = (name: keyof typeof writable, before: number): string =>
 const writableParameters = (before: number): string =>
   writableNames.map((name) => parameterOf(name, before)).join(', ');
 
-const insertion =
-  prepared(`insert into batch_exports as e (id, team_id, model, destination_type, ${writableColumns})
-  values ($1, $2, $3, $4, ${writableParameters(4)}) returning ${columns}`);
-
-export async function insertBatchExport(tx: Sql, created: NewBatchExport): Promise<BatchExport> {
-  const { id, teamId, model, destination } = created;
-  const values = [id, teamId, model, destination.type, ...writableValues(created)];
-  const [row] = await tx.query<Row>(insertion, values);
-  if (!row) throw new Error('an insert returned no row');
-  return toBatchExport(row);
-}
-
 /** Writes all settings of an export that the transaction has locked. */
 export async function updateBatchExport(
   tx: Sql,
@@ -156,37 +139,63 @@ export async function updateBatchExport(
 /** Two numbers name an advisory lock: this one, and the project's id. */
 const creationLock = 1_937_011_305;
 
-/**
- * Whether a project has `maximum` exports that are not deleted. The answer stays true until the transaction
- * ends, which may then create one export. Far from the maximum, creations do not wait for each other: the
- * distance is larger than the number of transactions that the server can have at once.
- */
-export async function isProjectFull(tx: Sql, teamId: number, maximum: number): Promise<boolean> {
-  const [lock] = await tx.query<{ distance: number; isShared: boolean }>(
-    prepared(`with project as materialized (
-       select count(*) as exports, current_setting('max_connections')::int as distance
-         from batch_exports where team_id = $1 and deleted_at is null
-     )
-     select distance, exports < $3::int - 2 * distance as "isShared",
-            case when exports < $3::int - 2 * distance then pg_advisory_xact_lock_shared($2, $1)
-                 else pg_advisory_xact_lock($2, $1) end
-       from project`),
-    [teamId, creationLock, maximum],
-  );
-  // Another statement: it must see what was committed while this one waited.
-  const exports = await countProjectExports(tx, teamId);
-  if (!lock?.isShared || exports < maximum - lock.distance) return exports >= maximum;
-  // Almost never: more exports than transactions were created while this one waited.
-  await tx.query('select pg_advisory_xact_lock($1, $2)', [creationLock, teamId]);
-  return (await countProjectExports(tx, teamId)) >= maximum;
-}
+const reservation = prepared(`with project as materialized (
+    select count(*) as exports, current_setting('max_connections')::int as distance
+      from batch_exports where team_id = $1 and deleted_at is null
+  )
+  select case when exports < $3::int - 2 * distance then distance else 0 end as distance,
+         case when exports < $3::int - 2 * distance then pg_advisory_xact_lock_shared($2, $1)
+              else pg_advisory_xact_lock($2, $1) end,
+         ${instantOf('clock_timestamp()')} as now
+    from project`);
 
-async function countProjectExports(tx: Sql, teamId: number): Promise<number> {
-  const [row] = await tx.query<{ count: number }>(
-    prepared('select count(*) from batch_exports where team_id = $1 and deleted_at is null'),
-    [teamId],
-  );
-  return row?.count ?? 0;
+const newColumns = 4;
+const roomParameter = newColumns + writableNames.length + 1;
+
+const creation = prepared(`with created as (
+    insert into batch_exports as e (id, team_id, model, destination_type, ${writableColumns})
+    select $1, $2, $3, $4, ${writableParameters(newColumns)}
+     where (select count(*) from batch_exports where team_id = $2 and deleted_at is null) < $${roomParameter}
+    returning ${columns}
+  ), noted as (${activityInsertion(roomParameter, 'from created')})
+  select * from created`);
+
+/**
+ * Creates an export and records it, if its project has fewer than `maximum` that are not deleted. Far from
+ * the maximum, creations do not wait for each other: the distance is larger than the number of transactions
+ * that the server can have at once.
+ *
+ * @param describe the export, if the database's clock shows `now`
+ * @returns null if the project is full; also the time that `describe` got
+ */
+export async function createBatchExport(
+  tx: Sql,
+  teamId: number,
+  maximum: number,
+  describe: (now: Instant) => { readonly created: NewBatchExport; readonly activity: NewActivity },
+): Promise<{ readonly batchExport: BatchExport; readonly now: Instant } | null> {
+  const [reserved] = await tx.query<{ distance: number; now: Instant }>(reservation, [
+    teamId,
+    creationLock,
+    maximum,
+  ]);
+  if (!reserved) throw new Error('a count returned no row');
+  const { distance, now } = reserved;
+  const { created, activity } = describe(now);
+  const { id, model, destination } = created;
+  const insert = async (room: number): Promise<BatchExport | null> => {
+    const values = [id, teamId, model, destination.type, ...writableValues(created), room];
+    const [row] = await tx.query<Row>(creation, [...values, ...activityValues(activity)]);
+    return row ? toBatchExport(row) : null;
+  };
+  // Another statement counts again: it must see what was committed while this one waited.
+  let batchExport = await insert(maximum - distance);
+  if (batchExport === null && distance > 0) {
+    // Almost never: more exports than transactions were created while this one waited.
+    await tx.query('select pg_advisory_xact_lock($1, $2)', [creationLock, teamId]);
+    batchExport = await insert(maximum);
+  }
+  return batchExport && { batchExport, now };
 }
 
 export async function findBatchExport(
@@ -207,9 +216,14 @@ export async function findBatchExport(
  * lock it before one of its runs, in the same order as a delete. Rows that refer to the export can still be
  * written; otherwise a worker that locks a backfill or a run would deadlock with the holder of this lock.
  */
-export async function lockExport(tx: Sql, id: string): Promise<BatchExport | null> {
+export async function lockExport(
+  tx: Sql,
+  id: string,
+  { evenDeleted = false } = {},
+): Promise<BatchExport | null> {
+  const wanted = evenDeleted ? 'e.id = $1' : 'e.id = $1 and e.deleted_at is null';
   const [row] = await tx.query<Row>(
-    `select ${columns} from batch_exports e where e.id = $1 and e.deleted_at is null for no key update`,
+    `select ${columns} from batch_exports e where ${wanted} for no key update`,
     [id],
   );
   return row ? toBatchExport(row) : null;

@@ -1,18 +1,8 @@
-import type { Instant } from '../domain/time.ts';
+import type { QueuedRun } from '../domain/run.ts';
 import type { Sql } from './database.ts';
 import { prepared } from './prepared.ts';
 import { instantOf } from './times.ts';
 import { capacityNow } from './workers.ts';
-
-/** A run that waits for an attempt, or has one. */
-export interface QueuedRun {
-  readonly runId: string;
-  readonly organizationId: string;
-  readonly projectId: number;
-  readonly exportId: string;
-  readonly backfillId: string | null;
-  readonly intervalStart: Instant;
-}
 
 const queuedRunColumns = `team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
   ${instantOf('data_interval_start')} as "intervalStart"`;
@@ -136,16 +126,16 @@ export async function findWaitingByExport(
 /** A run to enqueue, and how often it has been enqueued while it waits. */
 export interface EnqueuedRun {
   readonly runId: string;
-  readonly deliveries: number;
+  readonly timesEnqueued: number;
 }
 
 const dispatchRows = prepared(`with taken as (
        update dispatch_turn set turn = turn + 1 where turn = $1 returning turn
      ), marked as (
-       update outbox set dispatched_at = clock_timestamp(), told = told + 1 from taken
-        where run_id = any ($2::uuid[]) and dispatched_at is null returning run_id, told as deliveries
+       update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1 from taken
+        where run_id = any ($2::uuid[]) and dispatched_at is null returning run_id, times_enqueued
      )
-     select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'deliveries', deliveries)) from marked), '[]') as runs
+     select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'timesEnqueued', times_enqueued)) from marked), '[]') as runs
        from taken`);
 
 /**
@@ -165,8 +155,8 @@ export async function dispatch(
 /** Notes that runs are enqueued again. */
 export async function markDispatched(sql: Sql, runIds: readonly string[]): Promise<EnqueuedRun[]> {
   return sql.query<EnqueuedRun>(
-    `update outbox set dispatched_at = clock_timestamp(), told = told + 1
-      where run_id = any ($1::uuid[]) and dispatched_at is not null returning run_id as "runId", told as deliveries`,
+    `update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1
+      where run_id = any ($1::uuid[]) and dispatched_at is not null returning run_id as "runId", times_enqueued as "timesEnqueued"`,
     [runIds],
   );
 }

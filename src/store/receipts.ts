@@ -91,34 +91,3 @@ export async function listCompletedIntervals(
     [exportId, ...boundsOf(range)],
   );
 }
-
-/**
- * Moves the high-water mark to the end of the unbroken prefix of intervals that are completed and settled, or
- * that an operator accepted, counted from the first tick that ran. It never moves back.
- */
-export async function advanceHighWaterMark(tx: Sql, exportId: string): Promise<void> {
-  await tx.query(
-    `with recursive prefix as (
-       select coalesce(e.high_water_mark,
-                (select min(t.data_interval_start) from ticks t where t.export_id = e.id and t.fate = 'ran')) as mark
-         from batch_exports e where e.id = $1
-       union all
-       select passed.data_interval_end from prefix p, lateral (
-         select r.data_interval_end from receipts r
-          where r.export_id = $1 and r.data_interval_start = p.mark
-            and coalesce(r.settled, (select run.settled from runs run where run.id = r.run_id), true)
-         union all
-         select a.data_interval_end from accepted_intervals a
-          where a.export_id = $1 and a.data_interval_start = p.mark
-            -- A run that failed since is a hole again.
-            and not exists (select from holes h where h.export_id = $1 and h.data_interval_start = p.mark)
-         limit 1) as passed
-     )
-     -- Also if the mark stays: a completion that began before must see that the export has changed.
-     update batch_exports
-        set high_water_mark = case when m.mark > coalesce(high_water_mark, m.first) then m.mark else high_water_mark end
-       from (select max(mark) as mark, min(mark) as first from prefix) m
-      where id = $1`,
-    [exportId],
-  );
-}

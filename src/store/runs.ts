@@ -1,7 +1,13 @@
 import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { StepCount } from '../domain/recipe.ts';
 import type { RunStatus } from '../domain/run.ts';
-import { type DataInterval, type Instant, type Timestamp, toTimestamp } from '../domain/time.ts';
+import {
+  type DataInterval,
+  type Instant,
+  type Timestamp,
+  toTimestamp,
+  toTimestampOrNull,
+} from '../domain/time.ts';
 import { pinnedChainOf } from './chains.ts';
 import type { Sql } from './database.ts';
 import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
@@ -17,6 +23,7 @@ import {
 import { enqueueRuns } from './outbox.ts';
 import { prepared } from './prepared.ts';
 import { canMove, live, move } from './run-moves.ts';
+import { intervalOf } from './times.ts';
 
 export interface NewRun {
   readonly exportId: string;
@@ -32,7 +39,7 @@ export interface Run {
   readonly teamId: number;
   readonly backfillId: string | null;
   readonly status: RunStatus;
-  /** Its data interval. */
+  /** Its data interval, to show. */
   readonly startsAt: Timestamp;
   readonly endsAt: Timestamp;
   readonly attempt: number;
@@ -68,9 +75,13 @@ export const runColumns = `r.id, r.export_id as "exportId", r.team_id as "teamId
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt"`;
 
-export async function findRun(sql: Sql, exportId: string, runId: string): Promise<Run | null> {
-  const [row] = await sql.query<Run>(
-    `select ${runColumns} from runs r where r.id = $1 and r.export_id = $2`,
+export interface FoundRun extends Run {
+  readonly interval: DataInterval;
+}
+
+export async function findRun(sql: Sql, exportId: string, runId: string): Promise<FoundRun | null> {
+  const [row] = await sql.query<FoundRun>(
+    `select ${runColumns}, ${intervalOf('r')} as interval from runs r where r.id = $1 and r.export_id = $2`,
     [runId, exportId],
   );
   return row ?? null;
@@ -151,7 +162,7 @@ export async function planRuns(sql: Sql, page: PlannedPage): Promise<number | nu
   const [row] = await sql.query<{ made: number }>(planPage, [
     ...valuesOf(runs),
     backfillId,
-    after === null ? null : toTimestamp(after),
+    toTimestampOrNull(after),
     toTimestamp(plannedTo),
     intervals,
   ]);
@@ -241,7 +252,7 @@ export async function handBackRun(
      )
      ${enqueueRuns('handed_back', `now() + $3 * interval '1 ms'`)}
      on conflict (run_id) do update
-        set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, told = 0
+        set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, times_enqueued = 0
      returning run_id`,
     [lease.runId, lease.fence, delayMs, error?.code ?? null, error?.text ?? null, counts],
   );
@@ -357,17 +368,6 @@ export async function listRuns(sql: Sql, request: RunListRequest): Promise<Keyse
     conditions.values,
   );
   return toKeysetPage(rows, place, limit);
-}
-
-/** Rows per run over the newest hundred completed ones; null if there is none. */
-export async function averageRows(sql: Sql, exportId: string): Promise<number | null> {
-  const [row] = await sql.query<{ average: number | null }>(
-    `select avg(newest.records_total_count)::float8 as average
-       from (select records_total_count from runs
-              where export_id = $1 and status = 'Completed' order by created_at desc, id desc limit 100) as newest`,
-    [exportId],
-  );
-  return row?.average ?? null;
 }
 
 /** The `perExport` newest runs of each export, newest first, in one query for a whole page. */

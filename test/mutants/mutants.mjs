@@ -174,15 +174,15 @@ export const mutants = [
     test: 'test/conformance/text-formats-and-postgres.test.ts',
   },
   {
-    name: 'completions: the high-water mark counts ticks of any fate',
-    file: 'src/store/completions.ts',
+    name: 'high-water mark: it counts ticks of any fate',
+    file: 'src/store/high-water-mark.ts',
     find: "where t.export_id = e.id and t.fate = 'ran')",
     replace: 'where t.export_id = e.id)',
     test: `${store}/outcomes.test.ts`,
   },
   {
-    name: 'completions: the high-water mark moves back',
-    file: 'src/store/completions.ts',
+    name: 'high-water mark: it moves back',
+    file: 'src/store/high-water-mark.ts',
     find: 'case when m.mark > coalesce(e.high_water_mark, m.first) then',
     replace: 'case when m.mark >= m.first then',
     test: `${store}/outcomes.test.ts`,
@@ -203,10 +203,10 @@ export const mutants = [
     test: `${store}/overtaken.test.ts`,
   },
   {
-    name: 'receipts: the high-water mark passes an accepted interval that failed again',
-    file: 'src/store/receipts.ts',
-    find: 'and not exists (select from holes h where h.export_id = $1 and h.data_interval_start = p.mark)',
-    replace: '',
+    name: 'high-water mark: it passes an accepted interval that failed again',
+    file: 'src/store/high-water-mark.ts',
+    find: 'and not exists (select from holes h',
+    replace: 'or exists (select from holes h',
     test: `${store}/coverage.test.ts`,
   },
   {
@@ -228,6 +228,13 @@ export const mutants = [
     file: 'src/store/exports.ts',
     find: 'else pg_advisory_xact_lock($2, $1) end',
     replace: 'end',
+    test: `${store}/project-limit.test.ts`,
+  },
+  {
+    name: 'exports: creations that began far from the limit take the last place twice',
+    file: 'src/store/exports.ts',
+    find: 'await insert(maximum - distance)',
+    replace: 'await insert(maximum)',
     test: `${store}/project-limit.test.ts`,
   },
   {

@@ -2,12 +2,13 @@
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type DispatchedRun, pickFair } from '../../src/scheduling/fairness.ts';
+import type { QueuedRun } from '../../src/domain/run.ts';
+import { pickFair } from '../../src/scheduling/fairness.ts';
 
 const runs = { numRuns: 300 };
 
 describe('fairness', () => {
-  const anyRun: fc.Arbitrary<DispatchedRun> = fc
+  const anyRun: fc.Arbitrary<QueuedRun> = fc
     .record({
       projectId: fc.nat({ max: 5 }),
       exportNumber: fc.nat({ max: 3 }),
@@ -25,7 +26,7 @@ describe('fairness', () => {
   const anyRuns = fc.uniqueArray(anyRun, { selector: ({ runId }) => runId, maxLength: 60 });
   const limits = { perOrganization: 9, perProject: 6, perExport: 3, perBackfill: () => 2 };
 
-  function countBy(all: readonly DispatchedRun[], key: (run: DispatchedRun) => string | null) {
+  function countBy(all: readonly QueuedRun[], key: (run: QueuedRun) => string | null) {
     const counts = new Map<string, number>();
     for (const run of all) {
       const name = key(run);
@@ -40,13 +41,10 @@ describe('fairness', () => {
         const chosen = pickFair(waiting, [], limits, slots);
         expect(chosen.length).toBeLessThanOrEqual(slots);
         const keys = [
-          [(run: DispatchedRun) => run.organizationId, limits.perOrganization],
-          [(run: DispatchedRun) => String(run.projectId), limits.perProject],
-          [
-            (run: DispatchedRun) => (run.backfillId === null ? run.exportId : null),
-            limits.perExport,
-          ],
-          [(run: DispatchedRun) => run.backfillId, limits.perBackfill()],
+          [(run: QueuedRun) => run.organizationId, limits.perOrganization],
+          [(run: QueuedRun) => String(run.projectId), limits.perProject],
+          [(run: QueuedRun) => (run.backfillId === null ? run.exportId : null), limits.perExport],
+          [(run: QueuedRun) => run.backfillId, limits.perBackfill()],
         ] as const;
         for (const [key, limit] of keys) {
           expect(Math.max(0, ...countBy(chosen, key).values())).toBeLessThanOrEqual(limit);
@@ -78,8 +76,8 @@ describe('fairness', () => {
   });
 
   test.each([
-    ['a tenant', ({ organizationId }: DispatchedRun) => organizationId],
-    ['a project', ({ projectId }: DispatchedRun) => String(projectId)],
+    ['a tenant', ({ organizationId }: QueuedRun) => organizationId],
+    ['a project', ({ projectId }: QueuedRun) => String(projectId)],
   ])(
     'P16 %s is passed over only by those of its kind with no more in flight than it has',
     (kind, keyOf) => {

@@ -4,8 +4,8 @@ import { SluiceError } from '../../src/domain/errors.ts';
 import type { DataInterval } from '../../src/domain/time.ts';
 import { beginCommit, type ClaimedRun } from '../../src/store/leases.ts';
 import type { Context } from '../../src/use-cases/context.ts';
-import { recordCompletion } from '../../src/use-cases/runs/complete-run.ts';
 import { recordFault } from '../../src/use-cases/runs/finish-run.ts';
+import { recordManifest } from '../support/record-manifest.ts';
 
 export interface Manifest {
   readonly etag: number;
@@ -106,39 +106,9 @@ async function put(
 /** The snapshot stands for the rows: their number is the version of the source. */
 async function record(context: Context, { run, committed, snapshot }: Attempt): Promise<void> {
   if (committed === null) throw new Error('nothing was put');
-  const rows = snapshot;
-  await recordCompletion(
-    context,
-    run,
-    {
-      recordsTotalCount: rows,
-      recordsCompleted: rows,
-      bytesExported: 0,
-      files: 0,
-      cursor: null,
-      recordsDropped: 0,
-      recordsRejected: 0,
-      steps: [],
-      snapshot: '1:1:',
-      settled: true,
-      pending: [],
-      keyDigest: null,
-    },
-    {
-      exportId: run.exportId,
-      interval: run.interval,
-      runId: run.runId,
-      destinationVersion: run.destinationVersion,
-      generation: run.fileGeneration,
-      era: null,
-      manifestKey: keyOfRun(run),
-      manifestEtag: String(committed.etag),
-      files: [],
-      rejectedFiles: [],
-      recipe: null,
-      rows,
-      bytes: 0,
-    },
-    [],
-  );
+  await recordManifest(context, run, {
+    manifestKey: keyOfRun(run),
+    manifestEtag: String(committed.etag),
+    rows: snapshot,
+  });
 }

@@ -10,7 +10,7 @@ import { Refusal } from '../../src/domain/problem.ts';
 import { type Instant, toTimestamp } from '../../src/domain/time.ts';
 import { openSchedule, type Settings } from '../../src/scheduling/schedule.ts';
 import { listRunningBackfills } from '../../src/store/backfills.ts';
-import { findBatchExport, insertBatchExport } from '../../src/store/exports.ts';
+import { findBatchExport } from '../../src/store/exports.ts';
 import type { Lease } from '../../src/store/lease.ts';
 import { claimRun, renewLeases, sweepExpiredLeases } from '../../src/store/leases.ts';
 import { findRun } from '../../src/store/runs.ts';
@@ -26,6 +26,7 @@ import { cancelRun } from '../../src/use-cases/runs/cancel-work.ts';
 import { decideTicks } from '../../src/use-cases/runs/decide-ticks.ts';
 import { dispatchRuns } from '../../src/use-cases/runs/dispatch-runs.ts';
 import { recordFault, releaseRun } from '../../src/use-cases/runs/finish-run.ts';
+import { storeExport } from '../support/store-export.ts';
 import { type Attempt, type Bucket, begun, takeStep } from './attempt.ts';
 import { type FaultyDatabase, type Outcome, Unheard } from './faulty-database.ts';
 import type { SimDatabase } from './virtual-time.ts';
@@ -107,7 +108,7 @@ export async function createWorld(
     const schedule = schedules[index];
     const teamId = lane.teamIds[index % 2];
     if (!one || !schedule || teamId === undefined) continue;
-    await insertBatchExport(lane.db, {
+    await storeExport(lane.db, {
       id,
       teamId,
       name: 'An export',

@@ -93,13 +93,13 @@ function encodeField(type: ColumnType, value: TestValue): Buffer | null {
   }
 }
 
-function int16(value: number): Buffer {
+export function int16(value: number): Buffer {
   const bytes = Buffer.alloc(2);
   bytes.writeInt16BE(value);
   return bytes;
 }
 
-function int32(value: number): Buffer {
+export function int32(value: number): Buffer {
   const bytes = Buffer.alloc(4);
   bytes.writeInt32BE(value);
   return bytes;

@@ -3,13 +3,13 @@ import { readConfig } from '../../src/config/config.ts';
 import type { BatchExport } from '../../src/domain/batch-export.ts';
 import type { SluiceError } from '../../src/domain/errors.ts';
 import type { Policy } from '../../src/domain/policy.ts';
-import { type Timestamp, toTimestamp } from '../../src/domain/time.ts';
+import { toTimestampOrNull } from '../../src/domain/time.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { parseCadence } from '../../src/scheduling/parse-cadence.ts';
 import { openSchedule, type Settings } from '../../src/scheduling/schedule.ts';
 import { createSecretBox } from '../../src/security/secret-box.ts';
-import { type Database, openDatabase } from '../../src/store/database.ts';
-import { insertBatchExport } from '../../src/store/exports.ts';
+import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
+import type { NewBatchExport } from '../../src/store/exports.ts';
 import { type ClaimedRun, claimRun } from '../../src/store/leases.ts';
 import { readNow } from '../../src/store/ticks.ts';
 import type { Context } from '../../src/use-cases/context.ts';
@@ -17,6 +17,7 @@ import { decideTicks } from '../../src/use-cases/runs/decide-ticks.ts';
 import { recordFault } from '../../src/use-cases/runs/finish-run.ts';
 import { createTestDatabase } from './database.ts';
 import { recordManifest } from './record-manifest.ts';
+import { storeExport } from './store-export.ts';
 import { createTenant, type Tenant } from './tenants.ts';
 
 export const hourMs = 3_600_000;
@@ -83,15 +84,23 @@ export async function createExportOfThePast(
   side: Pick<RunSide, 'db' | 'teamId'>,
   wanted: ExportWanted = {},
 ): Promise<BatchExport> {
+  const stored = await storeExport(side.db, await exportOfThePast(side, wanted));
+  if (!stored) throw new Error('the project is full');
+  return stored;
+}
+
+/** The same before it is stored. */
+export async function exportOfThePast(
+  side: { readonly db: Sql; readonly teamId: number },
+  wanted: ExportWanted = {},
+): Promise<NewBatchExport> {
   const { interval = 'hour', createdMsAgo = hourMs, paused = false } = wanted;
   const { startAt = null, endAt = null } = wanted;
   const parsed = parseCadence({ interval }, 1);
   if (!parsed.ok) throw new Error(`no interval: ${interval}`);
   const { cadence } = parsed;
   const now = (await readNow(side.db)) - createdMsAgo;
-  const at = (instant: number | null): Timestamp | null =>
-    instant === null ? null : toTimestamp(instant);
-  return insertBatchExport(side.db, {
+  return {
     id: randomUUID(),
     teamId: wanted.teamId ?? side.teamId,
     name: 'An export',
@@ -104,11 +113,11 @@ export async function createExportOfThePast(
     paused,
     lastPausedAt: null,
     pausedReason: null,
-    startAt: at(startAt),
-    endAt: at(endAt),
+    startAt: toTimestampOrNull(startAt),
+    endAt: toTimestampOrNull(endAt),
     freshnessMinutes: wanted.freshnessMinutes ?? null,
     schedule: openSchedule({ cadence, paused, startAt, endAt }, now),
-  });
+  };
 }
 
 /** Decides what is due; a schedule that cannot be planned fails the test. */

@@ -1,8 +1,12 @@
 import { Type } from 'typebox';
 import { notFound } from '../../domain/problem.ts';
 import { toTimestamp } from '../../domain/time.ts';
-import { type BackfillWithProgress, findBackfill, listBackfills } from '../../store/backfills.ts';
-import { averageRows } from '../../store/runs.ts';
+import {
+  averageRows,
+  type BackfillWithProgress,
+  findBackfill,
+  listBackfills,
+} from '../../store/backfills.ts';
 import { previewBackfill, startBackfill } from '../../use-cases/backfills/start-backfill.ts';
 import { cancelBackfill } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';

@@ -1,5 +1,5 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
-import { toTimestamp } from '../../domain/time.ts';
+import { toTimestampOrNull } from '../../domain/time.ts';
 import { findHoles, type Holes } from '../../store/coverage.ts';
 import { findLatestRuns, type Run } from '../../store/runs.ts';
 import type { Context } from '../../use-cases/context.ts';
@@ -51,7 +51,6 @@ function view(
   holes: ReadonlyMap<string, Holes>,
 ): BatchExportView {
   const { id, destination, cadence } = batchExport;
-  const unsettledFrom = holes.get(id)?.unsettledFrom ?? null;
   return {
     id,
     team_id: batchExport.teamId,
@@ -76,8 +75,8 @@ function view(
     transformations: batchExport.transformations,
     paused_reason: batchExport.pausedReason,
     next_run_at: nextRunOf(batchExport),
-    high_water_mark: batchExport.highWaterMark,
-    unsettled_from: unsettledFrom === null ? null : toTimestamp(unsettledFrom),
+    high_water_mark: toTimestampOrNull(batchExport.highWaterMark),
+    unsettled_from: toTimestampOrNull(holes.get(id)?.unsettledFrom ?? null),
     missing: missingView(holes.get(id)),
     failure_streak: batchExport.failureStreak,
     last_success_at: batchExport.lastSuccessAt,
@@ -86,5 +85,5 @@ function view(
 
 export function missingView(holes: Holes | undefined): BatchExportView['missing'] {
   const { count, since } = holes?.missing ?? { count: 0, since: null };
-  return { count, since: since === null ? null : toTimestamp(since) };
+  return { count, since: toTimestampOrNull(since) };
 }

@@ -1,6 +1,6 @@
 import { parseTime } from '../../domain/parse-time.ts';
 import { type Problem, Refusal } from '../../domain/problem.ts';
-import { ceilInstant, floorInstant, type Instant } from '../../domain/time.ts';
+import { ceilInstant, floorInstant, type Instant, toTimestampOrNull } from '../../domain/time.ts';
 import { findHoles } from '../../store/coverage.ts';
 import { type AcceptRequest, acceptCoverage } from '../../use-cases/exports/accept-coverage.ts';
 import { readCoverage } from '../../use-cases/exports/read-coverage.ts';
@@ -53,7 +53,7 @@ export function coverageRoutes(api: Api, family: Family): void {
       return {
         accepted: [...counts.values()].reduce((sum, count) => sum + count, 0),
         counts: countsView(counts),
-        high_water_mark: batchExport.highWaterMark,
+        high_water_mark: toTimestampOrNull(batchExport.highWaterMark),
         missing: missingView(holes.get(id)),
       };
     },

@@ -1,6 +1,6 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
 import type { CoverageState } from '../../domain/coverage.ts';
-import { toTimestamp } from '../../domain/time.ts';
+import { toTimestamp, toTimestampOrNull } from '../../domain/time.ts';
 import type { CountedRange, Coverage as Found } from '../../use-cases/exports/read-coverage.ts';
 import type { Coverage } from './schema.ts';
 
@@ -11,7 +11,7 @@ export function coverageView(
   return {
     from: range && toTimestamp(range.start),
     to: range && toTimestamp(range.end),
-    high_water_mark: highWaterMark,
+    high_water_mark: toTimestampOrNull(highWaterMark),
     blocker: blocker && rangeView(blocker),
     ...(ranges && { ranges: ranges.map(rangeView) }),
     ...(days && {

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { notFound } from '../../domain/problem.ts';
-import { findRun, listRuns, type Run } from '../../store/runs.ts';
+import { type FoundRun, findRun, listRuns, type Run } from '../../store/runs.ts';
 import { cancelRun, retryRun } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
 import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
@@ -18,7 +18,7 @@ import { runView } from './view.ts';
 /** The runs of an export: list, retrieve, list files, cancel, retry. */
 export function runRoutes(api: Api, family: Family, { destinations }: Deps): void {
   const { read, write } = exportOperations(family);
-  const runOf = async (request: Request): Promise<Run> => {
+  const runOf = async (request: Request): Promise<FoundRun> => {
     const { id } = request.params as { id: string };
     const run = isUuid(id)
       ? await findRun(request.context.db, batchExportOf(request).id, id)

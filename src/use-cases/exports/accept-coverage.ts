@@ -11,8 +11,8 @@ import { countIntervals, intervalsIn } from '../../scheduling/backfill-range.ts'
 import { tickAfter, tickAtOrBefore } from '../../scheduling/cadence-history.ts';
 import { acceptIntervals } from '../../store/coverage.ts';
 import { lockExport } from '../../store/exports.ts';
+import { advanceHighWaterMark } from '../../store/high-water-mark.ts';
 import { appendLogEntries } from '../../store/log-entries.ts';
-import { advanceHighWaterMark } from '../../store/receipts.ts';
 import { readNow } from '../../store/ticks.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordExportActivity } from './activity.ts';

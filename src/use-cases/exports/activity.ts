@@ -1,10 +1,24 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../domain/batch-export.ts';
-import { type Change, recordActivity } from '../../store/activity.ts';
+import { type Change, type NewActivity, recordActivity } from '../../store/activity.ts';
 import type { Sql } from '../../store/database.ts';
 import type { Actor } from '../context.ts';
 
-const fields: readonly (readonly [string, (batchExport: BatchExport) => unknown])[] = [
+type Described = Pick<
+  BatchExport,
+  | 'name'
+  | 'destination'
+  | 'cadence'
+  | 'model'
+  | 'dslQuery'
+  | 'transformations'
+  | 'paused'
+  | 'lastPausedAt'
+  | 'startAt'
+  | 'endAt'
+>;
+
+const fields: readonly (readonly [string, (batchExport: Described) => unknown])[] = [
   ['name', (e) => e.name],
   ['destination', (e) => ({ type: e.destination.type, config: e.destination.config })],
   ['interval', (e) => e.cadence.interval],
@@ -22,7 +36,7 @@ const fields: readonly (readonly [string, (batchExport: BatchExport) => unknown]
 ];
 
 /** The changes between two states of an export. A secret's value is masked. */
-export function changesBetween(before: BatchExport | null, after: BatchExport): Change[] {
+export function changesBetween(before: Described | null, after: Described): Change[] {
   const changes: Change[] = fields
     .map(([field, read]) => ({ field, before: before ? read(before) : null, after: read(after) }))
     .filter((change) => !isDeepStrictEqual(change.before, change.after));
@@ -38,21 +52,28 @@ export function changesBetween(before: BatchExport | null, after: BatchExport): 
   return changes;
 }
 
-/** Records who did what to an export, in the transaction of the change. */
-export async function recordExportActivity(
-  tx: Sql,
+/** Who did what to an export. */
+export function exportActivity(
   actor: Actor,
   action: string,
-  batchExport: BatchExport,
+  { id, teamId }: Pick<BatchExport, 'id' | 'teamId'>,
   changes: readonly Change[],
-): Promise<void> {
-  await recordActivity(tx, {
+): NewActivity {
+  return {
     organizationId: actor.organizationId,
-    teamId: batchExport.teamId,
+    teamId,
     subjectType: 'batch_export',
-    subjectId: batchExport.id,
+    subjectId: id,
     action,
     keyId: actor.keyId,
     changes,
-  });
+  };
+}
+
+/** Records who did what to an export, in the transaction of the change. */
+export async function recordExportActivity(
+  tx: Sql,
+  ...activity: Parameters<typeof exportActivity>
+): Promise<void> {
+  await recordActivity(tx, exportActivity(...activity));
 }

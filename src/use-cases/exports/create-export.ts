@@ -8,12 +8,10 @@ import { widenRange } from '../../scheduling/backfill-range.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { openSchedule } from '../../scheduling/schedule.ts';
 import type { Sql } from '../../store/database.ts';
-import { insertBatchExport, isProjectFull } from '../../store/exports.ts';
-import { readNow } from '../../store/ticks.ts';
+import { createBatchExport } from '../../store/exports.ts';
 import { recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import type { Actor, Context } from '../context.ts';
-import { changesBetween, recordExportActivity } from './activity.ts';
-
+import { changesBetween, exportActivity } from './activity.ts';
 import { sealDestination } from './destination.ts';
 import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
 import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
@@ -54,14 +52,14 @@ export async function createExport(
   const { type } = input.destination;
   const sent = pinVersions(input.destination.config);
   const own = rules.encloseConfig(type, sent, teamId, null);
-  const destination = rules.checkDestination(type, own);
+  const checked = rules.checkDestination(type, own);
   const parsed = parseCadence(input, context.policy.minIntervalMinutes);
   const { dslQuery, model, transformations } = input;
   const query = dslQuery === null ? null : rules.checkQuery(dslQuery, model, transformations);
   const problems: Problem[] = [
-    ...destination.problems,
-    ...checkEventFilters(rules, input.model, destination.config),
-    ...checkCsvArrays(transformations, destination.config),
+    ...checked.problems,
+    ...checkEventFilters(rules, input.model, checked.config),
+    ...checkCsvArrays(transformations, checked.config),
     ...(parsed.ok
       ? checkFreshnessMinutes(input.freshnessMinutes, parsed.cadence)
       : parsed.problems),
@@ -73,26 +71,27 @@ export async function createExport(
 
   const id = randomUUID();
   const { cadence } = parsed;
+  const destination = sealDestination(rules, context.secrets, id, type, checked.config);
   const created = await context.db.transaction(async (tx) => {
     const { maxExportsPerProject } = context.policy;
-    if (await isProjectFull(tx, teamId, maxExportsPerProject)) {
-      throw new Refusal(tooManyExports(maxExportsPerProject));
-    }
-    const now = await readNow(tx);
-    const { paused, startAt, endAt } = input;
-    const batchExport = await insertBatchExport(tx, {
-      ...input,
-      id,
-      teamId,
-      cadence,
-      destination: sealDestination(rules, context.secrets, id, type, destination.config),
-      querySchema: query?.ok ? query.schema : null,
-      lastPausedAt: input.lastPausedAt ?? (paused ? toTimestamp(now) : null),
-      pausedReason: null,
-      schedule: openSchedule({ cadence, paused, ...windowOf(startAt, endAt) }, now),
+    const made = await createBatchExport(tx, teamId, maxExportsPerProject, (now) => {
+      const { paused, startAt, endAt } = input;
+      const wanted = {
+        ...input,
+        id,
+        teamId,
+        cadence,
+        destination,
+        querySchema: query?.ok ? query.schema : null,
+        lastPausedAt: input.lastPausedAt ?? (paused ? toTimestamp(now) : null),
+        pausedReason: null,
+        schedule: openSchedule({ cadence, paused, ...windowOf(startAt, endAt) }, now),
+      };
+      const changes = changesBetween(null, wanted);
+      return { created: wanted, activity: exportActivity(actor, 'created', wanted, changes) };
     });
-    const changes = changesBetween(null, batchExport);
-    await recordExportActivity(tx, actor, 'created', batchExport, changes);
+    if (!made) throw new Refusal(tooManyExports(maxExportsPerProject));
+    const { batchExport, now } = made;
     const backfillId = input.backfill ? await backfillThePast(tx, context, batchExport, now) : null;
     return { batchExport, backfillId };
   });

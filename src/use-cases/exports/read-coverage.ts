@@ -1,7 +1,7 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
 import type { CoverageRange } from '../../domain/coverage.ts';
 import { Refusal } from '../../domain/problem.ts';
-import { ceilInstant, type DataInterval, type Instant } from '../../domain/time.ts';
+import type { DataInterval, Instant } from '../../domain/time.ts';
 import {
   countIntervals,
   pageOfIntervals,
@@ -83,8 +83,7 @@ export async function readCoverage(
 
 /** The high-water mark of an export, or the instant at which it will begin; null if no tick has run. */
 export async function findMark(sql: Sql, batchExport: BatchExport): Promise<Instant | null> {
-  const { id, highWaterMark } = batchExport;
-  return highWaterMark === null ? findFirstTick(sql, id) : ceilInstant(highWaterMark);
+  return batchExport.highWaterMark ?? findFirstTick(sql, batchExport.id);
 }
 
 /** @param known what was read already */

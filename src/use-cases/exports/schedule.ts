@@ -1,7 +1,7 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
 import type { Cadence } from '../../domain/cadence.ts';
 import type { Problem } from '../../domain/problem.ts';
-import { ceilInstant, floorInstant, type Timestamp, toTimestamp } from '../../domain/time.ts';
+import { ceilInstant, floorInstant, type Timestamp, toTimestampOrNull } from '../../domain/time.ts';
 import { nextRunAt } from '../../scheduling/plan.ts';
 import { type PreviewedInterval, previewIntervals } from '../../scheduling/preview.ts';
 import type { Window } from '../../scheduling/schedule.ts';
@@ -18,8 +18,7 @@ export function windowOf(startAt: Timestamp | null, endAt: Timestamp | null): Wi
 
 /** The next tick that will run by the current schedule; null if there is none. */
 export function nextRunOf(batchExport: BatchExport): Timestamp | null {
-  const tickAt = nextRunAt(batchExport.schedule);
-  return tickAt === null ? null : toTimestamp(tickAt);
+  return toTimestampOrNull(nextRunAt(batchExport.schedule));
 }
 
 /** Timestamps have one format, so they compare as text. */

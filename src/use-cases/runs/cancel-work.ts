@@ -1,11 +1,17 @@
 import { notFound, Refusal } from '../../domain/problem.ts';
 import { isTerminal } from '../../domain/run.ts';
-import { floorInstant } from '../../domain/time.ts';
 import { cancelBackfillsOf, finishBackfill } from '../../store/backfills.ts';
 import type { Sql } from '../../store/database.ts';
 import { lockExport } from '../../store/exports.ts';
 import { appendLogEntries } from '../../store/log-entries.ts';
-import { cancelRuns, findRun, hasBegunCommit, insertRuns, type Run } from '../../store/runs.ts';
+import {
+  cancelRuns,
+  type FoundRun,
+  findRun,
+  hasBegunCommit,
+  insertRuns,
+  type Run,
+} from '../../store/runs.ts';
 import type { Context } from '../context.ts';
 
 /**
@@ -39,10 +45,9 @@ const mayBeCurrent =
  * @returns the id of the new run
  * @throws Refusal if the run has not ended, the interval has a live run or the export is deleted
  */
-export async function retryRun(context: Context, run: Run): Promise<string> {
+export async function retryRun(context: Context, run: FoundRun): Promise<string> {
   if (!isTerminal(run.status)) throw hasNotEnded();
-  const { exportId, teamId } = run;
-  const interval = { start: floorInstant(run.startsAt), end: floorInstant(run.endsAt) };
+  const { exportId, teamId, interval } = run;
   const runId = await context.db.transaction(async (tx) => {
     // A deletion cancels the existing runs. Without the lock, a run created after it would stay.
     if (!(await lockExport(tx, exportId))) throw notFound();

@@ -1,5 +1,6 @@
 import { recordSteps } from '../../store/chains.ts';
-import { type CompletedRun, completeRun, lockForCompletion } from '../../store/completions.ts';
+import { type CompletedRun, completeRun } from '../../store/completions.ts';
+import { lockExport } from '../../store/exports.ts';
 import type { ClaimedRun } from '../../store/leases.ts';
 import type { LeftoverFile } from '../../store/leftover-files.ts';
 import type { NewLogEntry } from '../../store/log-entries.ts';
@@ -46,7 +47,8 @@ function completeLocked(
   completed: CompletedRun,
 ): Promise<Completion | null> {
   return db.transaction(async (tx) => {
-    await lockForCompletion(tx, exportId);
+    // A deleted export too: a run that has begun to commit completes.
+    await lockExport(tx, exportId, { evenDeleted: true });
     const outcome = await completeRun(tx, completed);
     if (!outcome.isFresh) throw new Error('the export changed under its lock');
     if (!outcome.isCompleted) return null;

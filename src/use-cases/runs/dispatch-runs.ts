@@ -1,3 +1,4 @@
+import type { QueuedRun } from '../../domain/run.ts';
 import { type DispatchLimits, organizationShare, pickFair } from '../../scheduling/fairness.ts';
 import type { Sql } from '../../store/database.ts';
 import {
@@ -9,7 +10,6 @@ import {
   lockDispatch,
   markDispatched,
   markReady,
-  type QueuedRun,
   readDispatchState,
   unmarkDispatched,
 } from '../../store/outbox.ts';
@@ -148,9 +148,9 @@ function findFlooded(waiting: readonly QueuedRun[], perExport: number): Readonly
 
 /**
  * The queue refuses an entry that it already holds. If it lost the job, or the worker crashed just after
- * it fetched the job, the queue may still hold the id. So the id changes with each doubling of the
- * deliveries, for the first time at the second.
+ * it fetched the job, the queue may still hold the id. So the id changes with the second time that a run is
+ * enqueued, and then with each doubling of the times.
  */
-function toEntry({ runId, deliveries }: EnqueuedRun): QueueEntry {
-  return { runId, ring: `${runId}.${Math.floor(Math.log2(deliveries))}` };
+function toEntry({ runId, timesEnqueued }: EnqueuedRun): QueueEntry {
+  return { runId, ring: `${runId}.${Math.floor(Math.log2(timesEnqueued))}` };
 }

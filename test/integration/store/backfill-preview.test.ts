@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import type { Reprocess } from '../../../src/store/backfills.ts';
 import { insertRuns } from '../../../src/store/runs.ts';
@@ -15,16 +15,10 @@ import {
   failAttempt,
   hourMs,
   listRuns,
-  openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
-let side: RunSide;
-
-beforeAll(async () => {
-  side = await openRunSide();
-});
-afterAll(() => side.stop());
+const side = useRunSide();
 
 /** What has become of an interval before the backfill. */
 type Before = 'done' | 'failed' | 'live' | 'none';

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { BatchExport } from '../../../src/domain/batch-export.ts';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
@@ -15,17 +15,11 @@ import {
   failAttempt,
   hourMs,
   listRuns,
-  openRunSide,
   type RunRow,
-  type RunSide,
 } from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
-let side: RunSide;
-
-beforeAll(async () => {
-  side = await openRunSide();
-});
-afterAll(() => side.stop());
+const side = useRunSide();
 
 /** An hourly export that was just made, and its `hours` intervals before. */
 async function quietExport(hours: number): Promise<{

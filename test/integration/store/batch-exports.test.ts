@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
+import { describe, expect, it, test } from 'vitest';
 import { findHoles } from '../../../src/store/coverage.ts';
 import { lockExport, updateBatchExport } from '../../../src/store/exports.ts';
 import { findLatestRuns } from '../../../src/store/runs.ts';
@@ -9,16 +9,10 @@ import {
   decide,
   hourMs,
   listRuns,
-  openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
-let side: RunSide;
-
-beforeAll(async () => {
-  side = await openRunSide();
-});
-afterAll(() => side?.stop());
+const side = useRunSide();
 
 /** An export with failures behind it, updated; its failure streak after that. */
 async function streakAfterUpdate(given: {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { Refusal } from '../../../src/domain/problem.ts';
 import {
@@ -21,18 +21,12 @@ import {
   firstRun,
   hourMs,
   listRuns,
-  openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
-let side: RunSide;
+const side = useRunSide();
 const leaseMs = 60_000;
-
-beforeAll(async () => {
-  side = await openRunSide();
-});
-afterAll(() => side.stop());
 
 async function waitingRun(): Promise<{ exportId: string; runId: string }> {
   const { id } = await createExportOfThePast(side);

@@ -1,22 +1,13 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { toTimestamp } from '../../../src/domain/time.ts';
 import { findCoverage, findHoles } from '../../../src/store/coverage.ts';
 import type { Sql } from '../../../src/store/database.ts';
 import { coverageOf } from '../../../src/use-cases/exports/read-coverage.ts';
-import {
-  createExportOfThePast,
-  hourMs,
-  openRunSide,
-  type RunSide,
-} from '../../support/run-side.ts';
+import { createExportOfThePast, hourMs } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
-let side: RunSide;
-
-beforeAll(async () => {
-  side = await openRunSide();
-});
-afterAll(() => side.stop());
+const side = useRunSide();
 
 it('two years of hours come from one pass over an index, and many holes from few rows', async () => {
   const years = 17_544;

@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { BatchExport } from '../../../src/domain/batch-export.ts';
 import type { CoverageState } from '../../../src/domain/coverage.ts';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { type Instant, toTimestamp } from '../../../src/domain/time.ts';
 import { acceptIntervals, findHoles } from '../../../src/store/coverage.ts';
-import { advanceHighWaterMark } from '../../../src/store/receipts.ts';
+import { advanceHighWaterMark } from '../../../src/store/high-water-mark.ts';
 import { findRun } from '../../../src/store/runs.ts';
 import { findGaps } from '../../../src/store/verify-queries.ts';
 import { coverageOf } from '../../../src/use-cases/exports/read-coverage.ts';
@@ -18,16 +18,10 @@ import {
   failAttempt,
   hourMs,
   listRuns,
-  openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
-let side: RunSide;
-
-beforeAll(async () => {
-  side = await openRunSide({ secondOpinionMs: 0 });
-});
-afterAll(() => side.stop());
+const side = useRunSide({ secondOpinionMs: 0 });
 
 const hours = 24;
 

@@ -164,19 +164,39 @@ describe('the dispatcher', () => {
     await addWaiting(id, 1);
     await reportWorker(side.db, 'one', 4);
     const rings: string[] = [];
-    const tell = async (entries: readonly QueueEntry[]) =>
+    const enqueue = async (entries: readonly QueueEntry[]) =>
       void rings.push(...entries.map((entry) => entry.ring));
-    await dispatchRuns(side.context, tell);
-    await dispatchRuns(side.context, tell);
+    await dispatchRuns(side.context, enqueue);
+    await dispatchRuns(side.context, enqueue);
     expect(rings).toHaveLength(1);
     for (let times = 0; times < 7; times += 1) {
       await age(6);
-      await dispatchRuns(side.context, tell);
+      await dispatchRuns(side.context, enqueue);
     }
     expect(rings).toHaveLength(8);
     // The first one may have died with a worker that fetched it and ended: the next is already new.
     expect(rings[1]).not.toBe(rings[0]);
     expect(new Set(rings).size).toBe(4);
+  });
+
+  it('counts how often a run is enqueued together with a worker of the build before', async () => {
+    const { id } = await createExportOfThePast(side);
+    await addWaiting(id, 1);
+    await reportWorker(side.db, 'one', 4);
+    await dispatch();
+    const counts = `returning told as "before", times_enqueued as now`;
+    // As that build enqueues a run again, and as it lets it wait for a retry.
+    expect(await side.db.query(`update outbox set told = told + 1 ${counts}`)).toEqual([
+      { before: 2, now: 2 },
+    ]);
+    await age(6);
+    expect(await dispatch()).toHaveLength(1);
+    expect(await side.db.query(`update outbox set ready = true ${counts}`)).toEqual([
+      { before: 3, now: 3 },
+    ]);
+    expect(await side.db.query(`update outbox set told = 0 ${counts}`)).toEqual([
+      { before: 0, now: 0 },
+    ]);
   });
 
   it('re-enqueues what was dispatched at a later time than now, after a clock went back', async () => {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { currentEra } from '../../../src/store/eras.ts';
 import {
@@ -30,19 +30,13 @@ import {
   expireLease,
   failAttempt,
   firstRun,
-  openRunSide,
   type RunRow,
-  type RunSide,
 } from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
-let side: RunSide;
+const side = useRunSide();
 const leaseMs = 60_000;
 const passing = new SluiceError('destination.unavailable');
-
-beforeAll(async () => {
-  side = await openRunSide();
-});
-afterAll(() => side.stop());
 
 async function waitingRun(): Promise<{ exportId: string; runId: string }> {
   const { id } = await createExportOfThePast(side);

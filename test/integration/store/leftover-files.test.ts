@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { beginCommit, type ClaimedRun } from '../../../src/store/leases.ts';
 import {
   endRemoval,
@@ -15,16 +15,10 @@ import {
   emptyCommit,
   firstRun,
   listRuns,
-  openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
-let side: RunSide;
-
-beforeAll(async () => {
-  side = await openRunSide();
-});
-afterAll(() => side.stop());
+const side = useRunSide();
 
 /** An interval whose newest run has begun a commit of an older generation than the current one. */
 async function brokenRerun(): Promise<ClaimedRun> {

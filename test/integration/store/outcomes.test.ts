@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { listReceipts } from '../../../src/store/receipts.ts';
 import { findRun } from '../../../src/store/runs.ts';
@@ -13,17 +13,11 @@ import {
   failAttempt,
   hourMs,
   listRuns,
-  openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
-let side: RunSide;
+const side = useRunSide();
 const denied = new SluiceError('destination.access_denied');
-
-beforeAll(async () => {
-  side = await openRunSide();
-});
-afterAll(() => side.stop());
 
 async function exportWithRuns(count: number): Promise<{ id: string; runIds: string[] }> {
   const { id } = await createExportOfThePast(side, { createdMsAgo: count * hourMs });

@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { findAdvancing } from '../../../src/store/backfills.ts';
-import { lockForCompletion } from '../../../src/store/completions.ts';
 import type { Sql } from '../../../src/store/database.ts';
+import { lockExport } from '../../../src/store/exports.ts';
+import { advanceHighWaterMark } from '../../../src/store/high-water-mark.ts';
 import { beginCommit } from '../../../src/store/leases.ts';
 import { dispatch, readDispatchState } from '../../../src/store/outbox.ts';
-import { advanceHighWaterMark } from '../../../src/store/receipts.ts';
 import { planRuns } from '../../../src/store/runs.ts';
 import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
 import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
@@ -16,18 +16,12 @@ import {
   expireLease,
   hourMs,
   listRuns,
-  openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
 const leaseMs = 60_000;
-let side: RunSide;
-
-beforeAll(async () => {
-  side = await openRunSide();
-});
-afterAll(() => side.stop());
+const side = useRunSide();
 
 async function exportWithRuns(count: number): Promise<{ id: string; runIds: string[] }> {
   const { id } = await createExportOfThePast(side, { createdMsAgo: count * hourMs });
@@ -120,7 +114,7 @@ describe('a completion that waits for another transaction', () => {
     const first = await claim(side, runIds[0] ?? '');
     await overtake(
       async (tx) => {
-        await lockForCompletion(tx, id);
+        await lockExport(tx, id);
         await tx.query(
           `insert into accepted_intervals (export_id, data_interval_start, data_interval_end)
            select export_id, data_interval_start, data_interval_end from runs where id = $1`,
@@ -169,7 +163,7 @@ describe('a choice of the dispatcher', () => {
     const { id, runIds } = await exportWithRuns(2);
     const { turn } = await readDispatchState(side.db, 10);
     const [first = '', second = ''] = runIds;
-    expect(await dispatch(side.db, turn, [first])).toEqual([{ runId: first, deliveries: 1 }]);
+    expect(await dispatch(side.db, turn, [first])).toEqual([{ runId: first, timesEnqueued: 1 }]);
     expect(await dispatch(side.db, turn, [second])).toBeNull();
     const state = await readDispatchState(side.db, 10);
     expect(state.turn).toBe(turn + 1);
@@ -178,7 +172,7 @@ describe('a choice of the dispatcher', () => {
     expect(state.waiting.filter(ofExport).map(({ runId }) => runId)).toEqual([second]);
     // One that still waits for its turn is enqueued once.
     expect(await dispatch(side.db, state.turn, [first, second])).toEqual([
-      { runId: second, deliveries: 1 },
+      { runId: second, timesEnqueued: 1 },
     ]);
   });
 });

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { Sql } from '../../../src/store/database.ts';
-import { isProjectFull } from '../../../src/store/exports.ts';
 import { insertProject } from '../../../src/store/tenants.ts';
-import { openRunSide, type RunSide } from '../../support/run-side.ts';
+import { exportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
+import { storeExport } from '../../support/store-export.ts';
 import { until } from '../../support/until.ts';
 
 let side: RunSide;
@@ -32,6 +32,11 @@ async function addExports(sql: Sql, count: number): Promise<void> {
   );
 }
 
+/** @returns false if the project is full */
+async function createOne(tx: Sql, maximum: number): Promise<boolean> {
+  return (await storeExport(tx, await exportOfThePast({ db: tx, teamId }), maximum)) !== null;
+}
+
 /** A transaction that creates an export if there is room, and ends when `end` is called. */
 function creation(maximum: number) {
   let finish = (): void => {};
@@ -41,9 +46,7 @@ function creation(maximum: number) {
   let ended: Promise<void> = Promise.resolve();
   const answered = new Promise<boolean>((resolve, reject) => {
     ended = side.db.transaction(async (tx) => {
-      const isFull = await isProjectFull(tx, teamId, maximum);
-      if (!isFull) await addExports(tx, 1);
-      resolve(isFull);
+      resolve(await createOne(tx, maximum));
       await finished;
     });
     ended.catch(reject);
@@ -68,29 +71,29 @@ const creationsWait = (count: number) =>
 it('far from the limit, a creation does not wait for another one of the project', async () => {
   const first = creation(distance + 2);
   const second = creation(distance + 2);
-  expect(await Promise.all([first.answered, second.answered])).toEqual([false, false]);
+  expect(await Promise.all([first.answered, second.answered])).toEqual([true, true]);
   await Promise.all([first.end(), second.end()]);
 });
 
 it('near the limit, a creation waits for the one before it', async () => {
   const first = creation(1);
-  expect(await first.answered).toBe(false);
+  expect(await first.answered).toBe(true);
   const second = creation(1);
   await creationsWait(1);
   await first.end();
-  expect(await second.answered).toBe(true);
+  expect(await second.answered).toBe(false);
   await second.end();
 });
 
 it('a creation near the limit waits for one that began far from it', async () => {
   const maximum = distance + 2;
   const early = creation(maximum);
-  expect(await early.answered).toBe(false);
+  expect(await early.answered).toBe(true);
   await addExports(side.db, maximum - 1);
   const late = creation(maximum);
   await creationsWait(1);
   await early.end();
-  expect(await late.answered).toBe(true);
+  expect(await late.answered).toBe(false);
   await late.end();
 });
 
@@ -98,12 +101,13 @@ it('creations that began far from the limit do not take the last place twice', a
   const maximum = distance + 2;
   const waiting = await side.db.transaction(async (tx) => {
     await addExports(tx, maximum - 1);
-    await isProjectFull(tx, teamId, maximum);
+    await createOne(tx, 0);
     const both = [creation(maximum), creation(maximum)];
     await creationsWait(2);
     return both;
   });
   // Both may want to be the only one: then Postgres ends one of them as a deadlock.
+  await Promise.allSettled(waiting.map((each) => each.answered));
   await Promise.allSettled(waiting.map((each) => each.end()));
   const [row] = await side.db.query<{ count: number }>(
     'select count(*) from batch_exports where team_id = $1',
@@ -116,11 +120,11 @@ it('a creation that waited while the limit was reached is refused', async () => 
   const maximum = distance + 2;
   const late = await side.db.transaction(async (tx) => {
     await addExports(tx, maximum);
-    await isProjectFull(tx, teamId, maximum);
+    await createOne(tx, 0);
     const waiting = creation(maximum);
     await creationsWait(1);
     return waiting;
   });
-  expect(await late.answered).toBe(true);
+  expect(await late.answered).toBe(false);
   await late.end();
 });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import { acceptIntervals } from '../../../src/store/coverage.ts';
 import { keepResponse } from '../../../src/store/idempotency.ts';
@@ -16,17 +16,11 @@ import {
   failAttempt,
   hourMs,
   listRuns,
-  openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
-let side: RunSide;
-
-beforeAll(async () => {
-  side = await openRunSide({ logRetentionDays: 30, retentionDays: 365 });
-});
-afterAll(() => side.stop());
+const side = useRunSide({ logRetentionDays: 30, retentionDays: 365 });
 
 /** Makes everything of an export look as old as that. */
 async function age(exportId: string, days: number): Promise<void> {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import type { StoreTraits } from '../../../src/domain/store-traits.ts';
 import { retireDestination } from '../../../src/store/exports.ts';
@@ -11,15 +11,10 @@ import {
   failAttempt,
   hourMs,
   listRuns,
-  openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
-let side: RunSide;
-beforeAll(async () => {
-  side = await openRunSide({ secondOpinionMs: 0 });
-});
-afterAll(() => side.stop());
+const side = useRunSide({ secondOpinionMs: 0 });
 
 const traits: StoreTraits = {
   ifNoneMatch: true,

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { jitterMs } from '../../../src/scheduling/jitter.ts';
 import { readNow, recordTicks } from '../../../src/store/ticks.ts';
 import { deleteExport } from '../../../src/use-cases/exports/delete-export.ts';
@@ -9,17 +9,11 @@ import {
   firstRun,
   hourMs,
   listRuns,
-  openRunSide,
   openTestPool,
-  type RunSide,
 } from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
-let side: RunSide;
-
-beforeAll(async () => {
-  side = await openRunSide();
-});
-afterAll(() => side.stop());
+const side = useRunSide();
 
 interface TickRow {
   readonly start: string;

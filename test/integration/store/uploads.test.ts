@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { beginCommit, ownsUploads } from '../../../src/store/leases.ts';
 import { cancelRuns, findRun } from '../../../src/store/runs.ts';
 import { listAbortableUploads, recordUpload } from '../../../src/store/uploads.ts';
@@ -11,17 +11,11 @@ import {
   emptyCommit,
   expireLease,
   firstRun,
-  openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
 
-let side: RunSide;
+const side = useRunSide();
 const leaseMs = 60_000;
-
-beforeAll(async () => {
-  side = await openRunSide();
-});
-afterAll(() => side.stop());
 
 async function claimed() {
   const { id } = await createExportOfThePast(side);

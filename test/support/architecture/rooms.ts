@@ -42,7 +42,13 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: ['bowser', 'node:crypto', 'node:net', 'node:timers/promises'],
   },
   sandbox: {
-    from: ['domain', 'transforms/json.ts', 'transforms/row-error.ts', 'transforms/transform.ts'],
+    from: [
+      'domain',
+      'transforms/growing-bytes.ts',
+      'transforms/json.ts',
+      'transforms/row-error.ts',
+      'transforms/transform.ts',
+    ],
     types: ['transforms/step.ts'],
     packages: ['sucrase', 'node:*'],
     // The sandbox's own process loads it.

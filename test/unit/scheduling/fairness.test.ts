@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import type { QueuedRun } from '../../../src/domain/run.ts';
 import {
-  type DispatchedRun,
   type DispatchLimits,
   organizationShare,
   pickFair,
@@ -15,13 +15,13 @@ const limits: DispatchLimits = {
 /** Projects 1 to 99 have an organization each, 101 is another project of the first, and so on. */
 const organizationOf = (projectId: number): string => `organization ${projectId % 100}`;
 
-function live(projectId: number, exportId: string, intervalStart: number): DispatchedRun {
+function live(projectId: number, exportId: string, intervalStart: number): QueuedRun {
   const runId = `${exportId}@${intervalStart}`;
   const organizationId = organizationOf(projectId);
   return { runId, organizationId, projectId, exportId, backfillId: null, intervalStart };
 }
 
-function backfill(projectId: number, exportId: string, intervalStart: number): DispatchedRun {
+function backfill(projectId: number, exportId: string, intervalStart: number): QueuedRun {
   const runId = `${exportId}@${intervalStart}~`;
   const organizationId = organizationOf(projectId);
   const backfillId = `b-${exportId}`;
@@ -29,8 +29,8 @@ function backfill(projectId: number, exportId: string, intervalStart: number): D
 }
 
 function picked(
-  candidates: readonly DispatchedRun[],
-  inFlight: readonly DispatchedRun[] = [],
+  candidates: readonly QueuedRun[],
+  inFlight: readonly QueuedRun[] = [],
   slots = 100,
 ): string[] {
   return pickFair(candidates, inFlight, limits, slots).map(({ runId }) => runId);
@@ -147,7 +147,7 @@ describe('a flood', () => {
 });
 
 interface Arrival {
-  readonly run: DispatchedRun;
+  readonly run: QueuedRun;
   readonly dueAt: number;
 }
 
@@ -162,8 +162,8 @@ function simulate(
 ): number[] {
   const dueAt = new Map(arrivals.map(({ run, dueAt }) => [run.runId, dueAt]));
   let waiting = arrivals.map(({ run }) => run);
-  const queue: DispatchedRun[] = [];
-  let working: { run: DispatchedRun; until: number }[] = [];
+  const queue: QueuedRun[] = [];
+  let working: { run: QueuedRun; until: number }[] = [];
   const waits: number[] = [];
   const expected = waiting.filter((run) => watched(run.projectId)).length;
   for (let step = 0; waits.length < expected && step < 20_000; step += 1) {
@@ -189,7 +189,7 @@ function simulate(
   return waits;
 }
 
-function oldestOfEachExport(waiting: readonly DispatchedRun[]): DispatchedRun[] {
+function oldestOfEachExport(waiting: readonly QueuedRun[]): QueuedRun[] {
   const seen = new Map<string, number>();
   return waiting.filter(({ exportId }) => {
     const count = (seen.get(exportId) ?? 0) + 1;

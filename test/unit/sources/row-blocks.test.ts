@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { RowBlock } from '../../../src/domain/row-block.ts';
 import { CopyFormatError, RowBlockBuilder } from '../../../src/sources/postgres/row-blocks.ts';
-import { columnsOf } from '../../support/row-blocks.ts';
+import { columnsOf, int16, int32 } from '../../support/row-blocks.ts';
 
 const columns = columnsOf({ a: 'text', b: 'bytea' });
 const header = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
@@ -158,15 +158,3 @@ describe('RowBlockBuilder', () => {
     expect(() => build(stream, 64)).toThrow(CopyFormatError);
   });
 });
-
-function int16(value: number): Buffer {
-  const bytes = Buffer.alloc(2);
-  bytes.writeInt16BE(value);
-  return bytes;
-}
-
-function int32(value: number): Buffer {
-  const bytes = Buffer.alloc(4);
-  bytes.writeInt32BE(value);
-  return bytes;
-}

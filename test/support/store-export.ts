@@ -1,0 +1,32 @@
+import type { BatchExport } from '../../src/domain/batch-export.ts';
+import type { Sql } from '../../src/store/database.ts';
+import { createBatchExport, type NewBatchExport } from '../../src/store/exports.ts';
+
+/**
+ * Stores an export as a create does.
+ *
+ * @param maximum how many exports its project may have
+ * @returns null if the project is full
+ */
+export async function storeExport(
+  sql: Sql,
+  created: NewBatchExport,
+  maximum = 1_000_000,
+): Promise<BatchExport | null> {
+  const { id, teamId } = created;
+  const [project] = await sql.query<{ organizationId: string }>(
+    'select organization_id as "organizationId" from projects where id = $1',
+    [teamId],
+  );
+  const activity = {
+    organizationId: project?.organizationId ?? null,
+    teamId,
+    subjectType: 'batch_export',
+    subjectId: id,
+    action: 'created',
+    keyId: null,
+    changes: [],
+  } as const;
+  const stored = await createBatchExport(sql, teamId, maximum, () => ({ created, activity }));
+  return stored?.batchExport ?? null;
+}
