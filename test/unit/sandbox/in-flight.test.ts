@@ -17,6 +17,7 @@ import {
   shown,
   someEvent,
   withPlugin,
+  applyRows,
 } from '../../support/sandbox/apply-plugin.ts';
 
 const columns = columnsOf({
@@ -145,7 +146,7 @@ describe('batches of one sandbox', () => {
     const results = await withPlugin(source, (sandbox) =>
       Promise.all(
         [0, 1, 2].map(async (n) => {
-          const [after] = await sandbox.apply(batch(n));
+          const [after] = await applyRows(sandbox, batch(n));
           order.push(n);
           return shown(after);
         }),
@@ -165,9 +166,12 @@ describe('batches of one sandbox', () => {
     const source = { source: slow, limits: { rowMs: 800, batchMs: 800 } };
     await withPlugin(source, async (sandbox) => {
       // Together they take longer than one may.
-      const many = Array.from({ length: 40 }, (_, n) => sandbox.apply(batch(n)));
+      const many = Array.from({ length: 40 }, (_, n) => applyRows(sandbox, batch(n)));
       expect(await Promise.all(many)).toHaveLength(40);
-      const ends = await Promise.allSettled([sandbox.apply(batch(-1)), sandbox.apply(batch(1))]);
+      const ends = await Promise.allSettled([
+        applyRows(sandbox, batch(-1)),
+        applyRows(sandbox, batch(1)),
+      ]);
       const fault = { status: 'rejected', reason: { fault: 'time' } };
       expect(ends).toMatchObject([fault, fault]);
     });
