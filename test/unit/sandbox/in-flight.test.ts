@@ -8,7 +8,13 @@ import {
   withBlocksInFlight,
 } from '../../../src/transforms/block-transformer.ts';
 import { findTransform } from '../../../src/transforms/index.ts';
-import { compileStep, defineOwnStep } from '../../../src/transforms/step.ts';
+import { jsonNull, textOf } from '../../../src/transforms/json.ts';
+import {
+  type BatchStep,
+  compileStep,
+  defineOwnStep,
+  type RowStep,
+} from '../../../src/transforms/step.ts';
 import { type RowsShape, RowTransformer } from '../../../src/transforms/transform-rows.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 import {
@@ -131,6 +137,33 @@ describe('blocks in flight', () => {
       expect(counts).toEqual([0, 0, 1, 1]);
       expect(await transformer.finish()).toHaveLength(2);
     });
+  });
+
+  test('are judged one after the other, however long the rows of one take', async () => {
+    const facts = { name: 'Mine', onError: 'keep', maxErrorShare: 1 } as const;
+    const elsewhere: BatchStep = {
+      ...facts,
+      id: 1,
+      kind: 'batch',
+      applyBatch: async (rows) => [...rows].map(({ row }) => row),
+    };
+    const order: string[] = [];
+    const slow: RowStep = {
+      ...facts,
+      id: 2,
+      kind: 'row',
+      apply: (row) => {
+        order.push(textOf(row.get('uuid') ?? jsonNull));
+        const end = performance.now() + 4;
+        while (performance.now() < end);
+        return row;
+      },
+    };
+    const transformer = new RowTransformer([elsewhere, slow], shape);
+    const made = [blockOf(1, 10, 'kept'), blockOf(101, 10, 'kept')];
+    await Promise.all(made.map((block) => transformer.apply(block)));
+    expect(order).toHaveLength(20);
+    expect(order).toEqual(order.toSorted());
   });
 });
 
