@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -113,13 +113,16 @@ async function write(about: string, table: string): Promise<void> {
 The path from PostgreSQL to an S3 that keeps nothing, all on one machine, in one run of
 \`npm run bench:datapath -- --write\`: ${about}.
 
-The ratio is wall time over that of the first line, the database alone. CPU and memory are those of
-the exporting process; the database and the S3 run beside it on the same cores. Our process, and only
+The ratio is wall time over that of the first line, the database alone. Own CPU and memory are those of
+the exporting process, plugin CPU is that of the processes of own plugins; the database and the S3 run beside it on the same cores. Our process, and only
 ours, is warm, as a worker is when it gets a run: it has exported a sixth of the rows before. It has the
 malloc settings of the Dockerfile and the systemd units, and one run to do. The figures leave out what a
 worker writes to its own database meanwhile. Our gzip is at level 5, the shell's at 6.
 
 ${table}
 `;
-  await writeFile(path.join(import.meta.dirname, '../../../docs/benchmarks.md'), text);
+  const file = path.join(import.meta.dirname, '../../../docs/benchmarks.md');
+  // Other benchmarks have sections of their own behind this one.
+  const others = await readFile(file, 'utf8').then((before) => before.split(/^(?=## )/m).slice(1));
+  await writeFile(file, [text, ...others].join('\n').replaceAll(/\n{3,}/g, '\n\n'));
 }

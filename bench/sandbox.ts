@@ -51,7 +51,11 @@ async function measureOurs(): Promise<Measured> {
     for (let at = 0; at < rows.length; at += batchRows) {
       const after = await sandbox.apply(rows.slice(at, at + batchRows));
       // As an encoder would.
-      for (const row of after) if (row && 'text' in row) row.text;
+      for (let index = 0; index < after.length; index += 1) {
+        const given = rows[at + index];
+        const result = given && after.at(index, given.row);
+        if (result && 'text' in result) result.text;
+      }
     }
   };
   await run();

@@ -13,13 +13,15 @@ export function printTable(results: ReadonlyMap<Way, readonly Taken[]>): string 
       shown(bar, 2),
       shown(medianOf(taken, 'wallMs')),
       shown(medianOf(taken, 'cpuMs')),
+      shown(medianOf(taken, 'childrenCpuMs') || null),
       shown(medianOf(taken, 'peakMib')),
       shown((medianOf(taken, 'bytes') ?? Number.NaN) / 1e6, 1),
     ];
     return `| ${cells.join(' | ')} |`;
   });
-  const head = '| way | ratio | bar | wall ms | own CPU ms | peak RSS MiB | object MB |';
-  return [head, '|---|---|---|---|---|---|---|', ...lines].join('\n');
+  const head =
+    '| way | ratio | bar | wall ms | own CPU ms | plugin CPU ms | peak RSS MiB | object MB |';
+  return [head, '|---|---|---|---|---|---|---|---|', ...lines].join('\n');
 }
 
 export function describeMachine(): string {

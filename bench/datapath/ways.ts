@@ -98,7 +98,7 @@ async function runShell(command: string, env: Record<string, string>): Promise<T
   const code = await new Promise((resolve) => child.on('close', resolve));
   if (code !== 0) throw new Error(`failed: ${command}`);
   const wallMs = performance.now() - startedAt;
-  return { wallMs, cpuMs: null, peakMib: null, rows: null, bytes: null };
+  return { wallMs, cpuMs: null, childrenCpuMs: null, peakMib: null, rows: null, bytes: null };
 }
 
 /** A process of its own, so that CPU time and peak memory are this export's alone. */

@@ -5,6 +5,7 @@ import {
   type JsonText,
   listOf,
   objectOf,
+  quote,
 } from '../transforms/json.ts';
 import type { Change } from './realm/diff.ts';
 
@@ -27,17 +28,20 @@ function applyToObject(
 ): JsonObject {
   const object = objectOf(before);
   if (!object) throw new TypeError('The change is one of an object.');
-  const removed = new Set(d);
-  const changes = Object.entries(p);
+  const names = Object.keys(p);
   // To find many members one by one would take long.
-  const from = changes.length > fewChanges ? object.members : object;
-  const changed = changes.map(
-    ([name, change]): Edit => [
-      name,
-      applyChange(removed.has(name) ? undefined : from.get(name), change),
-    ],
-  );
-  return object.edit([...d.map((name): Edit => [name, undefined]), ...changed]);
+  const from = names.length > fewChanges ? object.members : object;
+  const removed = d.length > fewChanges ? new Set(d) : null;
+  const isRemoved = (name: string) => removed?.has(name) ?? d.includes(name);
+  const edits = d.map((name): Edit => [name, undefined]);
+  for (const name of names) {
+    const change = p[name] as Change;
+    // A new value needs no look at the old one.
+    const isNew = typeof change === 'object' && change !== null && 'v' in change;
+    const before = isNew || isRemoved(name) ? undefined : from.get(name);
+    edits.push([name, applyChange(before, change)]);
+  }
+  return object.edit(edits);
 }
 
 function applyToList(
@@ -59,6 +63,7 @@ function applyToList(
 }
 
 function jsonOf(value: unknown): Json {
+  if (typeof value === 'string') return quote(value);
   const text = (JSON.stringify(value) ?? 'null') as JsonText;
   return objectOf(text) ?? text;
 }

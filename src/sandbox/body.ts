@@ -1,12 +1,24 @@
 import { GrowingBytes } from '../transforms/growing-bytes.ts';
 
-const firstBytes = 256 * 1_024;
+const lengthBytes = 4;
 const maxSpareBytes = 1_024 ** 2;
 
-/** A message in the making. */
+/** A message in the making. Its memory is not used again. */
 export class Body extends GrowingBytes {
-  constructor() {
-    super(Buffer.allocUnsafeSlow(firstBytes), 0, maxSpareBytes);
+  /** @param bytes how long it will be, about */
+  constructor(bytes: number) {
+    super(Buffer.allocUnsafeSlow(bytes), 0, maxSpareBytes);
+  }
+
+  /** Begins a piece with its length before it. @returns what `close` needs */
+  open(): number {
+    this.ensure(lengthBytes);
+    this.used += lengthBytes;
+    return this.used;
+  }
+
+  close(start: number): void {
+    this.bytes.writeUInt32LE(this.used - start, start - lengthBytes);
   }
 
   finish(): Buffer {

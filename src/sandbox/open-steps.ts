@@ -1,5 +1,5 @@
 import { SluiceError, StepFault } from '../domain/errors.ts';
-import type { Step, StepDefinition, StepFacts } from '../transforms/step.ts';
+import type { Step, StepDefinition, StepFacts, StepResults } from '../transforms/step.ts';
 import { defaultLimits, processMemoryMib, SandboxError, type SandboxLimits } from './limits.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
 import { StepLog } from './step-log.ts';
@@ -69,12 +69,21 @@ function batchOf(
   log: StepLog,
   { signal }: OpenStepsOptions,
 ): Extract<Step, { kind: 'batch' }>['applyBatch'] {
-  return (rows) => explained(facts, log, signal, () => sandbox.apply(rows));
+  return async (rows) => {
+    const results = await explained(facts, log, signal, () => sandbox.apply(rows));
+    const at: StepResults['at'] = (index, row) => {
+      try {
+        return results.at(index, row);
+      } catch (error) {
+        throw explain(facts, log, signal, error);
+      }
+    };
+    return { length: results.length, at };
+  };
 }
 
-/** Names the step in what ends its sandbox. */
 async function explained<Result>(
-  { id, name }: StepFacts,
+  facts: StepFacts,
   log: StepLog,
   signal: AbortSignal,
   work: () => Promise<Result>,
@@ -82,15 +91,19 @@ async function explained<Result>(
   try {
     return await work();
   } catch (error) {
-    signal.throwIfAborted();
-    if (!(error instanceof SandboxError)) throw error;
-    const { fault } = error;
-    const detail = `step ${id} (${name}): ${log.withoutSecrets(error.message)}`;
-    if (fault === 'unavailable') {
-      throw new SluiceError('transformation.sandbox_ended', detail, error);
-    }
-    const isUnfit = fault === 'invalid' || fault === 'setup';
-    const code = isUnfit ? 'transformation.invalid' : 'transformation.plugin_failed';
-    throw new StepFault(code, id, detail, error);
+    throw explain(facts, log, signal, error);
   }
+}
+
+/** Names the step in what ends its sandbox. @throws the reason of the signal */
+function explain({ id, name }: StepFacts, log: StepLog, signal: AbortSignal, error: unknown) {
+  signal.throwIfAborted();
+  if (!(error instanceof SandboxError)) return error;
+  const { fault } = error;
+  const detail = `step ${id} (${name}): ${log.withoutSecrets(error.message)}`;
+  if (fault === 'unavailable')
+    return new SluiceError('transformation.sandbox_ended', detail, error);
+  const isUnfit = fault === 'invalid' || fault === 'setup';
+  const code = isUnfit ? 'transformation.invalid' : 'transformation.plugin_failed';
+  return new StepFault(code, id, detail, error);
 }

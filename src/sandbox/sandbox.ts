@@ -35,15 +35,26 @@ export interface SandboxRow {
 /** What a plugin did with a row: the row after it, null to drop it, or why it could not. */
 export type SandboxResult = Row | null | PluginRowError;
 
+/** Made one at a time, when they are asked for. */
+export interface SandboxResults {
+  readonly length: number;
+  /**
+   * @param row the row that was given at this position; the result is this one if the plugin did not change it
+   * @throws SandboxError for an answer that cannot be read: no row has a result
+   */
+  at(index: number, row: Row): SandboxResult;
+}
+
 /** A plugin in a process of its own, ready for rows. After a SandboxError it has ended. */
 export interface Sandbox {
   /**
-   * Rows that the plugin did not change are the very rows that were given. A batch may be given while the
-   * one before has no answer yet: batches are handled one at a time, in their order.
+   * A batch may be given while the one before has no answer yet: batches are handled one at a time, in
+   * their order.
    *
+   * @param rows read once, before this returns
    * @throws SandboxError which ends the run: none of these rows has a result
    */
-  apply(rows: readonly SandboxRow[]): Promise<SandboxResult[]>;
+  apply(rows: Iterable<SandboxRow>): Promise<SandboxResults>;
   /** Whether the kernel confines the process too; if not, Node alone does. */
   readonly isConfined: boolean;
   /** Runs teardownPlugin and ends the process. It never fails. */
@@ -75,7 +86,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
     const patience = { wholeMs: limits.openMs, rowMs: limits.openMs };
     const text = await child.ask('open', JSON.stringify({ config, intervalEndMs }), patience);
     const [answer] = takeReply(text, options, 1);
-    if (answer !== 0) {
+    if (answer !== unchanged) {
       const error = readAnswer(new JsonObject(new Map()), answer);
       const reason = error instanceof PluginRowError ? error.detail : 'it cannot be set up.';
       throw new SandboxError('setup', `its setupPlugin failed: ${reason}`);
@@ -85,28 +96,36 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
     await child.kill();
     throw error;
   }
-  return { isConfined, apply: (rows) => apply(rows), close };
+  let bodyBytes = firstBodyBytes;
+  return { isConfined, apply, close };
 
-  async function apply(rows: readonly SandboxRow[]): Promise<SandboxResult[]> {
-    if (rows.length === 0) return [];
-    const keys = JSON.stringify(rows.map(({ key }) => key));
-    const body = new Body();
-    body.write(`[${keys},[`);
-    for (const [index, { row }] of rows.entries()) {
-      if (index > 0) body.write(',');
+  async function apply(rows: Iterable<SandboxRow>): Promise<SandboxResults> {
+    const body = new Body(bodyBytes);
+    let length = 0;
+    for (const { key, row } of rows) {
+      const keyStart = body.open();
+      body.write(key);
+      body.close(keyStart);
+      const rowStart = body.open();
       row.writeTo(body);
+      body.close(rowStart);
+      length += 1;
     }
-    body.write(']]');
+    const message = body.finish();
+    bodyBytes = Math.min(message.length + (message.length >> 3), maxFirstBodyBytes);
     const patience = { wholeMs: limits.batchMs, rowMs: limits.rowMs };
-    const text = await child.ask('batch', body.finish(), patience);
+    const text = await child.ask('batch', message, patience);
+    const answers = readable(() => takeReply(text, options, length));
+    return { length, at: (index, row) => readable(() => readAnswer(row, answers[index])) };
+  }
+
+  function readable<Result>(read: () => Result): Result {
     try {
-      const answers = takeReply(text, options, rows.length);
-      return rows.map(({ row }, index) => readAnswer(row, answers[index]));
-    } catch (error) {
-      await child.kill();
-      throw new SandboxError('crashed', 'its sandbox gave an answer that cannot be read.', {
-        cause: error,
-      });
+      return read();
+    } catch (cause) {
+      void child.kill();
+      const message = 'its sandbox gave an answer that cannot be read.';
+      throw new SandboxError('crashed', message, { cause });
     }
   }
 
@@ -185,20 +204,31 @@ export function describeProblem({ line, detail }: SourceProblem): string {
   return line === null ? detail : `Line ${line}: ${detail}`;
 }
 
-interface Reply {
-  readonly rows: readonly unknown[];
-  readonly log: { readonly lines: readonly LogLine[]; readonly omitted: number };
+const firstBodyBytes = 256 * 1024;
+const maxFirstBodyBytes = 4 * 1024 ** 2;
+
+interface Log {
+  readonly lines: readonly LogLine[];
+  readonly omitted: number;
 }
 
-function takeReply(text: string, { onLog }: SandboxOptions, count: number): readonly unknown[] {
-  const { rows, log }: Reply = JSON.parse(text);
-  if (rows.length !== count) throw new TypeError(`There are ${rows.length} answers, not ${count}.`);
+/** A line for each row, which `readAnswer` reads; the last one is the log. */
+function takeReply(text: string, { onLog }: SandboxOptions, count: number): readonly string[] {
+  const answers = text.split('\n');
+  const log: Log = JSON.parse(answers.pop() ?? '');
+  if (answers.length !== count) {
+    throw new TypeError(`There are ${answers.length} answers, not ${count}.`);
+  }
   if (log.lines.length > 0) onLog?.(log.lines, log.omitted);
-  return rows;
+  return answers;
 }
 
-function readAnswer(row: Row, answer: unknown): SandboxResult {
-  if (answer === 0) return row;
+const unchanged = '0';
+
+function readAnswer(row: Row, text: string | undefined): SandboxResult {
+  if (text === undefined) throw new TypeError('There is no such row.');
+  if (text === unchanged) return row;
+  const answer: unknown = JSON.parse(text);
   if (answer === null) return null;
   if (typeof answer !== 'object') throw new TypeError('The answer is none.');
   if ('e' in answer) return readError(answer.e);

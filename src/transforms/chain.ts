@@ -1,7 +1,7 @@
 import { type ChainColumns, ChainStep, findExcess, type RowKey } from './chain-step.ts';
 import { JsonObject, jsonNull, textOf } from './json.ts';
 import { RowError } from './row-error.ts';
-import type { BatchStep, RowStep, Step, StepResult } from './step.ts';
+import type { BatchStep, KeyedRow, RowStep, Step, StepResult } from './step.ts';
 import type { Row } from './transform.ts';
 
 /** What became of a row, and in which step (by its id) it left. A rejected row leaves its key and the reason. */
@@ -15,6 +15,15 @@ type Left =
       readonly reason: string;
       readonly key: RowKey;
     };
+
+/** Rows by their position; a row may be made at each call. */
+export interface Rows {
+  readonly length: number;
+  at(index: number): Row | undefined;
+}
+
+/** Says what became of a row, given the row as it was given. Call it once for each, in their order. */
+export type Judge = (index: number, first: Row) => Outcome;
 
 /** A clock for each row would take longer than some steps. */
 const timedEvery = 16;
@@ -68,34 +77,41 @@ export class Chain {
    */
   apply(given: Row): Outcome {
     if (this.#inThread === null) throw new TypeError('this chain has a step that waits');
-    const outcome = this.#through(this.#inThread, given, given);
-    return outcome instanceof JsonObject ? { kind: 'kept', row: outcome } : outcome;
+    return outcomeOf(this.#through(this.#inThread, given, given));
   }
 
   /**
-   * The rows of a block, in their order. A row that leaves in a step is not given to the next one. The next
-   * block may be given before this one is done: each step gets the blocks in the order of the calls.
+   * The rows of a block, in their order. A row that leaves in a step is not given to the next one.
    *
    * @throws what a step throws that works elsewhere: no row of the block has an outcome
    */
   async applyBlock(given: readonly Row[]): Promise<readonly Outcome[]> {
-    if (this.#inThread !== null) return given.map((row) => this.apply(row));
-    const now: (Row | Left)[] = [...given];
+    const judge = await this.judgeBlock(given);
+    return given.map((row, index) => judge(index, row));
+  }
+
+  /**
+   * As `applyBlock`, without keeping rows that can be made again. The next block may be given before this one
+   * is done: each step gets the blocks in the order of the calls. Judge them in that order too.
+   */
+  async judgeBlock(given: Rows): Promise<Judge> {
+    if (this.#inThread !== null) return (_, row) => this.apply(row);
+    // Of the rows that a step changed or that left.
+    const now = Array.from<undefined | Row | Left>({ length: given.length });
+    let judge: Judge | null = null;
     for (const stretch of this.#stretches) {
-      if (stretch.kind === 'batch') {
-        const through = this.#throughBatch(stretch, given, now, stretch.last);
-        stretch.last = through;
-        await through;
-      } else {
-        for (const [index, row] of now.entries()) {
-          const first = given[index];
-          if (row instanceof JsonObject && first) {
-            now[index] = this.#through(stretch.steps, row, first);
-          }
-        }
-      }
+      if (judge) keepOutcomes(given, now, judge);
+      judge =
+        stretch.kind === 'batch'
+          ? await this.#throughBatch(stretch, given, now)
+          : (index, first) => {
+              const row = now[index] ?? first;
+              return outcomeOf(
+                row instanceof JsonObject ? this.#through(stretch.steps, row, first) : row,
+              );
+            };
     }
-    return now.map((end) => (end instanceof JsonObject ? { kind: 'kept', row: end } : end));
+    return judge ?? ((_, row) => ({ kind: 'kept', row }));
   }
 
   /** @param first the row as it was given, which has the key */
@@ -118,36 +134,52 @@ export class Chain {
     return row;
   }
 
-  async #throughBatch(
+  /** Resolves in the order of the calls. @returns what judges the rows, once each and in their order */
+  #throughBatch(
     stretch: Extract<Stretch, { kind: 'batch' }>,
-    given: readonly Row[],
-    now: (Row | Left)[],
-    before: Promise<void>,
-  ): Promise<void> {
-    const { step, judge } = stretch;
+    given: Rows,
+    now: readonly (undefined | Row | Left)[],
+  ): Promise<Judge> {
+    const { step, judge, last: before } = stretch;
     const givenAt = performance.now();
-    const inside = now.flatMap((row, index) => {
-      const first = given[index];
-      return row instanceof JsonObject && first
-        ? [{ index, row, key: JSON.stringify(this.#keyOf(first)), first }]
-        : [];
-    });
-    const [results] = await Promise.all([
-      inside.length === 0 ? [] : step.applyBatch(inside),
-      before,
-    ]);
-    // While the step had the block before, this one waited.
-    const startedAt = Math.max(givenAt, stretch.lastEndedAt);
-    stretch.lastEndedAt = performance.now();
-    judge.addTime(stretch.lastEndedAt - startedAt, inside.length);
-    if (results.length !== inside.length) {
-      throw new TypeError(`${results.length} results for ${inside.length} rows`);
-    }
-    for (const [at, { index, row, first }] of inside.entries()) {
-      const keyOf = () => this.#keyOf(first);
-      const judged = judge.judge(row, results[at] ?? null, keyOf);
-      now[index] = judged instanceof JsonObject ? judged : leave(step.id, judged, keyOf);
-    }
+    const hasLeft = (known: undefined | Row | Left) =>
+      known !== undefined && !(known instanceof JsonObject);
+    const rows = now.filter((known) => !hasLeft(known)).length;
+    const keyOf = (row: Row) => this.#keyText(row);
+    const inside = function* (): Generator<KeyedRow> {
+      for (let index = 0; index < given.length; index += 1) {
+        const known = now[index];
+        if (known !== undefined && !(known instanceof JsonObject)) continue;
+        const first = given.at(index);
+        if (!first) continue;
+        yield { key: keyOf(first), row: known ?? first };
+      }
+    };
+    const made = rows === 0 ? Promise.resolve([]) : step.applyBatch(inside());
+    const work = async (): Promise<Judge> => {
+      const [results] = await Promise.all([made, before]);
+      // While the step had the block before, this one waited.
+      const startedAt = Math.max(givenAt, stretch.lastEndedAt);
+      stretch.lastEndedAt = performance.now();
+      judge.addTime(stretch.lastEndedAt - startedAt, rows);
+      if (results.length !== rows) {
+        throw new TypeError(`${results.length} results for ${rows} rows`);
+      }
+      let at = 0;
+      return (index, first) => {
+        const row = now[index] ?? first;
+        if (!(row instanceof JsonObject)) return row;
+        const keyOfRow = () => this.#keyOf(first);
+        const judged = judge.judge(row, results.at(at, row) ?? null, keyOfRow);
+        at += 1;
+        return outcomeOf(judged instanceof JsonObject ? judged : leave(step.id, judged, keyOfRow));
+      };
+    };
+    const through = work();
+    stretch.last = through.then(() => {});
+    // The caller has the error of this block; a block behind it ends with it too.
+    stretch.last.catch(() => {});
+    return through;
   }
 
   /** As `findExcess` of its steps. */
@@ -155,9 +187,34 @@ export class Chain {
     return findExcess(this.steps);
   }
 
+  /** As JSON.stringify of the key. */
+  #keyText(row: Row): string {
+    let text = '';
+    for (const name of this.#keyColumns) {
+      const value = JSON.stringify(textOf(row.get(name) ?? jsonNull));
+      text += `${text === '' ? '{' : ','}${JSON.stringify(name)}:${value}`;
+    }
+    return text === '' ? '{}' : `${text}}`;
+  }
+
   #keyOf(row: Row): RowKey {
     const entries = this.#keyColumns.map((name) => [name, textOf(row.get(name) ?? jsonNull)]);
     return Object.fromEntries(entries);
+  }
+}
+
+function outcomeOf(end: Row | Left): Outcome {
+  return end instanceof JsonObject ? { kind: 'kept', row: end } : end;
+}
+
+/** A row that is as it was given is not kept. */
+function keepOutcomes(given: Rows, now: (undefined | Row | Left)[], judge: Judge): void {
+  for (let index = 0; index < given.length; index += 1) {
+    const first = given.at(index);
+    if (!first) throw new Error('the chain has lost a row');
+    const outcome = judge(index, first);
+    if (outcome.kind !== 'kept') now[index] = outcome;
+    else now[index] = outcome.row === first ? undefined : outcome.row;
   }
 }
 

@@ -23,18 +23,18 @@ export class GrowingBytes implements ByteSink {
   }
 
   copy(from: Buffer, start: number, end: number): void {
-    this.#ensure(end - start);
+    this.ensure(end - start);
     from.copy(this.bytes, this.used, start, end);
     this.used += end - start;
   }
 
   write(text: string): void {
     const isShort = text.length < shortUnits;
-    this.#ensure(isShort ? text.length * maxBytesPerUnit : Buffer.byteLength(text));
+    this.ensure(isShort ? text.length * maxBytesPerUnit : Buffer.byteLength(text));
     this.used += this.bytes.write(text, this.used);
   }
 
-  #ensure(more: number): void {
+  protected ensure(more: number): void {
     if (this.used + more <= this.bytes.length) return;
     // Not from Node's pool: the bytes are handed to another thread.
     const spare = Math.min(this.bytes.length >> 1, this.#maxSpareBytes);

@@ -47,14 +47,28 @@ export interface KeyedRow {
 /** What a step makes of a row: a row, null to drop it, or why it could not. */
 export type StepResult = Row | null | RowError;
 
+/** What a step made of a batch: a list, or one that makes each result when it is asked for. */
+export interface StepResults {
+  readonly length: number;
+  /**
+   * Ask once for each.
+   *
+   * @param row the row that was given at this position
+   * @throws what ends the run
+   */
+  at(index: number, row: Row): StepResult | undefined;
+}
+
 /** A step that works in another process, on many rows at a time. */
 export interface BatchStep extends StepFacts {
   readonly kind: 'batch';
   /**
    * One result per row, in their order; what becomes of a row depends on that row only. An error that it
    * throws ends the run.
+   *
+   * @param rows read once, before this returns
    */
-  readonly applyBatch: (rows: readonly KeyedRow[]) => Promise<readonly StepResult[]>;
+  readonly applyBatch: (rows: Iterable<KeyedRow>) => Promise<StepResults>;
 }
 
 /** A step of a chain, ready to run. */

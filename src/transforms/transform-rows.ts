@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Column, RowBlock } from '../domain/row-block.ts';
 import { BlockColumns, BlockRow, type FieldToJson } from './block-row.ts';
 import { BlockWriter } from './block-writer.ts';
-import { Chain, type Outcome } from './chain.ts';
+import { Chain, type Judge } from './chain.ts';
 import type { ChainStep, RowKey } from './chain-step.ts';
 import { chainColumnsOf, type WriteValue, writerOf } from './column-values.ts';
 import { type Json, JsonObject, jsonNull, objectOf, plainOf, textOf, trustJson } from './json.ts';
@@ -54,6 +54,8 @@ export class RowTransformer {
   readonly #chain: Chain;
   readonly #given: BlockColumns;
   readonly #fields: readonly Field[];
+  /** The block before is out. */
+  #last: Promise<void> = Promise.resolve();
 
   constructor(steps: readonly Step[], shape: RowsShape) {
     const { columns, outputs, keyColumns, fixedColumns, toJson } = shape;
@@ -68,14 +70,26 @@ export class RowTransformer {
     return this.#chain.steps;
   }
 
-  async apply(block: RowBlock): Promise<TransformedRows> {
+  /** The next block may be given before this one is out; they come out in their order. */
+  apply(block: RowBlock): Promise<TransformedRows> {
+    const out = this.#apply(block, this.#last);
+    this.#last = out.then(nothing, nothing);
+    return out;
+  }
+
+  async #apply(block: RowBlock, before: Promise<void>): Promise<TransformedRows> {
     const out = new BlockWriter(this.columns, block);
     const rejected: StepRejection[] = [];
     let dropped = 0;
-    const judge = await this.#judgeRows(block);
+    const read = (index: number) => BlockRow.of(this.#given, block, index);
+    const judge: Judge = this.#chain.isInThread
+      ? (_, given) => this.#chain.apply(given)
+      : await this.#chain.judgeBlock({ length: block.rowCount, at: read });
+    await before;
     let turnEndsAt = performance.now() + turnMs;
     for (let index = 0; index < block.rowCount; index += 1) {
-      const { given, outcome } = judge(index);
+      const given = read(index);
+      const outcome = judge(index, given);
       if (outcome.kind === 'dropped') dropped += 1;
       else if (outcome.kind === 'kept') this.#write(out, index, given, outcome.row);
       else {
@@ -88,24 +102,6 @@ export class RowTransformer {
       turnEndsAt = performance.now() + turnMs;
     }
     return { block: out.finish(), rejected, dropped };
-  }
-
-  /** What becomes of a row: found out now for a chain that waits, else at the call. */
-  async #judgeRows(block: RowBlock): Promise<(at: number) => Judged> {
-    const read = (index: number) => BlockRow.of(this.#given, block, index);
-    if (this.#chain.isInThread) {
-      return (index) => {
-        const given = read(index);
-        return { given, outcome: this.#chain.apply(given) };
-      };
-    }
-    const rows = Array.from({ length: block.rowCount }, (_, index) => read(index));
-    const outcomes = await this.#chain.applyBlock(rows);
-    return (index) => {
-      const [given, outcome] = [rows[index], outcomes[index]];
-      if (!given || !outcome) throw new Error('the chain has lost a row');
-      return { given, outcome };
-    };
   }
 
   #write(out: BlockWriter, index: number, given: BlockRow, row: Row): void {
@@ -134,10 +130,7 @@ function isKept(given: BlockRow, row: Row, column: number, name: string): boolea
   return row.get(name) === given.get(name);
 }
 
-interface Judged {
-  readonly given: BlockRow;
-  readonly outcome: Outcome;
-}
+function nothing(): void {}
 
 interface Field {
   /** Its index in the blocks that are given. */

@@ -57,16 +57,16 @@ export function serve(): void {
   const turn = () => {
     const message = receive();
     if (!message) return;
-    handle(message.request, message.text);
+    handle(message.request, message.body);
     // Between messages Node forgets rejected promises.
     later(turn);
   };
   turn();
 }
 
-function handle(request: Request, text: string): void {
-  if (request === 'batch') runBatch(text);
-  else send('answer', answerTo(request, text));
+function handle(request: Request, body: Buffer): void {
+  if (request === 'batch') runBatch(body);
+  else send('answer', answerTo(request, body.toString('utf8')));
 }
 
 function answerTo(request: Exclude<Request, 'batch'>, text: string): string {
@@ -129,14 +129,22 @@ function inspect(): string {
   return JSON.stringify({ problems: details.map((detail) => ({ line: null, detail })) });
 }
 
-function runBatch(text: string): void {
+/** @param body for each row its key and its text, each with its length before it */
+function runBatch(body: Buffer): void {
   const plugin = loaded();
-  const count = plugin.begin(text);
   let reported = clock();
   let cpu = cpuUsage();
-  for (let index = 0; index < count; index += 1) {
+  let at = 0;
+  const take = () => {
+    const start = at + 4;
+    at = start + body.readUInt32LE(at);
+    return body.toString('utf8', start, at);
+  };
+  // A row is read when its turn comes: then it is gone before the collector looks.
+  for (let index = 0; at < body.length; index += 1) {
     const started = clock();
-    plugin.row(index);
+    const key = take();
+    plugin.row(key, take());
     endOfTurn.runInContext(context);
     const chars = plugin.endRow();
     const ended = clock();
@@ -182,12 +190,12 @@ const requests: Readonly<Record<string, Request>> = {
 };
 
 /** Null if the parent has ended. */
-function receive(): { request: Request; text: string } | null {
+function receive(): { request: Request; body: Buffer } | null {
   const head = read(5);
   if (!head) return null;
   const body = read(head.readUInt32LE(0));
   const request = requests[String.fromCharCode(head.readUInt8(4))];
-  return body && request ? { request, text: body.toString('utf8') } : null;
+  return body && request ? { request, body } : null;
 }
 
 function read(length: number): Buffer | null {

@@ -28,12 +28,6 @@ interface Plugin {
   readonly config: Readonly<Record<string, string>>;
 }
 
-interface Batch {
-  readonly keys: readonly string[];
-  /** As they were given: the plugin gets copies. */
-  readonly events: readonly unknown[];
-}
-
 /** What the host calls. */
 export function start(parseUrl: ParseUrl) {
   const log = makeLog();
@@ -50,7 +44,6 @@ export function start(parseUrl: ParseUrl) {
 
   let plugin: Plugin | null = null;
   let nowMs = 0;
-  let batch: Batch = { keys: [], events: [] };
   let answers: string[] = [];
   let answerChars = 0;
   let isPending = false;
@@ -111,7 +104,7 @@ export function start(parseUrl: ParseUrl) {
     /** @returns the names that the plugin exports, as JSON, or `!` and the error */
     exportNames(): string {
       try {
-        reseed({ key: '', nowMs: 0 });
+        reseed('', 0);
         log.isOpen = false;
         const exports = instantiate();
         const names = Object.keys(exports).filter((name) => exports[name] !== undefined);
@@ -133,20 +126,12 @@ export function start(parseUrl: ParseUrl) {
       runAlone('teardownPlugin');
     },
 
-    /** @returns the number of rows */
-    begin(text: string): number {
-      const [keys, events] = parse(text);
-      batch = { keys, events };
-      answers = [];
-      answerChars = 0;
-      return batch.events.length;
-    },
-
     /** Starts a row; it has ended when the microtasks have. */
-    row(index: number): void {
+    row(key: string, text: string): void {
       isPending = true;
-      reseed({ key: batch.keys[index] ?? '', nowMs });
-      const before = batch.events[index];
+      reseed(key, nowMs);
+      // As it was given: the plugin gets a copy.
+      const before = parse(text);
       runHook(
         'processEvent',
         before,
@@ -163,17 +148,20 @@ export function start(parseUrl: ParseUrl) {
       return answerChars;
     },
 
+    /** A line for each row since the last call, and one for the log. No text of JSON has a line break. */
     takeAnswers(): string {
-      const text = answers.join(',');
+      answers[answers.length] = stringify(log.take());
+      const text = answers.join('\n');
       answers = [];
-      return `{"rows":[${text}],"log":${stringify(log.take())}}`;
+      answerChars = 0;
+      return text;
     },
   });
 
   function runAlone(hook: string): void {
     answers = [];
     isPending = true;
-    reseed({ key: '', nowMs });
+    reseed('', nowMs);
     runHook(
       hook,
       null,

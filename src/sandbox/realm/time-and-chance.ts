@@ -1,13 +1,7 @@
 import { define } from './harden.ts';
 
-/** Of the row at hand: what its clock shows, and what its random numbers come from. */
-export interface RowSeed {
-  key: string;
-  nowMs: number;
-}
-
-/** Starts the random numbers of a row. */
-export type Reseed = (seed: RowSeed) => void;
+/** For each row: what its random numbers come from, with what its clock shows. */
+export type Reseed = (key: string, nowMs: number) => void;
 
 /** Replaces the clock and the random numbers: both depend on the row's key and interval only. */
 export function tameTimeAndChance(globals: Record<string, unknown>): Reseed {
@@ -21,8 +15,9 @@ export function tameTimeAndChance(globals: Record<string, unknown>): Reseed {
   globals.Math = mathWith(random);
   globals.Date = dateAt(() => nowMs);
   tameFormat(() => nowMs);
-  return (seed) => {
-    ({ key, nowMs } = seed);
+  return (rowKey, rowNowMs) => {
+    key = rowKey;
+    nowMs = rowNowMs;
     state = null;
   };
 }

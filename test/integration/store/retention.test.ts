@@ -206,6 +206,52 @@ describe("sources of an organization's own plugins", () => {
   });
 });
 
+describe('versions of transformation configs', () => {
+  it('go once no config has had them for long, unless a run or a receipt names them', async () => {
+    const { db, tenant } = side;
+    const team = tenant.projectIds[0];
+    const names = ['of a run', 'of a receipt', 'of nothing', 'of the config', 'new'];
+    for (const [index, name] of names.entries()) {
+      await db.query(
+        `insert into transformation_versions (config_id, version, team_id, plugin, name, config, config_secrets)
+         values (1000, $1, $2, 1, $3, '{}', null)`,
+        [index + 1, team, name],
+      );
+    }
+    await db.query(
+      `insert into pipeline_transformation_configs (id, team_id, plugin, version, enabled, "order", config)
+       overriding system value values (1000, $1, 1, 4, true, 1, '{}')`,
+      [team],
+    );
+    const { id } = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
+    await decide(side.context);
+    const [first, second] = await listRuns(db, id);
+    await complete(side.context, await claim(side, first?.id ?? ''));
+    const chain = `jsonb_build_array(jsonb_build_object('config', 1000, 'version', $2::int))`;
+    await db.query(`update runs set chain = ${chain} where id = $1`, [second?.id, 1]);
+    await db.query(
+      `update receipts set recipe = jsonb_build_object('chain', ${chain}) where export_id = $1`,
+      [id, 2],
+    );
+    const kept = async () =>
+      (
+        await db.query<{ name: string }>(
+          'select name from transformation_versions where config_id = 1000',
+        )
+      ).map(({ name }) => name);
+    await applyRetention(side.context);
+    expect(await kept()).toHaveLength(names.length);
+    await db.query(
+      `update transformation_versions set created_at = created_at - interval '366 days'
+        where config_id = 1000 and name <> 'new'`,
+    );
+    await applyRetention(side.context);
+    expect((await kept()).sort()).toEqual(
+      ['of a run', 'of a receipt', 'of the config', 'new'].sort(),
+    );
+  });
+});
+
 describe('idempotency keys', () => {
   it('are forgotten after 24 hours, and not before', async () => {
     const { keyId } = await createTenant(side.db);

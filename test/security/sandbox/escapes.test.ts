@@ -7,6 +7,7 @@ import {
   rowOf,
   shown,
   someEvent,
+  applyRows,
 } from '../../support/sandbox/apply-plugin.ts';
 
 /** What a plugin tries, and what it gets. */
@@ -122,7 +123,9 @@ describe('a plugin has no way out by', () => {
   test.each(attempts.map(([name, , seen], attempt) => [name, seen, attempt] as const))(
     '%s',
     async (_, seen, attempt) => {
-      const [after] = await sandbox.apply([{ key: '1', row: rowOf({ ...someEvent, attempt }) }]);
+      const [after] = await applyRows(sandbox, [
+        { key: '1', row: rowOf({ ...someEvent, attempt }) },
+      ]);
       const { properties } = shown(after) as { properties: { seen: unknown } };
       expect(kindOf(properties.seen)).toBe(seen);
     },

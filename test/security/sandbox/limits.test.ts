@@ -9,6 +9,7 @@ import {
   shown,
   someEvent,
   withPlugin,
+  applyRows,
 } from '../../support/sandbox/apply-plugin.ts';
 
 const impatient = { rowMs: 200, batchMs: 5_000 };
@@ -91,7 +92,7 @@ test('a plugin that ends its sandbox harms no sandbox beside it', async () => {
   });
   const healthy = withPlugin('export const processEvent = (event) => event;', async (sandbox) => {
     for (let batch = 0; batch < 20; batch += 1) {
-      const [after] = await sandbox.apply([{ key: '1', row: rowOf(someEvent) }]);
+      const [after] = await applyRows(sandbox, [{ key: '1', row: rowOf(someEvent) }]);
       expect(shown(after)).toEqual(someEvent);
     }
     ends.push('healthy');
@@ -104,8 +105,8 @@ test('no later batch gets an answer once a limit was exceeded', async () => {
   const source = 'export function processEvent(event) { for (;;); }';
   await withPlugin({ source, limits: impatient }, async (sandbox) => {
     const rows = [{ key: '1', row: rowOf(someEvent) }];
-    await expect(sandbox.apply(rows)).rejects.toMatchObject({ fault: 'time' });
-    await expect(sandbox.apply(rows)).rejects.toMatchObject({ fault: 'time' });
+    await expect(applyRows(sandbox, rows)).rejects.toMatchObject({ fault: 'time' });
+    await expect(applyRows(sandbox, rows)).rejects.toMatchObject({ fault: 'time' });
   });
 });
 
@@ -114,7 +115,7 @@ const onLinux = process.platform === 'linux';
 test.runIf(onLinux)('a process that something else kills is no fault of the plugin', async () => {
   await withPlugin('export const processEvent = (event) => event;', async (sandbox) => {
     for (const pid of children()) process.kill(pid, 'SIGKILL');
-    const run = sandbox.apply([{ key: '1', row: rowOf(someEvent) }]);
+    const run = applyRows(sandbox, [{ key: '1', row: rowOf(someEvent) }]);
     await expect(run).rejects.toMatchObject({ fault: 'unavailable' });
   });
 });

@@ -7,6 +7,7 @@ import {
   shown,
   someEvent,
   withPlugin,
+  applyRows,
 } from '../../support/sandbox/apply-plugin.ts';
 
 const plain = { uuid: 'u2', event: 'plain', properties: {} };
@@ -129,7 +130,7 @@ describe('is an error of its row alone', () => {
       row: rowOf(event),
     }));
     const source = 'export const processEvent = (event) => ({ ...event, event: "x" });';
-    const results = await withPlugin(source, (sandbox) => sandbox.apply(rows));
+    const results = await withPlugin(source, (sandbox) => applyRows(sandbox, rows));
     const [first, second, third] = results.map((row) =>
       row && 'text' in row ? 'row' : String(row),
     );
@@ -141,7 +142,7 @@ describe('is an error of its row alone', () => {
 test('the reason of an error quotes no value; its detail does', async () => {
   const source = sometimes('throw new Error("bad address " + event.properties.email);');
   const [error] = await withPlugin(source, (sandbox) =>
-    sandbox.apply([{ key: '1', row: rowOf(someEvent) }]),
+    applyRows(sandbox, [{ key: '1', row: rowOf(someEvent) }]),
   );
   expect((error as PluginRowError).message).toBe('The plugin threw an Error.');
   expect((error as PluginRowError).detail).toBe('Error: bad address a@b.c');
@@ -159,7 +160,9 @@ test('a row with another key is an error in its chain', async () => {
     columns,
   );
   const source = `export function processEvent(event) { event.uuid = 'u9'; return event; }`;
-  const [result = null] = await withPlugin(source, (sandbox) => sandbox.apply([{ key: '1', row }]));
+  const [result = null] = await withPlugin(source, (sandbox) =>
+    applyRows(sandbox, [{ key: '1', row }]),
+  );
   expect(step.judge(row, result, () => ({}))).toBe(row);
   expect(step.errors[0]?.reason).toBe('The column uuid must not change.');
 });
@@ -174,7 +177,7 @@ test('members named __proto__ and constructor come and go like any other', async
     return { ...event, properties: copy };
   }`;
   const [after] = await withPlugin(source, (sandbox) =>
-    sandbox.apply([{ key: '1', row: rowOf(text) }]),
+    applyRows(sandbox, [{ key: '1', row: rowOf(text) }]),
   );
   expect(JSON.stringify(shown(after))).toBe(
     '{"event":"x","properties":{"__proto__":{"polluted":1},"constructor":{"prototype":2},"toString":3,"polluted":"undefined"}}',

@@ -4,6 +4,7 @@ import {
   type Sandbox,
   type SandboxOptions,
   type SandboxResult,
+  type SandboxRow,
 } from '../../../src/sandbox/sandbox.ts';
 import { JsonObject, trustJson } from '../../../src/transforms/json.ts';
 
@@ -48,8 +49,18 @@ export function applyPlugin(
 ): Promise<unknown[]> {
   return withPlugin(options, async (sandbox) => {
     const rows = events.map((event, index) => ({ key: String(index), row: rowOf(event) }));
-    return (await sandbox.apply(rows)).map(shown);
+    return (await applyRows(sandbox, rows)).map(shown);
   });
+}
+
+/** Every result of a batch. */
+export async function applyRows(
+  sandbox: Sandbox,
+  rows: readonly SandboxRow[],
+): Promise<SandboxResult[]> {
+  const results = await sandbox.apply(rows);
+  if (results.length !== rows.length) throw new Error('a row has no result');
+  return rows.map(({ row }, index) => results.at(index, row));
 }
 
 /** A plugin that writes to `properties.seen` what an expression is, or the error it throws. */

@@ -8,6 +8,7 @@ import {
   shown,
   someEvent,
   withPlugin,
+  applyRows,
 } from '../../support/sandbox/apply-plugin.ts';
 
 const counting = {
@@ -47,7 +48,7 @@ describe('chance and time', () => {
   const two = { key: 'two', row: rowOf(someEvent) };
   const drawn = (end = intervalEndMs, order = [one, two]) =>
     withPlugin({ source, intervalEndMs: end }, async (sandbox) =>
-      (await sandbox.apply(order)).map((row) => JSON.stringify(shown(row))),
+      (await applyRows(sandbox, order)).map((row) => JSON.stringify(shown(row))),
     );
 
   test('depend on the row and the interval, not on the order of rows or the batch', async () => {

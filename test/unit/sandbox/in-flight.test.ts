@@ -8,7 +8,13 @@ import {
   withBlocksInFlight,
 } from '../../../src/transforms/block-transformer.ts';
 import { findTransform } from '../../../src/transforms/index.ts';
-import { compileStep, defineOwnStep } from '../../../src/transforms/step.ts';
+import { jsonNull, textOf } from '../../../src/transforms/json.ts';
+import {
+  type BatchStep,
+  compileStep,
+  defineOwnStep,
+  type RowStep,
+} from '../../../src/transforms/step.ts';
 import { type RowsShape, RowTransformer } from '../../../src/transforms/transform-rows.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 import {
@@ -17,6 +23,7 @@ import {
   shown,
   someEvent,
   withPlugin,
+  applyRows,
 } from '../../support/sandbox/apply-plugin.ts';
 
 const columns = columnsOf({
@@ -131,6 +138,33 @@ describe('blocks in flight', () => {
       expect(await transformer.finish()).toHaveLength(2);
     });
   });
+
+  test('are judged one after the other, however long the rows of one take', async () => {
+    const facts = { name: 'Mine', onError: 'keep', maxErrorShare: 1 } as const;
+    const elsewhere: BatchStep = {
+      ...facts,
+      id: 1,
+      kind: 'batch',
+      applyBatch: async (rows) => [...rows].map(({ row }) => row),
+    };
+    const order: string[] = [];
+    const slow: RowStep = {
+      ...facts,
+      id: 2,
+      kind: 'row',
+      apply: (row) => {
+        order.push(textOf(row.get('uuid') ?? jsonNull));
+        const end = performance.now() + 4;
+        while (performance.now() < end);
+        return row;
+      },
+    };
+    const transformer = new RowTransformer([elsewhere, slow], shape);
+    const made = [blockOf(1, 10, 'kept'), blockOf(101, 10, 'kept')];
+    await Promise.all(made.map((block) => transformer.apply(block)));
+    expect(order).toHaveLength(20);
+    expect(order).toEqual(order.toSorted());
+  });
 });
 
 describe('batches of one sandbox', () => {
@@ -145,7 +179,7 @@ describe('batches of one sandbox', () => {
     const results = await withPlugin(source, (sandbox) =>
       Promise.all(
         [0, 1, 2].map(async (n) => {
-          const [after] = await sandbox.apply(batch(n));
+          const [after] = await applyRows(sandbox, batch(n));
           order.push(n);
           return shown(after);
         }),
@@ -165,9 +199,12 @@ describe('batches of one sandbox', () => {
     const source = { source: slow, limits: { rowMs: 800, batchMs: 800 } };
     await withPlugin(source, async (sandbox) => {
       // Together they take longer than one may.
-      const many = Array.from({ length: 40 }, (_, n) => sandbox.apply(batch(n)));
+      const many = Array.from({ length: 40 }, (_, n) => applyRows(sandbox, batch(n)));
       expect(await Promise.all(many)).toHaveLength(40);
-      const ends = await Promise.allSettled([sandbox.apply(batch(-1)), sandbox.apply(batch(1))]);
+      const ends = await Promise.allSettled([
+        applyRows(sandbox, batch(-1)),
+        applyRows(sandbox, batch(1)),
+      ]);
       const fault = { status: 'rejected', reason: { fault: 'time' } };
       expect(ends).toMatchObject([fault, fault]);
     });

@@ -6,6 +6,7 @@ import {
   see,
   someEvent,
   withPlugin,
+  applyRows,
 } from '../../support/sandbox/apply-plugin.ts';
 
 const marked = { ...someEvent, event: 'seen' };
@@ -150,7 +151,7 @@ describe('what a plugin does not change keeps its text', () => {
     const source = `export function processEvent(event) { ${change} return event; }`;
     const given = rowOf(text);
     const [result] = await withPlugin(source, (sandbox) =>
-      sandbox.apply([{ key: '1', row: given }]),
+      applyRows(sandbox, [{ key: '1', row: given }]),
     );
     if (change === '') expect(result).toBe(given);
     expect(result && 'text' in result ? result.text.replaceAll(' ', '') : result).toBe(

@@ -221,8 +221,9 @@ describe('a chain over the rows of a block', () => {
     ...step,
     kind: 'batch',
     async applyBatch(given) {
-      seen.push(given.map(({ key }) => key));
-      return given.map((each) => handle(step.apply, each.row));
+      const all = [...given];
+      seen.push(all.map(({ key }) => key));
+      return all.map((each) => handle(step.apply, each.row));
     },
   });
   const steps = [
@@ -292,7 +293,10 @@ describe('a chain over the rows of a block', () => {
     });
     const waiting: BatchStep = {
       ...slow,
-      applyBatch: (given) => gate.then(() => slow.applyBatch(given)),
+      applyBatch: (given) => {
+        const all = [...given];
+        return gate.then(() => slow.applyBatch(all));
+      },
     };
     const chain = chainFor(first, [stepOf(every(2, drop)), waiting]);
     const ended: string[] = [];
@@ -330,9 +334,10 @@ describe('the time of a step', () => {
       ...stepOf(drop),
       kind: 'batch',
       applyBatch: async (given) => {
+        const all = [...given];
         last = last.then(() => new Promise((resolve) => setTimeout(resolve, 20)));
         await last;
-        return given.map(() => null);
+        return all.map(() => null);
       },
     };
     const chain = chainFor(row, [step]);
