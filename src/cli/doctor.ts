@@ -77,7 +77,7 @@ async function examineApi(deps: CliDeps): Promise<readonly Examined[]> {
   });
   if (reached && key !== null) {
     await attempt('API key', async () => {
-      const { key_name: name, scopes } = await openApi(deps, {}).call('get', '/access');
+      const { key_name: name, scopes } = await openApi(deps, {}).readMe();
       return { result: 'ok', detail: `${name}: ${scopes.join(', ')}` };
     });
   }

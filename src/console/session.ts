@@ -9,7 +9,7 @@ const item = 'sluice-session';
 
 /**
  * Joins the tabs of this page in one browser: a new tab asks the others for their session, so the key is
- * never stored where it would outlive the tabs. Only pages of the same origin can listen.
+ * never on disk, and ends with the tabs. Only pages of the same origin can listen.
  */
 const channel = new BroadcastChannel(item);
 

@@ -138,7 +138,8 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await button('Preview').click();
     await button('Start 2 runs').waitFor();
 
-    const { count } = (await client.get(`${exportsPath}/${id}`)).body.missing;
+    const { missing } = (await client.get(`${exportsPath}/${id}`)).body;
+    const { count } = missing as { count: number };
     await button(`Retry all without data (${count})`).click();
     expect(await page.getByLabel('Intervals').inputValue()).toBe('failed');
     await button('Preview').click();

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { CliError, exitCodes } from '../deps.ts';
 import { plain } from '../text.ts';
 import { type Answer, explainAnswer, explainSilence } from './explain.ts';
-import type { AnswerOf, Method, PathOf, QueryOf, Readiness } from './types.ts';
+import type { AnswerOf, Me, Method, PathOf, QueryOf, Readiness } from './types.ts';
 
 export interface CallOptions<M extends Method, Path extends PathOf<M>> {
   /** Values of the path's parameters, besides the project. */
@@ -26,6 +26,8 @@ export interface Api {
     path: Path,
     options?: CallOptions<M, Path>,
   ): Promise<AnswerOf<M, Path>>;
+  /** What the key may do, and where. */
+  readMe(): Promise<Me>;
   /** What the service's probe says of itself; needs no key. */
   readReadiness(): Promise<Readiness>;
   /** The OpenAPI document. */
@@ -118,6 +120,7 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
         {},
         (status) => status === 200 || status === 503,
       ) as Promise<Readiness>,
+    readMe: () => read('GET', '/api/me') as Promise<Me>,
     readDocument: () => read('GET', '/api/openapi.json'),
     serviceTime: () => serviceTime,
   };

@@ -24,7 +24,7 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
     pollMs: () => 15_000,
   });
   const ranges = data?.ranges ?? [];
-  // A backfill ends where the last complete interval does.
+  // A backfill ends with the last complete interval.
   const complete = data?.to ? Date.parse(data.to) : bounds.end;
   const select = ({ start, end }: Span) => setSelected({ start, end: Math.min(end, complete) });
   const retryFailed = (since: string) =>

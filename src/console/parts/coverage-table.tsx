@@ -22,7 +22,7 @@ interface Props {
 export function CoverageTable({ columns, rows, cellMs, selected, onSelect }: Props) {
   const newest = rows[0]?.cells.at(-1)?.start ?? 0;
   const oldest = rows.at(-1)?.cells[0]?.start ?? 0;
-  /** Where a selection began, and the cell that has the focus. */
+  /** The first cell of a selection, and the cell that has the focus. */
   const [anchor, setAnchor] = useState<number | null>(null);
   const [focused, setFocused] = useState(newest);
   const table = useRef<HTMLTableElement>(null);

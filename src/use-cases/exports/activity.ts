@@ -16,6 +16,7 @@ type Described = Pick<
   | 'lastPausedAt'
   | 'startAt'
   | 'endAt'
+  | 'freshnessMinutes'
 >;
 
 const fields: readonly (readonly [string, (batchExport: Described) => unknown])[] = [

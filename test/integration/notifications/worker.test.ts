@@ -71,7 +71,7 @@ it('a worker that comes back finds what is late, says so, and says that it is on
     const rows = await side.db.query<{ teamId: number; seconds: number }>(
       'select team_id as "teamId", seconds from worker_seconds',
     );
-    return rows.length > 0 && rows;
+    return rows.length > 0 ? rows : null;
   });
   expect(spent?.teamId).toBe(side.teamId);
   expect(spent?.seconds).toBeGreaterThan(0);

@@ -4,7 +4,7 @@ import { countStates, gridRows, pageBounds, shapeOf } from '../../../src/console
 const iso = (text: string) => Date.parse(`${text}Z`);
 const now = iso('2024-03-13T10:30:00');
 
-test('an interval shorter than a day has a row per day, any other one a row per week', () => {
+test('an interval shorter than a day is shown by days, any other one by weeks', () => {
   expect(shapeOf('hour').columns).toHaveLength(24);
   expect(shapeOf('every 5 minutes').columns).toHaveLength(24);
   expect(shapeOf('day').columns[0]).toBe('Mon');

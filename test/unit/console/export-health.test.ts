@@ -68,6 +68,8 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     missing: { count: 0, since: null },
     failure_streak: 0,
     last_success_at: null,
+    freshness_minutes: null,
+    late_since: null,
     ...over,
   };
 }

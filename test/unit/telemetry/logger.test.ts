@@ -43,9 +43,13 @@ describe('the line of a finished run', () => {
 
   test('names what ran, how it ended, its rows, bytes and milliseconds', () => {
     const { lines, logger } = openLog();
-    logAttempt(logger, { run, end: 'completed', fault: null, rows: 5, bytes: 80 }, 0.1234);
+    logAttempt(
+      logger,
+      { run, end: 'completed', fault: null, rows: 5, rejectedRows: 0, bytes: 80 },
+      0.1234,
+    );
     const fault = 'destination.access_denied';
-    logAttempt(logger, { run, end: 'failed', fault, rows: 0, bytes: 0 }, 1);
+    logAttempt(logger, { run, end: 'failed', fault, rows: 0, rejectedRows: 0, bytes: 0 }, 1);
     const what = { level: 'info', team: 7, export: 'e', run: 'r', attempt: 2 };
     expect(lines).toMatchObject([
       { ...what, rows: 5, bytes: 80, ms: 123, msg: 'run completed' },
@@ -57,7 +61,11 @@ describe('the line of a finished run', () => {
 
   test('is not written for a job that found nothing to claim', () => {
     const { lines, logger } = openLog();
-    logAttempt(logger, { run: null, end: 'skipped', fault: null, rows: 0, bytes: 0 }, 0);
+    logAttempt(
+      logger,
+      { run: null, end: 'skipped', fault: null, rows: 0, rejectedRows: 0, bytes: 0 },
+      0,
+    );
     expect(lines).toEqual([]);
   });
 });
