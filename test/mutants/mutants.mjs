@@ -247,8 +247,8 @@ export const mutants = [
   {
     name: 'own plugins: a block overtakes the one before it in a step',
     file: 'src/transforms/chain.ts',
-    find: '      before,\n    ]);',
-    replace: '    ]);',
+    find: 'await Promise.all([made, before])',
+    replace: 'await Promise.all([made])',
     test: 'test/unit/transforms/chain.test.ts',
   },
   {
