@@ -2,9 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { describeInterval } from '../domain/time.ts';
 import { idleWorkerBytes, largeRowCopies } from '../pipeline/memory-budget.ts';
+import { ReadingTurns } from '../pipeline/reading-turns.ts';
 import { openConsumer } from '../queue/consumer.ts';
 import { removeWorker, reportWorker } from '../store/workers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { Crowd } from '../use-cases/runs/crowd.ts';
 import type { AttemptReport } from '../worker/attempt-report.ts';
 import type { ExecutorOptions } from '../worker/execute-run.ts';
 import { createHandlers } from '../worker/handlers.ts';
@@ -12,6 +14,7 @@ import { LeaseKeeper } from '../worker/lease-keeper.ts';
 import { MemoryGate } from '../worker/memory-gate.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
+import { CpuPressure } from './cpu-pressure.ts';
 import type { Foundation } from './foundation.ts';
 import { joinSources } from './models.ts';
 import { previewsOf } from './preview-rows.ts';
@@ -62,9 +65,15 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     onError: (error) => logger.warn({ err: error }, 'leases could not be renewed'),
   });
   const stopping = new AbortController();
+  const pressure = new CpuPressure();
+  const crowd = new Crowd(
+    () => pressure.isPressed(),
+    () => performance.now(),
+  );
   const executor: ExecutorOptions = {
     context,
     memoryBytes,
+    turns: new ReadingTurns((organizationId) => crowd.isCrowding(organizationId)),
     stopping: stopping.signal,
     connectors: joinConnectors(sourceOf, destinationContextOf(config), context.secrets),
     leases,
@@ -86,6 +95,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     context,
     producer,
     executor,
+    crowd,
     memory,
     sampleRows: previewsOf(config, foundation.models, foundation.databases.sourceUrl, context)
       .sampleRows,
@@ -127,6 +137,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   return {
     async close() {
       clearInterval(reporting);
+      pressure.close();
       memory.close();
       stopping.abort();
       leases.releaseAll();

@@ -299,6 +299,7 @@ export async function hasBegunCommit(sql: Sql, runId: string): Promise<boolean> 
 
 /** What the memory of a run's next attempt depends on. */
 export interface RunNeeds {
+  readonly organizationId: string;
   readonly type: string;
   /** Without secrets. */
   readonly config: DestinationConfig;
@@ -314,10 +315,10 @@ export interface RunNeeds {
 /** What a live run needs; null if it has ended. */
 export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | null> {
   const [row] = await sql.query<Omit<RunNeeds, 'isHeld'> & EraFacts>(
-    prepared(`select ${eraFacts}, e.destination_type as type, e.destination_config as config, e.transformations,
+    prepared(`select ${eraFacts}, p.organization_id as "organizationId", e.destination_type as type, e.destination_config as config, e.transformations,
             (select count(*)::int from jsonb_array_elements(${pinnedChainOf('r')}) step where step ? 'source') as "ownSteps",
             r.crashes + (r.lease_expires_at is not null and r.reading_since is not null)::int as crashes
-       from runs r join batch_exports e on e.id = r.export_id
+       from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
       where r.id = $1 and r.status in ${live}`),
     [runId],
   );

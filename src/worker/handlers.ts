@@ -9,6 +9,7 @@ import { findRunNeeds } from '../store/runs.ts';
 import { sweepWorkers } from '../store/workers.ts';
 import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
+import type { Crowd } from '../use-cases/runs/crowd.ts';
 import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
 import { dispatchRuns, dispatchWaiting, type QueueEntry } from '../use-cases/runs/dispatch-runs.ts';
 import { lookBack } from '../use-cases/runs/look-back.ts';
@@ -22,6 +23,7 @@ import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
 export interface HandlerOptions extends SampleOptions {
   readonly producer: Producer;
   readonly executor: ExecutorOptions;
+  readonly crowd: Crowd;
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
   readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
   readonly onScheduleError: (error: unknown, exportId: string) => void;
@@ -29,11 +31,11 @@ export interface HandlerOptions extends SampleOptions {
 
 /** What a worker does for each job. */
 export function createHandlers(options: HandlerOptions): JobHandlers {
-  const { context, producer, executor } = options;
+  const { context, producer, executor, crowd } = options;
   const enqueue = (entries: readonly QueueEntry[]) => producer.addRuns(entries);
-  const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue)));
+  const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue, crowd)));
   // A tick notices what time brings.
-  const dispatchDue = shareNext(async () => void (await dispatchRuns(context, enqueue)));
+  const dispatchDue = shareNext(async () => void (await dispatchRuns(context, enqueue, crowd)));
   const advance = shareNextById(async (backfillId) => {
     options.onRunsMade('backfill', await advanceBackfill(context, backfillId));
   });
@@ -93,7 +95,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
  * meanwhile: the dispatcher re-enqueues a run that no worker claims.
  */
 async function admitAndExecute(
-  { context, executor, memory, onAttemptEnd }: HandlerOptions,
+  { context, executor, memory, crowd, onAttemptEnd }: HandlerOptions,
   runId: string,
 ): Promise<ClaimedRun | null> {
   const needs = await retryUntilRecorded(
@@ -101,7 +103,8 @@ async function admitAndExecute(
     AbortSignal.timeout(context.policy.leaseMs / 2),
   );
   if (!needs || needs.isHeld) return null;
-  const { type, config, transformations, ownSteps } = needs;
+  const { organizationId, type, config, transformations, ownSteps } = needs;
+  crowd.see([organizationId]);
   const files = readFileSettings(config);
   const memoryFor = (steps: number) =>
     executor.connectors.memoryOf(type, files, transformations, steps);
@@ -113,7 +116,7 @@ async function admitAndExecute(
   if (!leave) return null;
   try {
     const startedAt = performance.now();
-    const report = await executeRun(executor, runId, ownSteps);
+    const report = await executeRun(executor, runId, { organizationId, ownSteps });
     onAttemptEnd(report, (performance.now() - startedAt) / 1_000);
     return report.run;
   } finally {
