@@ -12,6 +12,7 @@ import type { ExecutorOptions } from '../worker/execute-run.ts';
 import { createHandlers } from '../worker/handlers.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
 import { MemoryGate } from '../worker/memory-gate.ts';
+import { Parking } from '../worker/parking.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import { CpuPressure } from './cpu-pressure.ts';
@@ -91,11 +92,20 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   Object.assign(metrics.reservedMemory, {
     collect: () => metrics.reservedMemory.set(memory.usedBytes),
   });
+  const parking = new Parking({
+    db,
+    leaseMs: context.policy.leaseMs,
+    workerId,
+    sourceOf,
+    onAwake: () => handlers['dispatch-runs']({}),
+    onError: (error) => logger.warn({ err: error }, 'parked runs could not be written'),
+  });
   const handlers = createHandlers({
     context,
     producer,
     executor,
     crowd,
+    parking,
     memory,
     sampleRows: previewsOf(config, foundation.models, foundation.databases.sourceUrl, context)
       .sampleRows,
@@ -141,7 +151,9 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       memory.close();
       stopping.abort();
       leases.releaseAll();
+      const woken = parking.close().catch(() => {});
       await consumer.close();
+      await woken;
       leases.close();
       await removeWorker(db, workerId).catch(() => {});
     },

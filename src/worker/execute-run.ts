@@ -9,7 +9,7 @@ import { failpoint } from '../failpoints/failpoint.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
 import type { Encoding, IntervalResult, LeftoverFile } from '../pipeline/interval-job.ts';
 import type { ReadingTurns } from '../pipeline/reading-turns.ts';
-import type { Source } from '../sources/source.ts';
+import type { Settlement, Source } from '../sources/source.ts';
 import { recordStepError } from '../store/chains.ts';
 import { type ClaimedRun, claimRun } from '../store/leases.ts';
 import type { NewLogEntry } from '../store/log-entries.ts';
@@ -89,6 +89,8 @@ export interface Admission {
   readonly organizationId: string;
   /** For how many steps with an own plugin memory is set aside; a run with more is handed back. */
   readonly ownSteps: number;
+  /** What was found before the run was claimed; null: it settles within its attempt. */
+  readonly settlement: Settlement | null;
 }
 
 /**
@@ -115,7 +117,7 @@ export async function executeRun(
   try {
     return run.crashes >= context.policy.maxSharedCrashes
       ? await runAlone(context, program, run, signal)
-      : await executeClaimed(options, run, signal, admission?.organizationId);
+      : await executeClaimed(options, run, signal, admission);
   } finally {
     leases.release(run);
   }
@@ -130,7 +132,7 @@ export async function executeClaimed(
   options: AttemptOptions,
   run: ClaimedRun,
   signal: AbortSignal,
-  organizationId?: string,
+  admission: Admission | null = null,
 ): Promise<AttemptReport> {
   const { context } = options;
   const nothing = { run, fault: null, rows: 0, bytes: 0 };
@@ -144,7 +146,7 @@ export async function executeClaimed(
         `Workers crashed ${run.crashes} times while they read for this run, so it gets a process of its own.`,
       );
     }
-    const result = await attempt(options, run, open, log, signal, organizationId);
+    const result = await attempt(options, run, open, log, signal, admission);
     if (!result) return { ...nothing, end: 'lost' };
     return { ...nothing, end: 'completed', rows: result.rows, bytes: result.bytes };
   } catch (thrown) {
@@ -178,7 +180,7 @@ async function attempt(
   { ports }: OpenPorts,
   log: RunLog,
   signal: AbortSignal,
-  organizationId?: string,
+  admission: Admission | null,
 ): Promise<IntervalResult | null> {
   const { context, connectors, turns } = options;
   const destination = connectors.openDestination(run, run.storeTraits);
@@ -192,10 +194,9 @@ async function attempt(
   };
   try {
     checkMemory(options, run);
-    const job = await makeJob(options, run);
+    const job = { ...(await makeJob(options, run)), settlement: admission?.settlement ?? null };
     const shared = connectors.sourceOf(run.model);
-    const source =
-      turns && organizationId !== undefined ? turns.of(organizationId, shared) : shared;
+    const source = turns && admission ? turns.of(admission.organizationId, shared) : shared;
     await tryStore(context.db, run, destination, ports.journal, log, signal);
     traits = destination.traits;
     const { result, replaced } = await exportInterval(job, source, destination, ports, signal);

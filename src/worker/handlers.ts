@@ -5,7 +5,7 @@ import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
 import { currentEra } from '../store/eras.ts';
 import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
-import { findRunNeeds } from '../store/runs.ts';
+import { findRunNeeds } from '../store/run-needs.ts';
 import { sweepWorkers } from '../store/workers.ts';
 import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
@@ -17,6 +17,7 @@ import type { AttemptReport } from './attempt-report.ts';
 import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
+import type { Parking } from './parking.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
 
@@ -24,6 +25,7 @@ export interface HandlerOptions extends SampleOptions {
   readonly producer: Producer;
   readonly executor: ExecutorOptions;
   readonly crowd: Crowd;
+  readonly parking: Parking;
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
   readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
   readonly onScheduleError: (error: unknown, exportId: string) => void;
@@ -91,11 +93,11 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
 }
 
 /**
- * Executes a run once there is memory for it. It is not claimed before, so another worker may take it
+ * Executes a run once its interval has settled and there is memory for it. It is not claimed before, so another worker may take it
  * meanwhile: the dispatcher re-enqueues a run that no worker claims.
  */
 async function admitAndExecute(
-  { context, executor, memory, crowd, onAttemptEnd }: HandlerOptions,
+  { context, executor, memory, crowd, parking, onAttemptEnd }: HandlerOptions,
   runId: string,
 ): Promise<ClaimedRun | null> {
   const needs = await retryUntilRecorded(
@@ -105,6 +107,8 @@ async function admitAndExecute(
   if (!needs || needs.isHeld) return null;
   const { organizationId, type, config, transformations, ownSteps } = needs;
   crowd.see([organizationId]);
+  const readiness = await parking.settle(runId, needs);
+  if (readiness === 'parked') return null;
   const files = readFileSettings(config);
   const memoryFor = (steps: number) =>
     executor.connectors.memoryOf(type, files, transformations, steps);
@@ -116,7 +120,7 @@ async function admitAndExecute(
   if (!leave) return null;
   try {
     const startedAt = performance.now();
-    const report = await executeRun(executor, runId, { organizationId, ownSteps });
+    const report = await executeRun(executor, runId, { organizationId, ownSteps, ...readiness });
     onAttemptEnd(report, (performance.now() - startedAt) / 1_000);
     return report.run;
   } finally {

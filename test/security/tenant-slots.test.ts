@@ -147,7 +147,7 @@ it('while the processors have too much to do, a tenant beside others gets one of
   now += 6_000;
   const alone = await dispatch(crowd);
   expect(alone).toHaveLength(6);
-  // The other is back, but nobody waits for a processor.
+  // The other is back, but no task waits for a processor.
   for (const runId of alone) await claim(side, runId);
   await side.db.query(`delete from runs where id = $1`, [alone[0]]);
   await addExports(1, other.projectIds[0]);

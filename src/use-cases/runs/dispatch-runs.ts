@@ -41,7 +41,7 @@ type Enqueue = (entries: readonly QueueEntry[]) => Promise<void>;
  * worker has claimed. Then enqueues waiting runs.
  *
  * @param enqueue adds runs to the queue; throws if the queue is unreachable
- * @param crowd learns who is active, and says who must leave room; default: nobody
+ * @param crowd learns who is active, and says who must leave room; default: none must
  * @returns how many runs were enqueued for the first time
  */
 export async function dispatchRuns(

@@ -64,7 +64,7 @@ test('the long runs of an organization that crowds others read one block at a ti
   expect((await second).done).toBe(true);
 });
 
-test('all read at the same time if they crowd nobody, or are of different organizations', async () => {
+test('all read at the same time if they crowd no other, or are of different organizations', async () => {
   for (const [isCrowding, organizations] of [
     [false, ['a', 'a']],
     [true, ['a', 'b']],
