@@ -38,6 +38,9 @@ import { transformationConfigRoutes } from './transformations/routes.ts';
 
 type Routes = (api: Api, family: Family, deps: Deps) => void;
 
+/** A tenth of the time, once 10 seconds are used up. */
+const timeShare = { savedMs: 10_000, savedPerSecondMs: 100 };
+
 /** Builds the HTTP interface, ready to listen or to inject requests. Fails if a schema is not valid. */
 export async function buildApi(options: ApiOptions): Promise<Api> {
   const api: Api = fastify(fastifyOptions(options));
@@ -45,13 +48,12 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   const { destinations, destinationContext, models, checkQuery, queueBoard } = options;
   const deps: Deps = {
     ...others,
-    // A quarter of the time, once 20 seconds are used up.
-    previews: new PreviewSlots({ savedMs: 20_000, savedPerSecondMs: 250 }),
+    previews: new PreviewSlots(timeShare),
     tests: new PreviewSlots(),
     // Each may wait for a receiver. A mail server would take any number of them for spam.
     notificationTests: new PreviewSlots({ savedMs: 30_000, savedPerSecondMs: 100 }),
     // They compute in this process: two of them take half of its time.
-    trials: new PreviewSlots({ perTenant: 1, inAll: 2 }),
+    trials: new PreviewSlots({ ...timeShare, perTenant: 1, inAll: 2 }),
     sandboxes: new PreviewSlots({ perTenant: 1, inAll: 2, waitingPerTenant: 2, waitingInAll: 6 }),
     rules: { models, checkQuery, ...destinationRules(destinations, destinationContext) },
   };

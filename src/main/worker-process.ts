@@ -2,19 +2,23 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { describeInterval } from '../domain/time.ts';
 import { idleWorkerBytes, largeRowCopies } from '../pipeline/memory-budget.ts';
+import { ReadingTurns } from '../pipeline/reading-turns.ts';
 import { openConsumer } from '../queue/consumer.ts';
 import { addWorkerSeconds } from '../store/worker-seconds.ts';
 import { removeWorker, reportWorker } from '../store/workers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { Crowd } from '../use-cases/runs/crowd.ts';
 import type { AttemptReport } from '../worker/attempt-report.ts';
 import type { ExecutorOptions } from '../worker/execute-run.ts';
 import { createHandlers } from '../worker/handlers.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
 import { MemoryGate } from '../worker/memory-gate.ts';
 import { NotificationCourier } from '../worker/notification-courier.ts';
+import { Parking } from '../worker/parking.ts';
 import { WorkClock } from '../worker/work-clock.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
+import { CpuPressure } from './cpu-pressure.ts';
 import type { Foundation } from './foundation.ts';
 import { logAttempt } from './log-attempt.ts';
 import { joinSources } from './models.ts';
@@ -67,9 +71,15 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     onError: (error) => logger.warn({ err: error }, 'leases could not be renewed'),
   });
   const stopping = new AbortController();
+  const pressure = new CpuPressure();
+  const crowd = new Crowd(
+    () => pressure.isPressed(),
+    () => performance.now(),
+  );
   const executor: ExecutorOptions = {
     context,
     memoryBytes,
+    turns: new ReadingTurns((organizationId) => crowd.isCrowding(organizationId)),
     stopping: stopping.signal,
     connectors: joinConnectors(sourceOf, destinationContextOf(config), context.secrets),
     leases,
@@ -102,12 +112,22 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       throw error;
     });
   };
+  const parking = new Parking({
+    db,
+    leaseMs: context.policy.leaseMs,
+    workerId,
+    sourceOf,
+    onAwake: () => handlers['dispatch-runs']({}),
+    onError: (error) => logger.warn({ err: error }, 'parked runs could not be written'),
+  });
   const handlers = createHandlers({
     workClock,
     courier,
     context,
     producer,
     executor,
+    crowd,
+    parking,
     memory,
     sampleRows: previewsOf(config, foundation.models, foundation.databases.sourceUrl, context)
       .sampleRows,
@@ -150,10 +170,13 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   return {
     async close() {
       clearInterval(reporting);
+      pressure.close();
       memory.close();
       stopping.abort();
       leases.releaseAll();
+      const woken = parking.close().catch(() => {});
       await consumer.close();
+      await woken;
       await courier.close();
       leases.close();
       await storeWork().catch(() => {});

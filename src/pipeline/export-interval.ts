@@ -82,7 +82,7 @@ async function copyInterval(
   found: FoundManifest,
   signal: AbortSignal,
 ): Promise<IntervalResult> {
-  const settlement = await source.settle(job.interval, signal);
+  const settlement = job.settlement ?? (await source.settle(job.interval, signal));
   if (settlement.reason !== null) ports.log('WARNING', describeUnsettled(settlement.reason));
   // Before reading begins: what ends a sandbox is no proof that the run crashes workers.
   const options = { intervalEndMs: job.interval.end, signal, log: ports.log };

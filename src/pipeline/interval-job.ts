@@ -5,7 +5,7 @@ import type { Recipe, RecipeStep, StepCount } from '../domain/recipe.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
-import type { SourceRequest } from '../sources/source.ts';
+import type { Settlement, SourceRequest } from '../sources/source.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
 import type { StepDefinition } from '../transforms/step.ts';
 import type { ManifestFile } from './manifest.ts';
@@ -29,6 +29,8 @@ export interface Encoding {
 }
 
 export interface IntervalJob {
+  /** Of a wait before the attempt; null or missing: the attempt waits itself. */
+  readonly settlement?: Settlement | null;
   readonly exportId: string;
   readonly runId: string;
   readonly attempt: number;

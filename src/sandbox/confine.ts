@@ -7,8 +7,8 @@ import os from 'node:os';
 const spareMib = 64;
 /** Seconds of processor time that a process has left if its parent dies. */
 const orphanSeconds = 120;
-/** How much nicer than its parent a sandbox is: of a busy core it gets about a third of the parent's time. */
-const niceness = 5;
+/** How much nicer than its parent a sandbox is: of a busy core it gets about a thirtieth of the parent's time. */
+const niceness = 15;
 
 /**
  * Takes from a running process, by the kernel's limits, what it does not need any more: new files, sockets

@@ -4,7 +4,7 @@ import type { QueuedRun } from '../domain/run.ts';
 
 export interface DispatchLimits {
   /** Runs in flight of all projects of one organization. */
-  readonly perOrganization: number;
+  readonly perOrganization: (organizationId: string) => number;
   /** Runs of one project in flight. */
   readonly perProject: number;
   /** Live runs of one export in flight. */
@@ -25,6 +25,19 @@ const sharedFrom = 4;
  */
 export function organizationShare(capacity: number): number {
   return capacity >= sharedFrom ? capacity - 1 : Number.POSITIVE_INFINITY;
+}
+
+/** Of this many slots an organization keeps one while it is crowded. */
+const crowdedPart = 8;
+
+/**
+ * Runs of one organization that may be in flight while it crowds others: the processors have too much to do,
+ * and other organizations are active. Each slot more would slow them down.
+ *
+ * @param capacity slots of all workers
+ */
+export function crowdedShare(capacity: number): number {
+  return Math.max(1, Math.floor(capacity / crowdedPart));
 }
 
 /**
@@ -58,7 +71,13 @@ export function pickFair<Run extends QueuedRun>(
   const organizations = countBy(inFlight, ({ organizationId }) => organizationId);
   const { perProject, perOrganization } = limits;
   const ordered = candidates.toSorted(compareRuns);
-  const ofProjects = takeTurns(ordered, projects, ({ projectId }) => projectId, perProject, fits);
+  const ofProjects = takeTurns(
+    ordered,
+    projects,
+    ({ projectId }) => projectId,
+    () => perProject,
+    fits,
+  );
   const inTurn = takeTurns(
     ofProjects,
     organizations,
@@ -73,14 +92,14 @@ function takeTurns<Run extends QueuedRun, Key>(
   runs: readonly Run[],
   taken: Map<Key, number>,
   keyOf: (run: Run) => Key,
-  limit: number,
+  limitOf: (key: Key) => number,
   fits: (run: Run) => boolean = () => true,
 ): readonly Run[] {
   const turns: { readonly run: Run; readonly turn: number }[] = [];
   for (const run of runs) {
     const key = keyOf(run);
     const turn = taken.get(key) ?? 0;
-    if (turn >= limit || !fits(run)) continue;
+    if (turn >= limitOf(key) || !fits(run)) continue;
     taken.set(key, turn + 1);
     turns.push({ run, turn });
   }

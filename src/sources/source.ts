@@ -109,9 +109,10 @@ export interface Source {
   /**
    * Waits until no transaction can add rows to the interval, or until the timeout.
    *
+   * @param waitedMs how much of the timeout is used up; default 0
    * @throws SluiceError `source.standby` if the server cannot prove it
    */
-  settle(interval: DataInterval, signal: AbortSignal): Promise<Settlement>;
+  settle(interval: DataInterval, signal: AbortSignal, waitedMs?: number): Promise<Settlement>;
   /** Checks again, without waiting, what `settle` or `recheck` named as pending. */
   recheck(
     interval: DataInterval,

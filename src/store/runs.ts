@@ -1,4 +1,3 @@
-import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { StepCount } from '../domain/recipe.ts';
 import type { RunStatus } from '../domain/run.ts';
 import {
@@ -8,9 +7,7 @@ import {
   toTimestamp,
   toTimestampOrNull,
 } from '../domain/time.ts';
-import { pinnedChainOf } from './chains.ts';
 import type { Sql } from './database.ts';
-import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
 import type { Lease } from './lease.ts';
 import {
   Conditions,
@@ -252,7 +249,8 @@ export async function handBackRun(
      )
      ${enqueueRuns('handed_back', `now() + $3 * interval '1 ms'`)}
      on conflict (run_id) do update
-        set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, times_enqueued = 0
+        set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, times_enqueued = 0,
+            parked_by = null, parked_since = null, settlement = null
      returning run_id`,
     [lease.runId, lease.fence, delayMs, error?.code ?? null, error?.text ?? null, counts],
   );
@@ -306,36 +304,6 @@ export async function hasBegunCommit(sql: Sql, runId: string): Promise<boolean> 
     [runId],
   );
   return rows.length === 1;
-}
-
-/** What the memory of a run's next attempt depends on. */
-export interface RunNeeds {
-  readonly teamId: number;
-  readonly type: string;
-  /** Without secrets. */
-  readonly config: DestinationConfig;
-  readonly transformations: boolean;
-  /** Steps of its chain whose plugin is an organization's own. */
-  readonly ownSteps: number;
-  /** As its next claim will count them. */
-  readonly crashes: number;
-  /** Whether no work is done in this database until an operator accepts its era. */
-  readonly isHeld: boolean;
-}
-
-/** What a live run needs; null if it has ended. */
-export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | null> {
-  const [row] = await sql.query<Omit<RunNeeds, 'isHeld'> & EraFacts>(
-    prepared(`select ${eraFacts}, r.team_id as "teamId", e.destination_type as type, e.destination_config as config, e.transformations,
-            (select count(*)::int from jsonb_array_elements(${pinnedChainOf('r')}) step where step ? 'source') as "ownSteps",
-            r.crashes + (r.lease_expires_at is not null and r.reading_since is not null)::int as crashes
-       from runs r join batch_exports e on e.id = r.export_id
-      where r.id = $1 and r.status in ${live}`),
-    [runId],
-  );
-  if (!row) return null;
-  const { newestEra, place, ...needs } = row;
-  return { ...needs, isHeld: (await resolveEra(sql, { newestEra, place })).held };
 }
 
 export interface RunListRequest {

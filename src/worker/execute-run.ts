@@ -9,7 +9,8 @@ import { describeInterval } from '../domain/time.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
 import type { Encoding, IntervalResult, LeftoverFile } from '../pipeline/interval-job.ts';
-import type { Source } from '../sources/source.ts';
+import type { ReadingTurns } from '../pipeline/reading-turns.ts';
+import type { Settlement, Source } from '../sources/source.ts';
 import { recordStepError } from '../store/chains.ts';
 import { type ClaimedRun, claimRun } from '../store/leases.ts';
 import type { NewLogEntry } from '../store/log-entries.ts';
@@ -66,6 +67,8 @@ export interface Connectors {
 export interface AttemptOptions extends RunMemory {
   readonly context: Context;
   readonly connectors: Connectors;
+  /** Between the runs of an organization; none in a process of its own. */
+  readonly turns?: ReadingTurns;
   readonly onError: (error: unknown, run: ClaimedRun) => void;
 }
 
@@ -81,23 +84,30 @@ export interface ExecutorOptions extends AttemptOptions {
   readonly onLookBackError: (error: unknown, item: LookBack) => void;
 }
 
+/** What a run was admitted by. */
+export interface Admission {
+  readonly organizationId: string;
+  /** For how many steps with an own plugin memory is set aside; a run with more is handed back. */
+  readonly ownSteps: number;
+  /** What was found before the run was claimed; null: it settles within its attempt. */
+  readonly settlement: Settlement | null;
+}
+
 /**
  * Executes one attempt of a run: claim, export, record. A run that has ended, was deleted or is held by
  * another worker is skipped, so the same job may be delivered any number of times. A run during which
  * workers have crashed gets a process of its own.
- *
- * @param admittedOwnSteps for how many steps with an own plugin memory is set aside; a run with more is handed back
  */
 export async function executeRun(
   options: ExecutorOptions,
   runId: string,
-  admittedOwnSteps = Number.POSITIVE_INFINITY,
+  admission: Admission | null = null,
 ): Promise<AttemptReport> {
   const { context, leases, program } = options;
   const claimedAt = performance.now();
   const run = await claim(options, runId);
   if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
-  if (ownStepsOf(run.chain) > admittedOwnSteps) {
+  if (admission && ownStepsOf(run.chain) > admission.ownSteps) {
     // A config was enabled between the admission and the claim, which pinned it: there is no memory set aside.
     await retryUntilRecorded(() => releaseRun(context, run), AbortSignal.timeout(5_000));
     return { run, end: 'released', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
@@ -107,7 +117,7 @@ export async function executeRun(
   try {
     return run.crashes >= context.policy.maxSharedCrashes
       ? await runAlone(context, program, run, signal)
-      : await executeClaimed(options, run, signal);
+      : await executeClaimed(options, run, signal, admission);
   } finally {
     leases.release(run);
   }
@@ -122,6 +132,7 @@ export async function executeClaimed(
   options: AttemptOptions,
   run: ClaimedRun,
   signal: AbortSignal,
+  admission: Admission | null = null,
 ): Promise<AttemptReport> {
   const { context } = options;
   const nothing = { run, fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
@@ -135,7 +146,7 @@ export async function executeClaimed(
         `Workers crashed ${run.crashes} times while they read for this run, so it gets a process of its own.`,
       );
     }
-    const result = await attempt(options, run, open, log, signal);
+    const result = await attempt(options, run, open, log, signal, admission);
     if (!result) return { ...nothing, end: 'lost' };
     const { rows, bytes, rejectedRows } = result;
     return { ...nothing, end: 'completed', rows, bytes, rejectedRows };
@@ -170,8 +181,9 @@ async function attempt(
   { ports }: OpenPorts,
   log: RunLog,
   signal: AbortSignal,
+  admission: Admission | null,
 ): Promise<IntervalResult | null> {
-  const { context, connectors } = options;
+  const { context, connectors, turns } = options;
   const destination = connectors.openDestination(run, run.storeTraits);
   let { traits } = destination;
   const keepTraits = async () => {
@@ -183,8 +195,9 @@ async function attempt(
   };
   try {
     checkMemory(options, run);
-    const job = await makeJob(options, run);
-    const source = connectors.sourceOf(run.model);
+    const job = { ...(await makeJob(options, run)), settlement: admission?.settlement ?? null };
+    const shared = connectors.sourceOf(run.model);
+    const source = turns && admission ? turns.of(admission.organizationId, shared) : shared;
     await tryStore(context.db, run, destination, ports.journal, log, signal);
     traits = destination.traits;
     const { result, replaced } = await exportInterval(job, source, destination, ports, signal);

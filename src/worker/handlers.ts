@@ -6,10 +6,11 @@ import { listRunningBackfills } from '../store/backfills.ts';
 import { currentEra } from '../store/eras.ts';
 import { checkFreshness } from '../store/freshness.ts';
 import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
-import { findRunNeeds } from '../store/runs.ts';
+import { findRunNeeds } from '../store/run-needs.ts';
 import { sweepWorkers } from '../store/workers.ts';
 import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
+import type { Crowd } from '../use-cases/runs/crowd.ts';
 import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
 import { dispatchRuns, dispatchWaiting, type QueueEntry } from '../use-cases/runs/dispatch-runs.ts';
 import { lookBack } from '../use-cases/runs/look-back.ts';
@@ -18,6 +19,7 @@ import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
 import type { NotificationCourier } from './notification-courier.ts';
+import type { Parking } from './parking.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
 import type { WorkClock } from './work-clock.ts';
@@ -27,6 +29,8 @@ export interface HandlerOptions extends SampleOptions {
   readonly executor: ExecutorOptions;
   readonly workClock: WorkClock;
   readonly courier: Pick<NotificationCourier, 'collect'>;
+  readonly crowd: Crowd;
+  readonly parking: Parking;
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
   readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
   readonly onScheduleError: (error: unknown, exportId: string) => void;
@@ -34,11 +38,11 @@ export interface HandlerOptions extends SampleOptions {
 
 /** What a worker does for each job. */
 export function createHandlers(options: HandlerOptions): JobHandlers {
-  const { context, producer, executor } = options;
+  const { context, producer, executor, crowd } = options;
   const enqueue = (entries: readonly QueueEntry[]) => producer.addRuns(entries);
-  const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue)));
+  const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue, crowd)));
   // A tick notices what time brings.
-  const dispatchDue = shareNext(async () => void (await dispatchRuns(context, enqueue)));
+  const dispatchDue = shareNext(async () => void (await dispatchRuns(context, enqueue, crowd)));
   const advance = shareNextById(async (backfillId) => {
     options.onRunsMade('backfill', await advanceBackfill(context, backfillId));
   });
@@ -96,11 +100,11 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
 }
 
 /**
- * Executes a run once there is memory for it. It is not claimed before, so another worker may take it
+ * Executes a run once its interval has settled and there is memory for it. It is not claimed before, so another worker may take it
  * meanwhile: the dispatcher re-enqueues a run that no worker claims.
  */
 async function admitAndExecute(
-  { context, executor, memory, onAttemptEnd, workClock }: HandlerOptions,
+  { context, executor, memory, crowd, parking, onAttemptEnd, workClock }: HandlerOptions,
   runId: string,
 ): Promise<ClaimedRun | null> {
   const needs = await retryUntilRecorded(
@@ -108,7 +112,10 @@ async function admitAndExecute(
     AbortSignal.timeout(context.policy.leaseMs / 2),
   );
   if (!needs || needs.isHeld) return null;
-  const { type, config, transformations, ownSteps } = needs;
+  const { organizationId, type, config, transformations, ownSteps } = needs;
+  crowd.see([organizationId]);
+  const readiness = await parking.settle(runId, needs);
+  if (readiness === 'parked') return null;
   const files = readFileSettings(config);
   const memoryFor = (steps: number) =>
     executor.connectors.memoryOf(type, files, transformations, steps);
@@ -121,7 +128,7 @@ async function admitAndExecute(
   const endWork = workClock.begin(needs.teamId);
   try {
     const startedAt = performance.now();
-    const report = await executeRun(executor, runId, ownSteps);
+    const report = await executeRun(executor, runId, { organizationId, ownSteps, ...readiness });
     onAttemptEnd(report, (performance.now() - startedAt) / 1_000);
     return report.run;
   } finally {

@@ -145,8 +145,10 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await button('Preview').click();
     await page.getByRole('button', { name: /^Start \d+ runs?$/ }).waitFor();
     expect(await findViolations()).toEqual([]);
-    await site.query(`delete from runs where data_interval_end > now() - interval '3 hours'`);
-    await site.query(`delete from ticks where data_interval_end > now() - interval '3 hours'`);
+    // What the next tests expect is the hour before.
+    const latest = `data_interval_start >= date_trunc('hour', now()) - interval '2 hours'`;
+    await site.query(`delete from runs where ${latest}`);
+    await site.query(`delete from ticks where ${latest}`);
   });
 
   test('lists the files of a run, with paths to copy', async () => {

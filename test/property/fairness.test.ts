@@ -24,7 +24,9 @@ describe('fairness', () => {
       return { runId, organizationId, projectId, exportId, backfillId, intervalStart };
     });
   const anyRuns = fc.uniqueArray(anyRun, { selector: ({ runId }) => runId, maxLength: 60 });
-  const limits = { perOrganization: 9, perProject: 6, perExport: 3, perBackfill: () => 2 };
+  /** One of the organizations is crowding others. */
+  const perOrganization = (id: string) => (id === 'organization 1' ? 1 : 9);
+  const limits = { perOrganization, perProject: 6, perExport: 3, perBackfill: () => 2 };
 
   function countBy(all: readonly QueuedRun[], key: (run: QueuedRun) => string | null) {
     const counts = new Map<string, number>();
@@ -42,19 +44,24 @@ describe('fairness', () => {
         expect(chosen.length).toBeLessThanOrEqual(slots);
         const keys = [
           [(run: QueuedRun) => run.organizationId, limits.perOrganization],
-          [(run: QueuedRun) => String(run.projectId), limits.perProject],
-          [(run: QueuedRun) => (run.backfillId === null ? run.exportId : null), limits.perExport],
-          [(run: QueuedRun) => run.backfillId, limits.perBackfill()],
+          [(run: QueuedRun) => String(run.projectId), () => limits.perProject],
+          [
+            (run: QueuedRun) => (run.backfillId === null ? run.exportId : null),
+            () => limits.perExport,
+          ],
+          [(run: QueuedRun) => run.backfillId, limits.perBackfill],
         ] as const;
-        for (const [key, limit] of keys) {
-          expect(Math.max(0, ...countBy(chosen, key).values())).toBeLessThanOrEqual(limit);
+        for (const [key, limitOf] of keys) {
+          for (const [name, count] of countBy(chosen, key)) {
+            expect(count).toBeLessThanOrEqual(limitOf(name));
+          }
         }
         if (chosen.length === slots) return;
         const ids = new Set(chosen.map(({ runId }) => runId));
         for (const run of waiting.filter(({ runId }) => !ids.has(runId))) {
-          const full = keys.some(([key, limit]) => {
+          const full = keys.some(([key, limitOf]) => {
             const name = key(run);
-            return name !== null && (countBy(chosen, key).get(name) ?? 0) >= limit;
+            return name !== null && (countBy(chosen, key).get(name) ?? 0) >= limitOf(name);
           });
           expect(full).toBe(true);
         }

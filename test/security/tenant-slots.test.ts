@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { reportWorker } from '../../src/store/workers.ts';
+import { Crowd } from '../../src/use-cases/runs/crowd.ts';
 import { dispatchRuns } from '../../src/use-cases/runs/dispatch-runs.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../support/run-side.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
@@ -46,11 +47,12 @@ async function addRuns(count: number): Promise<void> {
   );
 }
 
-async function dispatch(): Promise<string[]> {
+async function dispatch(crowd?: Crowd): Promise<string[]> {
   const enqueued: string[] = [];
-  await dispatchRuns(side.context, async (entries) => {
+  const enqueue = async (entries: readonly { readonly runId: string }[]) => {
     enqueued.push(...entries.map(({ runId }) => runId));
-  });
+  };
+  await dispatchRuns(side.context, enqueue, crowd);
   return enqueued;
 }
 
@@ -121,4 +123,34 @@ it('a tenant has all of fewer than four slots', async () => {
   await reportWorker(side.db, randomUUID(), 3);
   await addExports(10);
   expect(await dispatch()).toHaveLength(6);
+});
+
+it('while the processors have too much to do, a tenant beside others gets one of eight slots', async () => {
+  let now = 0;
+  let isPressed = true;
+  const crowd = new Crowd(
+    () => isPressed,
+    () => now,
+  );
+  await reportWorker(side.db, randomUUID(), 8);
+  await addExports(20);
+  await addExports(1, other.projectIds[0]);
+  const first = await dispatch(crowd);
+  expect(new Set(await teamsOf(first))).toEqual(new Set([side.teamId, other.projectIds[0]]));
+  expect(first).toHaveLength(2);
+  for (const runId of first) await claim(side, runId);
+  expect(await dispatch(crowd)).toEqual([]);
+  // The other's runs have ended, and none came for a while.
+  await side.db.query(`delete from runs where team_id = $1`, [other.projectIds[0]]);
+  now += 5_000;
+  expect(await dispatch(crowd)).toEqual([]);
+  now += 6_000;
+  const alone = await dispatch(crowd);
+  expect(alone).toHaveLength(6);
+  // The other is back, but no task waits for a processor.
+  for (const runId of alone) await claim(side, runId);
+  await side.db.query(`delete from runs where id = $1`, [alone[0]]);
+  await addExports(1, other.projectIds[0]);
+  isPressed = false;
+  expect(await dispatch(crowd)).toHaveLength(2);
 });

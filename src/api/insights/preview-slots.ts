@@ -136,7 +136,7 @@ export class PreviewSlots {
 const tooMany = () => throttled('Too many of these requests at the same time.', 5);
 
 const tooLong = (seconds: number) =>
-  throttled('The previews of your organization took too long in sum.', seconds);
+  throttled('Requests of this kind by your organization took too long in sum.', seconds);
 
 function throttled(why: string, seconds: number): ApiError {
   const detail = `${why} Try again in ${seconds} seconds.`;

@@ -127,8 +127,11 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     settledAt: () => servers.source.serverStart,
   };
   return {
-    settle: (interval, signal) =>
-      withReason(signal, settleInterval(servers, interval, times, signal)),
+    settle: (interval, signal, waitedMs = 0) => {
+      // Not 0 unless it was: then what is pending would not be remembered as late.
+      const timeoutMs = Math.max(times.timeoutMs - waitedMs, Math.min(1, times.timeoutMs));
+      return withReason(signal, settleInterval(servers, interval, { ...times, timeoutMs }, signal));
+    },
     recheck: (interval, pending, signal) =>
       withReason(signal, recheckInterval(servers, interval, pending, times, signal)),
     hasLateRows: (request, earlier, position, signal) =>

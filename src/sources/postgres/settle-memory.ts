@@ -13,6 +13,12 @@ export class SettleMemory {
     null;
   #serverStart = '';
   readonly #late = new Set<string>();
+  readonly #now: () => number;
+
+  /** @param now a clock in ms that never goes back */
+  constructor(now = () => performance.now()) {
+    this.#now = now;
+  }
 
   /**
    * Whether the interval settled with one that ends later, a moment ago: no transaction has a `now()` before
@@ -20,13 +26,13 @@ export class SettleMemory {
    */
   covers({ start, end }: DataInterval): boolean {
     const known = this.#settled;
-    if (known === null || performance.now() - known.at > freshMs) return false;
+    if (known === null || this.#now() - known.at > freshMs) return false;
     return end <= known.end && known.newestPreparedMs < start;
   }
 
   /** @param live the look that showed it */
   noteSettled(interval: DataInterval, { prepared }: Live): void {
-    const at = performance.now();
+    const at = this.#now();
     const known = this.#settled;
     if (known !== null && known.end > interval.end && at - known.at <= freshMs) return;
     const times = [...prepared.values()].map(({ preparedAtMs }) => preparedAtMs);

@@ -1,5 +1,10 @@
 import type { QueuedRun } from '../../domain/run.ts';
-import { type DispatchLimits, organizationShare, pickFair } from '../../scheduling/fairness.ts';
+import {
+  crowdedShare,
+  type DispatchLimits,
+  organizationShare,
+  pickFair,
+} from '../../scheduling/fairness.ts';
 import type { Sql } from '../../store/database.ts';
 import {
   type DispatchState,
@@ -14,6 +19,7 @@ import {
   unmarkDispatched,
 } from '../../store/outbox.ts';
 import type { Context } from '../context.ts';
+import type { Crowd } from './crowd.ts';
 
 /** A run that is unclaimed after this time is enqueued again: the queue may have lost it. */
 const enqueueAgainAfterMs = 5_000;
@@ -35,16 +41,21 @@ type Enqueue = (entries: readonly QueueEntry[]) => Promise<void>;
  * worker has claimed. Then enqueues waiting runs.
  *
  * @param enqueue adds runs to the queue; throws if the queue is unreachable
+ * @param crowd learns who is active, and says who must leave room; default: none must
  * @returns how many runs were enqueued for the first time
  */
-export async function dispatchRuns(context: Context, enqueue: Enqueue): Promise<number> {
+export async function dispatchRuns(
+  context: Context,
+  enqueue: Enqueue,
+  crowd?: Crowd,
+): Promise<number> {
   await markReady(context.db);
   const unanswered = await findUnanswered(context.db, enqueueAgainAfterMs);
   if (unanswered.length > 0) {
     const rings = await markDispatched(context.db, unanswered);
     await enqueue(inOrderOf(unanswered, rings).map(toEntry));
   }
-  return dispatchWaiting(context, enqueue);
+  return dispatchWaiting(context, enqueue, crowd);
 }
 
 /** Dispatchers that overtake each other this often wait for each other instead. */
@@ -56,10 +67,15 @@ const maxOvertaken = 3;
  * organization never has all.
  *
  * @param enqueue adds runs to the queue; throws if the queue is unreachable
+ * @param crowd as for `dispatchRuns`
  * @returns how many runs were enqueued
  */
-export async function dispatchWaiting(context: Context, enqueue: Enqueue): Promise<number> {
-  const rings = await takeTurn(context);
+export async function dispatchWaiting(
+  context: Context,
+  enqueue: Enqueue,
+  crowd?: Crowd,
+): Promise<number> {
+  const rings = await takeTurn(context, crowd);
   if (rings.length === 0) return 0;
   try {
     await enqueue(rings.map(toEntry));
@@ -73,26 +89,31 @@ export async function dispatchWaiting(context: Context, enqueue: Enqueue): Promi
   return rings.length;
 }
 
-async function takeTurn(context: Context): Promise<readonly EnqueuedRun[]> {
+async function takeTurn(context: Context, crowd?: Crowd): Promise<readonly EnqueuedRun[]> {
   const { db } = context;
   for (let tried = 0; tried < maxOvertaken; tried += 1) {
-    const rings = await chooseAndMark(db, context);
+    const rings = await chooseAndMark(db, context, crowd);
     if (rings) return rings;
   }
   return db.transaction(async (tx) => {
     await lockDispatch(tx);
-    const rings = await chooseAndMark(tx, context);
+    const rings = await chooseAndMark(tx, context, crowd);
     if (!rings) throw new Error('a dispatcher was overtaken under its lock');
     return rings;
   });
 }
 
 /** @returns null if another dispatcher was faster */
-async function chooseAndMark(sql: Sql, context: Context): Promise<readonly EnqueuedRun[] | null> {
+async function chooseAndMark(
+  sql: Sql,
+  context: Context,
+  crowd?: Crowd,
+): Promise<readonly EnqueuedRun[] | null> {
   const state = await readDispatchState(sql, candidatesPerTeam);
+  crowd?.see([...state.waiting, ...state.inFlight].map(({ organizationId }) => organizationId));
   const slots = 2 * state.capacity - state.queued;
   if (slots <= 0 || state.waiting.length === 0) return [];
-  const chosen = await choose(sql, context, slots, state);
+  const chosen = await choose(sql, context, slots, state, crowd);
   if (chosen.length === 0) return [];
   const rings = await dispatch(sql, state.turn, chosen);
   return rings && inOrderOf(chosen, rings);
@@ -111,10 +132,12 @@ async function choose(
   context: Context,
   slots: number,
   { capacity, waiting, inFlight }: DispatchState,
+  crowd?: Crowd,
 ): Promise<string[]> {
   const { maxRunsPerExport, maxRunsPerTenant } = context.policy;
   const limits: DispatchLimits = {
-    perOrganization: organizationShare(capacity),
+    perOrganization: (id) =>
+      crowd?.isCrowding(id) ? crowdedShare(capacity) : organizationShare(capacity),
     perProject: maxRunsPerTenant,
     perExport: maxRunsPerExport,
     // A backfill never creates more live runs than its concurrency.

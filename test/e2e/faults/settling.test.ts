@@ -92,6 +92,43 @@ test('a source whose clock is behind: the run waits until it has passed the end,
   await retireExports(installation);
 });
 
+test('many intervals that do not settle use no slot: a run that is ready does not wait for them', async () => {
+  const exportId = await createS3Export(installation, { name: 'far ahead' });
+  const now = Math.ceil((await readNow(installation.db)) / 1_000) * 1_000;
+  // Four slots, and more runs; each has an interval of its own.
+  const waiting = Array.from({ length: 20 }, (_, n) => {
+    const end = now + 600_000 + n * 1_000;
+    const interval = { start: end - 3_600_000, end };
+    return { exportId, teamId: team, interval, backfillId: null };
+  });
+  await insertRuns(installation.db, waiting);
+  const countParked = async () => {
+    const { rows } = await installation.pool.query<{ n: number }>(
+      `select count(*)::int as n from outbox where export_id = $1 and parked_by is not null`,
+      [exportId],
+    );
+    return rows[0]?.n;
+  };
+  // MAX_RUNS_PER_EXPORT does not count them either.
+  await until(async () => (await countParked()) === waiting.length, {
+    timeoutMs: 15_000,
+    message: 'all runs are parked',
+  });
+  const ready = await createS3Export(installation, { name: 'ready' });
+  await backfill(installation, ready, hour(20));
+  expect(await untilEnded(installation, ready, { timeoutMs: 10_000 })).toMatchObject([
+    { status: 'Completed', attempt: 1 },
+  ]);
+  const runs = await readRuns(installation, exportId);
+  expect(runs.every(({ status, attempt }) => status === 'Starting' && attempt === 0)).toBe(true);
+  const { rows: lines } = await installation.pool.query(
+    `select from log_entries where export_id = $1 and message like 'The run waits until no transaction%'`,
+    [exportId],
+  );
+  expect(lines).toHaveLength(waiting.length);
+  await retireExports(installation);
+});
+
 test('two transactions in one message: the second has the time of the message, and its row is exported', async () => {
   const session = await openSession();
   const exportId = await createS3Export(installation, { name: 'two in one' });

@@ -21,6 +21,8 @@ test('an entry that is set again has its new weight alone', () => {
 test('an entry heavier than the map is not kept, and the old one under its key is gone', () => {
   const map = new BoundedMap<string, number>(10);
   map.set('a', 1, 1);
+  map.set('b', 1, 1);
   map.set('a', 2, 11);
   expect(map.get('a')).toBeUndefined();
+  expect(map.get('b')).toBe(1);
 });

@@ -1,13 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import type { QueuedRun } from '../../../src/domain/run.ts';
 import {
+  crowdedShare,
   type DispatchLimits,
   organizationShare,
   pickFair,
 } from '../../../src/scheduling/fairness.ts';
 
 const limits: DispatchLimits = {
-  perOrganization: 10,
+  perOrganization: () => 10,
   perProject: 8,
   perExport: 3,
   perBackfill: () => 2,
@@ -43,6 +44,12 @@ describe('organizationShare', () => {
 
   test('leaves all of fewer slots to one tenant', () => {
     expect([0, 1, 3].map(organizationShare)).toEqual(Array(3).fill(Number.POSITIVE_INFINITY));
+  });
+});
+
+describe('crowdedShare', () => {
+  test('is an eighth of all slots, and at least one', () => {
+    expect([1, 4, 8, 15, 16, 100].map(crowdedShare)).toEqual([1, 1, 1, 1, 2, 12]);
   });
 });
 

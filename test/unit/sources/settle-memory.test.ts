@@ -35,6 +35,18 @@ test('an interval is covered by one that ends with it or later, not by one that 
   expect(memory.covers({ start: 4_500, end: 5_000 })).toBe(false);
 });
 
+test('an interval is covered for a second only, and then one that ends earlier may settle anew', () => {
+  let now = 0;
+  const memory = new SettleMemory(() => now);
+  memory.noteSettled({ start: 4_000, end: 5_000 }, live());
+  now = 1_000;
+  expect(memory.covers({ start: 4_000, end: 5_000 })).toBe(true);
+  now = 1_001;
+  expect(memory.covers({ start: 4_000, end: 5_000 })).toBe(false);
+  memory.noteSettled({ start: 3_000, end: 4_000 }, live());
+  expect(memory.covers({ start: 3_000, end: 4_000 })).toBe(true);
+});
+
 test('a transaction that was prepared since an earlier interval began uncovers that one', () => {
   const memory = new SettleMemory();
   memory.noteSettled({ start: 4_000, end: 5_000 }, live(3_500));

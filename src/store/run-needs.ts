@@ -1,0 +1,51 @@
+import type { DestinationConfig } from '../domain/file-settings.ts';
+import type { DataInterval } from '../domain/time.ts';
+import { pinnedChainOf } from './chains.ts';
+import type { Sql } from './database.ts';
+import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
+import { prepared } from './prepared.ts';
+import { live } from './run-moves.ts';
+import { intervalOf } from './times.ts';
+
+/** What must be known of a run before it is claimed. */
+export interface RunNeeds {
+  readonly organizationId: string;
+  readonly teamId: number;
+  readonly exportId: string;
+  readonly model: string;
+  readonly interval: DataInterval;
+  /** Whether an attempt was about to commit. */
+  readonly beganCommit: boolean;
+  /** What a wait of the last minute found, as `wakeRuns` stored it; null if there was none. */
+  readonly settlement: unknown;
+  /** Since the run was first parked; 0 if it was not. */
+  readonly parkedForMs: number;
+  readonly type: string;
+  /** Without secrets. */
+  readonly config: DestinationConfig;
+  readonly transformations: boolean;
+  /** Steps of its chain whose plugin is an organization's own. */
+  readonly ownSteps: number;
+  /** As its next claim will count them. */
+  readonly crashes: number;
+  /** Whether no work is done in this database until an operator accepts its era. */
+  readonly isHeld: boolean;
+}
+
+/** What a live run needs; null if it has ended. */
+export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | null> {
+  const [row] = await sql.query<Omit<RunNeeds, 'isHeld'> & EraFacts>(
+    prepared(`select ${eraFacts}, p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", e.model, ${intervalOf('r')} as interval,
+            r.commit_intent is not null as "beganCommit", case when o.settled_at between now() - interval '1 minute' and now() then o.settlement end as settlement,
+            coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs", e.destination_type as type, e.destination_config as config, e.transformations,
+            (select count(*)::int from jsonb_array_elements(${pinnedChainOf('r')}) step where step ? 'source') as "ownSteps",
+            r.crashes + (r.lease_expires_at is not null and r.reading_since is not null)::int as crashes
+       from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
+            left join outbox o on o.run_id = r.id
+      where r.id = $1 and r.status in ${live}`),
+    [runId],
+  );
+  if (!row) return null;
+  const { newestEra, place, ...needs } = row;
+  return { ...needs, isHeld: (await resolveEra(sql, { newestEra, place })).held };
+}

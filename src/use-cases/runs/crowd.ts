@@ -1,0 +1,36 @@
+/** How long an organization counts as active after its last run was seen. */
+const activeMs = 10_000;
+
+/**
+ * Which organizations were active lately. While the processors have too much to do, an organization that
+ * has company gets fewer slots, and its long runs read one at a time. One that is alone uses everything.
+ */
+export class Crowd {
+  readonly #seen = new Map<string, number>();
+  readonly #isPressed: () => boolean;
+  readonly #now: () => number;
+
+  /**
+   * @param isPressed whether processors have too much to do
+   * @param now a clock in ms that never goes back
+   */
+  constructor(isPressed: () => boolean, now: () => number) {
+    this.#isPressed = isPressed;
+    this.#now = now;
+  }
+
+  /** Notes organizations whose runs wait or execute. */
+  see(organizationIds: Iterable<string>): void {
+    const now = this.#now();
+    for (const id of organizationIds) this.#seen.set(id, now);
+    for (const [id, at] of this.#seen) if (now - at > activeMs) this.#seen.delete(id);
+  }
+
+  /** Whether the organization must leave room to others now. */
+  isCrowding(organizationId: string): boolean {
+    if (!this.#isPressed()) return false;
+    const since = this.#now() - activeMs;
+    for (const [id, at] of this.#seen) if (id !== organizationId && at >= since) return true;
+    return false;
+  }
+}

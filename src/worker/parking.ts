@@ -1,0 +1,231 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Instant } from '../domain/time.ts';
+import type { Settlement, Source } from '../sources/source.ts';
+import type { Sql } from '../store/database.ts';
+import { appendLogEntries } from '../store/log-entries.ts';
+import { keepParked, parkRun, wakeRuns } from '../store/parked-runs.ts';
+import type { RunNeeds } from '../store/run-needs.ts';
+
+/** How long a run may use a slot for settling. */
+const quickMs = 1_000;
+const mostKeepEveryMs = 5_000;
+/** Maximum intervals that one worker watches; runs of others look again after `leaseMs`. */
+const mostWatched = 500;
+
+/** The wait failed: the run finds out why in its attempt, where faults are counted and logged. */
+const inAttempt = 'in_attempt';
+
+export interface ParkingOptions {
+  readonly db: Sql;
+  /** How long a run stays parked if its worker dies. */
+  readonly leaseMs: number;
+  /** The worker's name. */
+  readonly workerId: string;
+  /** @throws SluiceError if there is no such model */
+  readonly sourceOf: (model: string) => Source;
+  /** Called when runs have become available. */
+  readonly onAwake: () => Promise<void>;
+  readonly onError: (error: unknown) => void;
+  readonly quickMs?: number;
+}
+
+/** An interval of one source that runs wait for. */
+interface Watch {
+  readonly source: Source;
+  readonly end: Instant;
+  readonly abort: AbortController;
+  /** Never rejects. */
+  readonly settling: Promise<Outcome>;
+  /** Once it has ended. */
+  outcome: Outcome | null;
+  /** Runs that are parked for it. */
+  readonly runs: Set<string>;
+  /** Calls that wait for it, or park a run for it. */
+  calls: number;
+}
+
+type Outcome = Settlement | typeof inAttempt;
+
+/** `parked`: the run must not begin now. A null settlement: it settles within its attempt. */
+export type Readiness = 'parked' | { readonly settlement: Settlement | null };
+
+/**
+ * Settles the intervals of runs before they are claimed. A run that must wait is parked in the outbox and uses
+ * neither a slot nor memory. Runs of the same interval and source share one watch. Once the interval has
+ * settled, its runs go to the dispatcher again, which lets them in as fairly as all others.
+ */
+export class Parking {
+  readonly #options: ParkingOptions;
+  readonly #watches = new Map<string, Watch>();
+  readonly #sources = new Map<Source, number>();
+  readonly #timer: NodeJS.Timeout;
+  #keeping = false;
+
+  constructor(options: ParkingOptions) {
+    this.#options = options;
+    const everyMs = Math.min(options.leaseMs / 4, mostKeepEveryMs);
+    this.#timer = setInterval(() => void this.keep(), everyMs).unref();
+  }
+
+  /** Waits a short time for the interval of a run to settle; parks the run if that is not enough. */
+  async settle(runId: string, needs: RunNeeds): Promise<Readiness> {
+    const { settlement, beganCommit, model } = needs;
+    // What was begun may be current already: then the attempt needs no rows.
+    if (beganCommit || settlement === inAttempt) return readinessOf(inAttempt);
+    let source: Source;
+    try {
+      source = this.#options.sourceOf(model);
+    } catch {
+      return readinessOf(inAttempt);
+    }
+    if (settlement !== null) return this.#confirm(source, needs, settlement as Settlement);
+    const key = `${this.#numberOf(source)} ${needs.interval.start} ${needs.interval.end}`;
+    const known = this.#watches.get(key);
+    const watch = known ?? this.#begin(key, source, needs);
+    if (!watch) {
+      await this.#park(runId, needs);
+      return 'parked';
+    }
+    watch.calls += 1;
+    try {
+      if (!known && !this.#isBehind(watch)) {
+        const quick = await within(this.#options.quickMs ?? quickMs, watch.settling);
+        if (quick) return readinessOf(quick);
+      }
+      if (!(await this.#park(runId, needs))) return 'parked';
+      watch.runs.add(runId);
+      // It ended while the run was being parked.
+      if (watch.outcome) await this.#wake([runId], watch.outcome);
+      return 'parked';
+    } finally {
+      watch.calls -= 1;
+      this.#endIfUnused(key, watch);
+    }
+  }
+
+  /** Keeps the runs parked, and forgets those that were cancelled, or taken by another worker. */
+  async keep(): Promise<void> {
+    const watches = [...this.#watches];
+    const runs = watches.flatMap(([, watch]) => [...watch.runs]);
+    if (this.#keeping || runs.length === 0) return;
+    this.#keeping = true;
+    try {
+      const { db, workerId, leaseMs } = this.#options;
+      const kept = await keepParked(db, runs, workerId, leaseMs);
+      for (const runId of runs) {
+        if (!kept.has(runId)) for (const [, watch] of watches) watch.runs.delete(runId);
+      }
+      for (const [key, watch] of watches) this.#endIfUnused(key, watch);
+    } catch (error) {
+      this.#options.onError(error);
+    } finally {
+      this.#keeping = false;
+    }
+  }
+
+  /** Wakes all runs that are parked here, for other workers. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    const watches = [...this.#watches.values()];
+    this.#watches.clear();
+    for (const { abort } of watches) abort.abort();
+    const runs = watches.flatMap((watch) => [...watch.runs]);
+    if (runs.length > 0) {
+      await wakeRuns(this.#options.db, runs, this.#options.workerId, null);
+    }
+  }
+
+  #numberOf(source: Source): number {
+    const number = this.#sources.get(source) ?? this.#sources.size;
+    this.#sources.set(source, number);
+    return number;
+  }
+
+  /**
+   * Another worker may have found it. One look tells this worker's source which server answers now, so that it
+   * reads from no connection to another one (a failover).
+   */
+  async #confirm(source: Source, needs: RunNeeds, settlement: Settlement): Promise<Readiness> {
+    const patience = AbortSignal.timeout(this.#options.quickMs ?? quickMs);
+    try {
+      await source.recheck(needs.interval, [], patience);
+      return { settlement };
+    } catch {
+      return readinessOf(inAttempt);
+    }
+  }
+
+  /** @returns null if there are too many */
+  #begin(key: string, source: Source, { interval, parkedForMs }: RunNeeds): Watch | null {
+    if (this.#watches.size >= mostWatched) return null;
+    const abort = new AbortController();
+    const settling = source
+      .settle(interval, abort.signal, parkedForMs)
+      .catch((): Outcome => inAttempt);
+    const watch: Watch = {
+      ...{ source, end: interval.end, abort, settling },
+      ...{ outcome: null, runs: new Set<string>(), calls: 0 },
+    };
+    this.#watches.set(key, watch);
+    void settling.then((outcome) => {
+      if (abort.signal.aborted) return;
+      watch.outcome = outcome;
+      this.#watches.delete(key);
+      if (watch.runs.size > 0) return this.#wake([...watch.runs], outcome);
+    });
+    return watch;
+  }
+
+  /** What keeps an earlier end from settling keeps this one too. */
+  #isBehind({ source, end }: Watch): boolean {
+    return [...this.#watches.values()].some(
+      (other) => other.source === source && other.end <= end && other.runs.size > 0,
+    );
+  }
+
+  #endIfUnused(key: string, watch: Watch): void {
+    if (watch.outcome || watch.calls > 0 || watch.runs.size > 0) return;
+    watch.abort.abort();
+    if (this.#watches.get(key) === watch) this.#watches.delete(key);
+  }
+
+  /** @returns whether the run is parked now */
+  async #park(runId: string, { teamId, exportId }: RunNeeds): Promise<boolean> {
+    const { db, workerId, leaseMs } = this.#options;
+    const parked = await parkRun(db, runId, workerId, leaseMs);
+    if (parked?.isFirst) {
+      const entry = { teamId, exportId, runId, level: 'INFO', message } as const;
+      await appendLogEntries(db, [entry]).catch(this.#options.onError);
+    }
+    return parked !== null;
+  }
+
+  /** If it fails, the runs wake by themselves, and settle again. */
+  async #wake(runIds: readonly string[], outcome: Outcome): Promise<void> {
+    const { db, workerId, onAwake, onError } = this.#options;
+    try {
+      await wakeRuns(db, runIds, workerId, outcome);
+      await onAwake();
+    } catch (error) {
+      onError(error);
+    }
+  }
+}
+
+const message =
+  'The run waits until no transaction can add rows to its interval, for at most SETTLE_TIMEOUT_SECONDS. It uses no slot meanwhile.';
+
+function readinessOf(outcome: Outcome): Readiness {
+  return { settlement: outcome === inAttempt ? null : outcome };
+}
+
+/** The result, or null if there is none in time. */
+async function within<T>(ms: number, work: Promise<T>): Promise<T | null> {
+  const over = new AbortController();
+  const late = delay(ms, null, { signal: over.signal }).catch(() => null);
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    over.abort();
+  }
+}

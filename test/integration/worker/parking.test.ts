@@ -1,0 +1,222 @@
+/** Runs whose intervals have not settled: who watches them, and what becomes of them if that worker dies. */
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Settlement, Source } from '../../../src/sources/source.ts';
+import type { Sql } from '../../../src/store/database.ts';
+import { findRunNeeds } from '../../../src/store/run-needs.ts';
+import { reportWorker } from '../../../src/store/workers.ts';
+import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
+import { Parking } from '../../../src/worker/parking.ts';
+import { claim, createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
+import { until } from '../../support/until.ts';
+
+const settled: Settlement = { settled: true, pending: [], reason: null, position: '0/1' };
+
+let side: RunSide;
+const open: Parking[] = [];
+beforeEach(async () => {
+  side = await openRunSide();
+  await reportWorker(side.db, 'a worker', 100);
+});
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((parking) => parking.close()));
+  await side.stop();
+});
+
+/** A source whose intervals settle when the test says so. */
+function startSource(isLost = false) {
+  const waits: {
+    resolve(settlement: Settlement): void;
+    reject(error: Error): void;
+    readonly signal: AbortSignal;
+    readonly waitedMs: number | undefined;
+  }[] = [];
+  const settle: Source['settle'] = (_, signal, waitedMs) =>
+    new Promise((resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason));
+      waits.push({ resolve, reject, signal, waitedMs });
+    });
+  let looks = 0;
+  const recheck: Source['recheck'] = async () => {
+    looks += 1;
+    if (isLost) throw new Error('the source is unreachable');
+    return settled;
+  };
+  return { source: { settle, recheck } as Source, waits, looks: () => looks };
+}
+
+function openParking(workerId = 'one', db: Sql = side.db, isLost = false) {
+  const { source, waits, looks } = startSource(isLost);
+  let awakened = 0;
+  const parking = new Parking({
+    db,
+    leaseMs: 60_000,
+    workerId,
+    sourceOf: () => source,
+    onAwake: async () => {
+      awakened += 1;
+    },
+    onError: (error) => {
+      throw error;
+    },
+    quickMs: 5,
+  });
+  open.push(parking);
+  const settle = async (runId: string) => {
+    const needs = await findRunNeeds(side.db, runId);
+    return needs && parking.settle(runId, needs);
+  };
+  return { parking, waits, looks, settle, awakened: () => awakened };
+}
+
+async function dispatch(): Promise<string[]> {
+  const runs: string[] = [];
+  await dispatchRuns(side.context, async (entries) => {
+    runs.push(...entries.map(({ runId }) => runId));
+  });
+  return runs;
+}
+
+/** Runs of one interval, dispatched: one of each of so many exports. */
+async function dispatchedRuns(count: number): Promise<string[]> {
+  for (let made = 0; made < count; made += 1) {
+    const { id } = await createExportOfThePast(side);
+    await side.db.query(
+      `with r as (
+         insert into runs (export_id, team_id, data_interval_start, data_interval_end)
+         values ($1, $2, '2024-01-01T00:00Z', '2024-01-01T01:00Z') returning *
+       )
+       insert into outbox (run_id, team_id, export_id, data_interval_start, available_at)
+       select id, team_id, export_id, data_interval_start, now() from r`,
+      [id, side.teamId],
+    );
+  }
+  return dispatch();
+}
+
+/** As if the worker that parked the runs were dead for long enough. */
+const lapse = () => side.db.query(`update outbox set available_at = now() where not ready`);
+
+test('a run that does not settle soon is parked, and begins where it settled', async () => {
+  const { settle, waits, awakened } = openParking();
+  const [runId = ''] = await dispatchedRuns(1);
+  expect(await settle(runId)).toBe('parked');
+  expect(await dispatch()).toEqual([]);
+  await expect(claim(side, runId)).rejects.toThrow('cannot be claimed');
+  waits[0]?.resolve(settled);
+  await until(() => awakened() === 1, { message: 'the run is awake' });
+  expect(await dispatch()).toEqual([runId]);
+  // Any worker gets what was found, without another wait. It looks which server answers.
+  const second = openParking('two');
+  expect(await second.settle(runId)).toEqual({ settlement: settled });
+  expect(second.looks()).toBe(1);
+  const lost = openParking('three', side.db, true);
+  expect(await lost.settle(runId)).toEqual({ settlement: null });
+  expect(await claim(side, runId)).toMatchObject({ attempt: 1 });
+});
+
+test('runs of one interval share a wait, and all of them wake', async () => {
+  const { settle, waits, awakened } = openParking();
+  const runs = await dispatchedRuns(5);
+  expect(runs).toHaveLength(5);
+  const found = await Promise.all(runs.map(settle));
+  expect(new Set(found)).toEqual(new Set(['parked']));
+  expect(waits).toHaveLength(1);
+  waits[0]?.resolve(settled);
+  await until(() => awakened() > 0);
+  expect(await dispatch()).toHaveLength(5);
+});
+
+test('after the death of its worker another one watches; the first one changes nothing when it thaws', async () => {
+  const [first, second] = [openParking('one'), openParking('two')];
+  const [runId = ''] = await dispatchedRuns(1);
+  expect(await first.settle(runId)).toBe('parked');
+  await lapse();
+  expect(await dispatch()).toEqual([runId]);
+  expect(await second.settle(runId)).toBe('parked');
+  // The time that it has waited counts.
+  expect(second.waits[0]?.waitedMs).toBeGreaterThan(0);
+  first.waits[0]?.resolve({ ...settled, position: 'of the first' });
+  await until(() => first.awakened() === 1);
+  expect(await dispatch()).toEqual([]);
+  second.waits[0]?.resolve(settled);
+  await until(() => second.awakened() === 1);
+  expect(await dispatch()).toEqual([runId]);
+  expect(await second.settle(runId)).toEqual({ settlement: settled });
+});
+
+test('a worker keeps its runs parked, and ends the wait for those that were cancelled', async () => {
+  const { parking, settle, waits } = openParking();
+  const [runId = ''] = await dispatchedRuns(1);
+  await settle(runId);
+  const until = `select run_id from outbox where available_at > now() + interval '30 s'`;
+  await side.db.query(`update outbox set available_at = now() + interval '1 s'`);
+  await parking.keep();
+  expect(await side.db.query(until)).toHaveLength(1);
+  expect(waits[0]?.signal.aborted).toBe(false);
+  await side.db.query(`delete from outbox`);
+  await parking.keep();
+  expect(waits[0]?.signal.aborted).toBe(true);
+});
+
+test('a wait that fails makes the run begin: its attempt finds out why, and counts the fault', async () => {
+  const { settle, waits, awakened } = openParking();
+  const [runId = ''] = await dispatchedRuns(1);
+  expect(await settle(runId)).toBe('parked');
+  waits[0]?.reject(new Error('the source is unreachable'));
+  await until(() => awakened() === 1);
+  expect(await dispatch()).toEqual([runId]);
+  expect(await settle(runId)).toEqual({ settlement: null });
+  expect(waits).toHaveLength(1);
+});
+
+test('what was found is used for a minute only', async () => {
+  const { settle, waits, awakened } = openParking();
+  const [runId = ''] = await dispatchedRuns(1);
+  await settle(runId);
+  waits[0]?.resolve(settled);
+  await until(() => awakened() === 1);
+  await side.db.query(`update outbox set settled_at = now() - interval '61 s'`);
+  await dispatch();
+  expect(await settle(runId)).toBe('parked');
+  expect(waits).toHaveLength(2);
+});
+
+test('a worker that ends wakes its runs for others', async () => {
+  const { parking, settle } = openParking();
+  const [runId = ''] = await dispatchedRuns(1);
+  await settle(runId);
+  await parking.close();
+  expect(await dispatch()).toEqual([runId]);
+  expect(await openParking('two').settle(runId)).toBe('parked');
+});
+
+test('a run that another worker has claimed or parked is left alone', async () => {
+  const [first, second] = [openParking('one'), openParking('two')];
+  const [runId = ''] = await dispatchedRuns(1);
+  expect(await first.settle(runId)).toBe('parked');
+  expect(await second.settle(runId)).toBe('parked');
+  // The second has nothing to watch.
+  expect(second.waits[0]?.signal.aborted).toBe(true);
+  const [other = ''] = await dispatchedRuns(1);
+  await claim(side, other);
+  expect(await first.settle(other)).toBe('parked');
+  expect(await side.db.query(`select from outbox where run_id = $1`, [other])).toEqual([]);
+});
+
+test('an interval that settles while its run is being parked wakes the run', async () => {
+  const query: Sql['query'] = async (statement, values) => {
+    const isParking =
+      typeof statement === 'string' && statement.includes('parked_since = coalesce');
+    if (isParking) {
+      waits[0]?.resolve(settled);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    return side.db.query(statement, values);
+  };
+  const { settle, waits, awakened } = openParking('one', { query } as Sql);
+  const [runId = ''] = await dispatchedRuns(1);
+  expect(await settle(runId)).toBe('parked');
+  expect(awakened()).toBe(1);
+  expect(await dispatch()).toEqual([runId]);
+});
