@@ -15,6 +15,7 @@ export default defineConfig({
       'test/e2e/transformations.test.ts',
       'test/e2e/faults/crashes.test.ts',
       'test/e2e/faults/generations.test.ts',
+      'test/e2e/faults/redis-failover.test.ts',
       'test/e2e/faults/requests.test.ts',
       'test/e2e/faults/start.test.ts',
       'test/model/*.test.ts',

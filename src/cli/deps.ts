@@ -2,7 +2,7 @@ import type { Database } from '../store/database.ts';
 
 /** What the commands need from the process. */
 export interface CliDeps {
-  /** DATABASE_URL, else the running embedded database; throws CliError if there is neither. */
+  /** DATABASE_URL without its pooler, else the running embedded database; throws CliError if there is neither. */
   findDatabase(): Promise<string>;
   /** Opens Sluice's own database for `work` and closes it afterwards. */
   withDatabase<T>(work: (db: Database, url: string) => Promise<T>): Promise<T>;

@@ -39,10 +39,10 @@ const deps: CliDeps = {
   print: (line) => process.stdout.write(`${line}\n`),
 };
 
-/** DATABASE_URL, else the running embedded database. */
+/** DATABASE_URL without its pooler, else the running embedded database. */
 async function findDatabase(): Promise<string> {
-  const { DATABASE_URL, SLUICE_DATA_DIR } = readConfig();
-  const url = DATABASE_URL ?? (await findEmbeddedPostgres(SLUICE_DATA_DIR));
+  const { DATABASE_DIRECT_URL, DATABASE_URL, SLUICE_DATA_DIR } = readConfig();
+  const url = DATABASE_DIRECT_URL ?? DATABASE_URL ?? (await findEmbeddedPostgres(SLUICE_DATA_DIR));
   if (url !== null) return url;
   throw new CliError(
     `No database: set DATABASE_URL, or start Sluice first (no database runs in ${SLUICE_DATA_DIR}).`,

@@ -20,6 +20,8 @@ const longest = [
   'test/e2e/quickstart.test.ts',
   'test/e2e/faults/migration.test.ts',
   'test/e2e/faults/settling.test.ts',
+  'test/e2e/faults/redis-failover.test.ts',
+  'test/e2e/faults/pooler.test.ts',
   'test/e2e/faults/redis.test.ts',
   'test/e2e/faults/postgres.test.ts',
   'test/e2e/faults/standby.test.ts',
