@@ -89,9 +89,9 @@ export async function inspectRedis(
 
 async function inspectServer(redis: Redis, { kind }: RedisAddress): Promise<readonly string[]> {
   const [server, memory] = await Promise.all([redis.info('server'), redis.info('memory')]);
-  const valueOf = (text: string, name: string) =>
+  const fieldOf = (text: string, name: string) =>
     new RegExp(`^${name}:(\\S+)`, 'm').exec(text)?.[1] ?? null;
-  const mode = valueOf(server, 'redis_mode');
+  const mode = fieldOf(server, 'redis_mode');
   if (mode === 'sentinel') {
     return [
       'REDIS_URL leads to a sentinel: write redis+sentinel://host:port,…/<name of the master>',
@@ -102,7 +102,7 @@ async function inspectServer(redis: Redis, { kind }: RedisAddress): Promise<read
       'REDIS_URL leads to a node of a cluster: write redis+cluster://, or name several nodes',
     ];
   }
-  const policy = valueOf(memory, 'maxmemory_policy');
+  const policy = fieldOf(memory, 'maxmemory_policy');
   return policy === null || policy === 'noeviction'
     ? []
     : [`Redis may evict jobs: set maxmemory-policy to noeviction (now: ${policy})`];

@@ -28,6 +28,7 @@ const longest = [
   'test/e2e/faults/source.test.ts',
   'test/e2e/api-on-processes.test.ts',
   'test/e2e/faults/s3.test.ts',
+  'test/integration/store/growth.test.ts',
   'test/integration/worker/worker.test.ts',
 ];
 

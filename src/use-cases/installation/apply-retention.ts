@@ -2,7 +2,6 @@ import { deleteSpentDestinations } from '../../store/exports.ts';
 import { deleteSpentIdempotencyKeys } from '../../store/idempotency.ts';
 import {
   type DeleteOld,
-  deleteEmptyLogCounts,
   deleteForgottenExports,
   deleteForgottenReceipts,
   deleteOldActivity,
@@ -19,7 +18,6 @@ export async function applyRetention({ db, policy }: Context): Promise<void> {
   const { logRetentionDays, retentionDays } = policy;
   const duties: readonly (readonly [DeleteOld, number])[] = [
     [deleteOldLogEntries, logRetentionDays],
-    [deleteEmptyLogCounts, logRetentionDays],
     [deleteOldActivity, retentionDays],
     [deleteOldTicks, retentionDays],
     [deleteForgottenReceipts, retentionDays],
