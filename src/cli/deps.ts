@@ -23,7 +23,7 @@ export interface Terminal {
 /** What the commands need from the process. */
 export interface CliDeps {
   readonly terminal: Terminal;
-  /** DATABASE_URL, else the running embedded database; throws CliError if there is neither. */
+  /** DATABASE_URL without its pooler, else the running embedded database; throws CliError if there is neither. */
   findDatabase(): Promise<string>;
   /** Opens Sluice's own database for `work` and closes it afterwards. */
   withDatabase<T>(work: (db: Database, url: string) => Promise<T>): Promise<T>;

@@ -47,8 +47,9 @@ export async function runSluice(
 /** DATABASE_URL, else the running embedded database. */
 async function findDatabase({ env }: Terminal): Promise<string> {
   const { readConfig } = await import('../config/config.ts');
-  const { DATABASE_URL, SLUICE_DATA_DIR } = readConfig(env);
-  if (DATABASE_URL !== null) return DATABASE_URL;
+  const { DATABASE_DIRECT_URL, DATABASE_URL, SLUICE_DATA_DIR } = readConfig(env);
+  const set = DATABASE_DIRECT_URL ?? DATABASE_URL;
+  if (set !== null) return set;
   const { findEmbeddedPostgres } = await import('../embedded-postgres/start.ts');
   const url = await findEmbeddedPostgres(SLUICE_DATA_DIR);
   if (url !== null) return url;

@@ -37,6 +37,10 @@ export function readConfig(env: Record<string, string | undefined> = process.env
       faults.push(`${name} ${error instanceof Error ? error.message : String(error)}`);
     }
   }
+  // The embedded database has no pooler.
+  if (values.DATABASE_DIRECT_URL && !values.DATABASE_URL) {
+    faults.push('DATABASE_DIRECT_URL needs DATABASE_URL too: set both, or neither');
+  }
   if (faults.length > 0) throw new ConfigError(faults);
   return values as Config;
 }

@@ -1,3 +1,9 @@
+import {
+  parseRedisAddress,
+  type RedisAddress,
+  redisAddressForms,
+} from '../domain/redis-address.ts';
+
 /** An environment variable: how to read its text, and its documentation. */
 export interface Setting<T> {
   readonly about: string;
@@ -104,4 +110,9 @@ export function postgresUrl(about: string, defaultText = ''): Setting<string | n
     matches: /^postgres(ql)?:\/\//,
     mustBe: 'a postgres:// address',
   });
+}
+
+export function redisUrl(about: string): Setting<RedisAddress | null> {
+  const facts = { about, defaultText: '', secret: true, accepts: redisAddressForms };
+  return setting<RedisAddress | null>(facts, null, parseRedisAddress);
 }

@@ -5,6 +5,7 @@ import {
   optionalNumber,
   optionalText,
   postgresUrl,
+  redisUrl,
   type Setting,
   text,
   wholeNumber,
@@ -18,7 +19,14 @@ export const settings = {
     "PostgreSQL (15 to 18) for Sluice's own tables. Without it, Sluice starts an embedded PostgreSQL 18.",
     'embedded',
   ),
-  SOURCE_DATABASE_URL: postgresUrl('PostgreSQL to export rows from.', 'DATABASE_URL'),
+  DATABASE_DIRECT_URL: postgresUrl(
+    'Address of the same database without a pooler, if DATABASE_URL leads to PgBouncer in transaction mode. Migrations and queues in PostgreSQL use it; see docs/scaling.md.',
+    'DATABASE_URL',
+  ),
+  SOURCE_DATABASE_URL: postgresUrl(
+    'PostgreSQL to export rows from.',
+    'DATABASE_DIRECT_URL, else DATABASE_URL',
+  ),
   SOURCE_PRIMARY_URL: postgresUrl(
     'Address of the primary, if SOURCE_DATABASE_URL is a standby. Runs wait there for transactions to end; they read no rows from it.',
   ),
@@ -36,9 +44,8 @@ export const settings = {
   MODELS_FILE: optionalText(
     'Path of models.yaml. It defines what can be exported besides the table events; see docs/models.md.',
   ),
-  REDIS_URL: optionalText(
-    'Redis for the queues; its maxmemory-policy must be noeviction. Without it, the queues are in DATABASE_URL.',
-    { secret: true, matches: /^rediss?:\/\//, mustBe: 'a redis:// or rediss:// address' },
+  REDIS_URL: redisUrl(
+    'Redis for the queues: one server, a cluster, or sentinels; see docs/scaling.md. Its maxmemory-policy must be noeviction. Without it, the queues are in DATABASE_URL.',
   ),
   SLUICE_DATA_DIR: text('Folder of the embedded database and of generated keys.', './.sluice'),
   ENCRYPTION_KEYS: list(

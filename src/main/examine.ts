@@ -83,18 +83,20 @@ async function examineSchema(url: string): Promise<Examined> {
 }
 
 async function examineQueue(config: Config, url: string): Promise<Examined> {
-  const where = config.REDIS_URL === null ? 'in PostgreSQL' : 'Redis, maxmemory-policy noeviction';
-  const pool =
-    config.REDIS_URL === null
-      ? openQueuePool({
-          connectionString: url,
-          applicationName: 'sluice-doctor',
-          maxConnections: 1,
-          onError: () => {},
-        })
-      : null;
+  const { REDIS_URL: address } = config;
+  const where = address === null ? 'in PostgreSQL' : 'Redis, maxmemory-policy noeviction';
+  const carrier =
+    address ??
+    openQueuePool({
+      connectionString: url,
+      applicationName: 'sluice-doctor',
+      maxConnections: 1,
+      onError: () => {},
+    });
   const queues = connectQueues(
-    pool ? { kind: 'postgres', pool: pool.pool } : { kind: 'redis', url: config.REDIS_URL ?? '' },
+    'pool' in carrier
+      ? { kind: 'postgres', pool: carrier.pool }
+      : { kind: 'redis', address: carrier },
     () => {},
   );
   try {
@@ -102,14 +104,14 @@ async function examineQueue(config: Config, url: string): Promise<Examined> {
     const [fault] = await within(queuePatienceMs, inspectOnceOpen(queues.inspect));
     return fault === undefined ? ok('queue', where) : failed('queue', `${fault}.`);
   } catch (error) {
-    const name = config.REDIS_URL === null ? 'DATABASE_URL' : 'REDIS_URL';
+    const name = address === null ? 'DATABASE_URL' : 'REDIS_URL';
     return failed(
       'queue',
       `${name}: unreachable: ${reasonOf(error)}. Start it, or correct the address.`,
     );
   } finally {
     await queues.close();
-    await pool?.close();
+    if ('pool' in carrier) await carrier.close();
   }
 }
 

@@ -8,13 +8,14 @@ import type { SourceRole } from '../sources/index.ts';
 import { type Database, openDatabase, openQueuePool } from '../store/database.ts';
 import { checkSchema } from '../store/migrate.ts';
 import { registerEncryptionKeys } from '../store/sealed-secrets.ts';
+import { isSameDatabase } from '../store/sessions.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import type { Context, Doorbell } from '../use-cases/context.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels, type SourceOf } from './models.ts';
 import { policyOf } from './policy.ts';
-import { prepareSchemas } from './prepare-schemas.ts';
+import { prepareSchemas, requireQueueSession } from './prepare-schemas.ts';
 import { ensureSourceRole } from './source-role.ts';
 import { type Start, StartError, waitForDatabase } from './wait-for-database.ts';
 import { watchEra } from './watch-era.ts';
@@ -42,6 +43,7 @@ const endless = new AbortController().signal;
  * their users retry.
  *
  * @throws StartError if the database refuses its address
+ * @throws PoolerError if a pooler cannot do what the configuration asks of it
  * @throws SchemaError if the schemas are not up to date and AUTO_MIGRATE is off
  */
 export async function openFoundation(
@@ -55,11 +57,18 @@ export async function openFoundation(
   const databases = await openDatabases(config, (message) => logger.info(message));
   const onError = (error: Error) => logger.warn({ err: error }, 'a database connection failed');
   try {
+    await waitForDatabase(() => checkDirectUrl(databases), waiting);
+    if (config.REDIS_URL === null) {
+      await waitForDatabase(() => requireQueueSession(databases.directUrl), waiting);
+    }
     if (config.AUTO_MIGRATE) {
-      const done = await waitForDatabase(() => prepareSchemas(config, databases.url), waiting);
+      const done = await waitForDatabase(
+        () => prepareSchemas(config, databases.directUrl),
+        waiting,
+      );
       if (done.length > 0) logger.info({ migrations: done }, 'migrated');
     }
-    await waitForDatabase(() => checkSchema(databases.url), waiting);
+    await waitForDatabase(() => checkSchema(databases.directUrl), waiting);
     const { sourceRole } = databases;
     if (sourceRole) {
       await waitForDatabase(() => ensureSourceRole(databases.url, sourceRole, models), waiting);
@@ -74,14 +83,18 @@ export async function openFoundation(
     const db = openDatabase(pool);
     await waitForDatabase(() => registerEncryptionKeys(db, secrets.keyIds), waiting);
     const era = await waitForDatabase(() => watchEra(db, logger), waiting);
-    const queuePool =
-      config.REDIS_URL === null
-        ? openQueuePool({ ...pool, applicationName: `sluice-${role}-queue` })
-        : null;
+    const { REDIS_URL: address } = config;
+    const carrier =
+      address ??
+      openQueuePool({
+        ...pool,
+        connectionString: databases.directUrl,
+        applicationName: `sluice-${role}-queue`,
+      });
     const queues = connectQueues(
-      queuePool
-        ? { kind: 'postgres', pool: queuePool.pool }
-        : { kind: 'redis', url: config.REDIS_URL ?? '' },
+      'pool' in carrier
+        ? { kind: 'postgres', pool: carrier.pool }
+        : { kind: 'redis', address: carrier },
       onError,
     );
     const producer = openProducer(queues, onError);
@@ -106,7 +119,7 @@ export async function openFoundation(
         era.close();
         await producer.close();
         await queues.close();
-        await queuePool?.close();
+        if ('pool' in carrier) await carrier.close();
         await db.close();
         await databases.stop();
       },
@@ -115,6 +128,14 @@ export async function openFoundation(
     await databases.stop();
     throw error;
   }
+}
+
+/** @throws StartError if the two addresses of our own tables lead to different databases */
+async function checkDirectUrl({ url, directUrl }: Databases): Promise<void> {
+  if (directUrl === url || (await isSameDatabase(url, directUrl))) return;
+  throw new StartError(
+    'DATABASE_DIRECT_URL leads to another database than DATABASE_URL. Set it to the address of the same one, without the pooler.',
+  );
 }
 
 /** Notifies through the queue. If that fails, the next tick does the work. */
@@ -137,6 +158,8 @@ function createDoorbell(producer: Producer, logger: Logger): Doorbell {
 /** The addresses of our own tables and of the rows that are exported. */
 export interface Databases {
   readonly url: string;
+  /** The same without a pooler. */
+  readonly directUrl: string;
   readonly sourceUrl: string;
   readonly embedded: boolean;
   /** The role in `sourceUrl`, if this process keeps it up to date. */
@@ -152,9 +175,11 @@ export async function openDatabases(
 ): Promise<Databases> {
   if (config.DATABASE_URL !== null) {
     const url = config.DATABASE_URL;
+    const directUrl = config.DATABASE_DIRECT_URL ?? url;
     return {
       url,
-      sourceUrl: config.SOURCE_DATABASE_URL ?? url,
+      directUrl,
+      sourceUrl: config.SOURCE_DATABASE_URL ?? directUrl,
       embedded: false,
       sourceRole: null,
       stop: async () => {},
@@ -169,6 +194,7 @@ export async function openDatabases(
   );
   return {
     url: postgres.url,
+    directUrl: postgres.url,
     sourceUrl: config.SOURCE_DATABASE_URL ?? postgres.sourceUrl,
     embedded: true,
     sourceRole: config.SOURCE_DATABASE_URL === null ? postgres.sourceRole : null,

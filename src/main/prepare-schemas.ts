@@ -3,18 +3,29 @@ import { connectQueues } from '../queue/connection.ts';
 import { ensureEventsTable } from '../sources/index.ts';
 import { openQueuePool } from '../store/database.ts';
 import { migrate } from '../store/migrate.ts';
+import { requireOwnSession } from '../store/sessions.ts';
 import { isSourceToo } from './source-role.ts';
+
+/** Queues in PostgreSQL wait for jobs by LISTEN. @throws PoolerError if the address cannot do that */
+export async function requireQueueSession(url: string): Promise<void> {
+  const remedy =
+    'Set DATABASE_DIRECT_URL to the address of PostgreSQL itself, or REDIS_URL to a Redis for the queues.';
+  await requireOwnSession(url, 'queues in PostgreSQL', remedy);
+}
 
 /**
  * Brings every schema up to date: our own tables, the queue's if it is in Postgres, and the built-in
  * `events` table if our database is also the source. Many processes may call it at once.
  *
+ * @param url of PostgreSQL itself, not of a pooler
  * @returns the migrations that were run
+ * @throws PoolerError if it leads to a pooler in transaction mode and there is something to do
  */
 export async function prepareSchemas(config: Config, url: string): Promise<readonly string[]> {
   const done = await migrate(url);
   if (isSourceToo(config, url)) await ensureEventsTable(url);
   if (config.REDIS_URL === null) {
+    await requireQueueSession(url);
     const queuePool = openQueuePool({
       connectionString: url,
       applicationName: 'sluice-migrate',

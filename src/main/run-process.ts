@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import closeWithGrace from 'close-with-grace';
 import { type Config, ConfigError, readConfig } from '../config/config.ts';
+import { findUnknownSettings } from '../config/unknown-settings.ts';
 import { SchemaError } from '../store/migrate.ts';
+import { PoolerError } from '../store/sessions.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { checkReadiness } from '../use-cases/installation/check-readiness.ts';
-import { findUnknownSettings } from '../config/unknown-settings.ts';
 import { checkSourceRoles } from './check-source-roles.ts';
 import { explainStart } from './explain-start.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
@@ -117,7 +118,7 @@ async function answerProbes(host: string, port: number | null) {
 }
 
 function isSelfExplaining(error: unknown): error is Error {
-  return [ConfigError, SchemaError, StartError].some((kind) => error instanceof kind);
+  return [ConfigError, PoolerError, SchemaError, StartError].some((kind) => error instanceof kind);
 }
 
 /** For standard error. A configuration fault needs no stack; other faults show theirs. */

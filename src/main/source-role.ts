@@ -19,8 +19,12 @@ export async function ensureSourceRole(
 }
 
 /** Whether the rows to export are in the database of our own tables. */
-export function isSourceToo({ SOURCE_DATABASE_URL: source }: Config, url: string): boolean {
-  return source === null || source === url || placeOf(source) === placeOf(url);
+export function isSourceToo(
+  { SOURCE_DATABASE_URL: source, DATABASE_DIRECT_URL: direct }: Config,
+  url: string,
+): boolean {
+  if (source === null || source === url) return true;
+  return [url, ...(direct === null ? [] : [direct])].map(placeOf).includes(placeOf(source));
 }
 
 /**

@@ -9,13 +9,14 @@ import {
   Worker,
   type WorkerOptions,
 } from 'bullmq';
-import { Redis, type RedisOptions } from 'ioredis';
 import type { Pool } from 'pg';
+import type { RedisAddress } from '../domain/redis-address.ts';
 import type { QueueName } from './catalogue.ts';
+import { inspectRedis, openRedis, prefixOf, type RedisUse } from './redis.ts';
 
 /** Which service carries the queues. */
 export type QueueBackend =
-  | { readonly kind: 'redis'; readonly url: string }
+  | { readonly kind: 'redis'; readonly address: RedisAddress }
   | { readonly kind: 'postgres'; readonly pool: Pool };
 
 type Processor = (job: Job) => Promise<void>;
@@ -28,7 +29,8 @@ export interface QueueConnection {
   openQueue(name: QueueName): Queue;
   openWorker(name: QueueName, processor: Processor, options: Partial<WorkerOptions>): Worker;
   /**
-   * Returns problems for the operator to fix: a Redis that may evict jobs.
+   * Returns problems for the operator to fix: a Redis that may evict jobs, or is of another kind than its
+   * address says.
    *
    * @throws if the backend is unreachable
    */
@@ -41,7 +43,7 @@ export function connectQueues(
   onError: (error: Error) => void,
 ): QueueConnection {
   return backend.kind === 'redis'
-    ? connectRedis(backend.url, onError)
+    ? connectRedis(backend.address, onError)
     : connectPostgres(backend.pool);
 }
 
@@ -74,40 +76,37 @@ function connectPostgres(pool: Pool): QueueConnection {
   };
 }
 
-function connectRedis(url: string, onError: (error: Error) => void): QueueConnection {
-  const opened: Redis[] = [];
-  const open = (
-    options: Pick<RedisOptions, 'maxRetriesPerRequest' | 'enableOfflineQueue'>,
-  ): Redis => {
-    const redis = new Redis(url, {
-      ...options,
-      connectTimeout: 5_000,
-      retryStrategy: (times: number) => Math.min(times * 100, 1_000),
+function connectRedis(address: RedisAddress, onError: (error: Error) => void): QueueConnection {
+  const opened: ReturnType<typeof openRedis>[] = [];
+  let lastError: Error | null = null;
+  const open = (use: RedisUse) => {
+    const redis = openRedis(address, use);
+    redis.on('error', (error: Error) => {
+      lastError = error;
+      onError(error);
     });
-    redis.on('error', onError);
     opened.push(redis);
     return redis;
   };
   // If Redis is unreachable, a producer must fail at once: its runs are safe in Postgres.
-  let producing: Redis | undefined;
-  const producer = (): Redis => {
-    producing ??= open({ maxRetriesPerRequest: 1, enableOfflineQueue: false });
+  let producing: ReturnType<typeof openRedis> | undefined;
+  const producer = () => {
+    producing ??= open('producer');
     return producing;
   };
   return {
     kind: 'redis',
     prepare: async () => {},
     // BullMQ waits until Redis is reachable, so callers set a time limit with `within`.
-    openQueue: (name) => new Queue(name, { connection: producer() }),
+    openQueue: (name) =>
+      new Queue(name, { connection: producer(), prefix: prefixOf(address, name) }),
     openWorker: (name, processor, options) =>
-      new Worker(name, processor, { ...options, connection: open({ maxRetriesPerRequest: null }) }),
-    async inspect() {
-      const policy = await producer().config('GET', 'maxmemory-policy');
-      const value = Array.isArray(policy) ? String(policy[1]) : '';
-      return value === '' || value === 'noeviction'
-        ? []
-        : [`Redis may evict jobs: set maxmemory-policy to noeviction (now: ${value})`];
-    },
+      new Worker(name, processor, {
+        ...options,
+        connection: open('worker'),
+        prefix: prefixOf(address, name),
+      }),
+    inspect: () => inspectRedis(producer(), address, lastError),
     async close() {
       for (const redis of opened) redis.disconnect();
     },

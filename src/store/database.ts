@@ -1,5 +1,6 @@
 import { Pool, type PoolClient, types } from 'pg';
-import { StatementNames } from './prepared.ts';
+import type { StatementNames } from './prepared.ts';
+import { Sessions, setUpQueueSession } from './sessions.ts';
 
 /** Something that runs SQL: the pool, or one transaction. */
 export interface Sql {
@@ -75,7 +76,7 @@ export function openQueuePool(options: DatabaseOptions): QueuePool {
     max: options.maxConnections,
     connectionTimeoutMillis: 5_000,
     keepAlive: true,
-    options: '-c search_path=bullmq -c timezone=UTC',
+    onConnect: setUpQueueSession,
   });
   watchConnections(pool, options.onError);
   return { pool, close: () => endPool(pool) };
@@ -122,31 +123,30 @@ export function joinTransaction(tx: Sql): Transactor {
 
 /** Opens the pool lazily: an unreachable Postgres fails the query, not the start. */
 export function openDatabase(options: DatabaseOptions): Database {
-  const statements = new StatementNames();
+  const sessions = new Sessions();
+  const { names } = sessions;
   const pool = new Pool({
     connectionString: options.connectionString,
     application_name: options.applicationName,
     max: options.maxConnections,
     // The pool awaits it before it lends the connection.
-    onConnect: (client) => statements.learn(client),
+    onConnect: (client) => sessions.open(client),
     connectionTimeoutMillis: 5_000,
     idleTimeoutMillis: 30_000,
     keepAlive: true,
     // Limits the delay by a half-open connection.
     query_timeout: 60_000,
-    options:
-      '-c timezone=UTC -c datestyle=ISO -c statement_timeout=55s -c idle_in_transaction_session_timeout=10s',
     types: { getTypeParser },
   });
   watchConnections(pool, options.onError);
   return {
-    ...sqlOf(pool, statements),
+    ...sqlOf(pool, names),
     async transaction(work) {
       const client = await pool.connect();
       let broken: Error | undefined;
       try {
-        await client.query('begin');
-        const result = await work(sqlOf(client, statements));
+        await client.query(sessions.begin);
+        const result = await work(sqlOf(client, names));
         await client.query('commit');
         return result;
       } catch (error) {

@@ -40,23 +40,26 @@ const unsettledSql = 'not coalesce(c.settled, r.settled, true)';
  */
 export async function takeLookBacks(sql: Sql, hours: number, limit: number): Promise<LookBack[]> {
   return sql.query<LookBack>(
-    `with candidates as (
-       select export_id, data_interval_start, data_interval_end from receipts where settled = false
+    `with candidates as materialized (
+       select ctid as place from receipts where settled = false
        union
-       select c.export_id, c.data_interval_start, c.data_interval_end
-         from runs r join receipts c on c.run_id = r.id
-        where r.status = 'Completed' and not r.settled and c.settled is null
+       select c.ctid from runs r, lateral (
+           -- Without the offset the planner reads the receipts of all exports.
+           select ctid, settled, run_id from receipts where export_id = r.export_id
+              and data_interval_start = r.data_interval_start and data_interval_end = r.data_interval_end offset 0) as c
+        where r.status = 'Completed' and not r.settled and c.run_id = r.id and c.settled is null
        union
-       select export_id, data_interval_start, data_interval_end from receipts
+       select ctid from receipts
         where $1::int > 0 and data_interval_end > now() - $1 * interval '1 hour'
      ), taken as (
        select c.export_id, c.data_interval_start, c.data_interval_end, r.settled as run_settled,
               $1::int > 0 and c.data_interval_end > now() - $1 * interval '1 hour'
               and coalesce(c.looked_back_at, c.committed_at) < now() - interval '5 minutes' as due
-         from candidates join receipts c using (export_id, data_interval_start, data_interval_end)
+         from receipts c
          join batch_exports e on e.id = c.export_id and e.deleted_at is null
          join runs r on r.id = c.run_id
-        where coalesce(c.snapshot, r.snapshot) is not null
+        where c.ctid = any (array(select place from candidates))
+          and coalesce(c.snapshot, r.snapshot) is not null
           and coalesce(c.pending_checked_at, c.committed_at) < now() - interval '10 s'
           and (${unsettledSql} and coalesce(c.pending_checked_at, c.committed_at) < now() -
                  case when c.pending_transactions && '{standby}' then interval '1 hour'

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { runner } from 'node-pg-migrate';
 import { Client } from 'pg';
+import { requireOwnSession } from './sessions.ts';
 
 /** Any constant: concurrent migrations wait for each other under this advisory lock. */
 const lockId = 7_140_551_090;
@@ -34,8 +35,15 @@ export class SchemaError extends Error {
  * left unchanged.
  *
  * @returns the names of the migrations that were run, oldest first
+ * @throws PoolerError if a migration is missing and the address leads to a pooler in transaction mode
  */
 export async function migrate(connectionString: string): Promise<readonly string[]> {
+  if ((await findMissing(connectionString)).length === 0) return [];
+  await requireOwnSession(
+    connectionString,
+    'migrations',
+    'Set DATABASE_DIRECT_URL to the address of PostgreSQL itself; `sluice migrate` needs it too.',
+  );
   return withClient(connectionString, async (client) => {
     // If this process loses the server, its session must not keep the lock.
     await client.query(`set idle_session_timeout = ${abandonedMs}`);
@@ -63,13 +71,18 @@ export async function migrate(connectionString: string): Promise<readonly string
  * @throws SchemaError with what is missing
  */
 export async function checkSchema(connectionString: string): Promise<void> {
+  const missing = await findMissing(connectionString);
+  if (missing.length > 0) throw new SchemaError(missing);
+}
+
+/** The migrations of this build that were not run. */
+async function findMissing(connectionString: string): Promise<readonly string[]> {
   const needed = (await readdir(migrationsDir))
     .filter((file) => file.endsWith('.sql'))
     .map((file) => file.slice(0, -'.sql'.length))
     .sort();
   const applied = await withClient(connectionString, listApplied);
-  const missing = needed.filter((name) => !applied.includes(name));
-  if (missing.length > 0) throw new SchemaError(missing);
+  return needed.filter((name) => !applied.includes(name));
 }
 
 async function runMigrations(client: Client): Promise<void> {

@@ -1,5 +1,3 @@
-import type { ClientBase } from 'pg';
-
 const names = new Map<string, string>();
 
 /**
@@ -22,10 +20,9 @@ const featureNotSupported = '0A000';
 export class StatementNames {
   #use: 'unknown' | 'on' | 'off' = 'unknown';
 
-  /** A pooler makes up the process id that it reports to its clients. */
-  async learn(client: ClientBase & { readonly processID?: number | null }): Promise<void> {
-    const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
-    if (rows[0]?.pid !== client.processID) this.#use = 'off';
+  /** @param isOwn whether a new connection has a session of the server to itself */
+  learn(isOwn: boolean): void {
+    if (!isOwn) this.#use = 'off';
     else if (this.#use === 'unknown') this.#use = 'on';
   }
 

@@ -17,18 +17,21 @@ const deleteBy =
 
 const isOld = (column: string): string => `${column} < now() - $1 * interval '1 day'`;
 
-/** Searches by number: a search by time would walk all deleted rows, each time. */
+/**
+ * Searches by number: a search by time would walk all deleted rows, each time. The ids are an array in all
+ * of these statements: for a subquery the planner may read the whole table.
+ */
 export const deleteOldLogEntries = deleteBy(
-  `delete from log_entries where id in (
+  `delete from log_entries where id = any (array(
      select id from (select id, timestamp from log_entries order by id limit ${batch}) oldest
-      where ${isOld('timestamp')}) returning 1`,
+      where ${isOld('timestamp')})) returning 1`,
 );
 
 /** Searches by number too. */
 export const deleteOldActivity = deleteBy(
-  `delete from activity where id in (
+  `delete from activity where id = any (array(
      select id from (select id, happened_at from activity order by id limit ${batch}) oldest
-      where ${isOld('happened_at')}) returning 1`,
+      where ${isOld('happened_at')})) returning 1`,
 );
 
 /** Events of notifications, with their deliveries; by number too. */
@@ -54,7 +57,7 @@ export const deleteOldTicks = deleteBy(
 
 /** Ended runs that no current receipt refers to. The newest run of an interval without files stays: it says why. */
 export const deleteOldRuns = deleteBy(
-  `delete from runs where id in (
+  `delete from runs where id = any (array(
      select r.id from runs r
       where ${isOld('r.finished_at')}
         and not exists (select 1 from receipts c where c.run_id = r.id)
@@ -67,13 +70,15 @@ export const deleteOldRuns = deleteBy(
              and not exists (select 1 from runs newer where newer.export_id = r.export_id
                    and newer.data_interval_start = r.data_interval_start and newer.data_interval_end = r.data_interval_end
                    and newer.generation > r.generation))
-      limit ${batch}) returning 1`,
+      limit ${batch})) returning 1`,
 );
 
 /** Receipts of exports deleted that long ago: then their runs can be deleted too. */
 export const deleteForgottenReceipts = deleteBy(
   `delete from receipts where ctid = any (array(
-     select c.ctid from receipts c join batch_exports e on e.id = c.export_id
+     select c.ctid from batch_exports e, lateral (
+         -- Without the limit the planner may read the receipts of all exports.
+         select ctid from receipts where export_id = e.id limit ${batch}) as c
       where ${isOld('e.deleted_at')} limit ${batch})) returning 1`,
 );
 
@@ -90,12 +95,6 @@ export const deleteForgottenExports = deleteBy(
    )
    delete from batch_exports where id in (select id from forgotten) returning 1`,
 );
-
-/** Counts that are zero. */
-export const deleteEmptyLogCounts: DeleteOld = async (sql) => {
-  const rows = await sql.query(`delete from log_counts where entries = 0 returning 1`);
-  return rows.length;
-};
 
 /** Versions of transformation configs that no config has any more and that no run and no receipt names. */
 export const deleteOldStepVersions = deleteBy(

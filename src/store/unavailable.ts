@@ -26,13 +26,28 @@ export function isDatabaseUnavailable(error: unknown): boolean {
   );
 }
 
+/** PgBouncer has one code for everything that it says itself. */
+const saidByPgbouncer = '08P01';
+const pgbouncerRefusals: readonly (readonly [RegExp, string])[] = [
+  [/^(SASL|password) authentication failed|^no such user/, 'refuses the user or the password'],
+  [/^no such database/, 'does not serve the database; add it to [databases] of pgbouncer.ini'],
+  [
+    /^unsupported startup parameter/,
+    'refuses a parameter of the address; remove it there, or add it to ignore_startup_parameters of pgbouncer.ini',
+  ],
+];
+
 /**
- * Why PostgreSQL refuses this address permanently: a wrong user, password or database. Null if it did not
- * refuse.
+ * Why PostgreSQL or a pooler refuses this address permanently: a wrong user, password or database. Null if
+ * it did not refuse.
  */
 export function findRefusal(error: unknown): string | null {
   if (!(error instanceof Error)) return null;
   const code = 'code' in error ? String(error.code) : '';
+  if (code === saidByPgbouncer) {
+    const [, refusal] = pgbouncerRefusals.find(([said]) => said.test(error.message)) ?? [];
+    return refusal === undefined ? null : `PgBouncer ${refusal} (${error.message})`;
+  }
   if (code === '28P01' || code === '28000') {
     return `PostgreSQL refuses the user or the password (${code})`;
   }

@@ -20,12 +20,15 @@ const longest = [
   'test/e2e/quickstart.test.ts',
   'test/e2e/faults/migration.test.ts',
   'test/e2e/faults/settling.test.ts',
+  'test/e2e/faults/redis-failover.test.ts',
+  'test/e2e/faults/pooler.test.ts',
   'test/e2e/faults/redis.test.ts',
   'test/e2e/faults/postgres.test.ts',
   'test/e2e/faults/standby.test.ts',
   'test/e2e/faults/source.test.ts',
   'test/e2e/api-on-processes.test.ts',
   'test/e2e/faults/s3.test.ts',
+  'test/integration/store/growth.test.ts',
   'test/integration/worker/worker.test.ts',
 ];
 

@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
 import { Pool } from 'pg';
+import { parseRedisAddress } from '../../src/domain/redis-address.ts';
 import { connectQueues, type QueueConnection } from '../../src/queue/connection.ts';
 import { openQueuePool } from '../../src/store/database.ts';
 import { createEmptyDatabase } from './database.ts';
@@ -84,7 +85,10 @@ async function openRedisBackend(): Promise<TestQueueBackend> {
   return {
     env: { REDIS_URL: redis.url },
     async connect() {
-      const connection = connectQueues({ kind: 'redis', url: redis.url }, () => {});
+      const connection = connectQueues(
+        { kind: 'redis', address: parseRedisAddress(redis.url) },
+        () => {},
+      );
       connections.push(connection);
       return connection;
     },

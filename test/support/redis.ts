@@ -1,8 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { inject } from 'vitest';
+import { findFreePort } from './free-port.ts';
 import { startProcess, type TestProcess } from './processes.ts';
 import { until } from './until.ts';
 
@@ -121,16 +122,5 @@ function answersPing(port: number): Promise<boolean> {
     socket.setTimeout(1_000, () => settle(false));
     socket.once('data', (data) => settle(data.toString().startsWith('+PONG')));
     socket.once('error', () => settle(false));
-  });
-}
-
-function findFreePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0));
-    });
   });
 }

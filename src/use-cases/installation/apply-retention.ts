@@ -2,7 +2,6 @@ import { deleteSpentDestinations } from '../../store/exports.ts';
 import { deleteSpentIdempotencyKeys } from '../../store/idempotency.ts';
 import {
   type DeleteOld,
-  deleteEmptyLogCounts,
   deleteForgottenExports,
   deleteForgottenReceipts,
   deleteOldActivity,
@@ -23,7 +22,6 @@ export async function applyRetention({ db, policy }: Context): Promise<void> {
     [deleteOldLogEntries, logRetentionDays],
     [deleteOldNotifications, logRetentionDays],
     [deleteOldWorkerSeconds, logRetentionDays],
-    [deleteEmptyLogCounts, logRetentionDays],
     [deleteOldActivity, retentionDays],
     [deleteOldTicks, retentionDays],
     [deleteForgottenReceipts, retentionDays],

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/config/config.ts';
 import { openFoundation } from '../../../src/main/foundation.ts';
+import { parseRedisAddress } from '../../../src/domain/redis-address.ts';
 import type { JobHandlers, JobName } from '../../../src/queue/catalogue.ts';
 import { connectQueues, type QueueConnection } from '../../../src/queue/connection.ts';
 import { type Consumer, openConsumer } from '../../../src/queue/consumer.ts';
@@ -212,7 +213,10 @@ for (const lane of queueBackends) {
 describe.skipIf(!ownRedisAvailable())('an unreachable Redis', () => {
   it('fails the producer at once, keeps nothing waiting, and is used again when it is back', async () => {
     const redis = await startOwnRedis();
-    const connection = connectQueues({ kind: 'redis', url: redis.url }, () => {});
+    const connection = connectQueues(
+      { kind: 'redis', address: parseRedisAddress(redis.url) },
+      () => {},
+    );
     const producer = openProducer(connection, () => {});
     await until(() => producer.add('dispatch-runs', {}).then(() => true));
     await redis.kill();
@@ -252,7 +256,10 @@ describe.skipIf(!ownRedisAvailable())('an unreachable Redis', () => {
 
   it('that may evict jobs is reported with its policy', async () => {
     const redis = await startOwnRedis(['--maxmemory-policy', 'allkeys-lru']);
-    const connection = connectQueues({ kind: 'redis', url: redis.url }, () => {});
+    const connection = connectQueues(
+      { kind: 'redis', address: parseRedisAddress(redis.url) },
+      () => {},
+    );
     const faults = await until(() => connection.inspect());
     expect(faults).toEqual([expect.stringContaining('allkeys-lru')]);
     await connection.close();

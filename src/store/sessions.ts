@@ -1,0 +1,143 @@
+import { Client, type ClientBase } from 'pg';
+import { StatementNames } from './prepared.ts';
+
+type Settings = Readonly<Record<string, string>>;
+type Opened = ClientBase & { readonly processID?: number | null };
+
+/** All our statements rely on these. PgBouncer restores them in each session that it lends to a client. */
+const output: Settings = { timezone: 'UTC', datestyle: 'ISO' };
+
+/** Limits the locks of a process that freezes in a transaction, and of a half-open connection. */
+const limits: Settings = { statement_timeout: '55s', idle_in_transaction_session_timeout: '10s' };
+
+/**
+ * @param own is for sessions that no other client gets: a pooler would leave these settings to others
+ * @returns whether this is such a session
+ */
+async function setUp(client: ClientBase, settings: Settings, own: Settings): Promise<boolean> {
+  const { processID } = client as Opened;
+  // A pooler makes up the process id that it reports to its clients.
+  const isOwn = `pg_backend_pid() = ${Number(processID)}`;
+  const set = ([name, value]: readonly [string, string]) =>
+    `set_config('${name}', '${value}', false)`;
+  const columns = [
+    ...Object.entries(settings).map(set),
+    ...Object.entries(own).map((each) => `case when ${isOwn} then ${set(each)} end`),
+  ];
+  const { rows } = await client.query<{ isOwn: boolean }>(
+    `select ${isOwn} as "isOwn", ${columns.join(', ')}`,
+  );
+  return rows[0]?.isOwn === true;
+}
+
+/** Sets up a connection of the queue's pool. */
+export async function setUpQueueSession(client: ClientBase): Promise<void> {
+  await setUp(client, { timezone: 'UTC', search_path: 'bullmq' }, {});
+}
+
+/**
+ * What the connections of a pool to our own tables have in common. Behind a pooler the next statement may
+ * run in another session of the server. There statements have no names, and transactions limit themselves.
+ */
+export class Sessions {
+  readonly names = new StatementNames();
+  #isPooled = false;
+
+  /** Sets up a new connection. */
+  async open(client: ClientBase): Promise<void> {
+    const isOwn = await setUp(client, output, limits);
+    if (!isOwn) this.#isPooled = true;
+    this.names.learn(isOwn);
+  }
+
+  /** Begins a transaction, in one message. */
+  get begin(): string {
+    if (!this.#isPooled) return 'begin';
+    const set = Object.entries(limits).map(([name, value]) => `set local ${name} = '${value}'`);
+    return ['begin', ...set].join('; ');
+  }
+}
+
+/** `session`: nothing is shared, or a pooler in session mode. */
+export type PoolMode = 'session' | 'transaction';
+
+/** A pooler that lends a session to a client for one transaction does it soon after this many. */
+const looks = 10;
+
+/**
+ * Finds out whether the clients of an address share sessions of the server: whether two clients that are both
+ * connected are ever in the same one, or one client in two.
+ */
+export async function findPoolMode(connectionString: string): Promise<PoolMode> {
+  return withClients([connectionString, connectionString], async (clients) => {
+    const pids: number[][] = clients.map(() => []);
+    for (let look = 0; look < looks; look += 1) {
+      for (const [index, client] of clients.entries()) {
+        const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+        const pid = rows[0]?.pid ?? 0;
+        // Without a pooler the process id is that of the server.
+        if (pid === (client as Opened).processID) return 'session';
+        pids[index]?.push(pid);
+      }
+    }
+    const [one, other] = pids.map((seen) => new Set(seen));
+    const isShared = one?.size !== 1 || other?.size !== 1 || [...one].some((pid) => other.has(pid));
+    return isShared ? 'transaction' : 'session';
+  });
+}
+
+/** Whether two addresses lead to the same database of the same server. */
+export async function isSameDatabase(one: string, other: string): Promise<boolean> {
+  return withClients([one, other], async (clients) => {
+    const places = clients.map(async (client) => {
+      const { rows } = await client.query<{ place: string }>(
+        `select concat_ws(' ', d.oid, extract(epoch from pg_postmaster_start_time())) as place
+           from pg_database d where datname = current_database()`,
+      );
+      return rows[0]?.place;
+    });
+    const [first, second] = await Promise.all(places);
+    return first === second;
+  });
+}
+
+async function withClients<T>(
+  addresses: readonly string[],
+  work: (clients: readonly Client[]) => Promise<T>,
+): Promise<T> {
+  const clients = addresses.map(
+    (connectionString) =>
+      new Client({
+        connectionString,
+        application_name: 'sluice-start',
+        connectionTimeoutMillis: 10_000,
+      }),
+  );
+  // A connection that breaks between two statements fails the next one, not the process.
+  for (const client of clients) client.on('error', () => {});
+  try {
+    await Promise.all(clients.map((client) => client.connect()));
+    return await work(clients);
+  } finally {
+    await Promise.all(clients.map((client) => client.end().catch(() => {})));
+  }
+}
+
+/** The address leads to a pooler that cannot do what is asked of it; the message says what to set. */
+export class PoolerError extends Error {
+  constructor(what: string, remedy: string) {
+    super(
+      `DATABASE_URL leads to a pooler in transaction mode, and ${what} need a session of their own.\n  ${remedy}`,
+    );
+    this.name = 'PoolerError';
+  }
+}
+
+/** @throws PoolerError if the clients of the address share sessions */
+export async function requireOwnSession(
+  connectionString: string,
+  what: string,
+  remedy: string,
+): Promise<void> {
+  if ((await findPoolMode(connectionString)) === 'transaction') throw new PoolerError(what, remedy);
+}

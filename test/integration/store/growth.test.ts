@@ -1,0 +1,229 @@
+import { Pool } from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Timestamp } from '../../../src/domain/time.ts';
+import { listActivity } from '../../../src/store/activity.ts';
+import {
+  findCoverage,
+  findFirstTick,
+  findHoles,
+  findOldestInterval,
+} from '../../../src/store/coverage.ts';
+import type { Transactor } from '../../../src/store/database.ts';
+import { renewLeases, sweepExpiredLeases } from '../../../src/store/leases.ts';
+import { findTeamsWithRemovals } from '../../../src/store/leftover-files.ts';
+import { type LogListRequest, listLogEntries } from '../../../src/store/log-entries.ts';
+import { takeLookBacks } from '../../../src/store/look-backs.ts';
+import { findTeamsWithOrphans } from '../../../src/store/orphaned-uploads.ts';
+import { averageRows } from '../../../src/store/backfills.ts';
+import { cancelRuns, findLatestRuns, listRuns } from '../../../src/store/runs.ts';
+import { readServiceState } from '../../../src/store/service-state.ts';
+import { readNow } from '../../../src/store/ticks.ts';
+import { applyRetention } from '../../../src/use-cases/installation/apply-retention.ts';
+import { decideTicks } from '../../../src/use-cases/runs/decide-ticks.ts';
+import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
+import { fillHistory } from '../../support/history.ts';
+import { isNightly } from '../../support/nightly.ts';
+import { claim, complete, hourMs, openRunSide, type RunSide } from '../../support/run-side.ts';
+import { type PlanMode, type WatchedPlan, watchPlans } from '../../support/watched-plans.ts';
+
+/** The tables that grow with history. Scans of all others cost what is alive now. */
+const historic = new Set(['runs', 'log_entries', 'log_counts', 'receipts', 'ticks', 'activity']);
+
+/** At night a million runs and ten million log entries. */
+const size = isNightly
+  ? { teams: 2_000, exports: 10_000, runsPerExport: 98, longExportRuns: 20_000, logsPerRun: 10 }
+  : { teams: 200, exports: 1_000, runsPerExport: 40, longExportRuns: 20_000, logsPerRun: 5 };
+
+let side: RunSide;
+let long: string;
+
+beforeAll(async () => {
+  side = await openRunSide({ maxJitterSeconds: 0 });
+  const pool = new Pool({ connectionString: side.url, max: 1 });
+  long = await fillHistory(pool, size);
+  await pool.end();
+}, 1_800_000);
+afterAll(() => side?.stop());
+
+const runList = {
+  statuses: null,
+  createdAfter: null,
+  createdBefore: null,
+  intervalStart: null,
+  intervalEnd: null,
+  orderBy: 'created_at',
+  descending: true,
+  place: null,
+  limit: 100,
+} as const;
+
+const logList: Omit<LogListRequest, 'exportId'> = {
+  runId: null,
+  levels: null,
+  after: null,
+  before: null,
+  search: null,
+};
+const page = { limit: 100, offset: 0 };
+
+/** A run that waits, and one that the sweep has lost. */
+async function findLive(status: 'Starting' | 'Running'): Promise<string> {
+  const [run] = await side.db.query<{ id: string }>(
+    `select id from runs where status = $1 order by id limit 1`,
+    [status],
+  );
+  return run?.id ?? '';
+}
+
+async function findEnded(exportId: string): Promise<{ id: string; interval: Timestamp }> {
+  const [run] = await side.db.query<{ id: string; interval: Timestamp }>(
+    `select id, data_interval_start as interval from runs where export_id = $1 and status = 'Completed'
+      order by created_at desc offset 500 limit 1`,
+    [exportId],
+  );
+  if (!run) throw new Error('the export has no run');
+  return run;
+}
+
+interface HotPath {
+  readonly name: string;
+  readonly work: (db: Transactor) => Promise<unknown>;
+  /** Rows and pages that one of its statements may look at; default 2,000. */
+  readonly most?: number;
+  /** Its statements have no names, so the server always plans them with their values. */
+  readonly isUnnamed?: boolean;
+}
+
+const hotPaths: readonly HotPath[] = [
+  {
+    name: 'decide ticks',
+    work: (db) =>
+      decideTicks(
+        { ...side.context, db },
+        {
+          onError: (error) => {
+            throw error;
+          },
+        },
+      ),
+    most: 20_000,
+  },
+  // Each run that it enqueues is written.
+  {
+    name: 'dispatch',
+    work: (db) => dispatchRuns({ ...side.context, db }, async () => {}),
+    most: 5_000,
+  },
+  {
+    name: 'claim and complete',
+    work: async (db) => {
+      const run = await claim({ db: { ...db, close: async () => {} } }, await findLive('Starting'));
+      await renewLeases(db, [run], 60_000);
+      expect(await complete({ ...side.context, db }, run)).toBe(true);
+    },
+  },
+  { name: 'sweep leases', work: sweepExpiredLeases },
+  { name: 'sweep uploads', work: (db) => findTeamsWithOrphans(db, 100) },
+  { name: 'sweep files', work: (db) => findTeamsWithRemovals(db, 100) },
+  { name: 'look back at what is unsettled', work: (db) => takeLookBacks(db, 0, 10) },
+  // Of the two newest intervals of each export.
+  {
+    name: 'look back at two hours',
+    work: (db) => takeLookBacks(db, 2, 10),
+    most: 20 * size.exports,
+  },
+  { name: 'cancel', work: (db) => cancelRuns(db, { exportId: long }) },
+  { name: 'list runs', work: (db) => listRuns(db, { ...runList, exportId: long }) },
+  {
+    name: 'list runs from a place',
+    work: async (db) => {
+      const { id, interval } = await findEnded(long);
+      const place = { direction: 'next', at: interval, id } as const;
+      await listRuns(db, { ...runList, exportId: long, place });
+    },
+  },
+  {
+    name: 'list runs that failed',
+    work: (db) => listRuns(db, { ...runList, exportId: long, statuses: ['FailedRetryable'] }),
+    most: 12_000,
+  },
+  {
+    name: 'list runs of a week',
+    work: (db) =>
+      listRuns(db, {
+        ...runList,
+        exportId: long,
+        orderBy: 'data_interval_start',
+        intervalStart: { spanBack: '7 days' },
+      }),
+  },
+  { name: 'list logs', work: (db) => listLogEntries(db, { ...logList, exportId: long }, page) },
+  {
+    name: 'list logs of a run',
+    work: async (db) => {
+      const { id } = await findEnded(long);
+      await listLogEntries(
+        db,
+        { ...logList, exportId: long, runId: id, levels: ['INFO', 'ERROR'] },
+        page,
+      );
+    },
+  },
+  {
+    name: 'list warnings and errors',
+    work: (db) =>
+      listLogEntries(db, { ...logList, exportId: long, levels: ['WARNING', 'ERROR'] }, page),
+  },
+  {
+    name: 'coverage of a month',
+    work: async (db) => {
+      const end = Math.floor((await readNow(db)) / hourMs) * hourMs;
+      await findCoverage(db, long, { start: end - 720 * hourMs, end });
+    },
+  },
+  { name: 'holes', work: (db) => findHoles(db, [long]) },
+  { name: 'the oldest interval', work: (db) => findOldestInterval(db, long) },
+  { name: 'the first tick', work: (db) => findFirstTick(db, long) },
+  { name: 'average rows', work: (db) => averageRows(db, long), isUnnamed: true },
+  { name: 'latest runs of a page', work: (db) => findLatestRuns(db, [long], 10) },
+  {
+    name: 'activity',
+    work: (db) => listActivity(db, { subjectType: 'batch_export', subjectId: long }, page),
+  },
+  { name: 'metrics of the service', work: readServiceState },
+];
+
+function describePlans(plans: readonly WatchedPlan[]): string {
+  return plans
+    .map(
+      ({ text, scanned, rows, pages, nodes }) =>
+        `${rows} rows, ${pages} pages, scans ${scanned.join(', ') || 'nothing'}: ${text}\n${nodes}`,
+    )
+    .join('\n\n');
+}
+
+describe.each<PlanMode>(['force_custom_plan', 'force_generic_plan'])('%s', (mode) => {
+  const paths = hotPaths.filter(({ isUnnamed }) => !(isUnnamed && mode === 'force_generic_plan'));
+  it.each(paths)('$name: no statement scans history', async ({ work, most = 2_000 }) => {
+    const plans = await watchPlans(side.url, mode, work);
+    expect(plans.length).toBeGreaterThan(0);
+    const bad = plans.filter(
+      ({ scanned, rows, pages }) =>
+        rows > most || pages > most || scanned.some((table) => historic.has(table)),
+    );
+    expect(describePlans(bad)).toBe('');
+  });
+});
+
+describe('retention', () => {
+  it('with nothing old: looks at little', async () => {
+    const context = side.withPolicy({ retentionDays: 3_650, logRetentionDays: 3_650 });
+    const plans = await watchPlans(side.url, 'force_generic_plan', (db) =>
+      applyRetention({ ...context, db }),
+    );
+    const bad = plans.filter(
+      ({ scanned, rows }) => rows > 25_000 || scanned.some((table) => historic.has(table)),
+    );
+    expect(describePlans(bad)).toBe('');
+  });
+});
