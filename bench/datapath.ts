@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -10,6 +10,7 @@ import { describeMachine, printTable } from './datapath/report.ts';
 import { type Sink, startSink } from './datapath/start-sink.ts';
 import type { Taken } from './datapath/taken.ts';
 import { hasShellTools, type Way, waysToRun } from './datapath/ways.ts';
+import { replaceSection } from './document.ts';
 
 /**
  * Compares the path from PostgreSQL to an S3 with the database's own speed: wall time over that of
@@ -108,9 +109,7 @@ function check({ kind, label }: Way, taken: Taken, sunk: number): void {
 }
 
 async function write(about: string, table: string): Promise<void> {
-  const text = `# Benchmarks
-
-The path from PostgreSQL to an S3 that keeps nothing, all on one machine, in one run of
+  const text = `The path from PostgreSQL to an S3 that keeps nothing, all on one machine, in one run of
 \`npm run bench:datapath -- --write\`: ${about}.
 
 The ratio is wall time over that of the first line, the database alone. CPU and memory are those of
@@ -119,7 +118,6 @@ ours, is warm, as a worker is when it gets a run: it has exported a sixth of the
 malloc settings of the Dockerfile and the systemd units, and one run to do. The figures leave out what a
 worker writes to its own database meanwhile. Our gzip is at level 5, the shell's at 6.
 
-${table}
-`;
-  await writeFile(path.join(import.meta.dirname, '../../../docs/benchmarks.md'), text);
+${table}`;
+  await replaceSection('datapath', text);
 }
