@@ -20,7 +20,7 @@ import { backfill, createExports, measureAlone } from './runs/service.ts';
  * this machine. Backfills of empty intervals to NoOp, and of 100 rows each to S3 as gzipped JSON Lines with a
  * manifest, on both queues; each beside a bare loop of what no exporter can leave out.
  *
- *   npm run bench:runs -- [--runs 480] [--exports 4] [--places 16] [--queue postgres|redis|both]
+ *   npm run bench:runs -- [--runs 240] [--exports 4] [--places 16] [--queue postgres|redis|both]
  *                         [--only empty|rows] [--statements] [--write]
  *
  * --statements also prints what the database took for each statement, --write puts the table into
@@ -28,7 +28,7 @@ import { backfill, createExports, measureAlone } from './runs/service.ts';
  */
 const { values } = parseArgs({
   options: {
-    runs: { type: 'string', default: '480' },
+    runs: { type: 'string', default: '240' },
     exports: { type: 'string', default: '4' },
     places: { type: 'string', default: '16' },
     queue: { type: 'string', default: 'both' },

@@ -29,7 +29,7 @@ export interface KindTaken {
   };
   /** Wall time over that of the bare loop. */
   readonly ratio: number;
-  /** The statements that took the most time of the database, one a line. */
+  /** The statements that took the most time of the database, each on its own line. */
   readonly costly: string;
 }
 
