@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -10,6 +10,7 @@ import { describeMachine, printTable } from './datapath/report.ts';
 import { type Sink, startSink } from './datapath/start-sink.ts';
 import type { Taken } from './datapath/taken.ts';
 import { hasShellTools, type Way, waysToRun } from './datapath/ways.ts';
+import { replaceSection } from './document.ts';
 
 /**
  * Compares the path from PostgreSQL to an S3 with the database's own speed: wall time over that of
@@ -108,9 +109,7 @@ function check({ kind, label }: Way, taken: Taken, sunk: number): void {
 }
 
 async function write(about: string, table: string): Promise<void> {
-  const text = `# Benchmarks
-
-The path from PostgreSQL to an S3 that keeps nothing, all on one machine, in one run of
+  const text = `The path from PostgreSQL to an S3 that keeps nothing, all on one machine, in one run of
 \`npm run bench:datapath -- --write\`: ${about}.
 
 The ratio is wall time over that of the first line, the database alone. Own CPU and memory are those of
@@ -119,10 +118,6 @@ ours, is warm, as a worker is when it gets a run: it has exported a sixth of the
 malloc settings of the Dockerfile and the systemd units, and one run to do. The figures leave out what a
 worker writes to its own database meanwhile. Our gzip is at level 5, the shell's at 6.
 
-${table}
-`;
-  const file = path.join(import.meta.dirname, '../../../docs/benchmarks.md');
-  // Other benchmarks have sections of their own behind this one.
-  const others = await readFile(file, 'utf8').then((before) => before.split(/^(?=## )/m).slice(1));
-  await writeFile(file, [text, ...others].join('\n').replaceAll(/\n{3,}/g, '\n\n'));
+${table}`;
+  await replaceSection('datapath', text);
 }

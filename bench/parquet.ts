@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import { openParquet } from '../src/encoders/parquet/encode.ts';
 import { describeMachine } from './datapath/report.ts';
-import { replaceTable } from './parquet/document.ts';
+import { replaceSection } from './document.ts';
 import { type BenchTable, benchTables } from './parquet/tables.ts';
 
 /**
@@ -41,7 +41,7 @@ try {
   const about = `${describeMachine()}, ${rounds} rounds`;
   const text = `${about}\n\n${[...head, ...lines].join('\n')}`;
   process.stdout.write(`${text}\n`);
-  if (values.write) await replaceTable(text);
+  if (values.write) await replaceSection('parquet', text);
 } finally {
   await rm(folder, { recursive: true });
 }

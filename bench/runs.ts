@@ -1,77 +1,124 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { Console } from 'node:console';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import { availableParallelism, tmpdir } from 'node:os';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { startEmbeddedPostgres } from '../src/embedded-postgres/start.ts';
-import { createTenant } from '../test/support/tenants.ts';
 import { openDatabase } from '../src/store/database.ts';
+import { createTenant } from '../test/support/tenants.ts';
+import { describeMachine } from './datapath/report.ts';
+import { replaceSection } from './document.ts';
+import { createBareRuns } from './runs/bare-work.ts';
+import { type KindTaken, measureKind } from './runs/measure.ts';
+import { Processes } from './runs/processes.ts';
+import { printRuns, type QueueTaken } from './runs/report.ts';
+import { backfill, createExports, measureAlone } from './runs/service.ts';
 
 /**
  * What small runs cost: one worker process beside an API, Postgres, Redis and an S3 of its own process, all on
  * this machine. Backfills of empty intervals to NoOp, and of 100 rows each to S3 as gzipped JSON Lines with a
- * manifest, on both queues.
+ * manifest, on both queues; each beside a bare loop of what no exporter can leave out.
  *
- *   npm run bench:runs -- [--runs 600] [--exports 6] [--concurrency 4] [--queue postgres|redis|both]
+ *   npm run bench:runs -- [--runs 240] [--exports 4] [--places 16] [--queue postgres|redis|both]
+ *                         [--only empty|rows] [--statements] [--write]
+ *
+ * --statements also prints what the database took for each statement, --write puts the table into
+ * docs/benchmarks.md.
  */
 const { values } = parseArgs({
   options: {
-    runs: { type: 'string', default: '600' },
-    exports: { type: 'string', default: '6' },
-    concurrency: { type: 'string', default: '4' },
+    runs: { type: 'string', default: '240' },
+    exports: { type: 'string', default: '4' },
+    places: { type: 'string', default: '16' },
     queue: { type: 'string', default: 'both' },
+    only: { type: 'string', default: '' },
+    statements: { type: 'boolean', default: false },
+    write: { type: 'boolean', default: false },
   },
 });
 const exportsPerKind = Number(values.exports);
+const places = Number(values.places);
 const hours = Math.ceil(Number(values.runs) / exportsPerKind);
+/** Enough for connections, prepared statements and the code to be warm. */
+const warmHours = Math.ceil(120 / exportsPerKind);
 const rowsPerRun = 100;
+const aloneHours = 60;
 const hourMs = 3_600_000;
 const start = Date.parse('2024-03-01T00:00:00Z');
-const range = {
-  start_at: new Date(start).toISOString(),
-  end_at: new Date(start + hours * hourMs).toISOString(),
-};
+const rangeOf = (from: number, to: number) => ({
+  start_at: new Date(start + from * hourMs).toISOString(),
+  end_at: new Date(start + to * hourMs).toISOString(),
+});
 const credentials = { id: 'AKIABENCH0000000001', secret: 'bench-secret' };
-const ticksPerSecond = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
-const build = path.resolve(import.meta.dirname, '../..');
+const kinds = [
+  { kind: 'empty', toS3: false },
+  { kind: 'rows', toS3: true },
+] as const;
 
-const out = new Console(process.stdout);
-out.log(
-  `${availableParallelism()} cores, Node ${process.version}, ${hours} hours × ${exportsPerKind} exports`,
-);
 const queues = values.queue === 'both' ? (['postgres', 'redis'] as const) : [values.queue];
-for (const queue of queues) out.table(await measureQueue(queue));
+const taken: QueueTaken[] = [];
+for (const queue of queues) taken.push(await measureQueue(queue));
+const about = `${hours * exportsPerKind} runs of each kind by ${exportsPerKind} exports, ${places} places; ${describeMachine()}`;
+const table = printRuns(about, taken);
+process.stdout.write(`\n${table}\n`);
+if (values.statements) {
+  for (const { queue, ...of } of taken) {
+    for (const { kind } of kinds) {
+      const costly = of[kind]?.costly;
+      if (costly)
+        process.stdout.write(
+          `\n${kind}, queue in ${queue}: calls, ms to plan and to execute, per run\n${costly}\n`,
+        );
+    }
+  }
+}
+if (values.write) await replaceSection('runs', table);
 
-async function measureQueue(queue: string) {
-  const children: ChildProcess[] = [];
+async function measureQueue(queue: string): Promise<QueueTaken> {
+  const processes = new Processes();
   const dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-bench-'));
-  const settings = { shared_preload_libraries: 'pg_stat_statements', max_connections: '200' };
+  const settings = {
+    shared_preload_libraries: 'pg_stat_statements',
+    'pg_stat_statements.track_planning': 'on',
+    max_connections: '200',
+  };
   const postgres = await startEmbeddedPostgres({ dataDir, settings });
   const pool = new pg.Pool({ connectionString: postgres.url, max: 3 });
   try {
     await pool.query('create extension pg_stat_statements');
-    const redis = queue === 'redis' ? await startRedis(children) : null;
-    const s3 = await startS3(children);
+    await pool.query(createBareRuns);
+    const redis = queue === 'redis' ? await processes.startRedis() : null;
+    const s3 = await startS3(processes);
     const env = {
       ...process.env,
       DATABASE_URL: postgres.url,
-      REDIS_URL: redis ?? '',
+      REDIS_URL: redis?.url ?? '',
       ENCRYPTION_KEYS: `bench:${randomBytes(32).toString('base64')}`,
-      LOG_LEVEL: 'warn',
+      LOG_LEVEL: 'error',
       PORT: '0',
       RATE_LIMIT_PER_MINUTE: '1000000',
       RATE_LIMIT_PER_HOUR: '10000000',
       ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
-      WORKER_CONCURRENCY: '16',
+      WORKER_CONCURRENCY: String(places),
       MAX_RUNS_PER_TENANT: '100',
     };
-    const [url] = await startProcess(children, 'main/api.js', [], env, /^ready (http\S+)/m);
-    const [, worker] = await startProcess(children, 'main/worker.js', [], env, /^ready worker/m);
+    const api = await processes.start('main/api.js', [], env, /^ready (http\S+)/m);
+    const worker = await processes.start('main/worker.js', [], env, /^ready worker/m);
+    const bareOptions = [
+      postgres.url,
+      s3.named,
+      credentials.id,
+      credentials.secret,
+      String(places),
+    ];
+    const bare = await processes.start(
+      'bench/bench/runs/bare-loop.js',
+      bareOptions,
+      process.env,
+      /^ready/m,
+      true,
+    );
     const db = openDatabase({
       connectionString: postgres.url,
       applicationName: 'bench',
@@ -80,116 +127,84 @@ async function measureQueue(queue: string) {
     });
     const { key, projectIds } = await createTenant(db);
     await db.close();
-    const api = `${url}/api/projects/${projectIds[0]}/batch_exports/`;
-    const measure = { pool, worker, api, key };
-    const noOp = { type: 'NoOp', config: {} };
-    const toS3 = {
-      type: 'S3',
-      config: {
-        bucket_name: 'exports',
-        region: 'us-east-1',
-        prefix: '{batch_export_id}/',
-        endpoint_url: s3,
-        aws_access_key_id: credentials.id,
-        aws_secret_access_key: credentials.secret,
-        file_format: 'JSONLines',
-        compression: 'gzip',
-      },
+    const [team] = projectIds;
+    const service = { pool, api: `${api.named}/api/projects/${team}/batch_exports/`, key };
+    const watched = {
+      worker: worker.child.pid ?? 0,
+      postgres: await postmasterOf(pool),
+      redis: redis?.child.pid ?? 0,
+      s3: s3.child.pid ?? 0,
     };
-    const empty = await measureKind(measure, noOp);
-    await fillEvents(pool, projectIds[0]);
-    const rows = await measureKind(measure, toS3);
-    return {
-      [`empty to NoOp, queue in ${queue}`]: empty,
-      [`${rowsPerRun} rows to S3, queue in ${queue}`]: rows,
-    };
+    const concurrency = Math.ceil(places / exportsPerKind);
+    const results: Partial<Record<'empty' | 'rows', KindTaken>> = {};
+    let aloneMs = Number.NaN;
+    for (const { kind, toS3 } of kinds) {
+      if (values.only !== '' && values.only !== kind) continue;
+      if (toS3) await fillEvents(pool, team);
+      const exportIds = await createExports(service, exportsPerKind, destinationOf(toS3, s3.named));
+      const warmRange = rangeOf(-warmHours, 0);
+      await backfill(service, exportIds, warmRange, concurrency);
+      const ids = Array.from({ length: hours * exportsPerKind }, (_, id) => id);
+      const of = await measureKind({
+        service,
+        exportIds,
+        range: rangeOf(0, hours),
+        concurrency,
+        watched,
+        bare: bare.child,
+        bareWork: { ids, start, team, toS3, hours },
+      });
+      results[kind] = of;
+      process.stdout.write(`${describe(kind, queue, of)}\n`);
+      const [first = ''] = exportIds;
+      const after = rangeOf(hours, hours + aloneHours);
+      if (!toS3) aloneMs = await measureAlone(service, first, after);
+    }
+    return { queue, aloneMs, ...results };
   } finally {
-    for (const child of children.toReversed()) await end(child);
+    await processes.endAll();
     await pool.end();
     await postgres.stop();
     await rm(dataDir, { recursive: true, force: true });
   }
 }
 
+/** A line as soon as it is there: the table comes last. */
+function describe(kind: string, queue: string, { runsPerSecond, cpu, ratio }: KindTaken): string {
+  const ms = Object.entries(cpu).map(([name, each]) => `${name} ${each.toFixed(1)}`);
+  return `${kind}, queue in ${queue}: ${runsPerSecond.toFixed(1)} runs/s, CPU ms ${ms.join(', ')}, ratio ${ratio.toFixed(2)}`;
+}
+
+function destinationOf(toS3: boolean, endpoint: string) {
+  if (!toS3) return { type: 'NoOp', config: {} };
+  return {
+    type: 'S3',
+    config: {
+      bucket_name: 'exports',
+      region: 'us-east-1',
+      prefix: '{batch_export_id}/',
+      endpoint_url: endpoint,
+      aws_access_key_id: credentials.id,
+      aws_secret_access_key: credentials.secret,
+      file_format: 'JSONLines',
+      compression: 'gzip',
+    },
+  };
+}
+
+/** Rows for all hours, also those that warm up. */
 async function fillEvents(pool: pg.Pool, team: number): Promise<void> {
   await pool.query(
     `insert into events (uuid, team_id, event, distinct_id, properties, timestamp, created_at, inserted_at)
      select gen_random_uuid(), $1, 'event', 'user ' || n % 97, jsonb_build_object('n', n), at, at, at
        from generate_series(0, $2::int - 1) n, lateral (select $3::timestamptz + n * $4 * interval '1 ms' as at) t`,
-    [team, hours * rowsPerRun, range.start_at, hourMs / rowsPerRun],
+    [team, (hours + warmHours) * rowsPerRun, rangeOf(-warmHours, 0).start_at, hourMs / rowsPerRun],
   );
   await pool.query('vacuum analyze events');
 }
 
-interface Measured {
-  readonly pool: pg.Pool;
-  readonly worker: ChildProcess;
-  readonly api: string;
-  readonly key: string;
-}
-
-/** Backfills all exports at once; a first one of each warms up connections, plans and the store. */
-async function measureKind({ pool, worker, api, key }: Measured, destination: object) {
-  const post = async (url: string, body: object) => {
-    const answer = await fetch(url, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
-    if (!answer.ok) throw new Error(`${url}: ${answer.status} ${await answer.text()}`);
-    return (await answer.json()) as { id: string };
-  };
-  const ids: string[] = [];
-  for (let n = 0; n < exportsPerKind; n += 1) {
-    const made = {
-      name: `Export ${n}`,
-      interval: 'hour',
-      end_at: '2030-01-01T00:00:00Z',
-      destination,
-    };
-    ids.push((await post(api, made)).id);
-  }
-  const backfillAll = async (wanted: object) => {
-    const concurrency = Number(values.concurrency);
-    for (const id of ids) await post(`${api}${id}/backfill/`, { ...wanted, concurrency });
-    for (let left = 1; left > 0; await sleep(50)) {
-      const { rows } = await pool.query<{ left: number }>(
-        `select count(*)::int as left from backfills where status = 'Running'`,
-      );
-      left = rows[0]?.left ?? 0;
-    }
-  };
-  await backfillAll({ ...range, end_at: new Date(start + 2 * hourMs).toISOString() });
-  await pool.query('select pg_stat_statements_reset()');
-  const cpuBefore = await cpuSeconds(worker);
-  const began = performance.now();
-  await backfillAll(range);
-  const seconds = (performance.now() - began) / 1_000;
-  const cpu = (await cpuSeconds(worker)) - cpuBefore;
-  const { rows } = await pool.query<Record<string, number>>(
-    `select count(*)::int as runs, (count(*) filter (where status <> 'Completed'))::int as others,
-            percentile_cont(0.5) within group (order by extract(epoch from finished_at - started_at) * 1000) as p50,
-            percentile_cont(0.99) within group (order by extract(epoch from finished_at - started_at) * 1000) as p99,
-            (select sum(calls)::int from pg_stat_statements where query !~ 'pg_stat_statements') as calls
-       from runs where export_id = any ($1) and created_at > now() - $2 * interval '1 s'`,
-    [ids, seconds + 1],
-  );
-  const { runs = 0, others = 0, p50 = 0, p99 = 0, calls = 0 } = rows[0] ?? {};
-  if (others > 0) throw new Error(`${others} runs are not completed`);
-  return {
-    runs,
-    'runs/s': round(runs / seconds),
-    'worker CPU ms/run': round((cpu * 1_000) / runs),
-    // All that Postgres is asked: our tables, the source, ticks, and the queue if it is there.
-    'statements/run': round(calls / runs),
-    'claim to end p50 ms': round(p50),
-    'p99 ms': round(p99),
-  };
-}
-
-async function startS3(children: ChildProcess[]): Promise<string> {
-  const [endpoint = ''] = await startProcess(
-    children,
+function startS3(processes: Processes) {
+  return processes.start(
     'bench/test/support/s3-server/main.js',
     [
       '--bucket=exports',
@@ -200,60 +215,11 @@ async function startS3(children: ChildProcess[]): Promise<string> {
     process.env,
     /"endpoint":"([^"]+)"/,
   );
-  return endpoint;
 }
 
-async function startRedis(children: ChildProcess[]): Promise<string> {
-  const port = await new Promise<number>((found) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => found(typeof address === 'object' ? (address?.port ?? 0) : 0));
-    });
-  });
-  const options = ['--save', '', '--bind', '127.0.0.1', '--maxmemory-policy', 'noeviction'];
-  const child = spawn('redis-server', ['--port', String(port), ...options], { stdio: 'ignore' });
-  children.push(child);
-  return `redis://127.0.0.1:${port}`;
-}
-
-async function startProcess(
-  children: ChildProcess[],
-  program: string,
-  options: readonly string[],
-  env: NodeJS.ProcessEnv,
-  ready: RegExp,
-): Promise<[string, ChildProcess]> {
-  const file = path.join(build, program);
-  const child = spawn(process.execPath, [file, ...options], {
-    env,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  children.push(child);
-  let output = '';
-  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
-    output += String(chunk);
-    const match = ready.exec(output);
-    if (!match) continue;
-    child.stdout.resume();
-    return [match[1] ?? '', child];
-  }
-  throw new Error(`${program} ended: ${output}`);
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null) return;
-  const ended = new Promise((resolve) => child.once('exit', resolve));
-  child.kill('SIGTERM');
-  await ended;
-}
-
-/** CPU time of a process so far. Linux only. */
-async function cpuSeconds({ pid }: ChildProcess): Promise<number> {
-  const text = await readFile(`/proc/${pid}/stat`, 'utf8');
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
-}
-
-function round(value: number): number {
-  return Math.round(value * 10) / 10;
+async function postmasterOf(pool: pg.Pool): Promise<number> {
+  const { rows } = await pool.query<{ text: string }>(
+    `select pg_read_file('postmaster.pid') as text`,
+  );
+  return Number(rows[0]?.text.split('\n')[0]);
 }

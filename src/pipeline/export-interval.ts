@@ -121,6 +121,7 @@ async function copySettled(
     signal,
     confirm,
   });
+  let closing: Promise<void> | null = null;
   try {
     const droppedRows = await copyRows(snapshot, transformer, files, ports, signal);
     if (transformer) logSteps(transformer.steps, ports);
@@ -148,6 +149,8 @@ async function copySettled(
       pending,
       keyDigest: snapshot.keySet()?.digest ?? null,
     };
+    // The source's transaction is as short as it can be, and nothing waits for its end.
+    closing = snapshot.close();
     signal.throwIfAborted();
     const unchanged = await findUnchanged(destination, job, intent, columns, found, signal);
     if (unchanged) {
@@ -162,7 +165,7 @@ async function copySettled(
     throw error;
   } finally {
     await transformer?.close();
-    await snapshot.close();
+    await (closing ?? snapshot.close());
   }
 }
 

@@ -43,10 +43,12 @@ export function openConsumer(
         }
         // Once a job is in progress, the queue must accept a new job for the same run: if this process
         // dies, BullMQ notices only after half a minute.
-        await job.removeDeduplicationKey();
+        const removing = job.removeDeduplicationKey();
+        removing.catch(() => {});
         const handling = handle(handlers, job.name, job.data);
         inHand.add(handling);
         await handling.finally(() => inHand.delete(handling));
+        await removing;
       },
       {
         concurrency,

@@ -8,7 +8,7 @@ import type { Sql, Transactor } from './database.ts';
 import { type EraFacts, eraFacts, resolveEra } from './eras.ts';
 import type { Lease } from './lease.ts';
 import { enqueueRuns } from './outbox.ts';
-import { prepared } from './prepared.ts';
+import { prepared, unflushed } from './prepared.ts';
 import { type Receipt, receiptColumns } from './receipts.ts';
 import { move } from './run-moves.ts';
 import { currentTraits } from './store-traits.ts';
@@ -167,23 +167,27 @@ export async function renewLeases(
   leaseMs: number,
 ): Promise<ReadonlySet<string>> {
   const rows = await sql.query<{ id: string }>(
-    `update runs r set lease_expires_at = now() + $3 * interval '1 ms'
+    prepared(`update runs r set lease_expires_at = now() + $3 * interval '1 ms'
        from unnest($1::uuid[], $2::bigint[]) as held (id, fence)
       where r.id = held.id and r.fence = held.fence and r.status = 'Running'
-      returning r.id`,
+      returning r.id`),
     [leases.map((lease) => lease.runId), leases.map((lease) => lease.fence), leaseMs],
   );
   return new Set(rows.map((row) => row.id));
 }
 
 /**
- * Records that the attempt begins to read rows: from here on a crash counts against the run.
+ * Records that the attempt begins to read rows: from here on a crash counts against the run. If the database
+ * dies in the next moment too, that is no proof against the run, so the disk is not waited for.
  *
  * @returns false if the lease is lost
  */
 export async function beginReading(sql: Sql, lease: Lease): Promise<boolean> {
   const rows = await sql.query(
-    `update runs set reading_since = now() where id = $1 and fence = $2 and status = 'Running' returning id`,
+    prepared(
+      `update runs set reading_since = now()
+        where id = $1 and fence = $2 and status = 'Running' and ${unflushed} returning id`,
+    ),
     [lease.runId, lease.fence],
   );
   return rows.length === 1;
@@ -239,7 +243,7 @@ export async function beginCommit(
   { generation, destinationVersion, manifestKey, keys }: CommitKeys,
 ): Promise<boolean> {
   const rows = await sql.query(
-    `with begun as (
+    prepared(`with begun as (
        update runs set committing_at = now(), commit_intent = $4, committing_generation = file_generation, lease_expires_at = now() + $3 * interval '1 ms'
         where id = $1 and fence = $2 and status = 'Running'
        returning export_id, data_interval_start, data_interval_end
@@ -252,7 +256,7 @@ export async function beginCommit(
        on conflict (export_id, destination_version, key) do update
           set generation = excluded.generation, manifest_key = excluded.manifest_key, uncommitted = true, noted_at = now()
      )
-     select from begun`,
+     select from begun`),
     [
       lease.runId,
       lease.fence,

@@ -1,6 +1,6 @@
 import type { QueuedRun } from '../domain/run.ts';
 import type { Sql } from './database.ts';
-import { prepared } from './prepared.ts';
+import { prepared, unflushed } from './prepared.ts';
 import { instantOf } from './times.ts';
 import { capacityNow } from './workers.ts';
 
@@ -130,7 +130,7 @@ export interface EnqueuedRun {
 }
 
 const dispatchRows = prepared(`with taken as (
-       update dispatch_turn set turn = turn + 1 where turn = $1 returning turn
+       update dispatch_turn set turn = turn + 1 where turn = $1 and ${unflushed} returning turn
      ), marked as (
        update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1 from taken
         where run_id = any ($2::uuid[]) and dispatched_at is null returning run_id, times_enqueued
@@ -139,7 +139,8 @@ const dispatchRows = prepared(`with taken as (
        from taken`);
 
 /**
- * Notes that runs are enqueued, which were chosen in this turn.
+ * Notes that runs are enqueued, which were chosen in this turn. If the database dies in the next moment, they
+ * may be enqueued twice, as any job may.
  *
  * @returns the runs that still wait; null if another dispatcher was faster: choose again
  */

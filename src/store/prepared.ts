@@ -11,6 +11,12 @@ export function prepared(text: string): string {
   return text;
 }
 
+/**
+ * A condition, always true, that makes a statement outside of a transaction end before its changes are on disk:
+ * for what may be lost if the server of the database crashes within the next second.
+ */
+export const unflushed = `set_config('synchronous_commit', 'off', true) is not null`;
+
 const featureNotSupported = '0A000';
 
 /**

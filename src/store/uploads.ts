@@ -1,6 +1,7 @@
 import type { StoredDestination } from '../domain/batch-export.ts';
 import type { Sql } from './database.ts';
 import type { Lease } from './lease.ts';
+import { prepared } from './prepared.ts';
 
 /** The holder of a lease that begins an upload, and its destination. */
 type Uploader = Lease & { readonly destinationVersion: number };
@@ -36,14 +37,14 @@ export async function noteUpload(
   key: string,
 ): Promise<'new' | 'kept' | null> {
   const [row] = await sql.query<{ isNew: boolean }>(
-    `with held as (
+    prepared(`with held as (
        select id, fence from runs where id = $1 and fence = $2 and status = 'Running'
      ), noted as (
        insert into uploads (run_id, key, upload_id, fence, destination_version) select id, $3, $4, fence, $5 from held
        -- An earlier note stays: the outcome of its upload is unknown.
        on conflict do nothing returning run_id
      )
-     select exists (select from noted) as "isNew" from held`,
+     select exists (select from noted) as "isNew" from held`),
     [lease.runId, lease.fence, key, unheard, lease.destinationVersion],
   );
   if (!row) return null;
@@ -63,14 +64,14 @@ export async function recordUpload(
   alone: boolean,
 ): Promise<boolean> {
   const rows = await sql.query(
-    `with recorded as (
+    prepared(`with recorded as (
        insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
        select id, $3, $4, fence, $7, file_generation from runs where id = $1 and fence = $2 and status = 'Running'
        on conflict (run_id, key, upload_id) do update set fence = excluded.fence returning run_id
      ), heard as (
        delete from uploads where $6 and run_id = (select run_id from recorded) and key = $3 and upload_id = $5 and fence = $2
      )
-     select from recorded`,
+     select from recorded`),
     [
       lease.runId,
       lease.fence,
@@ -90,11 +91,11 @@ export async function recordUpload(
  */
 export async function recordUploadParts(sql: Sql, lease: Lease, upload: OpenUpload): Promise<void> {
   await sql.query(
-    `with held as (
+    prepared(`with held as (
        update runs set crashes = 0, deaths_alone = 0 where id = $1 and fence = $2 and status = 'Running' returning id
      )
      update uploads set parts = $5, fence = $2
-      where run_id = (select id from held) and key = $3 and upload_id = $4`,
+      where run_id = (select id from held) and key = $3 and upload_id = $4`),
     [lease.runId, lease.fence, upload.key, upload.uploadId, JSON.stringify(upload.parts)],
   );
 }
@@ -104,11 +105,10 @@ export async function forgetUpload(
   runId: string,
   upload: { readonly key: string; readonly uploadId: string },
 ): Promise<void> {
-  await sql.query(`delete from uploads where run_id = $1 and key = $2 and upload_id = $3`, [
-    runId,
-    upload.key,
-    upload.uploadId,
-  ]);
+  await sql.query(
+    prepared(`delete from uploads where run_id = $1 and key = $2 and upload_id = $3`),
+    [runId, upload.key, upload.uploadId],
+  );
 }
 
 /**

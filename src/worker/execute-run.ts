@@ -30,6 +30,10 @@ import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
 import { type OpenPorts, openPorts } from './run-ports.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
+import { Turns } from './turns.ts';
+
+/** Completions of an export change the same rows: the database need not hold one back for the other. */
+const completionTurns = new Turns();
 
 /** For the removal of replaced files within a run. */
 const removalPatienceMs = 5_000;
@@ -204,7 +208,11 @@ async function attempt(
     await keepTraits();
     await failpoint('before_record');
     const completion = await log.hand((entries) =>
-      retryUntilRecorded(() => record(context, run, result, replaced, entries), signal),
+      retryUntilRecorded(
+        () =>
+          completionTurns.take(run.exportId, () => record(context, run, result, replaced, entries)),
+        signal,
+      ),
     );
     if (!completion) return null;
     await failpoint('before_removal');

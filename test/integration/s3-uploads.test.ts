@@ -80,6 +80,19 @@ describe('an upload to S3', () => {
     httpAgent.destroy();
   });
 
+  it('sends what was written in small pieces, while its buffer grows', async () => {
+    const { server, destination } = await start();
+    const bytes = randomBytes(Math.round(2.5 * partBytes));
+    const writer = await destination.createFile(options('a'), recordingJournal().journal);
+    for (let at = 0; at < bytes.length; at += 10_007) {
+      await writer.write(bytes.subarray(at, at + 10_007));
+    }
+    await writer.complete();
+    const [object] = server.objects('exports');
+    expect(object?.parts).toBe(3);
+    expect(object?.body().equals(bytes)).toBe(true);
+  });
+
   it('grows its parts instead of cutting the file', async () => {
     const limits = { server: { maxParts: 3 }, context: { maxParts: 3 } };
     const started = await start(limits);

@@ -58,6 +58,10 @@ export async function createWriter(
  */
 const createPatienceMs = 5_000;
 
+/** A file's first buffer, and how much larger each of the next is until it has the size of a part. */
+const firstBytes = 64 * 1024;
+const growth = 4;
+
 /** A cancelled run keeps its slot while its uploads are aborted. The sweep aborts the others. */
 const abortPatienceMs = 5_000;
 
@@ -132,6 +136,8 @@ class S3Writer implements FileWriter {
   /** Buffers to reuse: allocating one costs more than filling it. */
   readonly #spare: Buffer[] = [];
   #buffer: Buffer | null = null;
+  /** Of the part that is being filled; the buffer may still be smaller. */
+  #partBytes = 0;
   #filled = 0;
   #digest: PartDigest | null = null;
   #nextNumber = 1;
@@ -167,13 +173,14 @@ class S3Writer implements FileWriter {
     this.#throwFailure();
     while (rest.length > 0) {
       this.#buffer ??= this.#takeBuffer();
-      const taken = rest.subarray(0, this.#buffer.length - this.#filled);
+      const taken = rest.subarray(0, this.#partBytes - this.#filled);
+      this.#buffer = this.#makeRoom(this.#buffer, this.#filled + taken.length);
       this.#buffer.set(taken, this.#filled);
       this.#digest ??= this.#openDigest();
       this.#digest.update(taken);
       this.#filled += taken.length;
       rest = rest.subarray(taken.length);
-      if (this.#filled === this.#buffer.length) await this.#sendPart();
+      if (this.#filled === this.#partBytes) await this.#sendPart();
     }
   }
 
@@ -284,10 +291,21 @@ class S3Writer implements FileWriter {
       this.#throwFailure();
     }
     const size = partSize(this.#nextNumber, this.#limits.partBytes, this.#limits.maxParts);
+    this.#partBytes = size;
     const spare = this.#spare.pop();
     if (spare?.length === size) return spare;
     this.#spare.length = 0;
-    return Buffer.allocUnsafeSlow(size);
+    // Most files are much smaller than a part.
+    return Buffer.allocUnsafeSlow(this.#nextNumber === 1 ? Math.min(size, firstBytes) : size);
+  }
+
+  /** The buffer, or a larger one with the same bytes. */
+  #makeRoom(buffer: Buffer, needed: number): Buffer {
+    if (needed <= buffer.length) return buffer;
+    const grown = Math.min(this.#partBytes, Math.max(needed, growth * buffer.length));
+    const larger = Buffer.allocUnsafeSlow(grown);
+    buffer.copy(larger, 0, 0, this.#filled);
+    return larger;
   }
 
   #fail(error: SluiceError): void {

@@ -1,4 +1,4 @@
-import { constants, crc32, deflateRaw } from 'node:zlib';
+import { constants, crc32, deflateRaw, deflateRawSync } from 'node:zlib';
 import type { StreamCodec } from './codec.ts';
 import { BLOCK_BYTES, ParallelBlocks } from './parallel-blocks.ts';
 
@@ -10,6 +10,10 @@ const HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
 const END = Buffer.from([3, 0]);
 /** Large enough for a block's output, so that it takes one trip to the thread pool. */
 const OUTPUT_BYTES = BLOCK_BYTES / 2;
+/** More than deflate adds to bytes that it cannot make smaller. */
+const SPARE_BYTES = 1 << 10;
+/** A block of this size takes less time than the way to another thread and back. */
+const AT_ONCE_BYTES = 1 << 16;
 
 /**
  * gzip as one member. Blocks are deflated separately on the thread pool and end at a byte boundary (sync
@@ -47,14 +51,15 @@ export function openGzip(): StreamCodec {
   };
 }
 
-function deflateBlock(block: Buffer): Promise<Uint8Array> {
+async function deflateBlock(block: Buffer): Promise<Uint8Array> {
   const options = {
     level: LEVEL,
     // A larger hash table than the default 8: 7% faster and no larger.
     memLevel: 9,
     finishFlush: constants.Z_SYNC_FLUSH,
-    chunkSize: OUTPUT_BYTES,
+    chunkSize: Math.min(OUTPUT_BYTES, block.length + SPARE_BYTES),
   };
+  if (block.length <= AT_ONCE_BYTES) return deflateRawSync(block, options);
   return new Promise((resolve, reject) => {
     deflateRaw(block, options, (error, compressed) =>
       error ? reject(error) : resolve(compressed),

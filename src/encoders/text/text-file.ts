@@ -45,6 +45,8 @@ const CHUNK_BYTES = 1 << 20;
 const textMemoryBytes = 4 * 1024 ** 2;
 /** Room for the row that exceeds the size, so that the buffer seldom grows. */
 const SPARE_BYTES = 1 << 16;
+/** A file begins with a sixteenth of that: most files are small. The buffer doubles until it has the rest. */
+const FIRST_BYTES = (CHUNK_BYTES + SPARE_BYTES) / 16;
 
 /**
  * A text file with one line per row. Chunks are cut by the rows alone, not by their blocks: the same rows
@@ -53,7 +55,7 @@ const SPARE_BYTES = 1 << 16;
 export class TextFile implements FileEncoder {
   readonly #formatter: RowFormatter;
   readonly #codec: StreamCodec;
-  readonly #out = new ByteWriter(CHUNK_BYTES + SPARE_BYTES);
+  readonly #out = new ByteWriter(FIRST_BYTES);
 
   constructor(formatter: RowFormatter, codec: StreamCodec) {
     this.#formatter = formatter;

@@ -11,6 +11,8 @@ const TRAILER = 0xffff;
 const MAX_FIELD_BYTES = 0x40000000;
 /** Room after a large value, so that the small fields after it need no further growth. */
 const GROWTH_BYTES = 65_536;
+/** Memory of the first block at the start: most runs have few rows. */
+const FIRST_BYTES = 32_768;
 
 /** The memory of a block. */
 interface BlockMemory {
@@ -95,7 +97,7 @@ export class RowBlockBuilder {
     this.#columns = columns;
     this.#hidden = hidden;
     this.#blockBytes = Math.max(blockBytes, 64);
-    this.#memory = this.#allocate(this.#blockBytes);
+    this.#memory = this.#allocate(Math.min(FIRST_BYTES, this.#blockBytes));
   }
 
   get totalRows(): number {
@@ -165,8 +167,14 @@ export class RowBlockBuilder {
     return this.take();
   }
 
-  /** The buffer is full: passes on its whole rows, or grows it for a row larger than a block. */
+  /** The buffer is full: grows it to a block, passes on its whole rows, or grows it for a row larger than a block. */
   #makeRoom(): void {
+    const { bytes: given } = this.#memory;
+    if (given.length < this.#blockBytes) {
+      this.#memory.bytes = Buffer.allocUnsafeSlow(this.#blockBytes);
+      given.copy(this.#memory.bytes, 0, 0, this.#end);
+      return;
+    }
     this.#parse();
     if (this.#skimmer) return;
     if (this.#rows === 0 && this.#rowStart === 0) {

@@ -203,9 +203,10 @@ async function settleWriter(
     await delay(times.pollMs, undefined, { signal });
     look = await server.look(signal);
   }
-  const { left, live } = await waitForTransactions(server, look, interval, times, deadline, signal);
+  const waited = await waitForTransactions(server, look, interval, times, deadline, signal);
+  const { left, live, settledTo: end } = waited;
   const pending = live.hasUnseen ? [...left, unseenUntil(live.nowMs + times.unseenMs)] : left;
-  if (pending.length === 0) server.memory.noteSettled(interval, live);
+  if (pending.length === 0) server.memory.noteSettled({ ...interval, end }, live);
   return conclude(pending);
 }
 
@@ -232,6 +233,11 @@ async function waitForClock(
 /**
  * Waits for what was alive at the first look, and until no session executes older messages. What an earlier
  * interval waited for in vain is not waited for again.
+ *
+ * What was alive at the first look has any time, so other intervals have settled too, up to a while before that
+ * look, if the last looks show no session from before that either.
+ *
+ * @returns `settledTo`: the end of the latest of them
  */
 async function waitForTransactions(
   server: SharedServer,
@@ -240,21 +246,29 @@ async function waitForTransactions(
   { pollMs, timeoutMs }: SettleTimes,
   deadline: number,
   signal: AbortSignal,
-): Promise<{ readonly left: readonly PendingName[]; readonly live: Live }> {
+): Promise<{
+  readonly left: readonly PendingName[];
+  readonly live: Live;
+  readonly settledTo: Instant;
+}> {
+  const latest = Math.max(interval.end, Math.floor(first.nowMs) - longAgoMs);
   let look = first;
   let live = liveAt(look, interval.end);
   let left: readonly PendingName[] = [...namesOf(live, interval.start), ...sessionsOf(live)];
   const fromFirst = new Set(left.map(baseOf));
   let clean = 0;
+  let settledTo = latest;
   for (let pauseMs = firstPollMs; ; pauseMs *= 2) {
     const isWaited = left.some((name) => !server.memory.isLate(name, look));
     clean = isWaited ? 0 : clean + 1;
-    if (clean === cleanLooks) return { left, live };
+    if (isWaited) settledTo = latest;
+    else if (liveAt(look, latest).sessions.size > 0) settledTo = interval.end;
+    if (clean === cleanLooks) return { left, live, settledTo };
     const leftMs = deadline - performance.now();
     if (clean === 0 && leftMs <= 0) {
       const late = left.filter((name) => fromFirst.has(baseOf(name)));
       if (timeoutMs > 0) server.memory.noteLate(late, look);
-      return { left, live };
+      return { left, live, settledTo: interval.end };
     }
     const joins = clean === 0 && leftMs > pollMs && (pauseMs >= pollMs || server.hasBeat);
     const longest = clean > 0 ? firstPollMs : Math.min(pauseMs, pollMs, leftMs);

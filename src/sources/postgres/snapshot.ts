@@ -10,6 +10,7 @@ import {
   destroyConnection,
   encodingOf,
   nameColumns,
+  query,
   runBatch,
   withAbort,
 } from './connection.ts';
@@ -64,10 +65,10 @@ export async function openSnapshot(
     { sql: describeSql, describeOnly: true },
     { sql: countSql(request.interval) },
   ];
-  const { client, id, answers } = await begin(
+  const { client, snapshot, answers } = await begin(
     options,
     request.teamId,
-    { position, isShared: true },
+    { position },
     statements,
     signal,
   );
@@ -78,7 +79,13 @@ export async function openSnapshot(
       throw new SluiceError('source.unavailable', 'the server gave no count');
     }
     const planned = select(await nameColumns(client, described?.fields ?? [], signal));
-    return new PostgresSnapshot({ options, client, select: planned, totalCount, ...id }, request);
+    const slices = sliceInterval(request.interval, options.sliceMs, totalCount);
+    // A name costs the server a file, and only a second reader needs it.
+    const exported = slices.length > 1 ? await exportSnapshot(client, signal) : null;
+    return new PostgresSnapshot(
+      { options, client, select: planned, totalCount, slices, exported, snapshot },
+      request,
+    );
   } catch (error) {
     destroyConnection(client);
     throw error;
@@ -90,7 +97,9 @@ interface Opened {
   readonly client: pg.Client;
   readonly select: SelectPlan;
   readonly totalCount: number;
-  readonly exported: string;
+  readonly slices: readonly Slice[];
+  /** The name of the snapshot for other connections; null if there is one slice at most. */
+  readonly exported: string | null;
   readonly snapshot: string;
 }
 
@@ -111,14 +120,14 @@ class PostgresSnapshot implements SourceSnapshot {
   readonly #clients: Set<pg.Client>;
   readonly #keys = new KeyDigest();
 
-  constructor(opened: Opened, { teamId, interval }: SourceRequest) {
+  constructor(opened: Opened, { teamId }: SourceRequest) {
     const { columns, keys } = opened.select;
     this.columns = columns;
     this.keyPlaces = keys?.places.filter((place) => place < columns.length) ?? [];
     this.projection = opened.select.projection;
     this.totalCount = opened.totalCount;
     this.snapshot = opened.snapshot;
-    this.slices = sliceInterval(interval, opened.options.sliceMs, opened.totalCount);
+    this.slices = opened.slices;
     this.#opened = opened;
     this.#teamId = teamId;
     this.#idle = [opened.client];
@@ -178,6 +187,7 @@ class PostgresSnapshot implements SourceSnapshot {
     const idle = this.#idle.pop();
     if (idle) return idle;
     const { options, exported } = this.#opened;
+    if (exported === null) throw new Error('the only slice is read a second time');
     const { client } = await begin(options, this.#teamId, { snapshot: exported }, [], signal);
     this.#clients.add(client);
     return client;
@@ -212,17 +222,22 @@ export async function beginSnapshot(
   signal: AbortSignal,
   position: string | null = null,
 ): Promise<pg.Client> {
-  return (await begin(options, teamId, { position, isShared: false }, [], signal)).client;
+  return (await begin(options, teamId, { position }, [], signal)).client;
 }
 
-/** Its own snapshot, which others may share, or an exported one. */
-type View =
-  | { readonly position: string | null; readonly isShared: boolean }
-  | { readonly snapshot: string };
+async function exportSnapshot(client: pg.Client, signal: AbortSignal): Promise<string> {
+  const sql = 'SELECT pg_catalog.pg_export_snapshot() AS name';
+  const [row] = await query<{ name: string }>(client, sql, signal);
+  if (!row) throw new SluiceError('source.unavailable', 'the server gave no snapshot');
+  return row.name;
+}
+
+/** Its own snapshot, or an exported one. */
+type View = { readonly position: string | null } | { readonly snapshot: string };
 
 interface Begun {
   readonly client: pg.Client;
-  readonly id: { readonly exported: string; readonly snapshot: string };
+  readonly snapshot: string;
   readonly serverStart: string;
   /** To `more`, in its order. */
   readonly answers: readonly BatchAnswer[];
@@ -269,7 +284,6 @@ async function beginOn(
     { sql: 'BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY' },
     ...('snapshot' in view ? [{ sql: `SET TRANSACTION SNAPSHOT '${view.snapshot}'` }] : []),
   ];
-  const isShared = 'isShared' in view && view.isShared;
   const position = 'position' in view ? view.position : null;
   try {
     if (encodingOf(client) === 'SQL_ASCII') {
@@ -282,27 +296,25 @@ async function beginOn(
     if (position !== null && !(await hasReplayed(client, position, signal))) {
       throw new SluiceError('source.unavailable', 'the standby is behind the one that was settled');
     }
-    const statements = [...before, { sql: setUpSql(options, teamId, isShared) }, ...more];
+    const statements = [...before, { sql: setUpSql(options, teamId) }, ...more];
     const answers = await runBatch(client, statements, signal, answerMs);
-    const [snapshot, exported, serverStart] = answers[before.length]?.rows[0] ?? [];
+    const [snapshot, serverStart] = answers[before.length]?.rows[0] ?? [];
     if (!snapshot || !serverStart) {
       throw new SluiceError('source.unavailable', 'the server gave no snapshot');
     }
-    const id = { snapshot, exported: exported ?? '' };
-    return { client, id, serverStart, answers: answers.slice(before.length + 1) };
+    return { client, snapshot, serverStart, answers: answers.slice(before.length + 1) };
   } catch (error) {
     destroyConnection(client);
     throw error;
   }
 }
 
-/** One statement for all settings of a transaction. It gives the snapshot, and its name for others. */
-function setUpSql(options: SnapshotOptions, teamId: number, isShared: boolean): string {
+/** One statement for all settings of a transaction. It gives the snapshot, and when the server was started. */
+function setUpSql(options: SnapshotOptions, teamId: number): string {
   const settings = sessionSettings(options, teamId).map(
     ([name, value]) => `pg_catalog.set_config('${name}', '${value}', true)`,
   );
   return `SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text,
-    ${isShared ? 'pg_catalog.pg_export_snapshot()' : 'NULL'},
     pg_catalog.extract('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.text, ${markOwnTransaction}, ${settings.join(', ')}`;
 }
 

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { crc32 } from 'node:zlib';
+import { promisify } from 'node:util';
+import { constants, crc32, deflateRaw } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { ParallelBlocks } from '../../../src/encoders/codecs/parallel-blocks.ts';
 import {
@@ -49,6 +50,24 @@ describe('the codec of gzip', () => {
     expect(packed.readUInt32LE(packed.length - 8)).toBe(crc32(plain));
     expect(packed.readUInt32LE(packed.length - 4)).toBe(plain.length);
   });
+
+  it.each([0, 1, 1_000, 65_535, 65_536, 65_537, 200_000])(
+    'makes the same bytes of %i on its own thread as on another',
+    async (length) => {
+      // Half of it cannot be made smaller.
+      const plain = Buffer.concat([randomBytes(length / 2), Buffer.alloc(length, 'text ')]);
+      const block = plain.subarray(0, length);
+      const elsewhere = await promisify(deflateRaw)(block, {
+        level: 5,
+        memLevel: 9,
+        finishFlush: constants.Z_SYNC_FLUSH,
+        chunkSize: 1 << 19,
+      });
+      const packed = await compress('gzip', [block]);
+      const body = packed.subarray(10, packed.length - 10);
+      expect(body.equals(length === 0 ? Buffer.alloc(0) : elsewhere)).toBe(true);
+    },
+  );
 });
 
 describe('ParallelBlocks', () => {

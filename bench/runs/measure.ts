@@ -1,0 +1,138 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import type { BareTaken, BareWork } from './bare-work.ts';
+import { cpuSeconds } from './processes.ts';
+import { backfill, type Range, type Service } from './service.ts';
+
+/** Process ids; 0 if there is none. */
+export interface Watched {
+  readonly worker: number;
+  readonly postgres: number;
+  readonly redis: number;
+  readonly s3: number;
+}
+
+/** One kind of run on one queue. */
+export interface KindTaken {
+  readonly runs: number;
+  readonly runsPerSecond: number;
+  readonly statements: number;
+  /** Milliseconds a run. */
+  readonly cpu: Readonly<Record<keyof Watched, number>>;
+  /** From claim to end, in milliseconds. */
+  readonly p50: number;
+  readonly p99: number;
+  /** Runs per second of the bare loop, and its CPU per run in milliseconds. */
+  readonly bare: {
+    readonly runsPerSecond: number;
+    readonly cpu: Readonly<Record<keyof Watched, number>>;
+  };
+  /** Wall time over that of the bare loop. */
+  readonly ratio: number;
+  /** The statements that took the most time of the database, each on its own line. */
+  readonly costly: string;
+}
+
+export interface KindOptions {
+  readonly service: Service;
+  readonly exportIds: readonly string[];
+  readonly range: Range;
+  readonly concurrency: number;
+  readonly watched: Watched;
+  readonly bare: ChildProcess;
+  readonly bareWork: BareWork;
+}
+
+/** Measures the service, then the bare loop beside the idle service. */
+export async function measureKind(options: KindOptions): Promise<KindTaken> {
+  const { service, exportIds, range, concurrency, watched, bare, bareWork } = options;
+  const { pool } = service;
+  await pool.query('select pg_stat_statements_reset()');
+  const ours = await takeTimes(watched, () => backfill(service, exportIds, range, concurrency));
+  const { rows } = await pool.query<Record<string, number>>(
+    `select count(*)::int as runs, (count(*) filter (where status <> 'Completed'))::int as others,
+            percentile_cont(0.5) within group (order by extract(epoch from finished_at - started_at) * 1000) as p50,
+            percentile_cont(0.99) within group (order by extract(epoch from finished_at - started_at) * 1000) as p99,
+            (select sum(calls)::int from pg_stat_statements where query !~ 'pg_stat_statements') as calls
+       from runs where export_id = any ($1) and data_interval_start >= $2`,
+    [exportIds, range.start_at],
+  );
+  const { runs = 0, others = 0, p50 = 0, p99 = 0, calls = 0 } = rows[0] ?? {};
+  if (others > 0)
+    throw new Error(`${others} runs are not completed: ${await whyNot(service, exportIds)}`);
+  const costly = await listCostly(service, runs);
+
+  await pool.query(
+    `insert into bare_runs select id, 'Starting' from unnest($1::int[]) id
+     on conflict (id) do update set status = 'Starting'`,
+    [bareWork.ids],
+  );
+  let taken: BareTaken | undefined;
+  const theirs = await takeTimes({ ...watched, worker: bare.pid ?? 0 }, async () => {
+    bare.send(bareWork);
+    [taken] = (await once(bare, 'message')) as [BareTaken];
+  });
+  const bareRuns = bareWork.ids.length;
+  const bareSeconds = (taken?.wallMs ?? Number.NaN) / 1_000;
+  return {
+    runs,
+    runsPerSecond: runs / ours.seconds,
+    statements: calls / runs,
+    cpu: perRun(ours.cpu, runs),
+    p50,
+    p99,
+    bare: { runsPerSecond: bareRuns / bareSeconds, cpu: perRun(theirs.cpu, bareRuns) },
+    ratio: ours.seconds / runs / (bareSeconds / bareRuns),
+    costly,
+  };
+}
+
+async function whyNot({ pool }: Service, exportIds: readonly string[]): Promise<string> {
+  const { rows } = await pool.query(
+    `select status, error_code, latest_error from runs where export_id = any ($1) and status <> 'Completed' limit 3`,
+    [exportIds],
+  );
+  return JSON.stringify(rows);
+}
+
+async function takeTimes(watched: Watched, work: () => Promise<void>) {
+  const before = await cpuOf(watched);
+  const began = performance.now();
+  await work();
+  const seconds = (performance.now() - began) / 1_000;
+  const after = await cpuOf(watched);
+  const cpu = {
+    worker: after.worker - before.worker,
+    postgres: after.postgres - before.postgres,
+    redis: after.redis - before.redis,
+    s3: after.s3 - before.s3,
+  };
+  return { seconds, cpu };
+}
+
+async function cpuOf({ worker, postgres, redis, s3 }: Watched): Promise<Watched> {
+  return {
+    worker: await cpuSeconds(worker),
+    postgres: await cpuSeconds(postgres),
+    redis: await cpuSeconds(redis),
+    s3: await cpuSeconds(s3),
+  };
+}
+
+function perRun({ worker, postgres, redis, s3 }: Watched, runs: number): Watched {
+  const ms = (seconds: number) => (seconds * 1_000) / runs;
+  return { worker: ms(worker), postgres: ms(postgres), redis: ms(redis), s3: ms(s3) };
+}
+
+async function listCostly({ pool }: Service, runs: number): Promise<string> {
+  const { rows } = await pool.query<Record<string, number> & { query: string }>(
+    `select calls::int, total_plan_time as plan, total_exec_time as exec, left(regexp_replace(query, '\\s+', ' ', 'g'), 90) as query
+       from pg_stat_statements where query !~ 'pg_stat_statements' order by total_plan_time + total_exec_time desc limit 25`,
+  );
+  const shown = (value = 0) => (value / runs).toFixed(2).padStart(6);
+  return rows
+    .map(
+      ({ calls, plan, exec, query }) => `${shown(calls)} ${shown(plan)} ${shown(exec)}  ${query}`,
+    )
+    .join('\n');
+}

@@ -1,0 +1,100 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type pg from 'pg';
+
+/** The API of the installation that is measured. */
+export interface Service {
+  readonly pool: pg.Pool;
+  /** Ends in `/batch_exports/`. */
+  readonly api: string;
+  readonly key: string;
+}
+
+export interface Range {
+  readonly start_at: string;
+  readonly end_at: string;
+}
+
+export async function createExports(
+  service: Service,
+  count: number,
+  destination: object,
+): Promise<readonly string[]> {
+  const ids: string[] = [];
+  for (let n = 0; n < count; n += 1) {
+    const made = {
+      name: `Export ${n}`,
+      interval: 'hour',
+      end_at: '2030-01-01T00:00:00Z',
+      destination,
+    };
+    ids.push((await post(service, service.api, made)).id);
+  }
+  return ids;
+}
+
+/** Backfills exports at once, and waits until all has ended. */
+export async function backfill(
+  service: Service,
+  exportIds: readonly string[],
+  range: Range,
+  concurrency: number,
+): Promise<void> {
+  for (const id of exportIds) {
+    await post(service, `${service.api}${id}/backfill/`, { ...range, concurrency });
+  }
+  for (let left = 1; left > 0; await sleep(50)) {
+    const { rows } = await service.pool.query<{ left: number }>(
+      `select count(*)::int as left from backfills where status = 'Running'`,
+    );
+    left = rows[0]?.left ?? 0;
+  }
+}
+
+async function post({ key }: Service, url: string, body: object): Promise<{ id: string }> {
+  const answer = await fetch(url, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  if (!answer.ok) throw new Error(`${url}: ${answer.status} ${await answer.text()}`);
+  return (await answer.json()) as { id: string };
+}
+
+/** Notes when a run is dispatched and when its end is recorded, by the clock of the database. */
+const watchTimes = `
+  create table bench_times (run_id uuid primary key, dispatched_at timestamptz, recorded_at timestamptz);
+  create function bench_dispatched() returns trigger language plpgsql as $$ begin
+    insert into bench_times values (new.run_id, clock_timestamp()) on conflict do nothing; return null; end $$;
+  create function bench_recorded() returns trigger language plpgsql as $$ begin
+    update bench_times set recorded_at = clock_timestamp() where run_id = new.id; return null; end $$;
+  create trigger bench_dispatched after update of dispatched_at on outbox for each row
+    when (new.dispatched_at is not null) execute function bench_dispatched();
+  create trigger bench_recorded after update of status on runs for each row
+    when (new.status = 'Completed') execute function bench_recorded();`;
+
+const forgetTimes = `
+  drop trigger bench_dispatched on outbox; drop trigger bench_recorded on runs;
+  drop function bench_dispatched; drop function bench_recorded; drop table bench_times;`;
+
+/**
+ * Runs that come one after the other: milliseconds from the dispatch of each to the record of its end,
+ * the median. Two triggers note the times, and take a part of them.
+ */
+export async function measureAlone(
+  service: Service,
+  exportId: string,
+  range: Range,
+): Promise<number> {
+  const { pool } = service;
+  await pool.query(watchTimes);
+  try {
+    await backfill(service, [exportId], range, 1);
+    const { rows } = await pool.query<{ ms: number }>(
+      `select percentile_cont(0.5) within group (order by extract(epoch from recorded_at - dispatched_at) * 1000) as ms
+         from bench_times where recorded_at is not null`,
+    );
+    return rows[0]?.ms ?? Number.NaN;
+  } finally {
+    await pool.query(forgetTimes);
+  }
+}
