@@ -18,7 +18,11 @@ interface OwnDefinition<Own extends TProperties>
   readonly description: string;
   /** Properties of the config besides the file settings. */
   readonly properties: Own;
-  validate(settings: Settings<Own>, context: DestinationContext): readonly Problem[];
+  validate(
+    settings: Settings<Own>,
+    context: DestinationContext,
+    files: FileSettings,
+  ): readonly Problem[];
   place(settings: Settings<Own>): string;
   /** Absent: its objects have no address of their own. */
   uri?(settings: Settings<Own>, key: string): string;
@@ -45,7 +49,7 @@ export function defineDestination<Own extends TProperties>(
     buffersParts,
     enclose,
     configSchema,
-    validate: (config, context) => own.validate(parse(config), context),
+    validate: (config, context) => own.validate(parse(config), context, readFileSettings(config)),
     place: (config) => own.place(parse(config)),
     uri: (config, key) => own.uri?.(parse(config), key) ?? null,
     open: (config, context, owner, traits = null) =>

@@ -105,6 +105,20 @@ export function literalFolder(template: string): string {
   return normalizePath(whole);
 }
 
+/** The most bytes that a folder of a rendered template can have. */
+export function longestName(template: string): number {
+  const { pieces } = parse(template);
+  let longest = 0;
+  let open = 0;
+  for (const piece of pieces) {
+    const [first = '', ...others] = typeof piece === 'string' ? piece.split('/') : [];
+    open += typeof piece === 'string' ? Buffer.byteLength(first) : piece.bytes;
+    longest = Math.max(longest, open, ...others.map((name) => Buffer.byteLength(name)));
+    if (others.length > 0) open = Buffer.byteLength(others.at(-1) ?? '');
+  }
+  return longest;
+}
+
 /**
  * Removes leading, trailing and double slashes. Stores show an empty folder for them, and a file
  * system treats `a//b` and `a/b` as one path.

@@ -1,4 +1,5 @@
 import type { Config } from '../config/config.ts';
+import { eventsModel } from '../domain/events-model.ts';
 import { checkModel, type ModelReport } from '../sources/index.ts';
 import { loadModels, primaryUrlOf } from './models.ts';
 
@@ -37,7 +38,25 @@ export async function checkModels(
       primaryUrl: primaryUrlOf(config, sourced),
       allowUnsettledStandby: config.ALLOW_UNSETTLED_STANDBY,
     });
-    checked.push({ model: model.name, ...report });
+    const isUnused = model === eventsModel && config.MODELS_FILE !== null;
+    checked.push({ model: model.name, ...(isUnused ? asUnused(report) : report) });
   }
   return checked;
+}
+
+/**
+ * An installation with models of its own need not have the table of the built-in one: that it is missing is no
+ * fault unless an export uses it.
+ */
+function asUnused(report: ModelReport): ModelReport {
+  const { schema, name } = eventsModel.relation;
+  const findings = report.findings.map((finding) =>
+    finding.detail.startsWith(`The relation ${schema}.${name} does not exist.`)
+      ? {
+          severity: 'warning' as const,
+          detail: `The relation ${schema}.${name} of the built-in model does not exist. Exports of ${name} are refused; other models do not need it.`,
+        }
+      : finding,
+  );
+  return { ...report, findings };
 }

@@ -6,6 +6,8 @@ import { SchemaError } from '../store/migrate.ts';
 import { PoolerError } from '../store/sessions.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { checkReadiness } from '../use-cases/installation/check-readiness.ts';
+import { findUnknownSettings } from '../config/unknown-settings.ts';
+import { findFileRootFault } from './check-file-root.ts';
 import { checkSourceRoles } from './check-source-roles.ts';
 import { explainStart } from './explain-start.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
@@ -72,6 +74,8 @@ export async function runProcess(
       opening = openFoundation(config, role, { logger, signal: giveUp.signal, onWait }).then(keep);
       const foundation = await opening;
       await checkSourceRoles(foundation);
+      const rootFault = await findFileRootFault(config);
+      if (rootFault !== null) logger.error(rootFault);
       await probes.close();
       giveUp.signal.throwIfAborted();
       await start(foundation, keep, async () => {

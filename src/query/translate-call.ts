@@ -83,7 +83,10 @@ function readType(typeName: unknown, offset: number): CastType {
   }
   const modifiers = listOf(typeName.typmods).map((node) => readModifier(node, name, place));
   if (modifiers.some((value, index) => value < 0 || value > (allowed.modifiers[index] ?? -1))) {
-    const message = `The type ${name} does not take (${modifiers.join(', ')}).`;
+    const message =
+      name === 'interval'
+        ? `Write the unit of an interval inside its quotes, without fields and precision: interval '1 day'.`
+        : `The type ${name} does not take (${modifiers.join(', ')}).`;
     throw new Refusal(`type ${name}`, place, message);
   }
   return { name, modifiers, array: bounds.length === 1 };

@@ -1,5 +1,10 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { readConfig } from '../../src/config/config.ts';
 import type { Model } from '../../src/domain/model.ts';
+import { checkModels } from '../../src/main/check-models.ts';
 import { checkModel } from '../../src/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 
@@ -113,4 +118,31 @@ it('an error reports a role that may not read, and a database that does not answ
   expect((await check({}, url.href)).findings).toEqual([
     { severity: 'error', detail: expect.stringMatching(/^source\.unavailable/) },
   ]);
+});
+
+it('the built-in model without its table is a warning beside models of the installation', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-models-'));
+  const path = join(folder, 'models.yaml');
+  await writeFile(
+    path,
+    `models:
+  - name: things
+    relation: public.things
+    tenant_column: team
+    interval_column: at
+    key_columns: [id]
+    columns:
+      - { name: id, type: bigint }
+`,
+  );
+  const check = (env: Readonly<Record<string, string>>) =>
+    checkModels(readConfig(env), async () => database.url, 1);
+  const severities = (checked: Awaited<ReturnType<typeof check>>) =>
+    checked.map(({ model, findings }) => [model, findings[0]?.severity]);
+  expect(severities(await check({ MODELS_FILE: path }))).toEqual([
+    ['events', 'warning'],
+    ['things', undefined],
+  ]);
+  expect(severities(await check({}))).toEqual([['events', 'error']]);
+  await rm(folder, { recursive: true });
 });

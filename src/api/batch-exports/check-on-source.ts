@@ -3,6 +3,7 @@ import { describeError, SluiceError } from '../../domain/errors.ts';
 import { type DestinationConfig, readFileSettings } from '../../domain/file-settings.ts';
 import { Refusal } from '../../domain/problem.ts';
 import { recordWarnings } from '../../use-cases/exports/record-warnings.ts';
+import { checkEventFilters } from '../../use-cases/exports/rules.ts';
 import type { UpdateExportInput } from '../../use-cases/exports/update-export.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
 import { ApiError } from '../api-error.ts';
@@ -52,6 +53,7 @@ export async function checkOnSource(
   if (!describeQuery) return [];
   // What the rules refuse, the use case refuses with all other faults.
   if (dslQuery !== null && !rules.checkQuery(dslQuery, model, transformations).ok) return [];
+  if (checkEventFilters(rules, model, config).length > 0) return [];
   const { includeEvents, excludeEvents } = readFileSettings(config);
   const select = transformations ? ('columns' as const) : ('rows' as const);
   const asked = { teamId, model, dslQuery, includeEvents, excludeEvents, select };

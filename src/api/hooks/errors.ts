@@ -69,12 +69,15 @@ const unexpected = one(
   'A server error occurred. Report it to your operator with the request_id.',
 );
 
-/** An error that the owner can fix is a 400 with the remedy; a transient error is a 503. */
+/** An error that the owner or the operator can fix is a 400 with the remedy; a transient error is a 503. */
 function ofDomain(error: SluiceError): ApiError {
   const { code } = error;
   const { fault, retryable } = error.spec;
   const detail = describeError(error);
-  if (fault === 'customer') return one(400, 'invalid_input', detail);
+  // A source that cannot be exported as it is needs its operator, not a bug report.
+  if (fault === 'customer' || (fault === 'source' && !retryable)) {
+    return one(400, 'invalid_input', detail);
+  }
   const isPassing = retryable && (fault !== 'internal' || code === 'transformation.sandbox_ended');
   return isPassing ? one(503, 'error', detail) : unexpected;
 }

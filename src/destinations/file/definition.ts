@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Type } from 'typebox';
 import type { DestinationConfig } from '../../domain/file-settings.ts';
+import { longestName } from '../../domain/key-template.ts';
 import type { Problem } from '../../domain/problem.ts';
 import { defineDestination } from '../define-destination.ts';
 import { openFileDestination } from './destination.ts';
@@ -20,7 +21,10 @@ export const fileDefinition = defineDestination({
   },
   keepsFiles: true,
   buffersParts: false,
-  validate: ({ directory }, context) => checkDirectory(directory, context.fileDestinationRoot),
+  validate: ({ directory }, context, { prefix }) => [
+    ...checkDirectory(directory, context.fileDestinationRoot),
+    ...checkPrefix(prefix),
+  ],
   place: ({ directory }) => foldersOf(directory).join('/'),
   enclose,
   open: ({ directory }, _files, { fileDestinationRoot, partBytes }) =>
@@ -43,6 +47,16 @@ function enclose(
     typeof directory !== 'string' || directory === '' || directory.split('/')[0] === folder;
   const hasStayed = before !== null && isDeepStrictEqual(before, config);
   return isInside || hasStayed ? config : { ...config, directory: `${folder}/${directory}` };
+}
+
+/** Maximum bytes of a name on the usual file systems. */
+const maxNameBytes = 255;
+
+/** A store takes longer names than a file system. */
+function checkPrefix(prefix: string): readonly Problem[] {
+  const isLong = longestName(prefix) > maxNameBytes;
+  const detail = `Each folder of the prefix must have at most ${maxNameBytes} bytes, because files are on a file system. Use a slash to make folders, or a shorter prefix.`;
+  return isLong ? [{ attr: 'prefix', code: 'invalid_input', detail }] : [];
 }
 
 const foldersOf = (directory: string) => directory.split('/').filter(Boolean);

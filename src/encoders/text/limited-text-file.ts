@@ -1,5 +1,5 @@
 import type { RowBlock } from '../../domain/row-block.ts';
-import { ByteWriter } from '../byte-writer.ts';
+import { ByteWriter, viewOf } from '../byte-writer.ts';
 import type { StreamCodec } from '../codecs/codec.ts';
 import type { FileEncoder } from '../encoder.ts';
 import type { RowFormatter } from './row-formatter.ts';
@@ -24,6 +24,8 @@ export class LimitedTextFile implements FileEncoder {
   readonly #maxBytes: number;
   readonly #chunkBytes: number;
   readonly #out: ByteWriter;
+  /** Whether room was found for the chunk in `#out`. */
+  #hasReserve = true;
   /** Whether there are rows in `#out`, or in the file. */
   #hasRows = false;
   /** Bytes that the codec has returned. */
@@ -48,10 +50,11 @@ export class LimitedTextFile implements FileEncoder {
     while (this.taken < block.rowCount) {
       const before = this.#out.length;
       this.#formatter.writeRow(this.#out, block, this.taken);
-      // A row that begins a chunk, or fits into the open one: room for a whole chunk was found before.
-      if (this.#out.length > this.#chunkBytes && !(await this.#startChunk(before))) break;
+      const isChunkFull = this.#out.length > this.#chunkBytes;
+      if ((isChunkFull || !this.#hasReserve) && !(await this.#startChunk(before))) break;
       this.#hasRows = true;
       this.taken += 1;
+      if (this.#out.length > this.#chunkBytes) await this.#giveLargeRow();
     }
     return this.#takeReady();
   }
@@ -68,15 +71,34 @@ export class LimitedTextFile implements FileEncoder {
    * @returns false if there is no room for that; then the row is not in the file
    */
   async #startChunk(rowStart: number): Promise<boolean> {
-    const chunk = this.#out.take(this.#chunkBytes);
-    const row = chunk.subarray(rowStart);
-    if (rowStart > 0) await this.#give(chunk.subarray(0, rowStart));
-    if (this.#hasRows && !(await this.#hasRoom(Math.max(row.length, this.#chunkBytes))))
-      return false;
-    this.#out.ensure(row.length);
-    row.copy(this.#out.bytes, this.#out.length);
-    this.#out.length += row.length;
-    return true;
+    if (rowStart > 0) {
+      const whole = this.#out.take(this.#chunkBytes);
+      const row = whole.subarray(rowStart);
+      const head = whole.subarray(0, rowStart);
+      if (row.length > this.#chunkBytes) {
+        // A copy of the smaller part: the codec may keep the head's memory for long.
+        await this.#give(Buffer.from(new Uint8Array(head).buffer));
+        whole.copyWithin(0, rowStart);
+        this.#out.bytes = whole;
+        this.#out.view = viewOf(whole);
+        this.#out.length = row.length;
+      } else {
+        await this.#give(head);
+        this.#out.ensure(row.length);
+        row.copy(this.#out.bytes);
+        this.#out.length = row.length;
+      }
+    }
+    const bytes = Math.max(this.#out.length, this.#chunkBytes);
+    this.#hasReserve = !this.#hasRows || (await this.#hasRoom(bytes));
+    if (!this.#hasReserve) this.#out.length = 0;
+    return this.#hasReserve;
+  }
+
+  /** At once, so that no second large row is held beside it. */
+  async #giveLargeRow(): Promise<void> {
+    await this.#give(this.#out.take(this.#chunkBytes));
+    this.#hasReserve = false;
   }
 
   async #hasRoom(bytes: number): Promise<boolean> {

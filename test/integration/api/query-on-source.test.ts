@@ -31,6 +31,7 @@ const orders: Model = {
 };
 const models: readonly Model[] = [
   orders,
+  { ...orders, name: 'without_events', eventColumn: null },
   { ...orders, name: 'unordered', keyColumns: ['note'] },
   { ...orders, name: 'wrong_tenant', tenantColumn: 'owner' },
   { ...orders, name: 'missing', relation: { schema: 'public', name: 'nowhere' } },
@@ -122,6 +123,15 @@ describe('a new export', () => {
       expect(body.detail).toContain(`${code}: `);
       expect(body.detail).toMatch(detail);
     }
+  });
+
+  test('with filters on a model without events gets the refusal of each filter', async () => {
+    const filters = { include_events: ['a'], exclude_events: ['b'] };
+    const { body } = await create({ model: 'without_events', destination: s3(filters) });
+    expect(body.errors.map(({ attr }) => attr)).toEqual([
+      'destination__config__include_events',
+      'destination__config__exclude_events',
+    ]);
   });
 
   test('with the name of an event that the column cannot hold names the filter', async () => {

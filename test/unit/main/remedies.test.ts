@@ -1,0 +1,56 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { refusalOf } from '../../../src/api/hooks/errors.ts';
+import { toApiError } from '../../../src/api/api-error.ts';
+import { SluiceError } from '../../../src/domain/errors.ts';
+import { eventsModel } from '../../../src/domain/events-model.ts';
+import { checkQueryOf } from '../../../src/main/checks.ts';
+import { findFileRootFault } from '../../../src/main/check-file-root.ts';
+import { destinationOf, registry } from '../../../src/main/connectors.ts';
+import { contextWith } from '../../conformance/destination-suite.ts';
+
+test('an interval with its unit outside the quotes is refused with what to write', () => {
+  const check = checkQueryOf([eventsModel]);
+  const query = (interval: string) =>
+    check(`SELECT uuid FROM events WHERE timestamp > created_at - ${interval}`, 'events', false);
+  expect(query(`interval '1 day'`).ok).toBe(true);
+  for (const interval of [`interval '1' day`, `interval '1.5' second(3)`]) {
+    const refused = query(interval);
+    expect(refused.ok ? '' : refused.problems[0]?.detail).toContain(`interval '1 day'`);
+  }
+});
+
+test('the prefix of a File destination is refused if a folder has too long a name', () => {
+  const { validate } = destinationOf(registry, 'File');
+  const context = contextWith({ fileDestinationRoot: '/tmp' });
+  const attributes = (prefix: string) =>
+    validate({ directory: 'a', prefix }, context).map(({ attr }) => attr);
+  expect(attributes(`${'x'.repeat(255)}/${'y'.repeat(255)}`)).toEqual([]);
+  expect(attributes('x'.repeat(256))).toEqual(['prefix']);
+  expect(attributes(`a/${'x'.repeat(220)}{batch_export_id}/b`)).toEqual(['prefix']);
+  expect(attributes(`${'x'.repeat(200)}/{batch_export_id}${'ö'.repeat(109)}/{year}`)).toEqual([]);
+  expect(attributes(`{batch_export_id}${'ö'.repeat(110)}`)).toEqual(['prefix']);
+});
+
+test('a source that can never be exported is no server error', () => {
+  const error = new SluiceError('source.unsupported', 'its encoding is SQL_ASCII');
+  const answer = toApiError(refusalOf(error, {} as Parameters<typeof refusalOf>[1]));
+  expect(answer.status).toBe(400);
+  expect(answer.problems[0]?.detail).toContain('SQL_ASCII');
+});
+
+test('the folder of File destinations that is missing is named with its remedy', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-root-'));
+  const fault = (root: string | null) => findFileRootFault({ FILE_DESTINATION_ROOT: root });
+  try {
+    expect(await fault(null)).toBeNull();
+    expect(await fault(folder)).toBeNull();
+    await writeFile(join(folder, 'file'), '');
+    expect(await fault(join(folder, 'file'))).toMatch(/^FILE_DESTINATION_ROOT: .*is not a folder/);
+    expect(await fault(join(folder, 'gone'))).toMatch(/does not exist. Create the folder/);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
