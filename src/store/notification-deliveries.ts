@@ -106,6 +106,21 @@ function toClaimed(row: ClaimRow): ClaimedDelivery {
 
 const isFree = `d.status = 'waiting' and (d.leased_until is null or d.leased_until <= now())`;
 
+/** E-mails of an organization per hour. Any address can be a recipient, and the operator's server sends them. */
+export const mailsPerHour = 60;
+
+const hasMailLeft = (organization: string): string => `(select count(*) from (
+    select from notification_deliveries m where m.organization_id = ${organization} and m.kind = 'email'
+       and m.status = 'delivered' and m.finished_at > now() - interval '1 hour' limit ${mailsPerHour}) as mailed) < ${mailsPerHour}`;
+
+/** Whether an organization may send an e-mail now. */
+export async function isMailAllowed(sql: Sql, organizationId: string): Promise<boolean> {
+  const [row] = await sql.query<{ allowed: boolean }>(`select ${hasMailLeft('$1')} as allowed`, [
+    organizationId,
+  ]);
+  return row?.allowed === true;
+}
+
 /**
  * One index descent per organization, then at most the deliveries that wait for its targets. The next of an
  * organization is chosen only if none is under way for its target, and none of its export comes before it.
@@ -134,7 +149,7 @@ const claimSql = prepared(`with recursive organizations_with as (
                         and b.status = 'waiting' and not b.is_repeat and b.seq < d.seq))
              order by d.target_id, d.next_attempt_at, d.seq) as heads
            order by next_attempt_at, seq limit greatest($3::int - busy.count, 0)) as d
-        where o.id is not null
+        where o.id is not null and ($1 <> 'email' or ${hasMailLeft('o.id')})
      ), taken as (
        select d.id from notification_deliveries d join due on due.id = d.id
         where ${isFree} order by due.turn limit $2 for update of d skip locked

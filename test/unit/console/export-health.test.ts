@@ -54,6 +54,8 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     last_paused_at: null,
     start_at: null,
     end_at: null,
+    freshness_minutes: null,
+    late_since: null,
     latest_runs: [],
     dsl_query: null,
     schema: null,
