@@ -36,6 +36,11 @@ export type Scope = Me['scopes'][number];
 /** A config of the project's transformation chain. */
 export type Step = Schemas['PipelineTransformationConfig'];
 export type Plugin = Schemas['Plugin'];
+/** Who is notified of changes. */
+export type NotificationTarget = Schemas['NotificationTarget'];
+/** An event for one target. */
+export type Delivery = Schemas['NotificationDelivery'];
+export type NotificationTest = Schemas['NotificationTest'];
 export type PluginField = Plugin['config_schema'][number];
 /** A row of the lab, and what each step did to it. */
 export type Trial = Schemas['TransformationLabResult']['rows'][number];

@@ -7,6 +7,7 @@ import { EditExportPage } from './pages/edit-export-page.tsx';
 import { ExportPage } from './pages/export-page.tsx';
 import { ExportsPage } from './pages/exports-page.tsx';
 import { NewExportPage } from './pages/new-export-page.tsx';
+import { NotificationsPage } from './pages/notifications-page.tsx';
 import { RunPage } from './pages/run-page.tsx';
 import { SignInPage } from './pages/sign-in-page.tsx';
 import { NewStepPage, StepPage } from './pages/step-page.tsx';
@@ -94,7 +95,7 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
           <Logo />
           Sluice
         </a>
-        {may('plugin:read') && <Places route={route} />}
+        <Places route={route} may={may} />
         <ProjectSwitch me={me.data} project={project} />
         <button
           type="button"
@@ -118,15 +119,28 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
 }
 
 const places = [
-  ['Exports', { page: 'exports' }, ['exports', 'new', 'edit', 'export', 'run']],
-  ['Transformations', { page: 'transformations' }, ['transformations', 'new-step', 'step']],
-] as const satisfies readonly (readonly [string, Route, readonly Route['page'][]])[];
+  [
+    'Exports',
+    'batch_export:read',
+    { page: 'exports' },
+    ['exports', 'new', 'edit', 'export', 'run'],
+  ],
+  [
+    'Transformations',
+    'plugin:read',
+    { page: 'transformations' },
+    ['transformations', 'new-step', 'step'],
+  ],
+  ['Notifications', 'batch_export:read', { page: 'notifications' }, ['notifications']],
+] as const satisfies readonly (readonly [string, Scope, Route, readonly Route['page'][]])[];
 
-/** Links to the parts of the page. */
-function Places({ route }: { route: Route }) {
+/** Links to the parts of the page that the key may read. */
+function Places({ route, may }: { route: Route; may: (scope: Scope) => boolean }) {
+  const shown = places.filter(([, scope]) => may(scope));
+  if (shown.length < 2) return null;
   return (
     <nav className="places" aria-label="Parts of the project">
-      {places.map(([name, target, pages]) => (
+      {shown.map(([name, , target, pages]) => (
         <a
           key={name}
           href={hrefOf(target)}
@@ -168,6 +182,8 @@ function Page({ route }: { route: Route }) {
       return <ExportPage key={route.exportId} exportId={route.exportId} tab={route.tab} />;
     case 'transformations':
       return <TransformationsPage />;
+    case 'notifications':
+      return <NotificationsPage />;
     case 'new-step':
       return <NewStepPage />;
     case 'step':

@@ -7,11 +7,14 @@ import type {
   Config,
   Coverage,
   CursorPage,
+  Delivery,
   Me,
   LabRequest,
   LogEntry,
   LogLevel,
   NewStep,
+  NotificationTarget,
+  NotificationTest,
   OffsetPage,
   PlannedInterval,
   Plugin,
@@ -149,6 +152,8 @@ export function createClient(key: string, project: string, onRefused: () => void
     send<T>(`${base}/batch_exports${path}`, options);
   const callChain = <T>(path: string, options?: Call) =>
     send<T>(`${base}/pipeline_transformation_configs${path}`, options);
+  const callTargets = <T>(path: string, options?: Call) =>
+    send<T>(`${base}/notification_targets${path}`, options);
   const post = <T>(path: string, body: unknown = {}) => call<T>(path, { method: 'POST', body });
   return {
     describe: (signal: AbortSignal) => callApi<object>(key, '/api/openapi.json', { signal }),
@@ -228,6 +233,20 @@ export function createClient(key: string, project: string, onRefused: () => void
     listActivity: (id: string, signal: AbortSignal) =>
       call<OffsetPage<Activity>>(`/${id}/activity`, { query: { limit: 10 }, signal }),
     getMe: (signal: AbortSignal) => send<Me>('/api/me', { signal }),
+    listTargets: (signal: AbortSignal) =>
+      callTargets<OffsetPage<NotificationTarget>>('', { query: { limit: 100 }, signal }),
+    testTarget: (id: string) =>
+      callTargets<NotificationTest>(`/${id}/test`, { method: 'POST', body: {} }),
+    listDeliveries: (id: string, cursor: string | null, signal: AbortSignal) =>
+      callTargets<CursorPage<Delivery>>(`/${id}/deliveries`, {
+        query: { cursor, limit: 20 },
+        signal,
+      }),
+    redeliver: (id: string, deliveryId: string) =>
+      callTargets<Delivery>(`/${id}/deliveries/${deliveryId}/redeliver`, {
+        method: 'POST',
+        body: {},
+      }),
     listPlugins: (signal: AbortSignal) =>
       send<OffsetPage<Plugin>>('/api/organizations/@current/plugins', {
         query: { limit: 1_000 },

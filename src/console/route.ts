@@ -15,6 +15,7 @@ export type Route =
   | { readonly page: 'exports' }
   | { readonly page: 'new' }
   | { readonly page: 'transformations' }
+  | { readonly page: 'notifications' }
   | { readonly page: 'new-step' }
   | { readonly page: 'step'; readonly stepId: number }
   | { readonly page: 'edit'; readonly exportId: string }
@@ -33,6 +34,7 @@ export function readRoute(hash: string): Route {
   const path = hash.replace(projectPrefix, '#').replace(/^#\/?/, '');
   const [room, exportId, tab, runId] = path.split('/').map(decode);
   if (room === 'new') return { page: 'new' };
+  if (room === 'notifications') return { page: 'notifications' };
   if (room === 'transformations') return chainRoute(exportId);
   if (room !== 'exports' || !exportId) return { page: 'exports' };
   if (tab === 'edit') return { page: 'edit', exportId };
@@ -70,6 +72,7 @@ function pathOf(route: Route): string {
   if (route.page === 'exports') return '';
   if (route.page === 'new') return 'new';
   if (route.page === 'transformations') return 'transformations';
+  if (route.page === 'notifications') return 'notifications';
   if (route.page === 'new-step') return 'transformations/new';
   if (route.page === 'step') return `transformations/${route.stepId}`;
   const base = `exports/${encodeURIComponent(route.exportId)}`;

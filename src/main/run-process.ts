@@ -6,7 +6,6 @@ import { SchemaError } from '../store/migrate.ts';
 import { PoolerError } from '../store/sessions.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { checkReadiness } from '../use-cases/installation/check-readiness.ts';
-import { findUnknownSettings } from '../config/unknown-settings.ts';
 import { findFileRootFault } from './check-file-root.ts';
 import { checkSourceRoles } from './check-source-roles.ts';
 import { explainStart } from './explain-start.ts';

@@ -11,6 +11,8 @@ import {
   type Delivery,
   findDelivery,
   insertTest,
+  isMailAllowed,
+  mailsPerHour,
   recordAttempt,
   repeatDelivery,
 } from '../../store/notification-deliveries.ts';
@@ -70,12 +72,20 @@ function addressOf(
   }
 }
 
-/** Sends a test to a target at once, even if it is disabled. It is in the log, and not retried. */
+/**
+ * Sends a test to a target at once, even if it is disabled. It is in the log, and not retried.
+ *
+ * @throws Refusal if the organization has sent too many e-mails
+ */
 export async function testTarget(
   context: Deliverer,
   sender: NotificationSender,
-  { id }: NotificationTarget,
+  { id, kind, organizationId }: NotificationTarget,
 ): Promise<NotificationOutcome> {
+  if (kind === 'email' && !(await isMailAllowed(context.db, organizationId))) {
+    const detail = `The organization has sent ${mailsPerHour} e-mails in the last hour, the maximum. Try again later.`;
+    throw new Refusal({ code: 'throttled', detail, attr: null });
+  }
   const claimedAtMs = performance.now();
   const claimed = await insertTest(context.db, id, deliveryLeaseMs);
   const outcome = claimed && (await deliver(context, sender, claimed, claimedAtMs, 0));

@@ -6,6 +6,7 @@ import { readConfig } from '../../../src/config/config.ts';
 import type { NotificationSender } from '../../../src/domain/notification.ts';
 import { openNotifications } from '../../../src/main/notifications.ts';
 import { createTarget } from '../../../src/use-cases/notifications/change-targets.ts';
+import { testTarget } from '../../../src/use-cases/notifications/deliver.ts';
 import {
   type Couriers,
   createWebhook,
@@ -160,6 +161,36 @@ describe('an e-mail', () => {
     await couriers.add(sender).collect();
     await until(() => couriers.outcomes.length === 1);
     expect(couriers.outcomes[0]?.answer).toMatch(/^SMTP 5\d\d$/);
+  });
+});
+
+describe('an organization', () => {
+  it('sends 60 e-mails per hour; more wait, and webhooks do not', async () => {
+    const receiver = await startReceiver();
+    const sender = senderTo([receiver], { env: env() });
+    const { target } = await createEmail(sender, ['oncall@example.com']);
+    await createWebhook(side, sender, receiver);
+    await happen();
+    await side.db.query(
+      `with e as (
+         insert into notification_events (organization_id, type, facts)
+         select $1, 'test', '{}' from generate_series(1, 60) returning *
+       )
+       insert into notification_deliveries (target_id, event_id, organization_id, seq, kind, status, finished_at)
+       select $2, e.id, $1, e.seq, 'email', 'delivered', now() - interval '59 minutes' from e`,
+      [side.tenant.organizationId, target.id],
+    );
+    const courier = couriers.add(sender);
+    await courier.collect();
+    await until(() => receiver.received.length === 1);
+    await expect(testTarget(side.context, sender, target)).rejects.toThrow('60 e-mails');
+    expect(mails).toEqual([]);
+    await side.db.query(
+      `update notification_deliveries set finished_at = now() - interval '61 minutes' where finished_at < now() - interval '1 minute'`,
+    );
+    await courier.collect();
+    await until(() => mails.length === 1);
+    await receiver.close();
   });
 });
 

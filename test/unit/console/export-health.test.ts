@@ -54,6 +54,8 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     last_paused_at: null,
     start_at: null,
     end_at: null,
+    freshness_minutes: null,
+    late_since: null,
     latest_runs: [],
     dsl_query: null,
     schema: null,
@@ -68,8 +70,6 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     missing: { count: 0, since: null },
     failure_streak: 0,
     last_success_at: null,
-    freshness_minutes: null,
-    late_since: null,
     ...over,
   };
 }
