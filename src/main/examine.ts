@@ -35,7 +35,10 @@ export async function examineInstallation(
   });
   try {
     const database = await examineDatabase(db);
-    if (database.result === 'failed') return [database, await examineQueue(config, url)];
+    if (database.result === 'failed') {
+      // Without Redis the queue is in the same database.
+      return config.REDIS_URL === null ? [database] : [database, await examineQueue(config, url)];
+    }
     const migrations = await examineSchema(url);
     const rest = [await examineQueue(config, url), await examineClock(db)];
     const found = [database, migrations, ...rest];

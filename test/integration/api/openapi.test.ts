@@ -88,8 +88,8 @@ test('a discriminator names the schema of each value, and no schema has a defaul
     if (typeof value !== 'object' || value === null) return;
     const { discriminator, default: preset } = value as Record<string, { mapping?: unknown }>;
     if (discriminator !== undefined) found.mappings.push(discriminator.mapping);
-    // A response may be named default; a schema must not have one: generators make its field required.
-    if (preset !== undefined) found.defaults.push(place);
+    // A property may be named default. Generators make a field that has one required.
+    if (preset !== undefined && !place.endsWith('/properties')) found.defaults.push(place);
     for (const [name, inner] of Object.entries(value)) walk(inner, `${place}/${name}`);
   };
   walk(document.raw, '');

@@ -12,7 +12,7 @@ test.each([
   expect(findUnknownSettings({ [name]: 'x' })).toEqual([{ name, nearest }]);
 });
 
-test.each(['HOME', 'HOSTNAME', 'LOGNAME', 'DATABASE_URL', 'S3_ENDPOINT', 'AWS_REGION', 'LC_ALL'])(
+test.each(['HOME', 'HOSTNAME', 'DATABASE_URL', 'SLUICE_URL', 'SLUICE_KEY', 'AWS_REGION', 'LC_ALL'])(
   '%s is not reported',
   (name) => {
     expect(findUnknownSettings({ [name]: 'x' })).toEqual([]);
