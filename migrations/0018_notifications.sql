@@ -79,6 +79,8 @@ create index notification_deliveries_by_target on notification_deliveries (targe
 create index notification_deliveries_waiting on notification_deliveries (kind, organization_id, next_attempt_at, seq)
   where status = 'waiting';
 create index notification_deliveries_in_order on notification_deliveries (target_id, export_id, seq) where status = 'waiting';
+create index notification_deliveries_under_way on notification_deliveries (organization_id, kind, target_id, leased_until)
+  where status = 'waiting' and leased_until is not null;
 create index notification_deliveries_mailed on notification_deliveries (organization_id, finished_at)
   where kind = 'email' and status = 'delivered';
 create index notification_deliveries_dropped on notification_deliveries (target_id, created_at) where status = 'dropped';

@@ -121,6 +121,9 @@ export async function isMailAllowed(sql: Sql, organizationId: string): Promise<b
   return row?.allowed === true;
 }
 
+const isUnderWay = (d: string): string =>
+  `${d}.organization_id = o.id and ${d}.kind = $1 and ${d}.status = 'waiting' and ${d}.leased_until > now()`;
+
 /**
  * One index descent per organization, then at most the deliveries that wait for its targets. The next of an
  * organization is chosen only if none is under way for its target, and none of its export comes before it.
@@ -135,20 +138,22 @@ const claimSql = prepared(`with recursive organizations_with as (
        select d.id, busy.count + row_number() over (partition by o.id order by d.next_attempt_at, d.seq) as turn
          from organizations_with o
         cross join lateral (
-          select count(*) as count from notification_deliveries d
-           where d.status = 'waiting' and d.kind = $1 and d.organization_id = o.id and d.leased_until > now()) as busy
+          select count(*) as count from notification_deliveries d where ${isUnderWay('d')}) as busy
         cross join lateral (
-          select * from (
-            select distinct on (d.target_id) d.id, d.next_attempt_at, d.seq from notification_deliveries d
-             where d.kind = $1 and d.organization_id = o.id and ${isFree} and d.next_attempt_at <= now()
-               and exists (select from notification_targets t where t.id = d.target_id and t.enabled)
-               and not exists (select from notification_deliveries b
-                                where b.target_id = d.target_id and b.status = 'waiting' and b.leased_until > now())
-               and (d.is_repeat or d.export_id is null or not exists (
-                     select from notification_deliveries b where b.target_id = d.target_id and b.export_id = d.export_id
-                        and b.status = 'waiting' and not b.is_repeat and b.seq < d.seq))
-             order by d.target_id, d.next_attempt_at, d.seq) as heads
-           order by next_attempt_at, seq limit greatest($3::int - busy.count, 0)) as d
+          select head.* from notification_targets t cross join lateral (
+              select * from (
+                -- Of each export only the first one can be due.
+                (select distinct on (d.export_id) d.id, d.next_attempt_at, d.seq, d.leased_until from notification_deliveries d
+                  where d.target_id = t.id and d.status = 'waiting' and d.export_id is not null and not d.is_repeat
+                  order by d.export_id, d.seq)
+                union all
+                select d.id, d.next_attempt_at, d.seq, d.leased_until from notification_deliveries d
+                 where d.target_id = t.id and d.status = 'waiting' and (d.export_id is null or d.is_repeat)) as firsts
+               where next_attempt_at <= now() and (leased_until is null or leased_until <= now())
+               order by next_attempt_at, seq limit 1) as head
+           where t.organization_id = o.id and t.kind = $1 and t.enabled
+             and not exists (select from notification_deliveries d where ${isUnderWay('d')} and d.target_id = t.id)
+           order by head.next_attempt_at, head.seq limit greatest($3::int - busy.count, 0)) as d
         where o.id is not null and ($1 <> 'email' or ${hasMailLeft('o.id')})
      ), taken as (
        select d.id from notification_deliveries d join due on due.id = d.id

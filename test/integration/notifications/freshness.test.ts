@@ -104,7 +104,12 @@ describe('an export with an objective', () => {
 
   it('is noticed once by many workers that check at the same time', async () => {
     await createLate({ createdMsAgo: 300 * minuteMs });
-    await Promise.all([...Array(8)].map(() => checkFreshness(side.db)));
+    await side.db.transaction(async (tx) => {
+      expect(await checkFreshness(tx)).toBe(1);
+      const others = await Promise.all([...Array(8)].map(() => checkFreshness(side.db)));
+      expect(others).toEqual(Array(8).fill(0));
+    });
+    expect(await checkFreshness(side.db)).toBe(0);
     expect(await types()).toEqual(['export.late']);
   });
 
