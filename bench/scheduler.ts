@@ -9,6 +9,7 @@ import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { startEmbeddedPostgres } from '../src/embedded-postgres/start.ts';
 import { hashApiKey, mintApiKey } from '../src/security/api-keys.ts';
+import { measureApi } from './many-workers/api-times.ts';
 
 /**
  * How fast ticks are decided, by two real workers beside a real API, all on this machine:
@@ -170,31 +171,6 @@ async function measure(
     'Postgres cores': round(cpu / seconds),
     'Postgres ms/tick': round((cpu * 1_000) / count),
   };
-}
-
-/** Lists exports, a few requests at a time, until `until` is settled. */
-async function measureApi(url: string, key: string, until: Promise<unknown>) {
-  const times: number[] = [];
-  let ended = false;
-  const call = async () => {
-    while (!ended) {
-      const startedAt = performance.now();
-      const answer = await fetch(`${url}?limit=20`, {
-        headers: { authorization: `Bearer ${key}` },
-      });
-      await answer.arrayBuffer();
-      if (answer.status !== 200) throw new Error(`the API answers ${answer.status}`);
-      times.push(performance.now() - startedAt);
-      await sleep(50);
-    }
-  };
-  const calls = [call(), call()];
-  await until;
-  ended = true;
-  await Promise.all(calls);
-  const sorted = times.toSorted((a, b) => a - b);
-  const at = (share: number) => Math.round(sorted[Math.floor((sorted.length - 1) * share)] ?? 0);
-  return { requests: times.length, p50: at(0.5), p99: at(0.99) };
 }
 
 async function readNow(): Promise<number> {

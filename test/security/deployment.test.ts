@@ -43,7 +43,13 @@ describe('docker compose', () => {
 
   test('gives the migration no secret but that of the database', () => {
     expect(settingsOf('migrate').toSorted()).toEqual(
-      ['AUTO_MIGRATE', 'DATABASE_URL', 'REDIS_URL', 'SOURCE_DATABASE_URL'].toSorted(),
+      [
+        'AUTO_MIGRATE',
+        'DATABASE_DIRECT_URL',
+        'DATABASE_URL',
+        'REDIS_URL',
+        'SOURCE_DATABASE_URL',
+      ].toSorted(),
     );
     expect(services.migrate?.environment?.REDIS_URL).not.toContain('PASSWORD');
   });

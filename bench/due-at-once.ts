@@ -1,0 +1,224 @@
+import { execFileSync } from 'node:child_process';
+import { Console } from 'node:console';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect, createServer } from 'node:net';
+import { availableParallelism, tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import pg from 'pg';
+import { startEmbeddedPostgres } from '../src/embedded-postgres/start.ts';
+import { createSecretBox } from '../src/security/secret-box.ts';
+import { openDatabase } from '../src/store/database.ts';
+import { createTenant } from '../test/support/tenants.ts';
+import { measureApi, percentilesOf } from './many-workers/api-times.ts';
+import { Programs } from './many-workers/programs.ts';
+
+/**
+ * From the tick to the end: exports that are due in the same instant, without jitter, by one worker beside an
+ * API. First to an S3, with 100 rows each: when the first byte of each arrived. Then empty ones to NoOp: when
+ * all are done.
+ *
+ *   npm run bench:due -- [--s3 1000] [--empty 10000] [--slots 32] [--queue redis|postgres] [--seconds 100]
+ */
+const { values } = parseArgs({
+  options: {
+    s3: { type: 'string', default: '1000' },
+    empty: { type: 'string', default: '10000' },
+    slots: { type: 'string', default: '32' },
+    queue: { type: 'string', default: 'redis' },
+    /** Each part is given up after this time, and what is left is counted. */
+    seconds: { type: 'string', default: '100' },
+  },
+});
+const week = 7 * 86_400_000;
+const organizations = 20;
+const credentials = { id: 'AKIABENCH0000000001', secret: 'bench-secret' };
+const ticksPerSecond = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
+
+const dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-bench-'));
+const postgres = await startEmbeddedPostgres({ dataDir });
+const pool = new pg.Pool({ connectionString: postgres.url, max: 3 });
+const programs = new Programs(ticksPerSecond);
+const encryptionKey = randomBytes(32);
+const secrets = createSecretBox([{ id: 'bench', key: encryptionKey }]);
+const secretOf = {
+  aws_access_key_id: credentials.id,
+  aws_secret_access_key: credentials.secret,
+};
+const configOf = {
+  bucket_name: 'exports',
+  region: 'us-east-1',
+  prefix: '{batch_export_id}/',
+  endpoint_url: '',
+  file_format: 'JSONLines',
+  compression: 'gzip',
+};
+let watch: Awaited<ReturnType<typeof startWatch>> | undefined;
+try {
+  const [ready] = await programs.start(
+    'bench/test/support/s3-server/main.js',
+    [
+      '--bucket=exports',
+      `--access-key-id=${credentials.id}`,
+      `--secret-access-key=${credentials.secret}`,
+    ],
+    process.env,
+    /^ready (\{.*\})$/m,
+  );
+  watch = await startWatch((JSON.parse(ready) as { endpoint: string }).endpoint);
+  configOf.endpoint_url = watch.endpoint;
+  const env = {
+    ...process.env,
+    DATABASE_URL: postgres.url,
+    REDIS_URL: values.queue === 'redis' ? await programs.startRedis() : '',
+    ENCRYPTION_KEYS: `bench:${encryptionKey.toString('base64')}`,
+    LOG_LEVEL: 'error',
+    PORT: '0',
+    RATE_LIMIT_PER_MINUTE: '1000000',
+    RATE_LIMIT_PER_HOUR: '10000000',
+    ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
+    MAX_JITTER_SECONDS: '0',
+    MAX_RUNS_PER_TENANT: '1000',
+    WORKER_CONCURRENCY: values.slots,
+    WORKER_MEMORY_MB: '4096',
+  };
+  const [api] = await programs.start('main/api.js', [], env, /^ready (http\S+)/m);
+  const tenants = await makeTenants();
+  const [first] = tenants;
+  if (!first) throw new Error('no tenant');
+  const exportsUrl = (team: number) => `${api}/api/projects/${team}/batch_exports/`;
+  await programs.start('main/worker.js', [], env, /^ready worker/m);
+  const table: Record<string, object> = {};
+  for (const kind of ['S3', 'NoOp'] as const) {
+    const count = Number(kind === 'S3' ? values.s3 : values.empty);
+    if (count === 0) continue;
+    const dueAt = await makeDue(
+      kind,
+      count,
+      tenants.map(({ team }) => team),
+    );
+    const done = untilDone(dueAt, count);
+    const answers = await measureApi(exportsUrl(first.team), first.key, done);
+    const { completed, seconds } = await done;
+    const bytesAt = [...watch.firstAt.values()].map((at) => at - dueAt);
+    const byte = percentilesOf(bytesAt);
+    table[`${count} to ${kind}`] = {
+      completed,
+      'last ended after s': round(seconds),
+      ...(kind === 'S3' ? { 'first byte p50 ms': byte(0.5), 'first byte p99 ms': byte(0.99) } : {}),
+      'API p50 ms': answers.p50,
+      'API p99 ms': answers.p99,
+    };
+  }
+  const out = new Console(process.stdout);
+  out.log(
+    `${availableParallelism()} cores, Node ${process.version}, queue in ${values.queue}, 1 worker of ${values.slots} slots, 1 API`,
+  );
+  out.table(table);
+} finally {
+  await programs.endAll();
+  watch?.close();
+  await pool.end();
+  await postgres.stop();
+  await rm(dataDir, { recursive: true, force: true });
+}
+
+async function makeTenants(): Promise<readonly { team: number; key: string }[]> {
+  const db = openDatabase({
+    connectionString: postgres.url,
+    applicationName: 'bench',
+    maxConnections: 2,
+    onError: () => {},
+  });
+  const made: { team: number; key: string }[] = [];
+  for (let n = 0; n < organizations; n += 1) {
+    const { key, projectIds } = await createTenant(db);
+    made.push({ team: projectIds[0], key });
+    await pool.query(
+      `insert into events (uuid, team_id, event, distinct_id, properties, timestamp, created_at, inserted_at)
+       select gen_random_uuid(), $1, 'event', 'user ' || n, '{}', at, at, at
+         from generate_series(1, 100) n, lateral (select now() - n * interval '1 h' as at) t`,
+      [projectIds[0]],
+    );
+  }
+  await db.close();
+  return made;
+}
+
+/** Makes weekly exports that are due in the same instant, some seconds ahead. @returns that instant */
+async function makeDue(
+  kind: 'S3' | 'NoOp',
+  count: number,
+  teams: readonly number[],
+): Promise<number> {
+  await pool.query(
+    'truncate ticks, outbox, receipts, runs, uploads, leftover_files, log_entries, log_counts cascade',
+  );
+  await pool.query('delete from batch_exports');
+  const dueAt = Math.ceil((await readNow()) / 1_000 + 5 + count / 2_000) * 1_000;
+  const ids = Array.from({ length: count }, () => randomUUID());
+  const sealed = ids.map((id) => (kind === 'S3' ? secrets.seal(secretOf, id) : null));
+  await pool.query(
+    `insert into batch_exports (id, team_id, name, destination_type, destination_config, destination_secrets, "interval", schedule, next_tick_at)
+     select e.id, ($1::int[])[1 + n % cardinality($1::int[])], 'Export ' || n, $2, $3, e.sealed, 'week',
+            jsonb_build_object('cadences', '[{"since":null,"cadence":{"interval":"week","timezone":"UTC","offsetDay":0,"offsetHour":0}}]'::jsonb,
+              'gates', jsonb_build_array(jsonb_build_object('since', $4::bigint - $5::bigint, 'pausedSince', null, 'startAt', null, 'endAt', null)),
+              'openIntervalStart', $4::bigint - $5::bigint, 'nextTickAt', $4::bigint), to_timestamp($4::bigint / 1000.0)
+       from unnest($6::uuid[], $7::bytea[]) with ordinality as e (id, sealed, n)`,
+    [teams, kind, JSON.stringify(kind === 'S3' ? configOf : {}), dueAt, week, ids, sealed],
+  );
+  await pool.query('vacuum analyze batch_exports');
+  const ahead = dueAt - (await readNow());
+  if (ahead < 0) throw new Error(`making the exports took ${-ahead} ms too long`);
+  await sleep(ahead);
+  return dueAt;
+}
+
+/** Waits until all runs have ended, or the time is up. */
+async function untilDone(dueAt: number, count: number) {
+  for (;;) {
+    const { rows } = await pool.query<{ completed: number; ended: number }>(
+      `select (count(*) filter (where status = 'Completed'))::int as completed,
+              coalesce(extract(epoch from max(finished_at)) * 1000, 0)::float8 as ended from runs`,
+    );
+    const { completed = 0, ended = 0 } = rows[0] ?? {};
+    const isLate = (await readNow()) - dueAt > Number(values.seconds) * 1_000;
+    if (completed >= count || isLate) return { completed, seconds: (ended - dueAt) / 1_000 };
+    await sleep(250);
+  }
+}
+
+async function readNow(): Promise<number> {
+  const { rows } = await pool.query<{ now: string }>(
+    `select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now`,
+  );
+  return Number(rows[0]?.now);
+}
+
+/** Passes bytes on to the store, and notes when the first of each export came. */
+async function startWatch(endpoint: string) {
+  const firstAt = new Map<string, number>();
+  const { port: target } = new URL(endpoint);
+  const server = createServer((client) => {
+    const upstream = connect(Number(target), '127.0.0.1');
+    client.on('data', (bytes) => {
+      for (const [, id = ''] of bytes
+        .toString('latin1')
+        .matchAll(/PUT \/exports\/([0-9a-f-]{36})\//g)) {
+        if (!firstAt.has(id)) firstAt.set(id, Date.now());
+      }
+    });
+    client.pipe(upstream).pipe(client);
+    for (const socket of [client, upstream]) socket.on('error', () => socket.destroy());
+  });
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  const address = server.address();
+  const port = typeof address === 'object' ? address?.port : 0;
+  return { endpoint: `http://127.0.0.1:${port}`, firstAt, close: () => server.close() };
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}

@@ -1,0 +1,62 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Database } from '../../../src/store/database.ts';
+import { beginCommit, beginReading, confirmLease } from '../../../src/store/leases.ts';
+import { recordProgress } from '../../../src/store/runs.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  emptyCommit,
+  hourMs,
+  listRuns,
+  openRunSide,
+  openTestPool,
+  type RunSide,
+} from '../../support/run-side.ts';
+
+const runs = 200;
+const progress = {
+  recordsTotalCount: 1_000,
+  recordsCompleted: 500,
+  bytesExported: 50_000,
+  files: 1,
+  cursor: { key: 'a'.repeat(100) },
+};
+
+let side: RunSide;
+/** One connection, so that all counts come from one session. */
+let db: Database;
+beforeAll(async () => {
+  side = await openRunSide();
+  db = openTestPool(side.url, 1);
+});
+afterAll(async () => {
+  await db?.close();
+  await side?.stop();
+});
+
+it('most updates of a run, and of its export, stay on their page and touch no index', async () => {
+  const context = { ...side.context, db };
+  const item = await createExportOfThePast(side, { createdMsAgo: runs * hourMs });
+  await decide(context);
+  for (const { id } of await listRuns(db, item.id)) {
+    const run = await claim({ db }, id);
+    await beginReading(db, run);
+    await recordProgress(db, run, progress);
+    await confirmLease(db, run, 60_000);
+    await beginCommit(db, run, 60_000, { files: ['a'.repeat(200)] }, emptyCommit);
+    expect(await complete(context, run)).toBe(true);
+  }
+  await db.query('select pg_stat_force_next_flush()');
+  const shares = await db.query<{ name: string; share: number }>(
+    `select relname as name, n_tup_hot_upd::float8 / n_tup_upd as share from pg_stat_user_tables
+      where relname in ('runs', 'batch_exports') and n_tup_upd >= $1 order by relname`,
+    [runs],
+  );
+  expect(shares.map(({ name }) => name)).toEqual(['batch_exports', 'runs']);
+  const [ofExports, ofRuns] = shares.map(({ share }) => share);
+  expect(ofExports).toBeGreaterThan(0.9);
+  // The status is in indexes, so the claim and the end of a run are two of six that are not. Pages that are full take more.
+  expect(ofRuns).toBeGreaterThan(0.5);
+});
