@@ -12,7 +12,7 @@ const mostKeepEveryMs = 5_000;
 /** Maximum intervals that one worker watches; runs of others look again after `leaseMs`. */
 const mostWatched = 500;
 
-/** The wait failed: the run finds out why in its attempt, where faults are counted and logged. */
+/** The wait failed: the run finds out why in its attempt, which counts and logs faults. */
 const inAttempt = 'in_attempt';
 
 export interface ParkingOptions {
@@ -142,7 +142,7 @@ export class Parking {
   }
 
   /**
-   * Another worker may have found it. One look tells this worker's source which server answers now, so that it
+   * Another worker may have found it. One look makes this worker's source know which server answers now, so that it
    * reads from no connection to another one (a failover).
    */
   async #confirm(source: Source, needs: RunNeeds, settlement: Settlement): Promise<Readiness> {
