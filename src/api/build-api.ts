@@ -23,6 +23,7 @@ import { mountQueueBoard } from './hooks/queue-board.ts';
 import { createRequestLimit, limitRequests } from './hooks/rate-limit.ts';
 import { measureRequests } from './hooks/request-metrics.ts';
 import { sendHeaders } from './hooks/response-headers.ts';
+import { boundUnsentAnswers } from './hooks/unsent-answers.ts';
 import { validateWithSchemas } from './hooks/schema-validation.ts';
 import { PreviewSlots } from './insights/preview-slots.ts';
 import { insightRoutes } from './insights/routes.ts';
@@ -78,6 +79,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   takeJsonBodies(api);
   validateWithSchemas(api, shared);
   honourIdempotencyKeys(api);
+  boundUnsentAnswers(api, options.answers);
   measureRequests(api, options.metrics);
   const methods = noteMethods(api);
   await describeApi(api, shared);

@@ -13,6 +13,7 @@ import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { Readiness } from '../use-cases/installation/check-readiness.ts';
 import type { TrialRows } from '../use-cases/transformations/try-chain.ts';
+import type { UnsentLimits } from './hooks/unsent-answers.ts';
 import type { PreviewSlots } from './insights/preview-slots.ts';
 
 /** Some of the newest rows of an export, as its files would contain them, in the order of a run. */
@@ -76,6 +77,8 @@ export interface ApiOptions {
   readonly publicUrl: string | null;
   /** Failed authentications of one address per minute. */
   readonly failedKeysPerMinute: number;
+  /** Of answers that clients do not read; default: those of production. */
+  readonly answers?: UnsentLimits;
   /** Requests of one key. */
   readonly rateLimit: { readonly perMinute: number; readonly perHour: number };
   /** Whether the process can do its work. */
