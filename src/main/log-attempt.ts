@@ -25,5 +25,8 @@ export function logAttempt(
     attempt,
   };
   const why = fault === null ? {} : { fault };
-  logger.info({ ...what, ...why, rows, bytes, ms: Math.round(seconds * 1_000) }, messages[end]);
+  logger.info(
+    { ...what, end, ...why, rows, bytes, ms: Math.round(seconds * 1_000) },
+    messages[end],
+  );
 }

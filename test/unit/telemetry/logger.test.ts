@@ -52,8 +52,8 @@ describe('the line of a finished run', () => {
     logAttempt(logger, { run, end: 'failed', fault, rows: 0, rejectedRows: 0, bytes: 0 }, 1);
     const what = { level: 'info', team: 7, export: 'e', run: 'r', attempt: 2 };
     expect(lines).toMatchObject([
-      { ...what, rows: 5, bytes: 80, ms: 123, msg: 'run completed' },
-      { ...what, fault, ms: 1_000, msg: 'attempt failed' },
+      { ...what, end: 'completed', rows: 5, bytes: 80, ms: 123, msg: 'run completed' },
+      { ...what, end: 'failed', fault, ms: 1_000, msg: 'attempt failed' },
     ]);
     expect(lines[0]).toMatchObject({ interval: expect.stringMatching(/^1970-01-01T00.* to 1970/) });
     expect(lines[0]).not.toHaveProperty('fault');
