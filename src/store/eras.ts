@@ -1,6 +1,7 @@
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { prepared } from './prepared.ts';
+import { running } from './run-moves.ts';
 
 /** A part of our database's history without a restore or failover. */
 export interface Era {
@@ -112,7 +113,7 @@ async function insertEra(
      -- A worker of the lost history may hold a fence that this one would give out again.
      update runs set fence = fence + ${fencesPerEra}, lease_holder = null,
             lease_expires_at = case when lease_expires_at is null then null else now() end
-       from begun where begun.number > 1 and runs.status = 'Running'`,
+       from begun where begun.number > 1 and runs.status = ${running}`,
     [
       (before?.number ?? 0) + 1,
       before === null ? 'The first start.' : `${what}: changed ${changed}.`,

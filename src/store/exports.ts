@@ -6,6 +6,7 @@ import { activityInsertion, activityValues, type NewActivity } from './activity.
 import type { Sql } from './database.ts';
 import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
 import { prepared } from './prepared.ts';
+import { running } from './run-moves.ts';
 import { type Reach, reaches, reachValue } from './tenants.ts';
 import { instantOf } from './times.ts';
 
@@ -368,7 +369,7 @@ export async function deleteSpentDestinations(sql: Sql): Promise<void> {
         and not exists (select 1 from runs r join uploads u on u.run_id = r.id
                          where r.export_id = f.export_id and u.destination_version = f.version)
         and not exists (select 1 from runs r
-                         where r.export_id = f.export_id and r.status = 'Running' and r.started_at <= f.replaced_at)`;
+                         where r.export_id = f.export_id and r.status = ${running} and r.started_at <= f.replaced_at)`;
   const holdsFiles = `exists (select 1 from receipts c
                          where c.export_id = f.export_id and c.destination_version = f.version)`;
   await sql.query(`delete from former_destinations f where ${spent} and not ${holdsFiles}`);

@@ -10,7 +10,7 @@ import type { Lease } from './lease.ts';
 import { enqueueRuns } from './outbox.ts';
 import { prepared, unflushed } from './prepared.ts';
 import { type Receipt, receiptColumns } from './receipts.ts';
-import { move } from './run-moves.ts';
+import { move, running } from './run-moves.ts';
 import { currentTraits } from './store-traits.ts';
 import { intervalOf } from './times.ts';
 import { type LineageUpload, openUploadsOf } from './uploads.ts';
@@ -85,7 +85,7 @@ const claimSql = (isFree: boolean) =>
               lease_holder = $2, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
               started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${pinnedChainOf('runs')}, file_generation = ${nextGeneration}
         where id = $1 and (status = 'Starting'
-           or status = 'Running' and (lease_expires_at is null or lease_expires_at < now() or lease_holder = $2))
+           or status = ${running} and (lease_expires_at is null or lease_expires_at < now() or lease_holder = $2))
           and not exists (select 1 from outbox where run_id = $1 and available_at > now())
           ${isFree ? 'and xmin = (select seen.xmin from runs seen where seen.id = $1)' : ''}
         returning *
@@ -169,7 +169,7 @@ export async function renewLeases(
   const rows = await sql.query<{ id: string }>(
     prepared(`update runs r set lease_expires_at = now() + $3 * interval '1 ms'
        from unnest($1::uuid[], $2::bigint[]) as held (id, fence)
-      where r.id = held.id and r.fence = held.fence and r.status = 'Running'
+      where r.id = held.id and r.fence = held.fence and r.status = ${running}
       returning r.id`),
     [leases.map((lease) => lease.runId), leases.map((lease) => lease.fence), leaseMs],
   );
@@ -186,7 +186,7 @@ export async function beginReading(sql: Sql, lease: Lease): Promise<boolean> {
   const rows = await sql.query(
     prepared(
       `update runs set reading_since = now()
-        where id = $1 and fence = $2 and status = 'Running' and ${unflushed} returning id`,
+        where id = $1 and fence = $2 and status = ${running} and ${unflushed} returning id`,
     ),
     [lease.runId, lease.fence],
   );
@@ -203,7 +203,7 @@ export async function beginReading(sql: Sql, lease: Lease): Promise<boolean> {
 export async function countDeathAlone(tx: Sql, lease: Lease): Promise<number | null> {
   const [row] = await tx.query<{ deaths: number }>(
     `update runs set deaths_alone = deaths_alone + 1, reading_since = null
-      where id = $1 and fence = $2 and status = 'Running' and reading_since is not null
+      where id = $1 and fence = $2 and status = ${running} and reading_since is not null
       returning deaths_alone as deaths`,
     [lease.runId, lease.fence],
   );
@@ -245,7 +245,7 @@ export async function beginCommit(
   const rows = await sql.query(
     prepared(`with begun as (
        update runs set committing_at = now(), commit_intent = $4, committing_generation = file_generation, lease_expires_at = now() + $3 * interval '1 ms'
-        where id = $1 and fence = $2 and status = 'Running'
+        where id = $1 and fence = $2 and status = ${running}
        returning export_id, data_interval_start, data_interval_end
      ), uploaded as (
        update uploads u set commit_begun_at = now(), fence = $2 from runs r
@@ -301,7 +301,7 @@ export async function raiseGeneration(
 ): Promise<number | null> {
   const [row] = await sql.query<{ generation: number }>(
     `update runs set file_generation = greatest(file_generation, $3) + 1
-      where id = $1 and fence = $2 and status = 'Running' returning file_generation as generation`,
+      where id = $1 and fence = $2 and status = ${running} returning file_generation as generation`,
     [lease.runId, lease.fence, floor],
   );
   return row?.generation ?? null;
@@ -316,7 +316,7 @@ export async function sweepExpiredLeases(sql: Sql): Promise<number> {
   const rows = await sql.query(
     `with lost as (
        select id, team_id, export_id, backfill_id, data_interval_start from runs
-        where status = 'Running' and lease_expires_at < now() for no key update skip locked
+        where status = ${running} and lease_expires_at < now() for no key update skip locked
      )
      ${enqueueRuns('lost')}
      on conflict do nothing returning run_id`,

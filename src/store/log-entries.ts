@@ -1,8 +1,8 @@
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
-import { prepared } from './prepared.ts';
 import type { OffsetPage, PageRequest } from './lists.ts';
 import { Conditions, type TimeBound } from './lists.ts';
+import { prepared } from './prepared.ts';
 
 export type LogLevel = 'DEBUG' | 'LOG' | 'INFO' | 'WARNING' | 'ERROR';
 

@@ -1,6 +1,7 @@
 import type { QueuedRun } from '../domain/run.ts';
 import type { Sql } from './database.ts';
 import { prepared, unflushed } from './prepared.ts';
+import { running } from './run-moves.ts';
 import { instantOf } from './times.ts';
 import { capacityNow } from './workers.ts';
 
@@ -63,7 +64,7 @@ const dispatchState = prepared(`with recursive teams as (
        union all
        select 'queued', run_id, ${queuedRunColumns} from outbox where dispatched_at is not null
        union all
-       select 'running', id, ${queuedRunColumns} from runs where status = 'Running' and lease_expires_at > now()
+       select 'running', id, ${queuedRunColumns} from runs where status = ${running} and lease_expires_at > now()
      )
      select now.turn, now.capacity, p.organization_id as "organizationId", seen.*
        from (select (select turn from dispatch_turn) as turn, ${capacityNow} as capacity) now

@@ -6,6 +6,9 @@ const list = (statuses: readonly RunStatus[]): string =>
 /** SQL of the statuses of runs that have not ended. */
 export const live = list(liveStatuses);
 
+/** SQL of the status of a run that an attempt holds. */
+export const running = `'${runMoves.claimed.to}'`;
+
 /** SQL that sets the status which an event of a run leads to. */
 export const move = (event: RunEvent): string => `status = '${runMoves[event].to}'`;
 

@@ -19,7 +19,7 @@ import {
 } from './lists.ts';
 import { enqueueRuns } from './outbox.ts';
 import { prepared } from './prepared.ts';
-import { canMove, live, move } from './run-moves.ts';
+import { canMove, live, move, running } from './run-moves.ts';
 import { intervalOf } from './times.ts';
 
 export interface NewRun {
@@ -183,7 +183,7 @@ export async function recordProgress(
   const rows = await sql.query(
     `update runs set records_total_count = $3, records_completed = $4, bytes_exported = $5, files = $6,
             cursor = $7, last_updated_at = now()
-      where id = $1 and fence = $2 and status = 'Running' returning id`,
+      where id = $1 and fence = $2 and status = ${running} returning id`,
     [
       lease.runId,
       lease.fence,

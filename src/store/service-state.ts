@@ -1,4 +1,5 @@
 import type { Sql } from './database.ts';
+import { running } from './run-moves.ts';
 
 export interface ServiceState {
   readonly tickLagSeconds: number;
@@ -16,7 +17,7 @@ export async function readServiceState(sql: Sql): Promise<ServiceState> {
                         from batch_exports where deleted_at is null), 0)::float8 as "tickLagSeconds",
             (select count(*)::int from outbox where available_at <= now() and backfill_id is null) as "waitingLive",
             (select count(*)::int from outbox where available_at <= now() and backfill_id is not null) as "waitingBackfill",
-            (select count(*)::int from runs where status = 'Running' and lease_expires_at > now()) as running,
+            (select count(*)::int from runs where status = ${running} and lease_expires_at > now()) as running,
             (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as capacity,
             u.count::int as unsettled, coalesce(extract(epoch from now() - u.oldest), 0)::float8 as "oldestUnsettledSeconds"
        from (select count(*), min(c.data_interval_end) as oldest

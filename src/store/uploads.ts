@@ -2,6 +2,7 @@ import type { StoredDestination } from '../domain/batch-export.ts';
 import type { Sql } from './database.ts';
 import type { Lease } from './lease.ts';
 import { prepared } from './prepared.ts';
+import { running } from './run-moves.ts';
 
 /** The holder of a lease that begins an upload, and its destination. */
 type Uploader = Lease & { readonly destinationVersion: number };
@@ -38,7 +39,7 @@ export async function noteUpload(
 ): Promise<'new' | 'kept' | null> {
   const [row] = await sql.query<{ isNew: boolean }>(
     prepared(`with held as (
-       select id, fence from runs where id = $1 and fence = $2 and status = 'Running'
+       select id, fence from runs where id = $1 and fence = $2 and status = ${running}
      ), noted as (
        insert into uploads (run_id, key, upload_id, fence, destination_version) select id, $3, $4, fence, $5 from held
        -- An earlier note stays: the outcome of its upload is unknown.
@@ -66,7 +67,7 @@ export async function recordUpload(
   const rows = await sql.query(
     prepared(`with recorded as (
        insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
-       select id, $3, $4, fence, $7, file_generation from runs where id = $1 and fence = $2 and status = 'Running'
+       select id, $3, $4, fence, $7, file_generation from runs where id = $1 and fence = $2 and status = ${running}
        on conflict (run_id, key, upload_id) do update set fence = excluded.fence returning run_id
      ), heard as (
        delete from uploads where $6 and run_id = (select run_id from recorded) and key = $3 and upload_id = $5 and fence = $2
@@ -92,7 +93,7 @@ export async function recordUpload(
 export async function recordUploadParts(sql: Sql, lease: Lease, upload: OpenUpload): Promise<void> {
   await sql.query(
     prepared(`with held as (
-       update runs set crashes = 0, deaths_alone = 0 where id = $1 and fence = $2 and status = 'Running' returning id
+       update runs set crashes = 0, deaths_alone = 0 where id = $1 and fence = $2 and status = ${running} returning id
      )
      update uploads set parts = $5, fence = $2
       where run_id = (select id from held) and key = $3 and upload_id = $4`),

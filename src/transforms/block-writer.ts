@@ -1,5 +1,5 @@
 import type { Column, RowBlock } from '../domain/row-block.ts';
-import { GrowingBytes } from './growing-bytes.ts';
+import { TextWriter } from './text-writer.ts';
 
 const maxSpareBytes = 256 * 1_024;
 
@@ -7,7 +7,7 @@ const maxSpareBytes = 256 * 1_024;
  * A block made of another one: its bytes with new values behind them. So a field that stays is two numbers,
  * and nothing that is copied on its own. Call `keep` or `begin` with `end` for each field in turn.
  */
-export class BlockWriter extends GrowingBytes {
+export class BlockWriter extends TextWriter {
   readonly #columns: readonly Column[];
   readonly #given: RowBlock;
   readonly #offsets: Int32Array;
@@ -34,18 +34,18 @@ export class BlockWriter extends GrowingBytes {
 
   /** The next field is what is written from here to `end`. */
   begin(): void {
-    this.#start = this.used;
+    this.#start = this.length;
   }
 
   end(): void {
-    this.#place(this.#start, this.used - this.#start);
+    this.#place(this.#start, this.length - this.#start);
   }
 
   finish(): RowBlock {
     return {
       columns: this.#columns,
       rowCount: this.#columns.length === 0 ? 0 : this.#fields / this.#columns.length,
-      bytes: this.bytes.subarray(0, this.used),
+      bytes: this.bytes.subarray(0, this.length),
       offsets: this.#offsets.subarray(0, this.#fields),
       lengths: this.#lengths.subarray(0, this.#fields),
     };

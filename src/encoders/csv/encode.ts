@@ -1,5 +1,5 @@
+import type { ByteWriter } from '../../domain/byte-writer.ts';
 import type { Column, ColumnType } from '../../domain/row-block.ts';
-import type { ByteWriter } from '../byte-writer.ts';
 import { type FieldWriter, fixedForms } from '../text/fixed-values.ts';
 import { writeHex } from '../text/format-integers.ts';
 import { copyBytes, decodeJsonString } from '../text/json-text.ts';

@@ -1,5 +1,5 @@
+import { ByteWriter } from '../../domain/byte-writer.ts';
 import type { Column, ColumnType } from '../../domain/row-block.ts';
-import { ByteWriter } from '../byte-writer.ts';
 import { type FieldWriter, fixedForms } from '../text/fixed-values.ts';
 import { writeHex } from '../text/format-integers.ts';
 import { copyBytes, writeJsonbValue, writeJsonString, writeJsonValue } from '../text/json-text.ts';

@@ -1,5 +1,5 @@
+import { viewOf } from '../../domain/byte-writer.ts';
 import type { ColumnType } from '../../domain/row-block.ts';
-import { viewOf } from '../byte-writer.ts';
 import { writeUuid } from '../text/format-integers.ts';
 import { decodeJsonString } from '../text/json-text.ts';
 import { type Bounds, orders } from './bounds.ts';

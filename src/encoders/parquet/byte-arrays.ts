@@ -1,4 +1,4 @@
-import { ByteWriter } from '../byte-writer.ts';
+import { ByteWriter } from '../../domain/byte-writer.ts';
 
 /** The engine copies longer values; shorter ones are copied by hand, which is then faster. */
 const longCopy = 160;

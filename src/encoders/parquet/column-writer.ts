@@ -1,5 +1,5 @@
+import { viewOf } from '../../domain/byte-writer.ts';
 import type { RowBlock } from '../../domain/row-block.ts';
-import { viewOf } from '../byte-writer.ts';
 import type { Bounds, Order } from './bounds.ts';
 import type { RawPage } from './page.ts';
 import type { SizeOf } from './recoders.ts';

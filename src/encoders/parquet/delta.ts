@@ -1,4 +1,4 @@
-import type { ByteWriter } from '../byte-writer.ts';
+import type { ByteWriter } from '../../domain/byte-writer.ts';
 
 /**
  * DELTA_BINARY_PACKED: differences, packed in blocks of 128 with the bits that the largest of 32 needs.

@@ -1,4 +1,4 @@
-import { ByteWriter } from '../byte-writer.ts';
+import { ByteWriter } from '../../domain/byte-writer.ts';
 import { putByteArray } from './byte-arrays.ts';
 
 /** Maximum distinct values; indices fit in 16 bits. */

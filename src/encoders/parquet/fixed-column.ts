@@ -1,5 +1,5 @@
+import { ByteWriter } from '../../domain/byte-writer.ts';
 import { type ColumnType, epochDays } from '../../domain/row-block.ts';
-import { ByteWriter } from '../byte-writer.ts';
 import { type Bounds, ChunkBounds, exact, type Order, orders } from './bounds.ts';
 import type { SparePool } from './byte-arrays.ts';
 import { physicalType } from './column-types.ts';

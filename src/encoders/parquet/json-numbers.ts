@@ -1,4 +1,4 @@
-import type { ByteWriter } from '../byte-writer.ts';
+import type { ByteWriter } from '../../domain/byte-writer.ts';
 import { decimalType, type ParquetType, physicalType } from './column-types.ts';
 
 /** How the JSON text of one number, day or time becomes a value of fixed width. */

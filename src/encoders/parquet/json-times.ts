@@ -1,4 +1,4 @@
-import type { ByteWriter } from '../byte-writer.ts';
+import type { ByteWriter } from '../../domain/byte-writer.ts';
 import { parquetTypes, timeMicros } from './column-types.ts';
 import { type JsonNumber, writeInt32, writeInt64 } from './json-numbers.ts';
 

@@ -1,4 +1,4 @@
-import { ByteWriter } from '../byte-writer.ts';
+import { ByteWriter } from '../../domain/byte-writer.ts';
 import { physicalType } from './column-types.ts';
 import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import { isNullElement, scanArray } from './json-array.ts';

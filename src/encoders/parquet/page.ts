@@ -1,4 +1,4 @@
-import type { ByteWriter } from '../byte-writer.ts';
+import type { ByteWriter } from '../../domain/byte-writer.ts';
 import type { Bounds } from './bounds.ts';
 import type { SparePool } from './byte-arrays.ts';
 import { encodeHybrid, maxHybridBytes } from './levels.ts';

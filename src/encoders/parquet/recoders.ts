@@ -1,4 +1,4 @@
-import { ByteWriter } from '../byte-writer.ts';
+import { ByteWriter } from '../../domain/byte-writer.ts';
 import { physicalType } from './column-types.ts';
 import { putDeltas } from './delta.ts';
 import { encoding, type OpenPage } from './page.ts';

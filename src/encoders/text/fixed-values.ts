@@ -1,5 +1,5 @@
+import type { ByteWriter } from '../../domain/byte-writer.ts';
 import type { ColumnType } from '../../domain/row-block.ts';
-import type { ByteWriter } from '../byte-writer.ts';
 import { float4Text, float8Text } from './format-floats.ts';
 import { readInt16, readInt32, readInt64, writeInteger, writeUuid } from './format-integers.ts';
 import { writeDate, writeTimestamp } from './format-times.ts';

@@ -1,4 +1,4 @@
-import type { ByteWriter } from '../byte-writer.ts';
+import type { ByteWriter } from '../../domain/byte-writer.ts';
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;

@@ -1,5 +1,5 @@
+import { ByteWriter, viewOf } from '../../domain/byte-writer.ts';
 import type { RowBlock } from '../../domain/row-block.ts';
-import { ByteWriter, viewOf } from '../byte-writer.ts';
 import type { StreamCodec } from '../codecs/codec.ts';
 import type { FileEncoder } from '../encoder.ts';
 import type { RowFormatter } from './row-formatter.ts';

@@ -1,5 +1,5 @@
+import type { ByteWriter } from '../../domain/byte-writer.ts';
 import type { RowBlock } from '../../domain/row-block.ts';
-import type { ByteWriter } from '../byte-writer.ts';
 
 /** Formats rows into text; keeps no bytes of a block. */
 export interface RowFormatter {

@@ -1,5 +1,5 @@
+import { ByteWriter } from '../../domain/byte-writer.ts';
 import type { Column, RowBlock } from '../../domain/row-block.ts';
-import { ByteWriter } from '../byte-writer.ts';
 import type { StreamCodec } from '../codecs/codec.ts';
 import { streamCodecOf, streamCompressions } from '../codecs/stream-compressions.ts';
 import type {

@@ -44,7 +44,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   sandbox: {
     from: [
       'domain',
-      'transforms/growing-bytes.ts',
+      'transforms/text-writer.ts',
       'transforms/json.ts',
       'transforms/row-error.ts',
       'transforms/transform.ts',

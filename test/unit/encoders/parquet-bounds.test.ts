@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ColumnType } from '../../../src/domain/row-block.ts';
-import { viewOf } from '../../../src/encoders/byte-writer.ts';
+import { viewOf } from '../../../src/domain/byte-writer.ts';
 import { TextBounds } from '../../../src/encoders/parquet/text-bounds.ts';
 import { encodeParquet, readMetadata } from '../../support/parquet-readers.ts';
 import { columnsOf, rowBlock, type TestValue } from '../../support/row-blocks.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { viewOf } from '../../../src/encoders/byte-writer.ts';
+import { viewOf } from '../../../src/domain/byte-writer.ts';
 import { parquet } from '../../../src/encoders/parquet/definition.ts';
 import { Dictionary } from '../../../src/encoders/parquet/dictionary.ts';
 import { openParquet } from '../../../src/encoders/parquet/encode.ts';

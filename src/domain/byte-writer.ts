@@ -10,12 +10,19 @@ const spareBytes = 1 << 12;
 export class ByteWriter {
   bytes: Buffer;
   view: DataView;
-  length = 0;
+  length: number;
+  readonly #maxSpareBytes: number;
 
-  constructor(capacity: number) {
+  /**
+   * @param room bytes of the first buffer, or a buffer whose first `length` bytes are kept
+   * @param maxSpareBytes what it reserves at most beyond what is needed
+   */
+  constructor(room: number | Buffer, length = 0, maxSpareBytes = Number.POSITIVE_INFINITY) {
     // Not from Node's pool: the bytes are handed to another thread.
-    this.bytes = Buffer.allocUnsafeSlow(capacity);
+    this.bytes = typeof room === 'number' ? Buffer.allocUnsafeSlow(room) : room;
     this.view = viewOf(this.bytes);
+    this.length = length;
+    this.#maxSpareBytes = maxSpareBytes;
   }
 
   /** Makes room for `more` bytes after `length`; `bytes` may be another buffer afterwards. */
@@ -24,9 +31,8 @@ export class ByteWriter {
     if (needed <= this.bytes.length) return;
     const { length } = this.bytes;
     const growth = length < smallBytes ? length : length / 4;
-    const grown = Buffer.allocUnsafeSlow(
-      Math.max(needed + spareBytes, Math.trunc(length + growth)),
-    );
+    const wanted = Math.max(needed + spareBytes, Math.trunc(length + growth));
+    const grown = Buffer.allocUnsafeSlow(Math.min(wanted, needed + this.#maxSpareBytes));
     this.bytes.copy(grown, 0, 0, this.length);
     this.bytes = grown;
     this.view = viewOf(grown);
