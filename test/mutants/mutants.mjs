@@ -62,16 +62,16 @@ export const mutants = [
   {
     name: 'leases: a lease is renewed whatever its fence',
     file: 'src/store/leases.ts',
-    find: "where r.id = held.id and r.fence = held.fence and r.status = 'Running'",
-    replace: "where r.id = held.id and r.status = 'Running'",
+    find: 'where r.id = held.id and r.fence = held.fence and',
+    replace: 'where r.id = held.id and',
     test: `${store}/leases.test.ts`,
   },
   {
     name: 'leases: a commit begins without the lease',
     file: 'src/store/leases.ts',
-    find: `where id = $1 and fence = $2 and status = 'Running'
+    find: `where id = $1 and fence = $2 and status = \${running}
        returning export_id`,
-    replace: `where id = $1 and fence >= $2 and status = 'Running'
+    replace: `where id = $1 and fence >= $2 and status = \${running}
        returning export_id`,
     test: `${store}/leases.test.ts`,
   },
@@ -240,8 +240,8 @@ export const mutants = [
   {
     name: 'store: statements have names behind a pooler',
     file: 'src/store/prepared.ts',
-    find: "if (rows[0]?.pid !== client.processID) this.#use = 'off';",
-    replace: "if (rows.length === 0) this.#use = 'off';",
+    find: "if (!isOwn) this.#use = 'off';",
+    replace: "if (!isOwn) this.#use = 'on';",
     test: `${store}/prepared.test.ts`,
   },
   {
