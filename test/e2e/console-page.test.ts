@@ -118,7 +118,7 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
 
   test('fits a phone, and pauses an export from the list', async () => {
     await page.setViewportSize({ width: 390, height: 844 });
-    await page.getByRole('link', { name: 'Exports' }).click();
+    await page.getByRole('link', { name: 'Exports' }).first().click();
     await page.getByRole('button', { name: 'Pause Events to acme' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
     await page.getByText('when unpaused').waitFor();

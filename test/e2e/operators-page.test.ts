@@ -207,7 +207,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await page.goto(`${site.address}/console/#/`);
     await page.reload();
     expect(new URL(page.url()).hash).toBe('#/1/');
-    await page.getByLabel('Project').selectOption({ label: 'App (2)' });
+    await page.getByLabel('Project', { exact: true }).selectOption({ label: 'App (2)' });
     await page.getByRole('heading', { name: 'No exports yet' }).waitFor();
     expect(new URL(page.url()).hash).toBe('#/2/');
     expect(await page.getByRole('link', { name: 'New export' }).first().getAttribute('href')).toBe(
@@ -219,7 +219,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     const other = await page.context().newPage();
     await other.goto(`${site.address}/console/#/1/exports/${id}/runs`);
     await other.getByRole('heading', { name: 'Events to acme', level: 1 }).waitFor();
-    expect(await other.getByLabel('Project').inputValue()).toBe('1');
+    expect(await other.getByLabel('Project', { exact: true }).inputValue()).toBe('1');
     // The key is where the tab's end deletes it, and nowhere else.
     expect(await other.evaluate('JSON.stringify([{ ...localStorage }, document.cookie])')).toBe(
       '[{},""]',
@@ -235,7 +235,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await page.goto(`${site.address}/console/#/`);
     await page.getByLabel('API key').fill(await site.issueKey('batch_export:read'));
     await button('Sign in').click();
-    await page.getByLabel('Project').selectOption({ label: 'App (2)' });
+    await page.getByLabel('Project', { exact: true }).selectOption({ label: 'App (2)' });
     await button('Sign in').click();
     await page.getByRole('heading', { name: 'No exports yet' }).waitFor();
     expect(new URL(page.url()).hash).toBe('#/2/');

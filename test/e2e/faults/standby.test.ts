@@ -78,7 +78,7 @@ test('a standby with lag and its primary: rows inside the lag are exported', asy
     );
     return rows.length > 0;
   });
-  expect(await readRuns(installation, exportId)).toMatchObject([{ status: 'Running' }]);
+  expect(await readRuns(installation, exportId)).toMatchObject([{ status: 'Starting' }]);
   await replication.resumeReplay();
   expect(await untilEnded(installation, exportId)).toMatchObject([
     { status: 'Completed', rows: 15, attempt: 1 },

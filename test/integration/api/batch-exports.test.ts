@@ -55,7 +55,9 @@ describe('create', () => {
       unsettled_from: null,
       missing: { count: 0, since: null },
       failure_streak: 0,
+      freshness_minutes: null,
       last_success_at: null,
+      late_since: null,
     });
   });
 

@@ -76,6 +76,9 @@ for (const lane of queueBackends) {
       return async () => void (await client.query('rollback'));
     }
 
+    /** Runs do not wait for the lock's transaction: they read, and wait for the lock itself. */
+    const atOnce = { SETTLE_TIMEOUT_SECONDS: '0' };
+
     async function lockSource(): Promise<() => Promise<void>> {
       await ensureEventsTable(side.url);
       return await lock('events');
@@ -150,7 +153,7 @@ for (const lane of queueBackends) {
 
     it('stops a run that is cancelled under it, and takes the next', async () => {
       const unlock = await lockSource();
-      await openWorker({ WORKER_CONCURRENCY: '1' });
+      await openWorker({ ...atOnce, WORKER_CONCURRENCY: '1' });
       const { id } = await createExportOfThePast(side);
       const { id: runId } = await untilRun(id, { status: 'Running' });
       const run = await findRun(side.db, id, runId);
@@ -165,13 +168,13 @@ for (const lane of queueBackends) {
 
     it('hands a run back when it closes, and another worker finishes it', async () => {
       const unlock = await lockSource();
-      await openWorker();
+      await openWorker(atOnce);
       const { id } = await createExportOfThePast(side);
       await untilRun(id, { status: 'Running', attempt: 1 });
       // The source is still locked: closing does not wait for the run.
       await workers[0]?.close();
       expect(await firstRun(side.db, id)).toMatchObject({ waits: true, crashes: 0, faults: 0 });
-      await openWorker();
+      await openWorker(atOnce);
       await unlock();
       await untilRun(id, { status: 'Completed', crashes: 0, faults: 0 });
     });
@@ -234,7 +237,7 @@ for (const lane of queueBackends) {
 
     it('schedules its recurring jobs again within seconds after the queue lost everything', async () => {
       const unlock = await lockSource();
-      await openWorker({ WORKER_CONCURRENCY: '2', MAX_RUNS_PER_EXPORT: '10' });
+      await openWorker({ ...atOnce, WORKER_CONCURRENCY: '2', MAX_RUNS_PER_EXPORT: '10' });
       const { id } = await createExportOfThePast(side, { createdMsAgo: 6 * hourMs });
       await untilRun(id, { status: 'Running' });
       await backend.loseEverything();
