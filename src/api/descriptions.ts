@@ -47,7 +47,16 @@ const descriptions: Readonly<Record<string, string>> = {
     'If the files would be the same, nothing is written. Otherwise new files replace the old ones when the manifest is put.',
   listBatchExportLogs: 'Of the export and of all its runs, newest first.',
   listBatchExportRunLogs: 'Of one run, newest first.',
-  retrieveKeyAccess: 'Its name and its scopes. Use it to offer only what the key allows.',
+  retrieveMe:
+    'Its name, its scopes, its organization and the projects it has access to. Any valid key may ask. Use it to offer only what the key allows.',
+  listNotificationTargets:
+    'Webhooks and e-mail addresses that are notified of changes. Follow `next` for more.',
+  retrieveNotificationTarget: 'The URL and the secret of a webhook are never shown again.',
+  updateNotificationTarget:
+    'Fields that are not sent keep their values. Enabling a target that Sluice disabled begins to send again.',
+  deleteNotificationTarget: 'What waits to be sent to it is not sent.',
+  listNotificationDeliveries:
+    'Each with its state, its attempts and the answer of the receiver. Follow `next` for more.',
   listTransformationConfigs:
     'The steps that rows of the project pass through, first to last. Exports with `transformations: true` use them.',
   createTransformationConfig:

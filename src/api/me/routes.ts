@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { allows, scopes } from '../../security/scopes.ts';
 import { findOrganization, listProjects } from '../../store/tenants.ts';
 import { type Api, callerOf } from '../api.ts';
+import { describeOperation } from '../descriptions.ts';
 import { errors } from '../schemas/error.ts';
 import { named, Ref } from '../schemas/shapes.ts';
 
@@ -58,6 +59,7 @@ export function meRoutes(api: Api): void {
         tags: ['The API key'],
         operationId: 'retrieveMe',
         summary: 'Retrieve what the API key of the request may do, and its projects',
+        ...describeOperation('retrieveMe'),
         response: { 200: Ref(Me), ...errors() },
       },
     },
