@@ -17,6 +17,7 @@ const allowed = new Set([
   'BSD-3-Clause',
   'ISC',
   'MIT',
+  'MIT-0',
 ]);
 
 const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'));

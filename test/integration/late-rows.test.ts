@@ -200,11 +200,14 @@ it('takes rows that were removed since for no late ones', async () => {
   );
   // Other tests' transactions of the same server may have begun before and hold the snapshot back:
   // then a row that was seen looks late, and the interval only runs once more.
-  const earlier = await until(async () => {
-    const seen = await see(source, request);
-    const [xmin = 0] = seen.snapshot.split(':');
-    return BigInt(xmin) >= BigInt(rows[0]?.xmax ?? 0) ? seen : null;
-  });
+  const earlier = await until(
+    async () => {
+      const seen = await see(source, request);
+      const [xmin = 0] = seen.snapshot.split(':');
+      return BigInt(xmin) >= BigInt(rows[0]?.xmax ?? 0) ? seen : null;
+    },
+    { timeoutMs: 90_000, message: 'transactions of other tests have ended' },
+  );
   await session.query(`DELETE FROM events WHERE event = 'a'`);
   expect(await source.hasLateRows(request, earlier, null, signal)).toBe(false);
   await insertEvent(session, 'late');

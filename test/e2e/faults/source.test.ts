@@ -58,8 +58,12 @@ test('rows of transactions that commit late are all in the interval: open, begun
 
   const exportId = await createS3Export(installation, { name: 'late rows' });
   await backfill(installation, exportId, day(1));
-  await until(async () =>
-    (await readRuns(installation, exportId)).some(({ attempt }) => attempt > 0),
+  await until(
+    async () => {
+      const parked = 'select from outbox where export_id = $1 and parked_since is not null';
+      return (await installation.pool.query(parked, [exportId])).rowCount === 1;
+    },
+    { message: 'the run waits for them' },
   );
   await open.query('commit');
   await silent.query(insertOne(at));
@@ -67,7 +71,7 @@ test('rows of transactions that commit late are all in the interval: open, begun
   await nested.query('commit');
   // All but one have ended, and still it waits.
   const [waiting] = await readRuns(installation, exportId);
-  expect(waiting).toMatchObject({ status: 'Running', rows: null });
+  expect(waiting).toMatchObject({ status: 'Starting', rows: null });
   await prepared.query(`commit prepared 'late'`);
   expect(await untilEnded(installation, exportId)).toMatchObject([
     { status: 'Completed', rows: 14, attempt: 1 },

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/sources/index.ts';
+import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
-import { createKey } from '../../support/tenants.ts';
+import { createKey, createTenant } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
 
 let api: ApiUnderTest;
@@ -31,8 +32,8 @@ interface Answer {
   readonly steps: readonly { fate: string; error: string | null; changes: unknown[] }[];
 }
 
-async function run(body: object): Promise<readonly Answer[]> {
-  const answer = await api.client.post(lab, body);
+async function run(body: object, client = api.client): Promise<readonly Answer[]> {
+  const answer = await client.post(lab, body);
   expect(answer.status, answer.text).toBe(200);
   return answer.body.rows as unknown as Answer[];
 }
@@ -104,9 +105,16 @@ describe('the lab', () => {
 });
 
 describe("the lab with an organization's own plugins", () => {
+  /** Each test has an organization of its own: trials use up the time that it has for them. */
+  let client: ApiClient;
+  beforeEach(async () => {
+    const { key, projectIds } = await createTenant(api.db);
+    client = api.client.withKey(key);
+    lab = `/api/projects/${projectIds[0]}/pipeline_transformation_configs/lab`;
+  });
   const install = async (source: string) => {
-    const path = `/api/organizations/${api.tenant.organizationId}/plugins`;
-    const { status, body, text } = await api.client.post(path, { name: 'Mine', source });
+    const path = '/api/organizations/@current/plugins';
+    const { status, body, text } = await client.post(path, { name: 'Mine', source });
     expect(status, text).toBe(201);
     return Number(body.id);
   };
@@ -122,7 +130,7 @@ describe("the lab with an organization's own plugins", () => {
       event,
       properties: { n: 1, email: 'a@example.com' },
     }));
-    const [paid, spam, odd] = await run({ configs: [{ plugin: own }, dropEmail], rows });
+    const [paid, spam, odd] = await run({ configs: [{ plugin: own }, dropEmail], rows }, client);
     expect(paid?.result).toEqual({ event: 'paid', properties: { n: 1, seen: true } });
     expect(paid?.steps[0]).toMatchObject({
       step: 1,
@@ -144,12 +152,12 @@ describe("the lab with an organization's own plugins", () => {
       [endless, 'step 1 (Mine): it took more than 1000 ms for a row'],
       [broken, 'its setupPlugin failed: Error: no list'],
     ] as const) {
-      const { status, body } = await api.client.post(lab, { configs: [{ plugin }], rows });
+      const { status, body } = await client.post(lab, { configs: [{ plugin }], rows });
       expect([status, body.attr]).toEqual([400, 'configs']);
       expect(body.detail).toContain(text);
     }
     const many = Array.from({ length: 5 }, () => ({ plugin: broken }));
-    const { status, body } = await api.client.post(lab, { configs: many, rows });
+    const { status, body } = await client.post(lab, { configs: many, rows });
     expect([status, body.attr]).toEqual([400, 'configs']);
     expect(body.detail).toContain('At most 4 steps');
   }, 60_000);
@@ -160,7 +168,7 @@ describe("the lab with an organization's own plugins", () => {
     );
     const rows = [{ event: 'paid', properties: {} }];
     const answers = await Promise.all(
-      Array.from({ length: 8 }, () => api.client.post(lab, { configs: [{ plugin: slow }], rows })),
+      Array.from({ length: 8 }, () => client.post(lab, { configs: [{ plugin: slow }], rows })),
     );
     const statuses = answers.map(({ status }) => status);
     expect(statuses).toContain(429);
@@ -173,7 +181,7 @@ describe("the lab with an organization's own plugins", () => {
     );
     const rows = Array.from({ length: 8 }, () => ({ event: 'paid', properties: {} }));
     const ended: string[] = [];
-    const tried = api.client
+    const tried = client
       .post(lab, { configs: [{ plugin: slow }], rows })
       .then(({ status }) => ended.push(`lab ${status}`));
     await until(() => countSandboxes() > 0, { message: 'the lab has a sandbox' });

@@ -74,6 +74,6 @@ test.runIf(process.platform === 'linux')(
     const priority = os.getPriority(child.pid);
     child.kill('SIGKILL');
     await once(child, 'close');
-    expect(priority).toBe(Math.min(os.getPriority() + 5, 19));
+    expect(priority).toBe(Math.min(os.getPriority() + 15, 19));
   },
 );
