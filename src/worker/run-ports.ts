@@ -38,6 +38,8 @@ export function openPorts(
 ): OpenPorts {
   const lost = () => new SluiceError('run.lease_lost');
   let cursor: unknown = run.cursor;
+  /** The file whose parts were recorded last. */
+  let begunKey: string | null = null;
   let unwritten: RunProgress | null = null;
   let writtenAt = performance.now();
   /** Keys whose note was made for the upload that is beginning. */
@@ -64,7 +66,10 @@ export function openPorts(
       async progressed(upload) {
         await recordUploadParts(db, run, upload);
         cursor = { key: upload.key, parts: upload.parts.length };
-        await failpoint(upload.parts.length === 1 ? 'first_part' : 'mid_part');
+        // Parts that arrive together are recorded together.
+        if (begunKey !== upload.key) await failpoint('first_part');
+        begunKey = upload.key;
+        if (upload.parts.length > 1) await failpoint('mid_part');
       },
       ended: (upload) => forgetUpload(db, run.runId, upload),
     },
