@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { Console } from 'node:console';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -12,8 +11,8 @@ import { startEmbeddedPostgres } from '../src/embedded-postgres/start.ts';
 import { createSecretBox } from '../src/security/secret-box.ts';
 import { openDatabase } from '../src/store/database.ts';
 import { createTenant } from '../test/support/tenants.ts';
-import { measureApi, percentilesOf } from './many-workers/api-times.ts';
-import { Programs } from './many-workers/programs.ts';
+import { measureApi, percentilesOf } from './service/api-times.ts';
+import { Processes, s3Credentials } from './service/processes.ts';
 
 /**
  * From the tick to the end: exports that are due in the same instant, without jitter, by one worker beside an
@@ -34,18 +33,16 @@ const { values } = parseArgs({
 });
 const week = 7 * 86_400_000;
 const organizations = 20;
-const credentials = { id: 'AKIABENCH0000000001', secret: 'bench-secret' };
-const ticksPerSecond = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 
 const dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-bench-'));
 const postgres = await startEmbeddedPostgres({ dataDir });
 const pool = new pg.Pool({ connectionString: postgres.url, max: 3 });
-const programs = new Programs(ticksPerSecond);
+const processes = new Processes();
 const encryptionKey = randomBytes(32);
 const secrets = createSecretBox([{ id: 'bench', key: encryptionKey }]);
 const secretOf = {
-  aws_access_key_id: credentials.id,
-  aws_secret_access_key: credentials.secret,
+  aws_access_key_id: s3Credentials.id,
+  aws_secret_access_key: s3Credentials.secret,
 };
 const configOf = {
   bucket_name: 'exports',
@@ -57,22 +54,13 @@ const configOf = {
 };
 let watch: Awaited<ReturnType<typeof startWatch>> | undefined;
 try {
-  const [ready] = await programs.start(
-    'bench/test/support/s3-server/main.js',
-    [
-      '--bucket=exports',
-      `--access-key-id=${credentials.id}`,
-      `--secret-access-key=${credentials.secret}`,
-    ],
-    process.env,
-    /^ready (\{.*\})$/m,
-  );
-  watch = await startWatch((JSON.parse(ready) as { endpoint: string }).endpoint);
+  watch = await startWatch((await processes.startS3()).endpoint);
   configOf.endpoint_url = watch.endpoint;
+  const redis = values.queue === 'redis' ? await processes.startRedis() : null;
   const env = {
     ...process.env,
     DATABASE_URL: postgres.url,
-    REDIS_URL: values.queue === 'redis' ? await programs.startRedis() : '',
+    REDIS_URL: redis?.url ?? '',
     ENCRYPTION_KEYS: `bench:${encryptionKey.toString('base64')}`,
     LOG_LEVEL: 'error',
     PORT: '0',
@@ -84,12 +72,12 @@ try {
     WORKER_CONCURRENCY: values.slots,
     WORKER_MEMORY_MB: '4096',
   };
-  const [api] = await programs.start('main/api.js', [], env, /^ready (http\S+)/m);
+  const { named: api } = await processes.start('main/api.js', [], env, /^ready (http\S+)/m);
   const tenants = await makeTenants();
   const [first] = tenants;
   if (!first) throw new Error('no tenant');
   const exportsUrl = (team: number) => `${api}/api/projects/${team}/batch_exports/`;
-  await programs.start('main/worker.js', [], env, /^ready worker/m);
+  await processes.start('main/worker.js', [], env, /^ready worker/m);
   const table: Record<string, object> = {};
   for (const kind of ['S3', 'NoOp'] as const) {
     const count = Number(kind === 'S3' ? values.s3 : values.empty);
@@ -118,7 +106,7 @@ try {
   );
   out.table(table);
 } finally {
-  await programs.endAll();
+  await processes.endAll();
   watch?.close();
   await pool.end();
   await postgres.stop();

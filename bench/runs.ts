@@ -11,9 +11,10 @@ import { describeMachine } from './datapath/report.ts';
 import { replaceSection } from './document.ts';
 import { createBareRuns } from './runs/bare-work.ts';
 import { type KindTaken, measureKind } from './runs/measure.ts';
-import { Processes } from './runs/processes.ts';
 import { printRuns, type QueueTaken } from './runs/report.ts';
-import { backfill, createExports, measureAlone } from './runs/service.ts';
+import { measureAlone } from './runs/service-times.ts';
+import { backfill, createExports } from './service/calls.ts';
+import { Processes, postmasterOf, s3Credentials } from './service/processes.ts';
 
 /**
  * What small runs cost: one worker process beside an API, Postgres, Redis and an S3 of its own process, all on
@@ -50,7 +51,6 @@ const rangeOf = (from: number, to: number) => ({
   start_at: new Date(start + from * hourMs).toISOString(),
   end_at: new Date(start + to * hourMs).toISOString(),
 });
-const credentials = { id: 'AKIABENCH0000000001', secret: 'bench-secret' };
 const kinds = [
   { kind: 'empty', toS3: false },
   { kind: 'rows', toS3: true },
@@ -89,7 +89,7 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
     await pool.query('create extension pg_stat_statements');
     await pool.query(createBareRuns);
     const redis = queue === 'redis' ? await processes.startRedis() : null;
-    const s3 = await startS3(processes);
+    const s3 = await processes.startS3();
     const env = {
       ...process.env,
       DATABASE_URL: postgres.url,
@@ -107,9 +107,9 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
     const worker = await processes.start('main/worker.js', [], env, /^ready worker/m);
     const bareOptions = [
       postgres.url,
-      s3.named,
-      credentials.id,
-      credentials.secret,
+      s3.endpoint,
+      s3Credentials.id,
+      s3Credentials.secret,
       String(places),
     ];
     const bare = await processes.start(
@@ -141,7 +141,11 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
     for (const { kind, toS3 } of kinds) {
       if (values.only !== '' && values.only !== kind) continue;
       if (toS3) await fillEvents(pool, team);
-      const exportIds = await createExports(service, exportsPerKind, destinationOf(toS3, s3.named));
+      const exportIds = await createExports(
+        service,
+        exportsPerKind,
+        destinationOf(toS3, s3.endpoint),
+      );
       const warmRange = rangeOf(-warmHours, 0);
       await backfill(service, exportIds, warmRange, concurrency);
       const ids = Array.from({ length: hours * exportsPerKind }, (_, id) => id);
@@ -184,8 +188,8 @@ function destinationOf(toS3: boolean, endpoint: string) {
       region: 'us-east-1',
       prefix: '{batch_export_id}/',
       endpoint_url: endpoint,
-      aws_access_key_id: credentials.id,
-      aws_secret_access_key: credentials.secret,
+      aws_access_key_id: s3Credentials.id,
+      aws_secret_access_key: s3Credentials.secret,
       file_format: 'JSONLines',
       compression: 'gzip',
     },
@@ -201,25 +205,4 @@ async function fillEvents(pool: pg.Pool, team: number): Promise<void> {
     [team, (hours + warmHours) * rowsPerRun, rangeOf(-warmHours, 0).start_at, hourMs / rowsPerRun],
   );
   await pool.query('vacuum analyze events');
-}
-
-function startS3(processes: Processes) {
-  return processes.start(
-    'bench/test/support/s3-server/main.js',
-    [
-      '--bucket=exports',
-      `--access-key-id=${credentials.id}`,
-      `--secret-access-key=${credentials.secret}`,
-      '--region=us-east-1',
-    ],
-    process.env,
-    /"endpoint":"([^"]+)"/,
-  );
-}
-
-async function postmasterOf(pool: pg.Pool): Promise<number> {
-  const { rows } = await pool.query<{ text: string }>(
-    `select pg_read_file('postmaster.pid') as text`,
-  );
-  return Number(rows[0]?.text.split('\n')[0]);
 }

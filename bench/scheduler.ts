@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { startEmbeddedPostgres } from '../src/embedded-postgres/start.ts';
 import { hashApiKey, mintApiKey } from '../src/security/api-keys.ts';
-import { measureApi } from './many-workers/api-times.ts';
+import { measureApi } from './service/api-times.ts';
 
 /**
  * How fast ticks are decided, by two real workers beside a real API, all on this machine:

@@ -1,16 +1,16 @@
-import { execFileSync } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { Console } from 'node:console';
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { startEmbeddedPostgres } from '../src/embedded-postgres/start.ts';
 import { openDatabase } from '../src/store/database.ts';
 import { createTenant } from '../test/support/tenants.ts';
-import { Programs } from './many-workers/programs.ts';
+import { post, untilBackfilled } from './service/calls.ts';
+import { cpuSeconds, end, Processes, postmasterOf, s3Credentials } from './service/processes.ts';
 
 /**
  * Throughput by the number of worker processes: small runs of several organizations to an S3 that takes its
@@ -35,8 +35,6 @@ const begin = Date.parse('2024-03-01T00:00:00Z');
 const rowsPerRun = 10;
 /** Of four or more slots one is always left to other organizations. */
 const organizations = 8;
-const credentials = { id: 'AKIABENCH0000000001', secret: 'bench-secret' };
-const ticksPerSecond = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 const stages = values.workers.split(',').map(Number);
 /** Hours that each organization exports in each stage; the first hours warm up. */
 const hoursOf = (workers: number) => Math.ceil((workers * Number(values.runs)) / organizations);
@@ -48,14 +46,15 @@ const out = new Console(process.stdout);
 const dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-bench-'));
 const postgres = await startEmbeddedPostgres({ dataDir, settings: { max_connections: '300' } });
 const pool = new pg.Pool({ connectionString: postgres.url, max: 3 });
-const programs = new Programs(ticksPerSecond);
+const processes = new Processes();
 try {
-  const redisUrl = values.queue === 'redis' ? await programs.startRedis() : '';
+  const redis = values.queue === 'redis' ? await processes.startRedis() : null;
   const endpoint = await startSlowStore();
+  const postmaster = await postmasterOf(pool);
   const env = {
     ...process.env,
     DATABASE_URL: postgres.url,
-    REDIS_URL: redisUrl,
+    REDIS_URL: redis?.url ?? '',
     ENCRYPTION_KEYS: `bench:${randomBytes(32).toString('base64')}`,
     LOG_LEVEL: 'error',
     PORT: '0',
@@ -67,7 +66,7 @@ try {
     MAX_RUNS_PER_EXPORT: '100',
     MAX_RUNS_PER_TENANT: '100',
   };
-  const [api] = await programs.start('main/api.js', [], env, /^ready (http\S+)/m);
+  const { named: api } = await processes.start('main/api.js', [], env, /^ready (http\S+)/m);
   const exports = await makeExports(api, endpoint);
   const table: Record<string, object> = {};
   let hour = 0;
@@ -77,17 +76,17 @@ try {
     if (performance.now() > lastStartMs) break;
     const started = await Promise.all(
       Array.from({ length: workers }, () =>
-        programs.start('main/worker.js', [], env, /^ready worker/m),
+        processes.start('main/worker.js', [], env, /^ready worker/m),
       ),
     );
     await measure(exports, hour, warmUpHours);
     hour += warmUpHours;
-    const cpuBefore = await programs.cpuSeconds(started.map(([, child]) => child));
-    const serverBefore = await programs.cpuSecondsOf(postgres.url);
+    const cpuBefore = await cpuSecondsOf(started);
+    const serverBefore = await cpuSeconds(postmaster);
     const { seconds, runs, ...more } = await measure(exports, hour, hoursOf(workers));
     hour += hoursOf(workers);
-    const cpu = (await programs.cpuSeconds(started.map(([, child]) => child))) - cpuBefore;
-    const serverCpu = (await programs.cpuSecondsOf(postgres.url)) - serverBefore;
+    const cpu = (await cpuSecondsOf(started)) - cpuBefore;
+    const serverCpu = (await cpuSeconds(postmaster)) - serverBefore;
     const perSecond = runs / seconds;
     if (single === 0) single = perSecond / workers;
     table[`${workers}`] = {
@@ -101,7 +100,7 @@ try {
     };
     // Also if the rest is given up.
     out.log(JSON.stringify({ workers, ...table[`${workers}`] }));
-    await Promise.all(started.map(([, child]) => programs.end(child)));
+    await Promise.all(started.map(({ child }) => end(child)));
   }
   out.log(
     `${availableParallelism()} cores, Node ${process.version}, queue in ${values.queue}, ${values.slots} slots per worker, ${values.delay} ms a request`,
@@ -110,10 +109,15 @@ try {
   out.log('What the tables are after that; HOT: updates that touched no index');
   out.table(await readTables());
 } finally {
-  await programs.endAll();
+  await processes.endAll();
   await pool.end();
   await postgres.stop();
   await rm(dataDir, { recursive: true, force: true });
+}
+
+async function cpuSecondsOf(workers: readonly { readonly child: ChildProcess }[]): Promise<number> {
+  const each = await Promise.all(workers.map(({ child }) => cpuSeconds(child.pid ?? 0)));
+  return each.reduce((sum, seconds) => sum + seconds, 0);
 }
 
 /** Of the tables that runs write: rows, updates, and pages beside those that the rows need. */
@@ -145,17 +149,7 @@ interface MadeExport {
 }
 
 async function startSlowStore(): Promise<string> {
-  const [ready] = await programs.start(
-    'bench/test/support/s3-server/main.js',
-    [
-      '--bucket=exports',
-      `--access-key-id=${credentials.id}`,
-      `--secret-access-key=${credentials.secret}`,
-    ],
-    process.env,
-    /^ready (\{.*\})$/m,
-  );
-  const { endpoint, control } = JSON.parse(ready) as { endpoint: string; control: string };
+  const { endpoint, control } = await processes.startS3();
   const slow = { match: {}, times: null, effect: { delayMs: Number(values.delay) } };
   const answer = await fetch(`${control}/faults`, { method: 'POST', body: JSON.stringify(slow) });
   if (!answer.ok) throw new Error(`the store did not slow down: ${answer.status}`);
@@ -189,8 +183,8 @@ async function makeExports(api: string, endpoint: string): Promise<readonly Made
         region: 'us-east-1',
         prefix: '{batch_export_id}/',
         endpoint_url: endpoint,
-        aws_access_key_id: credentials.id,
-        aws_secret_access_key: credentials.secret,
+        aws_access_key_id: s3Credentials.id,
+        aws_secret_access_key: s3Credentials.secret,
         file_format: 'JSONLines',
         compression: 'gzip',
       },
@@ -201,7 +195,7 @@ async function makeExports(api: string, endpoint: string): Promise<readonly Made
       end_at: '2024-12-31T00:00:00Z',
       destination,
     };
-    const { id } = await post({ url, key }, wanted);
+    const { id } = await post(key, url, wanted);
     made.push({ url: `${url}${id}/backfill/`, key });
   }
   await db.close();
@@ -215,13 +209,8 @@ async function measure(exports: readonly MadeExport[], firstHour: number, hours:
     'select clock_timestamp()::text as now',
   );
   const range = { start_at: instant(firstHour), end_at: instant(firstHour + hours) };
-  for (const each of exports) await post(each, { ...range, concurrency: 100 });
-  for (let left = 1; left > 0; await sleep(50)) {
-    const { rows } = await pool.query<{ left: number }>(
-      `select count(*)::int as left from backfills where status = 'Running'`,
-    );
-    left = rows[0]?.left ?? 0;
-  }
+  for (const { key, url } of exports) await post(key, url, { ...range, concurrency: 100 });
+  await untilBackfilled(pool);
   const { rows } = await pool.query<{
     runs: number;
     others: number;
@@ -239,16 +228,6 @@ async function measure(exports: readonly MadeExport[], firstHour: number, hours:
   const { runs = 0, others = 0, seconds = 0, p50 = 0, connections = 0 } = rows[0] ?? {};
   if (others > 0) throw new Error(`${others} runs are not completed`);
   return { runs, seconds, 'claim to end p50 ms': round(p50), connections };
-}
-
-async function post({ url, key }: MadeExport, body: object): Promise<{ id: string }> {
-  const answer = await fetch(url, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  });
-  if (!answer.ok) throw new Error(`${url}: ${answer.status} ${await answer.text()}`);
-  return (await answer.json()) as { id: string };
 }
 
 function instant(hour: number): string {

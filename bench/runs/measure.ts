@@ -1,8 +1,8 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { backfill, type Range, type Service } from '../service/calls.ts';
+import { cpuSeconds } from '../service/processes.ts';
 import type { BareTaken, BareWork } from './bare-work.ts';
-import { cpuSeconds } from './processes.ts';
-import { backfill, type Range, type Service } from './service.ts';
 
 /** Process ids; 0 if there is none. */
 export interface Watched {

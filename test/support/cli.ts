@@ -1,5 +1,6 @@
 import type { Terminal } from '../../src/cli/deps.ts';
 import { runSluice } from '../../src/cli/run-sluice.ts';
+import type { ApiUnderTest } from './api-under-test.ts';
 
 export interface CliResult {
   readonly code: number;
@@ -20,6 +21,15 @@ export interface CliOptions {
   readonly signal?: AbortSignal;
   /** Called with each piece of output. */
   readonly onOutput?: (text: string) => void;
+}
+
+/** The environment of a person who works on the first project of the tenant. */
+export function cliEnv({ baseUrl, tenant }: ApiUnderTest): Record<string, string> {
+  return {
+    SLUICE_URL: baseUrl,
+    SLUICE_KEY: tenant.key,
+    SLUICE_PROJECT: String(tenant.projectIds[0]),
+  };
 }
 
 /** Runs one command of `sluice` in this process: a process of its own takes a third of a second to start. */

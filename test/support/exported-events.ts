@@ -6,6 +6,19 @@ import { until } from './until.ts';
 /** A fixed hour of the past: no test depends on the time of day. */
 export const hour = { start: '2024-03-01T00:00:00Z', end: '2024-03-01T01:00:00Z' } as const;
 
+/** An hour with few rows, for tests that need no parts. */
+export const quiet = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T01:00:00Z' } as const;
+
+/** Three parts of 5 MiB, the last one shorter. */
+export const threeParts = { rows: 3_000, rowBytes: 4_000 } as const;
+
+/** Three parts in `hour`, and 50 rows in `quiet`. */
+export async function insertLoudAndQuiet({ pool, tenant }: Installation): Promise<void> {
+  const team = tenant.projectIds[0];
+  await insertEvents(pool, { team, ...threeParts });
+  await insertEvents(pool, { team, rows: 50, ...quiet });
+}
+
 export interface NewEvents {
   readonly team: number;
   readonly rows: number;

@@ -4,8 +4,10 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import {
   backfill,
   createS3Export,
-  insertEvents,
+  insertLoudAndQuiet,
+  quiet,
   retireExports,
+  threeParts,
   untilEnded,
 } from '../../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
@@ -14,18 +16,12 @@ import { casesOf } from '../../support/nightly.ts';
 import { isAlive, projectRoot, type TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 
-/** Three parts of 5 MiB, the last one shorter. */
-const rows = 3_000;
-const rowBytes = 4_000;
-/** An hour with few rows. */
-const quiet = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T01:00:00Z' };
+const { rows } = threeParts;
 
 let installation: Installation;
 beforeAll(async () => {
   installation = await startInstallation({ workers: 0 });
-  const team = installation.tenant.projectIds[0];
-  await insertEvents(installation.pool, { team, rows, rowBytes });
-  await insertEvents(installation.pool, { team, rows: 50, ...quiet });
+  await insertLoudAndQuiet(installation);
 });
 afterEach(async () => {
   await installation.stopWorkers();
@@ -78,7 +74,7 @@ test('four kills while exports wait to settle: each of them completes', async ()
 });
 
 /** A run with two dead workers in its row, both while they read; no worker runs. */
-async function deadlyRun(range = quiet): Promise<string> {
+async function deadlyRun(range: { start: string; end: string } = quiet): Promise<string> {
   const exportId = await createS3Export(installation, { name: 'deadly' });
   await backfill(installation, exportId, range);
   const worker = await installation.startWorker({ FAILPOINTS: 'claim=kill' });

@@ -5,11 +5,13 @@ import { openQueuePool } from '../../../src/store/database.ts';
 import {
   backfill,
   createS3Export,
-  insertEvents,
+  insertLoudAndQuiet,
   projectPath,
+  quiet,
   type RunRow,
   readRuns,
   retireExports,
+  threeParts,
   untilEnded,
 } from '../../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
@@ -17,18 +19,12 @@ import { expectInvariants } from '../../support/invariants.ts';
 import type { TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 
-/** Three parts of 5 MiB, the last one shorter. */
-const rows = 3_000;
-const rowBytes = 4_000;
-/** An hour with few rows, for tests that need no parts. */
-const quiet = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T01:00:00Z' };
+const { rows } = threeParts;
 
 let installation: Installation;
 beforeAll(async () => {
   installation = await startInstallation({ workers: 0 });
-  const team = installation.tenant.projectIds[0];
-  await insertEvents(installation.pool, { team, rows, rowBytes });
-  await insertEvents(installation.pool, { team, rows: 50, ...quiet });
+  await insertLoudAndQuiet(installation);
 });
 afterAll(() => installation?.close());
 

@@ -6,7 +6,7 @@ import { stringify } from 'yaml';
 import type { WireBody } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
-import { type CliOptions, runCli } from '../../support/cli.ts';
+import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
 
 let api: ApiUnderTest;
 let env: Record<string, string>;
@@ -16,9 +16,7 @@ beforeAll(async () => {
   api = await startApiUnderTest();
   folder = await mkdtemp(path.join(tmpdir(), 'sluice-apply-'));
   env = {
-    SLUICE_URL: api.baseUrl,
-    SLUICE_KEY: api.tenant.key,
-    SLUICE_PROJECT: String(api.tenant.projectIds[0]),
+    ...cliEnv(api),
     KEY_ID: 'AKIAIOSFODNN7EXAMPLE',
     SECRET: 'canary-secret',
   };

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
-import { type CliOptions, runCli } from '../../support/cli.ts';
+import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
 import { createKey } from '../../support/tenants.ts';
 
 let api: ApiUnderTest;
@@ -11,11 +11,7 @@ let env: Record<string, string>;
 
 beforeAll(async () => {
   api = await startApiUnderTest();
-  env = {
-    SLUICE_URL: api.baseUrl,
-    SLUICE_KEY: api.tenant.key,
-    SLUICE_PROJECT: String(api.tenant.projectIds[0]),
-  };
+  env = cliEnv(api);
 });
 afterAll(() => api.stop());
 

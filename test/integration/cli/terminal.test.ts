@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
-import { runCli } from '../../support/cli.ts';
+import { cliEnv, runCli } from '../../support/cli.ts';
 import { projectRoot } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 
@@ -16,11 +16,7 @@ let env: Record<string, string>;
 
 beforeAll(async () => {
   api = await startApiUnderTest();
-  env = {
-    SLUICE_URL: api.baseUrl,
-    SLUICE_KEY: api.tenant.key,
-    SLUICE_PROJECT: String(api.tenant.projectIds[0]),
-  };
+  env = cliEnv(api);
 });
 afterAll(() => api.stop());
 

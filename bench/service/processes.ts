@@ -2,8 +2,13 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
+import type pg from 'pg';
 
 const build = path.resolve(import.meta.dirname, '../../..');
+
+/** What the local S3 of a benchmark takes. */
+export const s3Credentials = { id: 'AKIABENCH0000000001', secret: 'bench-secret' };
+
 const ticksPerSecond = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 
 /** The processes of one installation, each a program of its own. */
@@ -48,6 +53,27 @@ export class Processes {
     const child = spawn('redis-server', ['--port', String(port), ...options], { stdio: 'ignore' });
     this.#children.push(child);
     return { url: `redis://127.0.0.1:${port}`, child };
+  }
+
+  /** Starts a local S3 with the bucket `exports`. @returns its addresses; `control` takes faults */
+  async startS3(): Promise<{
+    readonly endpoint: string;
+    readonly control: string;
+    readonly child: ChildProcess;
+  }> {
+    const { named, child } = await this.start(
+      'bench/test/support/s3-server/main.js',
+      [
+        '--bucket=exports',
+        `--access-key-id=${s3Credentials.id}`,
+        `--secret-access-key=${s3Credentials.secret}`,
+        '--region=us-east-1',
+      ],
+      process.env,
+      /^ready (\{.*\})$/m,
+    );
+    const { endpoint, control } = JSON.parse(named) as { endpoint: string; control: string };
+    return { endpoint, control, child };
   }
 
   /** Ends all, those that began last first. */
@@ -103,4 +129,12 @@ async function statOf(name: string) {
     own: user + system,
     ended: endedUser + endedSystem,
   };
+}
+
+/** The process whose children serve the connections of this pool. */
+export async function postmasterOf(pool: pg.Pool): Promise<number> {
+  const { rows } = await pool.query<{ text: string }>(
+    `select pg_read_file('postmaster.pid') as text`,
+  );
+  return Number(rows[0]?.text.split('\n')[0]);
 }
