@@ -1,9 +1,9 @@
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { Interval } from '../domain/cadence.ts';
 import type { DestinationConfig } from '../domain/file-settings.ts';
-import { type Instant, toTimestamp } from '../domain/time.ts';
+import { toTimestamp } from '../domain/time.ts';
 import { activityInsertion, activityValues, type NewActivity } from './activity.ts';
-import type { Sql } from './database.ts';
+import type { Sql, Transactor } from './database.ts';
 import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
 import { prepared } from './prepared.ts';
 import { running } from './run-moves.ts';
@@ -140,63 +140,58 @@ export async function updateBatchExport(
 /** Two numbers name an advisory lock: this one, and the project's id. */
 const creationLock = 1_937_011_305;
 
-const reservation = prepared(`with project as materialized (
-    select count(*) as exports, current_setting('max_connections')::int as distance
-      from batch_exports where team_id = $1 and deleted_at is null
-  )
-  select case when exports < $3::int - 2 * distance then distance else 0 end as distance,
-         case when exports < $3::int - 2 * distance then pg_advisory_xact_lock_shared($2, $1)
-              else pg_advisory_xact_lock($2, $1) end,
-         ${instantOf('clock_timestamp()')} as now
-    from project`);
-
 const newColumns = 4;
 const roomParameter = newColumns + writableNames.length + 1;
+const isBelow = (room: string): string =>
+  `(select count(*) from batch_exports where team_id = $2 and deleted_at is null) < ${room}`;
 
-const creation = prepared(`with created as (
+/** Inserts an export and its activity, for each row of `from`: one or none. */
+const creationFrom = (before: string, from: string): string =>
+  prepared(`with ${before} created as (
     insert into batch_exports as e (id, team_id, model, destination_type, ${writableColumns})
-    select $1, $2, $3, $4, ${writableParameters(newColumns)}
-     where (select count(*) from batch_exports where team_id = $2 and deleted_at is null) < $${roomParameter}
+    select $1, $2, $3, $4, ${writableParameters(newColumns)} ${from}
     returning ${columns}
   ), noted as (${activityInsertion(roomParameter, 'from created')})
   select * from created`);
 
+const creation = creationFrom('', `where ${isBelow(`$${roomParameter}::int`)}`);
+
+/**
+ * It counts what was committed when the statement began. Two kinds of creations may add exports before it
+ * commits: those that were under way, and those that held the lock or waited for it already. Each needs
+ * a connection, so there are at most twice `max_connections` of them.
+ */
+const farCreation = creationFrom(
+  `locked as materialized (
+    select pg_advisory_xact_lock_shared(${creationLock}, $2)
+     where ${isBelow(`$${roomParameter}::int - 3 * current_setting('max_connections')::int`)}
+  ),`,
+  'from locked',
+);
+
 /**
  * Creates an export and records it, if its project has fewer than `maximum` that are not deleted. Far from
- * the maximum, creations do not wait for each other: the distance is larger than the number of transactions
- * that the server can have at once.
+ * the maximum this is one statement, and creations do not wait for each other.
  *
- * @param describe the export, if the database's clock shows `now`
- * @returns null if the project is full; also the time that `describe` got
+ * @returns null if the project is full
  */
 export async function createBatchExport(
-  tx: Sql,
-  teamId: number,
+  db: Transactor,
   maximum: number,
-  describe: (now: Instant) => { readonly created: NewBatchExport; readonly activity: NewActivity },
-): Promise<{ readonly batchExport: BatchExport; readonly now: Instant } | null> {
-  const [reserved] = await tx.query<{ distance: number; now: Instant }>(reservation, [
-    teamId,
-    creationLock,
-    maximum,
-  ]);
-  if (!reserved) throw new Error('a count returned no row');
-  const { distance, now } = reserved;
-  const { created, activity } = describe(now);
-  const { id, model, destination } = created;
-  const insert = async (room: number): Promise<BatchExport | null> => {
-    const values = [id, teamId, model, destination.type, ...writableValues(created), room];
-    const [row] = await tx.query<Row>(creation, [...values, ...activityValues(activity)]);
-    return row ? toBatchExport(row) : null;
-  };
-  // Another statement counts again: it must see what was committed while this one waited.
-  let batchExport = await insert(maximum - distance);
-  if (batchExport === null && distance > 0) {
-    // Almost never: more exports than transactions were created while this one waited.
+  created: NewBatchExport,
+  activity: NewActivity,
+): Promise<BatchExport | null> {
+  const { id, teamId, model, destination } = created;
+  const values = [id, teamId, model, destination.type, ...writableValues(created), maximum];
+  const parameters = [...values, ...activityValues(activity)];
+  const [row] = await db.query<Row>(farCreation, parameters);
+  if (row) return toBatchExport(row);
+  return db.transaction(async (tx) => {
     await tx.query('select pg_advisory_xact_lock($1, $2)', [creationLock, teamId]);
-    batchExport = await insert(maximum);
-  }
-  return batchExport && { batchExport, now };
+    // A statement of its own: it counts what was committed while the lock was waited for.
+    const [last] = await tx.query<Row>(creation, parameters);
+    return last ? toBatchExport(last) : null;
+  });
 }
 
 export async function findBatchExport(

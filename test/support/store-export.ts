@@ -1,5 +1,5 @@
 import type { BatchExport } from '../../src/domain/batch-export.ts';
-import type { Sql } from '../../src/store/database.ts';
+import type { Transactor } from '../../src/store/database.ts';
 import { createBatchExport, type NewBatchExport } from '../../src/store/exports.ts';
 
 /**
@@ -9,12 +9,12 @@ import { createBatchExport, type NewBatchExport } from '../../src/store/exports.
  * @returns null if the project is full
  */
 export async function storeExport(
-  sql: Sql,
+  db: Transactor,
   created: NewBatchExport,
   maximum = 1_000_000,
 ): Promise<BatchExport | null> {
   const { id, teamId } = created;
-  const [project] = await sql.query<{ organizationId: string }>(
+  const [project] = await db.query<{ organizationId: string }>(
     'select organization_id as "organizationId" from projects where id = $1',
     [teamId],
   );
@@ -27,6 +27,5 @@ export async function storeExport(
     keyId: null,
     changes: [],
   } as const;
-  const stored = await createBatchExport(sql, teamId, maximum, () => ({ created, activity }));
-  return stored?.batchExport ?? null;
+  return createBatchExport(db, maximum, created, activity);
 }

@@ -7,8 +7,9 @@ import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts'
 import { widenRange } from '../../scheduling/backfill-range.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { openSchedule } from '../../scheduling/schedule.ts';
-import type { Sql } from '../../store/database.ts';
+import { joinTransaction, type Sql, type Transactor } from '../../store/database.ts';
 import { createBatchExport } from '../../store/exports.ts';
+import { readNow } from '../../store/ticks.ts';
 import { recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import type { Actor, Context } from '../context.ts';
 import { changesBetween, exportActivity } from './activity.ts';
@@ -72,29 +73,29 @@ export async function createExport(
   const id = randomUUID();
   const { cadence } = parsed;
   const destination = sealDestination(rules, context.secrets, id, type, checked.config);
-  const created = await context.db.transaction(async (tx) => {
-    const { maxExportsPerProject } = context.policy;
-    const made = await createBatchExport(tx, teamId, maxExportsPerProject, (now) => {
-      const { paused, startAt, endAt } = input;
-      const wanted = {
-        ...input,
-        id,
-        teamId,
-        cadence,
-        destination,
-        querySchema: query?.ok ? query.schema : null,
-        lastPausedAt: input.lastPausedAt ?? (paused ? toTimestamp(now) : null),
-        pausedReason: null,
-        schedule: openSchedule({ cadence, paused, ...windowOf(startAt, endAt) }, now),
-      };
-      const changes = changesBetween(null, wanted);
-      return { created: wanted, activity: exportActivity(actor, 'created', wanted, changes) };
-    });
-    if (!made) throw new Refusal(tooManyExports(maxExportsPerProject));
-    const { batchExport, now } = made;
-    const backfillId = input.backfill ? await backfillThePast(tx, context, batchExport, now) : null;
+  const { paused, startAt, endAt } = input;
+  const { maxExportsPerProject } = context.policy;
+  const store = async (db: Transactor): Promise<CreatedExport> => {
+    const now = await readNow(db);
+    const wanted = {
+      ...input,
+      id,
+      teamId,
+      cadence,
+      destination,
+      querySchema: query?.ok ? query.schema : null,
+      lastPausedAt: input.lastPausedAt ?? (paused ? toTimestamp(now) : null),
+      pausedReason: null,
+      schedule: openSchedule({ cadence, paused, ...windowOf(startAt, endAt) }, now),
+    };
+    const activity = exportActivity(actor, 'created', wanted, changesBetween(null, wanted));
+    const batchExport = await createBatchExport(db, maxExportsPerProject, wanted, activity);
+    if (!batchExport) throw new Refusal(tooManyExports(maxExportsPerProject));
+    const backfillId = input.backfill ? await backfillThePast(db, context, batchExport, now) : null;
     return { batchExport, backfillId };
-  });
+  };
+  if (!input.backfill) return store(context.db);
+  const created = await context.db.transaction((tx) => store(joinTransaction(tx)));
   if (created.backfillId !== null) context.doorbell.backfillWaiting(created.backfillId);
   return created;
 }

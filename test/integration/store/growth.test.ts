@@ -2,6 +2,7 @@ import { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Timestamp } from '../../../src/domain/time.ts';
 import { listActivity } from '../../../src/store/activity.ts';
+import { averageRows } from '../../../src/store/backfills.ts';
 import {
   findCoverage,
   findFirstTick,
@@ -14,7 +15,6 @@ import { findTeamsWithRemovals } from '../../../src/store/leftover-files.ts';
 import { type LogListRequest, listLogEntries } from '../../../src/store/log-entries.ts';
 import { takeLookBacks } from '../../../src/store/look-backs.ts';
 import { findTeamsWithOrphans } from '../../../src/store/orphaned-uploads.ts';
-import { averageRows } from '../../../src/store/backfills.ts';
 import { cancelRuns, findLatestRuns, listRuns } from '../../../src/store/runs.ts';
 import { readServiceState } from '../../../src/store/service-state.ts';
 import { readNow } from '../../../src/store/ticks.ts';
