@@ -226,15 +226,15 @@ export const mutants = [
   {
     name: 'exports: creations near the limit of a project do not wait',
     file: 'src/store/exports.ts',
-    find: 'else pg_advisory_xact_lock($2, $1) end',
-    replace: 'end',
+    find: "select pg_advisory_xact_lock($1, $2)', [creationLock",
+    replace: "select $1::int, $2::int', [creationLock",
     test: `${store}/project-limit.test.ts`,
   },
   {
-    name: 'exports: creations that began far from the limit take the last place twice',
+    name: 'exports: a creation near the limit of a project is taken as far from it',
     file: 'src/store/exports.ts',
-    find: 'await insert(maximum - distance)',
-    replace: 'await insert(maximum)',
+    find: '- 3 * current_setting',
+    replace: '- 0 * current_setting',
     test: `${store}/project-limit.test.ts`,
   },
   {
