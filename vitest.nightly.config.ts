@@ -20,6 +20,7 @@ export default defineConfig({
       'test/e2e/faults/redis-failover.test.ts',
       'test/e2e/faults/requests.test.ts',
       'test/e2e/faults/start.test.ts',
+      'test/integration/store/bloat.ts',
       'test/integration/store/growth.test.ts',
       'test/model/*.test.ts',
       'test/sim/scheduler.test.ts',
