@@ -24,15 +24,17 @@ import { createRequestLimit, limitRequests } from './hooks/rate-limit.ts';
 import { measureRequests } from './hooks/request-metrics.ts';
 import { sendHeaders } from './hooks/response-headers.ts';
 import { boundUnsentAnswers } from './hooks/unsent-answers.ts';
-import { validateWithSchemas } from './hooks/schema-validation.ts';
+import { refuseUnknownParameters, validateWithSchemas } from './hooks/schema-validation.ts';
 import { PreviewSlots } from './insights/preview-slots.ts';
 import { insightRoutes } from './insights/routes.ts';
 import { logRoutes } from './logs/routes.ts';
+import { logTailRoutes } from './logs/tail.ts';
 import { meRoutes } from './me/routes.ts';
 import { notificationRoutes } from './notifications/routes.ts';
 import { type Family, organizationFamily, projectFamily } from './operations.ts';
 import type { ApiOptions, Deps } from './options.ts';
 import { pluginRoutes } from './plugins/routes.ts';
+import { projectRoutes } from './projects/routes.ts';
 import { runRoutes } from './runs/routes.ts';
 import { labRoutes } from './transformations/lab.ts';
 import { transformationConfigRoutes } from './transformations/routes.ts';
@@ -81,6 +83,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   honourIdempotencyKeys(api);
   boundUnsentAnswers(api, options.answers);
   measureRequests(api, options.metrics);
+  refuseUnknownParameters(api);
   const methods = noteMethods(api);
   await describeApi(api, shared);
   serveConsole(api, options.consoleDir);
@@ -97,9 +100,13 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(coverageRoutes, exports);
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
+    add(logTailRoutes, `${exports}/:batch_export_id`);
     add(notificationRoutes, `${family.prefix}/notification_targets`);
   }
   api.register(async (scope: Api) => meRoutes(scope), { prefix: '/api/me' });
+  api.register(async (scope: Api) => projectRoutes(scope, organizationFamily), {
+    prefix: `${organizationFamily.prefix}/projects`,
+  });
   const steps = `${projectFamily.prefix}/pipeline_transformation_configs`;
   api.register(async (scope: Api) => transformationConfigRoutes(scope), { prefix: steps });
   api.register(async (scope: Api) => labRoutes(scope, deps), { prefix: steps });

@@ -4,7 +4,11 @@
  */
 const descriptions: Readonly<Record<string, string>> = {
   listBatchExports:
-    'Each export comes with its newest runs, its high-water mark and the intervals without data. Follow `next` for more.',
+    'Each export comes with its newest runs, its high-water mark and the intervals without data. `health`, `search` and `ordering` choose and order all exports, not only those of a page. Follow `next` for more.',
+  countBatchExports:
+    'Each export has exactly one health, so the counts add up to the total. The list of exports takes a health as a filter.',
+  listProjects:
+    'With the number of exports of each health. It needs a key of the whole organization.',
   createBatchExport:
     'The schedule begins at once, or at `start_at`. Send an Idempotency-Key, so that a request whose answer was lost can be sent again without creating a second export. Secrets of the destination are encrypted and never shown again.',
   retrieveBatchExport: 'Secrets of the destination are left out.',
@@ -47,6 +51,8 @@ const descriptions: Readonly<Record<string, string>> = {
     'If the files would be the same, nothing is written. Otherwise new files replace the old ones when the manifest is put.',
   listBatchExportLogs: 'Of the export and of all its runs, newest first.',
   listBatchExportRunLogs: 'Of one run, newest first.',
+  tailBatchExportRunLogs:
+    'Without a cursor it answers with the newest entries. Ask again every few seconds, with the cursor of the last answer, until `ended` is true and `has_more` is false. A client that was away goes on with its last cursor and misses nothing.',
   retrieveMe:
     'Its name, its scopes, its organization and the projects it has access to. Any valid key may ask. Use it to offer only what the key allows.',
   listNotificationTargets:

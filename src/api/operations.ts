@@ -110,6 +110,16 @@ export function notificationOperations(family: Family, load: Hook) {
   });
 }
 
+/** Operations on the projects of an organization. */
+export function projectOperations(family: Family) {
+  return operationsOf<never>({
+    tag: 'Projects',
+    scopes: { read: 'batch_export:read', write: 'batch_export:write' },
+    operation: (name) => name,
+    params: () => Type.Object({ ...family.params }),
+  });
+}
+
 /** Operations on the parts of a transformation chain; their ids are integers. */
 export function transformationOperations(tag: string, family: Family, id: string, load?: Hook) {
   const Id = Type.Integer({ description: `Identifier of the ${id}.` });

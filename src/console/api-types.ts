@@ -21,6 +21,12 @@ export type Config = BatchExport['destination']['config'];
 export type Coverage = Schemas['Coverage'];
 export type Backfill = Schemas['Backfill'];
 export type BackfillPreview = Schemas['BackfillPreview'];
+/** What an export needs; each has one. */
+export type Health = BatchExport['health'];
+export type HealthCounts = Schemas['ExportHealthCounts'];
+/** A project of the organization, and the health of its exports. */
+export type ProjectOverview = Schemas['ProjectOverview'];
+export type LogTail = Schemas['LogTail'];
 export type LogEntry = Schemas['BatchExportLog'];
 export type LogLevel = LogEntry['level'];
 export type RowPreview = Schemas['RowPreview'];

@@ -1,13 +1,15 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
-import type { Scope } from './api-types.ts';
+import type { Me, Scope } from './api-types.ts';
 import { createClient } from './client.ts';
 import { ConsoleContext } from './console-context.ts';
 import { readDescription } from './form/openapi.ts';
+import { forgetDrafts } from './kept-drafts.ts';
 import { EditExportPage } from './pages/edit-export-page.tsx';
 import { ExportPage } from './pages/export-page.tsx';
 import { ExportsPage } from './pages/exports-page.tsx';
 import { NewExportPage } from './pages/new-export-page.tsx';
 import { NotificationsPage } from './pages/notifications-page.tsx';
+import { ProjectsPage } from './pages/projects-page.tsx';
 import { RunPage } from './pages/run-page.tsx';
 import { SignInPage } from './pages/sign-in-page.tsx';
 import { NewStepPage, StepPage } from './pages/step-page.tsx';
@@ -43,7 +45,12 @@ export function App() {
   useEffect(() => (readSession() ? undefined : askForSession(change)), [change]);
   useEffect(
     () =>
-      session ? shareSession(session, () => signOut('You signed out in another tab.')) : undefined,
+      session
+        ? shareSession(session, () => {
+            forgetDrafts(sessionStorage);
+            signOut('You signed out in another tab.');
+          })
+        : undefined,
     [session, signOut],
   );
   if (isSignedOut) return <SignInPage notice={farewell} onSignedIn={change} />;
@@ -82,8 +89,8 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
   const granted = me.data?.scopes ?? null;
   const may = useCallback((scope: Scope) => granted?.includes(scope) ?? false, [granted]);
   const context = useMemo(
-    () => ({ client, description, granted, may, say }),
-    [client, description, granted, may, say],
+    () => ({ client, description, me: me.data, granted, may, say }),
+    [client, description, me.data, granted, may, say],
   );
   return (
     <ConsoleContext value={context}>
@@ -95,13 +102,14 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
           <Logo />
           Sluice
         </a>
-        <Places route={route} may={may} />
+        <Places route={route} may={may} me={me.data} />
         <ProjectSwitch me={me.data} project={project} />
         <button
           type="button"
           className="quiet"
           onClick={() => {
             signOutOthers();
+            forgetDrafts(sessionStorage);
             onSignOut();
           }}
         >
@@ -119,6 +127,7 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
 }
 
 const places = [
+  ['Projects', 'batch_export:read', { page: 'projects' }, ['projects']],
   [
     'Exports',
     'batch_export:read',
@@ -134,9 +143,18 @@ const places = [
   ['Notifications', 'batch_export:read', { page: 'notifications' }, ['notifications']],
 ] as const satisfies readonly (readonly [string, Scope, Route, readonly Route['page'][]])[];
 
+interface PlacesProps {
+  readonly route: Route;
+  readonly may: (scope: Scope) => boolean;
+  readonly me: Me | null;
+}
+
 /** Links to the parts of the page that the key may read. */
-function Places({ route, may }: { route: Route; may: (scope: Scope) => boolean }) {
-  const shown = places.filter(([, scope]) => may(scope));
+function Places({ route, may, me }: PlacesProps) {
+  const hasOverview = me?.all_projects === true && me.projects_count > 1;
+  const shown = places.filter(
+    ([, scope, { page }]) => may(scope) && (page !== 'projects' || hasOverview),
+  );
   if (shown.length < 2) return null;
   return (
     <nav className="places" aria-label="Parts of the project">
@@ -174,6 +192,8 @@ function Page({ route }: { route: Route }) {
   switch (route.page) {
     case 'exports':
       return <ExportsPage />;
+    case 'projects':
+      return <ProjectsPage />;
     case 'new':
       return <NewExportPage />;
     case 'edit':

@@ -8,6 +8,9 @@ import type {
   Coverage,
   CursorPage,
   Delivery,
+  Health,
+  HealthCounts,
+  LogTail,
   Me,
   LabRequest,
   LogEntry,
@@ -19,6 +22,7 @@ import type {
   PlannedInterval,
   Plugin,
   Problem,
+  ProjectOverview,
   RowPreview,
   Run,
   RunFiles,
@@ -93,6 +97,19 @@ export function cursorOf(link: string | null): string | null {
   return link === null ? null : new URL(link).searchParams.get('cursor');
 }
 
+export interface ExportFilter {
+  readonly healths: readonly Health[];
+  readonly search: string;
+  readonly ordering: string;
+  readonly offset: number;
+}
+
+export interface ProjectFilter {
+  readonly search: string;
+  readonly ordering: string;
+  readonly offset: number;
+}
+
 export interface RunFilter {
   readonly statuses: readonly RunStatus[];
   readonly cursor: string | null;
@@ -127,7 +144,9 @@ export interface ExportInput {
   readonly [field: string]: unknown;
 }
 
-export const exportsPageSize = 100;
+export const exportsPageSize = 50;
+export const projectsPageSize = 50;
+export const changesPageSize = 20;
 export const logPageSize = 200;
 export const filesPageSize = 50;
 const runPageSize = 30;
@@ -157,8 +176,23 @@ export function createClient(key: string, project: string, onRefused: () => void
   const post = <T>(path: string, body: unknown = {}) => call<T>(path, { method: 'POST', body });
   return {
     describe: (signal: AbortSignal) => callApi<object>(key, '/api/openapi.json', { signal }),
-    listExports: (offset: number, signal: AbortSignal) =>
-      call<OffsetPage<BatchExport>>('', { query: { limit: exportsPageSize, offset }, signal }),
+    listExports: (
+      { healths: health, search, ordering, offset }: ExportFilter,
+      signal: AbortSignal,
+    ) =>
+      call<OffsetPage<BatchExport>>('', {
+        query: { health, search, ordering, limit: exportsPageSize, offset },
+        signal,
+      }),
+    countExports: (signal: AbortSignal) => call<HealthCounts>('/health', { signal }),
+    /** Of the whole organization; only for a key that has access to it. */
+    countAllExports: (signal: AbortSignal) =>
+      send<HealthCounts>('/api/organizations/@current/batch_exports/health', { signal }),
+    listProjects: ({ search, ordering, offset }: ProjectFilter, signal: AbortSignal) =>
+      send<OffsetPage<ProjectOverview>>('/api/organizations/@current/projects', {
+        query: { search, ordering, limit: projectsPageSize, offset },
+        signal,
+      }),
     getExport: (id: string, signal?: AbortSignal) =>
       call<BatchExport>(`/${id}`, signal ? { signal } : {}),
     createExport: (body: ExportInput) => post<BatchExport>('', body),
@@ -218,6 +252,12 @@ export function createClient(key: string, project: string, onRefused: () => void
         query: { level, search, limit: logPageSize, offset },
         signal,
       }),
+    /** What is new in the log of a run. */
+    tailLogs: (id: string, runId: string, cursor: string | null, signal: AbortSignal) =>
+      call<LogTail>(`/${id}/runs/${runId}/logs/tail`, {
+        query: { cursor, limit: logPageSize },
+        signal,
+      }),
     listBackfills: (id: string, cursor: string | null, signal: AbortSignal) =>
       call<CursorPage<Backfill>>(`/${id}/backfills`, { query: { cursor, limit: 20 }, signal }),
     previewBackfill: (id: string, body: BackfillRequest) =>
@@ -230,8 +270,11 @@ export function createClient(key: string, project: string, onRefused: () => void
     getSchedule: (id: string, signal: AbortSignal) =>
       call<{ results: readonly PlannedInterval[] }>(`/${id}/schedule`, { signal }),
     previewRows: (id: string) => call<RowPreview>(`/${id}/preview`),
-    listActivity: (id: string, signal: AbortSignal) =>
-      call<OffsetPage<Activity>>(`/${id}/activity`, { query: { limit: 10 }, signal }),
+    listActivity: (id: string, offset: number, signal: AbortSignal) =>
+      call<OffsetPage<Activity>>(`/${id}/activity`, {
+        query: { limit: changesPageSize, offset },
+        signal,
+      }),
     getMe: (signal: AbortSignal) => send<Me>('/api/me', { signal }),
     listTargets: (signal: AbortSignal) =>
       callTargets<OffsetPage<NotificationTarget>>('', { query: { limit: 100 }, signal }),

@@ -1,5 +1,5 @@
 import { createContext, useContext } from 'react';
-import type { Scope } from './api-types.ts';
+import type { Me, Scope } from './api-types.ts';
 import type { Client } from './client.ts';
 import type { ApiDescription } from './form/openapi.ts';
 import type { Resource } from './use-resource.ts';
@@ -8,6 +8,8 @@ import type { Resource } from './use-resource.ts';
 export interface ConsoleContext {
   readonly client: Client;
   readonly description: Resource<ApiDescription>;
+  /** What the API says about the key; null until it has. */
+  readonly me: Me | null;
   /** The scopes of the key; null until the API has said so. */
   readonly granted: readonly Scope[] | null;
   /** Whether the key is known to have the scope. */

@@ -1,4 +1,4 @@
-import type { BatchExport, Run } from './api-types.ts';
+import type { BatchExport, Health, Run } from './api-types.ts';
 import { plural } from './numbers.ts';
 
 const lengths: Readonly<Record<string, number>> = {
@@ -58,33 +58,21 @@ export function describeLag(batchExport: BatchExport, nowMs: number): string | n
   return missing.count > 0 || unsettled !== null ? null : 'up to date';
 }
 
-export type Health = 'well' | 'paused' | 'behind' | 'incomplete' | 'failing';
-
-/** The most urgent state: failing, then incomplete, then paused, then behind. */
-export function healthOf(batchExport: BatchExport, nowMs: number): Health {
-  if (batchExport.failure_streak > 0) return 'failing';
-  if (batchExport.paused) return batchExport.missing.count > 0 ? 'incomplete' : 'paused';
-  const ended = batchExport.latest_runs.find(hasEnded);
-  if (ended?.status === 'Failed' || ended?.status === 'FailedRetryable') return 'failing';
-  if (batchExport.missing.count > 0) return 'incomplete';
-  return (intervalsBehind(batchExport, nowMs) ?? 0) > 1 ? 'behind' : 'well';
-}
-
-const urgency: Readonly<Record<Health, number>> = {
-  failing: 0,
-  incomplete: 1,
-  behind: 2,
-  paused: 3,
-  well: 4,
+/** Every health in words, the most urgent first. */
+export const healthNames: Readonly<Record<Health, string>> = {
+  failing: 'failing',
+  late: 'late',
+  incomplete: 'incomplete',
+  paused: 'paused',
+  fine: 'fine',
 };
+export const healths = Object.keys(healthNames) as Health[];
 
-/** The most urgent exports first; otherwise keeps the order. */
-export function byUrgency(
-  batchExports: readonly BatchExport[],
-  nowMs: number,
-): readonly BatchExport[] {
-  const rank = (item: BatchExport) => urgency[healthOf(item, nowMs)];
-  return batchExports.toSorted((a, b) => rank(a) - rank(b));
+/** The error of the newest run that failed; null if a later run succeeded, or none failed. */
+export function failureOf({ latest_runs: runs }: Pick<BatchExport, 'latest_runs'>): Run | null {
+  const ended = runs.find((run) => hasEnded(run) && run.status !== 'Cancelled');
+  if (!ended || ended.status === 'Completed' || ended.latest_error === null) return null;
+  return ended;
 }
 
 export function hasEnded({ status }: Pick<Run, 'status'>): boolean {

@@ -1,6 +1,6 @@
 /**
- * Routes of the page, in the part of its address after #: `#/<project id>/<route>`. Links begin with the
- * project of the current address.
+ * Routes of the page, in the part of its address after #: `#/<project id>/<route>?<query>`. Links begin with the
+ * project of the current address. The query has the filters and the page of a list.
  */
 export const tabs = {
   runs: 'Runs',
@@ -8,11 +8,13 @@ export const tabs = {
   backfills: 'Backfills',
   logs: 'Logs',
   settings: 'Settings',
+  changes: 'Changes',
 };
 export type Tab = keyof typeof tabs;
 
 export type Route =
   | { readonly page: 'exports' }
+  | { readonly page: 'projects' }
   | { readonly page: 'new' }
   | { readonly page: 'transformations' }
   | { readonly page: 'notifications' }
@@ -22,17 +24,42 @@ export type Route =
   | { readonly page: 'export'; readonly exportId: string; readonly tab: Tab }
   | { readonly page: 'run'; readonly exportId: string; readonly runId: string };
 
-const projectPrefix = /^#\/([1-9]\d{0,9})(?=\/|$)/;
+const projectPrefix = /^#\/([1-9]\d{0,9})(?=\/|\?|$)/;
 
 /** The id of the project in an address; null if it has none. */
 export function projectOf(hash: string): string | null {
   return projectPrefix.exec(hash)?.[1] ?? null;
 }
 
+/** An address without its query. */
+export function pathIn(hash: string): string {
+  return hash.split('?', 1)[0] ?? '';
+}
+
+/** The query of an address: what a list is filtered by, and its page. */
+export function queryIn(hash: string): URLSearchParams {
+  return new URLSearchParams(hash.slice(pathIn(hash).length));
+}
+
+/** Changes of a query; null or an empty text removes a parameter. */
+export type QueryChanges = Readonly<Record<string, string | readonly string[] | null>>;
+
+/** The same address with another query. */
+export function withQuery(hash: string, changes: QueryChanges): string {
+  const query = queryIn(hash);
+  for (const [name, value] of Object.entries(changes)) {
+    query.delete(name);
+    for (const one of [value ?? ''].flat()) if (one !== '') query.append(name, one);
+  }
+  const path = pathIn(hash);
+  return query.size > 0 ? `${path}?${query}` : path;
+}
+
 /** The route of an address; an unknown address is the list of exports. */
 export function readRoute(hash: string): Route {
-  const path = hash.replace(projectPrefix, '#').replace(/^#\/?/, '');
+  const path = pathIn(hash).replace(projectPrefix, '#').replace(/^#\/?/, '');
   const [room, exportId, tab, runId] = path.split('/').map(decode);
+  if (room === 'projects') return { page: 'projects' };
   if (room === 'new') return { page: 'new' };
   if (room === 'notifications') return { page: 'notifications' };
   if (room === 'transformations') return chainRoute(exportId);
@@ -60,16 +87,26 @@ function decode(part: string): string {
   }
 }
 
-/** The address of a route. @param project id; empty for an address without a project */
-export function hrefOf(route: Route, project = projectOf(currentHash()) ?? ''): string {
-  return `#/${project === '' ? '' : `${project}/`}${pathOf(route)}`;
+/**
+ * The address of a route.
+ *
+ * @param project id; empty for an address without a project
+ */
+export function hrefOf(
+  route: Route,
+  project = projectOf(currentHash()) ?? '',
+  query: QueryChanges = {},
+): string {
+  return withQuery(`#/${project === '' ? '' : `${project}/`}${pathOf(route)}`, query);
 }
 
 /** Empty in the tests of pure parts. */
-const currentHash = () => (globalThis as { location?: { hash: string } }).location?.hash ?? '';
+export const currentHash = () =>
+  (globalThis as { location?: { hash: string } }).location?.hash ?? '';
 
 function pathOf(route: Route): string {
   if (route.page === 'exports') return '';
+  if (route.page === 'projects') return 'projects';
   if (route.page === 'new') return 'new';
   if (route.page === 'transformations') return 'transformations';
   if (route.page === 'notifications') return 'notifications';

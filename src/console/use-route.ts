@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'react';
-import { hrefOf, projectOf, type Route, readRoute } from './route.ts';
+import { hrefOf, pathIn, projectOf, type Route, readRoute } from './route.ts';
 
 /**
  * The current route and project. An address without a project gets `project`, so that it can be copied.
@@ -9,9 +9,13 @@ import { hrefOf, projectOf, type Route, readRoute } from './route.ts';
 export function useRoute(project: string): { readonly route: Route; readonly project: string } {
   const [hash, setHash] = useState(() => nameProject(project));
   useEffect(() => {
+    let path = pathIn(window.location.hash);
     const follow = () => {
-      setHash(nameProject(project));
-      window.scrollTo(0, 0);
+      const named = nameProject(project);
+      setHash(named);
+      // Another filter of the same list is no other place.
+      if (pathIn(named) !== path) window.scrollTo(0, 0);
+      path = pathIn(named);
     };
     window.addEventListener('hashchange', follow);
     return () => window.removeEventListener('hashchange', follow);
@@ -27,7 +31,7 @@ export function goTo(route: Route): void {
 function nameProject(project: string): string {
   const { hash } = window.location;
   if (projectOf(hash) !== null) return hash;
-  const named = hrefOf(readRoute(hash), project);
+  const named = `${hrefOf(readRoute(hash), project)}${hash.slice(pathIn(hash).length)}`;
   window.history.replaceState(window.history.state, '', named);
   return named;
 }

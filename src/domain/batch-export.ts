@@ -37,3 +37,13 @@ export interface BatchExport {
   readonly failureStreak: number;
   readonly lastSuccessAt: Timestamp | null;
 }
+
+/** What an export needs, the most urgent first. An export has exactly one. */
+export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine'] as const;
+
+/**
+ * `failing`: its newest outcome is a failure. `late`: its data is older than its objective, or without one by two
+ * intervals. `incomplete`: intervals have no data. `paused`: by a person, whatever else it is, or by Sluice after
+ * failures that are over. `fine`: none of these.
+ */
+export type ExportHealth = (typeof exportHealths)[number];

@@ -4,10 +4,12 @@ import {
   type MissingIntervals,
   maxMissingCounted,
 } from '../domain/coverage.ts';
+import type { ExportHealth } from '../domain/batch-export.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
 import { type Backfill, backfillColumns } from './backfills.ts';
 import type { Sql } from './database.ts';
+import { healthOfExport } from './export-states.ts';
 import { prepared } from './prepared.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, instantOf } from './times.ts';
@@ -171,6 +173,7 @@ export interface Holes {
   readonly missing: MissingIntervals;
   /** Start of the oldest exported interval that may still receive rows; null if there is none. */
   readonly unsettledFrom: Instant | null;
+  readonly health: ExportHealth;
 }
 
 /** For each of these exports, in one statement. Its cost depends on the number of holes, not of intervals. */
@@ -183,9 +186,10 @@ export async function findHoles(
     count: number;
     since: Instant | null;
     unsettledFrom: Instant | null;
+    health: ExportHealth;
   }>(
-    prepared(`select e.id, h.count, ${instantOf('h.since')} as since, ${instantOf('u.start')} as "unsettledFrom"
-       from unnest($1::uuid[]) as e (id),
+    prepared(`select e.id, h.count, ${healthOfExport} as health, ${instantOf('h.since')} as since, ${instantOf('u.start')} as "unsettledFrom"
+       from batch_exports e,
        lateral (select count(*) as count, min(data_interval_start) as since from (
          select h.data_interval_start from holes h
           where h.export_id = e.id and not ${has('runs', 'h', `x.status in ${live}`)}
@@ -193,13 +197,14 @@ export async function findHoles(
        left join lateral (
          select c.data_interval_start as start from receipts c
           where c.export_id = e.id and c.settled = false and not ${has('accepted_intervals', 'c')}
-          order by c.data_interval_start limit 1) as u on true`),
+          order by c.data_interval_start limit 1) as u on true
+      where e.id = any ($1::uuid[])`),
     [exportIds],
   );
   return new Map(
-    rows.map(({ id, count, since, unsettledFrom }) => [
+    rows.map(({ id, count, since, unsettledFrom, health }) => [
       id,
-      { missing: { count, since }, unsettledFrom },
+      { missing: { count, since }, unsettledFrom, health },
     ]),
   );
 }

@@ -4,7 +4,6 @@ import type { DestinationConfig } from '../domain/file-settings.ts';
 import { toTimestamp } from '../domain/time.ts';
 import { activityInsertion, activityValues, type NewActivity } from './activity.ts';
 import type { Sql, Transactor } from './database.ts';
-import { type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
 import { prepared } from './prepared.ts';
 import { running } from './run-moves.ts';
 import { type Reach, reaches, reachValue } from './tenants.ts';
@@ -26,7 +25,8 @@ export type BatchExportSettings = Omit<
 
 export type NewBatchExport = BatchExportSettings & Pick<BatchExport, 'id' | 'teamId' | 'model'>;
 
-type Row = Omit<BatchExport, 'destination' | 'cadence'> & {
+/** An export as statements select it by `columns`. */
+export type ExportRow = Omit<BatchExport, 'destination' | 'cadence'> & {
   destinationType: string;
   destinationConfig: DestinationConfig;
   destinationSecrets: Buffer | null;
@@ -36,7 +36,8 @@ type Row = Omit<BatchExport, 'destination' | 'cadence'> & {
   offsetHour: number | null;
 };
 
-const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
+/** Of the export `e`. */
+export const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.transformations, e.paused,
@@ -47,7 +48,7 @@ const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "des
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"`;
 
 /** Field by field: spread objects have no fixed shape, and a page makes a thousand. */
-function toBatchExport(row: Row): BatchExport {
+export function toBatchExport(row: ExportRow): BatchExport {
   return {
     id: row.id,
     teamId: row.teamId,
@@ -124,7 +125,7 @@ export async function updateBatchExport(
   id: string,
   settings: BatchExportSettings,
 ): Promise<BatchExport> {
-  const [row] = await tx.query<Row>(
+  const [row] = await tx.query<ExportRow>(
     `update batch_exports e
         set (${writableColumns}, last_updated_at) = (${writableParameters(1)}, clock_timestamp()),
             -- An unpause follows a fix: the failures before it do not pause the export again.
@@ -184,12 +185,12 @@ export async function createBatchExport(
   const { id, teamId, model, destination } = created;
   const values = [id, teamId, model, destination.type, ...writableValues(created), maximum];
   const parameters = [...values, ...activityValues(activity)];
-  const [row] = await db.query<Row>(farCreation, parameters);
+  const [row] = await db.query<ExportRow>(farCreation, parameters);
   if (row) return toBatchExport(row);
   return db.transaction(async (tx) => {
     await tx.query('select pg_advisory_xact_lock($1, $2)', [creationLock, teamId]);
     // A statement of its own: it counts what was committed while the lock was waited for.
-    const [last] = await tx.query<Row>(creation, parameters);
+    const [last] = await tx.query<ExportRow>(creation, parameters);
     return last ? toBatchExport(last) : null;
   });
 }
@@ -199,7 +200,7 @@ export async function findBatchExport(
   reach: Reach,
   id: string,
 ): Promise<BatchExport | null> {
-  const [row] = await sql.query<Row>(
+  const [row] = await sql.query<ExportRow>(
     prepared(`select ${columns} from batch_exports e
       where e.id = $1 and e.deleted_at is null and ${reaches(reach, 'e.team_id', 2)}`),
     [id, reachValue(reach)],
@@ -218,35 +219,11 @@ export async function lockExport(
   { evenDeleted = false } = {},
 ): Promise<BatchExport | null> {
   const wanted = evenDeleted ? 'e.id = $1' : 'e.id = $1 and e.deleted_at is null';
-  const [row] = await tx.query<Row>(
+  const [row] = await tx.query<ExportRow>(
     `select ${columns} from batch_exports e where ${wanted} for no key update`,
     [id],
   );
   return row ? toBatchExport(row) : null;
-}
-
-/** Newest first. */
-export async function listBatchExports(
-  sql: Sql,
-  reach: Reach,
-  page: PageRequest,
-): Promise<OffsetPage<BatchExport>> {
-  const inReach = `e.deleted_at is null and ${reaches(reach, 'e.team_id', 1)}`;
-  const counted = `select count(*) from batch_exports e where ${inReach}`;
-  const wanted = `select e.*, octet_length(e.destination_config::text) + coalesce(octet_length(e.dsl_query), 0)
-             + coalesce(octet_length(e.query_schema::text), 0) as size
-        from batch_exports e where ${inReach} order by e.created_at desc, e.id desc limit $2 offset $3`;
-  const rows = await sql.query<Row & { count: number }>(
-    prepared(`select ${columns}, (${counted}) as count
-       from ${upToPageBytes(wanted, 'page.created_at desc, page.id desc')} e
-      order by e.created_at desc, e.id desc`),
-    [reachValue(reach), page.limit, page.offset],
-  );
-  const [first] = rows;
-  if (first) return { count: first.count, results: rows.map(toBatchExport) };
-  // After the last page, no row has the count.
-  const [total] = await sql.query<{ count: number }>(counted, [reachValue(reach)]);
-  return { count: total?.count ?? 0, results: [] };
 }
 
 /** @returns false if it was deleted before */

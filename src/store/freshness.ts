@@ -1,11 +1,9 @@
 import type { Sql } from './database.ts';
+import { dataUntil } from './export-states.ts';
 import { prepared } from './prepared.ts';
 
 /** Exports that one check changes at most: short locks. The next check changes the rest. */
 const batch = 500;
-
-/** The time up to which an export has data; before its first interval, the time from which it should have. */
-const dataUntil = `coalesce(e.high_water_mark, greatest(e.created_at, e.start_at))`;
 
 /** When the data becomes older than the objective. */
 const lateFrom = `${dataUntil} + e.freshness_minutes * interval '1 minute'`;

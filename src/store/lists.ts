@@ -103,6 +103,12 @@ export class Conditions {
       : this.add(`${comparison} now() - ?::interval`, bound.spanBack);
   }
 
+  /** Adds a condition that has no value, or whose values are parameters already. */
+  addSql(condition: string): this {
+    this.#parts.push(condition);
+    return this;
+  }
+
   /** Adds a value. @returns the name of its parameter */
   parameter(value: unknown): string {
     this.values.push(value);

@@ -1,8 +1,11 @@
-import axe from 'axe-core';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
+import { failFirstTicks, failNextTick, insertFile, insertRetrying } from '../support/page-rows.ts';
+import { expectToFit, findViolationsOf, signInTo } from '../support/page-checks.ts';
 import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under-test.ts';
+import { testKeysAndChanges } from './operators-page/keys-and-changes.ts';
+import { testLargeLists } from './operators-page/large-lists.ts';
 
 const exportsPath = '/api/projects/@current/batch_exports';
 
@@ -31,24 +34,9 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await page.reload();
   };
 
-  async function signIn(key: string): Promise<void> {
-    await page.getByLabel('API key').fill(key);
-    await button('Sign in').click();
-    await button('Sign out').waitFor();
-  }
-
-  async function findViolations(): Promise<unknown> {
-    await page.evaluate(axe.source);
-    return page.evaluate(
-      'axe.run().then((r) => r.violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]))',
-    );
-  }
-
-  async function expectToFitAPhone(): Promise<void> {
-    await page.setViewportSize({ width: 390, height: 844 });
-    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390);
-    await page.setViewportSize({ width: 1280, height: 800 });
-  }
+  const signIn = (key: string) => signInTo(page, key);
+  const findViolations = () => findViolationsOf(page);
+  const expectToFitAPhone = () => expectToFit(page);
 
   test('says that no worker is alive, and the API is degraded but answers', async () => {
     const banner = page.getByRole('region', { name: 'State of the service' });
@@ -240,38 +228,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await page.getByRole('heading', { name: 'No exports yet' }).waitFor();
     expect(new URL(page.url()).hash).toBe('#/2/');
   });
+
+  describe('with 5,000 exports and 10,000 runs', () => testLargeLists(() => site));
+  describe('with keys that end', () => testKeysAndChanges(() => ({ site, id })));
 });
-
-/** Five attempts have failed; the next is in an hour. */
-const insertRetrying = `with run as (
-    insert into runs (export_id, team_id, status, attempt, faults, data_interval_start, data_interval_end, started_at, error_code, latest_error)
-    select e.id, e.team_id, 'Running', 5, 5, at, at + interval '1 hour', now(), 'destination.unavailable',
-           'destination.unavailable: The destination is unavailable. No action needed: Sluice retries automatically.'
-      from batch_exports e, date_trunc('hour', now() - interval '1 hour') at where e.id = $1
-    returning *)
-  insert into outbox (run_id, team_id, export_id, data_interval_start, available_at)
-  select id, team_id, export_id, data_interval_start, now() + interval '1 hour' from run`;
-
-/** The hours from five to three hours before this one were due, and their runs failed. */
-const failFirstTicks = `with due as (
-    insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
-    select $1::uuid, at + interval '1 hour', at, at + interval '1 hour', 'ran'
-      from generate_series(4, 5) n, lateral (select date_trunc('hour', now()) - n * interval '1 hour' as at) h
-    returning *)
-  insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
-  select d.export_id, e.team_id, 'Failed', d.data_interval_start, d.data_interval_end, now()
-    from due d join batch_exports e on e.id = d.export_id`;
-
-/** The same of the hour after them. */
-const failNextTick = failFirstTicks.replace('generate_series(4, 5)', 'generate_series(3, 3)');
-
-/** A completed run of long ago, with one file. */
-const insertFile = `with run as (
-    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at, files)
-    select e.id, e.team_id, 'Completed', '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', now(), 1
-      from batch_exports e where e.id = $1
-    returning *)
-  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
-  select export_id, data_interval_start, data_interval_end, id,
-         json_build_array(json_build_object('key', 'events/2024.jsonl.gz', 'rows', 5, 'bytes', 50, 'sha256', repeat('ab', 32))), 5, 50, true
-    from run`;

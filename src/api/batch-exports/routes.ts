@@ -1,5 +1,9 @@
 import { Type } from 'typebox';
-import { listBatchExports } from '../../store/exports.ts';
+import {
+  countExportHealths,
+  listBatchExports,
+  searchBatchExports,
+} from '../../store/export-lists.ts';
 import { createExport } from '../../use-cases/exports/create-export.ts';
 import { deleteExport } from '../../use-cases/exports/delete-export.ts';
 import { pauseExport } from '../../use-cases/exports/pause-export.ts';
@@ -7,7 +11,7 @@ import { unpauseExport } from '../../use-cases/exports/unpause-export.ts';
 import { updateExport } from '../../use-cases/exports/update-export.ts';
 import { type Api, actorOf, batchExportOf, type Request, reachOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
-import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import { OffsetPageOf } from '../lists/schema.ts';
 import { exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
@@ -16,6 +20,7 @@ import { changedRunnable, changesRows, checkOnSource, warn } from './check-on-so
 import { createInput, updateInput } from './input.ts';
 import { teamFor } from './load.ts';
 import { BatchExport, batchExportBodies, UnpauseBody } from './schema.ts';
+import { countsView, ExportHealthCounts, ExportListQuery, searchOf } from './search.ts';
 import { batchExportView, batchExportViews, createdExportView } from './view.ts';
 
 /** Create, list, retrieve, update and delete exports, and pause and unpause them. */
@@ -33,15 +38,28 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
   api.get(
     '',
     read('listBatchExports', 'List batch exports, newest first', [], {
-      querystring: Type.Object(PageQuery),
+      querystring: ExportListQuery,
       response: { 200: OffsetPageOf(BatchExport), ...errors() },
     }),
     async (request) => {
       const page = pageOf(request.query);
-      const { count, results } = await listBatchExports(request.context.db, reachOf(request), page);
+      const search = searchOf(request.query);
+      const { db } = request.context;
+      const reach = reachOf(request);
+      const { count, results } = await (search === null
+        ? listBatchExports(db, reach, page)
+        : searchBatchExports(db, reach, search, page));
       const views = await batchExportViews(request.context, results);
       return offsetEnvelope(request, page, { count, results: views }, (view) => view);
     },
+  );
+
+  api.get(
+    '/health',
+    read('countBatchExports', 'Count the batch exports by their health', [], {
+      response: { 200: Ref(ExportHealthCounts), ...errors() },
+    }),
+    async (request) => countsView(await countExportHealths(request.context.db, reachOf(request))),
   );
 
   api.post(

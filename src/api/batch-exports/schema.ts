@@ -3,6 +3,7 @@ import type { DestinationDefinition } from '../../destinations/destination.ts';
 import { intervals } from '../../domain/cadence.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
+import { Health } from './search.ts';
 
 const freshness =
   'Objective: the maximum age of the data, in minutes, measured from high_water_mark. More than one interval. Null: none.';
@@ -66,6 +67,7 @@ export const BatchExport = named(
           'Start of the oldest exported interval that may still receive rows; null if there is none.',
       }),
       missing: Missing,
+      health: Health,
       failure_streak: Type.Integer({ description: 'Failed runs since the last success.' }),
       last_success_at: Nullable(Time),
       backfill_id: Type.Optional(
@@ -119,6 +121,7 @@ export const BatchExport = named(
           high_water_mark: null,
           unsettled_from: null,
           missing: { count: 0, since: null },
+          health: 'fine',
           failure_streak: 0,
           last_success_at: null,
         },

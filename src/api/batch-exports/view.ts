@@ -78,6 +78,8 @@ function view(
     high_water_mark: toTimestampOrNull(batchExport.highWaterMark),
     unsettled_from: toTimestampOrNull(holes.get(id)?.unsettledFrom ?? null),
     missing: missingView(holes.get(id)),
+    // An export that is not among them was created now.
+    health: holes.get(id)?.health ?? (batchExport.paused ? 'paused' : 'fine'),
     failure_streak: batchExport.failureStreak,
     last_success_at: batchExport.lastSuccessAt,
   };

@@ -4,15 +4,18 @@ import { Me } from '../me/routes.ts';
 import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../backfills/schema.ts';
 import { BatchExport } from '../batch-exports/schema.ts';
+import { ExportHealthCounts } from '../batch-exports/search.ts';
 import { AcceptedCoverage, Coverage } from '../coverage/schema.ts';
 import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../insights/schema.ts';
 import { BatchExportLog } from '../logs/schema.ts';
+import { LogTail } from '../logs/tail.ts';
 import {
   CreatedNotificationTarget,
   NotificationDelivery,
   NotificationTarget,
   NotificationTest,
 } from '../notifications/schema.ts';
+import { ProjectOverview } from '../projects/routes.ts';
 import { RunFile } from '../runs/files.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { ErrorBody } from '../schemas/error.ts';
@@ -31,8 +34,11 @@ const components = [
   Me,
   BatchExportRun,
   RunFile,
+  ExportHealthCounts,
   BatchExport,
+  ProjectOverview,
   BatchExportLog,
+  LogTail,
   Backfill,
   BackfillPreview,
   Coverage,

@@ -1,3 +1,4 @@
+import { type TObject, Type } from 'typebox';
 import type { Api } from '../api.ts';
 import { createAjv, typedQuery } from '../validation/validator.ts';
 
@@ -20,5 +21,43 @@ export function validateWithSchemas(api: Api, shared: readonly object[]): void {
           : data;
       return validate(value) ? { value } : { error: validate.errors ?? [] };
     };
+  });
+}
+
+/** Operations that existing clients of this API know. They ignore unknown query parameters, as they always have. */
+const lenient: ReadonlySet<string> = new Set([
+  'listBatchExports',
+  'createBatchExport',
+  'retrieveBatchExport',
+  'updateBatchExport',
+  'deleteBatchExport',
+  'backfillBatchExport',
+  'pauseBatchExport',
+  'unpauseBatchExport',
+  'listBatchExportLogs',
+  'listBatchExportRuns',
+  'retrieveBatchExportRun',
+  'listBatchExportRunLogs',
+  'listTransformationConfigs',
+  'createTransformationConfig',
+  'retrieveTransformationConfig',
+  'retrieveTransformationConfigFrontend',
+  'updateTransformationConfig',
+  'deleteTransformationConfig',
+  'startTransformationJob',
+  'rearrangeTransformationConfigs',
+]);
+
+/**
+ * All other routes with a scope answer 400 to a query parameter that they do not know: a misspelled filter must
+ * not look like one that matched everything. Call it before they are registered.
+ */
+export function refuseUnknownParameters(api: Api): void {
+  api.addHook('onRoute', (route) => {
+    const { schema = {}, config } = route;
+    if (config?.scope === undefined) return;
+    if (lenient.has(schema.operationId?.replace(/OfOrganization$/, '') ?? '')) return;
+    const query = (schema.querystring ?? Type.Object({})) as TObject;
+    route.schema = { ...schema, querystring: { ...query, additionalProperties: false } };
   });
 }

@@ -1,5 +1,5 @@
 import { notFound } from '../../domain/problem.ts';
-import { type LogEntry, listLogEntries } from '../../store/log-entries.ts';
+import { listLogEntries } from '../../store/log-entries.ts';
 import { findRun } from '../../store/runs.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
 import { offsetEnvelope, pageOf, timeBound } from '../lists/paging.ts';
@@ -7,7 +7,7 @@ import { OffsetPageOf } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import { errors } from '../schemas/error.ts';
 import { isUuid } from '../validation/validator.ts';
-import { BatchExportLog, LogListQuery } from './schema.ts';
+import { BatchExportLog, LogListQuery, logView } from './schema.ts';
 
 /** The logs of an export and of its runs, newest first. */
 export function logRoutes(api: Api, family: Family): void {
@@ -55,15 +55,4 @@ export function logRoutes(api: Api, family: Family): void {
       return list(request, request.query, run.id);
     },
   );
-}
-
-function logView(entry: LogEntry): BatchExportLog {
-  return {
-    team_id: entry.teamId,
-    batch_export_id: entry.exportId,
-    run_id: entry.runId,
-    timestamp: entry.timestamp,
-    level: entry.level,
-    message: entry.message,
-  };
 }

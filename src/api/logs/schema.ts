@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { logLevels } from '../../store/log-entries.ts';
+import { type LogEntry, logLevels } from '../../store/log-entries.ts';
 import { PageQuery } from '../lists/schema.ts';
 import { TimeOrSpan } from '../runs/schema.ts';
 import { Nullable, named, Time } from '../schemas/shapes.ts';
@@ -52,3 +52,14 @@ export const LogListQuery = Type.Object({
   ),
 });
 export type LogListQuery = Static<typeof LogListQuery>;
+
+export function logView(entry: LogEntry): BatchExportLog {
+  return {
+    team_id: entry.teamId,
+    batch_export_id: entry.exportId,
+    run_id: entry.runId,
+    timestamp: entry.timestamp,
+    level: entry.level,
+    message: entry.message,
+  };
+}

@@ -32,6 +32,10 @@ export const Me = named(
         }),
         { description: `The projects that the key has access to, by id; at most ${maxProjects}.` },
       ),
+      all_projects: Type.Boolean({
+        description:
+          'Whether the key has access to the organization itself, with all its projects. If false, it has access to the listed projects only.',
+      }),
       projects_count: Type.Integer({ description: 'How many projects the key has access to.' }),
     },
     {
@@ -42,6 +46,7 @@ export const Me = named(
           scopes: ['batch_export:read', 'plugin:read'],
           organization: { id: '0193a6f4-54a1-7cc2-8a4b-8f4f9a0a9f10', name: 'Acme' },
           projects: [{ id: 1, name: 'Web', external_id: '3f0f3c0a-3df4-4a25-9f6d-8e3bb8a9c1de' }],
+          all_projects: true,
           projects_count: 1,
         },
       ],
@@ -81,6 +86,7 @@ export function meRoutes(api: Api): void {
           name: project,
           external_id: externalId,
         })),
+        all_projects: projectIds === null,
         projects_count: own.length,
       };
     },

@@ -1,11 +1,13 @@
-import { type FormEvent, useState } from 'react';
+import type { FormEvent } from 'react';
 import type { BatchExport } from '../api-types.ts';
 import type { ExportInput } from '../client.ts';
 import { useConsole } from '../console-context.ts';
+import { KeptDraftNotice } from '../parts/kept-draft-notice.tsx';
 import { Failure } from '../parts/notice.tsx';
 import { times } from '../parts/time-text.tsx';
 import { hrefOf } from '../route.ts';
 import { useAction } from '../use-action.ts';
+import { useKeptDraft } from '../use-kept-draft.ts';
 import { goTo } from '../use-route.ts';
 import { DestinationFields } from './destination-fields.tsx';
 import { attrsOf, bodyOf, type Draft, draftOf } from './draft.ts';
@@ -25,12 +27,15 @@ interface Props {
 /** Creates or changes an export. Shows problems at the fields that the API names. */
 export function ExportForm({ description, batchExport }: Props) {
   const { client, say } = useConsole();
-  const [draft, setDraft] = useState(() => draftOf(description, batchExport, times));
+  const { draft, setDraft, kept, forget } = useKeptDraft(description, batchExport, () =>
+    draftOf(description, batchExport, times),
+  );
   const save = useAction(async () => {
     const body: ExportInput = bodyOf(description, draft, batchExport, times);
     const { id, name } = batchExport
       ? await client.updateExport(batchExport.id, body)
       : await client.createExport(body);
+    forget();
     say(batchExport ? `${name} is changed.` : `${name} is created.`);
     goTo({ page: 'export', exportId: id, tab: batchExport ? 'settings' : 'runs' });
   });
@@ -44,6 +49,7 @@ export function ExportForm({ description, batchExport }: Props) {
   };
   return (
     <form ref={form} className="export-form" onSubmit={submit} noValidate>
+      <KeptDraftNotice kept={kept} />
       <section className="card panel">
         <TextField
           attr="name"
@@ -63,6 +69,7 @@ export function ExportForm({ description, batchExport }: Props) {
         <FieldsToCorrect count={byField.size} />
         <a
           className="button"
+          onClick={forget}
           href={hrefOf(
             batchExport
               ? { page: 'export', exportId: batchExport.id, tab: 'settings' }

@@ -1,6 +1,5 @@
 import { useState } from 'react';
 import type { Backfill, BatchExport, CursorPage } from '../api-types.ts';
-import { cursorOf } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx';
@@ -8,6 +7,7 @@ import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { IntervalText, TimeText } from '../parts/time-text.tsx';
 import { useAction } from '../use-action.ts';
+import { cursorMover, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { BackfillForm } from './backfill-form.tsx';
 
@@ -15,13 +15,13 @@ import { BackfillForm } from './backfill-form.tsx';
 export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
   const { client, may } = useConsole();
   const { id } = batchExport;
-  const [cursor, setCursor] = useState<string | null>(null);
+  const { query, setQuery } = useQuery();
+  const cursor = query.get('cursor');
   const { data, failure, reload } = useResource<CursorPage<Backfill>>({
     key: `${id} ${cursor}`,
     load: (signal) => client.listBackfills(id, cursor, signal),
     pollMs: (page) => (page?.results.some(isRunning) ? 3_000 : 15_000),
   });
-  const goTo = (link: string | null) => (link === null ? null : () => setCursor(cursorOf(link)));
   return (
     <section aria-label="Backfills">
       {may('batch_export:write') && <BackfillForm batchExport={batchExport} onStarted={reload} />}
@@ -37,7 +37,12 @@ export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
           <BackfillItem key={backfill.id} exportId={id} backfill={backfill} onChanged={reload} />
         ))}
       </ul>
-      {data && <Pager onNewer={goTo(data.previous)} onOlder={goTo(data.next)} />}
+      {data && (
+        <Pager
+          onNewer={cursorMover(data.previous, setQuery)}
+          onOlder={cursorMover(data.next, setQuery)}
+        />
+      )}
     </section>
   );
 }

@@ -7,6 +7,7 @@ import { CoverageTable, type Span } from '../parts/coverage-table.tsx';
 import { Failure, Loading } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { IntervalText } from '../parts/time-text.tsx';
+import { offsetOf, pageAt, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { BackfillForm, type BackfillStart } from './backfill-form.tsx';
 
@@ -14,7 +15,9 @@ import { BackfillForm, type BackfillStart } from './backfill-form.tsx';
 export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
   const { client } = useConsole();
   const { id, interval, missing } = batchExport;
-  const [page, setPage] = useState(0);
+  const { query, setQuery } = useQuery();
+  const page = offsetOf(query, 1);
+  const turnTo = (to: number) => () => setQuery({ page: pageAt(to, 1) });
   const [selected, setSelected] = useState<Selected | null>(null);
   const shape = shapeOf(interval);
   const bounds = pageBounds(shape, page, useNow());
@@ -55,8 +58,8 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
       )}
       <Legend />
       <Pager
-        onNewer={page === 0 ? null : () => setPage(page - 1)}
-        onOlder={bounds.start === 0 ? null : () => setPage(page + 1)}
+        onNewer={page === 0 ? null : turnTo(page - 1)}
+        onOlder={bounds.start === 0 ? null : turnTo(page + 1)}
       />
       {selected && (
         <Selection

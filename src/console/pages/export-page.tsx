@@ -13,6 +13,7 @@ import { useResource } from '../use-resource.ts';
 import { goTo } from '../use-route.ts';
 import { useTitle } from '../use-title.ts';
 import { BackfillsTab } from './backfills-tab.tsx';
+import { ChangesTab } from './changes-tab.tsx';
 import { CoverageTab } from './coverage-tab.tsx';
 import { LogsView } from './logs-view.tsx';
 import { RunsTab } from './runs-tab.tsx';
@@ -131,5 +132,7 @@ function TabBody({ batchExport, tab, onChanged }: PartProps & { tab: Tab }) {
       return <LogsView exportId={batchExport.id} runId={null} live={isBusy(batchExport)} />;
     case 'settings':
       return <SettingsTab batchExport={batchExport} />;
+    case 'changes':
+      return <ChangesTab batchExport={batchExport} />;
   }
 }

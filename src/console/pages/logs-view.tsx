@@ -4,10 +4,13 @@ import { logPageSize } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { FilterChips } from '../parts/filter-chips.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
-import { Pager } from '../parts/pager.tsx';
+import { OffsetPager } from '../parts/pager.tsx';
 import { TimeText } from '../parts/time-text.tsx';
-import { hrefOf } from '../route.ts';
+import { currentHash, hrefOf, withQuery } from '../route.ts';
+import { useLogTail } from '../use-log-tail.ts';
+import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
+import { useSearchText } from '../use-search-text.ts';
 
 interface Props {
   readonly exportId: string;
@@ -17,19 +20,16 @@ interface Props {
   readonly live: boolean;
 }
 
-/** Log entries, newest first; polled while a run is live. */
+/** Log entries, newest first. Those of a live run appear as they are written. */
 export function LogsView({ exportId, runId, live }: Props) {
-  const { client } = useConsole();
-  const [levels, setLevels] = useState<readonly LogLevel[]>([]);
-  const [search, setSearch] = useState('');
-  const [offset, setOffset] = useState(0);
-  const asked = useSettled(search);
-  const { data, failure, reload } = useResource<OffsetPage<LogEntry>>({
-    key: JSON.stringify([exportId, runId, levels, asked, offset]),
-    load: (signal) => client.listLogs(exportId, { runId, levels, search: asked, offset }, signal),
-    pollMs: () => (live ? 3_000 : runId === null ? 15_000 : null),
-  });
-  useReloadAtEnd(live, reload);
+  const { query, setQuery } = useQuery();
+  const [text, setText] = useSearchText();
+  const levels = chosenOf<LogLevel>(query, 'level', logLevels);
+  const search = query.get('search') ?? '';
+  const offset = offsetOf(query, logPageSize);
+  // It stays a tail after the end of the run, so that nothing moves.
+  const [begins] = useState(live);
+  const isTail = begins && levels.length === 0 && search === '' && offset === 0;
   return (
     <section aria-label="Logs">
       <div className="row filters">
@@ -37,37 +37,74 @@ export function LogsView({ exportId, runId, live }: Props) {
           label="Levels"
           choices={logLevels}
           chosen={levels}
-          onChange={(chosen) => {
-            setLevels(chosen);
-            setOffset(0);
-          }}
+          onChange={(level) => setQuery({ level, page: null })}
         />
         <input
           type="search"
           aria-label="Search messages"
           placeholder="Search"
           maxLength={400}
-          value={search}
-          onChange={(event) => {
-            setSearch(event.target.value);
-            setOffset(0);
-          }}
+          value={text}
+          onChange={({ target }) => setText(target.value)}
         />
         {live && <span className="live small">Live</span>}
       </div>
+      {isTail && runId !== null ? (
+        <Tail exportId={exportId} runId={runId} />
+      ) : (
+        <Listed {...{ exportId, runId, live, levels, search, offset }} />
+      )}
+    </section>
+  );
+}
+
+interface ListedProps extends Props {
+  readonly levels: readonly LogLevel[];
+  readonly search: string;
+  readonly offset: number;
+}
+
+/** A page of entries; polled while new ones are expected. */
+function Listed({ exportId, runId, live, levels, search, offset }: ListedProps) {
+  const { client } = useConsole();
+  const { data, failure, reload } = useResource<OffsetPage<LogEntry>>({
+    key: JSON.stringify([exportId, runId, levels, search, offset]),
+    load: (signal) => client.listLogs(exportId, { runId, levels, search, offset }, signal),
+    pollMs: () => (live ? 3_000 : runId === null ? 15_000 : null),
+  });
+  useReloadAtEnd(live, reload);
+  return (
+    <>
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
       {!data && !failure && <Loading lines={6} />}
       {data?.results.length === 0 && <Empty title="No log entries" />}
       {data && data.results.length > 0 && (
         <LogLines entries={data.results} exportId={exportId} withRun={runId === null} />
       )}
-      {data && (
-        <Pager
-          onNewer={offset > 0 ? () => setOffset(Math.max(0, offset - logPageSize)) : null}
-          onOlder={data.next ? () => setOffset(offset + logPageSize) : null}
-        />
+      {data && <OffsetPager page={data} pageSize={logPageSize} offset={offset} />}
+    </>
+  );
+}
+
+/** The log of a run that is under way. */
+function Tail({ exportId, runId }: { exportId: string; runId: string }) {
+  const { client } = useConsole();
+  const { entries, failure } = useLogTail(client, exportId, runId);
+  const lines = entries?.map(({ entry }) => entry).toReversed();
+  return (
+    <>
+      <Failure failure={failure} stale={entries !== null} />
+      {!entries && !failure && <Loading lines={6} />}
+      {lines?.length === 0 && <Empty title="No log entries yet" />}
+      {lines && lines.length > 0 && (
+        <LogLines entries={lines} exportId={exportId} withRun={false} />
       )}
-    </section>
+      {lines && lines.length >= logPageSize && (
+        <p>
+          <a href={withQuery(currentHash(), { page: '2' })}>Earlier entries</a>
+        </p>
+      )}
+    </>
   );
 }
 
@@ -98,16 +135,6 @@ function LogLines({ entries, exportId, withRun }: LinesProps) {
       ))}
     </ol>
   );
-}
-
-/** The text after a short pause in typing. */
-function useSettled(text: string): string {
-  const [settled, setSettled] = useState(text);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(text), 300);
-    return () => clearTimeout(timer);
-  }, [text]);
-  return settled;
 }
 
 /** Reloads when a run ends, because its last entries are written then. */

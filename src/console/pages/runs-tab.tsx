@@ -1,6 +1,4 @@
-import { useState } from 'react';
 import type { CursorPage, Run, RunStatus } from '../api-types.ts';
-import { cursorOf } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { hasEnded } from '../export-health.ts';
 import { formatBytes } from '../numbers.ts';
@@ -14,6 +12,7 @@ import { readRunError } from '../problems.ts';
 import { hrefOf } from '../route.ts';
 import { attemptsOf, statusLabels } from '../run-state.ts';
 import { useAction } from '../use-action.ts';
+import { chosenOf, cursorMover, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 
 interface Props {
@@ -21,11 +20,14 @@ interface Props {
   readonly onChanged: () => void;
 }
 
+const allStatuses = Object.keys(statusLabels) as RunStatus[];
+
 /** The runs of an export, newest first. */
 export function RunsTab({ exportId, onChanged }: Props) {
-  const { client } = useConsole();
-  const [statuses, setStatuses] = useState<readonly RunStatus[]>([]);
-  const [cursor, setCursor] = useState<string | null>(null);
+  const { client, may } = useConsole();
+  const { query, setQuery } = useQuery();
+  const statuses = chosenOf(query, 'status', allStatuses);
+  const cursor = query.get('cursor');
   const { data, failure, reload } = useResource<CursorPage<Run>>({
     key: JSON.stringify([exportId, statuses, cursor]),
     load: (signal) => client.listRuns(exportId, { statuses, cursor }, signal),
@@ -35,18 +37,14 @@ export function RunsTab({ exportId, onChanged }: Props) {
     reload();
     onChanged();
   };
-  const goTo = (link: string | null) => (link === null ? null : () => setCursor(cursorOf(link)));
   return (
     <section aria-label="Runs">
       <FilterChips
         label="Statuses"
-        choices={Object.keys(statusLabels) as RunStatus[]}
+        choices={allStatuses}
         chosen={statuses}
         nameOf={(status) => statusLabels[status]}
-        onChange={(chosen) => {
-          setStatuses(chosen);
-          setCursor(null);
-        }}
+        onChange={(status) => setQuery({ status, cursor: null })}
       />
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
       {!data && !failure && <Loading lines={6} />}
@@ -54,14 +52,25 @@ export function RunsTab({ exportId, onChanged }: Props) {
         <Empty title={statuses.length > 0 ? 'No runs with this status' : 'No runs yet'}>
           {statuses.length === 0 && (
             <p>
-              The first run starts at the end of the current interval. For past intervals, start a{' '}
-              <a href={hrefOf({ page: 'export', exportId, tab: 'backfills' })}>backfill</a>.
+              The first run starts at the end of the current interval.
+              {may('batch_export:write') && (
+                <>
+                  {' '}
+                  For past intervals, start a{' '}
+                  <a href={hrefOf({ page: 'export', exportId, tab: 'backfills' })}>backfill</a>.
+                </>
+              )}
             </p>
           )}
         </Empty>
       )}
       {data && data.results.length > 0 && <RunTable runs={data.results} onChanged={changed} />}
-      {data && <Pager onNewer={goTo(data.previous)} onOlder={goTo(data.next)} />}
+      {data && (
+        <Pager
+          onNewer={cursorMover(data.previous, setQuery)}
+          onOlder={cursorMover(data.next, setQuery)}
+        />
+      )}
     </section>
   );
 }

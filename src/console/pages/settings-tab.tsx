@@ -4,7 +4,6 @@ import { describeInterval } from '../export-health.ts';
 import { destinationForm } from '../form/draft.ts';
 import { labelOf } from '../form/fields.ts';
 import type { DestinationForm } from '../form/openapi.ts';
-import { ActivityList } from '../parts/activity-list.tsx';
 import { DestinationTest } from '../parts/destination-test.tsx';
 import { Fact, Facts } from '../parts/facts.tsx';
 import { RowSample } from '../parts/row-sample.tsx';
@@ -55,9 +54,6 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
         )}
         {extras?.has('preview') && <RowSample exportId={batchExport.id} />}
       </div>
-      {extras?.has('activity') && (
-        <ActivityList exportId={batchExport.id} since={batchExport.last_updated_at} />
-      )}
       <p className="muted">
         <code>{batchExport.id}</code> · created <TimeText at={batchExport.created_at} /> · changed{' '}
         <TimeText at={batchExport.last_updated_at} />

@@ -67,7 +67,8 @@ function LastRuns({ steps }: { steps: readonly Step[] }) {
   const { client } = useConsole();
   const { data, failure, reload } = useResource({
     key: 'counts',
-    load: (signal) => client.listExports(0, signal),
+    load: (signal) =>
+      client.listExports({ healths: [], search: '', ordering: '-last_run', offset: 0 }, signal),
     pollMs: () => 15_000,
   });
   const counted = countedRuns(data?.results ?? [], shownRuns);
@@ -83,7 +84,7 @@ function LastRuns({ steps }: { steps: readonly Step[] }) {
       {counted.length > 0 && <StepCounts counted={counted} steps={steps} />}
       {data?.next && (
         <p className="muted small">
-          Only the runs of the first {exportsPageSize} exports are shown.
+          Only the {exportsPageSize} exports with the newest runs are shown.
         </p>
       )}
     </section>

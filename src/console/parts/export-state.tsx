@@ -1,5 +1,5 @@
 import type { BatchExport } from '../api-types.ts';
-import { describeLag, describeMissing, healthOf, intervalsBehind } from '../export-health.ts';
+import { describeLag, describeMissing, intervalsBehind } from '../export-health.ts';
 import { useNow } from '../now.ts';
 import { plural } from '../numbers.ts';
 import { TimeText } from './time-text.tsx';
@@ -8,11 +8,11 @@ interface Props {
   readonly batchExport: BatchExport;
 }
 
-/** One badge per problem: paused, failing, incomplete. */
+/** One badge per problem: paused, failing, late, incomplete. */
 export function HealthBadges({ batchExport }: Props) {
-  const now = useNow();
-  const { paused, failure_streak: streak } = batchExport;
-  const failing = healthOf(batchExport, now) === 'failing';
+  const { paused, failure_streak: streak, health } = batchExport;
+  // A paused export can be failing too.
+  const failing = health === 'failing' || streak > 0;
   return (
     <>
       {paused && <span className="badge is-paused">Paused</span>}
@@ -21,6 +21,7 @@ export function HealthBadges({ batchExport }: Props) {
           {streak > 1 ? `${plural(streak, 'consecutive failure')}` : 'Last run failed'}
         </span>
       )}
+      {health === 'late' && <span className="badge is-paused">Late</span>}
       {batchExport.missing.count > 0 && <span className="badge is-Failed">Incomplete</span>}
     </>
   );

@@ -1,3 +1,7 @@
+import type { OffsetPage } from '../api-types.ts';
+import { formatCount } from '../numbers.ts';
+import { pageAt, useQuery } from '../use-query.ts';
+
 interface Props {
   readonly onNewer: (() => void) | null;
   readonly onOlder: (() => void) | null;
@@ -13,6 +17,39 @@ export function Pager({ onNewer, onOlder }: Props) {
       </button>
       <button type="button" disabled={!onOlder} onClick={() => onOlder?.()}>
         Older →
+      </button>
+    </nav>
+  );
+}
+
+interface OffsetProps {
+  readonly page: OffsetPage<unknown>;
+  readonly pageSize: number;
+  readonly offset: number;
+  /** The parameter of the address. */
+  readonly name?: string;
+}
+
+/** `51–100 of 5,000`, with buttons; nothing if there is only one page. */
+export function OffsetPager({ page, pageSize, offset, name = 'page' }: OffsetProps) {
+  const { setQuery } = useQuery();
+  const { count, results, next } = page;
+  if (offset === 0 && next === null) return null;
+  const goTo = (to: number) => () => setQuery({ [name]: pageAt(to, pageSize) });
+  // A page beyond the end leads back to the last one.
+  const before = Math.min(offset, Math.ceil(count / pageSize) * pageSize) - pageSize;
+  return (
+    <nav className="pager" aria-label="Pages">
+      <button type="button" disabled={offset === 0} onClick={goTo(before)}>
+        ← Previous
+      </button>
+      <span className="muted small">
+        {results.length > 0 &&
+          `${formatCount(offset + 1)}–${formatCount(offset + results.length)} of `}
+        {formatCount(count)}
+      </span>
+      <button type="button" disabled={next === null} onClick={goTo(offset + pageSize)}>
+        Next →
       </button>
     </nav>
   );

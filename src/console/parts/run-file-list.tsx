@@ -1,12 +1,12 @@
-import { useState } from 'react';
 import type { RunFiles } from '../api-types.ts';
 import { filesPageSize } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { formatBytes, formatCount } from '../numbers.ts';
 import { hrefOf } from '../route.ts';
+import { offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { Failure, Loading } from './notice.tsx';
-import { Pager } from './pager.tsx';
+import { OffsetPager } from './pager.tsx';
 
 interface Props {
   readonly exportId: string;
@@ -16,20 +16,19 @@ interface Props {
 /** The files of a completed run, with what a consumer needs to fetch and check them. */
 export function RunFileList({ exportId, runId }: Props) {
   const { client } = useConsole();
-  const [offset, setOffset] = useState(0);
+  const { query } = useQuery();
+  const offset = offsetOf(query, filesPageSize, 'files');
   const { data, failure, reload } = useResource({
     key: `${runId} ${offset}`,
     load: (signal) => client.listFiles(exportId, runId, offset, signal),
   });
-  const older = data?.next ? () => setOffset(offset + filesPageSize) : null;
-  const newer = data?.previous ? () => setOffset(Math.max(0, offset - filesPageSize)) : null;
   return (
     <section aria-label="Files">
       <h2 className="section">Files</h2>
       <Failure failure={failure} onRetry={reload} stale={data !== null} />
       {!data && !failure && <Loading lines={2} />}
       {data && <Current files={data} exportId={exportId} runId={runId} />}
-      {data && <Pager onNewer={newer} onOlder={older} />}
+      {data && <OffsetPager page={data} pageSize={filesPageSize} offset={offset} name="files" />}
     </section>
   );
 }

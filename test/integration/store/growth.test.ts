@@ -9,9 +9,15 @@ import {
   findHoles,
   findOldestInterval,
 } from '../../../src/store/coverage.ts';
-import type { Transactor } from '../../../src/store/database.ts';
+import type { Sql, Transactor } from '../../../src/store/database.ts';
+import {
+  countExportHealths,
+  listProjectOverviews,
+  searchBatchExports,
+} from '../../../src/store/export-lists.ts';
 import { renewLeases, sweepExpiredLeases } from '../../../src/store/leases.ts';
 import { findTeamsWithRemovals } from '../../../src/store/leftover-files.ts';
+import { readLogTail } from '../../../src/store/log-tail.ts';
 import { type LogListRequest, listLogEntries } from '../../../src/store/log-entries.ts';
 import { takeLookBacks } from '../../../src/store/look-backs.ts';
 import { findTeamsWithOrphans } from '../../../src/store/orphaned-uploads.ts';
@@ -83,6 +89,17 @@ async function findEnded(exportId: string): Promise<{ id: string; interval: Time
   );
   if (!run) throw new Error('the export has no run');
   return run;
+}
+
+/** The project of the export with the longest history. */
+async function reachOfLong(db: Sql): Promise<{ organizationId: string; teamId: number }> {
+  const [row] = await db.query<{ organizationId: string; teamId: number }>(
+    `select p.organization_id as "organizationId", p.id as "teamId" from projects p
+      where p.id = (select team_id from batch_exports where id = $1)`,
+    [long],
+  );
+  if (!row) throw new Error('the export has no project');
+  return row;
 }
 
 interface HotPath {
@@ -182,6 +199,41 @@ const hotPaths: readonly HotPath[] = [
     },
   },
   { name: 'holes', work: (db) => findHoles(db, [long]) },
+  ...(['health', 'last_run', 'name'] as const).map((orderBy) => ({
+    name: `exports by ${orderBy}`,
+    work: async (db: Transactor) => {
+      const reach = await reachOfLong(db);
+      const all = { healths: null, search: null, orderBy, descending: false };
+      await searchBatchExports(db, reach, all, page);
+      await searchBatchExports(db, reach, { ...all, healths: ['late'], search: '1' }, page);
+    },
+    isUnnamed: true,
+  })),
+  {
+    name: 'exports per health',
+    work: async (db) => {
+      const reach = await reachOfLong(db);
+      await countExportHealths(db, reach);
+      await countExportHealths(db, { ...reach, teamId: null });
+    },
+  },
+  {
+    name: 'projects by health',
+    work: async (db) => {
+      const { organizationId } = await reachOfLong(db);
+      const wanted = { search: null, orderBy: 'health', descending: false } as const;
+      await listProjectOverviews(db, organizationId, wanted, page);
+    },
+    isUnnamed: true,
+  },
+  {
+    name: 'the tail of a log',
+    work: async (db) => {
+      const { id: runId } = await findEnded(long);
+      const tail = await readLogTail(db, { exportId: long, runId }, null, 100);
+      await readLogTail(db, { exportId: long, runId }, tail?.place ?? null, 100);
+    },
+  },
   { name: 'the oldest interval', work: (db) => findOldestInterval(db, long) },
   { name: 'the first tick', work: (db) => findFirstTick(db, long) },
   { name: 'average rows', work: (db) => averageRows(db, long), isUnnamed: true },

@@ -1,11 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import type { BatchExport, Run, RunStatus } from '../../../src/console/api-types.ts';
 import {
-  byUrgency,
   describeDestination,
   describeLag,
   describeMissing,
-  healthOf,
+  failureOf,
   intervalMs,
   intervalsBehind,
 } from '../../../src/console/export-health.ts';
@@ -68,6 +67,7 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     high_water_mark: '2024-03-12T17:00:00Z',
     unsettled_from: null,
     missing: { count: 0, since: null },
+    health: 'fine',
     failure_streak: 0,
     last_success_at: null,
     ...over,
@@ -125,45 +125,22 @@ describe('over a hole', () => {
       'at least 1,000 intervals without data',
     );
   });
-
-  test('the export is incomplete, also while it is paused, and failing if it fails', () => {
-    const missing = { count: 4, since };
-    expect(healthOf(hourly({ missing }), now)).toBe('incomplete');
-    expect(healthOf(hourly({ missing, paused: true }), now)).toBe('incomplete');
-    expect(healthOf(hourly({ missing, failure_streak: 1 }), now)).toBe('failing');
-  });
 });
 
-describe('the health', () => {
-  test.each([
-    ['failing while it has a streak, even paused', { failure_streak: 2, paused: true }, 'failing'],
-    ['failing after a run that gave up', { latest_runs: [run('FailedRetryable')] }, 'failing'],
-    [
-      'judged by the newest run that has ended',
-      { latest_runs: [run('Running'), run('Completed'), run('Failed')] },
-      'well',
-    ],
-    ['paused', { paused: true }, 'paused'],
-    ['behind', { high_water_mark: '2024-03-12T12:00:00Z' }, 'behind'],
-  ] as const)('is %s', (_name, over, health) => {
-    expect(healthOf(hourly(over), now)).toBe(health);
-  });
+describe('the reason on a failing row', () => {
+  const failed = { ...run('Failed'), latest_error: 'destination.denied: Access denied.' };
 
-  test('puts what wants attention first and leaves the rest in order', () => {
-    const list = [
-      hourly({ id: 'well 1' }),
-      hourly({ id: 'paused', paused: true }),
-      hourly({ id: 'well 2' }),
-      hourly({ id: 'incomplete', missing: { count: 1, since: '2024-03-12T02:00:00Z' } }),
-      hourly({ id: 'failing', failure_streak: 1 }),
-    ];
-    expect(byUrgency(list, now).map(({ id }) => id)).toEqual([
-      'failing',
-      'incomplete',
-      'paused',
-      'well 1',
-      'well 2',
-    ]);
+  test.each([
+    [
+      'is that of the newest run that has ended',
+      [run('Running'), failed, run('Completed')],
+      failed,
+    ],
+    ['survives a cancelled run', [run('Cancelled'), failed], failed],
+    ['is over after a success', [run('Completed'), failed], null],
+    ['is none before the first run', [], null],
+  ])('%s', (_name, latest_runs, expected) => {
+    expect(failureOf(hourly({ latest_runs }))).toBe(expected);
   });
 });
 

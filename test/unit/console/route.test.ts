@@ -1,9 +1,17 @@
 import { expect, test } from 'vitest';
-import { hrefOf, projectOf, type Route, readRoute } from '../../../src/console/route.ts';
+import {
+  hrefOf,
+  projectOf,
+  queryIn,
+  type Route,
+  readRoute,
+  withQuery,
+} from '../../../src/console/route.ts';
 
 const exportId = 'a b/1';
 const routes: Route[] = [
   { page: 'exports' },
+  { page: 'projects' },
   { page: 'new' },
   { page: 'transformations' },
   { page: 'new-step' },
@@ -24,3 +32,19 @@ test.each(['#/0/', '#/07/new', '#/7x/new', '#/12345678901/', '#/exports/7', '', 
   '%s names no project',
   (hash) => expect(projectOf(hash)).toBeNull(),
 );
+
+test('the query of an address is no part of its route', () => {
+  const hash = '#/7/exports/a/runs?status=Failed&status=Cancelled&cursor=x%2Fy';
+  expect(readRoute(hash)).toEqual({ page: 'export', exportId: 'a', tab: 'runs' });
+  expect(projectOf('#/7?search=a')).toBe('7');
+  expect(queryIn(hash).getAll('status')).toEqual(['Failed', 'Cancelled']);
+  expect(queryIn(hash).get('cursor')).toBe('x/y');
+});
+
+test('a change of the query keeps the path and the other parameters', () => {
+  const hash = '#/7/?health=failing&page=3';
+  expect(withQuery(hash, { health: 'late', page: null })).toBe('#/7/?health=late');
+  expect(withQuery(hash, { health: ['late', 'fine'] })).toBe('#/7/?page=3&health=late&health=fine');
+  expect(withQuery(hash, { health: '', page: null })).toBe('#/7/');
+  expect(hrefOf({ page: 'exports' }, '8', { search: 'a b&c' })).toBe('#/8/?search=a+b%26c');
+});

@@ -1,0 +1,60 @@
+import type { Activity } from './api-types.ts';
+
+/** One changed setting of an export, in words. */
+export interface ChangeLine {
+  /** The name of the field; of the destination, that of its setting. */
+  readonly field: string;
+  /** Null: it was not set. */
+  readonly before: string | null;
+  /** Null: it is not set any longer. */
+  readonly after: string | null;
+  /** A secret: its values are not shown, only that it changed. */
+  readonly isSecret: boolean;
+}
+
+type Change = Activity['changes'][number];
+
+/** What a mask of the API stands for. */
+const masked = '********';
+
+/** The changes of an activity, one line per setting: those of a destination are compared one by one. */
+export function changeLines(changes: readonly Change[]): readonly ChangeLine[] {
+  return changes.flatMap((change) =>
+    change.field === 'destination' ? destinationLines(change) : [lineOf(change)],
+  );
+}
+
+function lineOf({ field, before, after }: Change): ChangeLine {
+  const isSecret = before === masked || after === masked;
+  return { field: wordsOf(field), before: textOf(before), after: textOf(after), isSecret };
+}
+
+/** A value of over 8 KiB is cut by the API and no object any longer: such a change is one line. */
+function destinationLines(change: Change): readonly ChangeLine[] {
+  const { before, after } = change;
+  const [old, next] = [settingsOf(before), settingsOf(after)];
+  if (next === null || (old === null && before !== null)) return [lineOf(change)];
+  const names = [...new Set([...Object.keys(old ?? {}), ...Object.keys(next)])];
+  return names
+    .map((field) => lineOf({ field, before: old?.[field] ?? null, after: next[field] ?? null }))
+    .filter((line) => line.before !== line.after);
+}
+
+/** Type and config of a destination, as one object; null if it is none. */
+function settingsOf(destination: unknown): Record<string, unknown> | null {
+  if (!isObject(destination) || !isObject(destination.config)) return null;
+  return { type: destination.type, ...destination.config };
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** `offset_hour` → `offset hour` */
+const wordsOf = (field: string): string => field.replaceAll('_', ' ');
+
+function textOf(value: unknown): string | null {
+  if (value === null || value === undefined || value === '') return null;
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (Array.isArray(value)) return value.length === 0 ? null : value.map(String).join(', ');
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}

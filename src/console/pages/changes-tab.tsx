@@ -1,0 +1,100 @@
+import type { Activity, BatchExport } from '../api-types.ts';
+import { type ChangeLine, changeLines } from '../change-lines.ts';
+import { changesPageSize } from '../client.ts';
+import { useConsole } from '../console-context.ts';
+import { Empty, Failure, Loading } from '../parts/notice.tsx';
+import { OffsetPager } from '../parts/pager.tsx';
+import { TimeText } from '../parts/time-text.tsx';
+import { offsetOf, useQuery } from '../use-query.ts';
+import { useResource } from '../use-resource.ts';
+
+/** Every change of an export: who made it, and each setting before and after. */
+export function ChangesTab({ batchExport }: { batchExport: BatchExport }) {
+  const { client } = useConsole();
+  const { query } = useQuery();
+  const { id, last_updated_at: since } = batchExport;
+  const offset = offsetOf(query, changesPageSize);
+  const { data, failure, reload } = useResource({
+    key: `${id} ${since} ${offset}`,
+    load: (signal) => client.listActivity(id, offset, signal),
+    pollMs: () => 15_000,
+  });
+  return (
+    <section aria-label="Changes">
+      <Failure failure={failure} onRetry={reload} stale={data !== null} />
+      {!data && !failure && <Loading lines={6} />}
+      {data?.results.length === 0 && <Empty title="No changes" />}
+      <ol className="stack">
+        {data?.results.map((activity) => (
+          <ChangeItem key={activity.id} activity={activity} />
+        ))}
+      </ol>
+      {data && <OffsetPager page={data} pageSize={changesPageSize} offset={offset} />}
+    </section>
+  );
+}
+
+function ChangeItem({ activity }: { activity: Activity }) {
+  const { id, action, key_name: key, happened_at: at, changes } = activity;
+  const lines = changeLines(changes);
+  const titleId = `change-${id}`;
+  return (
+    <li className="card change">
+      <div className="row">
+        <h2 id={titleId}>{action}</h2>
+        <span className="muted small">
+          <TimeText at={at} /> · {key === null ? 'by Sluice or the command line' : `by key ${key}`}
+        </span>
+      </div>
+      {lines.length > 0 && (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
+        <section className="scroll small" aria-labelledby={titleId} tabIndex={0}>
+          <table className="changes">
+            <thead>
+              <tr>
+                <th scope="col">Setting</th>
+                <th scope="col">Before</th>
+                <th scope="col">After</th>
+              </tr>
+            </thead>
+            <tbody>
+              {lines.map((line) => (
+                <ChangeRow key={line.field} line={line} />
+              ))}
+            </tbody>
+          </table>
+        </section>
+      )}
+    </li>
+  );
+}
+
+function ChangeRow({ line: { field, before, after, isSecret } }: { line: ChangeLine }) {
+  return (
+    <tr>
+      <th scope="row">{field}</th>
+      {isSecret ? (
+        <td colSpan={2}>{secretChange(before, after)}</td>
+      ) : (
+        <>
+          <td>
+            <Value text={before} />
+          </td>
+          <td>
+            <Value text={after} />
+          </td>
+        </>
+      )}
+    </tr>
+  );
+}
+
+function secretChange(before: string | null, after: string | null): string {
+  if (before === null) return 'set';
+  return after === null ? 'removed' : 'changed';
+}
+
+function Value({ text }: { text: string | null }) {
+  if (text === null) return <span className="muted">not set</span>;
+  return <span className="value">{text}</span>;
+}

@@ -1,0 +1,56 @@
+import { useCallback, useEffect, useState } from 'react';
+import { cursorOf } from './client.ts';
+import { type QueryChanges, queryIn, withQuery } from './route.ts';
+
+export interface QueryState {
+  readonly query: URLSearchParams;
+  /** A new entry of the history: "back" undoes it. */
+  readonly setQuery: (changes: QueryChanges) => void;
+  /** In place of the current entry, for text that is being typed. */
+  readonly replaceQuery: (changes: QueryChanges) => void;
+}
+
+/** The filters and the page of a list, kept in the address: they can be copied, and survive a reload. */
+export function useQuery(): QueryState {
+  const [query, setState] = useState(() => queryIn(window.location.hash));
+  useEffect(() => {
+    const follow = () => setState(queryIn(window.location.hash));
+    window.addEventListener('hashchange', follow);
+    return () => window.removeEventListener('hashchange', follow);
+  }, []);
+  const setQuery = useCallback((changes: QueryChanges) => {
+    window.location.hash = withQuery(window.location.hash, changes);
+  }, []);
+  const replaceQuery = useCallback((changes: QueryChanges) => {
+    const hash = withQuery(window.location.hash, changes);
+    window.history.replaceState(window.history.state, '', hash);
+    window.dispatchEvent(new HashChangeEvent('hashchange'));
+  }, []);
+  return { query, setQuery, replaceQuery };
+}
+
+/** Those of the known values that a parameter has. */
+export function chosenOf<T extends string>(
+  query: URLSearchParams,
+  name: string,
+  known: readonly T[],
+): readonly T[] {
+  const values = query.getAll(name);
+  return known.filter((one) => values.includes(one));
+}
+
+/** Index of the first result of the page that a parameter names; pages count from 1. */
+export function offsetOf(query: URLSearchParams, pageSize: number, name = 'page'): number {
+  const page = Number(query.get(name) ?? 1);
+  return Number.isSafeInteger(page) && page > 0 ? (page - 1) * pageSize : 0;
+}
+
+/** The value of the parameter for an offset; null for the first page. */
+export function pageAt(offset: number, pageSize: number): string | null {
+  return offset <= 0 ? null : String(Math.floor(offset / pageSize) + 1);
+}
+
+/** Moves a cursor list to the page of a link; null without one. */
+export function cursorMover(link: string | null, setQuery: QueryState['setQuery']) {
+  return link === null ? null : () => setQuery({ cursor: cursorOf(link) });
+}

@@ -1,0 +1,30 @@
+import { useEffect, useRef, useState } from 'react';
+import { useQuery } from './use-query.ts';
+
+/** Time without a key before a search begins. */
+const pauseMs = 300;
+
+/**
+ * The text of a search field. It becomes the parameter `search` after a short pause in typing, and follows the
+ * address if that changes otherwise, as by "back".
+ */
+export function useSearchText(): readonly [string, (text: string) => void] {
+  const { query, replaceQuery } = useQuery();
+  const asked = query.get('search') ?? '';
+  const [text, setText] = useState(asked);
+  const last = useRef(asked);
+  useEffect(() => {
+    if (asked === last.current) return;
+    last.current = asked;
+    setText(asked);
+  }, [asked]);
+  useEffect(() => {
+    if (text === last.current) return;
+    const timer = setTimeout(() => {
+      last.current = text;
+      replaceQuery({ search: text, page: null });
+    }, pauseMs);
+    return () => clearTimeout(timer);
+  }, [text, replaceQuery]);
+  return [text, setText];
+}

@@ -1,0 +1,148 @@
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, test } from 'vitest';
+import { type ApiClient, createApiClient } from '../../support/api-client.ts';
+import { expectToBeAccessible, signInTo } from '../../support/page-checks.ts';
+import { beginRun } from '../../support/page-rows.ts';
+import type { PageUnderTest } from '../../support/page-under-test.ts';
+
+interface Opened {
+  readonly site: PageUnderTest;
+  /** An export of the first project. */
+  readonly id: string;
+}
+
+/** Tests of a signed-in page: what an export shows, and what a key's end leaves. Revokes all keys. */
+export function testKeysAndChanges(open: () => Opened): void {
+  let site: PageUnderTest;
+  let page: Page;
+  let client: ApiClient;
+  let id: string;
+  const button = (name: string) => page.getByRole('button', { name, exact: true });
+
+  beforeAll(async () => {
+    ({ site, id } = open());
+    ({ page } = site);
+    client = createApiClient(site.address, await site.issueKey('batch_export:write'));
+  });
+
+  test('shows each setting before and after a change; of a secret, that it changed', async () => {
+    const config = { bucket_name: 'acme', region: 'us-east-1', prefix: 'old' };
+    const secret = { aws_access_key_id: 'AKIAPAGE', aws_secret_access_key: 'canary-one' };
+    const destination = { type: 'S3', config: { ...config, ...secret } };
+    const body = { name: 'To a bucket', interval: 'hour', destination };
+    const made = String((await client.post('/api/projects/1/batch_exports', body)).body.id);
+    const change = { prefix: 'new', aws_secret_access_key: 'canary-two' };
+    await client.patch(`/api/projects/1/batch_exports/${made}`, {
+      destination: { config: change },
+    });
+    await page.goto(`${site.address}/console/#/1/exports/${made}/changes`);
+    await page.getByRole('row', { name: 'prefix old new' }).waitFor();
+    await page.getByRole('row', { name: 'destination secrets changed' }).waitFor();
+    await page.getByRole('row', { name: 'name not set To a bucket' }).waitFor();
+    expect(await page.content()).not.toContain('canary-');
+    await expectToBeAccessible(page);
+  });
+
+  test('follows the log of a live run, not while hidden, and misses nothing', async () => {
+    await site.query(beginRun, [id]);
+    const runs = await client.get(`/api/projects/1/batch_exports/${id}/runs?status=Running`);
+    const run = String(runs.body.results[0]?.id);
+    const log = (message: string) =>
+      site.query(
+        `insert into log_entries (team_id, export_id, run_id, level, message) values (1, $1, $2, 'INFO', $3)`,
+        [id, run, message],
+      );
+    const hide = (hidden: boolean) =>
+      page.evaluate(
+        `Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`,
+      );
+    await page.clock.install();
+    await page.goto(`${site.address}/console/#/1/exports/${id}/runs/${run}`);
+    await page.reload();
+    const lines = page.getByRole('region', { name: 'Logs' }).getByRole('listitem');
+    await page.getByText('No log entries yet').waitFor();
+    await log('It begins.');
+    await lines.getByText('It begins.').waitFor();
+    await hide(true);
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(request.url()));
+    await log('While hidden.');
+    await page.clock.fastForward(60_000);
+    expect(asked).toEqual([]);
+    await log('At last.');
+    await hide(false);
+    await lines.getByText('At last.').waitFor();
+    expect((await lines.allTextContents()).map((text) => text.replace(/^.*INFO/, ''))).toEqual([
+      'At last.',
+      'While hidden.',
+      'It begins.',
+    ]);
+    expect(asked.some((url) => url.includes('/logs/tail?cursor='))).toBe(true);
+    await site.query(`update runs set status = 'Cancelled', finished_at = now() where id = $1`, [
+      run,
+    ]);
+  });
+
+  test('keeps what was typed if the key is revoked, but no secret', async () => {
+    await page.goto(`${site.address}/console/#/1/new`);
+    await page.getByLabel('Name', { exact: true }).fill('Typed for long');
+    await page.getByLabel('Bucket name').fill('acme');
+    await page.getByLabel('AWS secret access key').fill('canary-typed');
+    await site.query(`update api_keys set revoked_at = now()`);
+    await page.getByRole('button', { name: 'Create export' }).click();
+    await page.getByText('The API key is no longer accepted.').waitFor();
+    const storage = String(await page.evaluate('JSON.stringify({ ...sessionStorage })'));
+    expect(storage).toContain('Typed for long');
+    expect(storage).not.toContain('canary-');
+    await signInTo(page, await site.issueKey('batch_export:write'));
+    await page.getByText('Your unsaved changes are back.').waitFor();
+    expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('Typed for long');
+    expect(await page.getByLabel('Bucket name').inputValue()).toBe('acme');
+    expect(await page.getByLabel('AWS secret access key').inputValue()).toBe('');
+    await expectToBeAccessible(page);
+    await button('Start over').click();
+    expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('');
+    await page.getByLabel('Name', { exact: true }).fill('Not for the next one');
+    await button('Sign out').click();
+    expect(await page.evaluate('sessionStorage.length')).toBe(0);
+  });
+
+  test('shows a key that may only read no button that changes something', async () => {
+    const places = [
+      '',
+      'new',
+      'transformations',
+      'notifications',
+      'projects',
+      `exports/${id}/edit`,
+    ];
+    for (const tab of ['runs', 'coverage', 'backfills', 'logs', 'settings', 'changes']) {
+      places.push(`exports/${id}/${tab}`);
+    }
+    const changing = /pause|delete|edit|new |create|save|retry|again|cancel|start|accept|test|add/i;
+    const findButtons = async () => {
+      const found = new Map<string, string[]>();
+      for (const place of places) {
+        await page.goto(`${site.address}/console/#/1/${place}`);
+        await page.getByRole('heading', { level: 1 }).waitFor();
+        await expect.poll(() => page.getByRole('status', { name: 'Loading' }).count()).toBe(0);
+        const texts = await page.locator('main').locator('button, a.button').allTextContents();
+        found.set(
+          place,
+          texts.filter((text) => changing.test(text)),
+        );
+      }
+      return found;
+    };
+    await signInTo(page, await site.issueKey('batch_export:write,plugin:write'));
+    const offered = await findButtons();
+    expect([...offered].filter(([, texts]) => texts.length === 0).map(([place]) => place)).toEqual([
+      'notifications',
+      'projects',
+    ]);
+    await button('Sign out').click();
+    await signInTo(page, await site.issueKey('batch_export:read,plugin:read'));
+    const left = [...(await findButtons())].filter(([, texts]) => texts.length > 0);
+    expect(left).toEqual([]);
+  });
+}

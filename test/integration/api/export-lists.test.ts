@@ -1,0 +1,215 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { exportHealths } from '../../../src/domain/batch-export.ts';
+import { checkFreshness } from '../../../src/store/freshness.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+import { filledCounts, filledName, fillProject } from '../../support/many-exports.ts';
+import { createKey } from '../../support/tenants.ts';
+
+let api: ApiUnderTest;
+let exports: string;
+let organization: string;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  exports = `${api.project}/batch_exports`;
+  organization = `/api/organizations/${api.tenant.organizationId}`;
+  await api.db.query(fillProject, [api.tenant.projectIds[0]]);
+  await api.db.query('vacuum analyze batch_exports');
+});
+afterAll(() => api?.stop());
+
+async function list(query: string, base = exports) {
+  const { status, body } = await api.client.get(`${base}?${query}`);
+  expect([status, body.detail]).toEqual([200, undefined]);
+  return { count: body.count, names: body.results.map(({ name }) => name), body };
+}
+
+const names = (...numbers: readonly number[]) => numbers.map(filledName);
+
+describe('health', () => {
+  test('the counts add up, and each is that of the list with this filter', async () => {
+    const { body } = await api.client.get(`${exports}/health`);
+    expect(body).toEqual(filledCounts);
+    for (const health of exportHealths) {
+      const { count, body: page } = await list(`health=${health}&limit=3`);
+      expect([health, count]).toEqual([health, filledCounts[health]]);
+      expect(page.results.every((item) => item.health === health)).toBe(true);
+    }
+  });
+
+  test('a paused export is failing only if Sluice paused it', async () => {
+    const { names: failing } = await list('health=failing&ordering=name');
+    expect(failing).toEqual(names(1, 2, 3, 4));
+    const { names: paused } = await list('health=paused&ordering=name');
+    expect(paused).toEqual(names(10, 11));
+  });
+
+  test('late is by the objective, or without one by two intervals', async () => {
+    expect((await list('health=late&ordering=name')).names).toEqual(names(5, 6, 7));
+  });
+
+  test('several filters are joined', async () => {
+    const { count, body } = await list(
+      'health=failing&health=late&search=000&limit=2&ordering=health',
+    );
+    expect([count, body.results.map(({ name }) => name)]).toEqual([7, names(1, 2)]);
+    const { names: next } = await list(String(body.next).split('?')[1] ?? '');
+    expect(next).toEqual(names(3, 4));
+  });
+
+  test('is the same in an export itself, from its creation on', async () => {
+    // The first project is full.
+    const others = `/api/projects/${api.tenant.projectIds[1]}/batch_exports`;
+    const made = (await api.client.post(others, exportBody())).body;
+    expect(made.health).toBe('fine');
+    const path = `${others}/${made.id}`;
+    const health = async () => (await api.client.get(path)).body.health;
+    const change = (sql: string) =>
+      api.db.query(`update batch_exports set ${sql} where id = $1`, [made.id]);
+    await change(`created_at = now() - interval '2 hours'`);
+    expect(await health()).toBe('fine');
+    await change(`created_at = now() - interval '127 minutes'`);
+    expect(await health()).toBe('late');
+    await change(`end_at = now() - interval '1 hour'`);
+    expect(await health()).toBe('fine');
+    await change(`end_at = null, freshness_minutes = 600`);
+    await checkFreshness(api.db);
+    expect(await health()).toBe('fine');
+    expect((await api.client.post(`${path}/pause`)).body.health).toBe('paused');
+    await api.client.delete(path);
+    expect((await api.client.get(`${others}/health`)).body.total).toBe(0);
+  });
+
+  test('a hole is no hole while a run of its interval is live', async () => {
+    const { body } = await list(`search=${filledName(8).replace(' ', '%20')}`);
+    const id = body.results[0]?.id;
+    await api.db.query(
+      `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end)
+       select export_id, $2, 'Starting', data_interval_start, data_interval_end from holes where export_id = $1`,
+      [id, api.tenant.projectIds[0]],
+    );
+    expect((await api.client.get(`${exports}/${id}`)).body.health).toBe('fine');
+    expect((await list('health=incomplete')).names).toEqual(names(9));
+    await api.db.query(`delete from runs where export_id = $1 and status = 'Starting'`, [id]);
+  });
+});
+
+describe('search and order', () => {
+  test('search finds a part of the name, whatever its case, and a whole id', async () => {
+    const { count, names: found, body } = await list('search=pORT%20499&ordering=name');
+    expect([count, found]).toEqual([10, names(...Array.from({ length: 10 }, (_, n) => 4_990 + n))]);
+    const id = String(body.results[3]?.id);
+    expect((await list(`search=${id.toUpperCase()}`)).names).toEqual(names(4_993));
+    expect((await list('search=no%20such')).count).toBe(0);
+  });
+
+  test.each(['%25', '_', '%5C', "'"])('%s in a search is that character', async (text) => {
+    expect((await list(`search=${text}`)).count).toBe(0);
+  });
+
+  test.each([
+    ['name', [1, 2]],
+    ['-name', [5_000, 4_999]],
+    ['created_at', [5_000, 4_999]],
+    ['-created_at', [1, 2]],
+    ['health', [1, 2]],
+    ['-last_run', [1, 2]],
+    ['last_run', [5_000, 4_999]],
+  ])('by %s', async (ordering, first) => {
+    const { count, names: found } = await list(`ordering=${ordering}&limit=2`);
+    expect([count, found]).toEqual([5_000, names(...first)]);
+  });
+
+  test('the most urgent come first, the rest newest first', async () => {
+    const { names: found } = await list('ordering=health&limit=12');
+    expect(found).toEqual(names(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
+    expect((await list('ordering=-health&limit=1')).names).toEqual(names(12));
+  });
+
+  test.each(['ordering=name', 'ordering=-last_run', 'ordering=health&search=export'])(
+    'the pages of %s have each export once',
+    async (query) => {
+      const seen: unknown[] = [];
+      for (let offset = 0; offset < 5_000; offset += 1_000) {
+        seen.push(...(await list(`${query}&limit=1000&offset=${offset}`)).names);
+      }
+      expect(new Set(seen).size).toBe(5_000);
+      expect(seen).toHaveLength(5_000);
+      const beyond = await list(`${query}&offset=6000`);
+      expect([beyond.count, beyond.names]).toEqual([5_000, []]);
+    },
+  );
+
+  test('works for the organization too', async () => {
+    const { count, names: found } = await list(
+      'health=late&ordering=-name&limit=1',
+      `${organization}/batch_exports`,
+    );
+    expect([count, found]).toEqual([3, names(7)]);
+  });
+
+  test.each([
+    ['health=unwell', 'health'],
+    ['ordering=size', 'ordering'],
+  ])('%s is refused', async (query, attr) => {
+    const { status, body } = await api.client.get(`${exports}?${query}`);
+    expect([status, body.attr]).toEqual([400, attr]);
+  });
+});
+
+describe('unknown parameters', () => {
+  test('the list of exports ignores them, as it always has', async () => {
+    expect((await list('helth=failing&limit=1')).count).toBe(5_000);
+  });
+
+  test.each([
+    ['batch_exports/health?helth=failing', 'helth'],
+    ['batch_exports/ID/schedule?x=1', 'x'],
+    ['batch_exports/ID/coverage?form=2024-03-01', 'form'],
+    ['notification_targets?search=x', 'search'],
+  ])('%s is refused', async (path, attr) => {
+    const { body } = await list('limit=1');
+    const real = path.replace('ID', String(body.results[0]?.id));
+    const { status, body: answer } = await api.client.get(`${api.project}/${real}`);
+    expect([status, answer.attr]).toEqual([400, attr]);
+  });
+});
+
+describe('projects of an organization', () => {
+  const nothing = { total: 0, failing: 0, late: 0, incomplete: 0, paused: 0, fine: 0 };
+
+  test('come with the health of their exports', async () => {
+    const { body } = await api.client.get(`${organization}/projects`);
+    const [first, second] = api.tenant.projectIds;
+    expect(body).toEqual({
+      count: 2,
+      next: null,
+      previous: null,
+      results: [
+        { id: first, name: 'Website', batch_exports: filledCounts },
+        { id: second, name: 'App', batch_exports: nothing },
+      ],
+    });
+  });
+
+  test.each([
+    ['ordering=name', ['App', 'Website']],
+    ['ordering=-name&limit=1', ['Website']],
+    ['ordering=health', ['Website', 'App']],
+    ['ordering=-health', ['App', 'Website']],
+    ['ordering=health&offset=1', ['App']],
+    ['search=WEB', ['Website']],
+  ])('%s', async (query, expected) => {
+    expect((await list(query, `${organization}/projects`)).names).toEqual(expected);
+  });
+
+  test('a key of one project has no access, and /api/me says so', async () => {
+    const { organizationId, projectIds } = api.tenant;
+    const { key } = await createKey(api.db, { organizationId, projectIds: [projectIds[0]] });
+    const client = api.client.withKey(key);
+    expect((await client.get(`${organization}/projects`)).status).toBe(403);
+    expect((await client.get('/api/me')).body.all_projects).toBe(false);
+    expect((await api.client.get('/api/me')).body.all_projects).toBe(true);
+  });
+});

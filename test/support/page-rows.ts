@@ -1,0 +1,40 @@
+/** Five attempts have failed; the next is in an hour. */
+export const insertRetrying = `with run as (
+    insert into runs (export_id, team_id, status, attempt, faults, data_interval_start, data_interval_end, started_at, error_code, latest_error)
+    select e.id, e.team_id, 'Running', 5, 5, at, at + interval '1 hour', now(), 'destination.unavailable',
+           'destination.unavailable: The destination is unavailable. No action needed: Sluice retries automatically.'
+      from batch_exports e, date_trunc('hour', now() - interval '1 hour') at where e.id = $1
+    returning *)
+  insert into outbox (run_id, team_id, export_id, data_interval_start, available_at)
+  select id, team_id, export_id, data_interval_start, now() + interval '1 hour' from run`;
+
+/** The hours from five to three hours before this one were due, and their runs failed. */
+export const failFirstTicks = `with due as (
+    insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
+    select $1::uuid, at + interval '1 hour', at, at + interval '1 hour', 'ran'
+      from generate_series(4, 5) n, lateral (select date_trunc('hour', now()) - n * interval '1 hour' as at) h
+    returning *)
+  insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+  select d.export_id, e.team_id, 'Failed', d.data_interval_start, d.data_interval_end, now()
+    from due d join batch_exports e on e.id = d.export_id`;
+
+/** The same of the hour after them. */
+export const failNextTick = failFirstTicks.replace(
+  'generate_series(4, 5)',
+  'generate_series(3, 3)',
+);
+
+/** A completed run of long ago, with one file. */
+export const insertFile = `with run as (
+    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at, files)
+    select e.id, e.team_id, 'Completed', '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', now(), 1
+      from batch_exports e where e.id = $1
+    returning *)
+  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
+  select export_id, data_interval_start, data_interval_end, id,
+         json_build_array(json_build_object('key', 'events/2024.jsonl.gz', 'rows', 5, 'bytes', 50, 'sha256', repeat('ab', 32))), 5, 50, true
+    from run`;
+
+/** A run of an hour that no schedule asked for has begun. */
+export const beginRun = `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, started_at)
+  select id, team_id, 'Running', '2024-03-02T00:00:00Z', '2024-03-02T01:00:00Z', now() from batch_exports where id = $1`;
