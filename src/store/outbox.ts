@@ -8,10 +8,10 @@ import { capacityNow, smallCapacityNow } from './workers.ts';
 const queuedRunColumns = `team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
   ${instantOf('data_interval_start')} as "intervalStart", small`;
 
-/** A run is expected to be small if its neighbours had at most so many bytes in their files, and so many rows. */
+/** The most that the neighbours of a run may have in their files, if it is expected to be small. */
 const smallBytes = 256 * 1024;
 const smallRows = 2_000;
-/** For so long all runs of an export count as large, once one has read more than a small run may. */
+/** How long all runs of an export count as large, once one has read more than a small run may. */
 const largeFor = `interval '1 day'`;
 
 /**

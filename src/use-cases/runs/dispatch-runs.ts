@@ -130,7 +130,7 @@ function inOrderOf(
   return runIds.flatMap((runId) => byRun.get(runId) ?? []);
 }
 
-/** Places of the workers for runs of one kind. */
+/** What the workers have for runs of one kind. */
 interface Places {
   readonly capacity: number;
   /** For how many more there is room in the queue. */
