@@ -114,12 +114,23 @@ it('fifty small runs complete while four large ones wait for their store, and on
   );
   expect(kinds).toEqual([{ small: true, runs: 50 }]);
   // It read a part of its rows, and has given its memory back.
-  await until(async () => {
-    const { rows } = await installation.pool.query(
-      `select 1 from log_entries where export_id = $1 and message like 'The interval has more rows%'`,
-      [grown],
+  const logOf = async (exportId: string) => {
+    const { rows } = await installation.pool.query<{ message: string }>(
+      'select message from log_entries where export_id = $1 order by id',
+      [exportId],
     );
-    return rows.length === 1;
+    return rows.map(({ message }) => message);
+  };
+  await until(
+    async () => {
+      const entries = await logOf(grown);
+      expect(entries.filter((text) => text.startsWith('The interval has more'))).toHaveLength(1);
+      return true;
+    },
+    { timeoutMs: 30_000, message: 'the run that grew is handed back' },
+  ).catch(async (error: unknown) => {
+    console.log(await logOf(grown), await readRuns(installation, grown));
+    throw error;
   });
   expect(await statuses([...large, grown])).toEqual([...allWait, 'Running']);
   const path = `${projectPath(installation)}/batch_exports/${large[0]}`;
