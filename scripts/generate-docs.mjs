@@ -40,11 +40,29 @@ ${settingsTable()}
 
 ## Memory of a worker
 
-A worker starts a run only if the memory of all its runs fits into \`WORKER_MEMORY_MB\`. Runs wait in the order of their arrival. A run that needs more than the whole memory runs alone, but it fails if the reason is its own plugins.
+A worker starts a run only if the memory of all its runs fits into \`WORKER_MEMORY_MB\`. Large runs wait in the order of their arrival. A run that needs more than the whole memory runs alone, but it fails if the reason is its own plugins.
 
 ${table(['For', 'MiB'], memory)}
 
 If two workers crash on a run, the run gets a process of its own. This process may use \`WORKER_MEMORY_MB\` in addition, and at least 512 MiB.
+
+### Small runs
+
+A run is expected to be small if the files of the three intervals before it, and of the one after, had at most 256 KiB and 2,000 rows each. If none of these has completed yet, the run counts as large. Runs of a chain with plugins of your own are always large.
+
+Small runs do not use the slots of \`WORKER_CONCURRENCY\`. They have \`WORKER_SMALL_RUNS\` places in each worker, as far as there is memory. A sixth of the memory of all runs is left to them by large runs, so a small run does not wait for a large one. They use what else is free, while no large run waits for it. An organization shares these places with others by the same rules as slots.
+
+If a run was not small as expected, it takes the memory of a large run before it reads more than 1 MiB. If that is not free, its attempt ends, and it begins again as soon as there are a slot and memory for it. Then all runs of that export count as large for a day.
+
+## Costly requests
+
+\`RATE_LIMIT_PER_MINUTE\` and \`RATE_LIMIT_PER_HOUR\` count most requests as one. These count as several, since each costs the service as much as several others:
+
+${table(['Request', 'Counts as'], costs)}
+
+A request that costs more than a whole window gets the whole window. A request over the limit is answered with 429, and \`Retry-After\` says when to try again. The headers \`RateLimit-Remaining\` and \`RateLimit-Reset\` say what is left.
+
+\`MAX_STORED_MIB_PER_DAY\` limits what the changes of an organization store: what it deletes is kept for \`RETENTION_DAYS\`, so creating and deleting is not free. Each POST, PUT, PATCH and DELETE counts its body and 2 KiB for the record of who changed what. Requests that are refused do not count, and neither do previews, tests and trials. The day begins with the first change.
 
 ## Prepared statements
 
@@ -55,14 +73,22 @@ Each connection to \`DATABASE_URL\` prepares the statements that most requests o
 /** What src/pipeline/memory-budget.ts and the encoders reserve. */
 const memory = [
   ['The worker itself', '150'],
-  ['Each run: rows from the source', '8'],
-  ['Each run: encoder of JSONLines or CSV', '4'],
-  ['Each run: encoder of Parquet', '56'],
-  ['Each run: compression of JSONLines or CSV', '12 for gzip, 24 for zstd, 32 for brotli'],
+  ['A small run, whatever its format is', '2'],
+  ['Each large run: rows from the source', '8'],
+  ['Each large run: encoder of JSONLines or CSV', '4'],
+  ['Each large run: encoder of Parquet', '56'],
+  ['Each large run: compression of JSONLines or CSV', '12 for gzip, 24 for zstd, 32 for brotli'],
   ['A run while it holds a row of more than 2 MiB', '4 × the size of the row'],
-  ['A run with transformations', '16'],
+  ['A large run with transformations', '16'],
   ["Each of its steps with an organization's own plugin", '224'],
-  ['Each run: upload', '`UPLOAD_PART_MIB` × (`UPLOAD_PARTS_IN_FLIGHT` + 1)'],
+  ['Each large run: upload', '`UPLOAD_PART_MIB` × (`UPLOAD_PARTS_IN_FLIGHT` + 1)'],
+];
+
+/** What src/api/hooks/rate-limit.ts and the routes say. */
+const costs = [
+  ['Preview of rows, test of a destination or of a notification target, trial of a chain', '10'],
+  ['Each full 16 KiB of a body', '1 more'],
+  ['A page of more than 100 results', '1 more for each 250, so 5 for 1,000'],
 ];
 
 const faults = {

@@ -31,6 +31,8 @@ declare module 'fastify' {
     scope?: Scope | 'any';
     /** A POST without an effect: it ignores an Idempotency-Key. */
     changesNothing?: true;
+    /** How many requests it counts as for the key's limit; default 1. */
+    cost?: number;
     /** A field of the answer that is shown once: what is kept for an Idempotency-Key has null there. */
     shownOnce?: string;
   }
@@ -39,6 +41,8 @@ declare module 'fastify' {
     context: Context;
     caller: PresentedKey | undefined;
     reach: Reach | undefined;
+    /** Of its body as it came. */
+    bodyBytes: number;
     /** Scheme and host that links begin with. */
     linkBase: string;
     batchExport: BatchExport | undefined;

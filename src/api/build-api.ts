@@ -25,6 +25,7 @@ import { measureRequests } from './hooks/request-metrics.ts';
 import { sendHeaders } from './hooks/response-headers.ts';
 import { boundUnsentAnswers } from './hooks/unsent-answers.ts';
 import { refuseUnknownParameters, validateWithSchemas } from './hooks/schema-validation.ts';
+import { limitStoredBytes } from './hooks/stored-bytes.ts';
 import { PreviewSlots } from './insights/preview-slots.ts';
 import { insightRoutes } from './insights/routes.ts';
 import { logRoutes } from './logs/routes.ts';
@@ -80,6 +81,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   requireAccess(api, db);
   takeJsonBodies(api);
   validateWithSchemas(api, shared);
+  limitStoredBytes(api, db, options.storedBytesPerDay);
   honourIdempotencyKeys(api);
   boundUnsentAnswers(api, options.answers);
   measureRequests(api, options.metrics);

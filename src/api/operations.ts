@@ -4,6 +4,9 @@ import type { Request } from './api.ts';
 import { loadBatchExport } from './batch-exports/load.ts';
 import { describeOperation } from './descriptions.ts';
 
+/** How many requests a preview, a test of a destination or a trial of a chain counts as. */
+export const costOfTrial = 10;
+
 /** The same exports are available under two paths: by organization and by project. */
 export interface Family {
   readonly prefix: string;

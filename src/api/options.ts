@@ -79,6 +79,8 @@ export interface ApiOptions {
   readonly failedKeysPerMinute: number;
   /** Of answers that clients do not read; default: those of production. */
   readonly answers?: UnsentLimits;
+  /** What changes of one organization may store per day, deleted or not. */
+  readonly storedBytesPerDay: number;
   /** Requests of one key. */
   readonly rateLimit: { readonly perMinute: number; readonly perHour: number };
   /** Whether the process can do its work. */

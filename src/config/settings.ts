@@ -69,7 +69,7 @@ export const settings = {
     { matches: /^\d{1,5}$/, mustBe: 'a port number' },
   ),
   RATE_LIMIT_PER_MINUTE: wholeNumber(
-    'Maximum requests of one API key per minute.',
+    'Maximum requests of one API key per minute. Costly requests count as several; see docs/configuration.md.',
     480,
     [1, 1_000_000],
   ),
@@ -77,6 +77,11 @@ export const settings = {
     'Maximum requests of one API key per hour.',
     4_800,
     [1, 10_000_000],
+  ),
+  MAX_STORED_MIB_PER_DAY: wholeNumber(
+    'Maximum MiB that requests of one organization may store per day. Each change counts its body and 2 KiB, whether it is deleted later or not.',
+    256,
+    [1, 1_000_000],
   ),
   FAILED_KEYS_PER_MINUTE: wholeNumber(
     'Maximum requests per minute with an API key that is not valid, from one address (IPv6: from one /64). Requests with a valid key are not affected.',
@@ -108,13 +113,18 @@ export const settings = {
     [0, 3_600],
   ),
   WORKER_CONCURRENCY: wholeNumber(
-    'Slots of one worker: the maximum number of runs it executes at a time.',
+    'Slots of one worker: the maximum number of runs it executes at a time, without those that are expected to be small.',
     4,
     [1, 100],
   ),
+  WORKER_SMALL_RUNS: wholeNumber(
+    'Maximum runs of one worker at a time that are expected to be small; see docs/configuration.md. Each may need a connection to the source. 0 means that they wait for slots like all others.',
+    24,
+    [0, 500],
+  ),
   WORKER_MEMORY_MB: wholeNumber(
     'Memory of one worker in MiB. It starts a run only if the run fits; see docs/configuration.md.',
-    512,
+    576,
     [192, 1_048_576],
   ),
   MAX_ROW_MIB: optionalNumber(

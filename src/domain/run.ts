@@ -58,5 +58,7 @@ export interface QueuedRun {
   readonly exportId: string;
   /** Null for a live run. */
   readonly backfillId: string | null;
+  /** Whether it uses a place for small runs; absent: no. */
+  readonly small?: boolean;
   readonly intervalStart: Instant;
 }

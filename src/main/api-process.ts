@@ -40,6 +40,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     trustProxy: config.TRUST_PROXY,
     publicUrl: config.PUBLIC_URL,
     failedKeysPerMinute: config.FAILED_KEYS_PER_MINUTE,
+    storedBytesPerDay: config.MAX_STORED_MIB_PER_DAY * 2 ** 20,
     rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
     readiness,
     checkSource: checkSourceOf(foundation.sourceOf),

@@ -1,7 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { describeInterval } from '../domain/time.ts';
-import { idleWorkerBytes, largeRowCopies } from '../pipeline/memory-budget.ts';
+import {
+  idleWorkerBytes,
+  largeRowCopies,
+  smallPlaces,
+  smallRunBytes,
+} from '../pipeline/memory-budget.ts';
 import { ReadingTurns } from '../pipeline/reading-turns.ts';
 import { openConsumer } from '../queue/consumer.ts';
 import { addWorkerSeconds } from '../store/worker-seconds.ts';
@@ -49,7 +54,8 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   const { config, context, databases, db, logger, metrics, producer, queues } = foundation;
   checkRowLimit(config);
   const memoryBytes = config.WORKER_MEMORY_MB * mebibyte - idleWorkerBytes;
-  const memory = new MemoryGate(memoryBytes);
+  const places = smallPlaces(memoryBytes, config.WORKER_SMALL_RUNS);
+  const memory = new MemoryGate(memoryBytes, places * smallRunBytes);
   const limits = {
     keepConnectionMs,
     holdRow: async (bytes: number, signal: AbortSignal) => {
@@ -143,7 +149,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
 
   let lastFault: string | null = null;
   const report = async () => {
-    await reportWorker(db, workerId, config.WORKER_CONCURRENCY);
+    await reportWorker(db, workerId, config.WORKER_CONCURRENCY, places);
     await storeWork();
     const fault = await findQueueFault(queues, producer);
     if (fault !== null && fault !== lastFault) logger.error(fault);
@@ -159,13 +165,18 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
 
   const consumer = openConsumer(queues, handlers, {
     runConcurrency: config.WORKER_CONCURRENCY,
+    // Places are what large runs leave; without those there may be memory for more.
+    smallRunConcurrency: places === 0 ? 0 : config.WORKER_SMALL_RUNS,
     onError: (error) => logger.warn({ err: error }, 'the queue reported an error'),
     onJobFailed: (job, error) => {
       metrics.jobsFailed.inc({ job });
       logger.warn({ err: error, job }, 'a job failed');
     },
   });
-  logger.info({ worker: workerId, concurrency: config.WORKER_CONCURRENCY }, 'worker started');
+  logger.info(
+    { worker: workerId, concurrency: config.WORKER_CONCURRENCY, smallRuns: places },
+    'worker started',
+  );
 
   return {
     async close() {

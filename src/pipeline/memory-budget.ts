@@ -24,6 +24,22 @@ export const largeRowCopies = 4;
 /** A run of the larger formats, with the default settings. */
 export const usualRunBytes = 96 * mebibyte;
 
+/** What a run that reads at most 1 MiB of rows may need, whatever its format is; measured. */
+export const smallRunBytes = 2 * mebibyte;
+
+/** A share of a worker's memory that large runs leave to small ones. */
+const smallShare = 1 / 6;
+
+/**
+ * Places for small runs in a worker that large runs can't take.
+ *
+ * @param memoryBytes of all its runs
+ * @param most how many the operator allows
+ */
+export function smallPlaces(memoryBytes: number, most: number): number {
+  return Math.min(most, Math.floor((memoryBytes * smallShare) / smallRunBytes));
+}
+
 /** Row blocks of the source in flight, and the data on the socket. */
 const sourceBytes = 8 * mebibyte;
 

@@ -1,8 +1,12 @@
 /**
- * `sluice-runs` carries long jobs, as many at a time as a worker has slots. `sluice-control` carries
- * short jobs, so a run never delays a tick.
+ * `sluice-runs` carries long jobs, as many at a time as a worker has slots, `sluice-small-runs` runs that are expected
+ * to be small, so they need not wait behind large ones. `sluice-control` carries short jobs, so a run never delays a tick.
  */
-export const queueNames = { control: 'sluice-control', runs: 'sluice-runs' } as const;
+export const queueNames = {
+  control: 'sluice-control',
+  runs: 'sluice-runs',
+  smallRuns: 'sluice-small-runs',
+} as const;
 
 export type QueueName = (typeof queueNames)[keyof typeof queueNames];
 
@@ -27,7 +31,9 @@ function idIn(data: unknown, name: string): string {
   return id;
 }
 
-const { control, runs } = queueNames;
+const { control, runs, smallRuns } = queueNames;
+
+const runOf = (data: unknown) => ({ runId: idIn(data, 'runId') });
 
 /** Jobs carry ids only, never a secret: the dashboard shows them. */
 const catalogue = {
@@ -35,7 +41,8 @@ const catalogue = {
   tick: { queue: control, parse: noData, everyMs: 1_000 },
   /** Enqueues waiting runs. */
   'dispatch-runs': { queue: control, parse: noData },
-  'execute-run': { queue: runs, parse: (data: unknown) => ({ runId: idIn(data, 'runId') }) },
+  'execute-run': { queue: runs, parse: runOf },
+  'execute-small-run': { queue: smallRuns, parse: runOf },
   /** Creates the next runs of a backfill. */
   'advance-backfill': {
     queue: control,

@@ -12,6 +12,8 @@ import { type QueueConnection, within } from './connection.ts';
 export interface ConsumerOptions {
   /** Runs executed at a time. */
   readonly runConcurrency: number;
+  /** Small runs beside them; with 0 no job of theirs is taken. */
+  readonly smallRunConcurrency: number;
   readonly onError: (error: Error) => void;
   readonly onJobFailed: (name: string, error: Error) => void;
 }
@@ -27,7 +29,7 @@ export interface Consumer {
 /** Time limit for the queue to close. */
 const goodbyeMs = 2_000;
 
-/** Takes jobs from both queues. */
+/** Takes jobs from all queues. */
 export function openConsumer(
   connection: QueueConnection,
   handlers: JobHandlers,
@@ -64,7 +66,9 @@ export function openConsumer(
     worker.on('failed', (job, error) => options.onJobFailed(job?.name ?? 'unknown', error));
     return worker;
   };
-  const workers = [open(queueNames.control, 8), open(queueNames.runs, options.runConcurrency)];
+  const { runConcurrency, smallRunConcurrency } = options;
+  const workers = [open(queueNames.control, 8), open(queueNames.runs, runConcurrency)];
+  if (smallRunConcurrency > 0) workers.push(open(queueNames.smallRuns, smallRunConcurrency));
   return {
     async close() {
       const closed = Promise.allSettled(workers.map((worker) => worker.close()));

@@ -18,13 +18,20 @@ export interface Producer {
    *
    * @throws if the queue does not accept them within five seconds
    */
-  addRuns(entries: readonly { readonly runId: string; readonly ring: string }[]): Promise<void>;
+  addRuns(entries: readonly RunEntry[]): Promise<void>;
   /** Restores missing recurring jobs: a queue that lost its data does not report it. */
   ensureRecurring(): Promise<void>;
   readonly queues: readonly Queue[];
   /** The names of the queues that an operator has paused. @throws if the backend is unreachable */
   listPaused(): Promise<readonly string[]>;
   close(): Promise<void>;
+}
+
+export interface RunEntry {
+  readonly runId: string;
+  readonly ring: string;
+  /** Whether it goes to the queue of small runs; default: no. */
+  readonly small?: boolean;
 }
 
 /** A recurring job that is later than this has lost its next turn. */
@@ -59,17 +66,14 @@ export function openProducer(
       await within(1_000, queueFor(name).add(name, data, keep));
     },
     async addRuns(entries) {
-      if (entries.length === 0) return;
-      await within(
-        5_000,
-        queueFor('execute-run').addBulk(
-          entries.map(({ runId, ring }) => ({
-            name: 'execute-run',
-            data: { runId },
-            opts: { ...keep, deduplication: { id: ring } },
-          })),
-        ),
+      const large = entries.filter(({ small }) => !small);
+      const small = entries.filter((entry) => entry.small);
+      const added = [['execute-run', large] as const, ['execute-small-run', small] as const].map(
+        async ([name, runs]) => {
+          if (runs.length > 0) await queueFor(name).addBulk(runs.map((run) => jobOf(name, run)));
+        },
       );
+      await within(5_000, Promise.all(added));
     },
     async ensureRecurring() {
       for (const [name, { everyMs }] of Object.entries(jobs)) {
@@ -90,6 +94,12 @@ export function openProducer(
     },
   };
 }
+
+const jobOf = (name: JobName, { runId, ring }: RunEntry) => ({
+  name,
+  data: { runId },
+  opts: { ...keep, deduplication: { id: ring } },
+});
 
 /** When a scheduler was first seen with this `next`, by the monotonic clock. */
 interface SeenScheduler {

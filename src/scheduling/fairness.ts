@@ -53,14 +53,16 @@ export function crowdedShare(capacity: number): number {
  * @param candidates waiting runs. A query with a limit must limit per export: one common limit would let
  *   one busy export hide all others.
  * @param inFlight runs that are queued or being executed
+ * @param beside runs in flight that use other slots: they count for the limits of their export and backfill
  */
 export function pickFair<Run extends QueuedRun>(
   candidates: readonly Run[],
   inFlight: readonly QueuedRun[],
   limits: DispatchLimits,
   slots: number,
+  beside: readonly QueuedRun[] = [],
 ): readonly Run[] {
-  const lanes = countBy(inFlight, laneOf);
+  const lanes = countBy([...inFlight, ...beside], laneOf);
   const fits = (run: Run): boolean => {
     const lane = laneOf(run);
     if ((lanes.get(lane) ?? 0) >= laneLimit(run, limits)) return false;

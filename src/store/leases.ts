@@ -83,7 +83,8 @@ const claimSql = (isFree: boolean) =>
        update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
               crashes = crashes + (lease_expires_at is not null and lease_holder is distinct from $2 and reading_since is not null)::int, reading_since = null,
               lease_holder = $2, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
-              started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${pinnedChainOf('runs')}, file_generation = ${nextGeneration}
+              started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${pinnedChainOf('runs')}, file_generation = ${nextGeneration},
+              small = coalesce((select o.small from outbox o where o.run_id = $1), false)
         where id = $1 and (status = 'Starting'
            or status = ${running} and (lease_expires_at is null or lease_expires_at < now() or lease_holder = $2))
           and not exists (select 1 from outbox where run_id = $1 and available_at > now())

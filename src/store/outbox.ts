@@ -3,10 +3,30 @@ import type { Sql } from './database.ts';
 import { prepared, unflushed } from './prepared.ts';
 import { running } from './run-moves.ts';
 import { instantOf } from './times.ts';
-import { capacityNow } from './workers.ts';
+import { capacityNow, smallCapacityNow } from './workers.ts';
 
 const queuedRunColumns = `team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
-  ${instantOf('data_interval_start')} as "intervalStart"`;
+  ${instantOf('data_interval_start')} as "intervalStart", small`;
+
+/** The most that the neighbours of a run may have in their files, if it is expected to be small. */
+const smallBytes = 256 * 1024;
+const smallRows = 2_000;
+/** How long all runs of an export count as large, once one has read more than a small run may. */
+const largeFor = `interval '1 day'`;
+
+/**
+ * SQL that says whether a run is expected to be small: what the intervals just before it, and the one after, had. If
+ * none has completed, it is not known, so no. Reads at most four receipts.
+ */
+const isSmall = (run: string): string =>
+  `coalesce((select max(near.bytes) <= ${smallBytes} and max(near.rows) <= ${smallRows}
+      from batch_exports e, lateral (
+        (select c.bytes, c.rows from receipts c where c.export_id = e.id and c.data_interval_start < ${run}.data_interval_start
+          order by c.data_interval_start desc limit 3)
+        union all
+        (select c.bytes, c.rows from receipts c where c.export_id = e.id and c.data_interval_start >= ${run}.data_interval_start
+          order by c.data_interval_start limit 1)) near
+     where e.id = ${run}.export_id and (e.outgrew_at is null or e.outgrew_at < now() - ${largeFor})), false)`;
 
 /**
  * SQL that adds runs to the outbox; the only way to do so.
@@ -14,10 +34,11 @@ const queuedRunColumns = `team_id as "projectId", export_id as "exportId", backf
  * @param rows a table of this statement with the columns id, team_id, export_id, backfill_id and
  *   data_interval_start of runs
  * @param availableAt SQL of the time before which no attempt begins
+ * @param small SQL that says whether a run is expected to be small
  */
-export const enqueueRuns = (rows: string, availableAt = 'now()'): string =>
-  `insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready)
-   select id, team_id, export_id, backfill_id, data_interval_start, ${availableAt}, ${availableAt} <= now() from ${rows}`;
+export const enqueueRuns = (rows: string, availableAt = 'now()', small = isSmall(rows)): string =>
+  `insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
+   select id, team_id, export_id, backfill_id, data_interval_start, ${availableAt}, ${availableAt} <= now(), ${small} from ${rows}`;
 
 /**
  * Makes runs whose time has come visible to the dispatcher: retries after their backoff, ticks after their
@@ -38,15 +59,16 @@ export interface DispatchState {
   readonly turn: number;
   /** Slots of all workers that reported lately. */
   readonly capacity: number;
+  /** Their places for small runs. */
+  readonly smallCapacity: number;
   /**
-   * The first `perTeam` waiting runs of each team, live before backfill, oldest interval first. One index
-   * descent per team, however many wait.
+   * The first `perTeam` waiting runs of each team, small or not, live before backfill, oldest interval first.
+   * Two index descents per team, however many wait.
    */
   readonly waiting: readonly QueuedRun[];
-  /** Runs that are enqueued or executing. */
-  readonly inFlight: readonly QueuedRun[];
-  /** How many of those no worker has claimed yet. */
-  readonly queued: number;
+  /** Runs that are enqueued. */
+  readonly queued: readonly QueuedRun[];
+  readonly executing: readonly QueuedRun[];
 }
 
 const dispatchState = prepared(`with recursive teams as (
@@ -56,9 +78,9 @@ const dispatchState = prepared(`with recursive teams as (
                 order by o.team_id limit 1)
          from teams t where t.team_id is not null
      ), seen as (
-       select 'waiting' as kind, w.* from teams t cross join lateral (
+       select 'waiting' as kind, w.* from teams t cross join (values (true), (false)) kinds (small) cross join lateral (
          select run_id as "runId", ${queuedRunColumns} from outbox
-          where team_id = t.team_id and ${isWaiting}
+          where team_id = t.team_id and outbox.small = kinds.small and ${isWaiting}
           order by (backfill_id is not null), data_interval_start, run_id limit $1
        ) w
        union all
@@ -66,23 +88,23 @@ const dispatchState = prepared(`with recursive teams as (
        union all
        select 'running', id, ${queuedRunColumns} from runs where status = ${running} and lease_expires_at > now()
      )
-     select now.turn, now.capacity, p.organization_id as "organizationId", seen.*
-       from (select (select turn from dispatch_turn) as turn, ${capacityNow} as capacity) now
+     select now.turn, now.capacity, now."smallCapacity", p.organization_id as "organizationId", seen.*
+       from (select (select turn from dispatch_turn) as turn, ${capacityNow} as capacity,
+                    ${smallCapacityNow} as "smallCapacity") now
        left join seen on true left join projects p on p.id = seen."projectId"`);
 
 type SeenRun = QueuedRun & { readonly kind: 'waiting' | 'queued' | 'running' };
-type StateRow = Pick<DispatchState, 'turn' | 'capacity'> & (SeenRun | { readonly kind: null });
+type StateRow = Pick<DispatchState, 'turn' | 'capacity' | 'smallCapacity'> &
+  (SeenRun | { readonly kind: null });
 
 export async function readDispatchState(sql: Sql, perTeam: number): Promise<DispatchState> {
   const rows = await sql.query<StateRow>(dispatchState, [perTeam]);
   const seen = rows.filter((row): row is StateRow & SeenRun => row.kind !== null);
-  const { turn = 0, capacity = 0 } = rows[0] ?? {};
+  const { turn = 0, capacity = 0, smallCapacity = 0 } = rows[0] ?? {};
+  const ofKind = (wanted: SeenRun['kind']) => seen.filter(({ kind }) => kind === wanted);
   return {
-    turn,
-    capacity,
-    waiting: seen.filter(({ kind }) => kind === 'waiting'),
-    inFlight: seen.filter(({ kind }) => kind !== 'waiting'),
-    queued: seen.filter(({ kind }) => kind === 'queued').length,
+    ...{ turn, capacity, smallCapacity },
+    ...{ waiting: ofKind('waiting'), queued: ofKind('queued'), executing: ofKind('running') },
   };
 }
 
@@ -93,7 +115,7 @@ export async function lockDispatch(tx: Sql): Promise<void> {
 
 /**
  * The same for teams whose list one export fills: the first `perExport` live runs of each export, and the
- * first `perTeam` of backfills. One index descent per export.
+ * first `perTeam` of backfills, small or not. One index descent per export.
  */
 export async function findWaitingByExport(
   tx: Sql,
@@ -116,9 +138,10 @@ export async function findWaitingByExport(
           where ${isLive} and o.export_id = l.export_id order by data_interval_start limit $2
        ) r where l.export_id is not null
        union all
-       (select run_id as "runId", ${queuedRunColumns} from outbox o
-         where o.team_id = t.team_id and ${isWaiting} and (backfill_id is not null)
-         order by data_interval_start limit $3)
+       select b.* from (values (true), (false)) kinds (small) cross join lateral (
+         select run_id as "runId", ${queuedRunColumns} from outbox o
+          where o.team_id = t.team_id and o.small = kinds.small and ${isWaiting} and (backfill_id is not null)
+          order by data_interval_start limit $3) b
      ) w`,
     [teamIds, perExport, perTeam],
   );
@@ -128,15 +151,17 @@ export async function findWaitingByExport(
 export interface EnqueuedRun {
   readonly runId: string;
   readonly timesEnqueued: number;
+  /** For the queue of small runs; no if no worker has places for them. */
+  readonly small: boolean;
 }
 
 const dispatchRows = prepared(`with taken as (
        update dispatch_turn set turn = turn + 1 where turn = $1 and ${unflushed} returning turn
      ), marked as (
        update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1 from taken
-        where run_id = any ($2::uuid[]) and dispatched_at is null returning run_id, times_enqueued
+        where run_id = any ($2::uuid[]) and dispatched_at is null returning run_id, times_enqueued, small
      )
-     select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'timesEnqueued', times_enqueued)) from marked), '[]') as runs
+     select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'timesEnqueued', times_enqueued, 'small', small and ${smallCapacityNow} > 0)) from marked), '[]') as runs
        from taken`);
 
 /**
@@ -158,7 +183,7 @@ export async function dispatch(
 export async function markDispatched(sql: Sql, runIds: readonly string[]): Promise<EnqueuedRun[]> {
   return sql.query<EnqueuedRun>(
     `update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1
-      where run_id = any ($1::uuid[]) and dispatched_at is not null returning run_id as "runId", times_enqueued as "timesEnqueued"`,
+      where run_id = any ($1::uuid[]) and dispatched_at is not null returning run_id as "runId", times_enqueued as "timesEnqueued", small and ${smallCapacityNow} > 0 as small`,
     [runIds],
   );
 }
@@ -182,4 +207,18 @@ export async function findUnanswered(tx: Sql, afterMs: number): Promise<string[]
     [afterMs],
   );
   return rows.map((row) => row.runId);
+}
+
+/**
+ * A run that waits, and was expected to be small, is not: it goes to the dispatcher again as a large one, and so
+ * will the next ones of its export.
+ */
+export async function expectLarge(sql: Sql, runId: string): Promise<void> {
+  await sql.query(
+    `with waiting as (
+       update outbox set small = false, dispatched_at = null where run_id = $1 and small returning export_id
+     )
+     update batch_exports e set outgrew_at = now() from waiting where e.id = waiting.export_id`,
+    [runId],
+  );
 }

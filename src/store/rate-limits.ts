@@ -16,23 +16,29 @@ export interface Reservation {
 }
 
 /**
- * Takes a sixteenth of what is left of a key's windows, at least one request. So a process writes rarely
- * while much is left, and the limit is exact however many processes share it.
+ * Takes a sixteenth of what is left of a key's windows, at least what is needed now, or nothing if there is not as much.
+ * So a process writes rarely while much is left, and the limit is exact however many processes share it.
  */
 export async function reserveRequests(
   sql: Sql,
   keyId: string,
   limit: RateLimit,
+  needed = 1,
 ): Promise<Reservation> {
-  const reserved = await reserve(sql, keyId, limit);
+  const reserved = await reserve(sql, keyId, limit, needed);
   if (reserved) return reserved;
   await sql.query('insert into rate_limits (key_id) values ($1) on conflict do nothing', [keyId]);
-  const second = await reserve(sql, keyId, limit);
+  const second = await reserve(sql, keyId, limit, needed);
   if (!second) throw new Error('the rate limit of a key was deleted');
   return second;
 }
 
-async function reserve(sql: Sql, keyId: string, limit: RateLimit): Promise<Reservation | null> {
+async function reserve(
+  sql: Sql,
+  keyId: string,
+  limit: RateLimit,
+  needed: number,
+): Promise<Reservation | null> {
   const [row] = await sql.query<Reservation>(
     `with current as (
        select case when minute_fresh then minute_started_at else now() end as minute_started_at,
@@ -43,7 +49,9 @@ async function reserve(sql: Sql, keyId: string, limit: RateLimit): Promise<Reser
                       hour_started_at > now() - interval '1 hour' as hour_fresh
                  from rate_limits where key_id = $1 for update) as stored
      ), taken as (
-       select *, greatest(0, ceil(least(minute_left, hour_left) / 16.0))::bigint as granted from current
+       select *, case when least(minute_left, hour_left) < $4::bigint then 0
+                      else greatest($4::bigint, ceil(least(minute_left, hour_left) / 16.0))::bigint end as granted
+         from current
      )
      update rate_limits r
         set minute_started_at = t.minute_started_at, minute_used = $2::bigint - t.minute_left + t.granted,
@@ -52,7 +60,7 @@ async function reserve(sql: Sql, keyId: string, limit: RateLimit): Promise<Reser
      returning t.granted, t.minute_left - t.granted as "minuteLeft", t.hour_left - t.granted as "hourLeft",
        ceil(extract(epoch from t.minute_started_at + interval '1 minute' - now()) * 1000)::bigint as "minuteEndsInMs",
        ceil(extract(epoch from t.hour_started_at + interval '1 hour' - now()) * 1000)::bigint as "hourEndsInMs"`,
-    [keyId, limit.perMinute, limit.perHour],
+    [keyId, limit.perMinute, limit.perHour, needed],
   );
   return row ?? null;
 }

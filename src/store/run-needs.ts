@@ -28,6 +28,8 @@ export interface RunNeeds {
   readonly ownSteps: number;
   /** As its next claim will count them. */
   readonly crashes: number;
+  /** Whether it waits for a place for small runs. */
+  readonly small: boolean;
   /** Whether no work is done in this database until an operator accepts its era. */
   readonly isHeld: boolean;
 }
@@ -37,7 +39,7 @@ export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | 
   const [row] = await sql.query<Omit<RunNeeds, 'isHeld'> & EraFacts>(
     prepared(`select ${eraFacts}, p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", e.model, ${intervalOf('r')} as interval,
             r.commit_intent is not null as "beganCommit", case when o.settled_at between now() - interval '1 minute' and now() then o.settlement end as settlement,
-            coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs", e.destination_type as type, e.destination_config as config, e.transformations,
+            coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs", e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small, false) as small,
             (select count(*)::int from jsonb_array_elements(${pinnedChainOf('r')}) step where step ? 'source') as "ownSteps",
             r.crashes + (r.lease_expires_at is not null and r.reading_since is not null)::int as crashes
        from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id

@@ -239,6 +239,26 @@ export async function handBackRun(
   error: { readonly code: string; readonly text: string } | null,
   counts = error !== null,
 ): Promise<boolean> {
+  return handBack(tx, lease, delayMs, error, counts);
+}
+
+/** Gives the lease of a small run back that needs the memory of a large one; the next ones of its export do too. */
+export async function handBackOutgrown(tx: Sql, lease: Lease): Promise<boolean> {
+  await tx.query(
+    `update batch_exports e set outgrew_at = now() from runs r
+      where r.id = $1 and r.fence = $2 and r.export_id = e.id`,
+    [lease.runId, lease.fence],
+  );
+  return handBack(tx, lease, 0, null, false);
+}
+
+async function handBack(
+  tx: Sql,
+  lease: Lease,
+  delayMs: number,
+  error: { readonly code: string; readonly text: string } | null,
+  counts: boolean,
+): Promise<boolean> {
   const rows = await tx.query(
     `with handed_back as (
        update runs set ${move('handed_back')}, fence = fence + 1, lease_holder = null, lease_expires_at = null, committing_at = null,
@@ -249,7 +269,7 @@ export async function handBackRun(
      )
      ${enqueueRuns('handed_back', `now() + $3 * interval '1 ms'`)}
      on conflict (run_id) do update
-        set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, times_enqueued = 0,
+        set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, times_enqueued = 0, small = excluded.small,
             parked_by = null, parked_since = null, settlement = null
      returning run_id`,
     [lease.runId, lease.fence, delayMs, error?.code ?? null, error?.text ?? null, counts],

@@ -1,11 +1,16 @@
 import type { Sql } from './database.ts';
 
-/** Reports that a worker is up, and how many slots it has. */
-export async function reportWorker(sql: Sql, id: string, capacity: number): Promise<void> {
+/** Reports that a worker is up, how many slots it has, and how many places for small runs. */
+export async function reportWorker(
+  sql: Sql,
+  id: string,
+  capacity: number,
+  smallCapacity = 0,
+): Promise<void> {
   await sql.query(
-    `insert into workers (id, capacity) values ($1, $2)
-     on conflict (id) do update set capacity = excluded.capacity, heartbeat_at = now()`,
-    [id, capacity],
+    `insert into workers (id, capacity, small_capacity) values ($1, $2, $3)
+     on conflict (id) do update set capacity = excluded.capacity, small_capacity = excluded.small_capacity, heartbeat_at = now()`,
+    [id, capacity, smallCapacity],
   );
 }
 
@@ -13,8 +18,14 @@ export async function removeWorker(sql: Sql, id: string): Promise<void> {
   await sql.query(`delete from workers where id = $1`, [id]);
 }
 
+const sumNow = (column: string) =>
+  `(select coalesce(sum(${column}), 0)::int from workers where heartbeat_at > now() - interval '30 s')`;
+
 /** SQL of the slots of all workers that reported in the last 30 seconds. */
-export const capacityNow = `(select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s')`;
+export const capacityNow = sumNow('capacity');
+
+/** SQL of their places for small runs. */
+export const smallCapacityNow = sumNow('small_capacity');
 
 /** The slots of all workers that reported in the last 30 seconds. */
 export async function sumCapacity(sql: Sql): Promise<number> {

@@ -19,7 +19,7 @@ import { isDatabaseUnavailable } from '../store/unavailable.ts';
 import { releaseUploads } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { type Completion, recordCompletion } from '../use-cases/runs/complete-run.ts';
-import { recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
+import { recordFault, releaseOutgrown, releaseRun } from '../use-cases/runs/finish-run.ts';
 import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
 import { checkMemory, type RunMemory } from './check-memory.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
@@ -29,6 +29,7 @@ import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
 import { type OpenPorts, openPorts } from './run-ports.ts';
+import type { SmallRun } from './small-run.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 import { Turns } from './turns.ts';
 
@@ -95,6 +96,8 @@ export interface Admission {
   readonly ownSteps: number;
   /** What was found before the run was claimed; null: it settles within its attempt. */
   readonly settlement: Settlement | null;
+  /** Of a run that got the memory of a small one. */
+  readonly small?: SmallRun;
 }
 
 /**
@@ -157,7 +160,8 @@ export async function executeClaimed(
   } catch (thrown) {
     // The reason of an abort says more than the error that it caused.
     const error = nameFault(signal.aborted ? signal.reason : thrown);
-    const end = await conclude(options, run, error, open, log, signal);
+    const outgrown = admission?.small?.hasOutgrown === true;
+    const end = await conclude(options, run, error, open, log, signal, outgrown);
     await releaseUploads(context.db, run).catch((caught: unknown) => options.onError(caught, run));
     return { ...nothing, end, fault: end === 'failed' ? error.code : null };
   } finally {
@@ -201,7 +205,8 @@ async function attempt(
     checkMemory(options, run);
     const job = { ...(await makeJob(options, run)), settlement: admission?.settlement ?? null };
     const shared = connectors.sourceOf(run.model);
-    const source = turns && admission ? turns.of(admission.organizationId, shared) : shared;
+    const read = admission?.small?.of(shared) ?? shared;
+    const source = turns && admission ? turns.of(admission.organizationId, read) : read;
     await tryStore(context.db, run, destination, ports.journal, log, signal);
     traits = destination.traits;
     const { result, replaced } = await exportInterval(job, source, destination, ports, signal);
@@ -289,6 +294,7 @@ async function conclude(
   open: OpenPorts,
   log: RunLog,
   signal: AbortSignal,
+  outgrown: boolean,
 ): Promise<AttemptEnd> {
   const { context } = options;
   if (error.code === 'run.lease_lost' || error.code === 'run.cancelled') return 'lost';
@@ -298,7 +304,8 @@ async function conclude(
     await open.writeProgress().catch((caught: unknown) => options.onError(caught, run));
   }
   if (error.code === 'run.released') {
-    await retryUntilRecorded(() => releaseRun(context, run), AbortSignal.timeout(5_000));
+    const release = outgrown ? releaseOutgrown : releaseRun;
+    await retryUntilRecorded(() => release(context, run), AbortSignal.timeout(5_000));
     return 'released';
   }
   options.onError(error, run);

@@ -1,12 +1,13 @@
 import { readFileSettings } from '../domain/file-settings.ts';
-import { idleWorkerBytes } from '../pipeline/memory-budget.ts';
+import { idleWorkerBytes, smallRunBytes } from '../pipeline/memory-budget.ts';
 import type { JobHandlers } from '../queue/catalogue.ts';
 import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
 import { currentEra } from '../store/eras.ts';
 import { checkFreshness } from '../store/freshness.ts';
 import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
-import { findRunNeeds } from '../store/run-needs.ts';
+import { expectLarge } from '../store/outbox.ts';
+import { findRunNeeds, type RunNeeds } from '../store/run-needs.ts';
 import { sweepWorkers } from '../store/workers.ts';
 import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
@@ -22,6 +23,7 @@ import type { NotificationCourier } from './notification-courier.ts';
 import type { Parking } from './parking.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
+import { SmallRun } from './small-run.ts';
 import type { WorkClock } from './work-clock.ts';
 
 export interface HandlerOptions extends SampleOptions {
@@ -67,19 +69,23 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     async (data: Data) => {
       if (!(await currentEra(context.db)).held) await work(data);
     };
+  const execute =
+    (small: boolean) =>
+    async ({ runId }: { readonly runId: string }) => {
+      const run = await admitAndExecute(options, runId, small);
+      if (!run) return;
+      // A place is free: the next run need not wait for the next tick.
+      if (run.backfillId !== null) await advance(run.backfillId);
+      await dispatch();
+    };
   return {
     tick: unlessHeld(async () => {
       await decide();
       await dispatchDue();
     }),
     'dispatch-runs': unlessHeld(dispatch),
-    'execute-run': async ({ runId }) => {
-      const run = await admitAndExecute(options, runId);
-      if (!run) return;
-      // A slot is free: the next run need not wait for the next tick.
-      if (run.backfillId !== null) await advance(run.backfillId);
-      await dispatch();
-    },
+    'execute-run': execute(false),
+    'execute-small-run': execute(true),
     'advance-backfill': unlessHeld(async ({ backfillId }) => {
       await advance(backfillId);
       await dispatch();
@@ -102,39 +108,79 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
 /**
  * Executes a run once its interval has settled and there is memory for it. It is not claimed before, so another worker may take it
  * meanwhile: the dispatcher re-enqueues a run that no worker claims.
+ *
+ * @param small whether it came as a run that is expected to be small
  */
 async function admitAndExecute(
-  { context, executor, memory, crowd, parking, onAttemptEnd, workClock }: HandlerOptions,
+  options: HandlerOptions,
   runId: string,
+  small: boolean,
 ): Promise<ClaimedRun | null> {
+  const { context, executor, crowd, parking, onAttemptEnd, workClock } = options;
   const needs = await retryUntilRecorded(
     () => findRunNeeds(context.db, runId),
     AbortSignal.timeout(context.policy.leaseMs / 2),
   );
-  if (!needs || needs.isHeld) return null;
-  const { organizationId, type, config, transformations, ownSteps } = needs;
+  // An entry may be older than what is expected of the run now.
+  if (!needs || needs.isHeld || (small && !needs.small)) return null;
+  const { organizationId, ownSteps } = needs;
   crowd.see([organizationId]);
+  const isAlone = needs.crashes >= context.policy.maxSharedCrashes;
+  if (small && (ownSteps > 0 || isAlone)) {
+    // A process of its own needs memory from the start.
+    await expectLarge(context.db, runId);
+    return null;
+  }
   const readiness = await parking.settle(runId, needs);
   if (readiness === 'parked') return null;
-  const files = readFileSettings(config);
-  const memoryFor = (steps: number) =>
-    executor.connectors.memoryOf(type, files, transformations, steps);
-  // A run that never fits fails at its start, so it need not wait until all other runs have ended.
-  const fits = memoryFor(ownSteps) <= executor.memoryBytes;
-  const bytes = memoryFor(fits ? ownSteps : 0);
-  const isAlone = needs.crashes >= context.policy.maxSharedCrashes;
-  const leave = await memory.enter(bytes + (isAlone ? idleWorkerBytes : 0));
-  if (!leave) return null;
+  const place = await (small ? enterSmall(options, needs) : enterLarge(options, needs, isAlone));
+  if (!place) return null;
   const endWork = workClock.begin(needs.teamId);
   try {
     const startedAt = performance.now();
-    const report = await executeRun(executor, runId, { organizationId, ownSteps, ...readiness });
+    const admission = { organizationId, ownSteps, ...readiness, ...place.admission };
+    const report = await executeRun(executor, runId, admission);
     onAttemptEnd(report, (performance.now() - startedAt) / 1_000);
     return report.run;
   } finally {
     endWork();
-    leave();
+    place.leave();
   }
+}
+
+/** Memory that a run has until it leaves; null if the worker ends. */
+type Place = {
+  readonly leave: () => void;
+  readonly admission: { readonly small?: SmallRun };
+} | null;
+
+async function enterLarge(
+  { executor, memory }: HandlerOptions,
+  needs: RunNeeds,
+  isAlone: boolean,
+): Promise<Place> {
+  const { ownSteps } = needs;
+  const memoryFor = memoryOf(executor, needs);
+  // A run that never fits fails at its start, so it need not wait until all other runs have ended.
+  const fits = memoryFor(ownSteps) <= executor.memoryBytes;
+  const bytes = memoryFor(fits ? ownSteps : 0);
+  const leave = await memory.enter(bytes + (isAlone ? idleWorkerBytes : 0));
+  return leave && { leave, admission: {} };
+}
+
+async function enterSmall({ executor, memory }: HandlerOptions, needs: RunNeeds): Promise<Place> {
+  const full = memoryOf(executor, needs)(0);
+  const place = await memory.enterSmall(Math.min(smallRunBytes, full));
+  return place && { leave: () => place.leave(), admission: { small: new SmallRun(place, full) } };
+}
+
+/** Bytes that a large run needs, by the number of its steps with an own plugin. */
+function memoryOf(
+  { connectors }: ExecutorOptions,
+  { type, config, transformations }: RunNeeds,
+): (ownSteps: number) => number {
+  const files = readFileSettings(config);
+  return (ownSteps) => connectors.memoryOf(type, files, transformations, ownSteps);
 }
 
 /** A call does nothing while the previous one still runs. */

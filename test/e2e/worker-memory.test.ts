@@ -1,22 +1,35 @@
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { deployedMalloc } from '../support/deployed-malloc.ts';
 import {
   backfill,
   createS3Export,
   hour,
   insertEvents,
+  projectPath,
+  readRuns,
   untilEnded,
 } from '../support/exported-events.ts';
+import { type HostileStore, startHostileStore } from '../support/hostile-store.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
 
 let installation: Installation;
+let silent: HostileStore;
 
 beforeAll(async () => {
-  installation = await startInstallation({ workers: 0 });
+  silent = await startHostileStore(() => {});
+  // Nothing but the test ends a request to the silent store.
+  const env = { ...deployedMalloc, UPLOAD_STALL_SECONDS: '3600', MAX_RUNS_PER_TENANT: '100' };
+  installation = await startInstallation({ workers: 0, env });
   const [team] = installation.tenant.projectIds;
   await insertEvents(installation.pool, { team, rows: 5_000 });
 });
 
-afterAll(() => installation?.close());
+afterAll(async () => {
+  await installation?.close();
+  await silent?.close();
+});
 
 it('a worker with memory for one run executes them one after another, whatever its concurrency', async () => {
   const exports = await Promise.all(
@@ -35,4 +48,95 @@ it('a worker with memory for one run executes them one after another, whatever i
       where (a.started_at, a.finished_at) overlaps (b.started_at, b.finished_at)`,
   );
   expect(rows).toEqual([]);
+});
+
+it('fifty small runs complete while four large ones wait for their store, and one that grew waits for them', async () => {
+  await installation.stopWorkers();
+  const memoryMb = 324;
+  // Four runs of JSON Lines, and a sixth of the memory for small runs.
+  const worker = await installation.startWorker({
+    WORKER_MEMORY_MB: String(memoryMb),
+    WORKER_CONCURRENCY: '4',
+  });
+  const at = (n: number) => `2024-03-02T0${n}:00:00Z`;
+  const before = { start: at(1), end: at(2) };
+  const after = { start: at(2), end: at(7) };
+  const [team] = installation.tenant.projectIds;
+  await insertEvents(installation.pool, { team, rows: 20, ...before });
+  await insertEvents(installation.pool, { team, rows: 100, ...after });
+  const small: string[] = [];
+  for (let n = 0; n < 10; n += 1) small.push(await createS3Export(installation));
+  const grown = await createS3Export(installation);
+  // What is known of them.
+  for (const id of [...small, grown]) await backfill(installation, id, before);
+  for (const id of [...small, grown]) await untilEnded(installation, id);
+
+  const other = await installation.addTenant();
+  await insertEvents(installation.pool, { team: other.projectIds[0], rows: 20 });
+  const client = installation.client.withKey(other.key);
+  const owners = [
+    installation,
+    installation,
+    installation,
+    { ...installation, tenant: other, client },
+  ];
+  const large: string[] = [];
+  for (const owner of owners) {
+    const id = await createS3Export(owner, { config: { endpoint_url: silent.endpoint } });
+    await backfill(owner, id);
+    large.push(id);
+  }
+  const statuses = async (ids: readonly string[]) => {
+    const runs = await Promise.all(ids.map((id) => readRuns(installation, id)));
+    return runs.map((all) => all.at(-1)?.status);
+  };
+  const allWait = ['Running', 'Running', 'Running', 'Running'];
+  await until(async () => {
+    expect(await statuses(large)).toEqual(allWait);
+    return true;
+  });
+
+  await installation.pool.query(
+    `update events set inserted_at = $1::timestamptz + interval '10 minutes' where team_id = $2 and inserted_at < '2024-03-02'`,
+    [at(8), team],
+  );
+  const full = { start: at(8), end: at(9) };
+  await backfill(installation, grown, full);
+  for (const id of small) await backfill(installation, id, after, { concurrency: 5 });
+  for (const id of small) {
+    const runs = await untilEnded(installation, id, { count: 6 });
+    const one = { status: 'Completed', attempt: 1, rows: 20 };
+    expect(runs).toMatchObject(Array.from({ length: 6 }, () => one));
+  }
+  const { rows: kinds } = await installation.pool.query(
+    `select small, count(*)::int as runs from runs where export_id = any ($1) and data_interval_start >= $2 group by 1`,
+    [small, at(2)],
+  );
+  expect(kinds).toEqual([{ small: true, runs: 50 }]);
+  // It read a part of its rows, and has given its memory back.
+  const logOf = async (exportId: string) => {
+    const { rows } = await installation.pool.query<{ message: string }>(
+      'select message from log_entries where export_id = $1 order by id',
+      [exportId],
+    );
+    return rows.map(({ message }) => message);
+  };
+  await until(
+    async () => {
+      const entries = await logOf(grown);
+      expect(entries.filter((text) => text.startsWith('The interval has more'))).toHaveLength(1);
+      return true;
+    },
+    { timeoutMs: 30_000, message: 'the run that grew is handed back' },
+  ).catch(async (error: unknown) => {
+    console.log(await logOf(grown), await readRuns(installation, grown));
+    throw error;
+  });
+  expect(await statuses([...large, grown])).toEqual([...allWait, 'Running']);
+  const path = `${projectPath(installation)}/batch_exports/${large[0]}`;
+  expect((await installation.client.delete(path)).status).toBe(204);
+  const [, run] = await untilEnded(installation, grown, { count: 2 });
+  expect(run).toMatchObject({ status: 'Completed', rows: 5_000, faults: 0, crashes: 0 });
+  const peak = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${worker.pid}/status`, 'utf8'))?.[1];
+  expect(Number(peak) / 1_024).toBeLessThan(memoryMb);
 });

@@ -82,6 +82,34 @@ describe('fairness', () => {
     );
   });
 
+  test('P16 runs beside count for the limits of their export and backfill, and change no turn', () => {
+    fc.assert(
+      fc.property(anyRuns, anyRuns, anyRuns, (waiting, flying, beside) => {
+        const chosen = pickFair(waiting, flying, limits, 100, beside);
+        const live = (run: QueuedRun) => (run.backfillId === null ? run.exportId : null);
+        const besides = [...countBy(beside, live), ...countBy(beside, (run) => run.backfillId)];
+        const counts = new Map([
+          ...countBy([...flying, ...chosen], live),
+          ...countBy([...flying, ...chosen], (run) => run.backfillId),
+        ]);
+        const taken = new Set(chosen.flatMap((run) => [live(run), run.backfillId]));
+        for (const [lane, count] of besides) {
+          if (!taken.has(lane)) continue;
+          const most = lane.startsWith('backfill') ? limits.perBackfill() : limits.perExport;
+          expect((counts.get(lane) ?? 0) + count).toBeLessThanOrEqual(most);
+        }
+        // Those of other exports are chosen as if nothing were beside.
+        const lanes = new Set(besides.map(([lane]) => lane));
+        const isFree = (run: QueuedRun) => !lanes.has(run.backfillId ?? run.exportId);
+        const free = waiting.filter(isFree);
+        expect(pickFair(free, flying, limits, 100, beside)).toEqual(
+          pickFair(free, flying, limits, 100),
+        );
+      }),
+      runs,
+    );
+  });
+
   test.each([
     ['a tenant', ({ organizationId }: QueuedRun) => organizationId],
     ['a project', ({ projectId }: QueuedRun) => String(projectId)],

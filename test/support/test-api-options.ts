@@ -42,6 +42,7 @@ export function testApiOptions(
     publicUrl: null,
     failedKeysPerMinute: 100_000,
     rateLimit: plenty,
+    storedBytesPerDay: 2 ** 50,
     readiness: () =>
       checkReadiness({
         databaseFault: async () => {

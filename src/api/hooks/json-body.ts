@@ -12,7 +12,10 @@ export function takeJsonBodies(api: Api): void {
   api.addContentTypeParser(
     'application/json',
     { parseAs: 'buffer' },
-    async (_: Request, body: Buffer) => parseBody(body),
+    async (request: Request, body: Buffer) => {
+      request.bodyBytes = body.length;
+      return parseBody(body);
+    },
   );
   api.addHook('onRequest', async (request) => {
     // Some clients send a Content-Type without a body.

@@ -8,7 +8,7 @@ import { refuseManySandboxes } from '../../use-cases/transformations/try-chain.t
 import { type Api, actorOf, batchExportOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
-import { exportOperations, type Family } from '../operations.ts';
+import { costOfTrial, exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
@@ -55,7 +55,7 @@ export function insightRoutes(api: Api, family: Family, deps: Deps): void {
       ...write('testDestination', "Run the destination's checks one by one", ['id'], {
         response: { 200: Ref(DestinationTest), ...postErrors() },
       }),
-      config: { scope: 'batch_export:write', changesNothing: true },
+      config: { scope: 'batch_export:write', changesNothing: true, cost: costOfTrial },
     },
     async (request, reply) => {
       const batchExport = batchExportOf(request);
@@ -71,9 +71,12 @@ export function insightRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.get(
     '/:id/preview',
-    read('previewRows', 'Preview up to 100 rows as they would be exported', ['id'], {
-      response: { 200: Ref(RowPreview), ...errors() },
-    }),
+    {
+      ...read('previewRows', 'Preview up to 100 rows as they would be exported', ['id'], {
+        response: { 200: Ref(RowPreview), ...errors() },
+      }),
+      config: { scope: 'batch_export:read', cost: costOfTrial },
+    },
     async (request, reply) => {
       const batchExport = batchExportOf(request);
       const { organizationId } = actorOf(request);

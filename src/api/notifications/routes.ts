@@ -17,7 +17,7 @@ import { teamFor } from '../batch-exports/load.ts';
 import { cursorEnvelope, placeOf } from '../lists/cursors.ts';
 import { clampLimit, offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { CursorPageOf, CursorQuery, OffsetPageOf, PageQuery } from '../lists/schema.ts';
-import { type Family, notificationOperations } from '../operations.ts';
+import { costOfTrial, type Family, notificationOperations } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
@@ -141,7 +141,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
   api.post(
     '/:id/test',
     // Its effects are out of the database: nothing can undo them.
-    { ...test, config: { ...test.config, changesNothing: true as const } },
+    { ...test, config: { ...test.config, changesNothing: true as const, cost: costOfTrial } },
     async (request, reply) => {
       const target = targetOf(request);
       const { organizationId } = reachOf(request);

@@ -16,7 +16,7 @@ import {
 } from '../../use-cases/transformations/try-chain.ts';
 import { type Api, actorOf, callerOf, type Request } from '../api.ts';
 import { permissionDenied } from '../api-error.ts';
-import { projectFamily, transformationOperations } from '../operations.ts';
+import { costOfTrial, projectFamily, transformationOperations } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { postErrors } from '../schemas/error.ts';
 import { Nullable, named, Ref } from '../schemas/shapes.ts';
@@ -103,7 +103,7 @@ export function labRoutes(api: Api, deps: Deps): void {
         body: LabRequest,
         response: { 200: Ref(LabResult), ...postErrors() },
       }),
-      config: { scope: 'plugin:write', changesNothing: true },
+      config: { scope: 'plugin:write', changesNothing: true, cost: costOfTrial },
     },
     async (request, reply) => {
       const { body } = request;

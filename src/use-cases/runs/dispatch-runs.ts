@@ -32,6 +32,8 @@ export interface QueueEntry {
   readonly runId: string;
   /** The deduplication id: the queue holds it at most once. A run that is enqueued again may get a new one. */
   readonly ring: string;
+  /** Whether it goes to the queue of small runs. */
+  readonly small: boolean;
 }
 
 type Enqueue = (entries: readonly QueueEntry[]) => Promise<void>;
@@ -64,7 +66,7 @@ const maxOvertaken = 3;
 /**
  * Enqueues waiting runs, chosen fairly among tenants, until the queue holds about twice as many as the
  * workers have slots. Any number of workers may call it at once. Of four or more slots one
- * organization never has all.
+ * organization never has all. Small runs have places of their own, which are shared in the same way.
  *
  * @param enqueue adds runs to the queue; throws if the queue is unreachable
  * @param crowd as for `dispatchRuns`
@@ -110,10 +112,11 @@ async function chooseAndMark(
   crowd?: Crowd,
 ): Promise<readonly EnqueuedRun[] | null> {
   const state = await readDispatchState(sql, candidatesPerTeam);
-  crowd?.see([...state.waiting, ...state.inFlight].map(({ organizationId }) => organizationId));
-  const slots = 2 * state.capacity - state.queued;
-  if (slots <= 0 || state.waiting.length === 0) return [];
-  const chosen = await choose(sql, context, slots, state, crowd);
+  const { waiting, queued, executing } = state;
+  crowd?.see([...waiting, ...queued, ...executing].map(({ organizationId }) => organizationId));
+  const kinds = placesOf(state).filter(({ slots }) => slots > 0);
+  if (kinds.length === 0 || waiting.length === 0) return [];
+  const chosen = await choose(sql, context, kinds, state, crowd);
   if (chosen.length === 0) return [];
   const rings = await dispatch(sql, state.turn, chosen);
   return rings && inOrderOf(chosen, rings);
@@ -127,22 +130,35 @@ function inOrderOf(
   return runIds.flatMap((runId) => byRun.get(runId) ?? []);
 }
 
+/** What the workers have for runs of one kind. */
+interface Places {
+  readonly capacity: number;
+  /** For how many more there is room in the queue. */
+  readonly slots: number;
+  readonly isFor: (run: QueuedRun) => boolean;
+}
+
+/** Without places for small runs, they use slots. */
+function placesOf({ capacity, smallCapacity, queued }: DispatchState): readonly Places[] {
+  const places = (of: number, isFor: Places['isFor']): Places => ({
+    ...{ capacity: of, isFor },
+    slots: 2 * of - queued.filter(isFor).length,
+  });
+  if (smallCapacity === 0) return [places(capacity, () => true)];
+  return [
+    places(capacity, ({ small }) => !small),
+    places(smallCapacity, ({ small }) => small === true),
+  ];
+}
+
 async function choose(
   sql: Sql,
   context: Context,
-  slots: number,
-  { capacity, waiting, inFlight }: DispatchState,
+  kinds: readonly Places[],
+  { waiting, queued, executing }: DispatchState,
   crowd?: Crowd,
 ): Promise<string[]> {
   const { maxRunsPerExport, maxRunsPerTenant } = context.policy;
-  const limits: DispatchLimits = {
-    perOrganization: (id) =>
-      crowd?.isCrowding(id) ? crowdedShare(capacity) : organizationShare(capacity),
-    perProject: maxRunsPerTenant,
-    perExport: maxRunsPerExport,
-    // A backfill never creates more live runs than its concurrency.
-    perBackfill: () => Number.POSITIVE_INFINITY,
-  };
   const flooded = findFlooded(waiting, maxRunsPerExport);
   const candidates =
     flooded.size === 0
@@ -151,22 +167,41 @@ async function choose(
           ...waiting.filter((run) => !flooded.has(run.projectId)),
           ...(await findWaitingByExport(sql, [...flooded], maxRunsPerExport, candidatesPerTeam)),
         ];
-  return pickFair(candidates, inFlight, limits, slots).map((run) => run.runId);
+  const inFlight = [...queued, ...executing];
+  const chosen: QueuedRun[] = [];
+  for (const { capacity, slots, isFor } of kinds) {
+    const limits: DispatchLimits = {
+      perOrganization: (id) =>
+        crowd?.isCrowding(id) ? crowdedShare(capacity) : organizationShare(capacity),
+      perProject: maxRunsPerTenant,
+      perExport: maxRunsPerExport,
+      // A backfill never creates more live runs than its concurrency.
+      perBackfill: () => Number.POSITIVE_INFINITY,
+    };
+    const beside = [...inFlight.filter((run) => !isFor(run)), ...chosen];
+    const own = inFlight.filter(isFor);
+    chosen.push(...pickFair(candidates.filter(isFor), own, limits, slots, beside));
+  }
+  return chosen.map((run) => run.runId);
 }
 
 /** Teams with a full list in which one export has more runs than it may execute: it may hide other exports. */
 function findFlooded(waiting: readonly QueuedRun[], perExport: number): ReadonlySet<number> {
-  const perTeam = new Map<number, number>();
+  // Small runs have a list of their own.
+  const perTeam = new Map<string, number>();
   const perLane = new Map<string, number>();
   const crowded = new Set<number>();
-  for (const { projectId, exportId, backfillId } of waiting) {
-    perTeam.set(projectId, (perTeam.get(projectId) ?? 0) + 1);
+  for (const { projectId, exportId, backfillId, small = false } of waiting) {
+    const list = `${projectId} ${small}`;
+    perTeam.set(list, (perTeam.get(list) ?? 0) + 1);
     if (backfillId !== null) continue;
     const inLane = (perLane.get(exportId) ?? 0) + 1;
     perLane.set(exportId, inLane);
     if (inLane > perExport) crowded.add(projectId);
   }
-  return new Set([...crowded].filter((id) => perTeam.get(id) === candidatesPerTeam));
+  const isFull = (id: number, small: boolean) =>
+    perTeam.get(`${id} ${small}`) === candidatesPerTeam;
+  return new Set([...crowded].filter((id) => isFull(id, true) || isFull(id, false)));
 }
 
 /**
@@ -174,6 +209,6 @@ function findFlooded(waiting: readonly QueuedRun[], perExport: number): Readonly
  * it fetched the job, the queue may still hold the id. So the id changes with the second time that a run is
  * enqueued, and then with each doubling of the times.
  */
-function toEntry({ runId, timesEnqueued }: EnqueuedRun): QueueEntry {
-  return { runId, ring: `${runId}.${Math.floor(Math.log2(timesEnqueued))}` };
+function toEntry({ runId, timesEnqueued, small }: EnqueuedRun): QueueEntry {
+  return { runId, ring: `${runId}.${Math.floor(Math.log2(timesEnqueued))}`, small };
 }

@@ -6,7 +6,7 @@ import { lockExport, recordFailure } from '../../store/exports.ts';
 import type { ClaimedRun } from '../../store/leases.ts';
 import { appendLogEntries, type LogLevel } from '../../store/log-entries.ts';
 import { hasReceiptAt } from '../../store/receipts.ts';
-import { failRun, findErrorCode, handBackRun } from '../../store/runs.ts';
+import { failRun, findErrorCode, handBackOutgrown, handBackRun } from '../../store/runs.ts';
 import { readNow, storeSchedules } from '../../store/ticks.ts';
 import type { Context } from '../context.ts';
 
@@ -83,6 +83,17 @@ export async function releaseRun(context: Context, run: ClaimedRun): Promise<voi
   await context.db.transaction(async (tx) => {
     if (await handBackRun(tx, run, 0, null)) {
       await log(tx, run, 'INFO', 'The worker was shut down. Another worker continues the run.');
+    }
+  });
+}
+
+/** Hands a run back that has more rows than a small run may read, so that it waits for a slot. */
+export async function releaseOutgrown(context: Context, run: ClaimedRun): Promise<void> {
+  await context.db.transaction(async (tx) => {
+    if (await handBackOutgrown(tx, run)) {
+      const text =
+        'The interval has more rows than those before it, and the worker had no memory for them now. The run begins again as soon as there is memory.';
+      await log(tx, run, 'INFO', text);
     }
   });
 }

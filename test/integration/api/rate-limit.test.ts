@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { buildApi } from '../../../src/api/build-api.ts';
 import { openDatabase } from '../../../src/store/database.ts';
-import { createApiClient } from '../../support/api-client.ts';
+import { type ApiAnswer, createApiClient } from '../../support/api-client.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { createKey } from '../../support/tenants.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
@@ -61,6 +61,54 @@ test('a key may send exactly its limit over all API processes, and then learns w
   } finally {
     await other.close();
     await otherDb.close();
+    await api.stop();
+  }
+});
+
+test('costly requests, large bodies and large pages count as several', async () => {
+  const api = await startApiUnderTest({ rateLimit: { perMinute: 40, perHour: 60 } });
+  try {
+    const exports = `${api.project}/batch_exports`;
+    const left = async (answering: Promise<ApiAnswer>) => {
+      const { headers } = await answering;
+      return Number(headers.get('ratelimit-remaining'));
+    };
+    const { client } = api;
+    const id = '00000000-0000-0000-0000-000000000000';
+    expect(await left(client.get(exports))).toBe(39);
+    expect(await left(client.get(`${exports}?limit=100`))).toBe(38);
+    expect(await left(client.get(`${exports}?limit=1000`))).toBe(33);
+    expect(await left(client.get(`${exports}?limit=99999`))).toBe(28);
+    expect(await left(client.post(exports, { name: 'n'.repeat(40_000) }))).toBe(25);
+    expect(await left(client.get(`${exports}/${id}/preview`))).toBe(15);
+    // Without a length, as streams are sent.
+    const chunks = new Blob([JSON.stringify({ name: 'n'.repeat(40_000) })]).stream();
+    const streamed = await fetch(`${client.baseUrl}${exports}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${api.tenant.key}`, 'content-type': 'application/json' },
+      body: chunks,
+      duplex: 'half',
+    } as RequestInit);
+    expect(streamed.headers.get('ratelimit-remaining')).toBe('12');
+    expect(await left(client.post(`${exports}/${id}/test`))).toBe(2);
+    const refused = await client.post(`${exports}/${id}/test`);
+    expect(refused.status).toBe(429);
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(await left(client.get(exports))).toBe(1);
+    expect(await left(client.get(exports))).toBe(0);
+    expect((await client.get(exports)).status).toBe(429);
+  } finally {
+    await api.stop();
+  }
+});
+
+test('a request that costs more than a window gets the whole window', async () => {
+  const api = await startApiUnderTest({ rateLimit: { perMinute: 5, perHour: 60 } });
+  try {
+    const path = `${api.project}/batch_exports/00000000-0000-0000-0000-000000000000/preview`;
+    expect((await api.client.get(path)).status).toBe(404);
+    expect((await api.client.get(path)).status).toBe(429);
+  } finally {
     await api.stop();
   }
 });

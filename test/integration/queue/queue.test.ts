@@ -63,12 +63,14 @@ for (const lane of queueBackends) {
         tick: take('tick'),
         'dispatch-runs': take('dispatch-runs'),
         'execute-run': take('execute-run'),
+        'execute-small-run': take('execute-small-run'),
         'advance-backfill': take('advance-backfill'),
         sweep: take('sweep'),
         'apply-retention': take('apply-retention'),
       };
       const consumer = openConsumer(connection, handlers, {
         runConcurrency,
+        smallRunConcurrency: 8,
         onError: () => {},
         onJobFailed: (name) => failed.push(name),
       });

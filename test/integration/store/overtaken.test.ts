@@ -163,16 +163,18 @@ describe('a choice of the dispatcher', () => {
     const { id, runIds } = await exportWithRuns(2);
     const { turn } = await readDispatchState(side.db, 10);
     const [first = '', second = ''] = runIds;
-    expect(await dispatch(side.db, turn, [first])).toEqual([{ runId: first, timesEnqueued: 1 }]);
+    expect(await dispatch(side.db, turn, [first])).toEqual([
+      { runId: first, timesEnqueued: 1, small: false },
+    ]);
     expect(await dispatch(side.db, turn, [second])).toBeNull();
     const state = await readDispatchState(side.db, 10);
     expect(state.turn).toBe(turn + 1);
     const ofExport = ({ exportId }: { readonly exportId: string }) => exportId === id;
-    expect(state.inFlight.filter(ofExport).map(({ runId }) => runId)).toEqual([first]);
+    expect(state.queued.filter(ofExport).map(({ runId }) => runId)).toEqual([first]);
     expect(state.waiting.filter(ofExport).map(({ runId }) => runId)).toEqual([second]);
     // One that still waits for its turn is enqueued once.
     expect(await dispatch(side.db, state.turn, [first, second])).toEqual([
-      { runId: second, timesEnqueued: 1 },
+      { runId: second, timesEnqueued: 1, small: false },
     ]);
   });
 });

@@ -97,7 +97,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     // What reads, and what keeps the books of HTTP itself: key use, rate limits, idempotency keys.
     names: {
       store:
-        /^(find|list|count|average|is)[A-Z]|^logLevels$|^touchApiKey$|^reserveRequests$|IdempotencyKey$|^keepResponse$/,
+        /^(find|list|count|average|is)[A-Z]|^logLevels$|^touchApiKey$|^reserve(Requests|StoredBytes)$|IdempotencyKey$|^keepResponse$/,
     },
   },
   worker: {

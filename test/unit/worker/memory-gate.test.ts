@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryGate } from '../../../src/worker/memory-gate.ts';
+import { MemoryGate, type SmallPlace } from '../../../src/worker/memory-gate.ts';
 
 /** Enters runs of these sizes; says which are inside. */
 function enterAll(gate: MemoryGate, sizes: readonly number[]) {
@@ -142,5 +142,122 @@ describe('a run inside that needs more memory', () => {
     expect(await rows.granted()).toEqual([]);
     expect(rows.failed).toEqual(['lost']);
     expect(gate.usedBytes).toBe(100);
+  });
+});
+
+describe('small runs', () => {
+  const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
+  const never = new AbortController().signal;
+
+  /** Enters small runs of 5 bytes. */
+  function enterSmall(gate: MemoryGate, count: number) {
+    const places: SmallPlace[] = [];
+    for (let n = 0; n < count; n += 1) {
+      void gate.enterSmall(5).then((place) => {
+        if (place) places.push(place);
+      });
+    }
+    return {
+      async inside() {
+        await settled();
+        return places.length;
+      },
+      leave: (index: number) => places[index]?.leave(),
+      outgrow: (index: number, bytes: number) => places[index]?.outgrow(bytes),
+    };
+  }
+
+  it('have a share that large runs do not take, and do not wait behind one that waits', async () => {
+    const gate = new MemoryGate(100, 20);
+    const large = enterAll(gate, [40, 40, 40]);
+    expect(await large.inside()).toEqual([0, 1]);
+    const small = enterSmall(gate, 6);
+    expect(await small.inside()).toBe(4);
+    expect(gate.usedBytes).toBe(100);
+    small.leave(0);
+    expect(await small.inside()).toBe(5);
+  });
+
+  it('use all that is free, and go back to their share for a large run that waits', async () => {
+    const gate = new MemoryGate(100, 20);
+    const small = enterSmall(gate, 30);
+    expect(await small.inside()).toBe(20);
+    const large = enterAll(gate, [60]);
+    for (let left = 0; left < 12; left += 1) {
+      expect(await large.inside()).toEqual([]);
+      small.leave(left);
+    }
+    expect(await large.inside()).toEqual([0]);
+    expect(await small.inside()).toBe(20);
+    expect(gate.usedBytes).toBe(100);
+    for (let left = 12; left < 20; left += 1) small.leave(left);
+    expect(await small.inside()).toBe(28);
+  });
+
+  it('leave a large run alone that needs their share too', async () => {
+    const gate = new MemoryGate(100, 20);
+    const small = enterSmall(gate, 3);
+    expect(await small.inside()).toBe(3);
+    const large = enterAll(gate, [95, 500]);
+    const later = enterSmall(gate, 1);
+    expect(await later.inside()).toBe(0);
+    for (const index of [0, 1]) small.leave(index);
+    expect(await large.inside()).toEqual([0]);
+    small.leave(2);
+    expect(await later.inside()).toBe(1);
+    large.leave(0);
+    // The run of 500 waits for all others.
+    const last = enterSmall(gate, 1);
+    expect(await large.inside()).toEqual([0]);
+    later.leave(0);
+    expect(await large.inside()).toEqual([0, 1]);
+    expect(await last.inside()).toBe(0);
+    large.leave(1);
+    expect(await last.inside()).toBe(1);
+  });
+
+  it('that outgrow their place get the memory of a large run only if it is free', async () => {
+    const gate = new MemoryGate(100, 20);
+    const small = enterSmall(gate, 2);
+    expect(await small.inside()).toBe(2);
+    const large = enterAll(gate, [40]);
+    expect(await large.inside()).toEqual([0]);
+    expect(small.outgrow(0, 50)).toBe(false);
+    expect(gate.usedBytes).toBe(50);
+    expect(small.outgrow(0, 40)).toBe(true);
+    expect(small.outgrow(0, 40)).toBe(true);
+    expect(gate.usedBytes).toBe(85);
+    small.leave(0);
+    expect(gate.usedBytes).toBe(45);
+    // A large run that waits comes first.
+    const waiting = enterAll(gate, [50]);
+    expect(await waiting.inside()).toEqual([]);
+    expect(small.outgrow(1, 30)).toBe(false);
+  });
+
+  it('do not keep large rows waiting for ever', async () => {
+    const gate = new MemoryGate(100, 20);
+    const large = enterAll(gate, [40]);
+    expect(await large.inside()).toEqual([0]);
+    const small = enterSmall(gate, 12);
+    expect(await small.inside()).toBe(12);
+    let granted = false;
+    void gate.grow(55, never).then(() => {
+      granted = true;
+    });
+    for (let left = 0; left < 11; left += 1) {
+      await settled();
+      expect(granted).toBe(false);
+      small.leave(left);
+    }
+    await settled();
+    expect(granted).toBe(true);
+    expect(gate.usedBytes).toBe(100);
+  });
+
+  it('are refused once the gate is closed', async () => {
+    const gate = new MemoryGate(100, 20);
+    gate.close();
+    expect(await gate.enterSmall(5)).toBeNull();
   });
 });

@@ -1,0 +1,70 @@
+import { SluiceError } from '../domain/errors.ts';
+import type { Source, SourceSnapshot } from '../sources/source.ts';
+import type { SmallPlace } from './memory-gate.ts';
+
+/** So many bytes of rows a run may read with the memory of a small one. */
+export const smallRunRows = 1024 ** 2;
+
+/**
+ * A run that was expected to be small. The expectation may be wrong: before the run reads more than a small run may, it
+ * takes the memory of a large one. If that is not free, the attempt ends, and the run waits for a slot like all
+ * large ones. It never reads on without the memory for it.
+ */
+export class SmallRun {
+  readonly #place: SmallPlace;
+  readonly #fullBytes: number;
+  #mayRead: number;
+  #hasOutgrown = false;
+
+  /**
+   * @param fullBytes memory of the run if it is large
+   * @param mayRead bytes of rows
+   */
+  constructor(place: SmallPlace, fullBytes: number, mayRead = smallRunRows) {
+    this.#place = place;
+    this.#fullBytes = fullBytes;
+    this.#mayRead = mayRead;
+  }
+
+  /** Whether the attempt ended because there was no memory to go on. */
+  get hasOutgrown(): boolean {
+    return this.#hasOutgrown;
+  }
+
+  /** The same source, whose snapshots end with `run.released` instead of reading more than there is memory for. */
+  of(source: Source): Source {
+    return {
+      ...source,
+      open: async (request, signal, position) =>
+        this.#watch(await source.open(request, signal, position)),
+    };
+  }
+
+  #watch(snapshot: SourceSnapshot): SourceSnapshot {
+    const take = (bytes: number) => {
+      this.#mayRead -= bytes;
+      if (this.#mayRead >= 0) return;
+      if (!this.#place.outgrow(this.#fullBytes)) {
+        this.#hasOutgrown = true;
+        throw new SluiceError('run.released');
+      }
+      this.#mayRead = Number.POSITIVE_INFINITY;
+    };
+    return {
+      columns: snapshot.columns,
+      totalCount: snapshot.totalCount,
+      snapshot: snapshot.snapshot,
+      slices: snapshot.slices,
+      projection: snapshot.projection,
+      keyPlaces: snapshot.keyPlaces,
+      keySet: () => snapshot.keySet(),
+      close: () => snapshot.close(),
+      async *read(slice, signal) {
+        for await (const block of snapshot.read(slice, signal)) {
+          take(block.bytes.length);
+          yield block;
+        }
+      },
+    };
+  }
+}

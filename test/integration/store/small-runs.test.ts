@@ -1,0 +1,141 @@
+import { afterAll, beforeEach, expect, it } from 'vitest';
+import type { BatchExport } from '../../../src/domain/batch-export.ts';
+import { expectLarge } from '../../../src/store/outbox.ts';
+import { insertRuns } from '../../../src/store/runs.ts';
+import { reportWorker } from '../../../src/store/workers.ts';
+import { dispatchRuns, type QueueEntry } from '../../../src/use-cases/runs/dispatch-runs.ts';
+import { releaseOutgrown } from '../../../src/use-cases/runs/finish-run.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  hourMs,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+
+/** Which runs are expected to be small, and that they wait for no large one. */
+
+let side: RunSide;
+const opened: RunSide[] = [];
+beforeEach(async () => {
+  side = await openRunSide({ maxRunsPerExport: 100, maxRunsPerTenant: 100 });
+  opened.push(side);
+});
+afterAll(async () => {
+  for (const each of opened) await each.stop();
+});
+
+/** A run of the hour that began so many hours ago. */
+async function addRun({ id, teamId }: BatchExport, hoursAgo: number): Promise<string> {
+  const start = Date.parse('2024-03-02T00:00:00Z') - hoursAgo * hourMs;
+  const interval = { start, end: start + hourMs };
+  const [runId = ''] = await insertRuns(side.db, [
+    { exportId: id, teamId, interval, backfillId: null },
+  ]);
+  return runId;
+}
+
+async function addCompleted(batchExport: BatchExport, hoursAgo: number, bytes = 0, rows = 0) {
+  const runId = await addRun(batchExport, hoursAgo);
+  expect(await complete(side.context, await claim(side, runId))).toBe(true);
+  await side.db.query(`update receipts set bytes = $2, rows = $3 where run_id = $1`, [
+    runId,
+    bytes,
+    rows,
+  ]);
+}
+
+async function isSmall(runId: string): Promise<boolean | undefined> {
+  const [row] = await side.db.query<{ small: boolean }>(
+    `select small from outbox where run_id = $1`,
+    [runId],
+  );
+  return row?.small;
+}
+
+async function dispatch(): Promise<QueueEntry[]> {
+  const enqueued: QueueEntry[] = [];
+  await dispatchRuns(side.context, async (entries) => void enqueued.push(...entries));
+  return enqueued;
+}
+
+it('a run is small if its neighbours were, and is not if nothing is known', async () => {
+  const batchExport = await createExportOfThePast(side);
+  expect(await isSmall(await addRun(batchExport, 90))).toBe(false);
+  for (const hoursAgo of [70, 50, 30]) await addCompleted(batchExport, hoursAgo, 200_000, 1_000);
+  for (const hoursAgo of [80, 69, 29]) {
+    expect(await isSmall(await addRun(batchExport, hoursAgo))).toBe(true);
+  }
+  await addCompleted(batchExport, 20, 300_000, 10);
+  expect(await isSmall(await addRun(batchExport, 25))).toBe(false);
+  expect(await isSmall(await addRun(batchExport, 15))).toBe(false);
+  // Three others are nearer now.
+  for (const hoursAgo of [14, 13, 12]) await addCompleted(batchExport, hoursAgo);
+  expect(await isSmall(await addRun(batchExport, 11))).toBe(true);
+  await addCompleted(batchExport, 10, 10, 2_001);
+  expect(await isSmall(await addRun(batchExport, 9))).toBe(false);
+});
+
+it('a run that was not small as expected comes again as a large one, and so do the next ones for a day', async () => {
+  const batchExport = await createExportOfThePast(side);
+  await addCompleted(batchExport, 50);
+  const runId = await addRun(batchExport, 49);
+  expect(await isSmall(runId)).toBe(true);
+  await releaseOutgrown(side.context, await claim(side, runId));
+  expect(await isSmall(runId)).toBe(false);
+  expect(await isSmall(await addRun(batchExport, 48))).toBe(false);
+  const faults = await side.db.query(`select 1 from runs where faults > 0 or crashes > 0`);
+  expect(faults).toEqual([]);
+  await side.db.query(`update batch_exports set outgrew_at = outgrew_at - interval '25 hours'`);
+  const next = await addRun(batchExport, 47);
+  expect(await isSmall(next)).toBe(true);
+  await reportWorker(side.db, 'one', 10, 10);
+  expect((await dispatch()).find((entry) => entry.runId === next)).toMatchObject({ small: true });
+  await expectLarge(side.db, next);
+  expect(await dispatch()).toMatchObject([{ runId: next, small: false }]);
+  expect(await isSmall(await addRun(batchExport, 46))).toBe(false);
+});
+
+it('small runs have places of their own, however many large ones wait or execute', async () => {
+  const large = await createExportOfThePast(side);
+  const small = await createExportOfThePast(side);
+  await addCompleted(small, 300);
+  await reportWorker(side.db, 'one', 3, 8);
+  for (let hoursAgo = 0; hoursAgo < 210; hoursAgo += 1) await addRun(large, 500 + hoursAgo);
+  const first = await dispatch();
+  expect(first.map((entry) => entry.small)).toEqual(Array.from({ length: 6 }, () => false));
+  for (const { runId } of first.slice(0, 3)) await claim(side, runId);
+  await dispatch();
+  for (let hoursAgo = 0; hoursAgo < 20; hoursAgo += 1) await addRun(small, 100 + hoursAgo);
+  const second = await dispatch();
+  // All but one of the places: the organization is not alone for ever.
+  expect(second.map((entry) => entry.small)).toEqual(Array.from({ length: 7 }, () => true));
+  for (const { runId } of second) await claim(side, runId);
+  expect(await dispatch()).toEqual([]);
+});
+
+it('the limit of an export counts its small and its large runs', async () => {
+  const context = side.withPolicy({ maxRunsPerExport: 2, maxRunsPerTenant: 100 });
+  const batchExport = await createExportOfThePast(side);
+  const unknown = await addRun(batchExport, 400);
+  await addCompleted(batchExport, 300);
+  for (const hoursAgo of [90, 80, 70]) await addRun(batchExport, hoursAgo);
+  await reportWorker(side.db, 'one', 4, 8);
+  const entries: QueueEntry[] = [];
+  await dispatchRuns(context, async (some) => void entries.push(...some));
+  expect(entries).toHaveLength(2);
+  expect(entries[0]).toMatchObject({ runId: unknown, small: false });
+  expect(entries[1]).toMatchObject({ small: true });
+});
+
+it('small runs use slots if no worker has places for them', async () => {
+  const batchExport = await createExportOfThePast(side);
+  await addCompleted(batchExport, 300);
+  for (let hoursAgo = 0; hoursAgo < 20; hoursAgo += 1) await addRun(batchExport, 100 + hoursAgo);
+  await reportWorker(side.db, 'one', 3);
+  const entries = await dispatch();
+  expect(entries.map((entry) => entry.small)).toEqual(Array.from({ length: 6 }, () => false));
+  for (const { runId } of entries) await claim(side, runId);
+  expect(await dispatch()).toHaveLength(6);
+});
