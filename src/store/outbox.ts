@@ -38,9 +38,11 @@ export interface DispatchState {
   readonly turn: number;
   /** Slots of all workers that reported lately. */
   readonly capacity: number;
+  /** How many of each team are in `waiting`, if it has more. */
+  readonly perTeam: number;
   /**
-   * The first `perTeam` waiting runs of each team, live before backfill, oldest interval first. One index
-   * descent per team, however many wait.
+   * The first waiting runs of each team, live before backfill, oldest interval first. One index descent per
+   * team, however many wait.
    */
   readonly waiting: readonly QueuedRun[];
   /** Runs that are enqueued or executing. */
@@ -55,31 +57,44 @@ const dispatchState = prepared(`with recursive teams as (
        select (select o.team_id from outbox o where o.ready and o.dispatched_at is null and o.team_id > t.team_id
                 order by o.team_id limit 1)
          from teams t where t.team_id is not null
+     ), now as materialized (
+       select turn, capacity, case when $2 then least($1, greatest(1, 2 * capacity - queued)) else $1 end as "perTeam"
+         from (select (select turn from dispatch_turn) as turn, ${capacityNow} as capacity,
+                      (select count(*)::int from outbox where dispatched_at is not null) as queued) n
      ), seen as (
        select 'waiting' as kind, w.* from teams t cross join lateral (
          select run_id as "runId", ${queuedRunColumns} from outbox
           where team_id = t.team_id and ${isWaiting}
-          order by (backfill_id is not null), data_interval_start, run_id limit $1
+          order by (backfill_id is not null), data_interval_start, run_id limit (select "perTeam" from now)
        ) w
        union all
        select 'queued', run_id, ${queuedRunColumns} from outbox where dispatched_at is not null
        union all
        select 'running', id, ${queuedRunColumns} from runs where status = ${running} and lease_expires_at > now()
      )
-     select now.turn, now.capacity, p.organization_id as "organizationId", seen.*
-       from (select (select turn from dispatch_turn) as turn, ${capacityNow} as capacity) now
-       left join seen on true left join projects p on p.id = seen."projectId"`);
+     select now.turn, now.capacity, now."perTeam", p.organization_id as "organizationId", seen.*
+       from now left join seen on true left join projects p on p.id = seen."projectId"`);
 
 type SeenRun = QueuedRun & { readonly kind: 'waiting' | 'queued' | 'running' };
-type StateRow = Pick<DispatchState, 'turn' | 'capacity'> & (SeenRun | { readonly kind: null });
+type StateRow = Pick<DispatchState, 'turn' | 'capacity' | 'perTeam'> & (SeenRun | { readonly kind: null });
 
-export async function readDispatchState(sql: Sql, perTeam: number): Promise<DispatchState> {
-  const rows = await sql.query<StateRow>(dispatchState, [perTeam]);
+/**
+ * @param most waiting runs of each team
+ * @param isShort whether no more of each team are needed than the queue has room for: about two runs for each
+ *   slot
+ */
+export async function readDispatchState(
+  sql: Sql,
+  most: number,
+  isShort: boolean,
+): Promise<DispatchState> {
+  const rows = await sql.query<StateRow>(dispatchState, [most, isShort]);
   const seen = rows.filter((row): row is StateRow & SeenRun => row.kind !== null);
-  const { turn = 0, capacity = 0 } = rows[0] ?? {};
+  const { turn = 0, capacity = 0, perTeam = most } = rows[0] ?? {};
   return {
     turn,
     capacity,
+    perTeam,
     waiting: seen.filter(({ kind }) => kind === 'waiting'),
     inFlight: seen.filter(({ kind }) => kind !== 'waiting'),
     queued: seen.filter(({ kind }) => kind === 'queued').length,

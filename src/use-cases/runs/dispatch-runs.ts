@@ -109,7 +109,10 @@ async function chooseAndMark(
   context: Context,
   crowd?: Crowd,
 ): Promise<readonly EnqueuedRun[] | null> {
-  const state = await readDispatchState(sql, candidatesPerTeam);
+  const short = await readDispatchState(sql, candidatesPerTeam, true);
+  const state = mayHide(short, context)
+    ? await readDispatchState(sql, candidatesPerTeam, false)
+    : short;
   crowd?.see([...state.waiting, ...state.inFlight].map(({ organizationId }) => organizationId));
   const slots = 2 * state.capacity - state.queued;
   if (slots <= 0 || state.waiting.length === 0) return [];
@@ -117,6 +120,28 @@ async function chooseAndMark(
   if (chosen.length === 0) return [];
   const rings = await dispatch(sql, state.turn, chosen);
   return rings && inOrderOf(chosen, rings);
+}
+
+/**
+ * Whether the runs that a short list leaves out could change the choice: one export of a team with more runs
+ * than its list may execute too many already, so that another export's run takes the place.
+ */
+function mayHide(
+  { waiting, inFlight, perTeam }: DispatchState,
+  { policy: { maxRunsPerExport } }: Context,
+): boolean {
+  if (perTeam >= candidatesPerTeam) return false;
+  const counts = new Map<number, number>();
+  for (const { projectId } of waiting) counts.set(projectId, (counts.get(projectId) ?? 0) + 1);
+  const cut = new Set([...counts].filter(([, n]) => n === perTeam).map(([projectId]) => projectId));
+  const perLane = new Map<string, number>();
+  for (const { projectId, exportId, backfillId } of [...inFlight, ...waiting]) {
+    if (backfillId !== null || !cut.has(projectId)) continue;
+    const inLane = (perLane.get(exportId) ?? 0) + 1;
+    if (inLane > maxRunsPerExport) return true;
+    perLane.set(exportId, inLane);
+  }
+  return false;
 }
 
 function inOrderOf(
