@@ -150,7 +150,10 @@ export async function uploadPart(
             uploadId: splitId(upload)[1],
             'x-id': 'UploadPart',
           },
-          headers: { 'x-amz-checksum-crc32': crc32 ?? undefined },
+          headers: {
+            'content-type': 'application/octet-stream',
+            'x-amz-checksum-crc32': crc32 ?? undefined,
+          },
           payloadHash: sha256 ?? 'UNSIGNED-PAYLOAD',
         },
         send,
