@@ -18,6 +18,9 @@ import type { RunLog } from './run-log.ts';
 
 const progressEveryMs = 2_000;
 
+/** Of the parts that the next attempt need not send again. */
+const minRecordedBytes = 256 * 1024;
+
 export interface OpenPorts {
   readonly ports: RunPorts;
   /**
@@ -71,7 +74,11 @@ export function openPorts(
         if (!(await recordUpload(db, run, upload, isOnly))) throw lost();
       },
       async progressed(upload) {
-        await recordUploadParts(db, run, upload);
+        const [first] = upload.parts;
+        // To send a small file again costs less than to record that it was sent.
+        if (upload.parts.length > 1 || (first?.bytes ?? 0) >= minRecordedBytes) {
+          await recordUploadParts(db, run, upload);
+        }
         cursor = { key: upload.key, parts: upload.parts.length };
         // Parts that arrive together are recorded together.
         if (begunKey !== upload.key) await failpoint('first_part');
