@@ -5,6 +5,7 @@ import type { DestinationConfig } from '../domain/file-settings.ts';
 import type { Problem } from '../domain/problem.ts';
 import type { RetryPolicy } from '../domain/retry-policy.ts';
 import type { StoreTraits } from '../domain/store-traits.ts';
+import type { SharedProbes } from './shared-probes.ts';
 
 export type { StoreTraits } from '../domain/store-traits.ts';
 
@@ -157,7 +158,8 @@ export interface Destination {
    */
   readonly traits: StoreTraits | null;
   /**
-   * Tries out what the store supports, with marker objects that it removes again.
+   * Tries out what the store supports, with marker objects that it removes again. If another export of
+   * the project has just done so at the same store, its result is used.
    *
    * @param journal records the marker's uploads, so that they are ended if this process dies
    */
@@ -258,6 +260,8 @@ export interface DestinationContext {
   readonly minBytesPerSecond: number;
   /** Retries of a single request within an attempt; the worker retries whole attempts. */
   readonly requestRetry: RetryPolicy;
+  /** Between the exports of a project; absent: each destination probes. */
+  readonly sharedProbes?: SharedProbes;
 }
 
 /** An option of each HTTP request: the agents resolve names on behalf of a tenant. */

@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url';
 import type { Config } from '../config/config.ts';
 import type { DestinationContext, DestinationDefinition } from '../destinations/destination.ts';
 import { joinDestinations, ownDefinitions } from '../destinations/index.ts';
+import { SharedProbes } from '../destinations/shared-probes.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { settingsOfRecipe } from '../domain/format-settings.ts';
 import type { EncoderDefinition } from '../encoders/encoder.ts';
@@ -65,6 +66,7 @@ export function destinationContextOf(config: Config): DestinationContext {
     stallTimeoutMs: config.UPLOAD_STALL_SECONDS * 1_000,
     minBytesPerSecond: config.UPLOAD_MIN_KIB_PER_SECOND * 1_024,
     requestRetry: { maxAttempts: 6, baseMs: 200, capMs: 10_000 },
+    sharedProbes: new SharedProbes(),
   };
 }
 

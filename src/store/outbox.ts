@@ -53,6 +53,12 @@ export async function markReady(tx: Sql): Promise<void> {
 
 const isWaiting = `ready and dispatched_at is null`;
 
+/** By kind, how many waiting runs of a team are read at most. */
+export interface ListLimits {
+  readonly small: number;
+  readonly other: number;
+}
+
 /** What a dispatcher chooses by, of one moment. */
 export interface DispatchState {
   /** Of this moment: `dispatch` refuses a choice that another one has overtaken. */
@@ -61,9 +67,11 @@ export interface DispatchState {
   readonly capacity: number;
   /** Their places for small runs. */
   readonly smallCapacity: number;
+  /** How many runs each list of `waiting` has at most, if its team has more. */
+  readonly most: ListLimits;
   /**
-   * The first `perTeam` waiting runs of each team, small or not, live before backfill, oldest interval first.
-   * Two index descents per team, however many wait.
+   * The first waiting runs of each team, small or not, live before backfill, oldest interval first. Two index
+   * descents per team, however many wait.
    */
   readonly waiting: readonly QueuedRun[];
   /** Runs that are enqueued. */
@@ -77,33 +85,53 @@ const dispatchState = prepared(`with recursive teams as (
        select (select o.team_id from outbox o where o.ready and o.dispatched_at is null and o.team_id > t.team_id
                 order by o.team_id limit 1)
          from teams t where t.team_id is not null
+     ), now as materialized (
+       select (select turn from dispatch_turn) as turn, ${capacityNow} as capacity, ${smallCapacityNow} as "smallCapacity"
+     ), kinds as materialized (
+       select small, case when $2 then least($1, greatest(1, 2 * slots - queued)) else $1 end as most
+         from now cross join (values (true), (false)) k (small) cross join lateral (
+           -- Without places for small runs, they use slots.
+           select case when small and "smallCapacity" > 0 then "smallCapacity" else capacity end as slots,
+                  (select count(*)::int from outbox o
+                    where o.dispatched_at is not null and (o.small = k.small or "smallCapacity" = 0)) as queued) room
      ), seen as (
-       select 'waiting' as kind, w.* from teams t cross join (values (true), (false)) kinds (small) cross join lateral (
+       select 'waiting' as kind, w.* from teams t cross join kinds cross join lateral (
          select run_id as "runId", ${queuedRunColumns} from outbox
           where team_id = t.team_id and outbox.small = kinds.small and ${isWaiting}
-          order by (backfill_id is not null), data_interval_start, run_id limit $1
+          order by (backfill_id is not null), data_interval_start, run_id limit kinds.most
        ) w
        union all
        select 'queued', run_id, ${queuedRunColumns} from outbox where dispatched_at is not null
        union all
        select 'running', id, ${queuedRunColumns} from runs where status = ${running} and lease_expires_at > now()
      )
-     select now.turn, now.capacity, now."smallCapacity", p.organization_id as "organizationId", seen.*
-       from (select (select turn from dispatch_turn) as turn, ${capacityNow} as capacity,
-                    ${smallCapacityNow} as "smallCapacity") now
-       left join seen on true left join projects p on p.id = seen."projectId"`);
+     select now.turn, now.capacity, now."smallCapacity", p.organization_id as "organizationId", seen.*,
+            (select most from kinds where small) as "mostSmall", (select most from kinds where not small) as "mostOther"
+       from now left join seen on true left join projects p on p.id = seen."projectId"`);
 
 type SeenRun = QueuedRun & { readonly kind: 'waiting' | 'queued' | 'running' };
-type StateRow = Pick<DispatchState, 'turn' | 'capacity' | 'smallCapacity'> &
-  (SeenRun | { readonly kind: null });
+type StateRow = Pick<DispatchState, 'turn' | 'capacity' | 'smallCapacity'> & {
+  readonly mostSmall: number;
+  readonly mostOther: number;
+} & (SeenRun | { readonly kind: null });
 
-export async function readDispatchState(sql: Sql, perTeam: number): Promise<DispatchState> {
-  const rows = await sql.query<StateRow>(dispatchState, [perTeam]);
+/**
+ * @param most waiting runs of each team
+ * @param isShort whether no more of each team are needed than the queue has room for: about two runs for each
+ *   slot
+ */
+export async function readDispatchState(
+  sql: Sql,
+  most: number,
+  isShort: boolean,
+): Promise<DispatchState> {
+  const rows = await sql.query<StateRow>(dispatchState, [most, isShort]);
   const seen = rows.filter((row): row is StateRow & SeenRun => row.kind !== null);
   const { turn = 0, capacity = 0, smallCapacity = 0 } = rows[0] ?? {};
+  const { mostSmall = most, mostOther = most } = rows[0] ?? {};
   const ofKind = (wanted: SeenRun['kind']) => seen.filter(({ kind }) => kind === wanted);
   return {
-    ...{ turn, capacity, smallCapacity },
+    ...{ turn, capacity, smallCapacity, most: { small: mostSmall, other: mostOther } },
     ...{ waiting: ofKind('waiting'), queued: ofKind('queued'), executing: ofKind('running') },
   };
 }

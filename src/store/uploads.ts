@@ -1,7 +1,7 @@
 import type { StoredDestination } from '../domain/batch-export.ts';
 import type { Sql } from './database.ts';
 import type { Lease } from './lease.ts';
-import { prepared } from './prepared.ts';
+import { prepared, unflushed } from './prepared.ts';
 import { running } from './run-moves.ts';
 
 /** The holder of a lease that begins an upload, and its destination. */
@@ -88,12 +88,14 @@ export async function recordUpload(
 
 /**
  * Records parts that no attempt had sent before. A run that makes progress is not what crashes the worker,
- * so its crash count starts again.
+ * so its crash count starts again. The disk is not waited for: an attempt that does not find the record sends
+ * the parts again.
  */
 export async function recordUploadParts(sql: Sql, lease: Lease, upload: OpenUpload): Promise<void> {
   await sql.query(
     prepared(`with held as (
-       update runs set crashes = 0, deaths_alone = 0 where id = $1 and fence = $2 and status = ${running} returning id
+       update runs set crashes = 0, deaths_alone = 0
+        where id = $1 and fence = $2 and status = ${running} and ${unflushed} returning id
      )
      update uploads set parts = $5, fence = $2
       where run_id = (select id from held) and key = $3 and upload_id = $4`),

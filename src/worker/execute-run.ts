@@ -1,5 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import type { Destination, DestinationOwner, StoreTraits } from '../destinations/destination.ts';
+import type {
+  Destination,
+  DestinationOwner,
+  StoreTraits,
+  UploadRef,
+} from '../destinations/destination.ts';
 import type { StoredDestination } from '../domain/batch-export.ts';
 import { SluiceError, StepFault, toSluiceError } from '../domain/errors.ts';
 import type { FileSettings } from '../domain/file-settings.ts';
@@ -154,12 +159,16 @@ export async function executeClaimed(
       );
     }
     const result = await attempt(options, run, open, log, signal, admission);
-    if (!result) return { ...nothing, end: 'lost' };
+    if (!result) {
+      await open.forgetEnded().catch((caught: unknown) => options.onError(caught, run));
+      return { ...nothing, end: 'lost' };
+    }
     const { rows, bytes, rejectedRows } = result;
     return { ...nothing, end: 'completed', rows, bytes, rejectedRows };
   } catch (thrown) {
     // The reason of an abort says more than the error that it caused.
     const error = nameFault(signal.aborted ? signal.reason : thrown);
+    await open.forgetEnded().catch((caught: unknown) => options.onError(caught, run));
     const outgrown = admission?.small?.hasOutgrown === true;
     const end = await conclude(options, run, error, open, log, signal, outgrown);
     await releaseUploads(context.db, run).catch((caught: unknown) => options.onError(caught, run));
@@ -186,7 +195,7 @@ function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<C
 async function attempt(
   options: AttemptOptions,
   run: ClaimedRun,
-  { ports }: OpenPorts,
+  { ports, endedUploads }: OpenPorts,
   log: RunLog,
   signal: AbortSignal,
   admission: Admission | null,
@@ -215,7 +224,9 @@ async function attempt(
     const completion = await log.hand((entries) =>
       retryUntilRecorded(
         () =>
-          completionTurns.take(run.exportId, () => record(context, run, result, replaced, entries)),
+          completionTurns.take(run.exportId, () =>
+            record(context, run, result, replaced, entries, endedUploads),
+          ),
         signal,
       ),
     );
@@ -241,6 +252,7 @@ function record(
   result: IntervalResult,
   replaced: readonly LeftoverFile[],
   entries: readonly NewLogEntry[],
+  ended: readonly UploadRef[],
 ): Promise<Completion | null> {
   return recordCompletion(
     context,
@@ -277,6 +289,7 @@ function record(
     },
     replaced,
     entries,
+    ended,
   );
 }
 

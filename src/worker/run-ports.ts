@@ -1,3 +1,4 @@
+import type { UploadRef } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import type { RunPorts } from '../pipeline/interval-job.ts';
@@ -17,6 +18,9 @@ import type { RunLog } from './run-log.ts';
 
 const progressEveryMs = 2_000;
 
+/** Of the parts that the next attempt need not send again. */
+const minRecordedBytes = 256 * 1024;
+
 export interface OpenPorts {
   readonly ports: RunPorts;
   /**
@@ -25,6 +29,10 @@ export interface OpenPorts {
    * @throws SluiceError `run.lease_lost`
    */
   writeProgress(): Promise<void>;
+  /** Uploads that ended after the commit began, and are still recorded: the record of the run's end removes them. */
+  readonly endedUploads: readonly UploadRef[];
+  /** Removes them for a run that does not complete. */
+  forgetEnded(): Promise<void>;
 }
 
 /**
@@ -44,6 +52,8 @@ export function openPorts(
   let writtenAt = performance.now();
   /** Keys whose note was made for the upload that is beginning. */
   const ownNotes = new Set<string>();
+  let commits = false;
+  const endedUploads: UploadRef[] = [];
   const writeProgress = async () => {
     if (unwritten === null) return;
     const progress = { ...unwritten, cursor };
@@ -64,14 +74,21 @@ export function openPorts(
         if (!(await recordUpload(db, run, upload, isOnly))) throw lost();
       },
       async progressed(upload) {
-        await recordUploadParts(db, run, upload);
+        const [first] = upload.parts;
+        // To send a small file again costs less than to record that it was sent.
+        if (upload.parts.length > 1 || (first?.bytes ?? 0) >= minRecordedBytes) {
+          await recordUploadParts(db, run, upload);
+        }
         cursor = { key: upload.key, parts: upload.parts.length };
         // Parts that arrive together are recorded together.
         if (begunKey !== upload.key) await failpoint('first_part');
         begunKey = upload.key;
         if (upload.parts.length > 1) await failpoint('mid_part');
       },
-      ended: (upload) => forgetUpload(db, run.runId, upload),
+      async ended(upload) {
+        if (commits) endedUploads.push(upload);
+        else await forgetUpload(db, run.runId, upload);
+      },
     },
     async readingBegins() {
       if (!(await beginReading(db, run))) throw lost();
@@ -91,6 +108,7 @@ export function openPorts(
       const { destinationVersion } = run;
       const commit = { generation, destinationVersion, manifestKey, keys: namedBy(intent) };
       if (!(await beginCommit(db, run, policy.leaseMs, intent, commit))) throw lost();
+      commits = true;
     },
     async confirmLease() {
       if (!(await confirmLease(db, run, policy.leaseMs))) throw lost();
@@ -103,5 +121,8 @@ export function openPorts(
     },
     log: (level, message) => log.add(level, message),
   };
-  return { ports, writeProgress };
+  const forgetEnded = async () => {
+    for (const upload of endedUploads.splice(0)) await forgetUpload(db, run.runId, upload);
+  };
+  return { ports, writeProgress, endedUploads, forgetEnded };
 }

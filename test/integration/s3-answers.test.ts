@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../src/domain/errors.ts';
 import { codeOf, options, readAll, recordingJournal } from '../conformance/destination-suite.ts';
-import { type OpenedStore, openStore } from '../support/s3-destination.ts';
+import { type OpenedStore, openStore, partBytes } from '../support/s3-destination.ts';
 import type { FaultEffect } from '../support/s3-server/faults.ts';
 import { until } from '../support/until.ts';
 
@@ -129,7 +129,8 @@ describe('a refusal of a HEAD, which has no body', () => {
 
   async function complete(key: string) {
     const writer = await store.destination.createFile(options(key), recordingJournal().journal);
-    await writer.write(randomBytes(1000));
+    // Two parts: with one, the tag may prove the object.
+    await writer.write(randomBytes(partBytes + 1000));
     return writer.complete();
   }
 
@@ -152,6 +153,31 @@ describe('a refusal of a HEAD, which has no body', () => {
     });
     await complete('a');
     expect(store.sent('GetObject')).toBe(3);
+  });
+});
+
+describe('a completed object of one part', () => {
+  const complete = async () => {
+    const { journal } = recordingJournal();
+    const writer = await store.destination.createFile(options('a'), journal);
+    await writer.write(randomBytes(1000));
+    return writer.complete();
+  };
+
+  it('is not looked at if its tag is the digest of the bytes that were sent', async () => {
+    store = await openStore();
+    const { etag } = await complete();
+    expect(store.sent('HeadObject')).toBe(0);
+    expect((await store.destination.statFile('a'))?.etag).toBe(etag);
+  });
+
+  it.each([
+    ['its tag is no digest', {}, { encryption: 'aws:kms' }],
+    ['the store names no tag', { quirks: { completionTag: 'empty' } }, {}],
+  ] as const)('is looked at if %s', async (_, server, config) => {
+    store = await openStore(server, {}, config);
+    await complete();
+    expect(store.sent('HeadObject')).toBe(1);
   });
 });
 

@@ -109,7 +109,7 @@ async function tryListing(
   try {
     await connection.request(
       (client, send) =>
-        client.send(
+        client.sdk.send(
           new ListObjectsV2Command({ Bucket: connection.bucket, Prefix: folder, MaxKeys: 1 }),
           send,
         ),

@@ -1,15 +1,18 @@
-import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
+import type { S3ClientConfig } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
 import type { RetryPolicy } from '../../domain/retry-policy.ts';
 import type { DestinationContext, DestinationOwner, StoreTraits } from '../destination.ts';
 import type { S3Config } from './config.ts';
 import { toDestinationError } from './errors.ts';
-import { createRequestHandler, type SendOptions } from './request-handler.ts';
+import { createRequestHandler, type SendOptions, sendRequest } from './request-handler.ts';
 import { retryRequest } from './retry-request.ts';
+import { openStoreClient, type StoreClient } from './store-client.ts';
 
 /** A client for one bucket. It retries requests within limits and fails as SluiceError. */
 export interface S3Connection {
   readonly bucket: string;
+  /** The same for exports of a project that use one bucket with the same keys and settings. */
+  readonly store: string;
   readonly secure: boolean;
   /** What the store was found to support; null before the first probe. A probe replaces it. */
   traits: StoreTraits | null;
@@ -21,11 +24,20 @@ export interface S3Connection {
    * @param policy of retries; default: the context's
    */
   request<T>(
-    call: (client: S3Client, options: SendOptions) => Promise<T>,
+    call: (client: StoreClient, options: SendOptions) => Promise<T>,
     signal: AbortSignal,
     policy?: RetryPolicy,
   ): Promise<T>;
   close(): void;
+}
+
+export function encryptionHeaders({
+  encryption: { ServerSideEncryption: kind, SSEKMSKeyId: key },
+}: S3Connection): Readonly<Record<string, string | undefined>> {
+  return {
+    'x-amz-server-side-encryption': kind,
+    'x-amz-server-side-encryption-aws-kms-key-id': key,
+  };
 }
 
 export function connectS3(
@@ -38,7 +50,7 @@ export function connectS3(
   const keys = staticKeys(config);
   const secrets = keys ? [keys.secretAccessKey, keys.accessKeyId] : [];
   const credentials = config.role_arn === null ? keys : assumeRole(config, context, owner, secrets);
-  const client = new S3Client({
+  const sdk = {
     ...clientDefaults(config.region, handler),
     ...(credentials ? { credentials } : {}),
     ...(config.endpoint_url === null ? {} : { endpoint: config.endpoint_url }),
@@ -54,10 +66,17 @@ export function connectS3(
     disableS3ExpressSessionAuth: true,
     useFipsEndpoint: false,
     useDualstackEndpoint: false,
+  } as const;
+  const client = openStoreClient({
+    bucket: config.bucket_name,
+    sdk,
+    keys: config.role_arn === null ? keys : null,
+    send: (request, options) => sendRequest(request, context, owner.externalId, options),
   });
   return {
     traits,
     bucket: config.bucket_name,
+    store: nameStore(config, owner),
     secure: config.endpoint_url === null || new URL(config.endpoint_url).protocol === 'https:',
     encryption: {
       ...(config.encryption === null ? {} : { ServerSideEncryption: config.encryption }),
@@ -65,8 +84,15 @@ export function connectS3(
     },
     request: (call, signal, policy = context.requestRetry) =>
       retryRequest(() => call(client, { abortSignal: signal }), policy, secrets, signal),
-    close: () => client.destroy(),
+    close: () => client.close(),
   };
+}
+
+function nameStore(config: S3Config, { externalId }: DestinationOwner): string {
+  const { endpoint_url, region, bucket_name, use_virtual_style_addressing } = config;
+  const { aws_access_key_id, role_arn, encryption, kms_key_id } = config;
+  const address = [endpoint_url, region, bucket_name, use_virtual_style_addressing];
+  return JSON.stringify([externalId, address, aws_access_key_id, role_arn, encryption, kms_key_id]);
 }
 
 /** Sets everything that the SDK would otherwise look for in the environment and in files. */

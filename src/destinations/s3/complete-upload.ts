@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { CompleteMultipartUploadCommand } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
 import type { CompleteOptions, UploadPart, UploadRef } from '../destination.ts';
 import { checkLength } from './answer.ts';
@@ -7,13 +6,16 @@ import type { S3Connection } from './client.ts';
 import { completionCondition, isSameTag } from './conditions.ts';
 import { isCollision, isInternalError, isNotImplemented } from './errors.ts';
 import { headObject, readObject } from './objects.ts';
-import { codeOf, isOwnObject, isUnknown, partEtag, uploadTarget } from './uploads.ts';
+import { codeOf, completion, isOwnObject, isUnknown, partEtag } from './uploads.ts';
+import { textsOf } from './store-client.ts';
 
 /** An upload that is to be completed. */
 export interface WholeUpload extends CompleteOptions {
   readonly parts: readonly UploadPart[];
   /** Whether another attempt, which may still run, has the upload too. */
   readonly shared: boolean;
+  /** Whether the tags that the store gave the parts are the MD5 digests of what was sent. */
+  readonly areDigests: boolean;
 }
 
 /**
@@ -33,7 +35,9 @@ export async function completeUpload(
   const { parts } = whole;
   try {
     const given = await sendCompletion(connection, upload, whole, signal);
-    const etag = await checkObject(connection, upload, parts, given, signal);
+    // Then the store names exactly the bytes that were sent.
+    const isProven = whole.areDigests && given === digestOf(parts);
+    const etag = isProven ? given : await checkObject(connection, upload, parts, given, signal);
     if (whole.shared && !isSameTag(etag, digestOf(parts)))
       await checkContent(connection, upload, whole, signal);
     return etag;
@@ -113,14 +117,9 @@ function sendCompletion(
   signal: AbortSignal,
 ): Promise<string> {
   return connection.request(async (client, send) => {
-    const { ETag: etag, Key: key } = await client.send(
-      new CompleteMultipartUploadCommand({
-        ...uploadTarget(connection, upload),
-        MultipartUpload: { Parts: parts.map(toCompletedPart) },
-        ...completionCondition(replaces, connection.traits),
-      }),
-      send,
-    );
+    const condition = completionCondition(replaces, connection.traits);
+    const texts = textsOf(await client.send(completion(upload, parts, condition), send));
+    const [etag, key] = [texts.get('ETag'), texts.get('Key')];
     checkLength('the ETag of a completed upload', etag);
     // A store that fails after it began to answer sends status 200 without a result.
     if (!etag && !key) {
@@ -191,13 +190,4 @@ async function headOrNothing(connection: S3Connection, key: string, signal: Abor
     if (codeOf(error) === 'destination.access_denied') return 'not allowed';
     throw error;
   }
-}
-
-function toCompletedPart(part: UploadPart) {
-  const [etag, checksum] = part.tag.split(' ');
-  return {
-    PartNumber: part.number,
-    ETag: etag,
-    ...(checksum === undefined ? {} : { ChecksumCRC32: checksum }),
-  };
 }

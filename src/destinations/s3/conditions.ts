@@ -3,6 +3,13 @@ import type { ManifestTag, StoreTraits } from '../destination.ts';
 /** What must be true for a put to succeed; null for an unconditional put. */
 export type PutCondition = { readonly IfNoneMatch: '*' } | { readonly IfMatch: string } | null;
 
+export function conditionHeaders(condition: PutCondition): Readonly<Record<string, string>> {
+  if (condition === null) return {};
+  return 'IfMatch' in condition
+    ? { 'if-match': condition.IfMatch }
+    : { 'if-none-match': condition.IfNoneMatch };
+}
+
 /** How an ETag is written in If-Match. Ceph RGW 16 answers 412 to the right tag in its quotes. */
 export type TagForm = 'quoted' | 'unquoted';
 

@@ -22,7 +22,9 @@ export function openS3Destination(
 ): Destination {
   /** Whether the connection's traits are only partly known: a commit probed no more than it needed. */
   let isAssuming = false;
+  const { sharedProbes: shared } = context;
   const probePuts = async (signal: AbortSignal) => {
+    shared?.forget(connection.store);
     const known = connection.traits;
     const puts = await probePutsOf(connection, folder, signal);
     isAssuming ||= known === null;
@@ -35,7 +37,10 @@ export function openS3Destination(
       return isAssuming ? null : connection.traits;
     },
     async probe(signal, journal) {
-      connection.traits = await probeStore(connection, folder, signal, journal);
+      const probe = () => probeStore(connection, folder, signal, journal);
+      connection.traits = shared
+        ? await shared.find(connection.store, probe, signal)
+        : await probe();
       isAssuming = false;
       return connection.traits;
     },

@@ -35,7 +35,7 @@ export class UnreadAnswer extends Error {
 export async function readErrorAnswer(
   response: IncomingMessage,
   method: string,
-): Promise<Uint8Array> {
+): Promise<Buffer> {
   const status = response.statusCode ?? 0;
   if (method === 'HEAD') {
     response.resume();
@@ -57,20 +57,50 @@ export async function readErrorAnswer(
   return body;
 }
 
+/**
+ * An error document of a store, read whole. Has the form of the SDK's errors, without the request, which has
+ * the signature.
+ */
+export class AnsweredError extends Error {
+  readonly $fault: 'client' | 'server';
+  readonly $metadata: { readonly httpStatusCode: number; readonly requestId?: string };
+  readonly $response: { readonly headers: Readonly<Record<string, string>> };
+  readonly Region?: string;
+
+  constructor(status: number, headers: Readonly<Record<string, string>>, document: string) {
+    const { texts } = readXml(document) ?? { texts: new Map<string, string>() };
+    const code = texts.get('Code')?.trim() || 'UnknownError';
+    super(texts.get('Message')?.trim() || code);
+    this.name = code;
+    this.$fault = status >= 500 ? 'server' : 'client';
+    const requestId = headers['x-amz-request-id'];
+    this.$metadata = { httpStatusCode: status, ...(requestId ? { requestId } : {}) };
+    this.$response = { headers };
+    const region = texts.get('Region');
+    if (region) this.Region = region;
+  }
+}
+
 const token =
   /<\?[^>]*\?>|<!--[\s\S]*?-->|<(\/?)([A-Za-z_][\w.:-]*)((?:\s[^<>]*?)?)(\/?)>|([^<]+)/gy;
 
-/** Where S3 and STS put the code of an error. */
-const codePaths = new Set(['Error/Code', 'ErrorResponse/Error/Code']);
+/** Of a document from S3 or STS: what we ask for is in elements below the root, or one further down. */
+export interface XmlTexts {
+  readonly root: string;
+  /** By their path below the root, such as `Code` or `Error/Code`; not of deeper ones. */
+  readonly texts: ReadonlyMap<string, string>;
+}
 
-/**
- * The code that an error document names.
- *
- * @returns null unless `text` is a whole, well-formed document of S3's or STS's form
- */
-export function findErrorCode(text: string): string | null {
+const maxDepth = 3;
+
+/** An answer that we read has about ten elements. */
+const maxTexts = 100;
+
+/** @returns null unless `text` is one whole, well-formed document */
+export function readXml(text: string): XmlTexts | null {
   const open: string[] = [];
-  let code = '';
+  const texts = new Map<string, string>();
+  let root = '';
   let roots = 0;
   let end = 0;
   token.lastIndex = 0;
@@ -79,16 +109,52 @@ export function findErrorCode(text: string): string | null {
     const [, closing, name, , selfClosing, words] = match;
     if (words !== undefined) {
       if (open.length === 0 && words.replace('\ufeff', '').trim() !== '') return null;
-      if (codePaths.has(open.join('/'))) code += words;
+      if (open.length > 1 && open.length <= maxDepth) {
+        const path = open.slice(1).join('/');
+        if (texts.size < maxTexts) texts.set(path, (texts.get(path) ?? '') + decodeXml(words));
+      }
     }
     if (name === undefined) continue;
     if (closing) {
       if (open.pop() !== name) return null;
       continue;
     }
-    if (open.length === 0) roots += 1;
+    if (open.length === 0) {
+      roots += 1;
+      root = name;
+    }
     if (!selfClosing) open.push(name);
   }
   const isWhole = end === text.length && open.length === 0 && roots === 1;
-  return isWhole && code.trim() !== '' ? code.trim() : null;
+  return isWhole ? { root, texts } : null;
+}
+
+const entities: Readonly<Record<string, string>> = {
+  ...{ lt: '<', gt: '>', amp: '&', quot: '"', apos: "'" },
+};
+
+function decodeXml(words: string): string {
+  return words.replace(/&(?:(lt|gt|amp|quot|apos)|#(\d{1,7})|#x([\da-f]{1,6}));/gi, (all, ...of) => {
+    const [name, decimal, hex] = of as readonly (string | undefined)[];
+    if (name !== undefined) return entities[name.toLowerCase()] ?? all;
+    const point = decimal === undefined ? Number.parseInt(hex ?? '', 16) : Number(decimal);
+    return point <= 0x10ffff ? String.fromCodePoint(point) : all;
+  });
+}
+
+/** Where S3 and STS put the code of an error. */
+const codePaths = new Map([
+  ['Error', 'Code'],
+  ['ErrorResponse', 'Error/Code'],
+]);
+
+/**
+ * The code that an error document names.
+ *
+ * @returns null unless `text` is a whole, well-formed document of S3's or STS's form
+ */
+export function findErrorCode(text: string): string | null {
+  const found = readXml(text);
+  const code = found?.texts.get(codePaths.get(found.root) ?? '')?.trim();
+  return code ? code : null;
 }

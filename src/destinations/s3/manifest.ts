@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
-import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
 import type { RetryPolicy } from '../../domain/retry-policy.ts';
 import type { ManifestTag, StoreTraits } from '../destination.ts';
-import type { S3Connection } from './client.ts';
-import { conditionFor, isSameTag, type PutCondition } from './conditions.ts';
+import { encryptionHeaders, type S3Connection } from './client.ts';
+import { conditionFor, conditionHeaders, isSameTag, type PutCondition } from './conditions.ts';
 import { isCollision, isNotImplemented } from './errors.ts';
 import { readObject } from './objects.ts';
 
@@ -162,24 +161,23 @@ export async function putSmallObject(
   signal: AbortSignal,
   policy?: RetryPolicy,
 ): Promise<Put> {
-  const { ETag: etag } = await connection.request(
+  const { headers } = await connection.request(
     (client, send) =>
       client.send(
-        new PutObjectCommand({
-          Bucket: connection.bucket,
-          Key: key,
-          Body: body,
-          ContentLength: body.length,
-          ContentType: 'application/json',
-          ...connection.encryption,
-          ...(condition ?? {}),
-        }),
+        {
+          ...{ method: 'PUT', key, query: { 'x-id': 'PutObject' }, body },
+          headers: {
+            'content-type': 'application/json',
+            ...encryptionHeaders(connection),
+            ...conditionHeaders(condition),
+          },
+        },
         send,
       ),
     signal,
     policy,
   );
-  return { etag: etag ?? null };
+  return { etag: headers.etag ?? null };
 }
 
 /** Whether a body is exactly these bytes. Stops at the first difference. */

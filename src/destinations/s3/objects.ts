@@ -1,9 +1,5 @@
-import {
-  DeleteObjectCommand,
-  GetObjectCommand,
-  HeadObjectCommand,
-  ListObjectsV2Command,
-} from '@aws-sdk/client-s3';
+import type { IncomingMessage } from 'node:http';
+import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
 import type { ReadOptions } from '../destination.ts';
 import { callDeadline } from './call-deadline.ts';
@@ -12,6 +8,7 @@ import { UnreadAnswer } from './error-answer.ts';
 import { StoreError, toDestinationError } from './errors.ts';
 import { compareKeys, keysPerPage, readPages } from './pages.ts';
 import type { SendOptions } from './request-handler.ts';
+import type { StoreAnswer, StoreRequest } from './store-client.ts';
 
 /** Concurrent deletions. One request per key: not every store supports DeleteObjects. */
 const deletionsInFlight = 8;
@@ -27,22 +24,27 @@ export async function readObject(
 ): Promise<{ readonly body: AsyncIterable<Uint8Array>; readonly etag: string | null } | null> {
   const found = await connection
     .request(
-      (client, send) =>
-        client.send(
-          new GetObjectCommand({ Bucket: connection.bucket, Key: key }),
-          limitBody(send, maxBytes ?? null),
-        ),
+      (client, send) => client.send(getObject(key), limitBody(send, maxBytes ?? null)),
       signal,
     )
     .catch((error: unknown) => nullIfMissing(connection, key, error, signal));
   if (found === null) return null;
-  const body = found.Body as AsyncIterable<Uint8Array> | undefined;
-  if (!found.ETag) {
+  const { etag } = found.headers;
+  if (!etag) {
     // A store sends a tag with each object. A page that a proxy sends instead must not be read as one.
-    (found.Body as { destroy?: () => void } | undefined)?.destroy?.();
+    leaveBody(found.body);
     throw new SluiceError('destination.unavailable', `HTTP 200 without an ETag for ${key}`);
   }
-  return { body: body ? withOurErrors(body) : emptyBody(), etag: found.ETag };
+  return { body: Buffer.isBuffer(found.body) ? bodyOf(found.body) : withOurErrors(found.body), etag };
+}
+
+function getObject(key: string, range?: string): StoreRequest {
+  return { method: 'GET', key, query: { 'x-id': 'GetObject' }, headers: { range } };
+}
+
+/** Ends the connection, unless the body was read. */
+function leaveBody(body: Buffer | IncomingMessage): void {
+  if (!Buffer.isBuffer(body)) body.destroy();
 }
 
 /** The body of a file may take as long as its minimum speed allows. */
@@ -69,22 +71,36 @@ export async function headObject(
   key: string,
   signal: AbortSignal = callDeadline(),
 ): Promise<ObjectHead | null> {
-  const target = { Bucket: connection.bucket, Key: key };
   return await connection
     .request<ObjectHead>(async (client, send) => {
       try {
-        return await client.send(new HeadObjectCommand(target), send);
+        return headOf(await client.send({ method: 'HEAD', key }, send));
       } catch (error) {
         if (!(error instanceof UnreadAnswer) || error.status >= 500) throw error;
       }
-      const ranged = new GetObjectCommand({ ...target, Range: oneByte });
-      const found = await client.send(ranged, limitBody(send, null));
+      const found = await client.send(getObject(key, oneByte), limitBody(send, null));
       // A store that does not support ranges sends the whole object.
-      (found.Body as { destroy?: () => void } | undefined)?.destroy?.();
-      const total = /\/(\d+)$/.exec(found.ContentRange ?? '')?.[1];
-      return { ...found, ContentLength: total === undefined ? found.ContentLength : Number(total) };
+      leaveBody(found.body);
+      const total = /\/(\d+)$/.exec(found.headers['content-range'] ?? '')?.[1];
+      const head = headOf(found);
+      return { ...head, ContentLength: total === undefined ? head.ContentLength : Number(total) };
     }, signal)
     .catch((error: unknown) => nullIfMissing(connection, key, error, signal));
+}
+
+const metadataPrefix = 'x-amz-meta-';
+
+function headOf({ headers }: StoreAnswer): ObjectHead {
+  const kept = Object.entries(headers).filter(([name]) => name.startsWith(metadataPrefix));
+  const length = headers['content-length'];
+  return {
+    ETag: headers.etag,
+    ContentLength: length === undefined ? undefined : Number(length),
+    Metadata: Object.fromEntries(
+      kept.map(([name, value]) => [name.slice(metadataPrefix.length), value]),
+    ),
+    ServerSideEncryption: headers['x-amz-server-side-encryption'],
+  };
 }
 
 const oneByte = 'bytes=0-0';
@@ -105,7 +121,7 @@ export function listObjects(
   const readPage = async (marker: Marker | null) => {
     const page = await connection.request(
       (client, send) =>
-        client.send(
+        client.sdk.send(
           new ListObjectsV2Command({
             Bucket: connection.bucket,
             Prefix: prefix,
@@ -142,7 +158,7 @@ export async function deleteObjects(
       await connection
         .request(
           (client, send) =>
-            client.send(new DeleteObjectCommand({ Bucket: connection.bucket, Key: key }), send),
+            client.send({ method: 'DELETE', key, query: { 'x-id': 'DeleteObject' } }, send),
           deadline,
         )
         .catch((error: unknown) => nullIfMissing(connection, key, error, deadline));
@@ -177,7 +193,7 @@ async function isListed(
 ): Promise<boolean> {
   const page = await connection.request(
     (client, send) =>
-      client.send(
+      client.sdk.send(
         new ListObjectsV2Command({ Bucket: connection.bucket, Prefix: key, MaxKeys: 1 }),
         send,
       ),
@@ -196,4 +212,6 @@ async function* withOurErrors(body: AsyncIterable<Uint8Array>): AsyncGenerator<U
   }
 }
 
-async function* emptyBody(): AsyncGenerator<Uint8Array> {}
+async function* bodyOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  if (bytes.length > 0) yield bytes;
+}

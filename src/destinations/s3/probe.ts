@@ -1,5 +1,4 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { CompleteMultipartUploadCommand } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../domain/errors.ts';
 import type { StoreTraits, UploadJournal, UploadPart, UploadRef } from '../destination.ts';
 import type { S3Connection } from './client.ts';
@@ -8,7 +7,7 @@ import { isInternalError, isNotImplemented, StoreError } from './errors.ts';
 import { hasBytes, once, putSmallObject } from './manifest.ts';
 import { deleteObjects, headObject, readObject } from './objects.ts';
 import { PartDigest } from './part-digest.ts';
-import { abortUpload, createUpload, isOwnObject, signsParts, uploadPart } from './uploads.ts';
+import { abortUpload, completion, createUpload, isOwnObject, signsParts, uploadPart } from './uploads.ts';
 
 /** Begins the name of each object that a test or a probe writes. */
 export const markerPrefix = '.sluice-test-';
@@ -219,15 +218,9 @@ class UploadTrial {
   ): Promise<void> {
     const connection = this.#connection;
     const part = await sendTrialPart(connection, upload, checksums, this.#signal);
-    const [ETag, ChecksumCRC32] = part.tag.split(' ');
-    const listed = { PartNumber: 1, ETag, ...(ChecksumCRC32 ? { ChecksumCRC32 } : {}) };
-    const input = {
-      ...{ Bucket: connection.bucket, Key: upload.key, MultipartUpload: { Parts: [listed] } },
-      ...{ UploadId: upload.uploadId.slice(upload.uploadId.indexOf('.') + 1), ...condition },
-    };
     try {
       await connection.request(
-        (client, send) => client.send(new CompleteMultipartUploadCommand(input), send),
+        (client, send) => client.send(completion(upload, [part], condition), send),
         this.#signal,
       );
     } catch (error) {

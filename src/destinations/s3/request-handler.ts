@@ -1,4 +1,9 @@
-import { type Agent, type ClientRequest, request as httpRequest } from 'node:http';
+import {
+  type Agent,
+  type ClientRequest,
+  request as httpRequest,
+  type IncomingMessage,
+} from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
@@ -7,10 +12,11 @@ import type { DestinationContext, OwnedRequest } from '../destination.ts';
 import { checkLength, maxXmlBytes, nameOf, readAnswer } from './answer.ts';
 import { readErrorAnswer } from './error-answer.ts';
 import { lateRequests } from './late-requests.ts';
+import { queryString } from './query-string.ts';
 import { StalledError, type StallLimits, watchForStall } from './stall-watch.ts';
 
 /** The parts of the SDK's request that are used here. */
-interface SdkRequest {
+export interface SdkRequest {
   readonly protocol: string;
   readonly hostname: string;
   readonly port?: number;
@@ -48,9 +54,26 @@ export function createRequestHandler(limits: Limits, tenant: string) {
     destroy: () => {},
     updateHttpClientConfig: () => {},
     httpHandlerConfigs: () => ({}),
-    handle: (request: SdkRequest, options: SendOptions = {}) =>
-      send(request, limits, tenant, options),
+    async handle(request: SdkRequest, options: SendOptions = {}) {
+      const { body, ...answer } = await sendRequest(request, limits, tenant, options);
+      const isError = answer.statusCode < 200 || answer.statusCode >= 300;
+      return { response: { ...answer, body: isError ? body : streamOf(body) } };
+    },
   };
+}
+
+function streamOf(body: Buffer | IncomingMessage): Readable {
+  if (!Buffer.isBuffer(body)) return body;
+  return Readable.from(body.length === 0 ? [] : [body], { objectMode: false });
+}
+
+/** An answer as the store sent it. */
+export interface SentAnswer {
+  readonly statusCode: number;
+  readonly reason: string;
+  readonly headers: Record<string, string>;
+  /** A stream if it may have any length; an error's document is read whole. */
+  readonly body: Buffer | IncomingMessage;
 }
 
 /** The options of a command that the handler uses. */
@@ -68,7 +91,16 @@ export interface SendOptions {
   readonly maxBodyBytes?: number | null;
 }
 
-function send(request: SdkRequest, limits: Limits, tenant: string, options: SendOptions) {
+/**
+ * @throws UnreadAnswer if an error's answer has no error document of S3; StalledError; SluiceError
+ *   `destination.invalid_answer`; errors of the connection
+ */
+export function sendRequest(
+  request: SdkRequest,
+  limits: Limits,
+  tenant: string,
+  options: SendOptions,
+): Promise<SentAnswer> {
   const { abortSignal: signal, onLateAnswer, maxBodyBytes = maxXmlBytes } = options;
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(abortError(signal));
@@ -93,10 +125,8 @@ function send(request: SdkRequest, limits: Limits, tenant: string, options: Send
       const headers = Object.fromEntries(
         Object.entries(response.headers).map(([name, value]) => [name, String(value)]),
       );
-      const answer = (body: unknown) =>
-        resolve({
-          response: { statusCode, reason: response.statusMessage ?? '', headers, body },
-        });
+      const answer = (body: Buffer | IncomingMessage) =>
+        resolve({ statusCode, reason: response.statusMessage ?? '', headers, body });
       const isSuccess = statusCode >= 200 && statusCode < 300;
       try {
         checkLength(`the ETag of the answer to ${nameOf(request)}`, headers.etag);
@@ -111,7 +141,7 @@ function send(request: SdkRequest, limits: Limits, tenant: string, options: Send
       else {
         const hear = (body: Buffer) => {
           if (givenUp) onLateAnswer?.(body.toString('utf8'));
-          else answer(Readable.from(body.length === 0 ? [] : [body], { objectMode: false }));
+          else answer(body);
         };
         readAnswer(response, request, maxBodyBytes).then(hear, reject);
       }
@@ -153,6 +183,13 @@ function open(request: SdkRequest, limits: Limits, tenant: string): ClientReques
 function writeBody(outgoing: ClientRequest, body: Uint8Array | string | undefined): () => number {
   const bytes = typeof body === 'string' ? Buffer.from(body) : (body ?? new Uint8Array(0));
   let sent = 0;
+  // One call sends the headers and a small body in one packet.
+  if (bytes.length <= writeBytes) {
+    outgoing.end(bytes, () => {
+      sent = bytes.length;
+    });
+    return () => sent;
+  }
   const writeNext = (): void => {
     if (sent >= bytes.length) {
       outgoing.end();
@@ -190,26 +227,6 @@ function stallLimits(request: SdkRequest, limits: Limits): StallLimits {
   return completes
     ? { stallTimeoutMs, minBytes: 1, totalMs: 10 * stallTimeoutMs, minBytesPerSecond: null }
     : { stallTimeoutMs, minBytes, totalMs: null, minBytesPerSecond: limits.minBytesPerSecond };
-}
-
-/** Encoded and sorted as it was signed. */
-function queryString(query: NonNullable<SdkRequest['query']>): string {
-  return Object.keys(query)
-    .sort()
-    .flatMap((name) => {
-      const value = query[name] ?? null;
-      if (value === null) return [encode(name)];
-      const values = typeof value === 'string' ? [value] : value;
-      return values.map((each) => `${encode(name)}=${encode(each)}`);
-    })
-    .join('&');
-}
-
-function encode(text: string): string {
-  return encodeURIComponent(text).replace(
-    /[!'()*]/g,
-    (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`,
-  );
 }
 
 function abortError(signal: AbortSignal | undefined): Error {

@@ -1,11 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import {
-  AbortMultipartUploadCommand,
-  CreateMultipartUploadCommand,
-  ListMultipartUploadsCommand,
-  ListPartsCommand,
-  UploadPartCommand,
-} from '@aws-sdk/client-s3';
+import { ListMultipartUploadsCommand, ListPartsCommand } from '@aws-sdk/client-s3';
 import { type ErrorCode, SluiceError } from '../../domain/errors.ts';
 import type {
   FileOptions,
@@ -16,11 +10,13 @@ import type {
 } from '../destination.ts';
 import { checkLength } from './answer.ts';
 import { callDeadline } from './call-deadline.ts';
-import type { S3Connection } from './client.ts';
+import { encryptionHeaders, type S3Connection } from './client.ts';
+import { conditionHeaders, type PutCondition } from './conditions.ts';
 import { isNotImplemented, StoreError } from './errors.ts';
 import { compareKeys, keysPerPage, readPages } from './pages.ts';
 import type { PartSums } from './part-digest.ts';
 import type { SendOptions } from './request-handler.ts';
+import { type StoreRequest, textsOf } from './store-client.ts';
 
 /**
  * The requests of a multipart upload. Our upload id is `<mark>+<checksums>+<encryption>.<the store's
@@ -56,36 +52,33 @@ export async function createUpload(
     // If it cannot be aborted now, its note is enough to find it.
     if (id) abortUpload(connection, { key: options.key, uploadId: `.${id}` }).catch(() => {});
   };
-  const create = (checksum: { readonly ChecksumAlgorithm?: 'CRC32' }) =>
+  const create = (checksum: 'CRC32' | undefined) =>
     connection.request((client, { abortSignal }) => {
       asked += 1;
       const send: SendOptions = { ...(abortSignal ? { abortSignal } : {}), onLateAnswer };
       return client.send(
-        new CreateMultipartUploadCommand({
-          Bucket: connection.bucket,
-          Key: options.key,
-          ContentType: options.contentType,
-          Metadata: {
-            [markName]: mark,
-            ...(options.owner === undefined ? {} : { [ownerName]: options.owner }),
+        {
+          ...{ method: 'POST', key: options.key, query: { uploads: '' } },
+          headers: {
+            'content-type': options.contentType,
+            [`x-amz-meta-${markName}`]: mark,
+            [`x-amz-meta-${ownerName}`]: options.owner,
+            'x-amz-checksum-algorithm': checksum,
+            ...encryptionHeaders(connection),
           },
-          ...checksum,
-          ...connection.encryption,
-        }),
+        },
         send,
       );
     }, signal);
   const wanted = connection.traits?.checksums ?? true;
-  const created = await create(wanted ? { ChecksumAlgorithm: 'CRC32' } : {}).catch(
-    (error: unknown) => {
-      if (!wanted || !refusesChecksums(error)) throw error;
-      return create({});
-    },
-  );
-  const { UploadId: id } = created;
+  const created = await create(wanted ? 'CRC32' : undefined).catch((error: unknown) => {
+    if (!wanted || !refusesChecksums(error)) throw error;
+    return create(undefined);
+  });
+  const id = textsOf(created).get('UploadId');
   if (!id) throw new SluiceError('destination.unavailable', 'the store gave no upload id');
   checkLength('the upload id', id);
-  const checksums = wanted && created.ChecksumAlgorithm === 'CRC32';
+  const checksums = wanted && created.headers['x-amz-checksum-algorithm'] === 'CRC32';
   const words = [mark, checksums ? 'crc32' : 'plain', encryptionWord(connection)];
   const uploadId = `${words.join('+')}.${id}`;
   return { upload: { key: options.key, uploadId }, checksums, alone: asked === 1 };
@@ -147,17 +140,27 @@ export async function uploadPart(
   { crc32, sha256 }: PartSums,
   signal: AbortSignal,
 ): Promise<UploadPart> {
-  const { ETag: etag } = await connection.request((client, send) => {
-    const command = new UploadPartCommand({
-      ...uploadTarget(connection, upload),
-      PartNumber: number,
-      Body: body,
-      ContentLength: body.length,
-      ...(crc32 === null ? {} : { ChecksumCRC32: crc32 }),
-    });
-    signAs(command, sha256 ?? 'UNSIGNED-PAYLOAD');
-    return client.send(command, send);
-  }, signal);
+  const { headers } = await connection.request(
+    (client, send) =>
+      client.send(
+        {
+          ...{ method: 'PUT', key: upload.key, body },
+          query: {
+            partNumber: String(number),
+            uploadId: splitId(upload)[1],
+            'x-id': 'UploadPart',
+          },
+          headers: {
+            'content-type': 'application/octet-stream',
+            'x-amz-checksum-crc32': crc32 ?? undefined,
+          },
+          payloadHash: sha256 ?? 'UNSIGNED-PAYLOAD',
+        },
+        send,
+      ),
+    signal,
+  );
+  const { etag } = headers;
   if (!etag) throw new SluiceError('destination.unavailable', 'the store gave no ETag of a part');
   return { number, bytes: body.length, tag: crc32 === null ? etag : `${etag} ${crc32}` };
 }
@@ -168,18 +171,6 @@ export async function uploadPart(
  */
 export function signsParts(connection: S3Connection, checksums: boolean): boolean {
   return !(connection.secure && checksums);
-}
-
-/** The signer uses this header as the hash of the body instead of computing it. */
-function signAs(command: UploadPartCommand, payloadHash: string): void {
-  command.middlewareStack.add(
-    (next) => async (args) => {
-      const request = args.request as { headers: Record<string, string> };
-      request.headers['x-amz-content-sha256'] = payloadHash;
-      return next(args);
-    },
-    { step: 'build', name: 'signAs' },
-  );
 }
 
 /** Also for an unknown upload. Waits until parts that were in flight have ended too. */
@@ -193,7 +184,13 @@ export async function abortUpload(
     try {
       await connection.request(
         (client, send) =>
-          client.send(new AbortMultipartUploadCommand(uploadTarget(connection, upload)), send),
+          client.send(
+            {
+              ...{ method: 'DELETE', key: upload.key },
+              query: { uploadId: splitId(upload)[1], 'x-id': 'AbortMultipartUpload' },
+            },
+            send,
+          ),
         deadline,
       );
     } catch (error) {
@@ -259,7 +256,7 @@ function listPage(
   const from = marker === null ? {} : { PartNumberMarker: marker };
   return connection.request(
     (client, send) =>
-      client.send(new ListPartsCommand({ ...uploadTarget(connection, upload), ...from }), send),
+      client.sdk.send(new ListPartsCommand({ ...uploadTarget(connection, upload), ...from }), send),
     signal,
   );
 }
@@ -291,7 +288,7 @@ export function listUploads(
   const readPage = async (marker: Marker | null) => {
     const page = await connection.request(
       (client, send) =>
-        client.send(
+        client.sdk.send(
           new ListMultipartUploadsCommand({
             Bucket: connection.bucket,
             Prefix: prefix,
@@ -338,8 +335,37 @@ export function codeOf(error: unknown): ErrorCode | null {
   return error instanceof SluiceError ? error.code : null;
 }
 
+/** The request that makes an upload's object of its parts. */
+export function completion(
+  upload: UploadRef,
+  parts: readonly UploadPart[],
+  condition: PutCondition,
+): StoreRequest {
+  const listed = parts.map((part) => {
+    const [etag = '', checksum] = part.tag.split(' ');
+    const sum = checksum === undefined ? '' : `<ChecksumCRC32>${escapeXml(checksum)}</ChecksumCRC32>`;
+    return `<Part><ETag>${escapeXml(etag)}</ETag>${sum}<PartNumber>${part.number}</PartNumber></Part>`;
+  });
+  const body = `<CompleteMultipartUpload xmlns="${xmlns}">${listed.join('')}</CompleteMultipartUpload>`;
+  return {
+    ...{ method: 'POST', key: upload.key, query: { uploadId: splitId(upload)[1] } },
+    headers: { 'content-type': 'application/xml', ...conditionHeaders(condition) },
+    body: Buffer.from(body),
+  };
+}
+
+const xmlns = 'http://s3.amazonaws.com/doc/2006-03-01/';
+
+const escapes: Readonly<Record<string, string>> = {
+  ...{ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' },
+};
+
+function escapeXml(text: string): string {
+  return text.replace(/[&<>"]/g, (c) => escapes[c] ?? c);
+}
+
 /** Bucket, key and the store's own id of an upload. */
-export function uploadTarget(connection: S3Connection, upload: UploadRef) {
+function uploadTarget(connection: S3Connection, upload: UploadRef) {
   return { Bucket: connection.bucket, Key: upload.key, UploadId: splitId(upload)[1] };
 }
 

@@ -145,6 +145,8 @@ class S3Writer implements FileWriter {
   #failure: SluiceError | null = null;
   #sealed = false;
   #aborted = false;
+  /** Whether the tag of the first part is its MD5. */
+  #isDigest = false;
   #result: { readonly etag: string } | null = null;
 
   constructor(
@@ -197,7 +199,8 @@ class S3Writer implements FileWriter {
   async complete(options: CompleteOptions = {}): Promise<{ readonly etag: string }> {
     if (this.#result === null) {
       await this.flush();
-      const whole = { parts: this.#parts, shared: this.#shared, ...options };
+      const areDigests = this.#isDigest && this.#parts.length === 1;
+      const whole = { parts: this.#parts, shared: this.#shared, areDigests, ...options };
       const etag = await completeUpload(this.#connection, this.upload, whole, this.#signal);
       this.#result = { etag };
     }
@@ -240,7 +243,8 @@ class S3Writer implements FileWriter {
     return new PartDigest({
       crc32: this.#checksums,
       sha256: signsParts(this.#connection, this.#checksums),
-      md5: this.#known.has(this.#nextNumber),
+      // Small files have one part.
+      md5: this.#nextNumber === 1 || this.#known.has(this.#nextNumber),
     });
   }
 
@@ -249,6 +253,7 @@ class S3Writer implements FileWriter {
     try {
       const body = buffer.subarray(0, length);
       const part = this.#findKnown(number, length, sums) ?? (await this.#send(number, body, sums));
+      if (number === 1) this.#isDigest = partEtag(part) === `"${sums.md5}"`;
       this.#spare.push(buffer);
       await this.#record(part);
     } catch (error) {

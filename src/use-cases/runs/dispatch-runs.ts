@@ -111,7 +111,10 @@ async function chooseAndMark(
   context: Context,
   crowd?: Crowd,
 ): Promise<readonly EnqueuedRun[] | null> {
-  const state = await readDispatchState(sql, candidatesPerTeam);
+  const short = await readDispatchState(sql, candidatesPerTeam, true);
+  const state = mayHide(short, context)
+    ? await readDispatchState(sql, candidatesPerTeam, false)
+    : short;
   const { waiting, queued, executing } = state;
   crowd?.see([...waiting, ...queued, ...executing].map(({ organizationId }) => organizationId));
   const kinds = placesOf(state).filter(({ slots }) => slots > 0);
@@ -120,6 +123,33 @@ async function chooseAndMark(
   if (chosen.length === 0) return [];
   const rings = await dispatch(sql, state.turn, chosen);
   return rings && inOrderOf(chosen, rings);
+}
+
+/**
+ * Whether the runs that a short list leaves out could change the choice: one export of a team with more runs
+ * than its list may execute too many already, so that another export's run takes the place.
+ */
+function mayHide(
+  { waiting, queued, executing, most }: DispatchState,
+  { policy: { maxRunsPerExport } }: Context,
+): boolean {
+  const counts = new Map<string, number>();
+  const cut = new Set<number>();
+  for (const { projectId, small = false } of waiting) {
+    const limit = small ? most.small : most.other;
+    const list = `${projectId} ${small}`;
+    const count = (counts.get(list) ?? 0) + 1;
+    counts.set(list, count);
+    if (count === limit && limit < candidatesPerTeam) cut.add(projectId);
+  }
+  const perLane = new Map<string, number>();
+  for (const { projectId, exportId, backfillId } of [...queued, ...executing, ...waiting]) {
+    if (backfillId !== null || !cut.has(projectId)) continue;
+    const inLane = (perLane.get(exportId) ?? 0) + 1;
+    if (inLane > maxRunsPerExport) return true;
+    perLane.set(exportId, inLane);
+  }
+  return false;
 }
 
 function inOrderOf(

@@ -110,6 +110,18 @@ describe('the dispatcher', () => {
     expect(exports.filter((id) => id === flood.id)).toHaveLength(3);
   });
 
+  it('finds an export behind one that executes all it may, with room for one run only', async () => {
+    const context = side.withPolicy({ maxRunsPerExport: 2 });
+    const full = await createExportOfThePast(side);
+    const other = await createExportOfThePast(side);
+    await addWaiting(full.id, 3);
+    await reportWorker(side.db, 'one', 1);
+    const [first = ''] = await dispatch(context);
+    await claim(side, first);
+    await addWaiting(other.id, 1);
+    expect(await exportsOf(await dispatch(context))).toEqual([other.id]);
+  });
+
   it('still sees backfills behind an export that floods its tenant with live runs', async () => {
     const flood = await createExportOfThePast(side);
     const other = await createExportOfThePast(side);

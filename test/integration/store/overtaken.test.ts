@@ -161,13 +161,13 @@ describe('a page of a backfill', () => {
 describe('a choice of the dispatcher', () => {
   it('that another one has overtaken enqueues nothing', async () => {
     const { id, runIds } = await exportWithRuns(2);
-    const { turn } = await readDispatchState(side.db, 10);
+    const { turn } = await readDispatchState(side.db, 10, false);
     const [first = '', second = ''] = runIds;
     expect(await dispatch(side.db, turn, [first])).toEqual([
       { runId: first, timesEnqueued: 1, small: false },
     ]);
     expect(await dispatch(side.db, turn, [second])).toBeNull();
-    const state = await readDispatchState(side.db, 10);
+    const state = await readDispatchState(side.db, 10, false);
     expect(state.turn).toBe(turn + 1);
     const ofExport = ({ exportId }: { readonly exportId: string }) => exportId === id;
     expect(state.queued.filter(ofExport).map(({ runId }) => runId)).toEqual([first]);

@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { findErrorCode, UnreadAnswer } from '../../../src/destinations/s3/error-answer.ts';
+import {
+  AnsweredError,
+  findErrorCode,
+  readXml,
+  UnreadAnswer,
+} from '../../../src/destinations/s3/error-answer.ts';
 import { isNotImplemented, toDestinationError } from '../../../src/destinations/s3/errors.ts';
 
 const document =
@@ -46,6 +51,28 @@ describe('the code of an error document', () => {
     for (const piece of ['<a ', '<!--', '<a>', '<Error>', '<?', '<a b="', '&lt;']) {
       expect(findErrorCode(piece.repeat(1_000_000 / piece.length))).toBeNull();
     }
+  });
+});
+
+describe('an answer in XML', () => {
+  it('gives the texts below its root, with their entities', () => {
+    const xml =
+      '<?xml version="1.0"?><A xmlns="x"><ETag>&quot;1-2&quot;</ETag><b><c>&#x41;&#66;&lt;&amp;lt;</c><d><e><f>deep</f></e></d></b></A>';
+    const found = readXml(xml);
+    expect(found?.root).toBe('A');
+    expect(Object.fromEntries(found?.texts ?? [])).toEqual({ ETag: '"1-2"', 'b/c': 'AB<&lt;' });
+  });
+
+  it('becomes an error with its code, its words, its region and its status', () => {
+    const xml =
+      '<Error><Code>PermanentRedirect</Code><Message>Use &quot;b&quot;.</Message><Region>eu-central-1</Region></Error>';
+    const error = new AnsweredError(301, { 'x-amz-request-id': 'r1' }, xml);
+    const facts = toDestinationError(error, []);
+    expect(facts).toMatchObject({
+      code: 'destination.wrong_region',
+      detail: 'the bucket is in eu-central-1',
+      cause: { name: 'PermanentRedirect', status: 301, requestId: 'r1', message: 'Use "b".' },
+    });
   });
 });
 
