@@ -1,6 +1,6 @@
 /**
- * Writes the documentation that is generated from code: docs/configuration.md, docs/errors.md, .env.example,
- * the table of settings in README.md and that of a model's properties in docs/models.md. Works in the
+ * Writes the documentation that is generated from code: docs/configuration.md, docs/destinations.md,
+ * docs/errors.md, .env.example, the table of settings in README.md and that of a model's properties in docs/models.md. Works in the
  * current folder, on what `npm run build` made.
  *
  *   node scripts/generate-docs.mjs           writes
@@ -11,6 +11,7 @@ import { dirname } from 'node:path';
 import { ModelsFile } from '../dist/config/models-schema.js';
 import { settings } from '../dist/config/settings.js';
 import { errorCatalogue } from '../dist/domain/errors.js';
+import { registry } from '../dist/main/connectors.js';
 
 const from = '`npm run docs` writes this';
 const markOf = (what) => `<!-- ${what}: npm run docs writes what is between these marks -->`;
@@ -117,6 +118,54 @@ The text of \`latest_error\` is \`code: what it means (details) what to do\`; th
 ${sections.join('\n')}`;
 }
 
+/** The values that a field takes, from its JSON schema. */
+function accepted(schema) {
+  const { anyOf, enum: choices, type, items, minimum, maximum } = schema;
+  if (anyOf) return anyOf.map(accepted).join(' or ');
+  if (choices) return choices.map((choice) => code(String(choice))).join(', ');
+  if (type === 'array') return `a list of ${accepted(items)}`;
+  return maximum === undefined ? String(type) : `${type}, ${minimum ?? 0} to ${maximum}`;
+}
+
+function fieldsTable(properties, required = []) {
+  const rows = Object.entries(properties).map(([name, schema]) => [
+    code(name),
+    cell(accepted(schema)),
+    required.includes(name) ? 'required' : code(JSON.stringify(schema.default) ?? ''),
+    cell(schema.description ?? ''),
+  ]);
+  return table(['Field', 'Values', 'Default', 'Meaning'], rows);
+}
+
+function destinationsPage() {
+  const schemas = registry.destinations.map(({ type, configSchema }) => ({ type, configSchema }));
+  const [{ configSchema: first }, ...others] = schemas;
+  const shared = Object.keys(first.properties).filter((name) =>
+    others.every(({ configSchema }) => name in configSchema.properties),
+  );
+  const pick = (properties, isShared) =>
+    Object.fromEntries(
+      Object.entries(properties).filter(([name]) => shared.includes(name) === isShared),
+    );
+  const own = schemas.map(({ type, configSchema: { description, properties, required } }) => {
+    const fields = pick(properties, false);
+    const text =
+      Object.keys(fields).length > 0 ? fieldsTable(fields, required) : 'No other fields.';
+    return `## ${type}\n\n${description}\n\n${text}\n`;
+  });
+  return `# The config of a destination
+
+\`destination\` of an export is \`{"type": …, "config": {…}}\`. These are all fields of \`config\`. ${from} from the schemas that the API checks requests with.
+
+## Files, of every type
+
+${fieldsTable(pick(first.properties, true), first.required)}
+
+A new export gets the newest \`parquet_schema\` and \`file_size_rule\`.
+
+${own.join('\n')}`;
+}
+
 /** Wraps the text: people edit this file in a terminal. */
 function comment(text) {
   const lines = [''];
@@ -199,6 +248,7 @@ const modelsPage = () =>
 
 const pages = {
   'docs/configuration.md': configurationPage,
+  'docs/destinations.md': destinationsPage,
   'docs/errors.md': errorsPage,
   'docs/models.md': modelsPage,
   '.env.example': environmentExample,

@@ -1,6 +1,6 @@
 import { type TSchema, Type } from 'typebox';
 import { type FileSettings, readFileSettings, rejectedChoices } from '../domain/file-settings.ts';
-import { infinityChoices } from '../domain/format-settings.ts';
+import { infinityChoices, parquetSchemas } from '../domain/format-settings.ts';
 import { checkKeyTemplate, keyVariables } from '../domain/key-template.ts';
 import type { Problem } from '../domain/problem.ts';
 import type { DestinationDefinition } from './destination.ts';
@@ -126,9 +126,9 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
     }),
   ),
   parquet_schema: optional(
-    Type.Integer({ minimum: 1, maximum: 2 }),
-    'Types of the columns of Parquet files; without effect on other formats. 1: numeric, time, arrays and other types without a type of their own are JSON text, with its quotes. 2: numeric(p,s) is DECIMAL, time is TIME, arrays are LIST, others are plain text. A new export gets 2. An export that was made before the setting has 1 and keeps it until it is changed.',
-    { examples: [2] },
+    Type.Integer({ minimum: 1, maximum: parquetSchemas.length }),
+    'Types of the columns of Parquet files; without effect on other formats. 1: numeric, time, arrays and other types without a type of their own are JSON text, with its quotes. 2: numeric(p,s) is DECIMAL, time is TIME, arrays are LIST, others are plain text. 3: the types of 2, with data pages of version 2, Bloom filters of key and uuid columns, and the export and interval in the metadata of the file. A new export gets 3. An older export keeps what it has until it is changed; one from before the setting has 1.',
+    { examples: [3] },
   ),
   include_events: optional(
     eventNames,

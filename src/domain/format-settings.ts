@@ -20,8 +20,13 @@ export interface FormatSettings {
   readonly fileSizeRule: FileSizeRule;
 }
 
-/** 1: few types, others as JSON text. 2: a native type for each type that Parquet has. */
-export type ParquetSchema = 1 | 2;
+/**
+ * 1: few types, others as JSON text. 2: a native type for each type that Parquet has. 3: those types, with
+ * data pages of version 2, Bloom filters, and the export and interval in the metadata.
+ */
+export type ParquetSchema = (typeof parquetSchemas)[number];
+
+export const parquetSchemas = [1, 2, 3] as const;
 
 /**
  * 1: bytes before compression, looked at after each block of rows. 2: no file has more bytes than the limit,
@@ -50,14 +55,15 @@ const oldest: FormatSettings = {
 };
 
 /** Of a new export. */
-const newestParquetSchema: ParquetSchema = 2;
+const newestParquetSchema: ParquetSchema = 3;
 const newestFileSizeRule: FileSizeRule = 2;
 
 /** Reads the settings of a config. A property that is absent or of a wrong type gets its oldest value. */
 export function readFormatSettings(config: Config): FormatSettings {
   return {
     csvFormulaGuard: config.csv_formula_guard === true,
-    parquetSchema: config.parquet_schema === 2 ? 2 : oldest.parquetSchema,
+    parquetSchema:
+      parquetSchemas.find((schema) => schema === config.parquet_schema) ?? oldest.parquetSchema,
     infinity: infinityChoices.find((choice) => choice === config.infinity) ?? oldest.infinity,
     csvArrays: config.csv_arrays === 'postgres' ? 'postgres' : oldest.csvArrays,
     jsonNull: config.json_null === 'null' ? 'null' : oldest.jsonNull,

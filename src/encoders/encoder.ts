@@ -1,5 +1,6 @@
 import type { FormatSettings } from '../domain/format-settings.ts';
 import type { Column, RowBlock } from '../domain/row-block.ts';
+import type { DataInterval } from '../domain/time.ts';
 
 /** The name of a compression; null: no compression. */
 export type Compression = string | null;
@@ -34,10 +35,20 @@ export interface FileEncoder {
   readonly rejected?: readonly RejectedRow[];
 }
 
+/** Whose rows a file has. Nothing here may differ between two runs of an interval. */
+export interface FileOrigin {
+  readonly exportId: string;
+  readonly interval: DataInterval;
+  /** The indices of the model's keys among the columns, for those that the rows show. */
+  readonly keyPlaces: readonly number[];
+}
+
 /** Settings that change what is written; absent ones have their oldest value. */
 export interface FormatOptions extends Partial<FormatSettings> {
   /** See FileEncoder's `taken`; null or absent: the file takes every row. */
   readonly maxBytes?: number | null;
+  /** Absent: a file of no export. */
+  readonly origin?: FileOrigin;
 }
 
 /** A column that is read back, with the type of the exported rows. */

@@ -105,8 +105,8 @@ export function joinConnectors(
         settings,
         extension: fileExtension(encoder, compression),
         contentType: encoder.contentType,
-        open: (columns, maxBytes = null) =>
-          openEncoder(encoder, compression, columns, { ...settings, maxBytes }),
+        open: (columns, options = {}) =>
+          openEncoder(encoder, compression, columns, { ...settings, ...options }),
         openJsonLines: (columns) => openEncoder(jsonLines, null, columns),
         toJson: ({ type }) => jsonOfField(type),
         threadEntry,

@@ -76,8 +76,9 @@ export function previewsOf(
     sourceOf,
     previewRows: ({ model, teamId, dslQuery, destination, transformations }, limit, signal) =>
       patiently(signal, async (patience) => {
+        const settings = readFileSettings(destination.config);
         const { interval: _, ...request } = sourceRequestOf(
-          { model, teamId, dslQuery, ...readFileSettings(destination.config) },
+          { model, teamId, dslQuery, ...settings },
           { start: 0, end: 1 },
         );
         const pinned = transformations ? await findChain(context.db, teamId) : [];
@@ -87,7 +88,7 @@ export function previewsOf(
           sourceOf(model),
           request,
           steps,
-          { openJsonLines, toJson: ({ type }) => jsonOfField(type) },
+          { openJsonLines, toJson: ({ type }) => jsonOfField(type), settings },
           { limit, now },
           patience,
         );

@@ -223,12 +223,16 @@ export class FileSet {
   }
 
   async #begin(): Promise<OpenFile> {
-    const { encoding, columns, prefix, interval, generation, maxFileBytes } = this.#options;
+    const { exportId, encoding, columns, keyPlaces } = this.#options;
+    const { prefix, interval, generation, maxFileBytes } = this.#options;
     const part = maxFileBytes === null ? null : this.#ended.length + 1;
     const key = fileKey(prefix, interval, generation, part, encoding.extension);
     const file = await this.#create(key, encoding.contentType);
     const isCountedByEncoder = encoding.settings.fileSizeRule === 2;
-    const encoder = encoding.open(columns, isCountedByEncoder ? maxFileBytes : null);
+    const encoder = encoding.open(columns, {
+      maxBytes: isCountedByEncoder ? maxFileBytes : null,
+      origin: { exportId, interval, keyPlaces },
+    });
     return { file, encoder, rejected: null };
   }
 

@@ -4,7 +4,7 @@ import type { FormatSettings } from '../domain/format-settings.ts';
 import type { Recipe, RecipeStep, StepCount } from '../domain/recipe.ts';
 import type { Column } from '../domain/row-block.ts';
 import type { DataInterval } from '../domain/time.ts';
-import type { FileEncoder } from '../encoders/encoder.ts';
+import type { FileEncoder, FormatOptions } from '../encoders/encoder.ts';
 import type { Settlement, SourceRequest } from '../sources/source.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
 import type { StepDefinition } from '../transforms/step.ts';
@@ -18,8 +18,11 @@ export interface Encoding {
   /** With the compression's suffix: `jsonl.gz`. */
   readonly extension: string;
   readonly contentType: string;
-  /** @param maxBytes of a file, if the settings limit the bytes that land; else null */
-  open(columns: readonly Column[], maxBytes?: number | null): FileEncoder;
+  /** @param options `maxBytes` of a file, if the settings limit the bytes that land */
+  open(
+    columns: readonly Column[],
+    options?: Pick<FormatOptions, 'maxBytes' | 'origin'>,
+  ): FileEncoder;
   /** Plain JSON Lines, for rows that the format cannot represent. */
   openJsonLines(columns: readonly Column[]): FileEncoder;
   /** The JSON of single fields, as in JSON Lines. */

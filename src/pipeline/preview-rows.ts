@@ -1,6 +1,6 @@
 import { SluiceError } from '../domain/errors.ts';
 import { parseExact } from '../domain/exact-json.ts';
-import type { Column } from '../domain/row-block.ts';
+import type { Column, RowBlock } from '../domain/row-block.ts';
 import type { Instant } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
@@ -8,7 +8,9 @@ import type { Source, SourceRequest, SourceSnapshot } from '../sources/source.ts
 import type { Step, StepDefinition } from '../transforms/step.ts';
 import type { RowTransformer } from '../transforms/transform-rows.ts';
 import type { Encoding } from './interval-job.ts';
-import { openRowTransformer } from './transform-blocks.ts';
+import { InfiniteValues } from './replace-infinite.ts';
+import { JsonValues } from './replace-json.ts';
+import { keyPlacesOf, openRowTransformer } from './transform-blocks.ts';
 
 export interface RowSample {
   readonly columns: readonly { readonly name: string; readonly type: string }[];
@@ -27,8 +29,9 @@ const sampleBytes = 1024 * 1024;
 const maxRowWork = 1024 * 1024;
 
 /**
- * Rows as in a JSONLines file, without those that a step drops or rejects: the first ones of the shortest time before `now` that has enough of them, in
- * the order of a run. Numbers that a client would round become text.
+ * Rows as in a JSONLines file, without those that a step drops or rejects: the first ones of the shortest
+ * time before `now` that has enough of them, in the order of a run. Infinite times and JSON are as the
+ * settings say. Numbers that a client would round become text.
  *
  * @throws SluiceError as a run does, and the reason of `signal`
  */
@@ -36,7 +39,7 @@ export async function previewRows(
   source: Source,
   request: Omit<SourceRequest, 'interval'>,
   definitions: readonly StepDefinition[],
-  encoding: Pick<Encoding, 'openJsonLines' | 'toJson'>,
+  encoding: PreviewEncoding,
   wanted: Wanted,
   signal: AbortSignal,
 ): Promise<RowSample> {
@@ -45,6 +48,8 @@ export async function previewRows(
     previewWith(steps, source, request, encoding, wanted, signal),
   );
 }
+
+type PreviewEncoding = Pick<Encoding, 'openJsonLines' | 'toJson' | 'settings'>;
 
 interface Wanted {
   readonly limit: number;
@@ -55,7 +60,7 @@ async function previewWith(
   steps: readonly Step[],
   source: Source,
   request: Omit<SourceRequest, 'interval'>,
-  { openJsonLines, toJson }: Pick<Encoding, 'openJsonLines' | 'toJson'>,
+  { openJsonLines, toJson, settings }: PreviewEncoding,
   { limit, now }: Wanted,
   signal: AbortSignal,
 ): Promise<RowSample> {
@@ -65,7 +70,14 @@ async function previewWith(
   try {
     const shown = (transformer ?? snapshot).columns;
     const columns = shown.map(({ name, sourceType }) => ({ name, type: sourceType }));
-    const lines = await readLines(snapshot, transformer, openJsonLines(shown), limit, signal);
+    const infinite = new InfiniteValues(shown, keyPlacesOf(snapshot), settings.infinity);
+    const json = new JsonValues(shown, settings);
+    const made = async (read: RowBlock) => {
+      if (transformer && read.rowCount === 1) checkWork(read.bytes.length, transformer);
+      const block = transformer ? (await transformer.apply(read)).block : read;
+      return json.replaceIn(infinite.replaceIn(block));
+    };
+    const lines = await readLines(snapshot, made, openJsonLines(shown), limit, signal);
     return { columns, rows: lines.map((line) => valuesOf(line, columns)) };
   } catch (error) {
     // A run may accept this row. Here only the query's author can avoid it.
@@ -104,7 +116,8 @@ export async function sampleRows(
   const snapshot = await openNewest(source, wanted, limit, now, signal);
   try {
     const { columns, projection } = snapshot;
-    const lines = await readLines(snapshot, null, openJsonLines(columns), limit, signal);
+    const asRead = async (read: RowBlock) => read;
+    const lines = await readLines(snapshot, asRead, openJsonLines(columns), limit, signal);
     const { keyColumns = [], fixedColumns = [] } = projection ?? {};
     return { columns, keyColumns, fixedColumns, lines };
   } finally {
@@ -134,7 +147,7 @@ async function openNewest(
 
 async function readLines(
   snapshot: SourceSnapshot,
-  transformer: RowTransformer | null,
+  blockOf: (read: RowBlock) => Promise<RowBlock>,
   encoder: FileEncoder,
   limit: number,
   signal: AbortSignal,
@@ -144,8 +157,7 @@ async function readLines(
   let bytes = 0;
   for (const slice of snapshot.slices) {
     for await (const read of snapshot.read(slice, signal)) {
-      if (transformer && read.rowCount === 1) checkWork(read.bytes.length, transformer);
-      const block = transformer ? (await transformer.apply(read)).block : read;
+      const block = await blockOf(read);
       const rowCount = Math.min(block.rowCount, limit - rows);
       made.push(...(await encoder.write({ ...block, rowCount })));
       rows += rowCount;

@@ -160,6 +160,37 @@ export function countLateSql(selection: Selection, xmin: string): string {
   return checkStatement(printSelect(model, null, [target], rowFilter(selection), false), selection);
 }
 
+/**
+ * Finds a row by the text of a value that the query casts: the model's keys as text, of the first one in the
+ * order of `copySql`. Null if the query casts no column and no JSON path: what else it casts might fail again.
+ */
+export function findRowSql(selection: Selection, text: string): string | null {
+  const { model, query } = selection;
+  const operands = query ? castOperands([query.outputs, query.where]) : [];
+  if (query === null || operands.length === 0) return null;
+  const type = { name: 'text', modifiers: [], array: false };
+  const isCast = operands.map((operand): Expression => {
+    const left: Expression = { kind: 'cast', operand, type };
+    return { kind: 'binary', operator: '=', left, right: literal(text) };
+  });
+  const targets = model.keyColumns.map((name, index): Target => {
+    const key = serverDialect.column(orderName(index + 1));
+    return () => `CAST(${key} AS pg_catalog.text) AS ${quoteName(name)}`;
+  });
+  const found = { ...query, where: conjunction('OR', isCast) };
+  const select = printSelect(model, found, targets, rowFilter(selection), true);
+  return `${checkStatement(select, selection)} LIMIT 1`;
+}
+
+/** The columns and JSON paths that are cast somewhere in a part of a query. */
+function castOperands(part: unknown): readonly Expression[] {
+  if (typeof part !== 'object' || part === null) return [];
+  const { kind, operand } = part as { kind?: unknown; operand?: Expression };
+  const isFound = kind === 'cast' && (operand?.kind === 'column' || operand?.kind === 'json');
+  if (isFound) return [operand as Expression];
+  return Object.values(part).flatMap(castOperands);
+}
+
 /** Characters of the statements that are kept as checked. */
 const keptCharacters = 4_000_000;
 const checked = new BoundedMap<string, true>(keptCharacters);

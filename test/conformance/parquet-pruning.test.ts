@@ -31,7 +31,7 @@ const encode = (
   columns: readonly Column[],
   rows: readonly TestRow[],
   codec: string | null = null,
-) => encodeParquet(columns, codec, rowBlocks(columns, rows, 333), sizes, 2);
+) => encodeParquet(columns, codec, rowBlocks(columns, rows, 333), sizes, 3);
 
 const encodingsOf = (file: Buffer, column = 0) =>
   readMetadata(file).row_groups.map((group) => group.columns[column]?.meta_data?.encodings);

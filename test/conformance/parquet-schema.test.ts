@@ -23,12 +23,8 @@ beforeAll(async () => {
 });
 afterAll(() => duckDb.close());
 
-const encode2 = (
-  source: string,
-  rows: readonly TestRow[],
-  sizes?: ParquetSizes,
-  codec = 'snappy',
-) => encodeParquet(column(source), codec, rowBlocks(column(source), rows, 100), sizes, 2);
+const encodeAs = (schema: number, source: string, rows: readonly TestRow[], sizes?: ParquetSizes) =>
+  encodeParquet(column(source), 'snappy', rowBlocks(column(source), rows, 100), sizes, schema);
 
 /** Bytes of any class as Buffers, also within lists. */
 function comparable(value: unknown): unknown {
@@ -36,13 +32,13 @@ function comparable(value: unknown): unknown {
   return value instanceof Uint8Array ? Buffer.from(value) : value;
 }
 
-describe('a file of schema 2', () => {
+describe.each([2, 3])('a file of schema %i', (schema) => {
   describe.each(cases)('of $source', (each) => {
     const { source, json, values, inHyparquet = values, inArrow = values } = each;
     const rows = json.map((value): TestRow => [value]);
 
     it('has its type and its values in every reader', async () => {
-      const file = await encode2(source, rows);
+      const file = await encodeAs(schema, source, rows);
       expect(await duckDb.types(file)).toEqual([`v ${each.duckDb}`]);
       expect((await duckDb.query(file)).map(([value]) => comparable(value))).toEqual(values);
       const found = readWithArrow(file).v;
@@ -60,12 +56,12 @@ describe('a file of schema 2', () => {
         groupHeldBytes: 1e9,
         checkpointBytes: 100,
       };
-      const file = await encode2(source, many, sizes);
+      const file = await encodeAs(schema, source, many, sizes);
       expect(readMetadata(file).row_groups.length).toBeGreaterThan(1);
       const expected = many.map((_, index) => values[index % rows.length]);
       expect((await duckDb.query(file)).map(([value]) => comparable(value))).toEqual(expected);
       const blocks = rowBlocks(column(source), many, 7);
-      const again = await encodeParquet(column(source), 'snappy', blocks, sizes, 2);
+      const again = await encodeParquet(column(source), 'snappy', blocks, sizes, schema);
       expect(again.equals(file)).toBe(true);
     });
   });
@@ -73,7 +69,7 @@ describe('a file of schema 2', () => {
   it.each(compressionsOf(parquet))('can be read with compression %s', async (codec) => {
     const rows: TestRow[] = [['["a",null]'], [null], ['[]']];
     const blocks = rowBlocks(column('text[]'), rows, 2);
-    const file = await encodeParquet(column('text[]'), codec, blocks, undefined, 2);
+    const file = await encodeParquet(column('text[]'), codec, blocks, undefined, schema);
     expect(await duckDb.query(file)).toEqual([[['a', null]], [null], [[]]]);
   });
 
@@ -86,16 +82,17 @@ describe('a file of schema 2', () => {
       at: 'timestamptz',
     });
     const block = rowBlock(columns, [['0190c1d2-0000-7000-8000-000000000001', '1', '{}', 1n, 0n]]);
-    const files = [1, 2].map((schema) => encodeParquet(columns, null, [block], undefined, schema));
+    const files = [1, schema].map((each) => encodeParquet(columns, null, [block], undefined, each));
     const [one = Buffer.alloc(0), two = Buffer.alloc(0)] = await Promise.all(files);
     expect(await duckDb.types(two)).toEqual(await duckDb.types(one));
     expect(await duckDb.query(two)).toEqual(await duckDb.query(one));
   });
 
   it('names its version and the types of PostgreSQL in its metadata', async () => {
-    const file = await encode2('numeric(9,2)', [['1.10']]);
-    expect(readMetadata(file).key_value_metadata).toEqual([
-      { key: 'sluice.parquet_schema', value: '2' },
+    const file = await encodeAs(schema, 'numeric(9,2)', [['1.10']]);
+    const metadata = readMetadata(file).key_value_metadata;
+    expect(metadata?.filter(({ key }) => key !== 'sluice.writer')).toEqual([
+      { key: 'sluice.parquet_schema', value: String(schema) },
       { key: 'sluice.postgres_types', value: '[{"name":"v","type":"numeric(9,2)"}]' },
     ]);
   });
@@ -123,7 +120,8 @@ describe('the bounds of a DECIMAL or TIME', () => {
   ])(
     'of %s never hide a row from a reader that skips by them: %s %s',
     async (source, json, condition) => {
-      const file = await encode2(
+      const file = await encodeAs(
+        3,
         source,
         rows.map((n) => [json(n)]),
         sizes,

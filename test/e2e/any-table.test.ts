@@ -139,7 +139,7 @@ it('an export at Parquet schema 1 gets the types of schema 2 once it is raised, 
     row: ['"so \\"so\\""', '1.10', '["x",null,"1"]', '"[1,6)"', '-1.250', '"00:00:01.500001"'],
   });
   const path = `${projectPath(installation)}/batch_exports/${id}/`;
-  const raised = { destination: { config: { parquet_schema: 2 } } };
+  const raised = { destination: { config: { parquet_schema: 3 } } };
   expect((await installation.client.patch(path, raised)).status).toBe(200);
   expect(await exportAgain(2)).toEqual({
     types: [
@@ -156,7 +156,7 @@ it('an export at Parquet schema 1 gets the types of schema 2 once it is raised, 
     `select (recipe ->> 'parquetSchema')::int as schema from receipts where export_id = $1`,
     [id],
   );
-  expect(rows).toEqual([{ schema: 2 }]);
+  expect(rows).toEqual([{ schema: 3 }]);
 });
 
 it('verify sees one row lost, one changed and one added among big keys and their neighbours', async () => {

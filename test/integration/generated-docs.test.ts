@@ -10,6 +10,7 @@ const generated = [
   'README.md',
   '.env.example',
   'docs/configuration.md',
+  'docs/destinations.md',
   'docs/errors.md',
   'docs/models.md',
 ];

@@ -212,7 +212,11 @@ describe('a slow consumer', () => {
 
 /** A plan of one column that counts one row and then runs `sql`. */
 function planOf(column: Column, sql: string): RequestPlan {
-  const counts = { countSql: () => 'SELECT 1', countLateSql: () => 'SELECT 0' };
+  const counts = {
+    countSql: () => 'SELECT 1',
+    countLateSql: () => 'SELECT 0',
+    findRowSql: () => null,
+  };
   return {
     describeSql: 'SELECT 1',
     ...counts,

@@ -31,7 +31,7 @@ export const s3Defaults = {
   exclude_events: null,
   manifest: true,
   csv_formula_guard: false,
-  parquet_schema: 2,
+  parquet_schema: 3,
   file_size_rule: 2,
   infinity: 'reject',
   csv_arrays: 'json',

@@ -119,6 +119,8 @@ export function decimalText(unscaled: bigint, scale: number): string {
 export interface DuckDb {
   /** Rows of `select <what> from <file> <rest>`, in the values of row-blocks.ts. */
   query(file: Buffer, what?: string, rest?: string): Promise<TestRow[]>;
+  /** Rows of a query with FILE as the file's path. */
+  ask(file: Buffer, sql: string): Promise<TestRow[]>;
   /** A Parquet file of DuckDB's own. */
   write(select: string): Promise<Buffer>;
   /** Names and types as DuckDB sees the columns. */
@@ -134,6 +136,11 @@ export async function openDuckDb(): Promise<DuckDb> {
       withFile(file, async (path) => {
         const sql = `select ${what} from read_parquet('${path}') ${rest}`;
         return (await rowsOf(connection, sql)).map((row) => row.map(plain));
+      }),
+    ask: (file, sql) =>
+      withFile(file, async (path) => {
+        const rows = await rowsOf(connection, sql.replaceAll('FILE', path));
+        return rows.map((row) => row.map(plain));
       }),
     types: (file) =>
       withFile(file, async (path) => {

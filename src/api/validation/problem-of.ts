@@ -64,10 +64,12 @@ function problemOf(error: ErrorObject, data: unknown): Problem {
   return problem(code, detail, path);
 }
 
-function describe({ keyword, params }: ErrorObject, value: unknown): [ProblemCode, string] {
+function describe(error: ErrorObject, value: unknown): [ProblemCode, string] {
+  const { keyword, params } = error;
+  const range = rangeOf(error);
   switch (keyword) {
     case 'type':
-      return ['incorrect_type', `Expected ${typeName(params.type)}.`];
+      return ['incorrect_type', `Expected ${typeName(params.type)}${range && ` ${range}`}.`];
     case 'enum':
       return ['invalid_choice', `Must be one of ${params.allowedValues.join(', ')}.`];
     case 'const':
@@ -85,10 +87,13 @@ function describe({ keyword, params }: ErrorObject, value: unknown): [ProblemCod
     case 'maxItems':
     case 'maxProperties':
       return ['max_length', `Must have at most ${params.limit} items.`];
+    case 'minItems':
+    case 'minProperties':
+      return ['invalid_input', `Must have at least ${params.limit}.`];
     case 'minimum':
-      return ['min_value', `Must be at least ${params.limit}.`];
+      return ['min_value', `Must be ${range || `at least ${params.limit}`}.`];
     case 'maximum':
-      return ['max_value', `Must be at most ${params.limit}.`];
+      return ['max_value', `Must be ${range || `at most ${params.limit}`}.`];
     case 'format':
       return ['invalid_input', `Must be ${formatName(params.format)}.`];
     default:
@@ -96,13 +101,22 @@ function describe({ keyword, params }: ErrorObject, value: unknown): [ProblemCod
   }
 }
 
-function discriminatorProblem({ params }: ErrorObject, path: readonly string[]): Problem {
+/** `from 0 to 10`, if the schema has both limits; else empty. */
+function rangeOf({ parentSchema }: ErrorObject): string {
+  const { minimum, maximum } = parentSchema ?? {};
+  return minimum === undefined || maximum === undefined ? '' : `from ${minimum} to ${maximum}`;
+}
+
+function discriminatorProblem(error: ErrorObject, path: readonly string[]): Problem {
+  const { params, parentSchema } = error;
+  const branches = (parentSchema?.oneOf ?? []) as readonly { readonly $ref?: string }[];
+  const types = branches.map(({ $ref = '' }) => $ref.replace(/#$/, '')).join(', ');
   const { tag, tagValue } = params;
   const attr = [...path, tag];
   if (tagValue === undefined) return problem('required', 'This field is required.', attr);
   if (tagValue === null) return problem('null', 'This field may not be null.', attr);
   return typeof tagValue === 'string'
-    ? problem('invalid_choice', `The type "${tagValue}" does not exist in this installation.`, attr)
+    ? problem('invalid_choice', `Must be one of ${types}.`, attr)
     : problem('incorrect_type', 'Expected a string.', attr);
 }
 

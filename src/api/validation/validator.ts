@@ -12,6 +12,8 @@ export const isUuid = (text: string): boolean => uuid.test(text);
 export function createAjv(): Ajv {
   return new Ajv({
     allErrors: true,
+    // With the schema that refused the value: it has the whole rule.
+    verbose: true,
     discriminator: true,
     useDefaults: true,
     strict: false,

@@ -2,6 +2,7 @@ import { viewOf } from '../../domain/byte-writer.ts';
 import type { ColumnType } from '../../domain/row-block.ts';
 import { writeUuid } from '../text/format-integers.ts';
 import { decodeJsonString } from '../text/json-text.ts';
+import type { BloomFilter } from './bloom-filter.ts';
 import { type Bounds, orders } from './bounds.ts';
 import { putByteArray, type SparePool } from './byte-arrays.ts';
 import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
@@ -35,6 +36,7 @@ export class ByteArrayColumn implements ColumnWriter {
   readonly #bounds: TextBounds;
   readonly #hasByteBounds: boolean;
   readonly #choice: EncodingChoice;
+  readonly #filter: BloomFilter | undefined;
   #dictionary: Dictionary | undefined;
   /** The dictionary of this chunk's first pages, after it was given up. */
   #kept: Dictionary | undefined;
@@ -50,6 +52,7 @@ export class ByteArrayColumn implements ColumnWriter {
   /**
    * @param type `plain`: JSON; the content of a string is written as text
    * @param recoder of schema 2, whose bytea have bounds too
+   * @param filter of a column whose chunks have one
    */
   constructor(
     column: number,
@@ -57,7 +60,9 @@ export class ByteArrayColumn implements ColumnWriter {
     limits: PageLimits,
     spares: SparePool,
     recoder?: Recoder,
+    filter?: BloomFilter,
   ) {
+    this.#filter = filter;
     this.#hasByteBounds = type === 'bytea' && recoder !== undefined;
     this.#pageBounds = new TextBounds(type !== 'bytea');
     this.#bounds = new TextBounds(type !== 'bytea');
@@ -77,6 +82,10 @@ export class ByteArrayColumn implements ColumnWriter {
 
   get openBytes(): number {
     return this.#page.valueBytes + this.#indexCount * 2 + (this.#dictionary?.sink.length ?? 0);
+  }
+
+  get filterBytes(): number {
+    return this.#filter?.maxBytes ?? 0;
   }
 
   append({ block, view }: ViewedBlock, from: number, to: number): number {
@@ -199,6 +208,7 @@ export class ByteArrayColumn implements ColumnWriter {
     // A page of nulls has no values and shows nothing about the dictionary.
     if (this.#dictionary === undefined || this.#indexCount === 0) {
       const bounds = this.#takePageBounds();
+      this.#filter?.add(this.#page.sink, this.#page.valuesStart);
       return this.#page.cut(this.#choice.apply(this.#page), bounds);
     }
     this.#boundIndexed(this.#dictionary);
@@ -238,6 +248,8 @@ export class ByteArrayColumn implements ColumnWriter {
 
   finishChunk(): ChunkSummary {
     const dictionary = this.#kept ?? (this.#hasIndexedPages ? this.#dictionary : undefined);
+    if (dictionary) this.#filter?.add(dictionary.sink, 0);
+    const bounds = this.#bounds.take();
     const summary: ChunkSummary = {
       dictionary: dictionary && {
         values: dictionary.size,
@@ -249,8 +261,9 @@ export class ByteArrayColumn implements ColumnWriter {
         release: () => {},
       },
       nullCount: this.#nullCount,
-      bounds: this.#bounds.take(),
+      bounds,
       order: this.#isText || this.#hasByteBounds ? orders.bytes : undefined,
+      filter: this.#filter?.take(bounds),
       isAscending: false,
     };
     this.#startChunk();

@@ -23,6 +23,8 @@ export interface ChunkSummary {
   readonly bounds: Bounds | undefined;
   /** Of the bounds of pages; undefined if they have none. */
   readonly order: Order | undefined;
+  /** Its Bloom filter as it is in the file; absent: none. */
+  readonly filter?: Uint8Array | undefined;
   /** Whether a column of timestamps has no null and no value before the one in the row above. */
   readonly isAscending: boolean;
 }
@@ -37,6 +39,8 @@ export interface ColumnWriter {
   readonly pageIsFull: boolean;
   /** Bytes of the open page and the dictionary. */
   readonly openBytes: number;
+  /** Bytes that the chunk's Bloom filter may take in the file; absent: it has none. */
+  readonly filterBytes?: number;
   /** Decides how the chunk is encoded, if that is still open; called before `cutPage`. */
   choose?(sizeOf: SizeOf): Promise<void>;
   /** Closes the open page; undefined if it has no rows. */

@@ -13,7 +13,7 @@ export const parquet: EncoderDefinition = {
   compressions: { snappy: inside, gzip: inside, zstd: inside, lz4: inside, brotli: inside },
   // A row group held until it is whole, the pages of all columns and their dictionaries.
   memoryBytes: 56 * 1024 ** 2,
-  open: (columns, compression, { parquetSchema = 1, maxBytes = null } = {}) =>
-    openParquet(columns, compression, parquetSchema, undefined, maxBytes),
+  open: (columns, compression, { parquetSchema = 1, ...options } = {}) =>
+    openParquet(columns, compression, parquetSchema, undefined, options),
   read: readParquet,
 };

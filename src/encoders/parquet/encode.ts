@@ -1,48 +1,74 @@
 import type { Column, RowBlock } from '../../domain/row-block.ts';
-import type { Compression, FileEncoder, RejectedRow } from '../encoder.ts';
+import { toTimestamp } from '../../domain/time.ts';
+import type {
+  Compression,
+  FileEncoder,
+  FileOrigin,
+  FormatOptions,
+  RejectedRow,
+} from '../encoder.ts';
+import type { BloomFilter } from './bloom-filter.ts';
 import { ByteArrayColumn } from './byte-array-column.ts';
 import { SparePool } from './byte-arrays.ts';
 import { type ColumnWriter, viewBlock } from './column-writer.ts';
 import { FileLimit, limitSizes } from './file-limit.ts';
 import { FixedColumn, fixedValues, jsonValues } from './fixed-column.ts';
 import { ListColumn } from './list-column.ts';
-import { fileFooter, magic, type RowGroup } from './metadata.ts';
+import { createdBy, fileFooter, magic, type RowGroup } from './metadata.ts';
 import type { PageLimits } from './page.ts';
 import { PageCompressor } from './page-compressor.ts';
 import { recoderOf } from './recoders.ts';
 import { findRejections, withoutRows } from './rejections.ts';
 import { OpenRowGroup } from './row-group.ts';
-import { type ParquetColumn, planColumns } from './schema.ts';
+import { openFilters, type ParquetColumn, planColumns } from './schema.ts';
 import { defaultSizes, type ParquetSizes } from './sizes.ts';
 
 /**
  * Makes one Parquet file. Equal rows give equal bytes however they are cut into blocks: the ends of pages
  * and row groups depend only on the rows before them.
  *
- * @param schema 1 or 2: which types the columns get
- * @param maxBytes of the file; null: any number
+ * @param schema 1 to 3: which types the columns get, and how the file is laid out
  */
 export function openParquet(
   columns: readonly Column[],
   compression: Compression,
   schema: number,
   sizes: ParquetSizes = defaultSizes(columns.length, schema),
-  maxBytes: number | null = null,
+  { maxBytes = null, origin }: Pick<FormatOptions, 'maxBytes' | 'origin'> = {},
 ): FileEncoder {
-  const notes = schema === 1 ? [] : notesOf(columns, schema);
+  const notes = schema === 1 ? [] : notesOf(columns, schema, origin);
   const fitting = maxBytes === null ? sizes : limitSizes(sizes, columns.length, maxBytes);
   const planned = planColumns(columns, schema);
-  return new ParquetEncoder(planned, notes, compression, schema, fitting, maxBytes);
+  const filters = schema < 3 ? noFilters : openFilters(columns, planned, origin?.keyPlaces ?? []);
+  return new ParquetEncoder(planned, filters, notes, compression, schema, fitting, maxBytes);
 }
+
+type Filters = ReadonlyMap<number, BloomFilter>;
+const noFilters: Filters = new Map();
 
 type Notes = readonly (readonly [string, string])[];
 
-/** What a reader may want to know of the rows' source: the schema's version and PostgreSQL's types. */
-function notesOf(columns: readonly Column[], schema: number): Notes {
+/** What a reader may want to know of the file and its rows' source. */
+function notesOf(columns: readonly Column[], schema: number, origin?: FileOrigin): Notes {
   const types = columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
-  return [
+  const common: Notes = [
     ['sluice.parquet_schema', String(schema)],
     ['sluice.postgres_types', JSON.stringify(types)],
+  ];
+  // Files of schema 2 keep their bytes.
+  if (schema === 2) return common;
+  return [
+    ['sluice.writer', createdBy(schema)],
+    ...common,
+    ...(origin ? notesOfOrigin(origin) : []),
+  ];
+}
+
+function notesOfOrigin({ exportId, interval }: FileOrigin): Notes {
+  return [
+    ['sluice.export', exportId],
+    ['sluice.interval_start', toTimestamp(interval.start)],
+    ['sluice.interval_end', toTimestamp(interval.end)],
   ];
 }
 
@@ -68,6 +94,7 @@ class ParquetEncoder implements FileEncoder {
 
   constructor(
     columns: readonly ParquetColumn[],
+    filters: Filters,
     notes: Notes,
     compression: Compression,
     schema: number,
@@ -83,8 +110,9 @@ class ParquetEncoder implements FileEncoder {
     this.#limit = maxBytes === null ? null : new FileLimit(maxBytes, footerOf);
     this.#compressor = new PageCompressor(compression);
     const spares = new SparePool();
+    const page: PageLimits = schema < 3 ? sizes.page : { ...sizes.page, version: 2 };
     this.#writers = columns.map((column, index) =>
-      openColumn(column, index, schema, sizes.page, spares),
+      openColumn(column, index, schema, page, spares, filters.get(index)),
     );
     this.#group = this.#openGroup();
     this.#nextCheckpoint = sizes.checkpointBytes;
@@ -160,7 +188,8 @@ class ParquetEncoder implements FileEncoder {
   async #checkpoint(): Promise<void> {
     const open = this.#writers.reduce((bytes, writer) => bytes + writer.openBytes, 0);
     const ratio = this.#limit?.ratio ?? 1;
-    const held = open * ratio + (await this.#group.settle(ratio));
+    const filters = this.#writers.reduce((bytes, writer) => bytes + (writer.filterBytes ?? 0), 0);
+    const held = open * ratio + filters + (await this.#group.settle(ratio));
     if (this.#groupRawBytes >= this.#sizes.groupRawBytes || held >= this.#sizes.groupHeldBytes) {
       await this.#closeGroup();
       return;
@@ -204,20 +233,21 @@ function openColumn(
   schema: number,
   limits: PageLimits,
   spares: SparePool,
+  filter: BloomFilter | undefined,
 ): ColumnWriter {
   const recoder = schema === 1 ? undefined : recoderOf(type.physical);
   switch (form.kind) {
     case 'list':
       return new ListColumn(index, form.element, limits);
     case 'plain':
-      return new ByteArrayColumn(index, 'plain', limits, spares, recoder);
+      return new ByteArrayColumn(index, 'plain', limits, spares, recoder, filter);
     case 'number':
-      return new FixedColumn(index, jsonValues(form.number), limits, spares, recoder);
+      return new FixedColumn(index, jsonValues(form.number), limits, spares, recoder, filter);
     case 'field': {
       const values = fixedValues(form.type, schema);
       return values === undefined
-        ? new ByteArrayColumn(index, form.type, limits, spares, recoder)
-        : new FixedColumn(index, values, limits, spares, recoder);
+        ? new ByteArrayColumn(index, form.type, limits, spares, recoder, filter)
+        : new FixedColumn(index, values, limits, spares, recoder, filter);
     }
   }
 }

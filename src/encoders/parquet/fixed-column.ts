@@ -1,5 +1,6 @@
 import { ByteWriter } from '../../domain/byte-writer.ts';
 import { type ColumnType, epochDays } from '../../domain/row-block.ts';
+import type { BloomFilter } from './bloom-filter.ts';
 import { type Bounds, ChunkBounds, exact, type Order, orders } from './bounds.ts';
 import type { SparePool } from './byte-arrays.ts';
 import { physicalType } from './column-types.ts';
@@ -30,16 +31,22 @@ export class FixedColumn implements ColumnWriter {
   readonly #page: OpenPage;
   readonly #chunk: ChunkBounds;
   readonly #choice: EncodingChoice;
+  readonly #filter: BloomFilter | undefined;
   #nullCount = 0;
 
-  /** @param recoder of schema 2 */
+  /**
+   * @param recoder of schema 2
+   * @param filter of a column whose chunks have one
+   */
   constructor(
     column: number,
     values: FixedValues,
     limits: PageLimits,
     spares: SparePool,
     recoder?: Recoder,
+    filter?: BloomFilter,
   ) {
+    this.#filter = filter;
     this.#column = column;
     this.#values = values;
     this.#chunk = new ChunkBounds(values.order);
@@ -53,6 +60,10 @@ export class FixedColumn implements ColumnWriter {
 
   get openBytes(): number {
     return this.#page.valueBytes;
+  }
+
+  get filterBytes(): number {
+    return this.#filter?.maxBytes ?? 0;
   }
 
   append({ block, view }: ViewedBlock, from: number, to: number): number {
@@ -87,6 +98,7 @@ export class FixedColumn implements ColumnWriter {
     const { isAscending = false } = this.#values;
     const bounds = this.#values.takeBounds();
     if (rows > nulls) this.#chunk.add(bounds, isAscending);
+    this.#filter?.add(this.#page.sink, this.#page.valuesStart);
     return this.#page.cut(this.#choice.apply(this.#page), bounds);
   }
 
@@ -100,6 +112,7 @@ export class FixedColumn implements ColumnWriter {
       nullCount,
       bounds,
       order: this.#values.order,
+      filter: this.#filter?.take(bounds),
       isAscending: isAscending && nullCount === 0,
     };
   }

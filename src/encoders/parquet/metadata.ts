@@ -1,5 +1,5 @@
 import type { Bounds } from './bounds.ts';
-import { encoding } from './page.ts';
+import { encoding, type PageLevels } from './page.ts';
 import type { PageIndex } from './page-index.ts';
 import type { ParquetColumn } from './schema.ts';
 import {
@@ -20,10 +20,10 @@ import {
 export const magic = Buffer.from('PAR1');
 
 /**
- * In the form that parquet-mr parses. Raise the version of schema 2 if equal rows begin to give other bytes;
- * files of schema 1 keep theirs.
+ * In the form that parquet-mr parses. Raise the version of the newest schema if equal rows begin to give
+ * other bytes; files of older schemas keep theirs.
  */
-const createdBy = (schema: number): string => `sluice version 1.${schema === 1 ? 0 : 1}.0`;
+export const createdBy = (schema: number): string => `sluice version 1.${schema - 1}.0`;
 
 /** parquet.thrift's FieldRepetitionType. */
 const repetition = { optional: 1, repeated: 2 } as const;
@@ -48,12 +48,19 @@ export interface ColumnChunk {
   /** Of its data pages. */
   readonly encodings: readonly number[];
   readonly index: PageIndex | undefined;
+  /** Where its Bloom filter is in the file; undefined if it has none. */
+  readonly filter: Place | undefined;
+}
+
+interface Place {
+  readonly offset: number;
+  readonly bytes: number;
 }
 
 /** Where the two parts of a chunk's page index are in the file. */
 interface IndexPlace {
-  readonly columns: { readonly offset: number; readonly bytes: number } | undefined;
-  readonly offsets: { readonly offset: number; readonly bytes: number };
+  readonly columns: Place | undefined;
+  readonly offsets: Place;
 }
 
 type IndexPlaces = ReadonlyMap<ColumnChunk, IndexPlace>;
@@ -78,6 +85,33 @@ export function dataPageHeader(values: number, pageEncoding: number, sizes: Page
     i32(2, sizes.raw),
     i32(3, sizes.compressed),
     nested(5, [i32(1, values), i32(2, pageEncoding), i32(3, encoding.rle), i32(4, encoding.rle)]),
+  ]);
+}
+
+/**
+ * The same of version 2.
+ *
+ * @param isCompressed whether the values are; the levels never are
+ */
+export function dataPageHeader2(
+  page: { readonly values: number; readonly rows: number; readonly encoding: number },
+  levels: PageLevels,
+  isCompressed: boolean,
+  sizes: PageSizes,
+): Uint8Array {
+  return struct([
+    i32(1, 3),
+    i32(2, sizes.raw),
+    i32(3, sizes.compressed),
+    nested(8, [
+      i32(1, page.values),
+      i32(2, levels.nulls),
+      i32(3, page.rows),
+      i32(4, page.encoding),
+      i32(5, levels.definitionBytes),
+      i32(6, levels.repetitionBytes),
+      bool(7, isCompressed),
+    ]),
   ]);
 }
 
@@ -233,6 +267,8 @@ function columnChunk(
       i64(9, chunk.dataOffset),
       chunk.dictionaryOffset === undefined ? undefined : i64(11, chunk.dictionaryOffset),
       statistics(chunk),
+      chunk.filter && i64(14, chunk.filter.offset),
+      chunk.filter && i32(15, chunk.filter.bytes),
     ]),
     place && i64(4, place.offsets.offset),
     place && i32(5, place.offsets.bytes),

@@ -2,12 +2,17 @@ import type { Compression } from '../encoder.ts';
 import { type Codec, loadCodec } from './codecs.ts';
 import type { RawPage } from './page.ts';
 
+/** A page of version 2 stays as it is unless compression saves a little: then readers save the time. */
+const worthwhile = 0.97;
+
 /** Keeps the threads busy while this one fills pages, without more memory than necessary. */
 const maxPagesInFlight = 4;
 
 export interface CompressedPage
-  extends Pick<RawPage, 'values' | 'rows' | 'nulls' | 'bounds' | 'encoding'> {
+  extends Pick<RawPage, 'values' | 'rows' | 'nulls' | 'bounds' | 'encoding' | 'levels'> {
   readonly rawBytes: number;
+  /** Whether the codec was used; its pages of version 1 always are. */
+  readonly isCompressed: boolean;
   readonly body: Uint8Array;
 }
 
@@ -50,10 +55,17 @@ export class PageCompressor {
 
   async #compress(page: RawPage): Promise<CompressedPage> {
     const { compress } = await this.#codec;
+    const { values, rows, nulls, bounds, encoding, levels, body: raw } = page;
+    const levelBytes = levels ? levels.repetitionBytes + levels.definitionBytes : 0;
+    const plain = raw.subarray(levelBytes);
+    const compressed = await compress(plain);
+    const isCompressed = levels === undefined || compressed.length < plain.length * worthwhile;
     // A copy: the page's memory is reused, and codecs return more memory than they filled.
-    const body = Buffer.from(await compress(page.body));
+    const body = isCompressed
+      ? Buffer.concat([raw.subarray(0, levelBytes), compressed])
+      : Buffer.from(raw);
     page.release();
-    const { values, rows, nulls, bounds, encoding } = page;
-    return { values, rows, nulls, bounds, encoding, rawBytes: page.body.length, body };
+    const kept = { values, rows, nulls, bounds, encoding, levels, isCompressed };
+    return { ...kept, rawBytes: raw.length, body };
   }
 }

@@ -13,10 +13,20 @@ export const encoding = {
   byteStreamSplit: 9,
 } as const;
 
-/** When a page is full. */
+/** When a page is full, and how it is laid out. */
 export interface PageLimits {
   readonly bytes: number;
   readonly rows: number;
+  /** Of data pages; absent: 1. */
+  readonly version?: 1 | 2;
+}
+
+/** The levels that a data page of version 2 begins with. They are not compressed. */
+export interface PageLevels {
+  readonly repetitionBytes: number;
+  readonly definitionBytes: number;
+  /** Levels without a value. */
+  readonly nulls: number;
 }
 
 /** A page before compression. */
@@ -29,6 +39,8 @@ export interface RawPage {
   /** Undefined without values, or if their type has no order or one of them is outside of it (NaN). */
   readonly bounds: Bounds | undefined;
   readonly encoding: number;
+  /** Undefined for dictionaries and for pages of version 1, whose levels are compressed with the values. */
+  readonly levels?: PageLevels | undefined;
   readonly body: Buffer;
   /** Returns the page's memory once the body is no longer read. */
   readonly release: () => void;
@@ -39,10 +51,7 @@ interface Recoder {
   put(plain: ByteWriter, from: number, end: number, out: ByteWriter): boolean;
 }
 
-/**
- * The page that a column is filling: values in `sink`, and which rows are not null. Data pages of version
- * 1, which every reader supports: levels and values are compressed together.
- */
+/** The page that a column is filling: values in `sink`, and which rows are not null. */
 export class OpenPage {
   sink: ByteWriter;
   rows = 0;
@@ -97,16 +106,22 @@ export class OpenPage {
   /** Closes the page and starts the next one. */
   cut(pageEncoding: number, bounds?: Bounds): RawPage {
     const { sink } = this;
-    const levelsEnd = encodeHybrid(sink.bytes, 4, this.#present, this.rows, 1);
+    const isFirstVersion = this.limits.version !== 2;
+    // Version 1 begins with the bytes of the levels.
+    const prefix = isFirstVersion ? 4 : 0;
+    const levelsEnd = encodeHybrid(sink.bytes, prefix, this.#present, this.rows, 1);
     const start = this.#head - levelsEnd;
-    sink.bytes.copyWithin(start + 4, 4, levelsEnd);
-    sink.view.setUint32(start, levelsEnd - 4, true);
+    sink.bytes.copyWithin(start + prefix, prefix, levelsEnd);
+    if (isFirstVersion) sink.view.setUint32(start, levelsEnd - prefix, true);
     const page: RawPage = {
       values: this.rows,
       rows: this.rows,
       nulls: this.nulls,
       bounds,
       encoding: pageEncoding,
+      levels: isFirstVersion
+        ? undefined
+        : { repetitionBytes: 0, definitionBytes: levelsEnd, nulls: this.nulls },
       body: sink.bytes.subarray(start, sink.length),
       release: () => this.#keep(sink),
     };

@@ -2,6 +2,7 @@ import type { ChunkSummary, ColumnWriter } from './column-writer.ts';
 import {
   type ColumnChunk,
   dataPageHeader,
+  dataPageHeader2,
   dictionaryPageHeader,
   type PageSizes,
   type RowGroup,
@@ -60,6 +61,7 @@ export class OpenRowGroup {
     for (const [column, writer] of writers.entries()) await this.cutPage(column, writer);
     const layout = { offset, out, isIndexed: this.#isIndexed };
     const chunks: ColumnChunk[] = [];
+    const filters: Uint8Array[] = [];
     let sortedBy: number | undefined;
     for (const [column, writer] of writers.entries()) {
       const summary = writer.finishChunk();
@@ -67,10 +69,21 @@ export class OpenRowGroup {
         summary.dictionary && (await (await this.#compressor.submit(summary.dictionary)).done);
       const pages = await Promise.all((this.#pages[column] ?? []).map((page) => page.done));
       chunks.push(layChunk(layout, codec, summary, dictionary, pages));
+      if (summary.filter) filters[column] = summary.filter;
       if (this.#isIndexed && summary.isAscending) sortedBy ??= column;
     }
-    return { group: { rows: this.rows, offset, chunks, sortedBy }, end: layout.offset };
+    const filtered = chunks.map((chunk, column) => layFilter(layout, chunk, filters[column]));
+    return { group: { rows: this.rows, offset, chunks: filtered, sortedBy }, end: layout.offset };
   }
+}
+
+/** Puts a chunk's Bloom filter after the pages of its row group. */
+function layFilter(layout: Layout, chunk: ColumnChunk, filter: Uint8Array | undefined) {
+  if (filter === undefined) return chunk;
+  const { offset } = layout;
+  layout.out.push(filter);
+  layout.offset += filter.length;
+  return { ...chunk, filter: { offset, bytes: filter.length } };
 }
 
 interface Layout {
@@ -102,7 +115,7 @@ function layChunk(
   let firstRow = 0;
   for (const page of pages) {
     const { offset } = layout;
-    lay(dataPageHeader(page.values, page.encoding, sizesOf(page)), page);
+    lay(headerOf(page), page);
     values += page.values;
     const hasValues = page.nulls < page.rows;
     const { nulls } = page;
@@ -121,7 +134,15 @@ function layChunk(
     bounds,
     encodings: [...new Set(pages.map((page) => page.encoding))],
     index: layout.isIndexed ? indexPages(entries, order) : undefined,
+    filter: undefined,
   };
+}
+
+function headerOf(page: CompressedPage): Uint8Array {
+  const { values, encoding, levels, isCompressed } = page;
+  return levels
+    ? dataPageHeader2(page, levels, isCompressed, sizesOf(page))
+    : dataPageHeader(values, encoding, sizesOf(page));
 }
 
 function sizesOf(page: CompressedPage): PageSizes {

@@ -1,4 +1,5 @@
 import type { Column } from '../../domain/row-block.ts';
+import { BloomFilter } from './bloom-filter.ts';
 import { type ParquetType, parquetTypes } from './column-types.ts';
 import { elementFormOf, type JsonForm, jsonNumberOf } from './json-forms.ts';
 import type { JsonNumber } from './json-numbers.ts';
@@ -28,6 +29,42 @@ export function planColumns(columns: readonly Column[], schema: number): readonl
     return { name: column.name, type: typeOf(form), isList: form.kind === 'list', form };
   });
 }
+
+/** A filter holds 128 KiB while its row group is open. */
+const maxFilters = 32;
+
+/**
+ * The Bloom filters of a file, by column: of the keys, and of every uuid. Only of whole numbers, text and
+ * bytes, which all readers hash alike: DuckDB 1.5 would look for a DECIMAL by another number than the stored
+ * one, and floats have two zeros. Times are in the order of the rows, so their bounds are enough.
+ */
+export function openFilters(
+  columns: readonly Column[],
+  planned: readonly ParquetColumn[],
+  keyPlaces: readonly number[],
+): ReadonlyMap<number, BloomFilter> {
+  const filters = new Map<number, BloomFilter>();
+  for (const [at, { type }] of columns.entries()) {
+    const isWanted = keyPlaces.includes(at) || type === 'uuid';
+    const { form } = planned[at] as ParquetColumn;
+    const hashed = form.kind === 'plain' ? 'text' : form.kind === 'field' ? form.type : null;
+    const width = hashed === null ? undefined : hashedWidths.get(hashed);
+    if (isWanted && width !== undefined && filters.size < maxFilters) {
+      filters.set(at, new BloomFilter(width));
+    }
+  }
+  return filters;
+}
+
+/** The types that have filters, with the bytes of a value in the file; null: any number. */
+const hashedWidths: ReadonlyMap<Column['type'], 4 | 8 | null> = new Map([
+  ['int2', 4],
+  ['int4', 4],
+  ['int8', 8],
+  ['text', null],
+  ['uuid', null],
+  ['bytea', null],
+]);
 
 const fieldForm = ({ type }: Column): ColumnForm => ({ kind: 'field', type });
 

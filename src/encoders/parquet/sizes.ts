@@ -14,11 +14,11 @@ export interface ParquetSizes {
 const mebibyte = 1024 * 1024;
 
 /** Readers skip by row group (DuckDB) or by page (Arrow, Spark). DuckDB's own groups have 122,880 rows. */
-const prunedRows = 2 ** 17;
+export const prunedRows = 2 ** 17;
 
 /**
- * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed; in schema 2 of 131,072
- * rows at most. Pages of 1 MiB or 20,000 rows; smaller if there are many columns, since each column holds an open page.
+ * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed; from schema 2 on of
+ * 131,072 rows at most. Pages of 1 MiB or 20,000 rows; smaller if there are many columns, since each column holds an open page.
  */
 export function defaultSizes(columnCount: number, schema = 1): ParquetSizes {
   const share = 1 / Math.max(1, columnCount);

@@ -3,6 +3,7 @@ import type { Column } from '../../domain/row-block.ts';
 import type { SourceRequest } from '../source.ts';
 import { closeConnection, describeColumns, query } from './connection.ts';
 import { toSourceError } from './errors.ts';
+import { nameFailingRow, searchOptions } from './failing-row.ts';
 import type { PlanSelect } from './plan.ts';
 import { beginSnapshot, type SnapshotOptions } from './snapshot.ts';
 
@@ -44,7 +45,7 @@ async function explain(
 
 /**
  * The error of a request with a better name, if the request fails without its query too: then its event
- * filters or the model are wrong.
+ * filters or the model are wrong. Else a row that it fails on is named, if one is found.
  */
 export async function findCulprit(
   error: unknown,
@@ -64,5 +65,8 @@ export async function findCulprit(
   if (ofModel) return new SluiceError('source.model_invalid', ofModel.detail, error);
   const hasFilters = (request.includeEvents ?? request.excludeEvents) !== null;
   const ofFilters = hasFilters ? await fails(plain) : null;
-  return ofFilters ? new SluiceError('query.invalid_events', ofFilters.detail, error) : found;
+  if (ofFilters) return new SluiceError('query.invalid_events', ofFilters.detail, error);
+  const begin = () => beginSnapshot(searchOptions(options), request.teamId, signal);
+  const sqlOf = (value: string) => plan(request).findRowSql(request.interval, value);
+  return nameFailingRow(error, sqlOf, begin, signal);
 }

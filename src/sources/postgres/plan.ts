@@ -17,6 +17,7 @@ import {
   countSql,
   describeSql,
   explainSql,
+  findRowSql,
   outputsOf,
   type Selection,
   type SentColumn,
@@ -38,6 +39,8 @@ export interface SelectPlan {
   countSql(range: DataInterval): string;
   /** One row, one column: rows of the range written by transactions at or after `xmin`. */
   countLateSql(range: DataInterval, xmin: string): string;
+  /** Finds the keys of a row by a value that the query casts; null if it casts none. */
+  findRowSql(range: DataInterval, text: string): string | null;
   /** Null unless the request is of `columns`. */
   readonly projection: Projection | null;
   /** Columns that `copySql` sends after `columns`. */
@@ -53,7 +56,7 @@ export interface SelectPlan {
 }
 
 /** A plan that lacks the types of its columns, which only the server knows. */
-export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql'> {
+export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'> {
   /** A SELECT whose columns the server is asked to describe; it need not run. */
   readonly describeSql: string;
   /** @param described the columns of `describeSql`, in their order */
@@ -80,6 +83,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
     const counts = {
       countSql: (range: DataInterval) => countSql(selectionOf(range)),
       countLateSql: (range: DataInterval, xmin: string) => countLateSql(selectionOf(range), xmin),
+      findRowSql: (range: DataInterval, text: string) => findRowSql(selectionOf(range), text),
     };
     const isShown = (key: string) => placeOf(key, model, query) >= 0;
     const hiddenKeys =

@@ -16,6 +16,7 @@ import {
 } from './connection.ts';
 import { CopyReader } from './copy-reader.ts';
 import { toSourceError } from './errors.ts';
+import { nameFailingRow, searchOptions } from './failing-row.ts';
 import type { KeptConnections } from './kept-connections.ts';
 import { KeyDigest, type KeyFields } from './key-digest.ts';
 import { markOwnTransaction } from './live-transactions.ts';
@@ -115,12 +116,12 @@ class PostgresSnapshot implements SourceSnapshot {
   readonly slices: readonly Slice[];
   readonly projection;
   readonly #opened: Opened;
-  readonly #teamId: number;
+  readonly #request: SourceRequest;
   readonly #idle: pg.Client[];
   readonly #clients: Set<pg.Client>;
   readonly #keys = new KeyDigest();
 
-  constructor(opened: Opened, { teamId }: SourceRequest) {
+  constructor(opened: Opened, request: SourceRequest) {
     const { columns, keys } = opened.select;
     this.columns = columns;
     this.keyPlaces = keys?.places.filter((place) => place < columns.length) ?? [];
@@ -129,7 +130,7 @@ class PostgresSnapshot implements SourceSnapshot {
     this.snapshot = opened.snapshot;
     this.slices = opened.slices;
     this.#opened = opened;
-    this.#teamId = teamId;
+    this.#request = request;
     this.#idle = [opened.client];
     this.#clients = new Set(this.#idle);
   }
@@ -164,6 +165,10 @@ class PostgresSnapshot implements SourceSnapshot {
         yield block;
       }
       whole = true;
+    } catch (error) {
+      // The search has the connection's place.
+      this.#drop(client);
+      throw await this.#nameRow(error, signal);
     } finally {
       reader.close();
       // A slice that was not read to its end leaves a running statement: its connection is lost.
@@ -188,9 +193,23 @@ class PostgresSnapshot implements SourceSnapshot {
     if (idle) return idle;
     const { options, exported } = this.#opened;
     if (exported === null) throw new Error('the only slice is read a second time');
-    const { client } = await begin(options, this.#teamId, { snapshot: exported }, [], signal);
+    const { client } = await begin(
+      options,
+      this.#request.teamId,
+      { snapshot: exported },
+      [],
+      signal,
+    );
     this.#clients.add(client);
     return client;
+  }
+
+  #nameRow(error: unknown, signal: AbortSignal): Promise<unknown> {
+    const { options, select } = this.#opened;
+    const { teamId, interval } = this.#request;
+    if (signal.aborted) return Promise.resolve(error);
+    const begin = () => beginSnapshot(searchOptions(options), teamId, signal);
+    return nameFailingRow(error, (value) => select.findRowSql(interval, value), begin, signal);
   }
 
   #drop(client: pg.Client): void {

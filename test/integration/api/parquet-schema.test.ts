@@ -37,9 +37,10 @@ async function createOld(): Promise<string> {
   return id;
 }
 
-test('a new export stores schema 2, or the one that it asks for', async () => {
-  expect((await create({})).schema).toBe(2);
-  expect((await create({ parquet_schema: null })).schema).toBe(2);
+test('a new export stores schema 3, or the one that it asks for', async () => {
+  expect((await create({})).schema).toBe(3);
+  expect((await create({ parquet_schema: null })).schema).toBe(3);
+  expect((await create({ parquet_schema: 2 })).schema).toBe(2);
   expect((await create({ parquet_schema: 1 })).schema).toBe(1);
 });
 
@@ -72,11 +73,18 @@ test('how the size of files is counted stays for an export that had a limit', as
   expect(await ruleAfter(await old({}), { max_file_size_mb: 6 })).toBe(2);
 });
 
-test.each([0, 3, 1.5, 'two'])('refuses schema %s', async (parquet_schema) => {
+test.each([0, 4, 1.5, 'two'])('refuses schema %s', async (parquet_schema) => {
   const { id } = await create({});
   const { status, body } = await change(id, { parquet_schema });
   expect(status).toBe(400);
   expect(body.attr).toBe('destination__config__parquet_schema');
+});
+
+test('an unknown type of destination is refused with the types that there are', async () => {
+  const body = exportBody({ destination: { type: 'S4', config: {} } });
+  const created = await api.client.post(`${exportsPath()}/`, body);
+  expect([created.status, created.body.attr]).toEqual([400, 'destination__type']);
+  expect(created.body.detail).toMatch(/^Must be one of (\w+, )*S3(, \w+)*\.$/);
 });
 
 test('refuses arrays as PostgreSQL prints them for other formats, and with transformations', async () => {

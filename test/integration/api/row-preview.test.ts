@@ -96,6 +96,18 @@ describe('the row preview', () => {
     expect(new Set(without.valuesOf('event'))).toEqual(new Set(['ours']));
   });
 
+  test('has infinite times as the export writes them', async () => {
+    await insertEvents(api.tenant.projectIds[0], 'endless', 1);
+    await api.db.query(`update events set timestamp = 'infinity' where event = 'endless'`);
+    const shown = async (infinity: string) => {
+      const chosen = { include_events: ['endless'], infinity };
+      return (await preview({ destination: s3(chosen) })).valuesOf('timestamp');
+    };
+    expect(await shown('reject')).toEqual(['infinity']);
+    expect(await shown('null')).toEqual([null]);
+    expect(await shown('limit')).toEqual(['9999-12-31T23:59:59.999999Z']);
+  });
+
   test('reaches back as far as the rows lie', async () => {
     const year = 365 * 24 * 60;
     await insertEvents(api.tenant.projectIds[0], 'old', 2, 3 * year);

@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { ParquetSchema } from '../../../src/domain/format-settings.ts';
 import { textOfJson } from '../../../src/domain/row-block.ts';
 import { parquet } from '../../../src/encoders/parquet/definition.ts';
 import { encodeParquet } from '../../support/parquet-readers.ts';
@@ -14,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 /** What `verify` reads back from a file of one column. */
-async function readBack(sourceType: string, json: readonly string[], schema: 1 | 2) {
+async function readBack(sourceType: string, json: readonly string[], schema: ParquetSchema) {
   const columns = [{ name: 'key', type: 'as_json' as const, sourceType }];
   const blocks = [
     rowBlock(
@@ -52,9 +53,11 @@ it.each<[string, readonly string[]]>([
   ['time without time zone[]', ['["10:00:00"]']],
   ['bytea[]', ['["\\\\x00ff"]']],
   ['jsonb[]', ['[{"a":1.10}]']],
-])('a %s is read back as PostgreSQL prints it, in schema 1 and 2', async (sourceType, json) => {
+])('a %s is read back as PostgreSQL prints it, in each schema', async (sourceType, json) => {
   const expected = json.map(textOfJson);
-  expect(await readBack(sourceType, json, 2)).toEqual(expected);
+  for (const schema of [2, 3] as const) {
+    expect(await readBack(sourceType, json, schema)).toEqual(expected);
+  }
   expect(await readBack(sourceType, json, 1)).toEqual(expected);
 });
 

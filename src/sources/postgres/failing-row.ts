@@ -1,0 +1,69 @@
+import type pg from 'pg';
+import { SluiceError } from '../../domain/errors.ts';
+import { closeConnection, query } from './connection.ts';
+import { toSourceError } from './errors.ts';
+
+/** Maximum time of the search, which reads the interval's rows once more. */
+const longestSearchMs = 20_000;
+
+/** The same options for the search: who waits for the error has waited for the failed statement too. */
+export function searchOptions<Options extends { readonly statementTimeoutMs: number }>(
+  options: Options,
+): Options {
+  const statementTimeoutMs = Math.min(longestSearchMs, Math.ceil(options.statementTimeoutMs / 4));
+  return { ...options, statementTimeoutMs };
+}
+
+/** A longer value is not searched for, and a longer key is cut. */
+const longestValue = 10_000;
+const longestKey = 200;
+
+/**
+ * The error of a query with the key of a row that has the value of PostgreSQL's message, if the message has
+ * one and a search finds it soon: `invalid input syntax for type integer: "abc", in the row with id 17`.
+ *
+ * @param sqlOf finds the keys of a row with that value; null if it cannot
+ * @param begin opens a connection with `searchOptions`
+ * @throws the signal's reason if it aborts
+ */
+export async function nameFailingRow(
+  error: unknown,
+  sqlOf: (value: string) => string | null,
+  begin: () => Promise<pg.Client>,
+  signal: AbortSignal,
+): Promise<SluiceError> {
+  const found = toSourceError(error);
+  const value = found.code === 'query.invalid' ? valueOf(found.detail ?? '') : null;
+  const sql = value === null ? null : sqlOf(value);
+  if (sql === null) return found;
+  const key = await readKey(sql, begin, signal).catch(() => null);
+  signal.throwIfAborted();
+  if (key === null) return found;
+  return new SluiceError(found.code, `${found.detail}, in the row with ${key}`, error);
+}
+
+/** The value that a message of PostgreSQL says it cannot read. */
+function valueOf(message: string): string | null {
+  const [, last, first] = /: "(.*)"$|^value "(.*)" is out of range/s.exec(message) ?? [];
+  const value = last ?? first ?? '';
+  return value === '' || value.length > longestValue ? null : value;
+}
+
+async function readKey(
+  sql: string,
+  begin: () => Promise<pg.Client>,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const client = await begin();
+  try {
+    const [row] = await query<Record<string, string | null>>(client, sql, signal);
+    const parts = Object.entries(row ?? {}).map(([name, text]) => {
+      const shown =
+        text !== null && text.length > longestKey ? `${text.slice(0, longestKey)}…` : text;
+      return `${name} ${shown}`;
+    });
+    return parts.length === 0 ? null : parts.join(', ');
+  } finally {
+    await closeConnection(client);
+  }
+}
