@@ -8,6 +8,7 @@ import { backfillRoutes } from './backfills/routes.ts';
 import { destinationRules } from './batch-exports/destination-rules.ts';
 import { batchExportRoutes } from './batch-exports/routes.ts';
 import { destinationSchemas } from './batch-exports/schema.ts';
+import { capabilityRoutes } from './capabilities/routes.ts';
 import { coverageRoutes } from './coverage/routes.ts';
 import { healthRoutes } from './health/routes.ts';
 import { requireAccess, requireKeys } from './hooks/authentication.ts';
@@ -27,6 +28,7 @@ import { boundUnsentAnswers } from './hooks/unsent-answers.ts';
 import { validateWithSchemas } from './hooks/schema-validation.ts';
 import { PreviewSlots } from './insights/preview-slots.ts';
 import { insightRoutes } from './insights/routes.ts';
+import { unsavedRoutes } from './insights/unsaved.ts';
 import { logRoutes } from './logs/routes.ts';
 import { meRoutes } from './me/routes.ts';
 import { notificationRoutes } from './notifications/routes.ts';
@@ -34,6 +36,7 @@ import { type Family, organizationFamily, projectFamily } from './operations.ts'
 import type { ApiOptions, Deps } from './options.ts';
 import { pluginRoutes } from './plugins/routes.ts';
 import { runRoutes } from './runs/routes.ts';
+import { throughputRoutes } from './throughput/routes.ts';
 import { labRoutes } from './transformations/lab.ts';
 import { transformationConfigRoutes } from './transformations/routes.ts';
 
@@ -94,12 +97,17 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(batchExportRoutes, exports);
     add(backfillRoutes, exports);
     add(insightRoutes, exports);
+    add(unsavedRoutes, exports);
     add(coverageRoutes, exports);
+    add(throughputRoutes, exports);
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
     add(notificationRoutes, `${family.prefix}/notification_targets`);
   }
   api.register(async (scope: Api) => meRoutes(scope), { prefix: '/api/me' });
+  api.register(async (scope: Api) => capabilityRoutes(scope, deps), {
+    prefix: '/api/capabilities',
+  });
   const steps = `${projectFamily.prefix}/pipeline_transformation_configs`;
   api.register(async (scope: Api) => transformationConfigRoutes(scope), { prefix: steps });
   api.register(async (scope: Api) => labRoutes(scope, deps), { prefix: steps });

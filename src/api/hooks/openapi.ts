@@ -4,6 +4,7 @@ import { Me } from '../me/routes.ts';
 import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../backfills/schema.ts';
 import { BatchExport } from '../batch-exports/schema.ts';
+import { Capabilities } from '../capabilities/routes.ts';
 import { AcceptedCoverage, Coverage } from '../coverage/schema.ts';
 import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../insights/schema.ts';
 import { BatchExportLog } from '../logs/schema.ts';
@@ -16,6 +17,7 @@ import {
 import { RunFile } from '../runs/files.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { ErrorBody } from '../schemas/error.ts';
+import { Throughput } from '../throughput/routes.ts';
 import { LabResult } from '../transformations/lab.ts';
 import { Plugin, RearrangedConfigs, TransformationConfig } from '../transformations/schema.ts';
 import { documentForClients } from './client-document.ts';
@@ -29,6 +31,7 @@ const pagePolicy =
 const components = [
   ErrorBody,
   Me,
+  Capabilities,
   BatchExportRun,
   RunFile,
   BatchExport,
@@ -37,6 +40,7 @@ const components = [
   BackfillPreview,
   Coverage,
   AcceptedCoverage,
+  Throughput,
   SchedulePreview,
   DestinationTest,
   RowPreview,
