@@ -3,11 +3,13 @@ import type {
   Backfill,
   BackfillPreview,
   BatchExport,
+  Capabilities,
   CheckStep,
   Config,
   Coverage,
   CursorPage,
   Delivery,
+  IntervalThroughput,
   Me,
   LabRequest,
   LogEntry,
@@ -157,6 +159,7 @@ export function createClient(key: string, project: string, onRefused: () => void
   const post = <T>(path: string, body: unknown = {}) => call<T>(path, { method: 'POST', body });
   return {
     describe: (signal: AbortSignal) => callApi<object>(key, '/api/openapi.json', { signal }),
+    getCapabilities: (signal: AbortSignal) => send<Capabilities>('/api/capabilities', { signal }),
     listExports: (offset: number, signal: AbortSignal) =>
       call<OffsetPage<BatchExport>>('', { query: { limit: exportsPageSize, offset }, signal }),
     getExport: (id: string, signal?: AbortSignal) =>
@@ -230,6 +233,17 @@ export function createClient(key: string, project: string, onRefused: () => void
     getSchedule: (id: string, signal: AbortSignal) =>
       call<{ results: readonly PlannedInterval[] }>(`/${id}/schedule`, { signal }),
     previewRows: (id: string) => call<RowPreview>(`/${id}/preview`),
+    /** @param id of the export that the body would change; null: a new one */
+    testUnsaved: (id: string | null, body: object) =>
+      post<{ steps: readonly CheckStep[] }>(id === null ? '/test' : `/${id}/test`, body),
+    previewUnsaved: (id: string | null, body: object) =>
+      post<RowPreview>(id === null ? '/preview' : `/${id}/preview`, body),
+    /** @param before ISO 8601; null: up to the newest */
+    getThroughput: (id: string, before: string | null, limit: number, signal: AbortSignal) =>
+      call<{ results: readonly IntervalThroughput[] }>(`/${id}/throughput`, {
+        query: { before, limit },
+        signal,
+      }),
     listActivity: (id: string, signal: AbortSignal) =>
       call<OffsetPage<Activity>>(`/${id}/activity`, { query: { limit: 10 }, signal }),
     getMe: (signal: AbortSignal) => send<Me>('/api/me', { signal }),
