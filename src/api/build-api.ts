@@ -8,6 +8,7 @@ import { backfillRoutes } from './backfills/routes.ts';
 import { destinationRules } from './batch-exports/destination-rules.ts';
 import { batchExportRoutes } from './batch-exports/routes.ts';
 import { destinationSchemas } from './batch-exports/schema.ts';
+import { capabilityRoutes } from './capabilities/routes.ts';
 import { coverageRoutes } from './coverage/routes.ts';
 import { healthRoutes } from './health/routes.ts';
 import { requireAccess, requireKeys } from './hooks/authentication.ts';
@@ -28,6 +29,7 @@ import { refuseUnknownParameters, validateWithSchemas } from './hooks/schema-val
 import { limitStoredBytes } from './hooks/stored-bytes.ts';
 import { PreviewSlots } from './insights/preview-slots.ts';
 import { insightRoutes } from './insights/routes.ts';
+import { unsavedRoutes } from './insights/unsaved.ts';
 import { logRoutes } from './logs/routes.ts';
 import { logTailRoutes } from './logs/tail.ts';
 import { meRoutes } from './me/routes.ts';
@@ -37,6 +39,7 @@ import type { ApiOptions, Deps } from './options.ts';
 import { pluginRoutes } from './plugins/routes.ts';
 import { projectRoutes } from './projects/routes.ts';
 import { runRoutes } from './runs/routes.ts';
+import { throughputRoutes } from './throughput/routes.ts';
 import { labRoutes } from './transformations/lab.ts';
 import { transformationConfigRoutes } from './transformations/routes.ts';
 
@@ -99,7 +102,9 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(batchExportRoutes, exports);
     add(backfillRoutes, exports);
     add(insightRoutes, exports);
+    add(unsavedRoutes, exports);
     add(coverageRoutes, exports);
+    add(throughputRoutes, exports);
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
     add(logTailRoutes, `${exports}/:batch_export_id`);
@@ -108,6 +113,9 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   api.register(async (scope: Api) => meRoutes(scope), { prefix: '/api/me' });
   api.register(async (scope: Api) => projectRoutes(scope, organizationFamily), {
     prefix: `${organizationFamily.prefix}/projects`,
+  });
+  api.register(async (scope: Api) => capabilityRoutes(scope, deps), {
+    prefix: '/api/capabilities',
   });
   const steps = `${projectFamily.prefix}/pipeline_transformation_configs`;
   api.register(async (scope: Api) => transformationConfigRoutes(scope), { prefix: steps });

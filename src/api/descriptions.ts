@@ -31,12 +31,20 @@ const descriptions: Readonly<Record<string, string>> = {
   previewSchedule:
     'In UTC and in the timezone of the export: a day of a clock change has 23 or 25 hours.',
   testDestination:
-    'Connects, writes a marker object, reads what the store supports and removes the marker. It stops at the first step that fails and says what to do. It changes nothing in Sluice.',
+    'Connects, writes a marker object, reads what the store supports and removes the marker. It stops at the first step that fails and says what to do. It changes nothing in Sluice. With a `destination` it tests the changed config before you save it: if more than file settings change, send each secret again.',
+  testNewDestination:
+    'As the test of a saved export, for the body of a new one. Only `destination` and `model` count. Nothing is saved.',
+  previewNewRows:
+    'As the preview of a saved export, for the body of a new one. Only the model, the query, the transformations and the event filters count. Nothing is saved.',
+  previewChangedRows:
+    'As the preview, with a change that is not saved. Fields that are not sent keep their values.',
   previewRows:
     'Of the newest rows of the source, with the query, the event filters and the transformations of the export. Nothing is written.',
   listActivity: 'Created, changed, paused and so on, with the API key. Secrets are masked.',
   retrieveCoverage:
     'Every interval that the schedule or a backfill asked for, as merged ranges, or as counts per day with `bucket=day`. The blocker is the interval that holds the high-water mark.',
+  retrieveThroughput:
+    'Of the newest 200 exported intervals; `limit` and `before` choose others. Made for charts.',
   acceptCoverage:
     'An accepted interval stays as it is and no longer holds the high-water mark. This is recorded in the activity, with the reason.',
   listBatchExportRuns:
@@ -55,6 +63,8 @@ const descriptions: Readonly<Record<string, string>> = {
     'Without a cursor it answers with the newest entries. Ask again every few seconds, with the cursor of the last answer, until `ended` is true and `has_more` is false. A client that was away goes on with its last cursor and misses nothing.',
   retrieveMe:
     'Its name, its scopes, its organization and the projects it has access to. Any valid key may ask. Use it to offer only what the key allows.',
+  retrieveCapabilities:
+    'Destinations, models, intervals, file formats and limits. Any valid key may ask. Use it to offer only what this installation has.',
   listNotificationTargets:
     'Webhooks and e-mail addresses that are notified of changes. Follow `next` for more.',
   retrieveNotificationTarget: 'The URL and the secret of a webhook are never shown again.',

@@ -16,9 +16,15 @@ import type { TrialRows } from '../use-cases/transformations/try-chain.ts';
 import type { UnsentLimits } from './hooks/unsent-answers.ts';
 import type { PreviewSlots } from './insights/preview-slots.ts';
 
+/** What decides which rows an export has. */
+export interface ExportedRows
+  extends Pick<BatchExport, 'teamId' | 'model' | 'dslQuery' | 'transformations'> {
+  readonly destination: Pick<BatchExport['destination'], 'config'>;
+}
+
 /** Some of the newest rows of an export, as its files would contain them, in the order of a run. */
 export type PreviewRows = (
-  batchExport: BatchExport,
+  asked: ExportedRows,
   limit: number,
   signal: AbortSignal,
 ) => Promise<{
@@ -61,6 +67,13 @@ export interface ApiOptions {
   readonly context: Context;
   readonly destinations: readonly DestinationDefinition[];
   readonly destinationContext: DestinationContext;
+  /** Every file format, with its compressions by name. */
+  readonly formats: readonly {
+    readonly format: string;
+    readonly compressions: Readonly<Record<string, unknown>>;
+  }[];
+  /** Whether some private addresses are allowed as endpoints. */
+  readonly privateEndpoints: boolean;
   /** Every model that can be exported. */
   readonly models: readonly Model[];
   readonly checkQuery: ExportRules['checkQuery'];

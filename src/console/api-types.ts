@@ -38,6 +38,10 @@ export type CheckStep = Schemas['DestinationTest']['steps'][number];
 export type PlannedInterval = Schemas['SchedulePreview']['results'][number];
 /** What the key of the session may do. */
 export type Me = Schemas['Me'];
+/** What exports can use in this installation. */
+export type Capabilities = Schemas['Capabilities'];
+/** What one exported interval has, and how long its run took. */
+export type IntervalThroughput = Schemas['Throughput']['results'][number];
 export type Scope = Me['scopes'][number];
 /** A config of the project's transformation chain. */
 export type Step = Schemas['PipelineTransformationConfig'];

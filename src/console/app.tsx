@@ -78,7 +78,13 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
   );
   const description = useResource({
     key: 'description',
-    load: async (signal) => readDescription(await client.describe(signal)),
+    load: async (signal) => {
+      const [document, installation] = await Promise.all([
+        client.describe(signal),
+        client.getCapabilities(signal),
+      ]);
+      return readDescription(document, installation);
+    },
     pollMs: (data) => (data ? null : 10_000),
   });
   const me = useResource({

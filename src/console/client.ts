@@ -3,6 +3,7 @@ import type {
   Backfill,
   BackfillPreview,
   BatchExport,
+  Capabilities,
   CheckStep,
   Config,
   Coverage,
@@ -11,6 +12,7 @@ import type {
   Health,
   HealthCounts,
   LogTail,
+  IntervalThroughput,
   Me,
   LabRequest,
   LogEntry,
@@ -176,6 +178,7 @@ export function createClient(key: string, project: string, onRefused: () => void
   const post = <T>(path: string, body: unknown = {}) => call<T>(path, { method: 'POST', body });
   return {
     describe: (signal: AbortSignal) => callApi<object>(key, '/api/openapi.json', { signal }),
+    getCapabilities: (signal: AbortSignal) => send<Capabilities>('/api/capabilities', { signal }),
     listExports: (
       { healths: health, search, ordering, offset }: ExportFilter,
       signal: AbortSignal,
@@ -270,6 +273,17 @@ export function createClient(key: string, project: string, onRefused: () => void
     getSchedule: (id: string, signal: AbortSignal) =>
       call<{ results: readonly PlannedInterval[] }>(`/${id}/schedule`, { signal }),
     previewRows: (id: string) => call<RowPreview>(`/${id}/preview`),
+    /** @param id of the export that the body would change; null: a new one */
+    testUnsaved: (id: string | null, body: object) =>
+      post<{ steps: readonly CheckStep[] }>(id === null ? '/test' : `/${id}/test`, body),
+    previewUnsaved: (id: string | null, body: object) =>
+      post<RowPreview>(id === null ? '/preview' : `/${id}/preview`, body),
+    /** @param before ISO 8601; null: up to the newest */
+    getThroughput: (id: string, before: string | null, limit: number, signal: AbortSignal) =>
+      call<{ results: readonly IntervalThroughput[] }>(`/${id}/throughput`, {
+        query: { before, limit },
+        signal,
+      }),
     listActivity: (id: string, offset: number, signal: AbortSignal) =>
       call<OffsetPage<Activity>>(`/${id}/activity`, {
         query: { limit: changesPageSize, offset },

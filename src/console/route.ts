@@ -5,6 +5,7 @@
 export const tabs = {
   runs: 'Runs',
   coverage: 'Coverage',
+  charts: 'Charts',
   backfills: 'Backfills',
   logs: 'Logs',
   settings: 'Settings',

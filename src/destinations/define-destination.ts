@@ -18,6 +18,8 @@ interface OwnDefinition<Own extends TProperties>
   readonly description: string;
   /** Properties of the config besides the file settings. */
   readonly properties: Own;
+  /** Absent: always. */
+  isAvailable?(context: DestinationContext): boolean;
   validate(
     settings: Settings<Own>,
     context: DestinationContext,
@@ -49,6 +51,8 @@ export function defineDestination<Own extends TProperties>(
     buffersParts,
     enclose,
     configSchema,
+    ownProperties: Object.keys(own.properties),
+    isAvailable: (context) => own.isAvailable?.(context) ?? true,
     validate: (config, context) => own.validate(parse(config), context, readFileSettings(config)),
     place: (config) => own.place(parse(config)),
     uri: (config, key) => own.uri?.(parse(config), key) ?? null,

@@ -282,6 +282,10 @@ export interface DestinationOwner {
 export interface DestinationDefinition {
   readonly type: string;
   readonly configSchema: TObject;
+  /** Properties of the config besides the file settings: the place of the files, and how it is reached. */
+  readonly ownProperties: readonly string[];
+  /** Whether an installation has what the destination needs. The API refuses a config of another. */
+  isAvailable(context: DestinationContext): boolean;
   /** False if nothing that is written can be read again: then there is nothing to verify. */
   readonly keepsFiles: boolean;
   /** Whether a run holds parts of its file in memory until they are sent. */

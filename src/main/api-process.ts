@@ -30,6 +30,8 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     context,
     destinations: registry.destinations,
     destinationContext: destinationContextOf(config),
+    formats: registry.encoders,
+    privateEndpoints: config.ALLOWED_PRIVATE_ENDPOINTS.length > 0,
     models,
     checkQuery: checkQueryOf(models),
     previewRows: previews.previewRows,

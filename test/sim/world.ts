@@ -91,6 +91,7 @@ const rules: ExportRules = {
   checkDestination: (_type, config) => ({ config, problems: [] }),
   placeOf: () => 'nowhere',
   secretProperties: () => [],
+  ownProperties: () => [],
   checkQuery: () => ({ ok: true, schema: null }),
 };
 

@@ -33,6 +33,8 @@ export function testApiOptions(
     context,
     destinations: registry.destinations,
     destinationContext: destinationContextOf(config),
+    formats: registry.encoders,
+    privateEndpoints: false,
     models: [eventsModel],
     checkQuery: checkQueryOf(changes.models ?? [eventsModel]),
     ...previewsOf(config, loadModels(config), databaseUrl, context),

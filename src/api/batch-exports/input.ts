@@ -8,7 +8,8 @@ import type { BatchExportBodies } from './schema.ts';
 type CreateBody = Static<BatchExportBodies['Create']>;
 type PatchBody = Static<BatchExportBodies['Patch']>;
 
-const defaultModel = 'events';
+/** The model of a request that names none. */
+export const defaultModel = 'events';
 
 /** Turns a validated body into the input of the use case; drops read-only and unknown fields. */
 export function createInput(body: CreateBody): CreateExportInput {

@@ -4,11 +4,11 @@ import {
   listBatchExports,
   searchBatchExports,
 } from '../../store/export-lists.ts';
-import { createExport } from '../../use-cases/exports/create-export.ts';
+import { createExport, examineNewExport } from '../../use-cases/exports/create-export.ts';
 import { deleteExport } from '../../use-cases/exports/delete-export.ts';
 import { pauseExport } from '../../use-cases/exports/pause-export.ts';
 import { unpauseExport } from '../../use-cases/exports/unpause-export.ts';
-import { updateExport } from '../../use-cases/exports/update-export.ts';
+import { examineChange, updateExport } from '../../use-cases/exports/update-export.ts';
 import { type Api, actorOf, batchExportOf, type Request, reachOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
@@ -17,6 +17,7 @@ import type { Deps } from '../options.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { changedRunnable, changesRows, checkOnSource, warn } from './check-on-source.ts';
+import { everyProblem } from './every-problem.ts';
 import { createInput, updateInput } from './input.ts';
 import { teamFor } from './load.ts';
 import { BatchExport, batchExportBodies, UnpauseBody } from './schema.ts';
@@ -32,6 +33,12 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     family === organizationFamily,
   );
   const { read, write } = exportOperations(family);
+  /** Stands in for a new export's required fields. */
+  const newExport = {
+    name: 'unnamed',
+    interval: 'day',
+    destination: { type: rules.destinationTypes[0], config: {} },
+  };
   /** What the source said to requests that are being answered: warnings, or why it cannot run. */
   const checks = new WeakMap<Request, Promise<readonly string[]>>();
 
@@ -69,8 +76,16 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         body: Create,
         response: { 201: Ref(BatchExport), ...postErrors() },
       }),
+      attachValidation: true,
       // Before the handler, which may be within a transaction: the source may be slow.
       preHandler: async (request, reply) => {
+        if (request.validationError) {
+          throw everyProblem(request, newExport, (body) => {
+            const { teamId } = reachOf(request);
+            const input = createInput(body as Parameters<typeof createInput>[0]);
+            return examineNewExport(request.context, rules, teamId ?? 0, input).problems;
+          });
+        }
         const { team_id: team } = request.body;
         const teamId = await teamFor(request.context.db, reachOf(request), team);
         const input = createInput(request.body);
@@ -112,8 +127,15 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         body,
         response: { 200: Ref(BatchExport), ...bodyErrors() },
       }),
+      attachValidation: true,
       handler: async (request, reply) => {
         const before = batchExportOf(request);
+        if (request.validationError) {
+          throw everyProblem(request, {}, (sound) => {
+            const input = updateInput(sound as Parameters<typeof updateInput>[0]);
+            return examineChange(request.context, rules, before, input).problems;
+          });
+        }
         const input = updateInput(request.body);
         const warnings = changesRows(input)
           ? await checkOnSource(deps, request, reply, changedRunnable(before, input))

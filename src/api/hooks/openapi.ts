@@ -5,6 +5,7 @@ import type { Api } from '../api.ts';
 import { Backfill, BackfillPreview } from '../backfills/schema.ts';
 import { BatchExport } from '../batch-exports/schema.ts';
 import { ExportHealthCounts } from '../batch-exports/search.ts';
+import { Capabilities } from '../capabilities/routes.ts';
 import { AcceptedCoverage, Coverage } from '../coverage/schema.ts';
 import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../insights/schema.ts';
 import { BatchExportLog } from '../logs/schema.ts';
@@ -19,6 +20,7 @@ import { ProjectOverview } from '../projects/routes.ts';
 import { RunFile } from '../runs/files.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { ErrorBody } from '../schemas/error.ts';
+import { Throughput } from '../throughput/routes.ts';
 import { LabResult } from '../transformations/lab.ts';
 import { Plugin, RearrangedConfigs, TransformationConfig } from '../transformations/schema.ts';
 import { documentForClients } from './client-document.ts';
@@ -32,6 +34,7 @@ const pagePolicy =
 const components = [
   ErrorBody,
   Me,
+  Capabilities,
   BatchExportRun,
   RunFile,
   ExportHealthCounts,
@@ -43,6 +46,7 @@ const components = [
   BackfillPreview,
   Coverage,
   AcceptedCoverage,
+  Throughput,
   SchedulePreview,
   DestinationTest,
   RowPreview,

@@ -1,28 +1,22 @@
 import { Type } from 'typebox';
-import { ownStepsOf } from '../../domain/recipe.ts';
 import { toTimestamp } from '../../domain/time.ts';
 import { listActivity, type Activity as StoredActivity } from '../../store/activity.ts';
-import { findChain } from '../../store/chains.ts';
 import { previewSchedule } from '../../use-cases/exports/schedule.ts';
-import { refuseManySandboxes } from '../../use-cases/transformations/try-chain.ts';
-import { type Api, actorOf, batchExportOf } from '../api.ts';
+import { type Api, batchExportOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import { costOfTrial, exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { errors, postErrors } from '../schemas/error.ts';
+import { errors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
-import { untilClosed } from '../until-closed.ts';
-import { Activity, DestinationTest, RowPreview, SchedulePreview } from './schema.ts';
-import { testDestination } from './test-destination.ts';
+import { lookAtRows } from './look.ts';
+import { Activity, RowPreview, SchedulePreview } from './schema.ts';
 
 const previewedIntervals = 10;
-const previewedRows = 100;
 
-/** Previews of an export's schedule and rows, the test of its destination, and its activity. */
+/** Previews of an export's schedule and rows, and its activity. */
 export function insightRoutes(api: Api, family: Family, deps: Deps): void {
-  const { previewRows, previews, sandboxes, tests } = deps;
-  const { read, write } = exportOperations(family);
+  const { read } = exportOperations(family);
 
   api.get(
     '/:id/schedule',
@@ -49,26 +43,6 @@ export function insightRoutes(api: Api, family: Family, deps: Deps): void {
     },
   );
 
-  api.post(
-    '/:id/test',
-    {
-      ...write('testDestination', "Run the destination's checks one by one", ['id'], {
-        response: { 200: Ref(DestinationTest), ...postErrors() },
-      }),
-      config: { scope: 'batch_export:write', changesNothing: true, cost: costOfTrial },
-    },
-    async (request, reply) => {
-      const batchExport = batchExportOf(request);
-      const { organizationId } = actorOf(request);
-      const steps = await tests.use(organizationId, untilClosed(reply), async () => {
-        const source = await deps.checkSource?.(batchExport.model);
-        const checks = await testDestination(request.context, deps, batchExport);
-        return source ? [...checks, source] : checks;
-      });
-      return { passed: steps.every(({ passed }) => passed), steps: [...steps] };
-    },
-  );
-
   api.get(
     '/:id/preview',
     {
@@ -77,20 +51,7 @@ export function insightRoutes(api: Api, family: Family, deps: Deps): void {
       }),
       config: { scope: 'batch_export:read', cost: costOfTrial },
     },
-    async (request, reply) => {
-      const batchExport = batchExportOf(request);
-      const { organizationId } = actorOf(request);
-      const signal = untilClosed(reply);
-      const { teamId, transformations } = batchExport;
-      const preview = () =>
-        previews.use(organizationId, signal, () => previewRows(batchExport, previewedRows, signal));
-      const chain = transformations ? await findChain(request.context.db, teamId) : [];
-      const hasSandbox = refuseManySandboxes(ownStepsOf(chain), null);
-      const { columns, rows } = await (hasSandbox
-        ? sandboxes.use(organizationId, signal, preview)
-        : preview());
-      return { columns: [...columns], rows: rows.map((row) => [...row]) };
-    },
+    async (request, reply) => lookAtRows(deps, request, reply, batchExportOf(request)),
   );
 
   api.get(

@@ -1,32 +1,36 @@
 import type { CheckStep } from '../../destinations/destination.ts';
-import type { BatchExport } from '../../domain/batch-export.ts';
 import { describeError, toSluiceError } from '../../domain/errors.ts';
+import type { DestinationConfig } from '../../domain/file-settings.ts';
 import { findProject } from '../../store/tenants.ts';
 import type { Context } from '../../use-cases/context.ts';
-import { openDestinationConfig } from '../../use-cases/exports/destination.ts';
 import type { ApiOptions } from '../options.ts';
 
 /** Time limit of a test, and of its requests: a request that is cut off is reported as what it is. */
 const patienceMs = 30_000;
 const requestsMs = 25_000;
 
-/** Runs the checks of an export's destination. Never throws: every error becomes a failed step. */
+export interface TestedDestination {
+  readonly type: string;
+  readonly teamId: number;
+  /** The complete config with its secrets, in plain text. Throws SluiceError. */
+  readonly openConfig: () => DestinationConfig;
+}
+
+/** Runs the checks of a destination. Never throws: every error becomes a failed step. */
 export async function testDestination(
-  { db, secrets }: Context,
+  { db }: Pick<Context, 'db'>,
   options: Pick<ApiOptions, 'destinations' | 'destinationContext'>,
-  batchExport: BatchExport,
+  { type, teamId, openConfig }: TestedDestination,
 ): Promise<readonly CheckStep[]> {
-  const { id, teamId, destination: stored } = batchExport;
-  const definition = options.destinations.find(({ type }) => type === stored.type);
+  const definition = options.destinations.find((known) => known.type === type);
   const project = await findProject(db, teamId);
   if (!definition || !project) {
-    return [failedStep('open', `This installation does not support the type ${stored.type}.`)];
+    return [failedStep('open', `This installation does not support the type ${type}.`)];
   }
   let timer: NodeJS.Timeout | undefined;
   try {
-    const config = openDestinationConfig(secrets, id, stored);
     const owner = { externalId: project.externalId };
-    const destination = definition.open({ ...config }, options.destinationContext, owner);
+    const destination = definition.open({ ...openConfig() }, options.destinationContext, owner);
     const tooLate = new Promise<readonly CheckStep[]>((resolve) => {
       const detail = `The destination did not answer within ${patienceMs / 1_000} seconds. Check its address and network.`;
       const step = failedStep('answer', detail);

@@ -7,6 +7,7 @@ import { readSpec, type SpecOptions } from './export-spec.ts';
 import { detailLines, exportLines, testLines } from './export-text.ts';
 import { findExport, listExports } from './find-export.ts';
 import { type Health, healthOf, healthStates } from './health.ts';
+import type { Json } from './json.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import type { BatchExport } from './types.ts';
 
@@ -83,29 +84,35 @@ export async function remove(deps: CliDeps, name: string, options: ApiOptions & 
   ]);
 }
 
-export async function test(deps: CliDeps, name: string, options: ApiOptions) {
+export async function test(
+  deps: CliDeps,
+  name: string | undefined,
+  options: ApiOptions & SpecOptions,
+) {
   const api = openApi(deps, options);
-  const { id } = await findExport(api, name);
-  const result = await api.call('post', '/batch_exports/{id}/test', {
-    path: { id },
-    body: {},
-    patienceMs: testPatienceMs,
-  });
+  const patienceMs = testPatienceMs;
+  const { id, body } = await readUnsaved(deps, api, name, options);
+  const result =
+    id === null
+      ? await api.call('post', '/batch_exports/test', { body, patienceMs })
+      : await api.call('post', '/batch_exports/{id}/test', { path: { id }, body, patienceMs });
   print(deps, options, result, () => testLines(result, paintFor(deps.terminal)));
   if (!result.passed) throw new CliError('The test of the destination failed.');
 }
 
 export async function preview(
   deps: CliDeps,
-  name: string,
-  options: ApiOptions & { limit: number },
+  name: string | undefined,
+  options: ApiOptions & SpecOptions & { limit: number },
 ) {
   const api = openApi(deps, options);
-  const { id } = await findExport(api, name);
-  const { columns, rows } = await api.call('get', '/batch_exports/{id}/preview', {
-    path: { id },
-    patienceMs: previewPatienceMs,
-  });
+  const patienceMs = previewPatienceMs;
+  const { id, body } = await readUnsaved(deps, api, name, options);
+  const { columns, rows } = await (id === null
+    ? api.call('post', '/batch_exports/preview', { body, patienceMs })
+    : isSaved(options)
+      ? api.call('get', '/batch_exports/{id}/preview', { path: { id }, patienceMs })
+      : api.call('post', '/batch_exports/{id}/preview', { path: { id }, body, patienceMs }));
   const shown = rows.slice(0, options.limit);
   print(deps, options, { columns, rows: shown }, () =>
     shown.length === 0
@@ -116,6 +123,25 @@ export async function preview(
           paintFor(deps.terminal),
         ),
   );
+}
+
+const isSaved = ({ file, set = [] }: SpecOptions): boolean =>
+  file === undefined && set.length === 0;
+
+/** What to try: a saved export (its body is empty), a change of one, or an export that does not exist yet. */
+async function readUnsaved(
+  deps: CliDeps,
+  api: Api,
+  name: string | undefined,
+  options: SpecOptions,
+): Promise<{ readonly id: string | null; readonly body: Json }> {
+  if (name === undefined && isSaved(options)) {
+    throw new CliError('Name an export, or use --file or --set.', exitCodes.misused);
+  }
+  const found = name === undefined ? null : await findExport(api, name);
+  if (isSaved(options)) return { id: found?.id ?? null, body: {} };
+  const body = await readSpec(deps.terminal, options, await readFields(api), found?.destination);
+  return { id: found?.id ?? null, body };
 }
 
 /** Wider values would make the table hard to read; JSON has all of them. */

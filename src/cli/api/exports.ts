@@ -43,12 +43,12 @@ export function registerExports(program: Command, deps: CliDeps): void {
     .option('--yes', 'do not ask')
     .action(async (name, options) => (await load()).remove(deps, name, options));
 
-  add('test', 'try the destination step by step; exits with 1 if a step fails')
-    .argument('<export>', which)
+  withFields(add('test', 'try a destination step by step; exits with 1 if a step fails'))
+    .argument('[export]', `${which}; with --file or --set, a change of it that is not saved`)
     .action(async (name, options) => (await load()).test(deps, name, options));
 
-  add('preview', 'show up to 100 rows as the export would write them')
-    .argument('<export>', which)
+  withFields(add('preview', 'show up to 100 rows as the export would write them'))
+    .argument('[export]', `${which}; with --file or --set, a change of it that is not saved`)
     .option('--limit <n>', 'rows to show', readWholeNumber, 10)
     .action(async (name, options) => (await load()).preview(deps, name, options));
 }

@@ -1,5 +1,5 @@
 import { FieldInput } from './field-input.tsx';
-import type { ConfigDraft, Field } from './fields.ts';
+import type { ConfigDraft, Field, FieldValues } from './fields.ts';
 
 interface Props {
   readonly field: Field;
@@ -9,10 +9,13 @@ interface Props {
   /** Whether the API has a value of it that it never shows. */
   readonly hasSecret: boolean;
   readonly onChange: (part: Partial<ConfigDraft>) => void;
+  /** The values after a change of this one; default: the others stay. */
+  readonly withValue?: (value: string | boolean) => FieldValues;
 }
 
 /** One field of a config. A stored secret stays unless it is replaced or removed. */
-export function ConfigField({ field, attr, draft, error, hasSecret, onChange }: Props) {
+export function ConfigField(props: Props) {
+  const { field, attr, draft, error, hasSecret, onChange } = props;
   const { name, kind } = field;
   const isCleared = draft.cleared.has(name);
   const toggle = (clear: boolean) => {
@@ -29,7 +32,9 @@ export function ConfigField({ field, attr, draft, error, hasSecret, onChange }: 
         value={draft.values[name] ?? ''}
         error={error}
         stored={hasSecret && !isCleared}
-        onChange={(value) => onChange({ values: { ...draft.values, [name]: value } })}
+        onChange={(value) =>
+          onChange({ values: props.withValue?.(value) ?? { ...draft.values, [name]: value } })
+        }
       />
       {kind === 'secret' && hasSecret && draft.values[name] === '' && (
         <label className="choice small muted">

@@ -1,69 +1,63 @@
+import type { ReactNode } from 'react';
 import { Choice } from './choice.tsx';
-import { ConfigField } from './config-field.tsx';
-import { configAttr, destinationForm, withType } from './draft.ts';
+import { ConfigGroup, fieldsOfGroup, needsToBeSeen } from './config-group.tsx';
+import { destinationForm, typesOf, withType } from './draft.ts';
 import { type Field, isOptional } from './fields.ts';
+import { labels } from './form-words.ts';
+import { offered } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 
-/** The destination's fields, from its own schema. */
-export function DestinationFields(props: PartProps) {
+/** The destination's own fields, from its schema. */
+export function DestinationFields(props: PartProps & { readonly children: ReactNode }) {
   const { description, draft, batchExport, errors, onChange } = props;
-  const form = destinationForm(description, draft.type);
-  const fields = form?.fields ?? [];
-  const plain = fields.filter((field) => !isOptional(field));
-  const more = fields.filter(isOptional);
-  const config = batchExport?.destination.config ?? {};
-  // Opened if one of them has a value or an error.
-  const opened = more.some(
-    ({ name, default: preset }) =>
-      errors.has(configAttr(name)) || (config[name] ?? preset ?? null) !== (preset ?? null),
-  );
+  const here = description.installation;
+  const more = fieldsOfGroup(props, 'destination').filter(isOptional);
+  const opened = needsToBeSeen(props, more);
+  const types = offered(typesOf(description), here?.destinations, draft.type);
   return (
     <section className="card panel">
       <h2>Destination</h2>
       <Choice
-        attr="destination-type"
-        label="Type"
+        attr="destination__type"
+        label={labels.destination__type}
         value={draft.type}
-        choices={description.destinations.map(({ type }) => [type, type])}
+        choices={types.map((type) => [type, type])}
         disabled={batchExport !== null}
+        error={errors.get('destination__type')}
         onChange={(type) => onChange(withType(description, draft, type))}
-        help={`${form?.description ?? ''}${batchExport ? ' It cannot change. For another type, create another export.' : ''}`}
+        help={`${destinationForm(description, draft.type)?.description ?? ''}${batchExport ? ' It cannot change. For another type, create another export.' : ''}`}
       />
-      <div className="grid">
-        {plain.map((field) => (
-          <DestinationField key={field.name} field={field} {...props} />
-        ))}
-      </div>
+      <ConfigGroup {...props} group="destination" only={(field) => !isOptional(field)} />
+      {here && <Rules {...props} />}
       {more.length > 0 && (
         <details open={opened || undefined}>
           <summary>More settings</summary>
-          <div className="grid">
-            {more.map((field) => (
-              <DestinationField key={field.name} field={field} {...props} />
-            ))}
-          </div>
+          <ConfigGroup {...props} group="destination" only={isOptional} />
         </details>
       )}
+      {props.children}
     </section>
   );
 }
 
-function DestinationField({
-  field,
-  draft,
-  batchExport,
-  errors,
-  onChange,
-}: PartProps & { field: Field }) {
-  const attr = configAttr(field.name);
-  return (
-    <ConfigField
-      field={field}
-      attr={attr}
-      draft={draft}
-      error={errors.get(attr)}
-      hasSecret={batchExport !== null}
-      onChange={onChange}
-    />
-  );
+/** What this installation asks of credentials and endpoints. */
+function Rules({ description, draft, batchExport }: PartProps) {
+  const here = description.installation;
+  const fields = destinationForm(description, draft.type)?.fields ?? [];
+  const has = (test: (field: Field) => boolean) => fields.some(test);
+  const rules = [
+    has(({ kind }) => kind === 'secret') &&
+      (here?.own_credentials
+        ? 'Without credentials, those of this installation are used.'
+        : 'This installation does not share its own credentials: enter an access key.'),
+    has(({ kind }) => kind === 'secret') &&
+      batchExport !== null &&
+      'A stored secret stays if its field is empty. To test other settings than the saved ones, enter it again.',
+    has(({ name }) => name === 'endpoint_url') &&
+      (here?.private_endpoints
+        ? 'Endpoints must be public, or be allowed by your operator.'
+        : 'Endpoints must be public: no private network is allowed in this installation.'),
+  ];
+  const text = rules.filter(Boolean).join(' ');
+  return text === '' ? null : <p className="help">{text}</p>;
 }

@@ -1,8 +1,9 @@
 import type { BatchExport } from '../api-types.ts';
 import type { ExportInput } from '../client.ts';
 import { readLocalInput, type TimeFormat } from '../times.ts';
-import { type ConfigDraft, configOf, valuesOf } from './fields.ts';
-import type { ApiDescription, DestinationForm } from './openapi.ts';
+import { type ConfigDraft, configOf, type Field, type FieldValues, valuesOf } from './fields.ts';
+import { applies, isSent } from './file-settings.ts';
+import { type ApiDescription, type DestinationForm, offered } from './openapi.ts';
 
 /** The content of the form of an export. */
 export interface Draft extends ConfigDraft {
@@ -15,6 +16,8 @@ export interface Draft extends ConfigDraft {
   readonly startAt: string;
   readonly endAt: string;
   readonly backfill: boolean;
+  /** Minutes; empty: none. */
+  readonly freshnessMinutes: string;
   readonly model: string;
   readonly dslQuery: string;
   readonly transformations: boolean;
@@ -26,7 +29,9 @@ export function draftOf(
   batchExport: BatchExport | null,
   times: TimeFormat,
 ): Draft {
-  const type = batchExport?.destination.type ?? description.destinations[0]?.type ?? '';
+  const here = description.installation;
+  const [firstType = ''] = offered(typesOf(description), here?.destinations, '');
+  const type = batchExport?.destination.type ?? firstType;
   const form = destinationForm(description, type);
   const local = (iso: string | null | undefined) => (iso ? times.inputValue(iso) : '');
   return {
@@ -34,17 +39,28 @@ export function draftOf(
     type,
     values: valuesOf(form?.fields ?? [], batchExport?.destination.config ?? {}),
     cleared: new Set(),
-    interval: batchExport?.interval ?? 'hour',
+    interval: batchExport?.interval ?? firstInterval(description),
     timezone: batchExport?.timezone ?? 'UTC',
     offsetDay: String(batchExport?.offset_day ?? ''),
     offsetHour: String(batchExport?.offset_hour ?? ''),
     startAt: local(batchExport?.start_at),
     endAt: local(batchExport?.end_at),
     backfill: false,
+    freshnessMinutes: String(batchExport?.freshness_minutes ?? ''),
     model: batchExport?.model ?? description.models[0] ?? 'events',
     dslQuery: batchExport?.dsl_query ?? '',
     transformations: batchExport?.transformations ?? false,
   };
+}
+
+export function typesOf({ destinations }: ApiDescription): readonly string[] {
+  return destinations.map(({ type }) => type);
+}
+
+/** An hour, if this installation allows it. */
+function firstInterval({ installation }: ApiDescription): string {
+  const allowed = installation?.intervals ?? ['hour'];
+  return allowed.includes('hour') ? 'hour' : (allowed[0] ?? 'hour');
 }
 
 export function destinationForm(
@@ -86,7 +102,8 @@ export function bodyOf(
   const fields = destinationForm(description, draft.type)?.fields ?? [];
   const isNew = batchExport === null;
   const { cleared } = draft;
-  const config = configOf(fields, draft.values, { isNew, cleared });
+  const sent = fields.filter((field) => isSent(field, draft.values));
+  const config = configOf(sent, sentValues(sent, draft.values), { isNew, cleared });
   const bound = (value: string, before: string | null | undefined) =>
     before && times.inputValue(before) === value ? before : readLocalInput(value);
   const asked = scheduleFields(draft.interval);
@@ -100,28 +117,24 @@ export function bodyOf(
     offset_hour: offset(asked.hour, draft.offsetHour),
     start_at: bound(draft.startAt, batchExport?.start_at),
     end_at: bound(draft.endAt, batchExport?.end_at),
+    freshness_minutes: draft.freshnessMinutes === '' ? null : Number(draft.freshnessMinutes),
     dsl_query: draft.dslQuery.trim() === '' ? null : draft.dslQuery,
     transformations: draft.transformations,
     ...(isNew ? { model: draft.model, backfill: draft.backfill && draft.startAt !== '' } : {}),
   };
 }
 
-/** The API's names of the form's fields. */
-export function attrsOf(description: ApiDescription, type: string): readonly string[] {
-  const fields = destinationForm(description, type)?.fields ?? [];
-  return [
-    'name',
-    ...fields.map(({ name }) => configAttr(name)),
-    'interval',
-    'timezone',
-    'offset_day',
-    'offset_hour',
-    'start_at',
-    'end_at',
-    'backfill',
-    'model',
-    'dsl_query',
-  ];
+/** Settings without an effect have their default, which is what they are sent for. */
+function sentValues(fields: readonly Field[], values: FieldValues): FieldValues {
+  const idle = fields.filter((field) => !applies(field, values));
+  return { ...values, ...valuesOf(idle, {}) };
+}
+
+/** What of a body decides which rows an export has; no secret. */
+export function rowsOf({ destination, model, dsl_query, transformations }: ExportInput): object {
+  const { include_events, exclude_events } = destination.config;
+  const config = { include_events, exclude_events };
+  return { model, dsl_query, transformations, destination: { config } };
 }
 
 export function configAttr(name: string): string {

@@ -1,21 +1,25 @@
-import type { FormEvent } from 'react';
+import { type FormEvent, useRef, useState } from 'react';
 import type { BatchExport } from '../api-types.ts';
-import type { ExportInput } from '../client.ts';
+import { ApiFailure, type ExportInput } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { KeptDraftNotice } from '../parts/kept-draft-notice.tsx';
-import { Failure } from '../parts/notice.tsx';
 import { times } from '../parts/time-text.tsx';
+import { sortProblems } from '../problems.ts';
 import { hrefOf } from '../route.ts';
 import { useAction } from '../use-action.ts';
 import { useKeptDraft } from '../use-kept-draft.ts';
 import { goTo } from '../use-route.ts';
+import { checkDraft, withIncomplete } from './check-draft.ts';
 import { DestinationFields } from './destination-fields.tsx';
-import { attrsOf, bodyOf, type Draft, draftOf } from './draft.ts';
-import { FieldsToCorrect, problemsOf, useFocusOnProblem } from './form-problems.tsx';
+import { bodyOf, type Draft, draftOf, rowsOf } from './draft.ts';
+import { FileFields } from './file-fields.tsx';
+import { labelsOf, problemsInWords } from './form-words.ts';
 import type { ApiDescription } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
+import { findIncomplete, ProblemSummary } from './problem-summary.tsx';
 import { ScheduleFields } from './schedule-fields.tsx';
 import { TextField } from './text-field.tsx';
+import { TryDestination, TryRows, useTrial } from './try-out.tsx';
 import { WhatFields } from './what-fields.tsx';
 
 interface Props {
@@ -24,49 +28,86 @@ interface Props {
   readonly batchExport: BatchExport | null;
 }
 
-/** Creates or changes an export. Shows problems at the fields that the API names. */
+const none: ReadonlyMap<string, string> = new Map();
+
+/**
+ * Creates or changes an export. Shows all problems at once, each at its field: those that the page finds and
+ * those that the API names. The destination and the rows can be tried before anything is saved.
+ */
 export function ExportForm({ description, batchExport }: Props) {
   const { client, say } = useConsole();
   const { draft, setDraft, kept, forget } = useKeptDraft(description, batchExport, () =>
     draftOf(description, batchExport, times),
   );
+  /** Of the last attempt to save. */
+  const [found, setFound] = useState(none);
+  const form = useRef<HTMLFormElement>(null);
+  const id = batchExport?.id ?? null;
+  const bodyNow = (): ExportInput => bodyOf(description, draft, batchExport, times);
+
   const save = useAction(async () => {
-    const body: ExportInput = bodyOf(description, draft, batchExport, times);
-    const { id, name } = batchExport
+    const incomplete = findIncomplete(form.current);
+    setFound(checkDraft(description, draft, incomplete));
+    const body = withIncomplete(bodyNow(), incomplete);
+    const saved = batchExport
       ? await client.updateExport(batchExport.id, body)
       : await client.createExport(body);
     forget();
-    say(batchExport ? `${name} is changed.` : `${name} is created.`);
-    goTo({ page: 'export', exportId: id, tab: batchExport ? 'settings' : 'runs' });
+    say(batchExport ? `${saved.name} is changed.` : `${saved.name} is created.`);
+    goTo({ page: 'export', exportId: saved.id, tab: batchExport ? 'settings' : 'runs' });
   });
-  const form = useFocusOnProblem<HTMLFormElement>(save.failure);
-  const { byField, rest } = problemsOf(save.failure, attrsOf(description, draft.type));
+  const steps = useTrial(async () => {
+    const { destination, model } = bodyNow();
+    return (await client.testUnsaved(id, { destination, model })).steps;
+  });
+  const test = useAction(steps.work);
+  const rows = useTrial(() => client.previewUnsaved(id, rowsOf(bodyNow())));
+  const preview = useAction(rows.work);
+
+  const actions = [save, test, preview];
+  const run = (action: (typeof actions)[number]) => {
+    for (const other of actions) other.clear();
+    setFound(none);
+    void action.run();
+  };
+  const failure = actions.find((action) => action.failure)?.failure ?? null;
+  const labels = labelsOf(description, draft.type);
+  const problems = problemsInWords(failure?.problems ?? [], labels);
+  const { byField, others } = sortProblems(problems, [...labels.keys()]);
+  const errors = new Map([...byField, ...found]);
+  const rest =
+    failure && others.length > 0 ? new ApiFailure(failure.status, others, failure.requestId) : null;
+
   const change = (part: Partial<Draft>) => setDraft((last) => ({ ...last, ...part }));
-  const parts: PartProps = { description, draft, batchExport, errors: byField, onChange: change };
+  const parts: PartProps = { description, draft, batchExport, errors, onChange: change };
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    void save.run();
+    run(save);
   };
   return (
     <form ref={form} className="export-form" onSubmit={submit} noValidate>
       <KeptDraftNotice kept={kept} />
+      <ProblemSummary byField={errors} labels={labels} rest={rest} attempt={failure} />
       <section className="card panel">
         <TextField
           attr="name"
           label="Name"
           value={draft.name}
-          error={byField.get('name')}
+          error={errors.get('name')}
           onChange={(name) => change({ name })}
           help="Shown in lists and alerts."
           input={{ 'aria-required': true }}
         />
       </section>
-      <DestinationFields {...parts} />
+      <DestinationFields {...parts}>
+        <TryDestination busy={test.busy} steps={steps.result} onTry={() => run(test)} />
+      </DestinationFields>
+      <FileFields {...parts} />
       <ScheduleFields {...parts} />
-      <WhatFields {...parts} />
-      <Failure failure={rest} />
+      <WhatFields {...parts}>
+        <TryRows busy={preview.busy} rows={rows.result} onTry={() => run(preview)} />
+      </WhatFields>
       <div className="row end">
-        <FieldsToCorrect count={byField.size} />
         <a
           className="button"
           onClick={forget}

@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react';
 import type { Field } from './fields.ts';
+import { choiceText, isPinned } from './file-settings.ts';
 import { inputProps, Labelled } from './labelled.tsx';
 
 interface Props {
@@ -55,11 +56,13 @@ function inputOf({ field, value, onChange, stored }: Props, common: object): Rea
     case 'choice':
       return (
         <select {...rest}>
-          {(field.nullable || (field.required && rest.value === '')) && (
-            <option value="">{field.nullable ? 'None' : 'Choose…'}</option>
+          {(field.nullable ? !isPinned(field) || rest.value === '' : field.required) && (
+            <option value="">{field.nullable ? choiceText(field, '') : 'Choose…'}</option>
           )}
           {field.choices.map((choice) => (
-            <option key={choice}>{choice}</option>
+            <option key={choice} value={choice}>
+              {choiceText(field, choice)}
+            </option>
           ))}
         </select>
       );

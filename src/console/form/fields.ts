@@ -32,6 +32,8 @@ export interface Field {
   readonly default: unknown;
   readonly example: string;
   readonly choices: readonly string[];
+  /** A choice of numbers. */
+  readonly numeric?: boolean;
   readonly minimum: number | null;
   readonly maximum: number | null;
 }
@@ -68,10 +70,23 @@ function fieldOf(name: string, property: PropertySchema, required: boolean): Fie
     description: property.description ?? '',
     default: property['x-default'],
     example: Array.isArray(example) ? example.join('\n') : String(example ?? ''),
-    choices: (shape.enum ?? []).filter((choice) => choice !== null).map(String),
+    choices: choicesOf(shape),
+    ...(shape.enum || choicesOf(shape).length === 0 ? {} : { numeric: true }),
     minimum: shape.minimum ?? null,
     maximum: shape.maximum ?? null,
   };
+}
+
+/** Maximum whole numbers that are a choice rather than a number to enter. */
+const mostNumbers = 5;
+
+function choicesOf({ type, enum: words, minimum, maximum }: PropertySchema): readonly string[] {
+  if (words) return words.filter((choice) => choice !== null).map(String);
+  if (![type].flat().includes('integer') || minimum === undefined || maximum === undefined)
+    return [];
+  const count = maximum - minimum + 1;
+  if (count > mostNumbers) return [];
+  return Array.from({ length: count }, (_, index) => String(minimum + index));
 }
 
 function isNull({ type }: PropertySchema): boolean {
@@ -81,7 +96,7 @@ function isNull({ type }: PropertySchema): boolean {
 function kindOf(property: PropertySchema, shape: PropertySchema): FieldKind {
   const type = [shape.type ?? 'string'].flat().find((name) => name !== 'null');
   if (property.writeOnly) return 'secret';
-  if (shape.enum) return 'choice';
+  if (choicesOf(shape).length > 0) return 'choice';
   if (type === 'boolean') return 'flag';
   if (type === 'integer' || type === 'number') return 'number';
   return type === 'array' ? 'list' : 'text';
@@ -90,15 +105,34 @@ function kindOf(property: PropertySchema, shape: PropertySchema): FieldKind {
 const spelled: Readonly<Record<string, string>> = {
   arn: 'ARN',
   aws: 'AWS',
+  csv: 'CSV',
   id: 'ID',
+  json: 'JSON',
   kms: 'KMS',
   mb: 'MiB',
   sql: 'SQL',
   url: 'URL',
 };
 
+/** Names that say too little by themselves. */
+const labels: Readonly<Record<string, string>> = {
+  max_file_size_mb: 'Maximum file size in MiB',
+  file_size_rule: 'How the file size is counted',
+  parquet_schema: 'Parquet types',
+  infinity: 'Infinite dates',
+  json_null: 'JSON null',
+  csv_arrays: 'Arrays in CSV',
+  csv_formula_guard: 'Guard against formulas in CSV',
+  replace_invalid_unicode: 'Replace invalid Unicode',
+  on_rejected: 'Rejected rows',
+  include_events: 'Only these events',
+  exclude_events: 'Not these events',
+};
+
 /** `aws_access_key_id` → `AWS access key ID` */
 export function labelOf(name: string): string {
+  const own = labels[name];
+  if (own !== undefined) return own;
   const text = name
     .split('_')
     .map((word) => spelled[word] ?? word)
@@ -144,9 +178,9 @@ export function configOf(
 }
 
 /** Sends an invalid number unchanged, so that the API reports it. */
-function parseValue({ kind }: Field, value: string | boolean): unknown {
+function parseValue({ kind, numeric }: Field, value: string | boolean): unknown {
   if (typeof value === 'boolean') return value;
-  if (kind === 'number') return Number.isFinite(Number(value)) ? Number(value) : value;
+  if (kind === 'number' || numeric) return Number.isFinite(Number(value)) ? Number(value) : value;
   if (kind !== 'list') return kind === 'secret' ? value.trim() : value;
   return value
     .split('\n')

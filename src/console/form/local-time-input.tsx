@@ -5,6 +5,8 @@ import { TextField } from './text-field.tsx';
 const inUtc = createTimeFormat('en', 'UTC');
 
 interface Props {
+  /** The API's name of the field; also the input's id. */
+  readonly attr?: string;
   readonly label: string;
   readonly value: string;
   readonly onChange: (value: string) => void;
@@ -13,10 +15,11 @@ interface Props {
 }
 
 /** A time in the reader's zone, with the time in UTC below. */
-export function LocalTimeInput({ value, help, ...rest }: Props) {
+export function LocalTimeInput({ attr, value, help, ...rest }: Props) {
+  const ownId = useId();
   const shown = value === '' ? help : utcOf(value);
   const input = { type: 'datetime-local' };
-  return <TextField {...rest} attr={useId()} value={value} help={shown} input={input} />;
+  return <TextField {...rest} attr={attr ?? ownId} value={value} help={shown} input={input} />;
 }
 
 function utcOf(value: string): string {

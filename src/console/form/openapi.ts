@@ -1,7 +1,10 @@
+import type { Capabilities } from '../api-types.ts';
 import { type Field, fieldsOf, type PropertySchema } from './fields.ts';
 
-/** The parts of the API's OpenAPI document that the page uses. */
+/** The parts of the API's OpenAPI document that the page uses, and what this installation has of them. */
 export interface ApiDescription {
+  /** Null: not known, so all is offered. */
+  readonly installation: Capabilities | null;
   readonly destinations: readonly DestinationForm[];
   readonly intervals: readonly string[];
   readonly models: readonly string[];
@@ -31,7 +34,10 @@ interface PathItem {
 const exportsPath = '/api/projects/{project_id}/batch_exports';
 
 /** Reads the OpenAPI document. Missing parts are empty. */
-export function readDescription(document: OpenApiDocument): ApiDescription {
+export function readDescription(
+  document: OpenApiDocument,
+  installation: Capabilities | null = null,
+): ApiDescription {
   const paths = document.paths ?? {};
   const item = inline(paths[exportsPath] ?? paths[`${exportsPath}/`], document) as
     | PathItem
@@ -39,6 +45,7 @@ export function readDescription(document: OpenApiDocument): ApiDescription {
   const body = item?.post?.requestBody?.content?.['application/json']?.schema?.properties ?? {};
   const words = (property: PropertySchema | undefined) => (property?.enum ?? []).map(String);
   return {
+    installation,
     destinations: (body.destination?.oneOf ?? []).map(destinationOf),
     intervals: words(body.interval),
     models: words(body.model),
@@ -48,6 +55,15 @@ export function readDescription(document: OpenApiDocument): ApiDescription {
       ),
     ),
   };
+}
+
+/** What a form offers: what this installation has, and what an export already uses. */
+export function offered(
+  choices: readonly string[],
+  here: readonly string[] | undefined,
+  current: string,
+): readonly string[] {
+  return here ? choices.filter((choice) => here.includes(choice) || choice === current) : choices;
 }
 
 /**

@@ -1,29 +1,35 @@
 import { days } from '../times.ts';
 import { Choice } from './choice.tsx';
 import { scheduleFields } from './draft.ts';
+import { labels } from './form-words.ts';
 import { LocalTimeInput } from './local-time-input.tsx';
+import { offered } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 import { TextField } from './text-field.tsx';
 
 /** The interval, its boundaries, and start and end. */
 export function ScheduleFields({ description, draft, batchExport, errors, onChange }: PartProps) {
   const asked = scheduleFields(draft.interval);
+  const allowed = description.installation?.intervals;
   return (
     <section className="card panel">
       <h2>Schedule</h2>
       <div className="grid">
         <Choice
           attr="interval"
-          label="Interval"
+          label={labels.interval}
           value={draft.interval}
-          choices={description.intervals.map((name) => [name, name])}
+          choices={offered(description.intervals, allowed, batchExport?.interval ?? '').map(
+            (name) => [name, name],
+          )}
+          help={allowed && allowed.length < description.intervals.length && shorterOnes}
           error={errors.get('interval')}
           onChange={(interval) => onChange({ interval })}
         />
         {asked.day && (
           <Choice
             attr="offset_day"
-            label="Week begins on"
+            label={labels.offset_day}
             value={draft.offsetDay || '0'}
             choices={days.map((name, day) => [String(day), name])}
             error={errors.get('offset_day')}
@@ -34,7 +40,7 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
           <>
             <Choice
               attr="offset_hour"
-              label="Day begins at"
+              label={labels.offset_hour}
               value={draft.offsetHour || '0'}
               choices={Array.from({ length: 24 }, (_, hour) => [
                 String(hour),
@@ -45,7 +51,7 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
             />
             <TextField
               attr="timezone"
-              label="Time zone"
+              label={labels.timezone}
               value={draft.timezone}
               error={errors.get('timezone')}
               input={{ list: 'timezones', placeholder: 'Europe/Berlin' }}
@@ -62,23 +68,35 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
       </div>
       <div className="grid">
         <LocalTimeInput
-          label="Start"
+          attr="start_at"
+          label={labels.start_at}
           value={draft.startAt}
           error={errors.get('start_at')}
           onChange={(startAt) => onChange({ startAt })}
           help="Leave empty to start immediately."
         />
         <LocalTimeInput
-          label="End"
+          attr="end_at"
+          label={labels.end_at}
           value={draft.endAt}
           error={errors.get('end_at')}
           onChange={(endAt) => onChange({ endAt })}
           help="Leave empty to never end."
         />
+        <TextField
+          attr="freshness_minutes"
+          label={labels.freshness_minutes}
+          value={draft.freshnessMinutes}
+          error={errors.get('freshness_minutes')}
+          onChange={(freshnessMinutes) => onChange({ freshnessMinutes })}
+          input={{ type: 'number', min: 1 }}
+          help={freshnessHelp(draft.interval)}
+        />
       </div>
       {!batchExport && draft.startAt !== '' && (
         <label className="choice">
           <input
+            id="backfill"
             type="checkbox"
             checked={draft.backfill}
             onChange={(event) => onChange({ backfill: event.target.checked })}
@@ -91,4 +109,14 @@ export function ScheduleFields({ description, draft, batchExport, errors, onChan
       )}
     </section>
   );
+}
+
+const shorterOnes = 'Shorter intervals are not allowed in this installation.';
+
+/** The data is one interval old just before a run. A local day or week can be an hour longer. */
+function freshnessHelp(interval: string): string {
+  const [, every] = /^every (\d+) minutes$/.exec(interval) ?? [];
+  const minutes = every ?? { hour: '60', day: '1,500', week: '10,140' }[interval];
+  const rule = minutes === undefined ? '' : ` Enter more than ${minutes}.`;
+  return `The export is late if its data is older.${rule} Leave empty for no objective.`;
 }

@@ -1,19 +1,33 @@
+import type { ReactNode } from 'react';
 import { Choice } from './choice.tsx';
 import { CodeField } from './code-field.tsx';
+import { configAttr } from './draft.ts';
+import { ConfigGroup } from './config-group.tsx';
+import { labels } from './form-words.ts';
+import { offered } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 
 /** The model, the query and the transformations. */
-export function WhatFields({ description, draft, batchExport, errors, onChange }: PartProps) {
+export function WhatFields(props: PartProps & { readonly children: ReactNode }) {
+  const { description, draft, batchExport, errors, onChange } = props;
+  const models = description.installation?.models;
+  const names = models?.map(({ name }) => name);
+  const hasEvents = models?.find(({ name }) => name === draft.model)?.event_filters ?? true;
   const queryError = errors.get('dsl_query');
-  const opened = draft.dslQuery !== '' || draft.transformations || queryError !== undefined;
+  const filters = ['include_events', 'exclude_events'];
+  const opened =
+    draft.dslQuery !== '' ||
+    draft.transformations ||
+    queryError !== undefined ||
+    filters.some((name) => draft.values[name] || errors.has(configAttr(name)));
   return (
     <section className="card panel">
       <h2>Rows</h2>
       <Choice
         attr="model"
-        label="Model"
+        label={labels.model}
         value={draft.model}
-        choices={description.models.map((model) => [model, model])}
+        choices={offered(description.models, names, draft.model).map((model) => [model, model])}
         disabled={batchExport !== null}
         onChange={(model) => onChange({ model })}
         error={errors.get('model')}
@@ -25,7 +39,8 @@ export function WhatFields({ description, draft, batchExport, errors, onChange }
           attr="dsl_query"
           label={
             <>
-              Query<small className="muted"> optional</small>
+              {labels.dsl_query}
+              <small className="muted"> optional</small>
             </>
           }
           value={draft.dslQuery}
@@ -36,16 +51,19 @@ export function WhatFields({ description, draft, batchExport, errors, onChange }
         />
         <label className="choice">
           <input
+            id="transformations"
             type="checkbox"
             checked={draft.transformations}
             onChange={(event) => onChange({ transformations: event.target.checked })}
           />
           <span>
-            <strong>Apply transformations</strong>
+            <strong>{labels.transformations}</strong>
             <small>The project's enabled transformation configs, in their order.</small>
           </span>
         </label>
+        {hasEvents && <ConfigGroup {...props} group="rows" />}
       </details>
+      {props.children}
     </section>
   );
 }

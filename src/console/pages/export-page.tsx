@@ -1,3 +1,4 @@
+import { lazy, Suspense } from 'react';
 import type { BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { describeDestination, describeInterval, hasEnded, isBusy } from '../export-health.ts';
@@ -19,7 +20,10 @@ import { LogsView } from './logs-view.tsx';
 import { RunsTab } from './runs-tab.tsx';
 import { SettingsTab } from './settings-tab.tsx';
 
-/** One export: its state, and its runs, backfills, logs and settings. */
+/** The charts are a file of their own: only who looks at them loads it. */
+const ChartsTab = lazy(async () => ({ default: (await import('./charts-tab.tsx')).ChartsTab }));
+
+/** One export: its state, and its runs, charts, backfills, logs and settings. */
 export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
   const { client } = useConsole();
   const { data, failure, reload } = useResource({
@@ -126,6 +130,12 @@ function TabBody({ batchExport, tab, onChanged }: PartProps & { tab: Tab }) {
       return <RunsTab exportId={batchExport.id} onChanged={onChanged} />;
     case 'coverage':
       return <CoverageTab batchExport={batchExport} />;
+    case 'charts':
+      return (
+        <Suspense fallback={<Loading lines={8} />}>
+          <ChartsTab exportId={batchExport.id} />
+        </Suspense>
+      );
     case 'backfills':
       return <BackfillsTab batchExport={batchExport} />;
     case 'logs':

@@ -19,15 +19,22 @@ export function DestinationTest({ exportId }: { exportId: string }) {
         {test.busy ? 'Testing…' : 'Test the destination'}
       </button>
       <Failure failure={test.failure} />
-      <ol className="steps" aria-live="polite">
-        {steps.map(({ step, passed, error, warning }) => (
-          <li key={step} className={passed ? 'passed' : 'failed'}>
-            <strong>{step}</strong> {passed ? 'passed' : 'failed'}
-            {error !== null && <p className="step-note bad-text">{error}</p>}
-            {warning !== null && <p className="step-note warn-text">{warning}</p>}
-          </li>
-        ))}
-      </ol>
+      <CheckSteps steps={steps} />
     </div>
+  );
+}
+
+/** The steps of a test, as they passed or failed. */
+export function CheckSteps({ steps }: { steps: readonly CheckStep[] }) {
+  return (
+    <ol className="steps" aria-live="polite">
+      {steps.map(({ step, passed, error, warning }) => (
+        <li key={step} className={passed ? 'passed' : 'failed'}>
+          <strong>{step}</strong> {passed ? 'passed' : 'failed'}
+          {error !== null && <p className="step-note bad-text">{error}</p>}
+          {warning !== null && <p className="step-note warn-text">{warning}</p>}
+        </li>
+      ))}
+    </ol>
   );
 }

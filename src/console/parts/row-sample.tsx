@@ -18,17 +18,20 @@ export function RowSample({ exportId }: { exportId: string }) {
         {look.busy ? 'Loading…' : 'Preview rows'}
       </button>
       <Failure failure={look.failure} />
-      {preview?.rows.length === 0 && (
-        <p className="muted" role="status">
-          There are no rows to show.
-        </p>
-      )}
-      {preview && preview.rows.length > 0 && <Sample preview={preview} />}
+      {preview && <Sample preview={preview} />}
     </div>
   );
 }
 
-function Sample({ preview: { columns, rows } }: { preview: RowPreview }) {
+/** Some rows as a table. */
+export function Sample({ preview: { columns, rows } }: { preview: RowPreview }) {
+  if (rows.length === 0) {
+    return (
+      <p className="muted" role="status">
+        There are no rows to show.
+      </p>
+    );
+  }
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
     <section className="sample small" aria-label="Preview of rows" tabIndex={0}>

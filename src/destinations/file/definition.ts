@@ -21,6 +21,7 @@ export const fileDefinition = defineDestination({
   },
   keepsFiles: true,
   buffersParts: false,
+  isAvailable: ({ fileDestinationRoot }) => fileDestinationRoot !== null,
   validate: ({ directory }, context, { prefix }) => [
     ...checkDirectory(directory, context.fileDestinationRoot),
     ...checkPrefix(prefix),

@@ -42,19 +42,18 @@ export interface CreatedExport {
   readonly backfillId: string | null;
 }
 
-/** Creates an export. Its first tick is the next boundary: past intervals need a backfill. */
-export async function createExport(
-  context: Context,
+/** Every problem of a new export, and what was found on the way. */
+export function examineNewExport(
+  { policy }: Pick<Context, 'policy'>,
   rules: ExportRules,
-  actor: Actor,
   teamId: number,
   input: CreateExportInput,
-): Promise<CreatedExport> {
+) {
   const { type } = input.destination;
   const sent = pinVersions(input.destination.config);
   const own = rules.encloseConfig(type, sent, teamId, null);
   const checked = rules.checkDestination(type, own);
-  const parsed = parseCadence(input, context.policy.minIntervalMinutes);
+  const parsed = parseCadence(input, policy.minIntervalMinutes);
   const { dslQuery, model, transformations } = input;
   const query = dslQuery === null ? null : rules.checkQuery(dslQuery, model, transformations);
   const problems: Problem[] = [
@@ -68,11 +67,24 @@ export async function createExport(
     ...(query?.ok === false ? query.problems : []),
     ...(input.backfill && input.startAt === null ? [backfillNeedsStart] : []),
   ];
+  return { problems, config: checked.config, parsed, query };
+}
+
+/** Creates an export. Its first tick is the next boundary: past intervals need a backfill. */
+export async function createExport(
+  context: Context,
+  rules: ExportRules,
+  actor: Actor,
+  teamId: number,
+  input: CreateExportInput,
+): Promise<CreatedExport> {
+  const { type } = input.destination;
+  const { problems, config, parsed, query } = examineNewExport(context, rules, teamId, input);
   if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
 
   const id = randomUUID();
   const { cadence } = parsed;
-  const destination = sealDestination(rules, context.secrets, id, type, checked.config);
+  const destination = sealDestination(rules, context.secrets, id, type, config);
   const { paused, startAt, endAt } = input;
   const { maxExportsPerProject } = context.policy;
   const store = async (db: Transactor): Promise<CreatedExport> => {

@@ -32,6 +32,8 @@ export interface ExportRules {
   placeOf(type: string, config: DestinationConfig): string;
   /** Properties of the config that are stored encrypted and that the API never shows. */
   secretProperties(type: string): readonly string[];
+  /** Properties of the config besides the file settings: the place of the files, and how it is reached. */
+  ownProperties(type: string): readonly string[];
   /**
    * The schema of a query, or its problems.
    *

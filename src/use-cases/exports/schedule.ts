@@ -1,7 +1,8 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
-import type { Cadence } from '../../domain/cadence.ts';
+import { type Cadence, type Interval, intervals } from '../../domain/cadence.ts';
 import type { Problem } from '../../domain/problem.ts';
 import { ceilInstant, floorInstant, type Timestamp, toTimestampOrNull } from '../../domain/time.ts';
+import { nominalMs } from '../../scheduling/boundary.ts';
 import { nextRunAt } from '../../scheduling/plan.ts';
 import { type PreviewedInterval, previewIntervals } from '../../scheduling/preview.ts';
 import type { Window } from '../../scheduling/schedule.ts';
@@ -14,6 +15,11 @@ export function windowOf(startAt: Timestamp | null, endAt: Timestamp | null): Wi
     startAt: startAt === null ? null : ceilInstant(startAt),
     endAt: endAt === null ? null : floorInstant(endAt),
   };
+}
+
+/** The intervals that an installation allows. */
+export function allowedIntervals(minIntervalMinutes: number): readonly Interval[] {
+  return intervals.filter((interval) => nominalMs(interval) >= minIntervalMinutes * 60_000);
 }
 
 /** The next tick that will run by the current schedule; null if there is none. */

@@ -18,7 +18,6 @@ import {
 import { readNow } from '../../store/ticks.ts';
 import type { Actor, Context } from '../context.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
-
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
 import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
 import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
@@ -43,6 +42,31 @@ export interface UpdateExportInput {
   readonly freshnessMinutes?: number | null | undefined;
 }
 
+/** Every problem of a change, and what was found on the way. */
+export function examineChange(
+  context: Pick<Context, 'policy' | 'secrets'>,
+  rules: ExportRules,
+  before: BatchExport,
+  input: UpdateExportInput,
+) {
+  const parsed = parseCadence(input, context.policy.minIntervalMinutes, before.cadence);
+  const startAt = input.startAt === undefined ? before.startAt : input.startAt;
+  const endAt = input.endAt === undefined ? before.endAt : input.endAt;
+  const destination = changeDestination(context, rules, before, input);
+  const query = changeQuery(rules, before, input);
+  const freshnessMinutes =
+    input.freshnessMinutes === undefined ? before.freshnessMinutes : input.freshnessMinutes;
+  const problems: Problem[] = [
+    ...destination.problems,
+    ...(parsed.ok ? checkFreshnessMinutes(freshnessMinutes, parsed.cadence) : parsed.problems),
+    ...checkFixed('model', before.model, input.model),
+    ...checkWindow(startAt, endAt),
+    ...query.problems,
+    ...checkCsvArrays(input.transformations ?? before.transformations, destination.value.config),
+  ];
+  return { problems, parsed, startAt, endAt, destination, query, freshnessMinutes };
+}
+
 /** Changes an export. `paused` has the same effect as pauseExport and unpauseExport. */
 export async function updateExport(
   context: Context,
@@ -55,21 +79,8 @@ export async function updateExport(
     const before = await lockExport(tx, id);
     if (!before) throw notFound();
     const now = await readNow(tx);
-    const parsed = parseCadence(input, context.policy.minIntervalMinutes, before.cadence);
-    const startAt = input.startAt === undefined ? before.startAt : input.startAt;
-    const endAt = input.endAt === undefined ? before.endAt : input.endAt;
-    const destination = changeDestination(context, rules, before, input);
-    const query = changeQuery(rules, before, input);
-    const freshnessMinutes =
-      input.freshnessMinutes === undefined ? before.freshnessMinutes : input.freshnessMinutes;
-    const problems: Problem[] = [
-      ...destination.problems,
-      ...(parsed.ok ? checkFreshnessMinutes(freshnessMinutes, parsed.cadence) : parsed.problems),
-      ...checkFixed('model', before.model, input.model),
-      ...checkWindow(startAt, endAt),
-      ...query.problems,
-      ...checkCsvArrays(input.transformations ?? before.transformations, destination.value.config),
-    ];
+    const examined = examineChange(context, rules, before, input);
+    const { parsed, destination, query, startAt, endAt, freshnessMinutes, problems } = examined;
     if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
 
     if (hasMoved(rules, before, destination.value)) await move(tx, rules, id, destination.value);
@@ -146,7 +157,7 @@ function changeSchedule(
 }
 
 function changeDestination(
-  context: Context,
+  context: Pick<Context, 'secrets'>,
   rules: ExportRules,
   before: BatchExport,
   input: UpdateExportInput,
@@ -188,7 +199,8 @@ function changeQuery(
     : { dslQuery, querySchema: before.querySchema, problems: checked.problems };
 }
 
-function checkFixed(attr: string, current: string, said: string | undefined): Problem[] {
+/** @returns a problem if a request says another value of a field that cannot change */
+export function checkFixed(attr: string, current: string, said: string | undefined): Problem[] {
   if (said === undefined || said === current) return [];
   const detail = `This field cannot change: leave it out or send "${current}".`;
   return [{ code: 'invalid_input', detail, attr }];

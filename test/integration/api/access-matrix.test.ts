@@ -10,7 +10,7 @@ import { createKey, createTenant, type Tenant } from '../../support/tenants.ts';
 /** Open to all: probes show nothing about a tenant. */
 const open = ['GET /livez', 'GET /readyz'];
 /** For each valid key: they answer only with what the key itself has. */
-const anyKey = ['GET /api/me'];
+const anyKey = ['GET /api/me', 'GET /api/capabilities'];
 
 let api: ApiUnderTest;
 let document: ApiDocument;

@@ -1,0 +1,92 @@
+import { Type } from 'typebox';
+import { allowedIntervals } from '../../use-cases/exports/schedule.ts';
+import type { Api } from '../api.ts';
+import { describeOperation } from '../descriptions.ts';
+import type { Deps } from '../options.ts';
+import { errors } from '../schemas/error.ts';
+import { named, Ref } from '../schemas/shapes.ts';
+
+export const Capabilities = named(
+  'Capabilities',
+  Type.Object(
+    {
+      destinations: Type.Array(Type.String(), { description: 'Types that can be used here.' }),
+      models: Type.Array(
+        Type.Object({
+          name: Type.String(),
+          event_filters: Type.Boolean({
+            description: 'Whether include_events and exclude_events are possible.',
+          }),
+        }),
+      ),
+      intervals: Type.Array(Type.String(), { description: 'Those that are allowed here.' }),
+      file_formats: Type.Array(
+        Type.Object({
+          format: Type.String(),
+          compressions: Type.Array(Type.String(), { description: 'Besides none (null).' }),
+        }),
+      ),
+      own_credentials: Type.Boolean({
+        description:
+          'Whether a destination without credentials uses those of the service. Otherwise they are required.',
+      }),
+      private_endpoints: Type.Boolean({
+        description:
+          'Whether the operator has allowed endpoints on a private network. Which ones is not said.',
+      }),
+      max_exports_per_project: Type.Integer(),
+    },
+    {
+      description: 'What exports can use in this installation.',
+      examples: [
+        {
+          destinations: ['S3', 'NoOp'],
+          models: [{ name: 'events', event_filters: true }],
+          intervals: ['hour', 'day', 'week', 'every 5 minutes'],
+          file_formats: [{ format: 'JSONLines', compressions: ['gzip', 'brotli', 'zstd'] }],
+          own_credentials: false,
+          private_endpoints: false,
+          max_exports_per_project: 1_000,
+        },
+      ],
+    },
+  ),
+);
+
+/** What exports can use here, so that a client offers nothing that the API would refuse. */
+export function capabilityRoutes(api: Api, deps: Deps): void {
+  const { destinations, destinationContext, formats, models, privateEndpoints } = deps;
+  api.get(
+    '',
+    {
+      config: { scope: 'any' },
+      schema: {
+        tags: ['The API key'],
+        operationId: 'retrieveCapabilities',
+        summary: 'Retrieve what exports can use in this installation',
+        ...describeOperation('retrieveCapabilities'),
+        response: { 200: Ref(Capabilities), ...errors() },
+      },
+    },
+    async (request) => {
+      const { policy } = request.context;
+      return {
+        destinations: destinations
+          .filter(({ isAvailable }) => isAvailable(destinationContext))
+          .map(({ type }) => type),
+        models: models.map(({ name, eventColumn }) => ({
+          name,
+          event_filters: eventColumn !== null,
+        })),
+        intervals: [...allowedIntervals(policy.minIntervalMinutes)],
+        file_formats: formats.map(({ format, compressions }) => ({
+          format,
+          compressions: Object.keys(compressions),
+        })),
+        own_credentials: destinationContext.allowAmbientCredentials,
+        private_endpoints: privateEndpoints,
+        max_exports_per_project: policy.maxExportsPerProject,
+      };
+    },
+  );
+}

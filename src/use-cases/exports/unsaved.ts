@@ -1,0 +1,107 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { BatchExport } from '../../domain/batch-export.ts';
+import type { DestinationConfig } from '../../domain/file-settings.ts';
+import { keepVersions, pinVersions } from '../../domain/format-settings.ts';
+import { type Problem, refuseIfAny } from '../../domain/problem.ts';
+import type { Context } from '../context.ts';
+import { askForSecrets, mergeConfig, openForChange } from './destination.ts';
+import { checkEventFilters, type ExportRules } from './rules.ts';
+import { checkFixed, type UpdateExportInput } from './update-export.ts';
+
+/**
+ * The complete config of a destination that is not stored, as a new export would have it.
+ *
+ * @param config with its secrets in plain text, as in the result: it must not leave the process
+ * @throws Refusal with every problem
+ */
+export function readNewDestination(
+  rules: ExportRules,
+  teamId: number,
+  type: string,
+  config: DestinationConfig,
+): DestinationConfig {
+  const own = rules.encloseConfig(type, pinVersions(config), teamId, null);
+  const checked = rules.checkDestination(type, own);
+  refuseIfAny(checked.problems);
+  return checked.config;
+}
+
+/**
+ * The complete config of an export as a change would make it, with its secrets. Stored secrets are used only
+ * at the place that they were entered for: if anything but file settings differs, the request must have each.
+ * Otherwise a key could send what it cannot read to an address of its own choice, and leave no trace.
+ *
+ * @throws Refusal with every problem
+ */
+export function readChangedDestination(
+  { secrets }: Pick<Context, 'secrets'>,
+  rules: ExportRules,
+  before: BatchExport,
+  destination: NonNullable<UpdateExportInput['destination']>,
+): DestinationConfig {
+  const { type } = before.destination;
+  refuseIfAny(checkFixed('destination__type', type, destination.type));
+  const { config: change = {} } = destination;
+  const { current, isDamaged } = openForChange(secrets, before.id, before.destination);
+  if (isDamaged) refuseIfAny(askForSecrets(rules, type, change));
+  const changed = keepVersions(mergeConfig(current, change), current);
+  const merged = rules.encloseConfig(type, changed, before.teamId, current);
+  const { config, problems } = rules.checkDestination(type, merged);
+  const again = hasOtherPlace(rules, type, current, config)
+    ? askForSecretsAgain(rules, type, current, change)
+    : [];
+  refuseIfAny([...again, ...problems]);
+  return config;
+}
+
+/** Whether two configs differ in more than file settings and secrets. */
+function hasOtherPlace(
+  rules: ExportRules,
+  type: string,
+  current: DestinationConfig,
+  config: DestinationConfig,
+): boolean {
+  const secret = new Set(rules.secretProperties(type));
+  // A config of an earlier build lacks the defaults of later properties.
+  const before = rules.checkDestination(type, current).config;
+  return rules
+    .ownProperties(type)
+    .some((name) => !secret.has(name) && !isDeepStrictEqual(before[name], config[name]));
+}
+
+function askForSecretsAgain(
+  rules: ExportRules,
+  type: string,
+  current: DestinationConfig,
+  change: DestinationConfig,
+): readonly Problem[] {
+  return rules
+    .secretProperties(type)
+    .filter((name) => (current[name] ?? null) !== null && change[name] === undefined)
+    .map((name) => ({
+      code: 'required',
+      detail: `Send ${name} again: the stored one is used only with the settings that it was saved with.`,
+      attr: `destination__config__${name}`,
+    }));
+}
+
+/** What of an export decides its rows. */
+interface Rows {
+  readonly model: string;
+  readonly dslQuery: string | null;
+  readonly transformations: boolean;
+  /** Its event filters count. */
+  readonly config: DestinationConfig;
+}
+
+/** @throws Refusal if the query or the event filters are not possible for the model */
+export function refuseRows(
+  rules: ExportRules,
+  { model, dslQuery, transformations, config }: Rows,
+): void {
+  const query = dslQuery === null ? null : rules.checkQuery(dslQuery, model, transformations);
+  refuseIfAny([
+    ...(query?.ok === false ? query.problems : []),
+    ...checkEventFilters(rules, model, config),
+  ]);
+}

@@ -1,0 +1,268 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { gzipSync } from 'node:zlib';
+import axe from 'axe-core';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/domain/clock.ts';
+import { type ApiClient, createApiClient } from '../support/api-client.ts';
+import {
+  hasBrowser,
+  type PageUnderTest,
+  pageBucket,
+  pageCredentials,
+  startPage,
+} from '../support/page-under-test.ts';
+import { projectRoot } from '../support/processes.ts';
+
+const exportsPath = '/api/projects/@current/batch_exports';
+const hour = 3_600_000;
+
+test('the page has at most 180 kB, compressed', () => {
+  const folder = path.join(projectRoot, 'dist/console/assets');
+  const sizes = readdirSync(folder).map(
+    (name) => gzipSync(readFileSync(path.join(folder, name))).length,
+  );
+  expect(sizes.length).toBeGreaterThan(2);
+  expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(180_000);
+});
+
+describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
+  let site: PageUnderTest;
+  let page: Page;
+  let client: ApiClient;
+  let saved: string;
+
+  beforeAll(async () => {
+    site = await startPage('main/api.js');
+    ({ page } = site);
+    client = createApiClient(site.address, await site.issueKey('batch_export:write'));
+    await site.insertEvents(Math.floor(systemClock.now() / hour) * hour - hour, 1, 5);
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await page.goto(site.address);
+    await page.getByLabel('API key').fill(await site.issueKey('batch_export:write'));
+    await button('Sign in').click();
+    await page.getByRole('link', { name: 'New export' }).first().click();
+    await field('Name').waitFor();
+  });
+  afterAll(() => site?.close());
+
+  const button = (name: string) => page.getByRole('button', { name, exact: true });
+  const field = (name: string) => page.getByLabel(name, { exact: true });
+  const setting = (name: string) => page.locator(`#destination__config__${name}`);
+  const problems = () => page.locator('.problems');
+  const choicesOf = (name: string) => field(name).locator('option').allTextContents();
+
+  /** No violations, in both schemes, on a wide screen and on a phone, which it fits. */
+  async function expectAccessible(what: string): Promise<void> {
+    for (const width of [1440, 390]) {
+      await page.setViewportSize({ width, height: 900 });
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme });
+        await page.evaluate(axe.source);
+        const { violations } = (await page.evaluate('axe.run()')) as axe.AxeResults;
+        const faults = violations.map(({ id, nodes }) => `${id}: ${nodes.map((n) => n.html)}`);
+        expect(faults, `${what}, ${width} px, ${colorScheme}`).toEqual([]);
+      }
+      const shown = await page.evaluate('document.documentElement.scrollWidth');
+      expect(shown, `${what}, ${width} px`).toBeLessThanOrEqual(width);
+    }
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await page.emulateMedia({ colorScheme: 'light' });
+  }
+
+  test('offers only what this installation has, and says its rules', async () => {
+    expect(await choicesOf('Type')).toEqual(['S3', 'NoOp']);
+    expect(await choicesOf('Interval')).not.toContain('every 1 minutes');
+    await page.getByText('Shorter intervals are not allowed in this installation.').waitFor();
+    await page.getByText('This installation does not share its own credentials').waitFor();
+    await page.getByText('Endpoints must be public, or be allowed by your operator.').waitFor();
+    expect(await choicesOf('Compression optional')).toEqual(['None', 'gzip', 'brotli', 'zstd']);
+    await setting('compression').selectOption('brotli');
+    await setting('file_format').selectOption('Parquet');
+    expect(await setting('compression').inputValue()).toBe('brotli');
+    await setting('compression').selectOption('snappy');
+    expect(await setting('csv_arrays').count()).toBe(0);
+    expect(await setting('parquet_schema').count()).toBe(1);
+    await setting('file_format').selectOption('CSV');
+    expect(await setting('compression').inputValue()).toBe('');
+    await page.getByText('Special values and rejected rows').click();
+    expect(await setting('infinity').locator('option').first().textContent()).toMatch(/default/);
+    expect(await setting('csv_arrays').count()).toBe(1);
+  });
+
+  test('shows all problems at once, in its own words, with a way to each field', async () => {
+    await page.getByText('More settings').click();
+    await setting('endpoint_url').fill('nonsense');
+    await setting('aws_access_key_id').fill(pageCredentials.accessKeyId);
+    await page.locator('#end_at').fill('2024-03-01T00:00');
+    // The day alone is no time.
+    await page.locator('#start_at').focus();
+    await page.keyboard.type('12');
+    await page.locator('#freshness_minutes').fill('10');
+    await page.getByText('Choose columns, filter, transform').click();
+    await field('Query optional').fill('select nothing from events');
+    await button('Create export').click();
+    await problems().waitFor();
+    await expect.poll(() => page.locator(':focus').getAttribute('class')).toContain('problems');
+    const items = problems().getByRole('listitem');
+    await expect
+      .poll(() => items.allTextContents())
+      .toEqual([
+        'Name: Enter a name.',
+        'Bucket name: Enter a value.',
+        'Region: Enter a value.',
+        'AWS secret access key: Required with “AWS access key ID”.',
+        'Endpoint URL: Use a URL, such as https://s3.example.com.',
+        'Start: Complete the value, or clear the field.',
+        expect.stringContaining('“Maximum age of the data in minutes” must be more than 60'),
+        expect.stringContaining('Query: '),
+      ]);
+    for (const attr of ['name', 'start_at', 'dsl_query', 'destination__config__region']) {
+      expect(await page.locator(`#${attr}`).getAttribute('aria-invalid')).toBe('true');
+    }
+    await problems().getByRole('button', { name: 'Bucket name' }).click();
+    expect(await page.locator(':focus').getAttribute('id')).toBe(
+      'destination__config__bucket_name',
+    );
+    await expectAccessible('the problems');
+    expect((await client.get(exportsPath)).body.count).toBe(0);
+  });
+
+  test('tests the destination and previews the rows before anything is saved', async () => {
+    await field('Name').fill('Events to acme');
+    await setting('bucket_name').fill('no-such-bucket');
+    await setting('region').fill('us-east-1');
+    await setting('aws_secret_access_key').fill(pageCredentials.secretAccessKey);
+    await setting('endpoint_url').fill(site.s3.endpoint);
+    await button('Test destination').click();
+    await page.locator('.steps .failed').getByText('The bucket does not exist').waitFor();
+    await setting('bucket_name').fill(pageBucket);
+    await button('Test destination').click();
+    await page.locator('.steps').getByText('delete passed').waitFor();
+    expect(await page.locator('.steps .failed').count()).toBe(0);
+
+    await button('Preview rows').click();
+    await problems().getByRole('listitem').getByText('Query').waitFor();
+    expect(await problems().getByRole('listitem').count()).toBe(1);
+    await field('Query optional').fill('select event, distinct_id as who from events');
+    await button('Preview rows').click();
+    const table = page.getByRole('region', { name: 'Preview of rows' });
+    await table.getByRole('columnheader', { name: 'who' }).waitFor();
+    expect(await table.getByRole('row').count()).toBe(6);
+    expect(await problems().count()).toBe(0);
+    await expectAccessible('the trials');
+    expect((await client.get(exportsPath)).body.count).toBe(0);
+    expect(site.s3.objects(pageBucket)).toEqual([]);
+  });
+
+  test('saves the options that it shows', async () => {
+    await page.locator('#start_at').fill('');
+    await page.locator('#end_at').fill('');
+    await page.locator('#freshness_minutes').fill('90');
+    await setting('csv_arrays').selectOption('postgres');
+    await setting('infinity').selectOption('limit');
+    await setting('on_rejected').selectOption('fail');
+    await setting('replace_invalid_unicode').check();
+    await setting('exclude_events').fill('noise');
+    await button('Create export').click();
+    await page.getByRole('heading', { name: 'Events to acme', level: 1 }).waitFor();
+    const { results } = (await client.get(exportsPath)).body;
+    expect(results).toHaveLength(1);
+    expect(results[0]).toMatchObject({ freshness_minutes: 90, start_at: null, end_at: null });
+    expect(results[0]?.destination.config).toMatchObject({
+      file_format: 'CSV',
+      compression: null,
+      csv_arrays: 'postgres',
+      infinity: 'limit',
+      on_rejected: 'fail',
+      replace_invalid_unicode: true,
+      exclude_events: ['noise'],
+      parquet_schema: 2,
+    });
+    saved = String(results[0]?.id);
+  });
+
+  test('asks for the secrets again to test another place, and resets what no longer applies', async () => {
+    await page.getByRole('link', { name: 'Edit' }).click();
+    await button('Test destination').click();
+    await page.locator('.steps').getByText('delete passed').waitFor();
+    await setting('endpoint_url').fill('https://s3.example.com');
+    await button('Test destination').click();
+    await expect
+      .poll(() => problems().getByRole('listitem').allTextContents())
+      .toEqual(
+        ['AWS access key ID', 'AWS secret access key'].map((label) =>
+          expect.stringContaining(`${label}: Send “${label}” again`),
+        ),
+      );
+    await setting('endpoint_url').fill(site.s3.endpoint);
+    await setting('file_format').selectOption('JSONLines');
+    await button('Save changes').click();
+    await page.getByText('Events to acme is changed.').waitFor();
+    const { destination } = (await client.get(`${exportsPath}/${saved}`)).body;
+    expect(destination.config).toMatchObject({ file_format: 'JSONLines', csv_arrays: 'json' });
+    expect(destination.config).toMatchObject({ infinity: 'limit', exclude_events: ['noise'] });
+  });
+
+  test('charts what each interval has, for the eye, the keyboard and a screen reader', async () => {
+    const charts = page.getByRole('region', { name: 'Charts' });
+    await page.getByRole('link', { name: 'Charts' }).click();
+    await charts.getByText('No interval is exported yet').waitFor();
+    await site.query(insertHours, [saved]);
+    await page.reload();
+    const rows = charts.getByRole('img', {
+      name: 'Rows of 60 intervals: from 0 to 5,900; 177,000 in all',
+    });
+    await rows.locator('canvas').waitFor();
+    expect(await rows.locator('canvas').evaluate(paintedShare)).toBeGreaterThan(0.05);
+    const point = charts.getByRole('slider', { name: 'Interval' });
+    expect(await point.getAttribute('aria-valuetext')).toMatch(/: 5,900 rows, 576 KiB, 59 s$/);
+    await point.focus();
+    await page.keyboard.press('ArrowLeft');
+    await charts.getByText('5,800 rows, 566 KiB, 58 s').waitFor();
+    const open = charts.getByRole('link', { name: 'Open its run' });
+    expect(await open.getAttribute('href')).toMatch(/\/runs\/[0-9a-f-]{36}$/);
+    const box = await rows.boundingBox();
+    if (!box) throw new Error('the chart is not shown');
+    await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+    await expect.poll(() => point.inputValue()).toMatch(/^(2|3)\d$/);
+    await page.mouse.move(0, 0);
+    await charts.getByText('Show as a table').click();
+    expect(await charts.getByRole('row').count()).toBe(61);
+    await expectAccessible('the charts');
+
+    await field('Intervals').selectOption('50');
+    await charts.getByRole('img', { name: /^Rows of 50 intervals: from 1,000 / }).waitFor();
+    await button('Older →').click();
+    await charts.getByRole('img', { name: /^Rows of 10 intervals: from 0 to 900/ }).waitFor();
+    await button('← Newer').click();
+    await charts.getByRole('img', { name: /^Rows of 50 intervals/ }).waitFor();
+    expect(site.faults).toEqual([]);
+  });
+});
+
+/** The share of a canvas that is not empty. */
+function paintedShare(canvas: unknown): number {
+  const { width, height, getContext } = canvas as {
+    width: number;
+    height: number;
+    getContext: (
+      kind: '2d',
+    ) => { getImageData: (...box: number[]) => { data: Uint8ClampedArray } } | null;
+  };
+  const data = getContext.call(canvas, '2d')?.getImageData(0, 0, width, height).data ?? [];
+  let painted = 0;
+  for (let at = 3; at < data.length; at += 4) if (data[at] !== 0) painted += 1;
+  return painted / (width * height);
+}
+
+/** Sixty hours with 0, 100, 200 … rows, each by a run of 0, 1, 2 … seconds. */
+const insertHours = `with run as (
+    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, started_at, finished_at)
+    select e.id, e.team_id, 'Completed', at, at + interval '1 hour', now() - n * interval '1 s', now()
+      from batch_exports e, generate_series(0, 59) n,
+        lateral (select timestamptz '2024-03-01Z' + n * interval '1 hour' as at) t where e.id = $1
+    returning *, extract(epoch from finished_at - started_at) as seconds)
+  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
+  select export_id, data_interval_start, data_interval_end, id, '[]', 100 * seconds, 10000 * seconds, true from run`;

@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ensureEventsTable } from '../../../src/sources/index.ts';
+import {
+  type ApiUnderTest,
+  startApiBeside,
+  startApiUnderTest,
+} from '../../support/api-under-test.ts';
+import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
+
+let api: ApiUnderTest;
+let exports: string;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  exports = `${api.project}/batch_exports`;
+  await ensureEventsTable(api.databaseUrl);
+  await api.db.query(
+    `insert into events (uuid, team_id, event, distinct_id, inserted_at)
+     select gen_random_uuid(), $1, 'event ' || n, 'user', now() - n * interval '1 minute' from generate_series(1, 3) n`,
+    [api.tenant.projectIds[0]],
+  );
+});
+afterAll(() => api.stop());
+
+const dsl_query = 'select event from events';
+
+describe('an export that is not saved', () => {
+  test('is tested by the body of create; only what matters is needed', async () => {
+    const passed = await api.client.post(`${exports}/test`, {
+      destination: { type: 'NoOp', config: {} },
+    });
+    expect([passed.status, passed.body.passed]).toEqual([200, true]);
+    const failed = await api.client.post(
+      `${exports}/test`,
+      exportBody({ destination: s3({ endpoint_url: 'http://127.0.0.1:1/' }) }),
+    );
+    expect(failed.body).toMatchObject({ passed: false, steps: [{ step: 'address' }] });
+    expect((await api.client.get(exports)).body.count).toBe(0);
+  });
+
+  test('is refused with every problem of its destination', async () => {
+    const { status, body } = await api.client.post(`${exports}/test`, {
+      destination: s3({ bucket_name: 'UPPER', endpoint_url: null, kms_key_id: 'key' }),
+    });
+    expect([status, body.errors.map(({ attr }) => attr)]).toEqual([
+      400,
+      ['destination__config__bucket_name', 'destination__config__kms_key_id'],
+    ]);
+  });
+
+  test('is previewed by its query and filters, without a destination', async () => {
+    const destination = { config: { exclude_events: ['event 2'] } };
+    const { status, body } = await api.client.post(`${exports}/preview`, {
+      dsl_query,
+      destination,
+    });
+    expect([status, body.rows]).toEqual([200, [['event 3'], ['event 1']]]);
+    const wrong = await api.client.post(`${exports}/preview`, {
+      dsl_query: 'select nothing from events',
+      destination: { config: { include_events: [''] } },
+    });
+    expect([wrong.status, wrong.body.attr]).toEqual([
+      400,
+      'destination__config__include_events__0',
+    ]);
+  });
+});
+
+test('a change that is not saved is previewed with the fields that it leaves out', async () => {
+  const { body: saved } = await api.client.post(
+    exports,
+    exportBody({ dsl_query, destination: s3({ include_events: ['event 1'] }) }),
+  );
+  const path = `${exports}/${saved.id}/preview`;
+  expect((await api.client.post(path)).body.rows).toEqual([['event 1']]);
+  const changed = await api.client.post(path, {
+    dsl_query: 'select distinct_id, event from events',
+    destination: { config: { include_events: ['event 3'] } },
+  });
+  expect(changed.body.rows).toEqual([['user', 'event 3']]);
+  const model = await api.client.post(path, {
+    model: 'events',
+    dsl_query: 'select 1 from nowhere',
+  });
+  expect(model.body).toMatchObject({ attr: 'dsl_query' });
+  expect((await api.client.get(`${exports}/${saved.id}/preview`)).body.rows).toEqual([['event 1']]);
+});
+
+describe('all problems of a body come at once', () => {
+  const config = { region: 'us-east-1', aws_access_key_id: 'AKIA', compression: 'snappy' };
+  const wrong = {
+    name: ' ',
+    interval: 'hour',
+    start_at: '2024-03-02T00:00:00Z',
+    end_at: '2024-03-01T00:00:00Z',
+    freshness_minutes: 30,
+    dsl_query: 'select nothing from events',
+    destination: { type: 'S3', config },
+  };
+  const attrsOf = (body: { errors: readonly { attr: string | null }[] }) =>
+    body.errors.map(({ attr }) => attr?.replace('destination__config__', '')).toSorted();
+  const all = [
+    'aws_secret_access_key',
+    'bucket_name',
+    'compression',
+    'dsl_query',
+    'end_at',
+    'freshness_minutes',
+    'name',
+  ];
+
+  test('of a new export: those of its schema with those of the rules', async () => {
+    const { status, body } = await api.client.post(exports, wrong);
+    expect([status, attrsOf(body)]).toEqual([400, all]);
+  });
+
+  test('of a change', async () => {
+    const { body: saved } = await api.client.post(exports, exportBody());
+    const change = { ...wrong, destination: { config: { ...config, bucket_name: 7 } } };
+    const { status, body } = await api.client.patch(`${exports}/${saved.id}`, change);
+    expect([status, attrsOf(body)]).toEqual([
+      400,
+      all.filter((attr) => attr !== 'aws_secret_access_key'),
+    ]);
+  });
+
+  test('and what follows from another problem is not one', async () => {
+    const { body } = await api.client.post(exports, {
+      ...wrong,
+      name: 'named',
+      interval: 'often',
+      end_at: null,
+      model: 'none',
+      destination: { type: 'None', config: {} },
+    });
+    expect(attrsOf(body)).toEqual(['destination__type', 'interval', 'model']);
+    const empty = await api.client.post(exports, {});
+    expect(attrsOf(empty.body)).toEqual(['destination', 'interval', 'name']);
+  });
+});
+
+describe('the capabilities', () => {
+  test('are what this installation has', async () => {
+    const { status, body } = await api.client.get('/api/capabilities');
+    expect(status).toBe(200);
+    expect(body).toMatchObject({
+      destinations: ['S3', 'NoOp'],
+      models: [{ name: 'events', event_filters: true }],
+      own_credentials: false,
+      private_endpoints: false,
+    });
+    expect(body.intervals).not.toContain('every 1 minutes');
+    expect(body.intervals).toEqual(expect.arrayContaining(['every 5 minutes', 'week']));
+    expect(body.file_formats).toEqual(
+      expect.arrayContaining([
+        { format: 'Parquet', compressions: expect.arrayContaining(['snappy']) },
+      ]),
+    );
+  });
+
+  test('follow its settings', async () => {
+    const beside = await startApiBeside(api, ({ context, destinationContext }) => ({
+      context: { ...context, policy: { ...context.policy, minIntervalMinutes: 60 } },
+      destinationContext: {
+        ...destinationContext,
+        fileDestinationRoot: '/tmp/sluice',
+        allowAmbientCredentials: true,
+      },
+      privateEndpoints: true,
+    }));
+    try {
+      expect((await beside.client.get('/api/capabilities')).body).toMatchObject({
+        destinations: ['S3', 'File', 'NoOp'],
+        intervals: ['hour', 'day', 'week'],
+        own_credentials: true,
+        private_endpoints: true,
+      });
+    } finally {
+      await beside.stop();
+    }
+  });
+});
+
+describe('the throughput', () => {
+  const times = (body: { results: readonly { readonly [name: string]: unknown }[] }) =>
+    body.results.map(({ data_interval_start: at, rows }) => [String(at).slice(8, 13), rows]);
+
+  test('has the newest intervals, oldest first, and pages back', async () => {
+    const { body: saved } = await api.client.post(exports, exportBody());
+    const path = `${exports}/${saved.id}/throughput`;
+    expect((await api.client.get(path)).body.results).toEqual([]);
+    await api.db.query(insertHours, [saved.id]);
+    const newest = await api.client.get(`${path}?limit=2`);
+    expect(newest.status).toBe(200);
+    expect(times(newest.body)).toEqual([
+      ['01T01', 10],
+      ['01T02', 20],
+    ]);
+    expect(newest.body.results[1]).toMatchObject({ bytes: 2_000, duration_seconds: 2.5 });
+    const [first] = newest.body.results;
+    const older = await api.client.get(`${path}?limit=2&before=${first?.data_interval_start}`);
+    expect(times(older.body)).toEqual([['01T00', 0]]);
+    expect((await api.client.get(path)).body.results).toHaveLength(3);
+  });
+
+  test.each(['limit=0', 'limit=501', 'before=soon'])('refuses %s', async (query) => {
+    const { body: saved } = await api.client.post(exports, exportBody());
+    const { status } = await api.client.get(`${exports}/${saved.id}/throughput?${query}`);
+    expect(status).toBe(400);
+  });
+});
+
+/** Three hours with 0, 10 and 20 rows, each by a run of 2.5 seconds. */
+const insertHours = `with run as (
+    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, started_at, finished_at)
+    select e.id, e.team_id, 'Completed', at, at + interval '1 hour', now() - interval '2.5 s', now()
+      from batch_exports e, generate_series(timestamptz '2024-03-01Z', '2024-03-01T02:00Z', '1 hour') at where e.id = $1
+    returning *)
+  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
+  select export_id, data_interval_start, data_interval_end, id, '[]', 10 * extract(hour from data_interval_start at time zone 'utc'),
+         1000 * extract(hour from data_interval_start at time zone 'utc'), true from run`;

@@ -1,0 +1,147 @@
+import { describe, expect, test } from 'vitest';
+import { checkDraft, withIncomplete } from '../../../src/console/form/check-draft.ts';
+import { bodyOf, draftOf, rowsOf } from '../../../src/console/form/draft.ts';
+import { fieldsOf, type PropertySchema } from '../../../src/console/form/fields.ts';
+import {
+  applies,
+  choicesOf,
+  choiceText,
+  withFormat,
+} from '../../../src/console/form/file-settings.ts';
+import { inFormWords, labelsOf } from '../../../src/console/form/form-words.ts';
+import { type ApiDescription, offered } from '../../../src/console/form/openapi.ts';
+import { createTimeFormat } from '../../../src/console/times.ts';
+
+const times = createTimeFormat('en', 'UTC');
+const version = { anyOf: [{ type: 'integer', minimum: 1, maximum: 2 }, { type: 'null' }] };
+const config: PropertySchema = {
+  required: ['bucket_name'],
+  properties: {
+    bucket_name: { type: 'string' },
+    aws_access_key_id: { type: ['string', 'null'], writeOnly: true },
+    file_format: { enum: ['JSONLines', 'CSV', 'Parquet'], 'x-default': 'JSONLines' },
+    compression: { anyOf: [{ enum: ['gzip', 'snappy'] }, { type: 'null' }], 'x-default': null },
+    csv_arrays: { enum: ['json', 'postgres'], 'x-default': 'json' },
+    parquet_schema: { ...version, 'x-default': null } as PropertySchema,
+    json_null: { enum: ['keep', 'null'], 'x-default': 'keep' },
+    include_events: { anyOf: [{ type: 'array' }, { type: 'null' }], 'x-default': null },
+  },
+};
+const formats = [
+  { format: 'JSONLines', compressions: ['gzip'] },
+  { format: 'Parquet', compressions: ['gzip', 'snappy'] },
+];
+const description: ApiDescription = {
+  installation: {
+    destinations: ['S3'],
+    models: [{ name: 'events', event_filters: true }],
+    intervals: ['day', 'week'],
+    file_formats: formats,
+    own_credentials: false,
+    private_endpoints: false,
+    max_exports_per_project: 10,
+  },
+  destinations: [
+    { type: 'File', description: '', fields: [] },
+    { type: 'S3', description: '', fields: fieldsOf(config) },
+  ],
+  intervals: ['hour', 'day', 'week'],
+  models: ['events'],
+  extras: new Set(),
+};
+const fresh = draftOf(description, null, times);
+const withValues = (values: Readonly<Record<string, string | boolean>>) => ({
+  ...fresh,
+  name: 'a',
+  values: { ...fresh.values, bucket_name: 'acme', ...values },
+});
+const configOf = (values: Readonly<Record<string, string | boolean>>) =>
+  bodyOf(description, withValues(values), null, times).destination.config;
+
+describe('what an installation has', () => {
+  test('is what a new export begins with', () => {
+    expect([fresh.type, fresh.interval]).toEqual(['S3', 'day']);
+  });
+
+  test('is offered, and what an export already uses', () => {
+    expect(offered(['S3', 'File'], ['S3'], '')).toEqual(['S3']);
+    expect(offered(['S3', 'File'], ['S3'], 'File')).toEqual(['S3', 'File']);
+    expect(offered(['S3', 'File'], undefined, '')).toEqual(['S3', 'File']);
+  });
+
+  test('decides which compressions a format has; a change of format drops another', () => {
+    const compression = { name: 'compression', choices: ['gzip', 'snappy'] };
+    expect(choicesOf(compression, { file_format: 'JSONLines' }, formats)).toEqual(['gzip']);
+    const values = { file_format: 'Parquet', compression: 'snappy' };
+    expect(withFormat(values, 'JSONLines', formats).compression).toBe('');
+    expect(withFormat({ ...values, compression: 'gzip' }, 'JSONLines', formats).compression).toBe(
+      'gzip',
+    );
+  });
+});
+
+describe('a setting without an effect', () => {
+  test('is not shown', () => {
+    expect(applies({ name: 'csv_arrays' }, { file_format: 'Parquet' })).toBe(false);
+    expect(applies({ name: 'csv_arrays' }, { file_format: 'CSV' })).toBe(true);
+    expect(applies({ name: 'file_size_rule' }, { max_file_size_mb: '0' })).toBe(false);
+    expect(applies({ name: 'bucket_name' }, {})).toBe(true);
+  });
+
+  test('is not sent, but set back if the API would refuse it', () => {
+    const chosen = { csv_arrays: 'postgres', json_null: 'null' };
+    expect(configOf({ ...chosen, file_format: 'CSV' })).toMatchObject(chosen);
+    const json = configOf({ ...chosen, file_format: 'JSONLines' });
+    expect(json).toMatchObject({ csv_arrays: 'json' });
+    expect(json).not.toHaveProperty('json_null');
+  });
+});
+
+test('a choice of numbers is sent as a number, and named in words', () => {
+  const [field] = fieldsOf(config).filter(({ name }) => name === 'parquet_schema');
+  expect(field).toMatchObject({ kind: 'choice', choices: ['1', '2'] });
+  expect(configOf({ file_format: 'Parquet', parquet_schema: '1' }).parquet_schema).toBe(1);
+  expect(configOf({ file_format: 'Parquet' })).not.toHaveProperty('parquet_schema');
+  if (field) expect(choiceText(field, '')).toBe('Newest');
+});
+
+test('a preview sends what decides the rows, and no secret', () => {
+  const draft = withValues({ include_events: 'a\nb', aws_access_key_id: 'AKIA' });
+  expect(rowsOf(bodyOf(description, draft, null, times))).toEqual({
+    model: 'events',
+    dsl_query: null,
+    transformations: false,
+    destination: { config: { include_events: ['a', 'b'], exclude_events: undefined } },
+  });
+});
+
+describe('problems', () => {
+  test('are found in required fields that are empty, and in half a value', () => {
+    expect([...checkDraft(description, fresh, ['start_at'])]).toEqual([
+      ['name', 'Enter a name.'],
+      ['destination__config__bucket_name', 'Enter a value.'],
+      ['start_at', 'Complete the value, or clear the field.'],
+    ]);
+    expect(checkDraft(description, withValues({}), []).size).toBe(0);
+  });
+
+  test('of half a value are sent as something that the API refuses', () => {
+    const body = bodyOf(description, withValues({}), null, times);
+    expect(withIncomplete(body, [])).toEqual(body);
+    expect(
+      withIncomplete(body, ['start_at', 'destination__config__max_file_size_mb']),
+    ).toMatchObject({
+      start_at: 'incomplete',
+      destination: { config: { bucket_name: 'acme', max_file_size_mb: 'incomplete' } },
+    });
+  });
+
+  test('are said in the words of the labels', () => {
+    const labels = labelsOf(description, 'S3');
+    const say = (text: string) => inFormWords(text, labels);
+    expect(say('Required with aws_access_key_id.')).toBe('Required with “AWS access key ID”.');
+    expect(say('end_at must be after start_at.')).toBe('“End” must be after “Start”.');
+    expect(say('Set some_other_name to name.')).toBe('Set some_other_name to name.');
+    expect(say('This field is required.')).toBe('Enter a value.');
+  });
+});
