@@ -76,7 +76,8 @@ const dispatchState = prepared(`with recursive teams as (
        from now left join seen on true left join projects p on p.id = seen."projectId"`);
 
 type SeenRun = QueuedRun & { readonly kind: 'waiting' | 'queued' | 'running' };
-type StateRow = Pick<DispatchState, 'turn' | 'capacity' | 'perTeam'> & (SeenRun | { readonly kind: null });
+type StateRow = Pick<DispatchState, 'turn' | 'capacity' | 'perTeam'> &
+  (SeenRun | { readonly kind: null });
 
 /**
  * @param most waiting runs of each team
