@@ -159,7 +159,7 @@ export interface Destination {
   readonly traits: StoreTraits | null;
   /**
    * Tries out what the store supports, with marker objects that it removes again. If another export of
-   * the project has just done so at the same store, its result is used.
+   * the project did so at the same store since this one was changed, its result is used.
    *
    * @param journal records the marker's uploads, so that they are ended if this process dies
    */
@@ -273,6 +273,8 @@ export interface OwnedRequest {
 export interface DestinationOwner {
   /** Made per project. A role's trust policy names it, so that no other project can use the role. */
   readonly externalId: string;
+  /** How long ago the export was changed; default: just now. */
+  readonly changedForMs?: number;
 }
 
 /**

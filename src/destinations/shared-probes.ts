@@ -7,8 +7,12 @@ const maxKept = 1_000;
 
 interface Kept {
   readonly traits: StoreTraits;
-  /** By the monotonic clock. */
-  readonly until: number;
+  readonly beganAt: number;
+}
+
+interface Running {
+  readonly traits: Promise<StoreTraits>;
+  readonly beganAt: number;
 }
 
 /**
@@ -17,7 +21,7 @@ interface Kept {
  */
 export class SharedProbes {
   readonly #kept = new Map<string, Kept>();
-  readonly #running = new Map<string, Promise<StoreTraits>>();
+  readonly #running = new Map<string, Running>();
   readonly #now: () => number;
 
   /** @param now monotonic, in milliseconds */
@@ -26,29 +30,32 @@ export class SharedProbes {
   }
 
   /**
-   * Gives what a probe of the store found, or probes. An error is not shared: who waited for that probe
-   * makes its own.
+   * Gives what a probe of the store found that began after the export was changed, or probes. An error is not
+   * shared: who waited for that probe makes its own.
    *
    * @param store names the store, the keys and the project
+   * @param changedForMs how long ago the export was changed; who changes it may have changed the store too
    * @throws the reason of `signal`, and what `probe` throws
    */
   async find(
     store: string,
+    changedForMs: number,
     probe: () => Promise<StoreTraits>,
     signal: AbortSignal,
   ): Promise<StoreTraits> {
+    const changedAt = this.#now() - changedForMs;
     const running = this.#running.get(store);
-    const shared = running ? await orAborted(running, signal) : this.#read(store);
+    const isNew = running !== undefined && running.beganAt > changedAt;
+    const shared = isNew ? await orAborted(running.traits, signal) : this.#read(store, changedAt);
     if (shared) return shared;
-    const own = probe();
-    const isFirst = !this.#running.has(store);
-    if (isFirst) this.#running.set(store, own);
+    const own = { traits: probe(), beganAt: this.#now() };
+    this.#running.set(store, own);
     try {
-      const traits = await own;
-      this.#keep(store, traits);
+      const traits = await own.traits;
+      this.#keep(store, { traits, beganAt: own.beganAt });
       return traits;
     } finally {
-      if (isFirst) this.#running.delete(store);
+      if (this.#running.get(store) === own) this.#running.delete(store);
     }
   }
 
@@ -57,16 +64,15 @@ export class SharedProbes {
     this.#kept.delete(store);
   }
 
-  #read(store: string): StoreTraits | null {
+  #read(store: string, changedAt: number): StoreTraits | null {
     const kept = this.#kept.get(store);
-    if (kept && kept.until > this.#now()) return kept.traits;
-    this.#kept.delete(store);
-    return null;
+    if (kept === undefined || kept.beganAt <= changedAt) return null;
+    return this.#now() - kept.beganAt < validMs ? kept.traits : null;
   }
 
-  #keep(store: string, traits: StoreTraits): void {
+  #keep(store: string, kept: Kept): void {
     this.#kept.delete(store);
-    this.#kept.set(store, { traits, until: this.#now() + validMs });
+    this.#kept.set(store, kept);
     const [oldest] = this.#kept.keys();
     if (this.#kept.size > maxKept && oldest !== undefined) this.#kept.delete(oldest);
   }

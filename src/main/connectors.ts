@@ -83,9 +83,10 @@ export function joinConnectors(
   known = registry,
 ): Connectors {
   return {
-    openDestination({ exportId, externalId, destination }, traits) {
+    openDestination({ exportId, externalId, changedForMs = 0, destination }, traits) {
       const config = openDestinationConfig(secrets, exportId, destination);
-      return destinationOf(known, destination.type).open(config, context, { externalId }, traits);
+      const owner = { externalId, changedForMs };
+      return destinationOf(known, destination.type).open(config, context, owner, traits);
     },
     sourceOf,
     memoryOf: (type, { format, compression }, transforms = false, ownSteps = 0) =>

@@ -41,6 +41,8 @@ export interface ClaimedRun extends Lease {
   readonly chain: readonly PinnedStep[];
   /** The external ID that the customer's role trusts. */
   readonly externalId: string;
+  /** How long before the claim the export was changed. */
+  readonly changedForMs: number;
   /** What an earlier probe of its destination found; null if it must be probed. */
   readonly storeTraits: StoreTraits | null;
   /** The id of the current era. */
@@ -97,6 +99,7 @@ const claimSql = (isFree: boolean) =>
             c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
             c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", e.destination_type as "destinationType", e.destination_config as "destinationConfig",
             e.destination_secrets as "destinationSecrets", e.destination_version as "destinationVersion", e.model, e.dsl_query as "dslQuery", p.external_id as "externalId", c.chain,
+            (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
             ${currentTraits} as "storeTraits", ${eraFacts},
             (select to_jsonb(found) from (select ${receiptColumns} from receipts where export_id = c.export_id
                 and data_interval_start = c.data_interval_start and data_interval_end = c.data_interval_end) found) as receipt,

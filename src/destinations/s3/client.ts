@@ -13,6 +13,7 @@ export interface S3Connection {
   readonly bucket: string;
   /** The same for exports of a project that use one bucket with the same keys and settings. */
   readonly store: string;
+  readonly changedForMs: number;
   readonly secure: boolean;
   /** What the store was found to support; null before the first probe. A probe replaces it. */
   traits: StoreTraits | null;
@@ -77,6 +78,7 @@ export function connectS3(
     traits,
     bucket: config.bucket_name,
     store: nameStore(config, owner),
+    changedForMs: owner.changedForMs ?? 0,
     secure: config.endpoint_url === null || new URL(config.endpoint_url).protocol === 'https:',
     encryption: {
       ...(config.encryption === null ? {} : { ServerSideEncryption: config.encryption }),

@@ -39,7 +39,7 @@ export function openS3Destination(
     async probe(signal, journal) {
       const probe = () => probeStore(connection, folder, signal, journal);
       connection.traits = shared
-        ? await shared.find(connection.store, probe, signal)
+        ? await shared.find(connection.store, connection.changedForMs, probe, signal)
         : await probe();
       isAssuming = false;
       return connection.traits;

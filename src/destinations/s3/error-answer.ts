@@ -32,10 +32,7 @@ export class UnreadAnswer extends Error {
  * @returns the whole body: an error document of S3 or STS with its code
  * @throws UnreadAnswer if it is anything else; StalledError
  */
-export async function readErrorAnswer(
-  response: IncomingMessage,
-  method: string,
-): Promise<Buffer> {
+export async function readErrorAnswer(response: IncomingMessage, method: string): Promise<Buffer> {
   const status = response.statusCode ?? 0;
   if (method === 'HEAD') {
     response.resume();
@@ -134,12 +131,15 @@ const entities: Readonly<Record<string, string>> = {
 };
 
 function decodeXml(words: string): string {
-  return words.replace(/&(?:(lt|gt|amp|quot|apos)|#(\d{1,7})|#x([\da-f]{1,6}));/gi, (all, ...of) => {
-    const [name, decimal, hex] = of as readonly (string | undefined)[];
-    if (name !== undefined) return entities[name.toLowerCase()] ?? all;
-    const point = decimal === undefined ? Number.parseInt(hex ?? '', 16) : Number(decimal);
-    return point <= 0x10ffff ? String.fromCodePoint(point) : all;
-  });
+  return words.replace(
+    /&(?:(lt|gt|amp|quot|apos)|#(\d{1,7})|#x([\da-f]{1,6}));/gi,
+    (all, ...of) => {
+      const [name, decimal, hex] = of as readonly (string | undefined)[];
+      if (name !== undefined) return entities[name.toLowerCase()] ?? all;
+      const point = decimal === undefined ? Number.parseInt(hex ?? '', 16) : Number(decimal);
+      return point <= 0x10ffff ? String.fromCodePoint(point) : all;
+    },
+  );
 }
 
 /** Where S3 and STS put the code of an error. */

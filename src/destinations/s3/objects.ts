@@ -35,7 +35,10 @@ export async function readObject(
     leaveBody(found.body);
     throw new SluiceError('destination.unavailable', `HTTP 200 without an ETag for ${key}`);
   }
-  return { body: Buffer.isBuffer(found.body) ? bodyOf(found.body) : withOurErrors(found.body), etag };
+  return {
+    body: Buffer.isBuffer(found.body) ? bodyOf(found.body) : withOurErrors(found.body),
+    etag,
+  };
 }
 
 function getObject(key: string, range?: string): StoreRequest {

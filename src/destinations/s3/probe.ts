@@ -7,7 +7,14 @@ import { isInternalError, isNotImplemented, StoreError } from './errors.ts';
 import { hasBytes, once, putSmallObject } from './manifest.ts';
 import { deleteObjects, headObject, readObject } from './objects.ts';
 import { PartDigest } from './part-digest.ts';
-import { abortUpload, completion, createUpload, isOwnObject, signsParts, uploadPart } from './uploads.ts';
+import {
+  abortUpload,
+  completion,
+  createUpload,
+  isOwnObject,
+  signsParts,
+  uploadPart,
+} from './uploads.ts';
 
 /** Begins the name of each object that a test or a probe writes. */
 export const markerPrefix = '.sluice-test-';

@@ -117,7 +117,8 @@ function correctClock(aheadMs: number, date: string | undefined): number {
 function judge({ statusCode, headers, body }: SentAnswer): StoreAnswer {
   if (!Buffer.isBuffer(body)) return { headers, body };
   const isSuccess = statusCode >= 200 && statusCode < 300;
-  const saysError = body.length > 0 && body.toString('latin1', body.length - 16).endsWith('</Error>');
+  const saysError =
+    body.length > 0 && body.toString('latin1', body.length - 16).endsWith('</Error>');
   if (isSuccess && !saysError) return { headers, body };
   throw new AnsweredError(isSuccess ? 503 : statusCode, headers, body.toString('utf8'));
 }

@@ -343,7 +343,8 @@ export function completion(
 ): StoreRequest {
   const listed = parts.map((part) => {
     const [etag = '', checksum] = part.tag.split(' ');
-    const sum = checksum === undefined ? '' : `<ChecksumCRC32>${escapeXml(checksum)}</ChecksumCRC32>`;
+    const sum =
+      checksum === undefined ? '' : `<ChecksumCRC32>${escapeXml(checksum)}</ChecksumCRC32>`;
     return `<Part><ETag>${escapeXml(etag)}</ETag>${sum}<PartNumber>${part.number}</PartNumber></Part>`;
   });
   const body = `<CompleteMultipartUpload xmlns="${xmlns}">${listed.join('')}</CompleteMultipartUpload>`;
