@@ -201,7 +201,8 @@ async function attempt(
   admission: Admission | null,
 ): Promise<IntervalResult | null> {
   const { context, connectors, turns } = options;
-  const destination = connectors.openDestination(run, run.storeTraits);
+  const opened = connectors.openDestination(run, run.storeTraits);
+  const destination = admission?.small?.at(opened) ?? opened;
   let { traits } = destination;
   const keepTraits = async () => {
     const before = traits;

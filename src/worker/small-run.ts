@@ -1,9 +1,10 @@
+import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
 import type { SmallPlace } from './memory-gate.ts';
 
-/** So many bytes of rows a run may read with the memory of a small one. */
-export const smallRunRows = 1024 ** 2;
+/** Bytes of rows and manifests that a run may read with the memory of a small one. */
+export const mostRead = 1024 ** 2;
 
 /**
  * A run that was expected to be small. The expectation may be wrong: before the run reads more than a small run may, it
@@ -18,9 +19,9 @@ export class SmallRun {
 
   /**
    * @param fullBytes memory of the run if it is large
-   * @param mayRead bytes of rows
+   * @param mayRead bytes of rows and manifests
    */
-  constructor(place: SmallPlace, fullBytes: number, mayRead = smallRunRows) {
+  constructor(place: SmallPlace, fullBytes: number, mayRead = mostRead) {
     this.#place = place;
     this.#fullBytes = fullBytes;
     this.#mayRead = mayRead;
@@ -40,16 +41,34 @@ export class SmallRun {
     };
   }
 
-  #watch(snapshot: SourceSnapshot): SourceSnapshot {
-    const take = (bytes: number) => {
-      this.#mayRead -= bytes;
-      if (this.#mayRead >= 0) return;
-      if (!this.#place.outgrow(this.#fullBytes)) {
-        this.#hasOutgrown = true;
-        throw new SluiceError('run.released');
-      }
-      this.#mayRead = Number.POSITIVE_INFINITY;
+  /** The same destination, whose files it reads no further either: a store may answer with any number of bytes. */
+  at<Place extends Pick<Destination, 'readFile'>>(destination: Place): Place {
+    const counted = (body: AsyncIterable<Uint8Array>) => this.#count(body, ({ length }) => length);
+    const readFile: Destination['readFile'] = async (key, options) => {
+      const found = await destination.readFile(key, options);
+      return found && { ...found, body: counted(found.body) };
     };
+    return Object.create(destination, { readFile: { value: readFile } });
+  }
+
+  async *#count<T>(all: AsyncIterable<T>, bytesOf: (one: T) => number): AsyncGenerator<T> {
+    for await (const one of all) {
+      this.#take(bytesOf(one));
+      yield one;
+    }
+  }
+
+  #take(bytes: number): void {
+    this.#mayRead -= bytes;
+    if (this.#mayRead >= 0) return;
+    if (!this.#place.outgrow(this.#fullBytes)) {
+      this.#hasOutgrown = true;
+      throw new SluiceError('run.released');
+    }
+    this.#mayRead = Number.POSITIVE_INFINITY;
+  }
+
+  #watch(snapshot: SourceSnapshot): SourceSnapshot {
     return {
       columns: snapshot.columns,
       totalCount: snapshot.totalCount,
@@ -59,12 +78,8 @@ export class SmallRun {
       keyPlaces: snapshot.keyPlaces,
       keySet: () => snapshot.keySet(),
       close: () => snapshot.close(),
-      async *read(slice, signal) {
-        for await (const block of snapshot.read(slice, signal)) {
-          take(block.bytes.length);
-          yield block;
-        }
-      },
+      read: (slice, signal) =>
+        this.#count(snapshot.read(slice, signal), ({ bytes }) => bytes.length),
     };
   }
 }
