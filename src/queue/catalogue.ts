@@ -1,3 +1,5 @@
+import { readTraceparent } from '../domain/traces.ts';
+
 /**
  * `sluice-runs` carries long jobs, as many at a time as a worker has slots. `sluice-control` carries
  * short jobs, so a run never delays a tick.
@@ -35,7 +37,14 @@ const catalogue = {
   tick: { queue: control, parse: noData, everyMs: 1_000 },
   /** Enqueues waiting runs. */
   'dispatch-runs': { queue: control, parse: noData },
-  'execute-run': { queue: runs, parse: (data: unknown) => ({ runId: idIn(data, 'runId') }) },
+  'execute-run': {
+    queue: runs,
+    /** With the span that enqueued it, if traces are on. */
+    parse: (data: unknown) => ({
+      runId: idIn(data, 'runId'),
+      traceparent: readTraceparent(Reflect.get(Object(data), 'traceparent')),
+    }),
+  },
   /** Creates the next runs of a backfill. */
   'advance-backfill': {
     queue: control,

@@ -5,7 +5,7 @@ import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
 import { currentEra } from '../store/eras.ts';
 import { checkFreshness } from '../store/freshness.ts';
-import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
+import { sweepExpiredLeases } from '../store/leases.ts';
 import { findRunNeeds } from '../store/run-needs.ts';
 import { sweepWorkers } from '../store/workers.ts';
 import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
@@ -19,9 +19,11 @@ import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
 import type { NotificationCourier } from './notification-courier.ts';
+import { offboardTenants } from './offboard-tenants.ts';
 import type { Parking } from './parking.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
+import { traceProcess, traceSends } from './trace-jobs.ts';
 import type { WorkClock } from './work-clock.ts';
 
 export interface HandlerOptions extends SampleOptions {
@@ -34,12 +36,15 @@ export interface HandlerOptions extends SampleOptions {
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
   readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
   readonly onScheduleError: (error: unknown, exportId: string) => void;
+  readonly onOffboarded: (offboardingId: string) => void;
+  readonly onOffboardingError: (error: unknown) => void;
 }
 
 /** What a worker does for each job. */
 export function createHandlers(options: HandlerOptions): JobHandlers {
   const { context, producer, executor, crowd } = options;
-  const enqueue = (entries: readonly QueueEntry[]) => producer.addRuns(entries);
+  const enqueue = async (entries: readonly QueueEntry[]) =>
+    producer.addRuns(context.traces ? await traceSends(context, context.traces, entries) : entries);
   const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue, crowd)));
   // A tick notices what time brings.
   const dispatchDue = shareNext(async () => void (await dispatchRuns(context, enqueue, crowd)));
@@ -60,6 +65,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await dispatch();
   });
   const sample = skipWhileBusy(() => runSampleJobs(options));
+  const offboard = skipWhileBusy(() => offboardTenants(options));
   const retain = skipWhileBusy(() => applyRetention(context));
   // A restored or copied database does nothing until an operator accepts it: the original may still run.
   const unlessHeld =
@@ -73,8 +79,9 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await dispatchDue();
     }),
     'dispatch-runs': unlessHeld(dispatch),
-    'execute-run': async ({ runId }) => {
-      const run = await admitAndExecute(options, runId);
+    'execute-run': async ({ runId, traceparent }) => {
+      const execute = () => admitAndExecute(options, runId);
+      const run = (await traceProcess(context.traces, runId, traceparent, execute))?.run;
       if (!run) return;
       // A slot is free: the next run need not wait for the next tick.
       if (run.backfillId !== null) await advance(run.backfillId);
@@ -94,6 +101,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await look();
       await collect();
       await sample();
+      await offboard();
     }),
     'apply-retention': retain,
   };
@@ -106,7 +114,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
 async function admitAndExecute(
   { context, executor, memory, crowd, parking, onAttemptEnd, workClock }: HandlerOptions,
   runId: string,
-): Promise<ClaimedRun | null> {
+): Promise<AttemptReport | null> {
   const needs = await retryUntilRecorded(
     () => findRunNeeds(context.db, runId),
     AbortSignal.timeout(context.policy.leaseMs / 2),
@@ -130,7 +138,7 @@ async function admitAndExecute(
     const startedAt = performance.now();
     const report = await executeRun(executor, runId, { organizationId, ownSteps, ...readiness });
     onAttemptEnd(report, (performance.now() - startedAt) / 1_000);
-    return report.run;
+    return report;
   } finally {
     endWork();
     leave();

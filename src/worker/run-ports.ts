@@ -1,4 +1,5 @@
 import { SluiceError } from '../domain/errors.ts';
+import { inSpan } from '../domain/traces.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import type { RunPorts } from '../pipeline/interval-job.ts';
 import { namedBy } from '../pipeline/leftovers.ts';
@@ -32,7 +33,7 @@ export interface OpenPorts {
  * before costs no write.
  */
 export function openPorts(
-  { db, policy }: Pick<Context, 'db' | 'policy'>,
+  { db, policy, traces }: Pick<Context, 'db' | 'policy' | 'traces'>,
   run: ClaimedRun,
   log: RunLog,
 ): OpenPorts {
@@ -102,6 +103,7 @@ export function openPorts(
       return generation;
     },
     log: (level, message) => log.add(level, message),
+    step: (name, work) => inSpan(traces, name, {}, work),
   };
   return { ports, writeProgress };
 }
