@@ -1,4 +1,5 @@
 import type { Destination } from '../destinations/destination.ts';
+import { SluiceError } from '../domain/errors.ts';
 import { readFileSettings } from '../domain/file-settings.ts';
 import { settingsOfRecipe } from '../domain/format-settings.ts';
 import type { DataInterval } from '../domain/time.ts';
@@ -79,18 +80,20 @@ async function searchInterval(
   let rows = 0;
   let read = 0;
   let filled = 0;
-  const faults = await verifyFiles(
-    { destination, readRows },
-    receipt,
-    { format, compression, ...settingsOfRecipe(recipe) },
-    [{ name: column, type: 'text' }],
-    (key) => {
-      read += 1;
-      if (!empty.has(key)) filled += 1;
-      if (key === same) rows += 1;
+  const see = (key: string) => {
+    read += 1;
+    if (!empty.has(key)) filled += 1;
+    if (key === same) rows += 1;
+  };
+  const made = { format, compression, ...settingsOfRecipe(recipe) };
+  const columns = [{ name: column, type: 'text' as const }];
+  const [fault] = await verifyFiles({ destination, readRows }, receipt, made, columns, see).catch(
+    (error: unknown) => {
+      // The store cannot be read: then no other interval can.
+      if (error instanceof SluiceError) throw error;
+      return [error instanceof Error ? error.message : String(error)];
     },
   );
-  const [fault] = faults;
   if (fault !== undefined) return { interval, rows, files, doubt: fault };
   // A misspelled column has no value either.
   const isMissing = read > 0 && filled === 0;
