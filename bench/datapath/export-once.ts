@@ -85,6 +85,7 @@ async function exportUntil(end: number) {
       ownsUploads: async () => true,
       raiseGeneration: async (floor) => floor + 1,
       log: () => {},
+      step: (_name, work) => work(),
     },
     new AbortController().signal,
   );

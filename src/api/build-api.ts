@@ -19,11 +19,13 @@ import { honourIdempotencyKeys } from './hooks/idempotency.ts';
 import { takeJsonBodies } from './hooks/json-body.ts';
 import { noteMethods, refuseOtherMethods } from './hooks/methods.ts';
 import { describeApi } from './hooks/openapi.ts';
+import { requireOperator } from './hooks/operator-access.ts';
 import { knowAddress } from './hooks/public-address.ts';
 import { mountQueueBoard } from './hooks/queue-board.ts';
 import { createRequestLimit, limitRequests } from './hooks/rate-limit.ts';
 import { measureRequests } from './hooks/request-metrics.ts';
 import { sendHeaders } from './hooks/response-headers.ts';
+import { traceRequests } from './hooks/trace-requests.ts';
 import { boundUnsentAnswers } from './hooks/unsent-answers.ts';
 import { refuseUnknownParameters, validateWithSchemas } from './hooks/schema-validation.ts';
 import { limitStoredBytes } from './hooks/stored-bytes.ts';
@@ -36,6 +38,7 @@ import { meRoutes } from './me/routes.ts';
 import { notificationRoutes } from './notifications/routes.ts';
 import { type Family, organizationFamily, projectFamily } from './operations.ts';
 import type { ApiOptions, Deps } from './options.ts';
+import { offboardingRoutes } from './offboardings/routes.ts';
 import { pluginRoutes } from './plugins/routes.ts';
 import { projectRoutes } from './projects/routes.ts';
 import { runRoutes } from './runs/routes.ts';
@@ -78,6 +81,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   answerErrors(api);
   sendHeaders(api);
   provideContext(api, context);
+  if (context.traces) traceRequests(api, context.traces, options.trustProxy);
   knowAddress(api, options);
   requireKeys(api, { db, failures });
   limitRequests(api, takeRequest);
@@ -94,6 +98,10 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   serveConsole(api, options.consoleDir);
 
   healthRoutes(api, options, operators);
+  api.register(async (scope: Api) => {
+    requireOperator(scope, operators);
+    offboardingRoutes(scope);
+  });
   if (queueBoard) mountQueueBoard(api, operators, queueBoard);
   for (const family of [organizationFamily, projectFamily]) {
     const exports = `${family.prefix}/batch_exports`;

@@ -38,8 +38,8 @@ export function printRecords(
   }
 }
 
-/** `createdAt` → `created_at` */
-function inSnakeCase(record: object): Readonly<Record<string, unknown>> {
+/** `createdAt` → `created_at`, not within nested records. */
+export function inSnakeCase(record: object): Readonly<Record<string, unknown>> {
   const rename = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
   return Object.fromEntries(Object.entries(record).map(([name, value]) => [rename(name), value]));
 }

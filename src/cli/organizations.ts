@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
 import { printRecord, printRecords } from './answer.ts';
+import { readUuid } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
+import { deleteTenant } from './offboardings.ts';
 
 /** `sluice organizations …` */
 export function register(program: Command, deps: CliDeps): void {
@@ -25,4 +27,14 @@ export function register(program: Command, deps: CliDeps): void {
       const { listOrganizations } = await import('../store/tenants.ts');
       printRecords(deps, json, await deps.withDatabase(listOrganizations));
     });
+
+  organizations
+    .command('delete')
+    .description('delete an organization with everything of it; its files stay in its buckets')
+    .argument('<id>', "the organization's id", readUuid)
+    .requiredOption('--confirm <name>', 'its name, to confirm what is deleted')
+    .option('--json', 'print JSON')
+    .action((id: string, { confirm, json }: { confirm: string; json?: boolean }) =>
+      deleteTenant(deps, json, { organizationId: id, teamId: null, confirmName: confirm }),
+    );
 }

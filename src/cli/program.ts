@@ -5,11 +5,13 @@ import { registerTasks } from './api/tasks.ts';
 import { registerCompletion } from './completion.ts';
 import type { CliDeps } from './deps.ts';
 import { registerDoctor } from './doctor.ts';
+import { register as registerErase } from './erase.ts';
 import { register as registerEras } from './eras.ts';
 import { register as registerEvents } from './events.ts';
 import { register as registerKeys } from './keys.ts';
 import { register as registerMigrate } from './migrate.ts';
 import { register as registerModels } from './models.ts';
+import { register as registerOffboardings } from './offboardings.ts';
 import { register as registerOrganizations } from './organizations.ts';
 import { register as registerProjects } from './projects.ts';
 import { register as registerQuickstart } from './quickstart.ts';
@@ -40,10 +42,12 @@ export function createProgram(deps: CliDeps, version: string): Command {
     registerQuickstart,
     registerOrganizations,
     registerProjects,
+    registerOffboardings,
     registerKeys,
     registerEvents,
     registerModels,
     registerVerify,
+    registerErase,
     registerEras,
   ]) {
     register(program, deps);

@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
 import { printRecord, printRecords } from './answer.ts';
-import { readUuid } from './arguments.ts';
+import { readProjectId, readUuid } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
+import { deleteTenant } from './offboardings.ts';
 
 interface Options {
   readonly organization: string;
@@ -35,4 +36,15 @@ export function register(program: Command, deps: CliDeps): void {
       const projects = await deps.withDatabase((db) => listProjects(db, organization));
       printRecords(deps, json, projects);
     });
+
+  projects
+    .command('delete')
+    .description('delete a project with everything of it; its files stay in its buckets')
+    .argument('<id>', "the project's id", readProjectId)
+    .requiredOption('--organization <id>', 'the organization that owns it', readUuid)
+    .requiredOption('--confirm <name>', 'its name, to confirm what is deleted')
+    .option('--json', 'print JSON')
+    .action((id: number, { organization, confirm, json }: Options & { confirm: string }) =>
+      deleteTenant(deps, json, { organizationId: organization, teamId: id, confirmName: confirm }),
+    );
 }

@@ -97,6 +97,19 @@ export const settings = {
     'fatal',
     'silent',
   ]),
+  OTEL_EXPORTER_OTLP_ENDPOINT: optionalText(
+    'Address of an OpenTelemetry receiver (OTLP over HTTP), such as http://127.0.0.1:4318. Without it there are no traces; see docs/traces.md.',
+    { matches: /^https?:\/\/[^\s/?#@]+(\/[^\s?#]*)?$/, mustBe: 'an http:// or https:// address' },
+  ),
+  OTEL_EXPORTER_OTLP_HEADERS: optionalText(
+    'Headers for that receiver, as name=value, separated by commas.',
+    { secret: true },
+  ),
+  OTEL_SERVICE_NAME: text('Name of the service in traces.', 'sluice'),
+  OTEL_TRACES_SAMPLER_ARG: optionalText('Share of traces that is kept. Without it, all.', {
+    matches: /^(0(\.\d+)?|1(\.0+)?)$/,
+    mustBe: 'a number from 0 to 1',
+  }),
   TRUST_PROXY: flag(
     'Trust the X-Forwarded-* headers. Set it only behind a proxy that sets them.',
     false,

@@ -4,6 +4,7 @@ import type { DestinationContext, DestinationDefinition } from '../destinations/
 import { joinDestinations, ownDefinitions } from '../destinations/index.ts';
 import { SharedProbes } from '../destinations/shared-probes.ts';
 import { SluiceError } from '../domain/errors.ts';
+import { readFileSettings } from '../domain/file-settings.ts';
 import { settingsOfRecipe } from '../domain/format-settings.ts';
 import type { EncoderDefinition } from '../encoders/encoder.ts';
 import {
@@ -89,6 +90,12 @@ export function joinConnectors(
       return destinationOf(known, destination.type).open(config, context, owner, traits);
     },
     sourceOf,
+    placeOf(type, config) {
+      const { keepsFiles, place, uri } = destinationOf(known, type);
+      if (!keepsFiles) return null;
+      const { prefix } = readFileSettings(config);
+      return { place: place(config), address: uri(config, prefix) ?? `${place(config)}/${prefix}` };
+    },
     memoryOf: (type, { format, compression }, transforms = false, ownSteps = 0) =>
       memoryBudget({
         transforms,

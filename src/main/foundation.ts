@@ -17,6 +17,7 @@ import { joinSources, loadModels, type SourceOf } from './models.ts';
 import { policyOf } from './policy.ts';
 import { prepareSchemas, requireQueueSession } from './prepare-schemas.ts';
 import { ensureSourceRole } from './source-role.ts';
+import { tracesOf } from './traces.ts';
 import { type Start, StartError, waitForDatabase } from './wait-for-database.ts';
 import { watchEra } from './watch-era.ts';
 
@@ -98,11 +99,13 @@ export async function openFoundation(
       onError,
     );
     const producer = openProducer(queues, onError);
+    const traces = await tracesOf(config, role, logger);
     const context: Context = {
       db,
       policy: policyOf(config),
       secrets,
       doorbell: createDoorbell(producer, logger),
+      ...(traces && { traces }),
     };
     return {
       config,
@@ -117,6 +120,7 @@ export async function openFoundation(
       context,
       async close() {
         era.close();
+        await traces?.close();
         await producer.close();
         await queues.close();
         if ('pool' in carrier) await carrier.close();

@@ -145,6 +145,8 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     onRunsMade: (by, runs) => metrics.runsMade.inc({ by }, runs),
     onScheduleError: (error, exportId) =>
       logger.error({ err: error, export: exportId }, 'a schedule cannot be planned'),
+    onOffboarded: (offboarding) => logger.info({ offboarding }, 'a tenant was deleted'),
+    onOffboardingError: (error) => logger.warn({ err: error }, 'a tenant could not be deleted yet'),
   });
 
   let lastFault: string | null = null;

@@ -105,7 +105,7 @@ async function copySettled(
   await failpoint('before_open');
   const { chain } = job;
   const request = chain ? ({ ...job.request, select: 'columns' } as const) : job.request;
-  const snapshot = await source.open(request, signal, position);
+  const snapshot = await ports.step('source', () => source.open(request, signal, position));
   const { totalCount } = snapshot;
   const transformer =
     chain && openTransformer(steps, snapshot, job.encoding.toJson, threadOf(job), signal);
@@ -123,9 +123,12 @@ async function copySettled(
   });
   let closing: Promise<void> | null = null;
   try {
-    const droppedRows = await copyRows(snapshot, transformer, files, ports, signal);
-    if (transformer) logSteps(transformer.steps, ports);
-    const { files: made, rejectedFiles } = await files.finish();
+    const { droppedRows, made, rejectedFiles } = await ports.step('write', async () => {
+      const dropped = await copyRows(snapshot, transformer, files, ports, signal);
+      if (transformer) logSteps(transformer.steps, ports);
+      const finished = await files.finish();
+      return { ...finished, made: finished.files, droppedRows: dropped };
+    });
     const readRows = files.rows + files.rejectedRows + droppedRows;
     if (readRows !== totalCount) {
       const text = `${totalCount} rows were counted, but ${readRows} were read`;
@@ -158,8 +161,10 @@ async function copySettled(
       ports.log('INFO', 'The rows give the same files again, so the current files stay.');
       return unchanged;
     }
-    await ports.confirmCommit(withManifestDigest(job, intent, columns));
-    return await commitFiles(destination, job, files, intent, columns, found, ports, signal);
+    return await ports.step('commit', async () => {
+      await ports.confirmCommit(withManifestDigest(job, intent, columns));
+      return commitFiles(destination, job, files, intent, columns, found, ports, signal);
+    });
   } catch (error) {
     await (leavesUploads(error, signal) ? files.suspend() : endUploads(files, ports));
     throw error;

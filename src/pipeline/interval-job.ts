@@ -148,6 +148,8 @@ export interface RunPorts {
    */
   raiseGeneration(floor: number): Promise<number>;
   log(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
+  /** Measures a step of the attempt, if traces are on. */
+  step<T>(name: 'source' | 'write' | 'commit', work: () => Promise<T>): Promise<T>;
 }
 
 /** What a commit is about to make current. Plain JSON. */

@@ -1,3 +1,5 @@
+import { readTraceparent } from '../domain/traces.ts';
+
 /**
  * `sluice-runs` carries long jobs, as many at a time as a worker has slots, `sluice-small-runs` runs that are expected
  * to be small, so they need not wait behind large ones. `sluice-control` carries short jobs, so a run never delays a tick.
@@ -33,7 +35,11 @@ function idIn(data: unknown, name: string): string {
 
 const { control, runs, smallRuns } = queueNames;
 
-const runOf = (data: unknown) => ({ runId: idIn(data, 'runId') });
+/** With the span that enqueued it, if traces are on. */
+const runOf = (data: unknown) => ({
+  runId: idIn(data, 'runId'),
+  traceparent: readTraceparent(Reflect.get(Object(data), 'traceparent')),
+});
 
 /** Jobs carry ids only, never a secret: the dashboard shows them. */
 const catalogue = {

@@ -9,6 +9,16 @@ import {
 } from './catalogue.ts';
 import { type QueueConnection, within } from './connection.ts';
 
+/** A run to enqueue. */
+export interface QueuedEntry {
+  readonly runId: string;
+  readonly ring: string;
+  /** Whether it goes to the queue of small runs; default: no. */
+  readonly small?: boolean;
+  /** The span that enqueues it, if traces are on. */
+  readonly traceparent?: string;
+}
+
 /** Enqueues jobs for the workers. */
 export interface Producer {
   /** @throws if the queue does not accept the job within a second */
@@ -18,20 +28,20 @@ export interface Producer {
    *
    * @throws if the queue does not accept them within five seconds
    */
-  addRuns(entries: readonly RunEntry[]): Promise<void>;
+  addRuns(entries: readonly QueuedEntry[]): Promise<void>;
   /** Restores missing recurring jobs: a queue that lost its data does not report it. */
   ensureRecurring(): Promise<void>;
   readonly queues: readonly Queue[];
+  /**
+   * Removes jobs that wait or have ended, about runs and backfills that are gone.
+   *
+   * @param findGone which of these ids are gone
+   * @throws if the queue does not answer within a minute
+   */
+  removeGone(findGone: (ids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<void>;
   /** The names of the queues that an operator has paused. @throws if the backend is unreachable */
   listPaused(): Promise<readonly string[]>;
   close(): Promise<void>;
-}
-
-export interface RunEntry {
-  readonly runId: string;
-  readonly ring: string;
-  /** Whether it goes to the queue of small runs; default: no. */
-  readonly small?: boolean;
 }
 
 /** A recurring job that is later than this has lost its next turn. */
@@ -81,6 +91,12 @@ export function openProducer(
         await within(5_000, ensureScheduler(queueFor(name), name, everyMs, seen));
       }
     },
+    async removeGone(findGone) {
+      await within(
+        60_000,
+        Promise.all([...queues.values()].map((queue) => removeGone(queue, findGone))),
+      );
+    },
     async listPaused() {
       const states = [...queues].map(async ([name, queue]) =>
         (await queue.isPaused()) ? [name] : [],
@@ -95,11 +111,38 @@ export function openProducer(
   };
 }
 
-const jobOf = (name: JobName, { runId, ring }: RunEntry) => ({
+const jobOf = (name: JobName, { runId, traceparent, ring }: QueuedEntry) => ({
   name,
-  data: { runId },
+  data: traceparent === undefined ? { runId } : { runId, traceparent },
   opts: { ...keep, deduplication: { id: ring } },
 });
+
+/** Far more than the dispatcher lets wait, or than are kept. */
+const maxListedJobs = 10_000;
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+async function removeGone(
+  queue: Queue,
+  findGone: (ids: readonly string[]) => Promise<ReadonlySet<string>>,
+): Promise<void> {
+  const listed = await queue.getJobs(
+    ['waiting', 'prioritized', 'delayed', 'completed', 'failed'],
+    0,
+    maxListedJobs,
+  );
+  const about = listed.flatMap((job) => {
+    const { runId, backfillId }: { runId?: unknown; backfillId?: unknown } = job?.data ?? {};
+    const id = runId ?? backfillId;
+    return typeof id === 'string' && uuid.test(id) ? [{ job, id }] : [];
+  });
+  const gone = await findGone(about.map(({ id }) => id));
+  for (const { job, id } of about) {
+    // A job that a worker takes at this moment ends by itself: its run is gone.
+    if (gone.has(id)) await job.remove().catch(() => {});
+  }
+}
+
 
 /** When a scheduler was first seen with this `next`, by the monotonic clock. */
 interface SeenScheduler {

@@ -55,7 +55,7 @@ export interface PresentedKey extends ApiKey {
   readonly ended: boolean;
   /** last_used_at is more than a minute old. */
   readonly useIsStale: boolean;
-  /** Whether the requested project belongs to the key's organization. */
+  /** Whether the requested project belongs to the key's organization and is not being deleted. */
   readonly ownsProject: boolean;
 }
 
@@ -69,7 +69,7 @@ export async function findPresentedKey(
     prepared(`select ${columns}, k.hash,
             coalesce(k.revoked_at <= now(), false) or coalesce(k.expires_at <= now(), false) as ended,
             coalesce(k.last_used_at < now() - interval '1 minute', true) as "useIsStale",
-            exists (select from projects p where p.id = $2 and p.organization_id = k.organization_id) as "ownsProject"
+            exists (select from projects p where p.id = $2 and p.organization_id = k.organization_id and p.closed_at is null) as "ownsProject"
        from api_keys k where k.hash = $1`),
     [hash, projectId],
   );

@@ -43,12 +43,14 @@ export interface NewBackfill {
   readonly reprocess: Reprocess;
   readonly concurrency: number;
   readonly totalRuns: number;
+  /** The span that it is created in; null: none. */
+  readonly traceparent: string | null;
 }
 
 export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<string> {
   const [row] = await tx.query<{ id: string }>(
-    `insert into backfills (export_id, team_id, start_at, end_at, "order", reprocess, concurrency, total_runs)
-     values ($1, $2, $3, $4, $5, $6, $7, $8) returning id`,
+    `insert into backfills (export_id, team_id, start_at, end_at, "order", reprocess, concurrency, total_runs, traceparent)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning id`,
     [
       backfill.exportId,
       backfill.teamId,
@@ -57,6 +59,7 @@ export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<st
       backfill.reprocess,
       backfill.concurrency,
       backfill.totalRuns,
+      backfill.traceparent,
     ],
   );
   if (!row) throw new Error('the backfill was not stored');

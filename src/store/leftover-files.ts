@@ -69,6 +69,26 @@ export async function forgetLeftoverFiles(
   ]);
 }
 
+/** Files of these intervals that may exist and that no current receipt names. */
+export async function countLeftovers(
+  sql: Sql,
+  exportId: string,
+  intervals: readonly DataInterval[],
+): Promise<number> {
+  const [row] = await sql.query<{ count: number }>(
+    `select count(*) from leftover_files l
+       join unnest($2::timestamptz[], $3::timestamptz[]) as i (starts, ends)
+         on l.data_interval_start = i.starts and l.data_interval_end = i.ends
+      where l.export_id = $1`,
+    [
+      exportId,
+      intervals.map((interval) => boundsOf(interval)[0]),
+      intervals.map((interval) => boundsOf(interval)[1]),
+    ],
+  );
+  return row?.count ?? 0;
+}
+
 /** An interval with files to remove, and facts of its current receipt. */
 export interface RemovalWork extends IntervalPlace {
   readonly teamId: number;

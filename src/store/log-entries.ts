@@ -36,7 +36,9 @@ export function insertEntries(first: number, only?: string): string {
   return `insert into log_entries (team_id, export_id, run_id, level, message, timestamp)
      select e.team_id, e.export_id, e.run_id, e.level, e.message, clock_timestamp() - e.age_ms * interval '1 ms'
        from unnest(${arrays}) with ordinality as e (team_id, export_id, run_id, level, message, age_ms, place)
-      ${only === undefined ? '' : `where exists (select from ${only})`} order by e.place`;
+      -- A worker may wake up after its tenant was deleted.
+      where exists (select from batch_exports b where b.id = e.export_id)${only === undefined ? '' : ` and exists (select from ${only})`}
+      order by e.place`;
 }
 
 export function entryValues(entries: readonly NewLogEntry[]): readonly unknown[] {

@@ -94,8 +94,9 @@ const makeRuns = (only?: string) => `wanted as (
        select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[])
          as w (export_id, team_id, interval_start, interval_end, backfill_id)
      ), made as (
-       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, generation)
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, traceparent, generation)
        select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id,
+              (select b.traceparent from backfills b where b.id = w.backfill_id),
               coalesce((select max(r.generation) + 1 from runs r
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
@@ -315,6 +316,15 @@ export async function cancelRuns(
     [ids],
   );
   return ids;
+}
+
+/** How many of these runs have not ended. */
+export async function countLiveRuns(sql: Sql, runIds: readonly string[]): Promise<number> {
+  const [row] = await sql.query<{ count: number }>(
+    `select count(*) from runs where id = any ($1::uuid[]) and status in ${live}`,
+    [runIds],
+  );
+  return row?.count ?? 0;
 }
 
 /** Whether an attempt of a run has begun to commit: if the run is not completed, its manifest may be current. */

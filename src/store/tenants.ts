@@ -18,17 +18,23 @@ export async function insertOrganization(sql: Sql, name: string): Promise<Organi
   return row;
 }
 
-export async function findOrganization(sql: Sql, id: string): Promise<Organization | null> {
+/** @param evenClosed also one that is being deleted */
+export async function findOrganization(
+  sql: Sql,
+  id: string,
+  { evenClosed = false } = {},
+): Promise<Organization | null> {
   const [row] = await sql.query<Organization>(
-    `select ${organizationColumns} from organizations where id = $1`,
-    [id],
+    `select ${organizationColumns} from organizations where id = $1 and ($2 or closed_at is null)`,
+    [id, evenClosed],
   );
   return row ?? null;
 }
 
+/** Those that are not being deleted. */
 export async function listOrganizations(sql: Sql): Promise<Organization[]> {
   return sql.query<Organization>(
-    `select ${organizationColumns} from organizations order by created_at, id`,
+    `select ${organizationColumns} from organizations where closed_at is null order by created_at, id`,
   );
 }
 
@@ -72,17 +78,23 @@ const folderInUse = `
      where e.destination_type = 'File'
   ) as placed where split_part(placed.destination_config ->> 'directory', '/', 1) = id::text`;
 
-export async function findProject(sql: Sql, id: number): Promise<Project | null> {
-  const [row] = await sql.query<Project>(`select ${projectColumns} from projects where id = $1`, [
-    id,
-  ]);
+/** @param evenClosed also one that is being deleted */
+export async function findProject(
+  sql: Sql,
+  id: number,
+  { evenClosed = false } = {},
+): Promise<Project | null> {
+  const [row] = await sql.query<Project>(
+    `select ${projectColumns} from projects where id = $1 and ($2 or closed_at is null)`,
+    [id, evenClosed],
+  );
   return row ?? null;
 }
 
-/** Oldest first. */
+/** Those that are not being deleted, oldest first. */
 export async function listProjects(sql: Sql, organizationId: string): Promise<Project[]> {
   return sql.query<Project>(
-    `select ${projectColumns} from projects where organization_id = $1 order by id`,
+    `select ${projectColumns} from projects where organization_id = $1 and closed_at is null order by id`,
     [organizationId],
   );
 }

@@ -1,4 +1,5 @@
 import type { Policy } from '../domain/policy.ts';
+import type { Traces } from '../domain/traces.ts';
 import type { SecretBox } from '../security/secret-box.ts';
 import { joinTransaction, type Transactor } from '../store/database.ts';
 
@@ -25,6 +26,8 @@ export interface Context {
   readonly policy: Policy;
   readonly secrets: SecretBox;
   readonly doorbell: Doorbell;
+  /** Absent: traces are off. */
+  readonly traces?: Traces;
 }
 
 /**

@@ -7,10 +7,11 @@ import type {
 } from '../destinations/destination.ts';
 import type { StoredDestination } from '../domain/batch-export.ts';
 import { SluiceError, StepFault, toSluiceError } from '../domain/errors.ts';
-import type { FileSettings } from '../domain/file-settings.ts';
+import type { DestinationConfig, FileSettings } from '../domain/file-settings.ts';
 import type { FormatSettings } from '../domain/format-settings.ts';
 import { ownStepsOf } from '../domain/recipe.ts';
 import { describeInterval } from '../domain/time.ts';
+import { inSpan } from '../domain/traces.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { exportInterval } from '../pipeline/export-interval.ts';
 import type { Encoding, IntervalResult, LeftoverFile } from '../pipeline/interval-job.ts';
@@ -25,6 +26,7 @@ import { releaseUploads } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { type Completion, recordCompletion } from '../use-cases/runs/complete-run.ts';
 import { recordFault, releaseOutgrown, releaseRun } from '../use-cases/runs/finish-run.ts';
+import type { DescribedPlace } from '../use-cases/tenants/advance-offboarding.ts';
 import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
 import { checkMemory, type RunMemory } from './check-memory.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
@@ -59,6 +61,8 @@ export interface Connectors {
   encodingOf(
     files: Pick<FileSettings, 'format' | 'compression'> & Partial<FormatSettings>,
   ): Encoding;
+  /** Where files go, without secrets; null if such a destination keeps none. */
+  placeOf(type: string, config: DestinationConfig): DescribedPlace | null;
   /**
    * Bytes that a run to such a destination may need.
    *
@@ -117,7 +121,7 @@ export async function executeRun(
 ): Promise<AttemptReport> {
   const { context, leases, program } = options;
   const claimedAt = performance.now();
-  const run = await claim(options, runId);
+  const run = await inSpan(context.traces, 'claim', {}, () => claim(options, runId));
   if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   if (admission && ownStepsOf(run.chain) > admission.ownSteps) {
     // A config was enabled between the admission and the claim, which pinned it: there is no memory set aside.
@@ -226,7 +230,9 @@ async function attempt(
       retryUntilRecorded(
         () =>
           completionTurns.take(run.exportId, () =>
-            record(context, run, result, replaced, entries, endedUploads),
+            inSpan(context.traces, 'record', {}, () =>
+              record(context, run, result, replaced, entries, endedUploads),
+            ),
           ),
         signal,
       ),

@@ -1,11 +1,12 @@
 import { readFileSettings } from '../domain/file-settings.ts';
 import { idleWorkerBytes, smallRunBytes } from '../pipeline/memory-budget.ts';
 import type { JobHandlers } from '../queue/catalogue.ts';
+import type { JobData } from '../queue/catalogue.ts';
 import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
 import { currentEra } from '../store/eras.ts';
 import { checkFreshness } from '../store/freshness.ts';
-import { type ClaimedRun, sweepExpiredLeases } from '../store/leases.ts';
+import { sweepExpiredLeases } from '../store/leases.ts';
 import { expectLarge } from '../store/outbox.ts';
 import { findRunNeeds, type RunNeeds } from '../store/run-needs.ts';
 import { sweepWorkers } from '../store/workers.ts';
@@ -20,10 +21,12 @@ import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
 import type { NotificationCourier } from './notification-courier.ts';
+import { offboardTenants } from './offboard-tenants.ts';
 import type { Parking } from './parking.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
 import { SmallRun } from './small-run.ts';
+import { traceProcess, traceSends } from './trace-jobs.ts';
 import type { WorkClock } from './work-clock.ts';
 
 export interface HandlerOptions extends SampleOptions {
@@ -36,12 +39,15 @@ export interface HandlerOptions extends SampleOptions {
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
   readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
   readonly onScheduleError: (error: unknown, exportId: string) => void;
+  readonly onOffboarded: (offboardingId: string) => void;
+  readonly onOffboardingError: (error: unknown) => void;
 }
 
 /** What a worker does for each job. */
 export function createHandlers(options: HandlerOptions): JobHandlers {
   const { context, producer, executor, crowd } = options;
-  const enqueue = (entries: readonly QueueEntry[]) => producer.addRuns(entries);
+  const enqueue = async (entries: readonly QueueEntry[]) =>
+    producer.addRuns(context.traces ? await traceSends(context, context.traces, entries) : entries);
   const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue, crowd)));
   // A tick notices what time brings.
   const dispatchDue = shareNext(async () => void (await dispatchRuns(context, enqueue, crowd)));
@@ -62,6 +68,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await dispatch();
   });
   const sample = skipWhileBusy(() => runSampleJobs(options));
+  const offboard = skipWhileBusy(() => offboardTenants(options));
   const retain = skipWhileBusy(() => applyRetention(context));
   // A restored or copied database does nothing until an operator accepts it: the original may still run.
   const unlessHeld =
@@ -71,8 +78,9 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     };
   const execute =
     (small: boolean) =>
-    async ({ runId }: { readonly runId: string }) => {
-      const run = await admitAndExecute(options, runId, small);
+    async ({ runId, traceparent }: JobData['execute-run']) => {
+      const attempt = () => admitAndExecute(options, runId, small);
+      const run = (await traceProcess(context.traces, small, runId, traceparent, attempt))?.run;
       if (!run) return;
       // A place is free: the next run need not wait for the next tick.
       if (run.backfillId !== null) await advance(run.backfillId);
@@ -100,6 +108,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await look();
       await collect();
       await sample();
+      await offboard();
     }),
     'apply-retention': retain,
   };
@@ -115,7 +124,7 @@ async function admitAndExecute(
   options: HandlerOptions,
   runId: string,
   small: boolean,
-): Promise<ClaimedRun | null> {
+): Promise<AttemptReport | null> {
   const { context, executor, crowd, parking, onAttemptEnd, workClock } = options;
   const needs = await retryUntilRecorded(
     () => findRunNeeds(context.db, runId),
@@ -141,7 +150,7 @@ async function admitAndExecute(
     const admission = { organizationId, ownSteps, ...readiness, ...place.admission };
     const report = await executeRun(executor, runId, admission);
     onAttemptEnd(report, (performance.now() - startedAt) / 1_000);
-    return report.run;
+    return report;
   } finally {
     endWork();
     place.leave();

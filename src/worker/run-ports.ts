@@ -1,5 +1,6 @@
 import type { UploadRef } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
+import { inSpan } from '../domain/traces.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import type { RunPorts } from '../pipeline/interval-job.ts';
 import { namedBy } from '../pipeline/leftovers.ts';
@@ -40,7 +41,7 @@ export interface OpenPorts {
  * before costs no write.
  */
 export function openPorts(
-  { db, policy }: Pick<Context, 'db' | 'policy'>,
+  { db, policy, traces }: Pick<Context, 'db' | 'policy' | 'traces'>,
   run: ClaimedRun,
   log: RunLog,
 ): OpenPorts {
@@ -120,6 +121,7 @@ export function openPorts(
       return generation;
     },
     log: (level, message) => log.add(level, message),
+    step: (name, work) => inSpan(traces, name, {}, work),
   };
   const forgetEnded = async () => {
     for (const upload of endedUploads.splice(0)) await forgetUpload(db, run.runId, upload);

@@ -153,6 +153,7 @@ export function attempt(
         return floor + 1;
       },
       log: () => {},
+      step: (_name, work) => work(),
       ...ports,
       confirmCommit: async (intent) => {
         asked.push('commit');

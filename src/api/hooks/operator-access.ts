@@ -34,6 +34,7 @@ async function admit(request: Request, reply: Reply, access: OperatorAccess): Pr
   await access.takeRequest(caller.id, reply);
   if (!caller.isAdmin) throw permissionDenied('The API key is not an admin key.');
   refuseForeignPages(request, isBasic, access.publicUrl);
+  request.caller = caller;
 }
 
 function credentialsOf(request: Request): { key: string | null; isBasic: boolean } {

@@ -75,7 +75,7 @@ export async function startBackfill(
 /** The same within the caller's transaction. The caller notifies the workers after the commit. */
 export async function recordBackfill(
   tx: Sql,
-  { policy }: Context,
+  { policy, traces }: Context,
   batchExport: BatchExport,
   request: BackfillRequest,
 ): Promise<StartedBackfill> {
@@ -108,6 +108,7 @@ export async function recordBackfill(
     concurrency: request.concurrency ?? policy.backfillConcurrency,
     // The planner takes off those that it passes over.
     totalRuns: totalRuns === 0 ? 0 : intervals,
+    traceparent: traces?.current() ?? null,
   });
   if (totalRuns === 0) await finishBackfill(tx, backfillId, 'Completed');
   const what = `Backfill ${backfillId} (${describeInterval(range)})`;

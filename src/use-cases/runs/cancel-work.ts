@@ -12,6 +12,7 @@ import {
   insertRuns,
   type Run,
 } from '../../store/runs.ts';
+import { noteTraceparent } from '../../store/traceparents.ts';
 import type { Context } from '../context.ts';
 
 /**
@@ -53,6 +54,8 @@ export async function retryRun(context: Context, run: FoundRun): Promise<string>
     if (!(await lockExport(tx, exportId))) throw notFound();
     const [made] = await insertRuns(tx, [{ exportId, teamId, interval, backfillId: null }]);
     if (made === undefined) throw isLive();
+    const traceparent = context.traces?.current() ?? null;
+    if (traceparent !== null) await noteTraceparent(tx, made, traceparent);
     return made;
   });
   context.doorbell.runsWaiting();

@@ -1,4 +1,5 @@
 import type { Schedule } from '../../domain/schedule.ts';
+import type { Traces } from '../../domain/traces.ts';
 import { newestCadence } from '../../scheduling/cadence-history.ts';
 import { jitterMs } from '../../scheduling/jitter.ts';
 import { planTicks } from '../../scheduling/plan.ts';
@@ -45,7 +46,7 @@ export async function decideTicks(context: Context, options: DecideTicksOptions)
     const page = await context.db.transaction(async (tx) => {
       const now = await readNow(tx);
       const due = await lockDueSchedules(tx, now, exportsPerPage);
-      const runs = await decideSchedules(tx, due, now, context.policy.maxJitterSeconds, options);
+      const runs = await decideSchedules(tx, due, now, context, options);
       return { runs, exports: due.length };
     });
     made += page.runs;
@@ -58,7 +59,7 @@ async function decideSchedules(
   tx: Sql,
   due: readonly ScheduleRow[],
   now: number,
-  maxJitterSeconds: number,
+  { policy, traces }: Context,
   options: DecideTicksOptions,
 ): Promise<number> {
   if (due.length === 0) return 0;
@@ -67,8 +68,9 @@ async function decideSchedules(
   const advanced: Pick<ScheduleRow, 'exportId' | 'schedule'>[] = [];
   for (const row of due) {
     try {
-      const plan = planExport(row, now, ticksPerExport, maxJitterSeconds);
-      ticks.push(...plan.ticks);
+      const plan = planExport(row, now, ticksPerExport, policy.maxJitterSeconds);
+      const trace = (tick: PlannedTick) => traceOf(traces, row, tick);
+      ticks.push(...plan.ticks.map((tick) => ({ ...tick, traceparent: trace(tick) })));
       advanced.push({ exportId: row.exportId, schedule: plan.schedule });
     } catch (error) {
       options.onError(error, row.exportId);
@@ -80,13 +82,31 @@ async function decideSchedules(
   return made;
 }
 
+type PlannedTick = Omit<DecidedTick, 'traceparent'>;
+
+/** Each run that a tick makes begins a trace: one tick may make thousands. */
+function traceOf(
+  traces: Traces | undefined,
+  { exportId, teamId }: ScheduleRow,
+  { fate }: PlannedTick,
+): string | null {
+  if (!traces || fate !== 'ran') return null;
+  const span = traces.begin('tick', {
+    kind: 'internal',
+    attributes: { 'sluice.team.id': teamId, 'sluice.export.id': exportId },
+    parent: null,
+  });
+  span.end(null);
+  return span.traceparent;
+}
+
 /** @throws if the stored schedule is broken, or if its plan cannot be stored */
 function planExport(
   { exportId, teamId, schedule }: ScheduleRow,
   now: number,
   limit: number,
   maxJitterSeconds: number,
-): { readonly ticks: readonly DecidedTick[]; readonly schedule: Schedule } {
+): { readonly ticks: readonly PlannedTick[]; readonly schedule: Schedule } {
   const plan = planTicks(schedule, now, limit);
   if (!Number.isFinite(plan.schedule.nextTickAt)) throw new Error('the schedule has no next tick');
   const jitter = jitterMs(exportId, newestCadence(schedule.cadences), maxJitterSeconds);

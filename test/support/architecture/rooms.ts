@@ -26,7 +26,10 @@ export const rooms: Readonly<Record<string, Room>> = {
   scheduling: { from: ['domain'], packages: ['luxon'] },
   // The models file says what the domain calls a model.
   config: { from: ['domain'], packages: ['typebox', 'yaml', 'node:fs'] },
-  telemetry: { from: ['domain'], packages: ['pino', 'prom-client'] },
+  telemetry: {
+    from: ['domain'],
+    packages: ['pino', 'prom-client', 'node:async_hooks', 'node:crypto'],
+  },
   store: { from: ['domain'], packages: ['pg', 'node-pg-migrate', 'node:*'] },
   queue: {
     from: ['domain'],

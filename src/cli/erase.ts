@@ -1,0 +1,176 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Command } from 'commander';
+import { type DataInterval, describeInterval, toTimestamp } from '../domain/time.ts';
+import type { OpenSearch } from '../main/erase.ts';
+import type { Database } from '../store/database.ts';
+import type { SearchedInterval, WantedValue } from '../verify/find-value.ts';
+import { readInstant, readSeconds, readUuid } from './arguments.ts';
+import { type CliDeps, CliError } from './deps.ts';
+import { plain } from './text.ts';
+
+interface Options {
+  readonly export: string;
+  readonly key: string;
+  readonly column?: string;
+  readonly after?: number;
+  readonly json?: boolean;
+}
+
+/** `sluice erase …`: finds the rows of a person in current files, and makes these files anew. */
+export function register(program: Command, deps: CliDeps): void {
+  const erase = program
+    .command('erase')
+    .description(
+      'Find a key in the current files of an export, and rewrite the files that have it',
+    );
+  const common = (command: Command) =>
+    command
+      .requiredOption('--export <id>', 'the export', readUuid)
+      .requiredOption('--key <value>', 'the value to find, as the files have it')
+      .option('--column <name>', "the column; default: the model's key, if it is one column")
+      .option('--after <time>', 'only intervals that start at this time or later', readInstant)
+      .option('--json', 'print one line of JSON per interval');
+
+  common(erase.command('find'))
+    .description(
+      'read every current file and list the intervals whose files have the key; exits with 1 if one cannot be read',
+    )
+    .action((options: Options) =>
+      withSearch(deps, options, async (search, wanted) => {
+        const { doubts, found } = await find(deps, options, search, wanted, null);
+        summarize(deps, options, found);
+        if (doubts > 0) throw doubtful(doubts);
+      }),
+    );
+
+  common(erase.command('rewrite'))
+    .description(
+      'run the intervals again whose files have the key, after its rows left the source; exits with 1 unless no current file has it then',
+    )
+    .option('--timeout <seconds>', 'how long to wait for the runs', readSeconds, 3_600)
+    .action((options: Options & { timeout: number }) =>
+      withSearch(deps, options, (search, wanted, db) => rewrite(deps, options, search, wanted, db)),
+    );
+}
+
+async function withSearch(
+  deps: CliDeps,
+  options: Options,
+  work: (search: OpenSearch, wanted: WantedValue, db: Database) => Promise<void>,
+): Promise<void> {
+  const { searchExport } = await import('../main/erase.ts');
+  const { readConfig } = await import('../config/config.ts');
+  const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
+  const config = await allowQuickstartS3(readConfig(deps.terminal.env));
+  const done = await deps.withDatabase((db, url) =>
+    searchExport(config, db, config.SOURCE_DATABASE_URL ?? url, options.export, async (search) => {
+      const [own, ...others] = search.keyColumns;
+      const column = options.column ?? (others.length === 0 ? own : undefined);
+      if (column === undefined) {
+        throw new CliError('The key of this model has several columns. Name one with --column.');
+      }
+      await work(search, { column, value: options.key }, db);
+      return true;
+    }),
+  );
+  if (!done) throw new CliError(`There is no export ${options.export} that keeps files.`);
+}
+
+interface Search {
+  readonly doubts: number;
+  readonly found: readonly SearchedInterval[];
+  /** All current files of the intervals that were named. */
+  readonly files: ReadonlySet<string>;
+}
+
+async function find(
+  deps: CliDeps,
+  { json, after }: Options,
+  search: OpenSearch,
+  wanted: WantedValue,
+  only: ((interval: DataInterval) => boolean) | null,
+): Promise<Search> {
+  const { findValue } = await import('../verify/find-value.ts');
+  const found: SearchedInterval[] = [];
+  const files = new Set<string>();
+  let doubts = 0;
+  // No interval ends at or before its start.
+  const last = after === undefined ? null : { start: after, end: after };
+  for await (const searched of findValue(search, wanted, last, only)) {
+    deps.terminal.signal.throwIfAborted();
+    if (searched.rows > 0) found.push(searched);
+    // Of a whole export these may be millions.
+    if (only !== null) for (const key of searched.files) files.add(key);
+    if (searched.doubt !== null) doubts += 1;
+    if (searched.rows === 0 && searched.doubt === null) continue;
+    deps.print(json ? JSON.stringify(viewOf(searched)) : lineOf(searched));
+  }
+  return { doubts, found, files };
+}
+
+function viewOf({ interval, rows, files, doubt }: SearchedInterval) {
+  const { start, end } = interval;
+  return { start: toTimestamp(start), end: toTimestamp(end), rows, files, doubt };
+}
+
+function lineOf({ interval, rows, files, doubt }: SearchedInterval): string {
+  const range = describeInterval(interval);
+  const has = `${range}: ${rows} ${rows === 1 ? 'row' : 'rows'} in ${files.length} files`;
+  return plain(doubt === null ? has : `${range}: NOT SURE: ${doubt}`);
+}
+
+function summarize(deps: CliDeps, { json }: Options, found: readonly SearchedInterval[]): void {
+  const rows = found.reduce((sum, interval) => sum + interval.rows, 0);
+  if (!json) deps.print(`${rows} rows in the current files of ${found.length} intervals.`);
+}
+
+async function rewrite(
+  deps: CliDeps,
+  options: Options & { timeout: number },
+  search: OpenSearch,
+  wanted: WantedValue,
+  db: Database,
+): Promise<void> {
+  const { rewriteIntervals } = await import('../use-cases/runs/rewrite-intervals.ts');
+  const { countLiveRuns } = await import('../store/runs.ts');
+  const { countLeftovers } = await import('../store/leftover-files.ts');
+  const before = await find(deps, options, search, wanted, null);
+  summarize(deps, options, before.found);
+  if (before.doubts > 0) throw doubtful(before.doubts);
+  if (before.found.length === 0) return;
+  const intervals = before.found.map(({ interval }) => interval);
+  const exportId = options.export;
+  const runs = await rewriteIntervals(db, exportId, intervals, 'a key was erased');
+  if (!options.json) deps.print(`${runs.length} runs were made. Waiting until they end.`);
+  const endsAt = performance.now() + options.timeout * 1_000;
+  const { signal } = deps.terminal;
+  // Replaced files go at the end of a run, or with a later sweep.
+  while ((await countLiveRuns(db, runs)) + (await countLeftovers(db, exportId, intervals)) > 0) {
+    if (performance.now() > endsAt) break;
+    await sleep(1_000, undefined, { signal });
+  }
+  const starts = new Set(intervals.map(({ start }) => start));
+  const after = await find(deps, options, search, wanted, ({ start }) => starts.has(start));
+  if (after.found.length > 0) {
+    throw new CliError(
+      `${after.found.length} intervals still have the key. Remove its rows from the source first, and look at the runs of the export.`,
+    );
+  }
+  if (after.doubts > 0) throw doubtful(after.doubts);
+  const left: string[] = [];
+  for (const key of before.found.flatMap(({ files }) => files)) {
+    if (after.files.has(key)) continue;
+    if ((await search.destination.statFile(key, signal)) !== null) left.push(key);
+  }
+  if (left.length > 0) {
+    throw new CliError(
+      `No current file has the key, but ${left.length} replaced files are still there:\n${left.map(plain).join('\n')}`,
+    );
+  }
+  deps.print(
+    `Proven: none of the ${intervals.length} intervals has the key in a current file, and the replaced files are gone.`,
+  );
+}
+
+const doubtful = (intervals: number) =>
+  new CliError(`${intervals} intervals could not be searched: see the lines above.`);

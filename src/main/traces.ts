@@ -1,0 +1,26 @@
+import { createRequire } from 'node:module';
+import type { Config } from '../config/config.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { OpenTraces } from '../telemetry/open-traces.ts';
+
+const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
+
+/** Opens traces if OTEL_EXPORTER_OTLP_ENDPOINT is set; otherwise null, and nothing is loaded. */
+export async function tracesOf(
+  config: Config,
+  role: string,
+  logger: Logger,
+): Promise<OpenTraces | null> {
+  const endpoint = config.OTEL_EXPORTER_OTLP_ENDPOINT;
+  if (endpoint === null) return null;
+  const { openTraces } = await import('../telemetry/open-traces.ts');
+  const settings = {
+    endpoint,
+    headers: config.OTEL_EXPORTER_OTLP_HEADERS,
+    serviceName: config.OTEL_SERVICE_NAME,
+    serviceVersion: version,
+    role,
+    ratio: Number(config.OTEL_TRACES_SAMPLER_ARG ?? 1),
+  };
+  return openTraces(settings, (message) => logger.warn(`traces could not be sent: ${message}`));
+}

@@ -1,0 +1,102 @@
+import type { Destination } from '../destinations/destination.ts';
+import { SluiceError } from '../domain/errors.ts';
+import { readFileSettings } from '../domain/file-settings.ts';
+import { settingsOfRecipe } from '../domain/format-settings.ts';
+import type { DataInterval } from '../domain/time.ts';
+import type { Sql } from '../store/database.ts';
+import { listReceipts, type Receipt } from '../store/receipts.ts';
+import type { VerifiedExport } from '../store/verify-queries.ts';
+import { joinKeys } from './key-values.ts';
+import { type ReadRows, verifyFiles } from './verify-files.ts';
+
+/** A value of one column, as the files have it. */
+export interface WantedValue {
+  readonly column: string;
+  readonly value: string;
+}
+
+export interface SearchedExport {
+  readonly sql: Sql;
+  readonly batchExport: VerifiedExport;
+  readonly destination: Destination;
+  readonly readRows: ReadRows;
+}
+
+/** What the current files of one interval have. */
+export interface SearchedInterval {
+  readonly interval: DataInterval;
+  /** Rows with the value. */
+  readonly rows: number;
+  /** Keys of the current files, those of rejected rows too. */
+  readonly files: readonly string[];
+  /** Why the answer is not sure; null if it is. */
+  readonly doubt: string | null;
+}
+
+/** Receipts per read. */
+const page = 100;
+
+/**
+ * Reads every current file of an export, oldest interval first, and says how many rows have the value. Memory is constant
+ * for any export: one file at a time is on local disk.
+ *
+ * @param after only intervals after this one; null: all
+ * @param only intervals to read; null: all
+ */
+export async function* findValue(
+  search: SearchedExport,
+  wanted: WantedValue,
+  after: DataInterval | null,
+  only: ((interval: DataInterval) => boolean) | null = null,
+): AsyncGenerator<SearchedInterval> {
+  const { sql, batchExport } = search;
+  let last = after;
+  for (;;) {
+    const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, last, page);
+    for (const receipt of receipts) {
+      if (only === null || only(receipt.interval))
+        yield await searchInterval(search, receipt, wanted);
+    }
+    last = receipts.at(-1)?.interval ?? null;
+    if (last === null || receipts.length < page) return;
+  }
+}
+
+async function searchInterval(
+  { batchExport, destination, readRows }: SearchedExport,
+  receipt: Receipt,
+  { column, value }: WantedValue,
+): Promise<SearchedInterval> {
+  const { interval } = receipt;
+  const files = [...receipt.files, ...receipt.rejectedFiles].map(({ key }) => key);
+  if (receipt.destinationVersion !== batchExport.destinationVersion) {
+    const doubt = 'its files are at a place that the export has left, and are not read';
+    return { interval, rows: 0, files, doubt };
+  }
+  const recipe = receipt.recipe ?? readFileSettings(batchExport.destination.config);
+  const { format, compression } = recipe;
+  const same = joinKeys([value]);
+  const empty = new Set([joinKeys([null]), '']);
+  let rows = 0;
+  let read = 0;
+  let filled = 0;
+  const see = (key: string) => {
+    read += 1;
+    if (!empty.has(key)) filled += 1;
+    if (key === same) rows += 1;
+  };
+  const made = { format, compression, ...settingsOfRecipe(recipe) };
+  const columns = [{ name: column, type: 'text' as const }];
+  const [fault] = await verifyFiles({ destination, readRows }, receipt, made, columns, see).catch(
+    (error: unknown) => {
+      // The store cannot be read: then no other interval can.
+      if (error instanceof SluiceError) throw error;
+      return [error instanceof Error ? error.message : String(error)];
+    },
+  );
+  if (fault !== undefined) return { interval, rows, files, doubt: fault };
+  // A misspelled column has no value either.
+  const isMissing = read > 0 && filled === 0;
+  const doubt = isMissing ? `no row has a value in the column ${column}` : null;
+  return { interval, rows, files, doubt };
+}

@@ -1,0 +1,28 @@
+import { findGoneWork } from '../store/tenant-rows.ts';
+import { advanceOffboardings } from '../use-cases/tenants/advance-offboarding.ts';
+import type { HandlerOptions } from './handlers.ts';
+
+/** Of one sweep; the next one goes on. */
+const sliceMs = 20_000;
+
+/** Goes on with the deletion of organizations and projects. */
+export async function offboardTenants({
+  context: { db },
+  executor: { connectors, stopping },
+  producer,
+  onOffboarded,
+  onOffboardingError,
+}: Pick<
+  HandlerOptions,
+  'context' | 'executor' | 'producer' | 'onOffboarded' | 'onOffboardingError'
+>): Promise<void> {
+  const endsAt = performance.now() + sliceMs;
+  await advanceOffboardings(db, {
+    describePlace: (type, config) => connectors.placeOf(type, config),
+    // They hold ids only and are gone in a day anyway: an unreachable queue must not hold up the deletion.
+    removeGoneJobs: () =>
+      producer.removeGone((ids) => findGoneWork(db, ids)).catch(onOffboardingError),
+    onCompleted: onOffboarded,
+    isOver: () => stopping.aborted || performance.now() > endsAt,
+  }).catch(onOffboardingError);
+}

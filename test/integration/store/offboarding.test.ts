@@ -1,0 +1,312 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { appendLogEntries } from '../../../src/store/log-entries.ts';
+import { beginCommit, beginReading, renewLeases } from '../../../src/store/leases.ts';
+import {
+  findOffboarding,
+  listRemainingFiles,
+  type Offboarding,
+  takeOffboarding,
+} from '../../../src/store/offboardings.ts';
+import { storeExport } from '../../support/store-export.ts';
+import {
+  deletersOfExport,
+  deletersOfOwner,
+  deletersOfTenant,
+} from '../../../src/store/tenant-rows.ts';
+import {
+  advanceOffboardings,
+  type OffboardingPorts,
+} from '../../../src/use-cases/tenants/advance-offboarding.ts';
+import { offboardTenant } from '../../../src/use-cases/tenants/offboard.ts';
+import { type FullTenant, fillTenant } from '../../support/full-tenant.ts';
+import {
+  claim,
+  createExportOfThePast,
+  decide,
+  emptyCommit,
+  expireLease,
+  exportOfThePast,
+  firstRun,
+} from '../../support/run-side.ts';
+import { createKey } from '../../support/tenants.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
+
+const side = useRunSide();
+
+const anyTenant = { organizationId: '', teamId: null };
+
+/** Every table that can have rows of a tenant. */
+const tablesWithTenants = [
+  ...new Set(
+    [...deletersOfExport(''), ...deletersOfTenant(anyTenant), ...deletersOfOwner(anyTenant)].map(
+      ({ table }) => table,
+    ),
+  ),
+  'plugin_sources',
+];
+
+/** Tables whose rows belong to the installation. A new table belongs here, or to `src/store/tenant-rows.ts`. */
+const tablesWithoutTenants = [
+  'dispatch_turn',
+  'encryption_keys',
+  'eras',
+  'offboarding_places',
+  'offboardings',
+  'sluice_migrations',
+  'workers',
+];
+
+/** Uploads and other transactions are not waited for. */
+const impatient = { leaseMs: 60_000, uploadsMs: 0, settleMs: 0 };
+
+const ports = (changes: Partial<OffboardingPorts> = {}): OffboardingPorts => ({
+  describePlace: (_type, { bucket_name, prefix = '' }) => ({
+    place: `aws ${bucket_name}`,
+    address: `s3://${bucket_name}/${prefix}`,
+  }),
+  removeGoneJobs: async () => {},
+  onCompleted: () => {},
+  isOver: () => false,
+  ...changes,
+});
+
+const advance = (changes: Partial<OffboardingPorts> = {}, limits = impatient) =>
+  advanceOffboardings(side.db, ports(changes), limits);
+
+const offboard = (organizationId: string, teamId: number | null = null) =>
+  offboardTenant(
+    side.db,
+    { organizationId, teamId, confirmName: teamId === null ? 'Acme' : 'Website' },
+    null,
+  );
+
+const stateOf = async (id: string): Promise<Offboarding> => {
+  const found = await findOffboarding(side.db, id);
+  if (!found) throw new Error('there is no such offboarding');
+  return found;
+};
+
+/** All rows of all tables, in order, but for those of offboardings. */
+async function readAll(): Promise<Map<string, readonly string[]>> {
+  const all = new Map<string, readonly string[]>();
+  for (const table of tablesWithTenants) {
+    const rows = await side.db.query<{ row: string }>(`select t::text as row from ${table} t`);
+    all.set(table, rows.map(({ row }) => row).sort());
+  }
+  return all;
+}
+
+let others: Map<string, readonly string[]>;
+beforeAll(async () => {
+  await fillTenant(side, 'of the other');
+  others = await readAll();
+});
+
+it('knows every table of the schema', async () => {
+  const found = await side.db.query<{ name: string }>(
+    `select c.relname as name from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')`,
+  );
+  const known = [...tablesWithTenants, ...tablesWithoutTenants];
+  expect(found.map(({ name }) => name).sort()).toEqual([...new Set(known)].sort());
+});
+
+describe('a deleted organization', () => {
+  it.each([
+    ['in one go', async () => await advance()],
+    [
+      'by processes that die after each step',
+      async (id: string) => {
+        for (let died = 0; (await stateOf(id)).completedAt === null; died += 1) {
+          let left = 1;
+          await advance({ isOver: () => left-- <= 0 });
+          expect(died).toBeLessThan(500);
+        }
+      },
+    ],
+    [
+      'by processes that believe that the others are dead',
+      async () => {
+        const all = Array.from({ length: 3 }, () => advance({}, { ...impatient, leaseMs: 0 }));
+        await Promise.allSettled(all);
+        await advance();
+      },
+    ],
+  ])('goes with every row, and no other row, %s', async (_how, finish) => {
+    const tenant = await fillTenant(side, 'its own');
+    const before = await readAll();
+    for (const [table, rows] of before) {
+      expect([table, rows.length > (others.get(table)?.length ?? 0)]).toEqual([table, true]);
+    }
+    const runs = await side.db.query('select from runs where export_id = $1', [tenant.exportId]);
+    const { id } = await offboard(tenant.organizationId);
+    for (const run of tenant.runIds) await expireLease(side.db, run);
+    await finish(id);
+    expect(await readAll()).toEqual(others);
+    const state = await stateOf(id);
+    expect(state).toMatchObject({ status: 'completed', lastError: null, name: 'Acme' });
+    expect(state.deletedRows).toMatchObject({
+      runs: runs.length,
+      batch_exports: 1,
+      plugin_sources: 1,
+    });
+    expect(await listRemainingFiles(side.db, id, 10)).toEqual([
+      {
+        destinationType: 'S3',
+        address: 's3://customers-bucket/events/{year}/',
+        place: 'aws customers-bucket',
+        exports: 1,
+        files: 2,
+        manifests: 1,
+        rows: 3,
+        bytes: 30,
+        leftoverFiles: 1,
+        openUploads: 1,
+      },
+    ]);
+  });
+
+  it('has keys that are refused at once, and makes no more runs', async () => {
+    const tenant = await fillTenant(side, 'its own');
+    await offboard(tenant.organizationId);
+    const [key] = await side.db.query<{ ended: boolean }>(
+      'select revoked_at <= now() as ended from api_keys where id = $1',
+      [tenant.keyId],
+    );
+    expect(key?.ended).toBe(true);
+    await finishFor(tenant);
+    expect(await decide(side.context)).toBe(0);
+  });
+
+  it('needs its name, and answers a second request with the first', async () => {
+    const tenant = await fillTenant(side, 'its own');
+    const { organizationId } = tenant;
+    const wrong = { organizationId, teamId: null, confirmName: 'Other' };
+    await expect(offboardTenant(side.db, wrong, null)).rejects.toThrow('not the name');
+    const first = await offboard(organizationId);
+    expect((await offboard(organizationId)).id).toBe(first.id);
+    await finishFor(tenant);
+    await expect(offboard(organizationId)).rejects.toThrow('There is no organization');
+  });
+});
+
+describe('runs under way', () => {
+  it('are cancelled first and cannot commit afterwards', async () => {
+    const tenant = await fillTenant(side, 'its own');
+    const { id: exportId } = await createExportOfThePast(side, { teamId: tenant.projectIds[1] });
+    await decide(side.context);
+    const run = await claim(side, (await firstRun(side.db, exportId)).id);
+    expect(await beginReading(side.db, run)).toBe(true);
+    await offboard(tenant.organizationId);
+    await finishFor(tenant);
+    expect(await beginCommit(side.db, run, 60_000, {}, emptyCommit)).toBe(false);
+    expect([...(await renewLeases(side.db, [run], 60_000))]).toEqual([]);
+    const { teamId, runId } = run;
+    await appendLogEntries(side.db, [{ teamId, exportId, runId, level: 'INFO', message: 'late' }]);
+    expect(await readAll()).toEqual(others);
+  });
+
+  it('that commit are waited for, until their worker falls silent', async () => {
+    const tenant = await fillTenant(side, 'its own');
+    const { id: exportId } = await createExportOfThePast(side, { teamId: tenant.projectIds[1] });
+    await decide(side.context);
+    const run = await claim(side, (await firstRun(side.db, exportId)).id);
+    expect(await beginCommit(side.db, run, 60_000, {}, emptyCommit)).toBe(true);
+    for (const id of tenant.runIds) await expireLease(side.db, id);
+    const { id } = await offboard(tenant.organizationId);
+    await advance();
+    expect(await stateOf(id)).toMatchObject({
+      status: 'cancelling',
+      deletedRows: {},
+      lastError: 'Waits for runs that commit their files.',
+    });
+    await expireLease(side.db, run.runId);
+    await advance();
+    expect((await stateOf(id)).status).toBe('completed');
+    expect([...(await renewLeases(side.db, [run], 60_000))]).toEqual([]);
+    expect(await readAll()).toEqual(others);
+  });
+
+  it('have uploads that the sweep aborts before their rows go', async () => {
+    const tenant = await fillTenant(side, 'its own');
+    for (const run of tenant.runIds) await expireLease(side.db, run);
+    const { id } = await offboard(tenant.organizationId);
+    await advance({}, { ...impatient, uploadsMs: 3_600_000 });
+    expect(await stateOf(id)).toMatchObject({
+      status: 'cancelling',
+      lastError: 'Waits until uploads at the destinations are aborted.',
+    });
+    await side.db.query('delete from uploads where run_id = any ($1)', [tenant.runIds]);
+    await advance({}, { ...impatient, uploadsMs: 3_600_000 });
+    expect((await stateOf(id)).status).toBe('completed');
+  });
+});
+
+it('an export of a request that began before the tenant was closed goes too', async () => {
+  const tenant = await fillTenant(side, 'its own');
+  const { organizationId, projectIds } = tenant;
+  for (const run of tenant.runIds) await expireLease(side.db, run);
+  const late = await exportOfThePast({ db: side.db, teamId: projectIds[1] }, {});
+  const { id } = await offboard(organizationId);
+  let isAdded = false;
+  await advance({
+    // After all exports were deleted.
+    removeGoneJobs: async () => {},
+    describePlace: () => {
+      isAdded = true;
+      return null;
+    },
+    isOver: () => isAdded,
+  });
+  await storeExport(side.db, late);
+  await advance();
+  expect((await stateOf(id)).status).not.toBe('completed');
+  await advance();
+  expect((await stateOf(id)).status).toBe('completed');
+  expect(await readAll()).toEqual(others);
+});
+
+it('a deleted project leaves the other projects, their keys and the organization', async () => {
+  const tenant = await fillTenant(side, 'its own');
+  const { organizationId, projectIds } = tenant;
+  const [first, second] = projectIds;
+  const both = await createKey(side.db, { organizationId, projectIds: [first, second] });
+  const own = await createKey(side.db, { organizationId, projectIds: [first] });
+  const { id: kept } = await createExportOfThePast(side, { teamId: second });
+  const { id } = await offboard(organizationId, first);
+  for (const run of tenant.runIds) await expireLease(side.db, run);
+  await advance();
+  expect((await stateOf(id)).status).toBe('completed');
+  const keys = await side.db.query(
+    `select id, project_ids from api_keys where organization_id = $1 and revoked_at is null order by created_at`,
+    [organizationId],
+  );
+  expect(keys).toEqual([
+    { id: tenant.keyId, project_ids: null },
+    { id: both.apiKey.id, project_ids: [second] },
+  ]);
+  expect(await side.db.query('select from api_keys where id = $1', [own.apiKey.id])).toEqual([]);
+  expect(
+    await side.db.query('select id from batch_exports where team_id = any ($1)', [projectIds]),
+  ).toEqual([{ id: kept }]);
+  await offboard(organizationId);
+  await advance();
+  expect(await readAll()).toEqual(others);
+});
+
+it('an offboarding is worked on by one process at a time', async () => {
+  const tenant = await fillTenant(side, 'its own');
+  const { id } = await offboard(tenant.organizationId);
+  const taken = await takeOffboarding(side.db, 60_000, []);
+  expect(taken?.id).toBe(id);
+  expect(await takeOffboarding(side.db, 60_000, [])).toBeNull();
+  await side.db.query(
+    `update offboardings set leased_until = now() - interval '1 s' where id = $1`,
+    [id],
+  );
+  await finishFor(tenant);
+});
+
+async function finishFor(tenant: FullTenant): Promise<void> {
+  for (const run of tenant.runIds) await expireLease(side.db, run);
+  await advance();
+}
