@@ -1,7 +1,6 @@
 import { readFileSettings } from '../domain/file-settings.ts';
 import { idleWorkerBytes, smallRunBytes } from '../pipeline/memory-budget.ts';
-import type { JobHandlers } from '../queue/catalogue.ts';
-import type { JobData } from '../queue/catalogue.ts';
+import type { JobData, JobHandlers } from '../queue/catalogue.ts';
 import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
 import { currentEra } from '../store/eras.ts';
