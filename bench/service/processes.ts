@@ -29,11 +29,7 @@ export class Processes {
     ready: RegExp,
     talks = false,
   ): Promise<{ readonly named: string; readonly child: ChildProcess }> {
-    const prof =
-      process.env.BENCH_PROF && program === 'main/worker.js'
-        ? ['--cpu-prof', `--cpu-prof-dir=${process.env.BENCH_PROF}`]
-        : [];
-    const child = spawn(process.execPath, [...prof, path.join(build, program), ...options], {
+    const child = spawn(process.execPath, [path.join(build, program), ...options], {
       env,
       stdio: talks ? ['ignore', 'pipe', 'inherit', 'ipc'] : ['ignore', 'pipe', 'inherit'],
     });
