@@ -18,7 +18,11 @@ let installation: Installation;
 let silent: HostileStore;
 
 beforeAll(async () => {
-  silent = await startHostileStore(() => {});
+  // Refuses to be tried out, and never says whether there is a manifest.
+  silent = await startHostileStore(({ method }, response) => {
+    if (method === 'PUT') response.writeHead(403).end();
+    if (method === 'DELETE') response.writeHead(204).end();
+  });
   // Nothing but the test ends a request to the silent store.
   const env = { ...deployedMalloc, UPLOAD_STALL_SECONDS: '3600', MAX_RUNS_PER_TENANT: '100' };
   installation = await startInstallation({ workers: 0, env });
