@@ -101,6 +101,8 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
       RATE_LIMIT_PER_HOUR: '10000000',
       ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
       WORKER_CONCURRENCY: String(places),
+      // As many at a time as the bare loop.
+      WORKER_SMALL_RUNS: '0',
       MAX_RUNS_PER_TENANT: '100',
     };
     const api = await processes.start('main/api.js', [], env, /^ready (http\S+)/m);

@@ -62,6 +62,8 @@ try {
     RATE_LIMIT_PER_HOUR: '10000000',
     ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
     WORKER_CONCURRENCY: values.slots,
+    // Small runs wait for slots too: how many wait at a time is what is varied.
+    WORKER_SMALL_RUNS: '0',
     DATABASE_POOL_SIZE: '8',
     MAX_RUNS_PER_EXPORT: '100',
     MAX_RUNS_PER_TENANT: '100',

@@ -49,11 +49,11 @@ If two workers crash on a run, the run gets a process of its own. This process m
 
 ### Small runs
 
-A run is expected to be small if the files of the three intervals before it, and of the one after, had at most 256 KiB and 2,000 rows each. If none of these has completed yet, the run counts as large. Runs of a chain with plugins of your own are always large.
+A run is expected to be small if the files of the three intervals before it, and of the one after, had at most 128 KiB and 2,000 rows each. If none of these has completed yet, the run counts as large. Runs of a chain with plugins of your own are always large.
 
 Small runs do not use the slots of \`WORKER_CONCURRENCY\`. They have \`WORKER_SMALL_RUNS\` places in each worker, as far as there is memory. A sixth of the memory of all runs is left to them by large runs, so a small run does not wait for a large one. They use what else is free, while no large run waits for it. An organization shares these places with others by the same rules as slots.
 
-If a run was not small as expected, it takes the memory of a large run before it reads more than 1 MiB. If that is not free, its attempt ends, and it begins again as soon as there are a slot and memory for it. Then all runs of that export count as large for a day.
+If a run was not small as expected, it takes the memory of a large run before it reads more than 512 KiB. If that is not free, its attempt ends, and it begins again as soon as there are a slot and memory for it. Then all runs of that export count as large for a day.
 
 ## Costly requests
 
@@ -74,7 +74,7 @@ Each connection to \`DATABASE_URL\` prepares the statements that most requests o
 /** What src/pipeline/memory-budget.ts and the encoders reserve. */
 const memory = [
   ['The worker itself', '150'],
-  ['A small run, whatever its format is', '2'],
+  ['A small run, whatever its format is', '3'],
   ['Each large run: rows from the source', '8'],
   ['Each large run: encoder of JSONLines or CSV', '4'],
   ['Each large run: encoder of Parquet', '56'],

@@ -24,8 +24,8 @@ export const largeRowCopies = 4;
 /** A run of the larger formats, with the default settings. */
 export const usualRunBytes = 96 * mebibyte;
 
-/** What a run that reads at most 1 MiB of rows may need, whatever its format is; measured. */
-export const smallRunBytes = 2 * mebibyte;
+/** What a run that reads at most 512 KiB of rows may need, whatever its format is; measured. */
+export const smallRunBytes = 3 * mebibyte;
 
 /** A share of a worker's memory that large runs leave to small ones. */
 const smallShare = 1 / 6;

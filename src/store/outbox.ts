@@ -9,7 +9,7 @@ const queuedRunColumns = `team_id as "projectId", export_id as "exportId", backf
   ${instantOf('data_interval_start')} as "intervalStart", small`;
 
 /** The most that the neighbours of a run may have in their files, if it is expected to be small. */
-const smallBytes = 256 * 1024;
+const smallBytes = 128 * 1024;
 const smallRows = 2_000;
 /** How long all runs of an export count as large, once one has read more than a small run may. */
 const largeFor = `interval '1 day'`;

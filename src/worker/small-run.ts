@@ -4,7 +4,7 @@ import type { Source, SourceSnapshot } from '../sources/source.ts';
 import type { SmallPlace } from './memory-gate.ts';
 
 /** Bytes of rows and manifests that a run may read with the memory of a small one. */
-export const mostRead = 1024 ** 2;
+const mostRead = 512 * 1024;
 
 /**
  * A run that was expected to be small. The expectation may be wrong: before the run reads more than a small run may, it

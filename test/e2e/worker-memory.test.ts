@@ -18,7 +18,11 @@ let installation: Installation;
 let silent: HostileStore;
 
 beforeAll(async () => {
-  silent = await startHostileStore(() => {});
+  // Refuses to be tried out, and never says whether there is a manifest.
+  silent = await startHostileStore(({ method }, response) => {
+    if (method === 'PUT') response.writeHead(403).end();
+    if (method === 'DELETE') response.writeHead(204).end();
+  });
   // Nothing but the test ends a request to the silent store.
   const env = { ...deployedMalloc, UPLOAD_STALL_SECONDS: '3600', MAX_RUNS_PER_TENANT: '100' };
   installation = await startInstallation({ workers: 0, env });
@@ -56,7 +60,8 @@ it('fifty small runs complete while four large ones wait for their store, and on
   const memoryMb = 290;
   const worker = await installation.startWorker({
     WORKER_MEMORY_MB: String(memoryMb),
-    WORKER_CONCURRENCY: '4',
+    // One of them is left to other organizations.
+    WORKER_CONCURRENCY: '5',
   });
   const at = (n: number) => `2024-03-02T0${n}:00:00Z`;
   const before = { start: at(1), end: at(2) };
@@ -71,19 +76,10 @@ it('fifty small runs complete while four large ones wait for their store, and on
   for (const id of [...small, grown]) await backfill(installation, id, before);
   for (const id of [...small, grown]) await untilEnded(installation, id);
 
-  const other = await installation.addTenant();
-  await insertEvents(installation.pool, { team: other.projectIds[0], rows: 20 });
-  const client = installation.client.withKey(other.key);
-  const owners = [
-    installation,
-    installation,
-    installation,
-    { ...installation, tenant: other, client },
-  ];
   const large: string[] = [];
-  for (const owner of owners) {
-    const id = await createS3Export(owner, { config: { endpoint_url: silent.endpoint } });
-    await backfill(owner, id);
+  for (let n = 0; n < 4; n += 1) {
+    const id = await createS3Export(installation, { config: { endpoint_url: silent.endpoint } });
+    await backfill(installation, id);
     large.push(id);
   }
   const statuses = async (ids: readonly string[]) => {

@@ -63,11 +63,11 @@ async function dispatch(): Promise<QueueEntry[]> {
 it('a run is small if its neighbours were, and is not if nothing is known', async () => {
   const batchExport = await createExportOfThePast(side);
   expect(await isSmall(await addRun(batchExport, 90))).toBe(false);
-  for (const hoursAgo of [70, 50, 30]) await addCompleted(batchExport, hoursAgo, 200_000, 1_000);
+  for (const hoursAgo of [70, 50, 30]) await addCompleted(batchExport, hoursAgo, 100_000, 1_000);
   for (const hoursAgo of [80, 69, 29]) {
     expect(await isSmall(await addRun(batchExport, hoursAgo))).toBe(true);
   }
-  await addCompleted(batchExport, 20, 300_000, 10);
+  await addCompleted(batchExport, 20, 140_000, 10);
   expect(await isSmall(await addRun(batchExport, 25))).toBe(false);
   expect(await isSmall(await addRun(batchExport, 15))).toBe(false);
   // Three others are nearer now.
