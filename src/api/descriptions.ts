@@ -60,7 +60,7 @@ const descriptions: Readonly<Record<string, string>> = {
   listBatchExportLogs: 'Of the export and of all its runs, newest first.',
   listBatchExportRunLogs: 'Of one run, newest first.',
   tailBatchExportRunLogs:
-    'Without a cursor it answers with the newest entries. Ask again every few seconds, with the cursor of the last answer, until `ended` is true and `has_more` is false. A client that was away goes on with its last cursor and misses nothing.',
+    'Without a cursor it answers with the newest entries. Ask again every few seconds, with the cursor of the last answer, until `ended` is true and `has_more` is false. A client that lost its connection goes on with its last cursor and misses nothing.',
   retrieveMe:
     'Its name, its scopes, its organization and the projects it has access to. Any valid key may ask. Use it to offer only what the key allows.',
   retrieveCapabilities:

@@ -55,7 +55,7 @@ const since = prepared(
  *
  * @returns null if the place is not of this database, as it is after a restore
  */
-export async function readLogTail(
+export async function findLogTail(
   sql: Sql,
   run: { readonly exportId: string; readonly runId: string },
   place: TailPlace | null,

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import {
   countExportHealths,
   listBatchExports,
-  searchBatchExports,
+  findBatchExports,
 } from '../../store/export-lists.ts';
 import { createExport, examineNewExport } from '../../use-cases/exports/create-export.ts';
 import { deleteExport } from '../../use-cases/exports/delete-export.ts';
@@ -55,7 +55,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       const reach = reachOf(request);
       const { count, results } = await (search === null
         ? listBatchExports(db, reach, page)
-        : searchBatchExports(db, reach, search, page));
+        : findBatchExports(db, reach, search, page));
       const views = await batchExportViews(request.context, results);
       return offsetEnvelope(request, page, { count, results: views }, (view) => view);
     },

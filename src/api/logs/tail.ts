@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { notFound, Refusal } from '../../domain/problem.ts';
-import { readLogTail, type TailPlace } from '../../store/log-tail.ts';
+import { findLogTail, type TailPlace } from '../../store/log-tail.ts';
 import { findRun } from '../../store/runs.ts';
 import { type Api, batchExportOf } from '../api.ts';
 import { clampLimit } from '../lists/paging.ts';
@@ -59,7 +59,7 @@ export function logTailRoutes(api: Api, family: Family): void {
       // Before its log: what the end of the run writes is in the answer that says it.
       const run = isUuid(runId) ? await findRun(db, exportId, runId) : null;
       if (!run) throw notFound();
-      const tail = await readLogTail(db, { exportId, runId: run.id }, place, clampLimit(limit));
+      const tail = await findLogTail(db, { exportId, runId: run.id }, place, clampLimit(limit));
       if (!tail) throw invalidCursor();
       return {
         results: tail.entries.map((entry) => ({ id: entry.id, entry: logView(entry) })),

@@ -54,6 +54,7 @@ describe('create', () => {
       high_water_mark: null,
       unsettled_from: null,
       missing: { count: 0, since: null },
+      health: 'fine',
       failure_streak: 0,
       freshness_minutes: null,
       last_success_at: null,

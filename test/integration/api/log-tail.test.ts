@@ -99,7 +99,7 @@ test('misses no entry whose transaction ends after a newer one', async () => {
   expect(ids.size).toBe(2);
 });
 
-test('a client that was away gets all of it, page by page', async () => {
+test('a client that asks again much later gets all of it, page by page', async () => {
   const { write, read } = await createRun();
   const { cursor: start } = await read();
   for (let n = 0; n < 5; n += 1) await write(`line ${n}`);

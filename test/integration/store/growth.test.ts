@@ -13,11 +13,11 @@ import type { Sql, Transactor } from '../../../src/store/database.ts';
 import {
   countExportHealths,
   listProjectOverviews,
-  searchBatchExports,
+  findBatchExports,
 } from '../../../src/store/export-lists.ts';
 import { renewLeases, sweepExpiredLeases } from '../../../src/store/leases.ts';
 import { findTeamsWithRemovals } from '../../../src/store/leftover-files.ts';
-import { readLogTail } from '../../../src/store/log-tail.ts';
+import { findLogTail } from '../../../src/store/log-tail.ts';
 import { type LogListRequest, listLogEntries } from '../../../src/store/log-entries.ts';
 import { takeLookBacks } from '../../../src/store/look-backs.ts';
 import { findTeamsWithOrphans } from '../../../src/store/orphaned-uploads.ts';
@@ -204,8 +204,8 @@ const hotPaths: readonly HotPath[] = [
     work: async (db: Transactor) => {
       const reach = await reachOfLong(db);
       const all = { healths: null, search: null, orderBy, descending: false };
-      await searchBatchExports(db, reach, all, page);
-      await searchBatchExports(db, reach, { ...all, healths: ['late'], search: '1' }, page);
+      await findBatchExports(db, reach, all, page);
+      await findBatchExports(db, reach, { ...all, healths: ['late'], search: '1' }, page);
     },
     isUnnamed: true,
   })),
@@ -230,8 +230,8 @@ const hotPaths: readonly HotPath[] = [
     name: 'the tail of a log',
     work: async (db) => {
       const { id: runId } = await findEnded(long);
-      const tail = await readLogTail(db, { exportId: long, runId }, null, 100);
-      await readLogTail(db, { exportId: long, runId }, tail?.place ?? null, 100);
+      const tail = await findLogTail(db, { exportId: long, runId }, null, 100);
+      await findLogTail(db, { exportId: long, runId }, tail?.place ?? null, 100);
     },
   },
   { name: 'the oldest interval', work: (db) => findOldestInterval(db, long) },
