@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { readConfig } from '../../src/config/config.ts';
 import { readFileSettings } from '../../src/domain/file-settings.ts';
+import { pinVersions } from '../../src/domain/format-settings.ts';
 import { destinationContextOf, joinConnectors } from '../../src/main/connectors.ts';
 import { joinSources, loadModels } from '../../src/main/models.ts';
 import { exportInterval } from '../../src/pipeline/export-interval.ts';
@@ -23,7 +24,11 @@ const connectors = joinConnectors(
   context,
   createSecretBox([{ id: 'bench', key: randomBytes(32) }]),
 );
-const encoding = { file_format: format, compression: compression === '' ? null : compression };
+/** As of a new export. */
+const encoding = pinVersions({
+  file_format: format,
+  compression: compression === '' ? null : compression,
+});
 const destination = connectors.openDestination({
   exportId: 'bench',
   externalId: 'bench',

@@ -33,7 +33,7 @@ export async function nameFailingRow(
   signal: AbortSignal,
 ): Promise<SluiceError> {
   const found = toSourceError(error);
-  const value = found.code === 'query.invalid' ? valueOf(found.detail ?? '') : null;
+  const value = found.code === 'query.invalid' ? quotedValue(found.detail ?? '') : null;
   const sql = value === null ? null : sqlOf(value);
   if (sql === null) return found;
   const key = await readKey(sql, begin, signal).catch(() => null);
@@ -43,7 +43,7 @@ export async function nameFailingRow(
 }
 
 /** The value that a message of PostgreSQL says it cannot read. */
-function valueOf(message: string): string | null {
+function quotedValue(message: string): string | null {
   const [, last, first] = /: "(.*)"$|^value "(.*)" is out of range/s.exec(message) ?? [];
   const value = last ?? first ?? '';
   return value === '' || value.length > longestValue ? null : value;
