@@ -40,10 +40,10 @@ const catalogue = {
   'execute-run': {
     queue: runs,
     /** With the span that enqueued it, if traces are on. */
-    parse: (data: unknown) => ({
-      runId: idIn(data, 'runId'),
-      traceparent: readTraceparent(Reflect.get(Object(data), 'traceparent')),
-    }),
+    parse: (data: unknown): { readonly runId: string; readonly traceparent?: string } => {
+      const traceparent = readTraceparent(Reflect.get(Object(data), 'traceparent'));
+      return { runId: idIn(data, 'runId'), ...(traceparent !== null && { traceparent }) };
+    },
   },
   /** Creates the next runs of a backfill. */
   'advance-backfill': {

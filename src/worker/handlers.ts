@@ -19,14 +19,16 @@ import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
 import type { NotificationCourier } from './notification-courier.ts';
-import { offboardTenants } from './offboard-tenants.ts';
+import { type OffboardOptions, offboardTenants } from './offboard-tenants.ts';
 import type { Parking } from './parking.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
 import { traceProcess, traceSends } from './trace-jobs.ts';
 import type { WorkClock } from './work-clock.ts';
 
-export interface HandlerOptions extends SampleOptions {
+export interface HandlerOptions
+  extends SampleOptions,
+    Pick<OffboardOptions, 'onOffboarded' | 'onOffboardingError'> {
   readonly producer: Producer;
   readonly executor: ExecutorOptions;
   readonly workClock: WorkClock;
@@ -36,8 +38,6 @@ export interface HandlerOptions extends SampleOptions {
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
   readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
   readonly onScheduleError: (error: unknown, exportId: string) => void;
-  readonly onOffboarded: (offboardingId: string) => void;
-  readonly onOffboardingError: (error: unknown) => void;
 }
 
 /** What a worker does for each job. */
@@ -79,7 +79,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await dispatchDue();
     }),
     'dispatch-runs': unlessHeld(dispatch),
-    'execute-run': async ({ runId, traceparent }) => {
+    'execute-run': async ({ runId, traceparent = null }) => {
       const execute = () => admitAndExecute(options, runId);
       const run = (await traceProcess(context.traces, runId, traceparent, execute))?.run;
       if (!run) return;
