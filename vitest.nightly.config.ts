@@ -11,6 +11,7 @@ export default defineConfig({
     include: [
       'test/clients/*.ts',
       'test/e2e/api-on-processes.test.ts',
+      'test/e2e/erase-and-offboard.test.ts',
       'test/e2e/kill-worker.test.ts',
       'test/e2e/lifecycle.test.ts',
       'test/e2e/own-plugins.test.ts',

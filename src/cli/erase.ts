@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { type DataInterval, describeInterval, toTimestamp } from '../domain/time.ts';
-import type { OpenSearch } from '../main/erase.ts';
+import type { OpenSearch, SearchedInterval, WantedValue } from '../main/erase.ts';
 import type { Database } from '../store/database.ts';
-import type { SearchedInterval, WantedValue } from '../verify/find-value.ts';
 import { readInstant, readSeconds, readUuid } from './arguments.ts';
 import { type CliDeps, CliError } from './deps.ts';
 import { plain } from './text.ts';
@@ -90,13 +89,12 @@ async function find(
   wanted: WantedValue,
   only: ((interval: DataInterval) => boolean) | null,
 ): Promise<Search> {
-  const { findValue } = await import('../verify/find-value.ts');
   const found: SearchedInterval[] = [];
   const files = new Set<string>();
   let doubts = 0;
   // No interval ends at or before its start.
   const last = after === undefined ? null : { start: after, end: after };
-  for await (const searched of findValue(search, wanted, last, only)) {
+  for await (const searched of search.find(wanted, last, only)) {
     deps.terminal.signal.throwIfAborted();
     if (searched.rows > 0) found.push(searched);
     // Of a whole export these may be millions.

@@ -1,7 +1,13 @@
 import type { Config } from '../config/config.ts';
+import type { DataInterval } from '../domain/time.ts';
 import type { Sql } from '../store/database.ts';
 import { listVerifiedExports } from '../store/verify-queries.ts';
-import type { SearchedExport } from '../verify/find-value.ts';
+import {
+  findValue,
+  type SearchedExport,
+  type SearchedInterval,
+  type WantedValue,
+} from '../verify/find-value.ts';
 import {
   destinationContextOf,
   destinationOf,
@@ -12,9 +18,17 @@ import {
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels } from './models.ts';
 
-export interface OpenSearch extends SearchedExport {
+export type { SearchedInterval, WantedValue };
+
+export interface OpenSearch extends Pick<SearchedExport, 'destination'> {
   /** What identifies a row of its model. */
   readonly keyColumns: readonly string[];
+  /** Reads the current files; see `findValue`. */
+  find(
+    wanted: WantedValue,
+    after: DataInterval | null,
+    only: ((interval: DataInterval) => boolean) | null,
+  ): AsyncIterable<SearchedInterval>;
 }
 
 /**
@@ -41,13 +55,9 @@ export async function searchExport<T>(
   try {
     const destination = connectors.openDestination({ ...batchExport, exportId });
     try {
-      return await work({
-        sql,
-        batchExport,
-        destination,
-        readRows: readRowsBy(registry),
-        keyColumns,
-      });
+      const search = { sql, batchExport, destination, readRows: readRowsBy(registry) };
+      const find: OpenSearch['find'] = (...asked) => findValue(search, ...asked);
+      return await work({ destination, keyColumns, find });
     } finally {
       await destination.close();
     }

@@ -36,10 +36,10 @@ function idIn(data: unknown, name: string): string {
 const { control, runs, smallRuns } = queueNames;
 
 /** With the span that enqueued it, if traces are on. */
-const runOf = (data: unknown) => ({
-  runId: idIn(data, 'runId'),
-  traceparent: readTraceparent(Reflect.get(Object(data), 'traceparent')),
-});
+const runOf = (data: unknown): { readonly runId: string; readonly traceparent?: string } => {
+  const traceparent = readTraceparent(Reflect.get(Object(data), 'traceparent'));
+  return { runId: idIn(data, 'runId'), ...(traceparent !== null && { traceparent }) };
+};
 
 /** Jobs carry ids only, never a secret: the dashboard shows them. */
 const catalogue = {

@@ -20,7 +20,7 @@ import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
 import type { NotificationCourier } from './notification-courier.ts';
-import { offboardTenants } from './offboard-tenants.ts';
+import { type OffboardOptions, offboardTenants } from './offboard-tenants.ts';
 import type { Parking } from './parking.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
@@ -28,7 +28,9 @@ import { SmallRun } from './small-run.ts';
 import { traceProcess, traceSends } from './trace-jobs.ts';
 import type { WorkClock } from './work-clock.ts';
 
-export interface HandlerOptions extends SampleOptions {
+export interface HandlerOptions
+  extends SampleOptions,
+    Pick<OffboardOptions, 'onOffboarded' | 'onOffboardingError'> {
   readonly producer: Producer;
   readonly executor: ExecutorOptions;
   readonly workClock: WorkClock;
@@ -38,8 +40,6 @@ export interface HandlerOptions extends SampleOptions {
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
   readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
   readonly onScheduleError: (error: unknown, exportId: string) => void;
-  readonly onOffboarded: (offboardingId: string) => void;
-  readonly onOffboardingError: (error: unknown) => void;
 }
 
 /** What a worker does for each job. */
@@ -77,7 +77,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     };
   const execute =
     (small: boolean) =>
-    async ({ runId, traceparent }: JobData['execute-run']) => {
+    async ({ runId, traceparent = null }: JobData['execute-run']) => {
       const attempt = () => admitAndExecute(options, runId, small);
       const run = (await traceProcess(context.traces, small, runId, traceparent, attempt))?.run;
       if (!run) return;

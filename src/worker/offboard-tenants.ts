@@ -1,6 +1,17 @@
 import { findGoneWork } from '../store/tenant-rows.ts';
 import { advanceOffboardings } from '../use-cases/tenants/advance-offboarding.ts';
-import type { HandlerOptions } from './handlers.ts';
+import type { Producer } from '../queue/producer.ts';
+import type { Context } from '../use-cases/context.ts';
+import type { ExecutorOptions } from './execute-run.ts';
+
+export interface OffboardOptions {
+  readonly context: Context;
+  readonly executor: Pick<ExecutorOptions, 'connectors' | 'stopping'>;
+  readonly producer: Pick<Producer, 'removeGone'>;
+  /** Called once for each that is completed. */
+  readonly onOffboarded: (offboardingId: string) => void;
+  readonly onOffboardingError: (error: unknown) => void;
+}
 
 /** Of one sweep; the next one goes on. */
 const sliceMs = 20_000;
@@ -12,10 +23,7 @@ export async function offboardTenants({
   producer,
   onOffboarded,
   onOffboardingError,
-}: Pick<
-  HandlerOptions,
-  'context' | 'executor' | 'producer' | 'onOffboarded' | 'onOffboardingError'
->): Promise<void> {
+}: OffboardOptions): Promise<void> {
   const endsAt = performance.now() + sliceMs;
   await advanceOffboardings(db, {
     describePlace: (type, config) => connectors.placeOf(type, config),

@@ -7,6 +7,7 @@ import {
   untilEnded,
 } from '../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
+import { casesOf } from '../support/nightly.ts';
 import { startBundled } from '../support/processes.ts';
 import { createKey } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
@@ -23,7 +24,7 @@ async function sluice(...args: string[]) {
   return { code, output: command.output(), lines: command.output().trim().split('\n') };
 }
 
-test.each(['JSONLines', 'Parquet', 'CSV'])(
+test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
   'the rows of a person are found in %s, rewritten once they left the source, and proven to be gone',
   async (format) => {
     const { pool, tenant, s3 } = installation;
@@ -140,6 +141,17 @@ test('a deleted organization loses its runs under way, its uploads, keys and row
   }
   expect(await jobsOf(runs)).toBe(0);
 
+  const other = operator.projectIds[1];
+  const project = ['projects', 'delete', `${other}`, '--organization', operator.organizationId];
+  const refused = await sluice(...project, '--confirm', 'Website');
+  expect(refused.code).toBe(1);
+  expect(refused.output).toContain('This is not the name of the project.');
+  const deleted = await sluice(...project, '--confirm', 'App', '--json');
+  expect(deleted.code, deleted.output).toBe(0);
+  const { id } = JSON.parse(deleted.lines.at(-1) ?? '');
+  await until(
+    async () => (await admin.get(`/admin/offboardings/${id}`)).body.status === 'completed',
+  );
   const shown = await sluice('offboardings', 'show', begun.body.id);
   expect(shown.output).toMatch(/^status +completed$/m);
 });

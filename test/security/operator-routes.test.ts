@@ -80,6 +80,13 @@ describe('the queue board', () => {
     expect((await pause({ ...basic, ...headers })).status).toBe(403);
   });
 
+  test('asks no other host for anything, and says that a failed job is not a failed run', async () => {
+    const { text } = await admin.get('/admin/queues');
+    expect(text).toContain('static/css/main');
+    expect(text).not.toMatch(/(?:href|src)="(?:https?:)?\/\//);
+    expect(text).toContain('a failed job is not a failed run');
+  });
+
   test('takes a change of its own page', async () => {
     const { origin } = new URL(api.baseUrl);
     // There is no such queue: the board itself answers.
