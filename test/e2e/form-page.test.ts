@@ -76,6 +76,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     expect(await choicesOf('Interval')).not.toContain('every 1 minutes');
     await page.getByText('Shorter intervals are not allowed in this installation.').waitFor();
     await page.getByText('This installation does not share its own credentials').waitFor();
+    expect(await field('AWS access key ID').getAttribute('aria-required')).toBe('true');
     await page.getByText('Endpoints must be public, or be allowed by your operator.').waitFor();
     expect(await choicesOf('Compression optional')).toEqual(['None', 'gzip', 'brotli', 'zstd']);
     await setting('compression').selectOption('brotli');

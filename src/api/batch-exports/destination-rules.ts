@@ -55,7 +55,7 @@ export function destinationRules(
       const known = new Set(faults.map(({ attr }) => attr));
       const rest = faults.length === 0 ? { ...whole } : withStandIns(definition, whole, faults);
       const others =
-        faults.length === 0 || validate(rest)
+        rest !== null && validate(rest)
           ? definition.validate(rest, context).filter(({ attr }) => !known.has(attr))
           : [];
       const problems = [...faults, ...others];
@@ -65,19 +65,19 @@ export function destinationRules(
 }
 
 /**
- * A config in which properties with a problem are absent, or have their example if they are required: so the
- * rules over the other properties can be checked too.
+ * A config in which required properties with a problem have their example, so that the rules over the others
+ * can be checked too. Null if another property has a problem: its default could be against those rules.
  */
 function withStandIns(
   { configSchema }: DestinationDefinition,
   config: DestinationConfig,
   faults: readonly Problem[],
-): Record<string, unknown> {
-  const names = new Set(faults.map(({ attr }) => attr?.split('__', 1)[0]));
-  const rest = Object.fromEntries(Object.entries(config).filter(([name]) => !names.has(name)));
-  for (const name of configSchema.required ?? []) {
-    const { examples } = (configSchema.properties[name] ?? {}) as { examples?: readonly unknown[] };
-    rest[name] ??= examples?.[0];
+): Record<string, unknown> | null {
+  const rest: Record<string, unknown> = { ...config };
+  for (const { attr } of faults) {
+    if (attr === null || !configSchema.required?.includes(attr)) return null;
+    const { examples } = (configSchema.properties[attr] ?? {}) as { examples?: readonly unknown[] };
+    rest[attr] = examples?.[0];
   }
   return rest;
 }

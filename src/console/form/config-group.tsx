@@ -5,12 +5,21 @@ import { applies, choicesOf, type Group, groupOf, withFormat } from './file-sett
 import type { PartProps } from './part-props.ts';
 
 /** The settings of a part of the form that apply with the other values. */
-export function fieldsOfGroup({ description, draft }: PartProps, group: Group): readonly Field[] {
+export function fieldsOfGroup(
+  { description, draft, batchExport }: PartProps,
+  group: Group,
+): readonly Field[] {
   const fields = destinationForm(description, draft.type)?.fields ?? [];
   const formats = description.installation?.file_formats ?? [];
+  // Stored ones stay if their fields are empty.
+  const needsSecrets = description.installation?.own_credentials === false && batchExport === null;
   return fields
     .filter((field) => groupOf(field) === group && applies(field, draft.values))
-    .map((field) => ({ ...field, choices: choicesOf(field, draft.values, formats) }));
+    .map((field) => ({
+      ...field,
+      required: field.required || (needsSecrets && field.kind === 'secret'),
+      choices: choicesOf(field, draft.values, formats),
+    }));
 }
 
 /** Whether one of the settings has a value of its own or an error, so that it must be seen. */

@@ -86,6 +86,7 @@ function Charts({ exportId, points }: PartProps) {
           </figcaption>
           <Chart
             columns={columns[index] ?? [[], []]}
+            step={secondsOf(points.at(-1))}
             format={measure.format}
             label={`${measure.name} of ${plural(points.length, 'interval')}: ${summarise(measure, points)}`}
             selected={selected}
@@ -149,4 +150,9 @@ function ThroughputTable({ exportId, points }: PartProps) {
       </table>
     </section>
   );
+}
+
+function secondsOf(point: IntervalThroughput | undefined): number {
+  if (!point) return 0;
+  return (Date.parse(point.data_interval_end) - Date.parse(point.data_interval_start)) / 1_000;
 }

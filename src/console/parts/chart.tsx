@@ -4,6 +4,8 @@ import uPlot from 'uplot';
 interface Props {
   /** Starts in seconds since the epoch, ascending; and values, null if not known. */
   readonly columns: [number[], (number | null)[]];
+  /** Length of the last interval in seconds. */
+  readonly step: number;
   readonly format: (value: number) => string;
   /** What the chart says, for those who do not see it. */
   readonly label: string;
@@ -15,12 +17,12 @@ interface Props {
 const height = 150;
 
 /** Bars over time. Everything that it shows is also in the text and the table beside it. */
-export function Chart({ columns, format, label, selected, onSelect }: Props) {
+export function Chart({ columns, step, format, label, selected, onSelect }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot>(null);
   const scheme = useColourScheme();
-  const latest = useRef({ format, onSelect, selected });
-  latest.current = { format, onSelect, selected };
+  const latest = useRef({ format, onSelect, selected, step });
+  latest.current = { format, onSelect, selected, step };
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: another scheme has other colours.
   useEffect(() => {
@@ -54,7 +56,7 @@ function mark(plot: uPlot, index: number): void {
 }
 
 interface Latest {
-  readonly current: Pick<Props, 'format' | 'onSelect' | 'selected'>;
+  readonly current: Pick<Props, 'format' | 'onSelect' | 'selected' | 'step'>;
 }
 
 function optionsOf(place: HTMLElement, latest: Latest): uPlot.Options {
@@ -67,16 +69,28 @@ function optionsOf(place: HTMLElement, latest: Latest): uPlot.Options {
     height,
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
-    scales: { y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.05 : 1] } },
+    scales: {
+      // A bar begins at its start: the last one needs room too.
+      x: { range: (_plot, min, max) => [min, max + latest.current.step] },
+      y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.05 : 1] },
+    },
     axes: [
-      axis,
+      { ...axis, values: (_plot, splits) => splits.map(timeText) },
       {
         ...axis,
         size: 76,
         values: (_plot, splits) => splits.map((value) => latest.current.format(value)),
       },
     ],
-    series: [{}, { fill: colourOf(place, '--accent'), width: 0, ...(bars && { paths: bars }) }],
+    series: [
+      {},
+      {
+        fill: colourOf(place, '--accent'),
+        width: 0,
+        points: { show: false },
+        ...(bars && { paths: bars }),
+      },
+    ],
     hooks: {
       setCursor: [
         ({ cursor: { idx, event } }) => {
@@ -88,6 +102,19 @@ function optionsOf(place: HTMLElement, latest: Latest): uPlot.Options {
       ],
     },
   };
+}
+
+const clock = new Intl.DateTimeFormat('en-GB', {
+  hour: '2-digit',
+  minute: '2-digit',
+  hourCycle: 'h23',
+});
+const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
+
+/** `15:00`; the day at midnight. @param at seconds since the epoch */
+function timeText(at: number): string {
+  const text = clock.format(at * 1_000);
+  return text === '00:00' ? day.format(at * 1_000) : text;
 }
 
 /** A canvas knows no variables: asks the page what a colour is in its scheme. */
