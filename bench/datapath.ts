@@ -5,9 +5,9 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { startEmbeddedPostgres } from '../src/embedded-postgres/start.ts';
-import { fillEvents } from './datapath/events.ts';
 import { describeMachine, printTable } from './datapath/report.ts';
 import { type Sink, startSink } from './datapath/start-sink.ts';
+import { type BenchTable, benchTables, fillTable } from './datapath/tables.ts';
 import type { Taken } from './datapath/taken.ts';
 import { hasShellTools, type Way, waysToRun } from './datapath/ways.ts';
 import { replaceSection } from './document.ts';
@@ -18,23 +18,26 @@ import { replaceSection } from './document.ts';
  * makes sure that ours read every row and that every byte of it has come, so `--rounds 0` is a check
  * alone; of the other ways, that they read every row (the libraries) and sent something.
  *
- *   npm run bench:datapath -- [--rows 400000] [--rounds 3] [--only Parquet] [--every] [--write]
+ *   npm run bench:datapath -- [--table events] [--rows 400000] [--rounds 3] [--only Parquet] [--every] [--write]
  *                             [--database postgres://…]
  *
  * Without --database a PostgreSQL of its own is started. --every takes all compressions of all
- * formats, --write puts the table into docs/benchmarks.md. Needs psql, gzip and curl, but for a check.
+ * formats, --write puts the table into docs/benchmarks.md. --table takes wide, narrow and jsonb too. Needs psql, gzip and curl, but for a check.
  */
 const { values } = parseArgs({
   options: {
     database: { type: 'string' },
-    rows: { type: 'string', default: '400000' },
+    table: { type: 'string', default: 'events' },
+    rows: { type: 'string' },
     rounds: { type: 'string', default: '3' },
     only: { type: 'string', default: '' },
     every: { type: 'boolean', default: false },
     write: { type: 'boolean', default: false },
   },
 });
-const rows = Number(values.rows);
+const table = benchTables.find(({ name }) => name === values.table);
+if (!table) throw new RangeError(`--table takes ${benchTables.map(({ name }) => name).join(', ')}`);
+const rows = Number(values.rows ?? table.rows);
 const rounds = Number(values.rounds);
 if (!Number.isSafeInteger(rows) || rows < 1 || !Number.isSafeInteger(rounds) || rounds < 0) {
   throw new RangeError('--rows and --rounds take whole numbers');
@@ -46,14 +49,14 @@ if (!shellIsThere && rounds > 0) throw new Error('psql, gzip and curl must be on
 if (values.database === undefined) {
   const dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-bench-'));
   const postgres = await startEmbeddedPostgres({ dataDir, settings: { shared_buffers: '1GB' } });
-  await measureOn(postgres.url).finally(() => postgres.stop());
+  await measureOn(postgres.url, table).finally(() => postgres.stop());
   await rm(dataDir, { recursive: true });
 } else {
-  await measureOn(values.database);
+  await measureOn(values.database, table);
 }
 
 /** In a database of its own, which is dropped again. */
-async function measureOn(server: string): Promise<void> {
+async function measureOn(server: string, table: BenchTable): Promise<void> {
   const admin = new pg.Client(server);
   await admin.connect();
   const name = `sluice_bench_${randomBytes(4).toString('hex')}`;
@@ -62,13 +65,13 @@ async function measureOn(server: string): Promise<void> {
   url.pathname = `/${name}`;
   const sink = await startSink();
   try {
-    await fillEvents(url.href, rows);
-    const results = await measure(url.href, sink);
+    await fillTable(url.href, table, rows);
+    const results = await measure(url.href, sink, table);
     const { rows: versions } = await admin.query('SHOW server_version');
-    const about = `${rows} rows, ${rounds} rounds; ${describeMachine()}, PostgreSQL ${versions[0].server_version}`;
-    const table = rounds === 0 ? 'every row was read, every byte has come' : printTable(results);
-    process.stdout.write(`${about}\n\n${table}\n`);
-    if (values.write) await write(about, table);
+    const about = `${rows} rows of ${table.name}, ${rounds} rounds; ${describeMachine()}, PostgreSQL ${versions[0].server_version}`;
+    const printed = rounds === 0 ? 'every row was read, every byte has come' : printTable(results);
+    process.stdout.write(`${about}\n\n${printed}\n`);
+    if (values.write) await write(table, about, printed);
   } finally {
     sink.stop();
     await admin.query(`DROP DATABASE ${name} WITH (FORCE)`);
@@ -76,8 +79,12 @@ async function measureOn(server: string): Promise<void> {
   }
 }
 
-async function measure(url: string, sink: Sink): Promise<ReadonlyMap<Way, readonly Taken[]>> {
-  const [limit, ...others] = waysToRun(url, sink, values.every);
+async function measure(
+  url: string,
+  sink: Sink,
+  table: BenchTable,
+): Promise<ReadonlyMap<Way, readonly Taken[]>> {
+  const [limit, ...others] = waysToRun(url, sink, table, values.every);
   const chosen = others.filter(({ label }) => label.startsWith(values.only));
   // The limit goes before each of the others: a machine is not equally fast all the time.
   const ways = chosen
@@ -108,16 +115,18 @@ function check({ kind, label }: Way, taken: Taken, sunk: number): void {
   }
 }
 
-async function write(about: string, table: string): Promise<void> {
-  const text = `The path from PostgreSQL to an S3 that keeps nothing, all on one machine, in one run of
-\`npm run bench:datapath -- --write\`: ${about}.
+async function write({ name }: BenchTable, about: string, printed: string): Promise<void> {
+  const isFirst = name === 'events';
+  const command = `npm run bench:datapath --${isFirst ? '' : ` --table ${name}`} --write`;
+  const intro = `The path from PostgreSQL to an S3 that keeps nothing, all on one machine, in one run of
+\`${command}\`: ${about}.
 
 The ratio is wall time over that of the first line, the database alone. Own CPU and memory are those of
 the exporting process, plugin CPU is that of the processes of own plugins; the database and the S3 run beside it on the same cores. Our process, and only
 ours, is warm, as a worker is when it gets a run: it has exported a sixth of the rows before. It has the
 malloc settings of the Dockerfile and the systemd units, and one run to do. The figures leave out what a
-worker writes to its own database meanwhile. Our gzip is at level 5, the shell's at 6.
-
-${table}`;
-  await replaceSection('datapath', text);
+worker writes to its own database meanwhile. Our gzip is at level 5, the shell's at 6. Parquet is of \`parquet_schema\` 2.`;
+  const short = `\`${command}\`: ${about}.`;
+  const section = isFirst ? 'datapath' : `datapath-${name}`;
+  await replaceSection(section, `${isFirst ? intro : short}\n\n${printed}`);
 }

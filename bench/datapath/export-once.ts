@@ -3,11 +3,12 @@ import { readConfig } from '../../src/config/config.ts';
 import { readFileSettings } from '../../src/domain/file-settings.ts';
 import { pinVersions } from '../../src/domain/format-settings.ts';
 import { destinationContextOf, joinConnectors } from '../../src/main/connectors.ts';
-import { joinSources, loadModels } from '../../src/main/models.ts';
+import { joinSources } from '../../src/main/models.ts';
 import { exportInterval } from '../../src/pipeline/export-interval.ts';
 import { createSecretBox } from '../../src/security/secret-box.ts';
 import { openBenchChain } from './chains.ts';
-import { interval, teamId } from './events.ts';
+import { interval, teamId } from './interval.ts';
+import { benchTables } from './tables.ts';
 import { reportTaken } from './taken.ts';
 
 /**
@@ -15,12 +16,15 @@ import { reportTaken } from './taken.ts';
  * before its runs are, so a sixth of the rows goes first, and is not measured. Left out is what a
  * worker writes to its own database meanwhile.
  */
-const [url = '', endpoint = '', format = '', compression = '', chainName = ''] =
+const [url = '', endpoint = '', tableName = '', format = '', compression = '', chainName = ''] =
   process.argv.slice(2);
+const table = benchTables.find(({ name }) => name === tableName);
+if (!table) throw new Error(`there is no table ${tableName}`);
+const { model } = table;
 const config = readConfig({ DATABASE_URL: url, ALLOWED_PRIVATE_ENDPOINTS: new URL(endpoint).host });
 const context = destinationContextOf(config);
 const connectors = joinConnectors(
-  joinSources(config, loadModels(config), url),
+  joinSources(config, [{ model, sourceUrl: null, primaryUrl: null }], url),
   context,
   createSecretBox([{ id: 'bench', key: randomBytes(32) }]),
 );
@@ -59,7 +63,7 @@ async function exportUntil(end: number) {
       interval: part,
       chain,
       request: {
-        model: 'events',
+        model: model.name,
         teamId,
         interval: part,
         dslQuery: null,
@@ -79,7 +83,7 @@ async function exportUntil(end: number) {
       mayBeOvertaken: false,
       begunManifests: [],
     },
-    connectors.sourceOf('events'),
+    connectors.sourceOf(model.name),
     destination,
     {
       journal: { starting: nothing, started: nothing, progressed: nothing, ended: nothing },

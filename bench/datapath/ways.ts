@@ -3,8 +3,8 @@ import path from 'node:path';
 import { encoders } from '../../src/encoders/index.ts';
 import { deployedMalloc } from '../../test/support/deployed-malloc.ts';
 import { benchChains } from './chains.ts';
-import { selectEvents } from './events.ts';
 import type { Sink } from './start-sink.ts';
+import { type BenchTable, selectOf } from './tables.ts';
 import type { Taken } from './taken.ts';
 
 /** One way to get the rows out, with the bar that it must meet. */
@@ -15,17 +15,6 @@ export interface Way {
   readonly bar: number | null;
   readonly run: () => Promise<Taken>;
 }
-
-/** Wall time over the limit's that a format must keep to. */
-const bars: Readonly<Record<string, number>> = {
-  JSONLines: 1.35,
-  'JSONLines + zstd': 1.45,
-  'JSONLines + gzip': 2.1,
-  'JSONLines + gzip, three steps': 4.2,
-  'CSV + gzip': 2.1,
-  'Parquet + zstd': 1.35,
-  'Parquet + snappy': 1.4,
-};
 
 /** As a worker runs in production; also silences the SDK's warning about its next Node version. */
 const processEnv = {
@@ -42,22 +31,29 @@ export function hasShellTools(): boolean {
 /**
  * The limit first.
  *
- * @param every all formats with all compressions, not only those with a bar and chains
+ * @param every all formats with all compressions and chains, not only those with a bar
  */
-export function waysToRun(url: string, sink: Sink, every: boolean): readonly Way[] {
+export function waysToRun(
+  url: string,
+  sink: Sink,
+  table: BenchTable,
+  every: boolean,
+): readonly Way[] {
+  const select = selectOf(table);
   const copy = (options: string) =>
     `psql "$BENCH_DATABASE" -qc "COPY ($BENCH_SELECT) TO STDOUT (FORMAT ${options})"`;
   const shell = (kind: 'limit' | 'shell', label: string, command: string): Way => ({
     kind,
     label,
     bar: null,
-    run: () => runShell(command, { BENCH_DATABASE: url, BENCH_SELECT: selectEvents }),
+    run: () => runShell(command, { BENCH_DATABASE: url, BENCH_SELECT: select }),
   });
   const ours = (label: string, format: string, compression: string | null, chain = ''): Way => ({
     kind: 'ours',
     label,
-    bar: bars[label] ?? null,
-    run: () => runProcess('ours.js', [url, sink.endpoint, format, compression ?? '', chain]),
+    bar: table.bars[label] ?? null,
+    run: () =>
+      runProcess('ours.js', [url, sink.endpoint, table.name, format, compression ?? '', chain]),
   });
   const object = `${sink.endpoint}/bench/shell.csv.gz`;
   const ways: readonly Way[] = [
@@ -71,7 +67,7 @@ export function waysToRun(url: string, sink: Sink, every: boolean): readonly Way
       kind: 'libraries',
       label: 'pg-query-stream, JSON.stringify, createGzip, lib-storage',
       bar: null,
-      run: () => runProcess('naive.js', [url, sink.endpoint]),
+      run: () => runProcess('naive.js', [url, sink.endpoint, select]),
     },
     ...encoders.flatMap(({ format, compressions }) =>
       [null, ...Object.keys(compressions)].map((compression) => {
@@ -83,10 +79,12 @@ export function waysToRun(url: string, sink: Sink, every: boolean): readonly Way
       ours(`JSONLines + gzip, ${chain}`, 'JSONLines', 'gzip', chain),
     ),
   ];
+  if (every) return ways;
+  if (table.name !== 'events') {
+    return ways.filter(({ kind, bar }) => kind === 'limit' || bar !== null);
+  }
   const ownPlugin = ways.at(-1);
-  return ways.filter(
-    (way) => every || way.bar !== null || way.kind !== 'ours' || way === ownPlugin,
-  );
+  return ways.filter((way) => way.bar !== null || way.kind !== 'ours' || way === ownPlugin);
 }
 
 async function runShell(command: string, env: Record<string, string>): Promise<Taken> {

@@ -8,7 +8,7 @@
  * bool 1 byte; int2/int4/int8, float4/float8; text UTF-8; uuid 16 bytes; json UTF-8; jsonb one
  * version byte (1) then UTF-8; date int32 days since 2000-01-01; timestamp and timestamptz int64
  * microseconds since 2000-01-01 (min/max int64 = -infinity/infinity); bytea raw.
- * `as_json`: any other type, sent as `to_json(column)::text`, so the bytes are a JSON value in UTF-8.
+ * `as_json`: any other type; the bytes are a JSON value in UTF-8, as `to_json(column)::text` prints it.
  */
 export type ColumnType =
   | 'bool'

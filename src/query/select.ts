@@ -17,8 +17,11 @@ import { conjunction } from './translate.ts';
 import { checkWall } from './wall.ts';
 
 export interface SentColumn extends Pick<Column, 'name' | 'type'> {
-  /** Whether the values are sent as the text that PostgreSQL prints for them. */
-  readonly isPrinted?: boolean;
+  /**
+   * Default: as they are, and of type `as_json` as the text of their JSON. `text`: as the text that PostgreSQL
+   * prints for them. `binary`: as they are, whatever their type.
+   */
+  readonly sentAs?: 'text' | 'binary';
 }
 
 /** The rows that a statement reads. */
@@ -110,13 +113,11 @@ function rowsSql(
   ) {
     throw new Error('The described columns are not those of the query.');
   }
-  const targets = outputs.map((output, index) =>
-    columns[index]?.isPrinted
-      ? textTarget(output)
-      : columns[index]?.type === 'as_json'
-        ? jsonTarget(output)
-        : plainTarget(output),
-  );
+  const targets = outputs.map((output, index) => {
+    const { type, sentAs } = columns[index] ?? {};
+    if (sentAs === 'text') return textTarget(output);
+    return type === 'as_json' && sentAs !== 'binary' ? jsonTarget(output) : plainTarget(output);
+  });
   targets.push(...keys.map((key) => keyTarget(model, query, key)));
   const select = printSelect(model, query, targets, rowFilter(selection), true);
   return checkStatement(select, selection);

@@ -77,9 +77,9 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     };
   const execute =
     (small: boolean) =>
-    async ({ runId, traceparent = null }: JobData['execute-run']) => {
+    async ({ runId, traceparent }: JobData['execute-run']) => {
       const attempt = () => admitAndExecute(options, runId, small);
-      const run = (await traceProcess(context.traces, small, runId, traceparent, attempt))?.run;
+      const run = (await traceProcess(context.traces, small, runId, traceparent ?? null, attempt))?.run;
       if (!run) return;
       // A place is free: the next run need not wait for the next tick.
       if (run.backfillId !== null) await advance(run.backfillId);

@@ -224,6 +224,7 @@ function planOf(column: Column, sql: string): RequestPlan {
       columns: [column],
       explainSql: () => '',
       copySql: () => sql,
+      decoders: [],
       hidden: [],
       projection: null,
       keys: null,

@@ -168,7 +168,7 @@ export const mutants = [
   },
   {
     name: 'encoders: JSON Lines do not escape the backslash',
-    file: 'src/encoders/text/json-text.ts',
+    file: 'src/domain/json-string.ts',
     find: 'byte >= SPACE && byte !== QUOTE && byte !== BACKSLASH',
     replace: 'byte >= SPACE && byte !== QUOTE',
     test: 'test/conformance/text-formats-and-postgres.test.ts',

@@ -1,41 +1,157 @@
 import { ByteWriter } from '../../domain/byte-writer.ts';
 import type { Column, ColumnType } from '../../domain/row-block.ts';
-import { type FieldWriter, fixedForms } from '../text/fixed-values.ts';
+import { type FieldWriter, type FixedType, maxFixedBytes, putFixed } from '../text/fixed-values.ts';
 import { writeHex } from '../text/format-integers.ts';
-import { copyBytes, writeJsonbValue, writeJsonString, writeJsonValue } from '../text/json-text.ts';
+import {
+  putBytes,
+  putPlainString,
+  writeJsonbValue,
+  writeJsonString,
+  writeJsonValue,
+} from '../text/json-text.ts';
 import type { RowFormatter } from '../text/row-formatter.ts';
 
 const QUOTE = 0x22;
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
 const FIELD_BYTES = 1 << 12;
 const NULL = Buffer.from('null');
 const ROW_END = Buffer.from('}\n');
 const EMPTY_ROW = Buffer.from('{}\n');
+/** Up to this, a text is copied while it is searched for what must be escaped. */
+const SHORT_TEXT = 256;
+/** Room for any value but a long text, with quotes, and for the end of the row. */
+const SPARE_BYTES = maxFixedBytes + 16;
 
 /** One JSON object per line, its keys in the order of the columns. */
 export function formatJsonLines(columns: readonly Column[]): RowFormatter {
-  const fields = columns.map(({ name, type }, index) => ({
-    prefix: Buffer.from(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`),
-    write: fieldWriter(type),
-  }));
-  const rowEnd = fields.length > 0 ? ROW_END : EMPTY_ROW;
+  const width = columns.length;
+  const types = columns.map(({ type }) => type);
+  const heads = columns.map(({ name }, index) =>
+    headOf(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`),
+  );
+  const writers = types.map(fieldWriter);
+  const rowEnd = width > 0 ? ROW_END : EMPTY_ROW;
   return {
     writeHeader() {},
-    writeRow(out, block, row) {
-      const { bytes, offsets, lengths } = block;
-      let position = row * fields.length;
-      for (const { prefix, write } of fields) {
-        out.ensure(prefix.length + NULL.length);
-        copyBytes(out, prefix, 0, prefix.length);
-        const from = offsets[position] as number;
-        const length = lengths[position] as number;
-        position += 1;
-        if (length >= 0) write(out, bytes, from, from + length);
-        else copyBytes(out, NULL, 0, NULL.length);
+    // The end of the row is in local variables while nothing else writes: a call per field costs as much as the field.
+    writeRow(out, { bytes, offsets, lengths }, row) {
+      let target = out.bytes;
+      let { view } = out;
+      let to = out.length;
+      for (let column = 0, field = row * width; column < width; column += 1, field += 1) {
+        const { words, length: headBytes } = heads[column] as Head;
+        const length = lengths[field] as number;
+        const from = offsets[field] as number;
+        const room = headBytes + SPARE_BYTES + (length <= SHORT_TEXT ? length : 0);
+        if (to + room > target.length) {
+          out.length = to;
+          out.ensure(room);
+          target = out.bytes;
+          view = out.view;
+        }
+        for (let word = 0; word < words.length; word += 1) {
+          view.setInt32(to + word * 4, words[word] as number);
+        }
+        to += headBytes;
+        if (length < 0) {
+          to = putBytes(target, to, NULL, 0, NULL.length);
+          continue;
+        }
+        if (length <= SHORT_TEXT) {
+          const type = types[column] as ColumnType;
+          const end = putShort(type, target, to, bytes, from, length);
+          if (end > to) {
+            to = end;
+            continue;
+          }
+        }
+        out.length = to;
+        (writers[column] as FieldWriter)(out, bytes, from, from + length);
+        target = out.bytes;
+        view = out.view;
+        to = out.length;
       }
+      out.length = to;
       out.ensure(rowEnd.length);
-      copyBytes(out, rowEnd, 0, rowEnd.length);
+      out.length = putBytes(out.bytes, to, rowEnd, 0, rowEnd.length);
     },
   };
+}
+
+/** What precedes a value in its line. */
+interface Head {
+  readonly length: number;
+  /** Its bytes, four at a time, big-endian; what is behind its end is written over. */
+  readonly words: Int32Array;
+}
+
+function headOf(text: string): Head {
+  const bytes = Buffer.from(text);
+  const words = new Int32Array(Math.ceil(bytes.length / 4));
+  const padded = Buffer.concat([bytes], words.length * 4);
+  for (let word = 0; word < words.length; word += 1) words[word] = padded.readInt32BE(word * 4);
+  return { length: bytes.length, words };
+}
+
+/**
+ * Writes a value of at most `SHORT_TEXT` bytes, for which there is room, if it needs no escape.
+ *
+ * @returns the end of what was written; `at` if it was not, which a field writer then does
+ */
+function putShort(
+  type: ColumnType,
+  target: Buffer,
+  at: number,
+  bytes: Buffer,
+  from: number,
+  length: number,
+): number {
+  switch (type) {
+    case 'text':
+      return putPlainString(target, at, bytes, from, from + length);
+    case 'as_json':
+    case 'json':
+      return putOneLine(target, at, bytes, from, from + length);
+    case 'jsonb':
+      return putBytes(target, at, bytes, from + 1, from + length);
+    case 'int2':
+    case 'int4':
+    case 'int8':
+    case 'bool':
+      return putFixed(type, target, at, bytes, from);
+    case 'uuid':
+    case 'date':
+    case 'timestamp':
+    case 'timestamptz':
+      return putQuoted(type, target, at, bytes, from);
+    default:
+      return at;
+  }
+}
+
+/** JSON without a line break; `at` if it has one. */
+function putOneLine(target: Buffer, at: number, bytes: Buffer, from: number, end: number): number {
+  let to = at;
+  for (let index = from; index < end; index += 1) {
+    const byte = bytes[index] as number;
+    if (byte === LINE_FEED || byte === CARRIAGE_RETURN) return at;
+    target[to++] = byte;
+  }
+  return to;
+}
+
+function putQuoted(
+  type: FixedType,
+  target: Buffer,
+  at: number,
+  bytes: Buffer,
+  from: number,
+): number {
+  target[at] = QUOTE;
+  const end = putFixed(type, target, at + 1, bytes, from);
+  target[end] = QUOTE;
+  return end + 1;
 }
 
 /** The JSON of single fields of a type, as in its lines. Fields that are null have none. */
@@ -67,36 +183,35 @@ function fieldWriter(type: ColumnType): FieldWriter {
       return writeBytea;
     case 'float4':
     case 'float8':
-      return writeFloat(fixedWriter(type));
-    default: {
-      const write = fixedWriter(type);
-      return fixedForms[type]?.isBare ? write : quoted(write);
-    }
+      return writeFloat(type);
+    case 'bool':
+    case 'int2':
+    case 'int4':
+    case 'int8':
+      return fixedWriter(type);
+    default:
+      return (out, bytes, from) => {
+        out.ensure(maxFixedBytes + 2);
+        out.length = putQuoted(type, out.bytes, out.length, bytes, from);
+      };
   }
 }
 
-function fixedWriter(type: ColumnType): FieldWriter {
-  const form = fixedForms[type];
-  if (!form) throw new TypeError(`no text form of ${type}`);
-  return form.write;
-}
-
-function quoted(write: FieldWriter): FieldWriter {
-  return (out, bytes, from, end) => {
-    out.put(QUOTE);
-    write(out, bytes, from, end);
-    out.put(QUOTE);
+function fixedWriter(type: FixedType): FieldWriter {
+  return (out, bytes, from) => {
+    out.ensure(maxFixedBytes);
+    out.length = putFixed(type, out.bytes, out.length, bytes, from);
   };
 }
 
 /** JSON has no NaN and no infinity: they become strings, as in to_json. */
-function writeFloat(write: FieldWriter): FieldWriter {
-  const writeQuoted = quoted(write);
+function writeFloat(type: 'float4' | 'float8'): FieldWriter {
   return (out, bytes, from, end) => {
-    const finite = Number.isFinite(
+    out.ensure(maxFixedBytes + 2);
+    const hasNumber = Number.isFinite(
       end - from === 4 ? bytes.readFloatBE(from) : bytes.readDoubleBE(from),
     );
-    (finite ? write : writeQuoted)(out, bytes, from, end);
+    out.length = (hasNumber ? putFixed : putQuoted)(type, out.bytes, out.length, bytes, from);
   };
 }
 

@@ -29,30 +29,60 @@ export function readInt64(bytes: Buffer, at: number): number | bigint {
 
 /** A whole number in decimal; at most 20 bytes. */
 export function writeInteger(out: Buffer, at: number, value: number | bigint): number {
-  if (typeof value === 'bigint' || value > 0x7fff_ffff || value < -0x7fff_ffff) {
-    return at + out.write(value.toString(), at, 'latin1');
+  if (typeof value === 'bigint') return at + out.write(value.toString(), at, 'latin1');
+  if (value < 0) {
+    out[at] = MINUS;
+    return writeSize(out, at + 1, -value);
   }
-  let rest = value;
-  let start = at;
-  if (rest < 0) {
-    out[start] = MINUS;
-    start += 1;
-    rest = -rest;
-  }
-  let digits = 1;
-  for (let limit = 10; digits < 10 && rest >= limit; limit *= 10) digits += 1;
-  writeDigits(out, start, rest, digits);
-  return start + digits;
+  return writeSize(out, at, value);
 }
 
-/** `value` in exactly `digits` digits. */
-export function writeDigits(out: Buffer, at: number, value: number, digits: number): void {
+/** A whole number from 0 to 2^53. */
+function writeSize(out: Buffer, at: number, value: number): number {
+  if (value <= 0x7fff_ffff) return writeShort(out, at, value);
+  const high = Math.floor(value / lowUnit);
+  const start = writeShort(out, at, high);
+  const end = start + lowDigits;
+  // Nine digits: those that are there, behind zeros.
+  const low = value - high * lowUnit;
+  const digits = digitsOf(low);
+  for (let to = start; to < end - digits; to += 1) out[to] = ZERO;
+  return writeShort(out, end - digits, low);
+}
+
+const lowDigits = 9;
+const lowUnit = 10 ** lowDigits;
+
+/** A whole number from 0 to 2^31 - 1. */
+function writeShort(out: Buffer, at: number, value: number): number {
+  const end = at + digitsOf(value);
   let rest = value;
-  for (let index = at + digits - 1; index >= at; index -= 1) {
-    const next = (rest / 10) | 0;
-    out[index] = ZERO + rest - next * 10;
+  let to = end - 2;
+  for (; rest >= 100; to -= 2) {
+    const next = (rest / 100) | 0;
+    writePair(out, to, rest - next * 100);
     rest = next;
   }
+  if (rest >= 10) writePair(out, to, rest);
+  else out[to + 1] = ZERO + rest;
+  return end;
+}
+
+/** Of a whole number below 2^31. */
+function digitsOf(value: number): number {
+  if (value < 100_000) {
+    if (value < 100) return value < 10 ? 1 : 2;
+    return value < 1000 ? 3 : value < 10_000 ? 4 : 5;
+  }
+  if (value < 10_000_000) return value < 1_000_000 ? 6 : 7;
+  return value < 100_000_000 ? 8 : value < 1_000_000_000 ? 9 : 10;
+}
+
+/** A number below 100 in two digits. */
+export function writePair(out: Buffer, at: number, value: number): void {
+  const tens = (value * 103) >>> 10;
+  out[at] = ZERO + tens;
+  out[at + 1] = ZERO + value - tens * 10;
 }
 
 const HEX = Buffer.from('0123456789abcdef', 'latin1');

@@ -1,16 +1,24 @@
 import { epochDays } from '../../domain/row-block.ts';
-import { readInt32, readInt64, writeDigits } from './format-integers.ts';
+import { readInt32, writePair } from './format-integers.ts';
 
 const DAY_US = 86_400_000_000;
 const MAX_DATE = 0x7fff_ffff;
 const MIN_DATE = -0x8000_0000;
 const MAX_TIMESTAMP = 2n ** 63n - 1n;
 const MIN_TIMESTAMP = -(2n ** 63n);
+const WORD = 0x1_0000_0000;
+/** 2^53 / 2^32: with a high half below this a number represents an int64 exactly. */
+const EXACT_HIGH = 0x20_0000;
 
-/** The last day's text, cached because neighbouring rows mostly have the same day. */
-let lastDay = Number.NaN;
-const lastText = Buffer.alloc(16);
-let lastBytes = 0;
+/** The texts of days, each at the place of its number's lowest bits: rows near each other have few days. */
+const DAYS = 512;
+const TEXT_BYTES = 16;
+const keptDays = new Float64Array(DAYS).fill(Number.NaN);
+const keptTexts = Buffer.alloc(DAYS * TEXT_BYTES);
+const keptLengths = new Uint8Array(DAYS);
+const keptBeforeChrist = new Uint8Array(DAYS);
+
+/** Whether the day that was written last is before Christ. */
 let lastBeforeChrist = false;
 
 /** A date: `2024-03-01`; infinity, BC and years past 9999 as PostgreSQL writes them. */
@@ -33,13 +41,15 @@ export function writeTimestamp(
   from: number,
   isInstant: boolean,
 ): number {
-  const value = readInt64(bytes, from);
+  const high = readInt32(bytes, from);
   let day: number;
   let rest: number;
-  if (typeof value === 'number') {
+  if (high < EXACT_HIGH && high >= -EXACT_HIGH) {
+    const value = high * WORD + (readInt32(bytes, from + 4) >>> 0);
     day = Math.floor(value / DAY_US);
     rest = value - day * DAY_US;
   } else {
+    const value = bytes.readBigInt64BE(from);
     if (value === MAX_TIMESTAMP) return at + out.write('infinity', at, 'latin1');
     if (value === MIN_TIMESTAMP) return at + out.write('-infinity', at, 'latin1');
     const restOf = BigInt.asIntN(
@@ -51,16 +61,22 @@ export function writeTimestamp(
   }
   let to = writeDay(out, at, day);
   const seconds = Math.floor(rest / 1_000_000);
-  const hours = (seconds / 3600) | 0;
-  const minutes = ((seconds - hours * 3600) / 60) | 0;
+  const micros = rest - seconds * 1_000_000;
+  const minutes = (seconds / 60) | 0;
+  const hours = (minutes / 60) | 0;
   out[to] = 0x54; // T
-  writeDigits(out, to + 1, hours, 2);
+  writePair(out, to + 1, hours);
   out[to + 3] = 0x3a;
-  writeDigits(out, to + 4, minutes, 2);
+  writePair(out, to + 4, minutes - hours * 60);
   out[to + 6] = 0x3a;
-  writeDigits(out, to + 7, seconds - hours * 3600 - minutes * 60, 2);
+  writePair(out, to + 7, seconds - minutes * 60);
   out[to + 9] = 0x2e;
-  writeDigits(out, to + 10, rest - seconds * 1_000_000, 6);
+  const upper = (micros / 10_000) | 0;
+  const lower = micros - upper * 10_000;
+  const middle = (lower / 100) | 0;
+  writePair(out, to + 10, upper);
+  writePair(out, to + 12, middle);
+  writePair(out, to + 14, lower - middle * 100);
   to += 16;
   if (isInstant) {
     out[to] = 0x5a; // Z
@@ -71,13 +87,18 @@ export function writeTimestamp(
 
 /** Writes `YYYY-MM-DD` of a day counted from 2000-01-01 and records whether it is BC. */
 function writeDay(out: Buffer, at: number, day: number): number {
-  if (day !== lastDay) formatDay(day);
-  for (let index = 0; index < lastBytes; index += 1) out[at + index] = lastText[index] as number;
-  return at + lastBytes;
+  const place = day & (DAYS - 1);
+  if (keptDays[place] !== day) formatDay(day, place);
+  lastBeforeChrist = keptBeforeChrist[place] === 1;
+  const end = at + (keptLengths[place] as number);
+  for (let to = at, from = place * TEXT_BYTES; to < end; to += 1, from += 1) {
+    out[to] = keptTexts[from] as number;
+  }
+  return end;
 }
 
 /** Day number to calendar date: http://howardhinnant.github.io/date_algorithms.html#civil_from_days */
-function formatDay(day: number): void {
+function formatDay(day: number, place: number): void {
   const shifted = day + epochDays + 719_468;
   const era = Math.floor(shifted / 146_097);
   const dayOfEra = shifted - era * 146_097;
@@ -94,13 +115,13 @@ function formatDay(day: number): void {
   const dayOfMonth = dayOfYear - Math.floor((153 * shiftedMonth + 2) / 5) + 1;
   const month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9;
   const year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0);
-  lastBeforeChrist = year <= 0;
-  const shownYear = lastBeforeChrist ? 1 - year : year;
+  const shownYear = year <= 0 ? 1 - year : year;
   const pad = (value: number, digits: number) => value.toString().padStart(digits, '0');
-  lastBytes = lastText.write(
+  keptLengths[place] = keptTexts.write(
     `${pad(shownYear, 4)}-${pad(month, 2)}-${pad(dayOfMonth, 2)}`,
-    0,
+    place * TEXT_BYTES,
     'latin1',
   );
-  lastDay = day;
+  keptBeforeChrist[place] = year <= 0 ? 1 : 0;
+  keptDays[place] = day;
 }

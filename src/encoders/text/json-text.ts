@@ -1,4 +1,5 @@
 import type { ByteWriter } from '../../domain/byte-writer.ts';
+import { escapeOf, isEscapedByte } from '../../domain/json-string.ts';
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -8,13 +9,6 @@ const CARRIAGE_RETURN = 0x0d;
 /** Below this a loop is faster than a copy call. */
 const SHORT_BYTES = 40;
 const ESCAPED_BYTES = 6;
-
-/** How a byte is written in a JSON string; null: unchanged. Everything else is plain UTF-8. */
-const escapes: readonly (Buffer | null)[] = Array.from({ length: 256 }, (_, byte) => {
-  const plain = byte >= SPACE && byte !== QUOTE && byte !== BACKSLASH;
-  return plain ? null : Buffer.from(JSON.stringify(String.fromCharCode(byte)).slice(1, -1));
-});
-const isSpecial = Uint8Array.from(escapes, (replacement) => (replacement === null ? 0 : 1));
 
 /** A JSON string of UTF-8 text, with the quotes. */
 export function writeJsonString(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
@@ -26,7 +20,7 @@ export function writeJsonString(out: ByteWriter, bytes: Buffer, from: number, en
     const special = findSpecial(bytes, plainFrom, end);
     copyBytes(out, bytes, plainFrom, special);
     if (special === end) break;
-    const replacement = escapes[bytes[special] as number] as Buffer;
+    const replacement = escapeOf(bytes[special] as number);
     out.ensure(ESCAPED_BYTES + end - special);
     copyBytes(out, replacement, 0, replacement.length);
     plainFrom = special + 1;
@@ -36,23 +30,56 @@ export function writeJsonString(out: ByteWriter, bytes: Buffer, from: number, en
 
 function findSpecial(bytes: Buffer, from: number, end: number): number {
   let at = from;
-  while (at < end && isSpecial[bytes[at] as number] === 0) at += 1;
+  while (at < end && isEscapedByte[bytes[at] as number] === 0) at += 1;
   return at;
+}
+
+/**
+ * The same of a short text, where there is room for its bytes and two more, if nothing in it is escaped.
+ *
+ * @returns the end of what was written; `at` if a byte must be escaped, and then what follows `at` is undefined
+ */
+export function putPlainString(
+  target: Buffer,
+  at: number,
+  bytes: Buffer,
+  from: number,
+  end: number,
+): number {
+  let to = at;
+  target[to++] = QUOTE;
+  for (let index = from; index < end; index += 1) {
+    const byte = bytes[index] as number;
+    if (isEscapedByte[byte] !== 0) return at;
+    target[to++] = byte;
+  }
+  target[to++] = QUOTE;
+  return to;
 }
 
 /** Copies bytes for which there is room. */
 export function copyBytes(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
-  const target = out.bytes;
-  let to = out.length;
-  out.length += end - from;
+  out.length = putBytes(out.bytes, out.length, bytes, from, end);
+}
+
+/** Copies bytes for which there is room. @returns the end of what was written */
+export function putBytes(
+  target: Buffer,
+  at: number,
+  bytes: Buffer,
+  from: number,
+  end: number,
+): number {
   if (end - from > SHORT_BYTES) {
-    bytes.copy(target, to, from, end);
-    return;
+    bytes.copy(target, at, from, end);
+    return at + end - from;
   }
-  for (let at = from; at < end; at += 1) {
-    target[to] = bytes[at] as number;
+  let to = at;
+  for (let index = from; index < end; index += 1) {
+    target[to] = bytes[index] as number;
     to += 1;
   }
+  return to;
 }
 
 /**
@@ -80,5 +107,13 @@ export function writeJsonbValue(out: ByteWriter, bytes: Buffer, from: number, en
 /** The decoded text of a JSON string, or the value itself if it is not a string. */
 export function decodeJsonString(bytes: Buffer, from: number, end: number): Buffer {
   if (bytes[from] !== QUOTE) return bytes.subarray(from, end);
+  if (!hasEscape(bytes, from, end)) return bytes.subarray(from + 1, end - 1);
   return Buffer.from(JSON.parse(bytes.toString('utf8', from, end)) as string);
+}
+
+/** Whether the content of a JSON string is not its text. */
+export function hasEscape(bytes: Buffer, from: number, end: number): boolean {
+  if (end - from > SHORT_BYTES) return bytes.subarray(from, end).includes(BACKSLASH);
+  for (let at = from; at < end; at += 1) if (bytes[at] === BACKSLASH) return true;
+  return false;
 }

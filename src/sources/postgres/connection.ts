@@ -32,6 +32,7 @@ export async function connect(options: ConnectionOptions, signal: AbortSignal): 
   if (leave) client.once('end', () => void (cancels.get(client) ?? Promise.resolve()).then(leave));
   connectionOf(client).on('parameterStatus', (message: ParameterStatus) => {
     if (message.parameterName === 'server_encoding') encodings.set(client, message.parameterValue);
+    if (message.parameterName === 'server_version') versions.set(client, message.parameterValue);
   });
   await withAbort(client, signal, () => client.connect());
   return client;
@@ -47,6 +48,14 @@ const encodings = new WeakMap<pg.Client, string>();
 /** The encoding of the server's database, as it said at the start; undefined if it did not. */
 export function encodingOf(client: pg.Client): string | undefined {
   return encodings.get(client);
+}
+
+const versions = new WeakMap<pg.Client, string>();
+
+/** The major version of the server, as it said at the start; null if it did not. */
+export function serverVersionOf(client: pg.Client): number | null {
+  const major = Number.parseInt(versions.get(client) ?? '', 10);
+  return Number.isNaN(major) ? null : major;
 }
 
 /** Whether the process lives on for this connection: not if it is idle. */

@@ -1,7 +1,7 @@
 import { SluiceError } from '../../domain/errors.ts';
 import type { Column } from '../../domain/row-block.ts';
 import type { SourceRequest } from '../source.ts';
-import { closeConnection, describeColumns, query } from './connection.ts';
+import { closeConnection, describeColumns, query, serverVersionOf } from './connection.ts';
 import { toSourceError } from './errors.ts';
 import { nameFailingRow, searchOptions } from './failing-row.ts';
 import type { PlanSelect } from './plan.ts';
@@ -35,7 +35,10 @@ async function explain(
   const { describeSql, select } = plan(request);
   const client = await beginSnapshot(options, request.teamId, signal);
   try {
-    const planned = select(await describeColumns(client, describeSql, signal));
+    const planned = select(
+      await describeColumns(client, describeSql, signal),
+      serverVersionOf(client),
+    );
     await query(client, planned.explainSql(request.interval), signal);
     return planned.columns;
   } finally {

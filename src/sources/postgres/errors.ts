@@ -1,6 +1,6 @@
 import { type ErrorCode, SluiceError } from '../../domain/errors.ts';
 import { guardMark } from '../../query/guard.ts';
-import { CopyFormatError } from './row-blocks.ts';
+import { CopyFormatError } from './copy-format-error.ts';
 
 /** SQLSTATEs that say more than their class. */
 const byState: Readonly<Record<string, ErrorCode>> = {

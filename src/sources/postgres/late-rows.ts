@@ -1,7 +1,13 @@
 import type pg from 'pg';
 import type { DataInterval } from '../../domain/time.ts';
 import type { EarlierExport, KeySet, SourceRequest } from '../source.ts';
-import { describeColumns, destroyConnection, query, withAbort } from './connection.ts';
+import {
+  describeColumns,
+  destroyConnection,
+  query,
+  serverVersionOf,
+  withAbort,
+} from './connection.ts';
 import { CopyReader } from './copy-reader.ts';
 import { toSourceError } from './errors.ts';
 import { KeyDigest } from './key-digest.ts';
@@ -65,7 +71,8 @@ async function withPlan<T>(
   const { describeSql, select } = plan(request);
   const client = await beginSnapshot(options, request.teamId, signal, position);
   try {
-    return await work(client, select(await describeColumns(client, describeSql, signal)));
+    const described = await describeColumns(client, describeSql, signal);
+    return await work(client, select(described, serverVersionOf(client)));
   } catch (error) {
     signal.throwIfAborted();
     throw toSourceError(error);

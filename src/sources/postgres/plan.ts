@@ -24,6 +24,8 @@ import {
 } from '../../query/select.ts';
 import type { Projection, SourceRequest } from '../source.ts';
 import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
+import type { JsonDecoder } from './json-decoder.ts';
+import { decoderOf } from './json-decoders.ts';
 
 /**
  * The SQL of one export. `copySql` sorts by the interval column and then by the key, so that unchanged rows
@@ -43,6 +45,8 @@ export interface SelectPlan {
   findRowSql(range: DataInterval, text: string): string | null;
   /** Null unless the request is of `columns`. */
   readonly projection: Projection | null;
+  /** For each of `columns` how its fields become what its type says; null: they are sent so. */
+  readonly decoders: readonly (JsonDecoder | null)[];
   /** Columns that `copySql` sends after `columns`. */
   readonly hidden: readonly Column[];
   /** The model's keys; null for a request of keys. */
@@ -59,8 +63,11 @@ export interface SelectPlan {
 export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'> {
   /** A SELECT whose columns the server is asked to describe; it need not run. */
   readonly describeSql: string;
-  /** @param described the columns of `describeSql`, in their order */
-  select(described: readonly DescribedColumn[]): SelectPlan;
+  /**
+   * @param described the columns of `describeSql`, in their order
+   * @param serverVersion major; null if it is not known
+   */
+  select(described: readonly DescribedColumn[], serverVersion: number | null): SelectPlan;
 }
 
 /** Plans a request. Throws SluiceError `query.*` or `source.*`. */
@@ -91,17 +98,31 @@ export function planModels(models: readonly Model[]): PlanSelect {
     const outputs = outputsOf(model, query);
     const isKey = (output: Output | undefined) =>
       output?.expression.kind === 'column' && model.keyColumns.includes(output.expression.name);
-    const select = (described: readonly DescribedColumn[]): SelectPlan => {
+    const select = (
+      described: readonly DescribedColumn[],
+      serverVersion: number | null,
+    ): SelectPlan => {
       const sendsText = request.nested === 'text' && (request.select ?? 'rows') === 'rows';
+      /** Keys come as they always have: their digests are kept. */
+      const mayDecode = (place: number) => {
+        return request.select !== 'keys' && place < outputs.length && !isKey(outputs[place]);
+      };
+      const decoderAt = (place: number): JsonDecoder | null =>
+        mayDecode(place) ? decoderOf(described[place]?.typeOid ?? 0, serverVersion) : null;
       const all = described.map((column, place): Column & SentColumn => {
         const { name, typeOid, sourceType } = column;
         const isText =
           sendsText && isNested(column) && place < outputs.length && !isKey(outputs[place]);
-        return isText
-          ? { name, type: 'text', sourceType, isPrinted: true }
-          : { name, type: columnTypeOf(typeOid), sourceType };
+        if (isText) return { name, type: 'text', sourceType, sentAs: 'text' };
+        const type = columnTypeOf(typeOid);
+        return decoderAt(place)
+          ? { name, type, sourceType, sentAs: 'binary' }
+          : { name, type, sourceType };
       });
       const columns = all.slice(0, all.length - hiddenKeys.length);
+      const decoders = all
+        .slice(0, columns.length)
+        .map(({ sentAs }, place) => (sentAs === 'binary' ? decoderAt(place) : null));
       const hidden = hiddenKeys.map((name, index) => {
         return { ...(all[columns.length + index] as Column), name };
       });
@@ -109,6 +130,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
         const keys = keyColumnsOf(model, query, columns);
         return {
           columns: keys,
+          decoders: [],
           projection,
           hidden: [],
           keys: null,
@@ -125,6 +147,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
       });
       return {
         columns,
+        decoders,
         projection,
         hidden,
         keys: {

@@ -1,4 +1,5 @@
 import type { Column, RowBlock } from '../../domain/row-block.ts';
+import { CopyFormatError } from './copy-format-error.ts';
 import { RowSkimmer } from './row-skimmer.ts';
 
 /** `PGCOPY\n\377\r\n\0`, then int32 flags, then int32 length of a header extension. */
@@ -48,11 +49,6 @@ export interface RowLimits {
   readonly maxRowBytes?: number;
   /** A row that needs more is held only after `permit`. */
   readonly freeBytes?: number;
-}
-
-/** The COPY stream does not follow PostgreSQL's binary format. */
-export class CopyFormatError extends Error {
-  override readonly name = 'CopyFormatError';
 }
 
 /**

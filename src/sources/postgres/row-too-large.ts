@@ -3,9 +3,9 @@ import type { Column } from '../../domain/row-block.ts';
 import type { SelectPlan } from './plan.ts';
 import { RowTooLargeError } from './row-skimmer.ts';
 
-/** Rethrows a read failure; a row that is too large is named by its key, if the key is known. */
-export function nameLargeRow(error: unknown, select: SelectPlan, maxRowBytes: number): never {
-  if (!(error instanceof RowTooLargeError)) throw error;
+/** A read failure; a row that is too large is named by its key, if the key is known. */
+export function nameLargeRow(error: unknown, select: SelectPlan, maxRowBytes: number): unknown {
+  if (!(error instanceof RowTooLargeError)) return error;
   const { columns, hidden, keys } = select;
   const all = [...columns, ...hidden];
   const parts = (keys?.places ?? []).map((place, index) => {
@@ -16,7 +16,7 @@ export function nameLargeRow(error: unknown, select: SelectPlan, maxRowBytes: nu
   const key = parts.filter((part) => part !== null).join(', ');
   const row = key === '' ? 'a row' : `the row with ${key}`;
   const detail = `${row} has more than ${maxRowBytes / 2 ** 20} MiB`;
-  throw new SluiceError('source.row_too_large', detail, error);
+  return new SluiceError('source.row_too_large', detail, error);
 }
 
 function keyText(type: Column['type'], bytes: Buffer): string {

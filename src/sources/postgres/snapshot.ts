@@ -3,6 +3,7 @@ import { SluiceError } from '../../domain/errors.ts';
 import type { RowBlock } from '../../domain/row-block.ts';
 import type { DataInterval } from '../../domain/time.ts';
 import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import { BlockDecoder } from './block-decoder.ts';
 import {
   type ConnectionOptions,
   closeConnection,
@@ -12,6 +13,7 @@ import {
   nameColumns,
   query,
   runBatch,
+  serverVersionOf,
   withAbort,
 } from './connection.ts';
 import { CopyReader } from './copy-reader.ts';
@@ -79,7 +81,8 @@ export async function openSnapshot(
     if (!Number.isSafeInteger(totalCount)) {
       throw new SluiceError('source.unavailable', 'the server gave no count');
     }
-    const planned = select(await nameColumns(client, described?.fields ?? [], signal));
+    const named = await nameColumns(client, described?.fields ?? [], signal);
+    const planned = select(named, serverVersionOf(client));
     const slices = sliceInterval(request.interval, options.sliceMs, totalCount);
     // A name costs the server a file, and only a second reader needs it.
     const exported = slices.length > 1 ? await exportSnapshot(client, signal) : null;
@@ -152,23 +155,30 @@ class PostgresSnapshot implements SourceSnapshot {
       freeBytes,
     });
     const hold = holdRow && ((bytes: number) => holdRow(bytes, signal));
-    const reader = new CopyReader(select.copySql(slice), builder, hold);
+    // With the memory for a row's text, but not for more than a row of text alone may have.
+    const decodes = select.decoders.some((decoder) => decoder !== null);
+    const holdBoth =
+      hold && ((bytes: number) => hold(Math.max(bytes, Math.min(bytes * 2, maxRowBytes))));
+    const reader = new CopyReader(select.copySql(slice), builder, decodes ? holdBoth : hold);
+    const decoder = new BlockDecoder(select.decoders, { textBytes: freeRowBytes, maxRowBytes });
+    const named = (error: unknown): never => {
+      throw nameLargeRow(error, select, maxRowBytes);
+    };
     let whole = false;
     try {
       client.query(reader);
       for (;;) {
-        const block = await withAbort(client, signal, () =>
-          reader.next().catch((error) => nameLargeRow(error, select, maxRowBytes)),
-        );
+        const block = await withAbort(client, signal, () => reader.next().catch(named));
         if (!block) break;
         if (select.keys) this.#keys.add(block.bytes, block.rowCount, keyFields(select, block));
-        yield block;
+        yield* decoder.decode(block, hold);
       }
       whole = true;
     } catch (error) {
       // The search has the connection's place.
       this.#drop(client);
-      throw await this.#nameRow(error, signal);
+      signal.throwIfAborted();
+      throw await this.#nameRow(nameLargeRow(error, select, maxRowBytes), signal);
     } finally {
       reader.close();
       // A slice that was not read to its end leaves a running statement: its connection is lost.
@@ -207,7 +217,6 @@ class PostgresSnapshot implements SourceSnapshot {
   #nameRow(error: unknown, signal: AbortSignal): Promise<unknown> {
     const { options, select } = this.#opened;
     const { teamId, interval } = this.#request;
-    if (signal.aborted) return Promise.resolve(error);
     const begin = () => beginSnapshot(searchOptions(options), teamId, signal);
     return nameFailingRow(error, (value) => select.findRowSql(interval, value), begin, signal);
   }
