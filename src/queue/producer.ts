@@ -143,7 +143,6 @@ async function removeGone(
   }
 }
 
-
 /** When a scheduler was first seen with this `next`, by the monotonic clock. */
 interface SeenScheduler {
   readonly next: number | undefined;

@@ -79,7 +79,8 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     (small: boolean) =>
     async ({ runId, traceparent }: JobData['execute-run']) => {
       const attempt = () => admitAndExecute(options, runId, small);
-      const run = (await traceProcess(context.traces, small, runId, traceparent ?? null, attempt))?.run;
+      const run = (await traceProcess(context.traces, small, runId, traceparent ?? null, attempt))
+        ?.run;
       if (!run) return;
       // A place is free: the next run need not wait for the next tick.
       if (run.backfillId !== null) await advance(run.backfillId);
