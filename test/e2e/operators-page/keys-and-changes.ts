@@ -119,7 +119,8 @@ export function testKeysAndChanges(open: () => Opened): void {
     for (const tab of ['runs', 'coverage', 'backfills', 'logs', 'settings', 'changes']) {
       places.push(`exports/${id}/${tab}`);
     }
-    const changing = /pause|delete|edit|new |create|save|retry|again|cancel|start|accept|test|add/i;
+    const changing =
+      /pause|delete|edit|new |create|save|retry|again|cancel\b|start|accept|test|add/i;
     const findButtons = async () => {
       const found = new Map<string, string[]>();
       for (const place of places) {
