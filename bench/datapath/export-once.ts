@@ -84,6 +84,7 @@ async function exportUntil(end: number) {
       confirmLease: nothing,
       ownsUploads: async () => true,
       raiseGeneration: async (floor) => floor + 1,
+      readNow: async () => Date.now(),
       log: () => {},
     },
     new AbortController().signal,

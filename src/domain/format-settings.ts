@@ -18,7 +18,13 @@ export interface FormatSettings {
   readonly replaceInvalidUnicode: boolean;
   /** How max_file_size_mb is counted. */
   readonly fileSizeRule: FileSizeRule;
+  /** Of the table that the files make; its columns have ids in the files. Null: none. */
+  readonly tableFormat: TableFormat | null;
 }
+
+export const tableFormats = ['iceberg'] as const;
+
+export type TableFormat = (typeof tableFormats)[number];
 
 /** 1: few types, others as JSON text. 2: a native type for each type that Parquet has. */
 export type ParquetSchema = 1 | 2;
@@ -47,6 +53,7 @@ const oldest: FormatSettings = {
   jsonNull: 'keep',
   replaceInvalidUnicode: false,
   fileSizeRule: 1,
+  tableFormat: null,
 };
 
 /** Of a new export. */
@@ -63,6 +70,7 @@ export function readFormatSettings(config: Config): FormatSettings {
     jsonNull: config.json_null === 'null' ? 'null' : oldest.jsonNull,
     replaceInvalidUnicode: config.replace_invalid_unicode === true,
     fileSizeRule: config.file_size_rule === 2 ? 2 : oldest.fileSizeRule,
+    tableFormat: config.table_format === 'iceberg' ? 'iceberg' : oldest.tableFormat,
   };
 }
 

@@ -85,6 +85,7 @@ export function joinConnectors(
       const config = openDestinationConfig(secrets, exportId, destination);
       return destinationOf(known, destination.type).open(config, context, { externalId }, traits);
     },
+    uriOf: (type, config, key) => destinationOf(known, type).uri(config, key) ?? key,
     sourceOf,
     memoryOf: (type, { format, compression }, transforms = false, ownSteps = 0) =>
       memoryBudget({
@@ -105,6 +106,7 @@ export function joinConnectors(
         contentType: encoder.contentType,
         open: (columns, maxBytes = null) =>
           openEncoder(encoder, compression, columns, { ...settings, maxBytes }),
+        tableFields: (columns) => encoder.tableFields?.(columns) ?? [],
         openJsonLines: (columns) => openEncoder(jsonLines, null, columns),
         toJson: ({ type }) => jsonOfField(type),
         threadEntry,

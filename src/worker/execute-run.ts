@@ -29,6 +29,7 @@ import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
 import { type OpenPorts, openPorts } from './run-ports.ts';
+import type { UriOf } from './table-of.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 import { Turns } from './turns.ts';
 
@@ -48,6 +49,7 @@ export interface ExportDestination extends DestinationOwner {
 export interface Connectors {
   /** Decrypts the secrets and opens the destination. @param traits what an earlier probe found */
   openDestination(stored: ExportDestination, traits?: StoreTraits | null): Destination;
+  readonly uriOf: UriOf;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
   encodingOf(

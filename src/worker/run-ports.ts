@@ -11,6 +11,7 @@ import {
   raiseGeneration,
 } from '../store/leases.ts';
 import { type RunProgress, recordProgress } from '../store/runs.ts';
+import { readNow } from '../store/ticks.ts';
 import { forgetUpload, noteUpload, recordUpload, recordUploadParts } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { RunLog } from './run-log.ts';
@@ -101,6 +102,7 @@ export function openPorts(
       if (generation === null) throw lost();
       return generation;
     },
+    readNow: () => readNow(db),
     log: (level, message) => log.add(level, message),
   };
   return { ports, writeProgress };

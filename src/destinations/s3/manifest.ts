@@ -154,6 +154,11 @@ function withoutCondition(traits: StoreTraits, expected: ManifestTag): StoreTrai
 
 export const once: RetryPolicy = { maxAttempts: 1, baseMs: 0, capMs: 0 };
 
+function contentTypeOf(key: string): string {
+  if (key.endsWith('.avro')) return 'avro/binary';
+  return key.endsWith('.text') ? 'text/plain' : 'application/json';
+}
+
 export async function putSmallObject(
   connection: S3Connection,
   key: string,
@@ -170,7 +175,7 @@ export async function putSmallObject(
           Key: key,
           Body: body,
           ContentLength: body.length,
-          ContentType: 'application/json',
+          ContentType: contentTypeOf(key),
           ...connection.encryption,
           ...(condition ?? {}),
         }),

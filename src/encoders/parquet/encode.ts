@@ -14,6 +14,7 @@ import { findRejections, withoutRows } from './rejections.ts';
 import { OpenRowGroup } from './row-group.ts';
 import { type ParquetColumn, planColumns } from './schema.ts';
 import { defaultSizes, type ParquetSizes } from './sizes.ts';
+import { schemaNote, withFieldIds } from './table-fields.ts';
 
 /**
  * Makes one Parquet file. Equal rows give equal bytes however they are cut into blocks: the ends of pages
@@ -21,6 +22,7 @@ import { defaultSizes, type ParquetSizes } from './sizes.ts';
  *
  * @param schema 1 or 2: which types the columns get
  * @param maxBytes of the file; null: any number
+ * @param isOfTable whether its columns get the ids of a table's fields
  */
 export function openParquet(
   columns: readonly Column[],
@@ -28,17 +30,21 @@ export function openParquet(
   schema: number,
   sizes: ParquetSizes = defaultSizes(columns.length, schema),
   maxBytes: number | null = null,
+  isOfTable = false,
 ): FileEncoder {
-  const notes = schema === 1 ? [] : notesOf(columns, schema);
   const fitting = maxBytes === null ? sizes : limitSizes(sizes, columns.length, maxBytes);
-  const planned = planColumns(columns, schema);
+  const plain = planColumns(columns, schema);
+  const planned = isOfTable ? withFieldIds(plain) : plain;
+  const notes = schema === 1 ? [] : notesOf(columns, schema);
+  if (isOfTable) notes.push(schemaNote(planned));
   return new ParquetEncoder(planned, notes, compression, schema, fitting, maxBytes);
 }
 
-type Notes = readonly (readonly [string, string])[];
+type Note = readonly [string, string];
+type Notes = readonly Note[];
 
 /** What a reader may want to know of the rows' source: the schema's version and PostgreSQL's types. */
-function notesOf(columns: readonly Column[], schema: number): Notes {
+function notesOf(columns: readonly Column[], schema: number): Note[] {
   const types = columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
   return [
     ['sluice.parquet_schema', String(schema)],
