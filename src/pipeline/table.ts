@@ -55,7 +55,7 @@ function nameRights(error: unknown): never {
   throw new SluiceError('destination.access_denied', detail, error);
 }
 
-/** @throws SluiceError `destination.invalid_config` if two writers of the table could not be told apart */
+/** @throws SluiceError `destination.invalid_config` if two writers of the table could overwrite each other's versions */
 export function checkStore({ traits }: Pick<Destination, 'traits'>): void {
   if (traits === null) {
     const detail = `${conditions}. It could not be probed: allow the credentials to write and delete objects below the prefix`;

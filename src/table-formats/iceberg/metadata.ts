@@ -64,10 +64,10 @@ export const ownNames = {
   dropped: 'sluice.dropped-manifests',
 } as const;
 
-/** At most so many snapshots are kept: each commit reads and writes them all. */
+/** Maximum snapshots that are kept: each commit reads and writes them all. */
 export const maxSnapshots = 2_000;
 
-/** At most so many expire with one commit, which must also remove what they had. */
+/** Maximum snapshots that expire with one commit, which must also remove what they had. */
 const maxExpired = 100;
 
 /** Earlier versions of the metadata that stay. */

@@ -19,7 +19,7 @@ interface Hint {
 
 const maxMetadataBytes = 16 * 1024 ** 2;
 
-/** A hint that lies further behind is no accident. */
+/** A hint that is further behind is no accident. */
 const maxSteps = 1_000;
 
 const hintKey = (place: TablePlace) => `${metadataFolder(place)}version-hint.text`;
@@ -96,7 +96,7 @@ async function listNewest(place: TablePlace, objects: TableObjects): Promise<num
 /**
  * Puts the version after `base`, then the hint.
  *
- * @returns `taken` if another writer was first; `unclear` if the store does not say so; `overtaken` if the hint has gone on, so that only the newest
+ * @returns `taken` if another writer was first; `unclear` if the store does not say so; `overtaken` if the hint names a later one, so that only the newest
  *   version shows whether this one counts: it may be the number of an old one that was removed
  */
 export async function putVersion(
