@@ -13,7 +13,7 @@ import { isUnion } from './avro-write.ts';
 const maxBlockBytes = 1 << 22;
 
 /** Of a file. */
-const maxRows = 200_000;
+const maxRows = 100_000;
 
 /** @throws RangeError if the bytes are not an Avro file of that schema, as `encodeAvro` writes it */
 export function decodeAvro(schema: AvroRecord, bytes: Buffer): AvroObject[] {

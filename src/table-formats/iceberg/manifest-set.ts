@@ -43,7 +43,10 @@ export interface FoundInterval {
 }
 
 /** Of a list or a manifest. 36,000 files have about 1 MiB. */
-const maxAvroBytes = 32 * 1024 ** 2;
+const maxAvroBytes = 8 * 1024 ** 2;
+
+/** Merging keeps a table far below it. A hostile store could name any number. */
+const maxManifests = 5_000;
 
 /** Reads the manifests that may have files of the interval, by the range in their names. */
 export async function findInterval(
@@ -54,6 +57,9 @@ export async function findInterval(
 ): Promise<FoundInterval> {
   const listed = await readManifests(place, objects, snapshot);
   const manifests = listed.filter((info) => liveOf(info).files > 0);
+  if (manifests.length > maxManifests) {
+    throw new SluiceError('destination.table_damaged', `${place.folder} has too many manifests`);
+  }
   const near: { info: ManifestInfo; files: readonly LiveFile[] }[] = [];
   for (const info of manifests) {
     if (overlaps(info, interval)) near.push({ info, files: await readFiles(place, objects, info) });
