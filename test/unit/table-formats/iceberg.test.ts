@@ -5,6 +5,7 @@ import {
   type TableCommit,
 } from '../../../src/table-formats/iceberg/commit-interval.ts';
 import { findHeld } from '../../../src/table-formats/iceberg/held-files.ts';
+import { readManifests } from '../../../src/table-formats/iceberg/manifest-set.ts';
 import type { TableMetadata } from '../../../src/table-formats/iceberg/metadata.ts';
 import { readTable } from '../../../src/table-formats/iceberg/read-table.ts';
 import { codeOf } from '../../conformance/destination-suite.ts';
@@ -171,6 +172,8 @@ describe('the growth of an Iceberg table', () => {
     await commitInterval(commit(), filesOf(hours));
     // The hint, two versions, the list, and a group that is merged.
     expect(objects.reads.length).toBeLessThan(16);
+    const last = newest().snapshots.at(-1) ?? null;
+    expect((await readManifests(place, objects, last)).length).toBeLessThan(32);
     objects.reads.length = 0;
     await commitInterval(commit(), filesOf(100, 2));
     expect(objects.reads.length).toBeLessThan(16);
