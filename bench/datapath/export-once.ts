@@ -93,6 +93,7 @@ async function exportUntil(end: number) {
       confirmLease: nothing,
       ownsUploads: async () => true,
       raiseGeneration: async (floor) => floor + 1,
+      readNow: async () => Date.now(),
       log: () => {},
       step: (_name, work) => work(),
     },

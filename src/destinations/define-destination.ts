@@ -14,7 +14,10 @@ import type {
 export type Settings<Own extends TProperties> = Required<Static<TObject<Own>>>;
 
 interface OwnDefinition<Own extends TProperties>
-  extends Pick<DestinationDefinition, 'type' | 'keepsFiles' | 'buffersParts' | 'enclose'> {
+  extends Pick<
+    DestinationDefinition,
+    'type' | 'keepsFiles' | 'buffersParts' | 'holdsTables' | 'enclose'
+  > {
   readonly description: string;
   /** Properties of the config besides the file settings. */
   readonly properties: Own;
@@ -41,7 +44,7 @@ interface OwnDefinition<Own extends TProperties>
 export function defineDestination<Own extends TProperties>(
   own: OwnDefinition<Own>,
 ): DestinationDefinition {
-  const { type, keepsFiles, buffersParts, enclose, description } = own;
+  const { type, keepsFiles, buffersParts, holdsTables, enclose, description } = own;
   const configSchema = Type.Object(own.properties, { additionalProperties: false, description });
   const defaults = Value.Default(configSchema, {}) as object;
   const parse = (config: object) => ({ ...defaults, ...config }) as Settings<Own>;
@@ -49,6 +52,7 @@ export function defineDestination<Own extends TProperties>(
     type,
     keepsFiles,
     buffersParts,
+    holdsTables,
     enclose,
     configSchema,
     ownProperties: Object.keys(own.properties),

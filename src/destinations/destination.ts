@@ -292,6 +292,8 @@ export interface DestinationDefinition {
   readonly keepsFiles: boolean;
   /** Whether a run holds parts of its file in memory until they are sent. */
   readonly buffersParts: boolean;
+  /** Whether files can make up a table: their address is the same for every reader. */
+  readonly holdsTables?: boolean | undefined;
   /**
    * Rules that a schema cannot express. The `attr` of each problem is the property
    * (`aws_secret_access_key`). `config` has passed the schema, and its defaults are filled in.

@@ -1,6 +1,11 @@
 import { type TSchema, Type } from 'typebox';
-import { type FileSettings, readFileSettings, rejectedChoices } from '../domain/file-settings.ts';
-import { infinityChoices, parquetSchemas } from '../domain/format-settings.ts';
+import {
+  type FileSettings,
+  readFileSettings,
+  rejectedChoices,
+  usualRetentionDays,
+} from '../domain/file-settings.ts';
+import { infinityChoices, parquetSchemas, tableFormats } from '../domain/format-settings.ts';
 import { checkKeyTemplate, keyVariables } from '../domain/key-template.ts';
 import type { Problem } from '../domain/problem.ts';
 import type { DestinationDefinition } from './destination.ts';
@@ -130,6 +135,16 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
     'Types of the columns of Parquet files; without effect on other formats. 1: numeric, time, arrays and other types without a type of their own are JSON text, with its quotes. 2: numeric(p,s) is DECIMAL, time is TIME, arrays are LIST, others are plain text. 3: the types of 2, with data pages of version 2, Bloom filters of key and uuid columns, and the export and interval in the metadata of the file. A new export gets 3. An older export keeps what it has until it is changed; one from before the setting has 1.',
     { examples: [3] },
   ),
+  table_format: optional(
+    Type.Enum([...tableFormats]),
+    'Only for Parquet at S3. The files are also an Apache Iceberg table (version 2); its metadata folder is below those folders of prefix that all intervals share. Each commit adds a snapshot. The store must support conditional writes. Cannot change after creation, and then neither can bucket, endpoint and prefix.',
+    { examples: ['iceberg'] },
+  ),
+  snapshot_retention_days: optional(
+    Type.Integer({ minimum: 1, maximum: 365 }),
+    `Only with table_format iceberg. How many days a snapshot can still be read, with its files, after a later one replaced it. Null: ${usualRetentionDays}. The table keeps at most 2,000 snapshots.`,
+    { examples: [usualRetentionDays] },
+  ),
   include_events: optional(
     eventNames,
     'Only events with these names are exported: at most 100, of 200 characters. Null or empty: all.',
@@ -154,6 +169,11 @@ export function withFileSettings(
     validate: (config, context) => [
       ...definition.validate(config, context),
       ...checkFileSettings(readFileSettings(config), formats),
+      ...checkTable(
+        readFileSettings(config),
+        definition,
+        typeof config.snapshot_retention_days === 'number',
+      ),
     ],
   };
 }
@@ -180,4 +200,27 @@ function checkFileSettings(
     problems.push({ attr: 'prefix', code: 'invalid_input', detail });
   }
   return problems;
+}
+
+function checkTable(
+  { tableFormat, format, parquetSchema, writesManifest }: FileSettings,
+  { type, holdsTables }: DestinationDefinition,
+  hasRetention: boolean,
+): readonly Problem[] {
+  if (tableFormat === null) {
+    if (!hasRetention) return [];
+    const detail = 'Only with table_format iceberg. Leave it empty.';
+    return [{ attr: 'snapshot_retention_days', code: 'invalid_input', detail }];
+  }
+  const needs = (attr: string, detail: string): Problem => ({
+    attr,
+    code: 'invalid_input',
+    detail: `${detail}, or leave table_format empty.`,
+  });
+  if (!holdsTables) return [needs('table_format', `Not possible with ${type}. Use S3`)];
+  return [
+    ...(format === 'Parquet' ? [] : [needs('table_format', 'Only for Parquet. Set file_format')]),
+    ...(parquetSchema === 2 ? [] : [needs('parquet_schema', 'table_format needs 2. Set it')]),
+    ...(writesManifest ? [] : [needs('manifest', 'table_format needs a manifest. Set true')]),
+  ];
 }

@@ -64,6 +64,14 @@ export const errorCatalogue = {
     'Another export or program wrote the file at this key.',
     'Give the export its own prefix, for example {batch_export_id}, then retry the run.',
   ),
+  'destination.table_conflict': customer(
+    'The rows do not fit the Iceberg table of the export.',
+    'Cast the column to its earlier type in dsl_query, or create an export with another prefix. Then retry the run.',
+  ),
+  'destination.table_damaged': customer(
+    'The Iceberg table of the export cannot be read.',
+    'Restore the files below the metadata folder of its prefix, or create an export with another prefix. Then retry the run.',
+  ),
   'destination.unavailable': transient(
     'destination',
     'The destination is unavailable.',

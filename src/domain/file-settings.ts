@@ -19,7 +19,11 @@ export interface FileSettings extends EventFilters, FormatSettings {
   readonly maxFileBytes: number | null;
   readonly writesManifest: boolean;
   readonly onRejected: OnRejected;
+  /** How long a table keeps a snapshot that a later one has replaced. */
+  readonly snapshotRetentionDays: number;
 }
+
+export const usualRetentionDays = 7;
 
 /** What rows that are rejected do to a run: `warn` logs them, `fail` ends it before it commits. */
 export const rejectedChoices = ['warn', 'fail'] as const;
@@ -36,10 +40,15 @@ export function readFileSettings(config: DestinationConfig): FileSettings {
     maxFileBytes: typeof mebibytes === 'number' && mebibytes > 0 ? mebibytes * 1024 ** 2 : null,
     writesManifest: config.manifest !== false,
     onRejected: config.on_rejected === 'fail' ? 'fail' : 'warn',
+    snapshotRetentionDays: retentionDaysOf(config.snapshot_retention_days),
     ...readFormatSettings(config),
     includeEvents: listOf(config.include_events),
     excludeEvents: listOf(config.exclude_events),
   };
+}
+
+function retentionDaysOf(days: unknown): number {
+  return typeof days === 'number' && days > 0 ? days : usualRetentionDays;
 }
 
 function listOf(value: unknown): readonly string[] | null {

@@ -18,6 +18,8 @@ export interface FormatSettings {
   readonly replaceInvalidUnicode: boolean;
   /** How max_file_size_mb is counted. */
   readonly fileSizeRule: FileSizeRule;
+  /** Of the table that the files make; its columns have ids in the files. Null: none. */
+  readonly tableFormat: TableFormat | null;
 }
 
 /**
@@ -27,6 +29,10 @@ export interface FormatSettings {
 export type ParquetSchema = (typeof parquetSchemas)[number];
 
 export const parquetSchemas = [1, 2, 3] as const;
+
+export const tableFormats = ['iceberg'] as const;
+
+export type TableFormat = (typeof tableFormats)[number];
 
 /**
  * 1: bytes before compression, looked at after each block of rows. 2: no file has more bytes than the limit,
@@ -52,6 +58,7 @@ const oldest: FormatSettings = {
   jsonNull: 'keep',
   replaceInvalidUnicode: false,
   fileSizeRule: 1,
+  tableFormat: null,
 };
 
 /** Of a new export. */
@@ -69,6 +76,7 @@ export function readFormatSettings(config: Config): FormatSettings {
     jsonNull: config.json_null === 'null' ? 'null' : oldest.jsonNull,
     replaceInvalidUnicode: config.replace_invalid_unicode === true,
     fileSizeRule: config.file_size_rule === 2 ? 2 : oldest.fileSizeRule,
+    tableFormat: config.table_format === 'iceberg' ? 'iceberg' : oldest.tableFormat,
   };
 }
 

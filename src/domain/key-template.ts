@@ -34,14 +34,16 @@ interface Variable {
   readonly render: (values: KeyValues) => string;
   /** The maximum length of its rendered text, in bytes. */
   readonly bytes: number;
+  /** The same for all intervals of an export. */
+  readonly isConstant?: true;
 }
 
 const variables: ReadonlyMap<string, Variable> = new Map<string, Variable>([
   ...timeVariables('', (interval) => interval.end),
-  ['table', { render: (v) => v.table, bytes: maxTableBytes }],
+  ['table', { render: (v) => v.table, bytes: maxTableBytes, isConstant: true }],
   ['data_interval_start', { render: (v) => isoSeconds(v.interval.start), bytes: 20 }],
   ['data_interval_end', { render: (v) => isoSeconds(v.interval.end), bytes: 20 }],
-  ['batch_export_id', { render: (v) => v.batchExportId, bytes: 36 }],
+  ['batch_export_id', { render: (v) => v.batchExportId, bytes: 36, isConstant: true }],
   ...timeVariables('start:', (interval) => interval.start),
 ]);
 
@@ -103,6 +105,22 @@ export function literalFolder(template: string): string {
   const whole =
     first.length === template.length ? first : first.slice(0, first.lastIndexOf('/') + 1);
   return normalizePath(whole);
+}
+
+/** The leading folders that all intervals of an export share: `a/events` of `a/{table}/{year}`. */
+export function commonFolder(
+  template: string,
+  constants: Pick<KeyValues, 'table' | 'batchExportId'>,
+): string {
+  const { pieces } = parse(template);
+  const varies = pieces.findIndex((piece) => typeof piece !== 'string' && !piece.isConstant);
+  const same = varies < 0 ? pieces : pieces.slice(0, varies);
+  // No constant reads the interval.
+  const values = { ...constants, interval: { start: 0, end: 0 } };
+  const text = same
+    .map((piece) => (typeof piece === 'string' ? piece : piece.render(values)))
+    .join('');
+  return normalizePath(varies < 0 ? text : text.slice(0, text.lastIndexOf('/') + 1));
 }
 
 /** The most bytes that a folder of a rendered template can have. */

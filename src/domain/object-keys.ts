@@ -46,7 +46,7 @@ export function rejectedKey(key: string): string {
 }
 
 /** What all keys of an interval start with: `<prefix>/<start>-<end>`. */
-function intervalStem(prefix: string, interval: DataInterval): string {
+export function intervalStem(prefix: string, interval: DataInterval): string {
   const folder = prefix === '' ? '' : `${prefix}/`;
   return `${folder}${isoSeconds(interval.start)}-${isoSeconds(interval.end)}`;
 }

@@ -1,5 +1,6 @@
 import type { FormatSettings } from '../domain/format-settings.ts';
 import type { Column, RowBlock } from '../domain/row-block.ts';
+import type { TableField } from '../domain/table-field.ts';
 import type { DataInterval } from '../domain/time.ts';
 
 /** The name of a compression; null: no compression. */
@@ -78,6 +79,8 @@ export interface EncoderDefinition {
   /** Bytes that an open file may hold. */
   readonly memoryBytes: number;
   open(columns: readonly Column[], compression: Compression, options?: FormatOptions): FileEncoder;
+  /** The columns of a table of such files, if the format can be one's. */
+  readonly tableFields?: (columns: readonly Column[]) => readonly TableField[];
   /**
    * Reads columns of a local file, in file order, with other code than the writer's. Holds at most a few
    * MiB, a record, or a row group's columns in memory.

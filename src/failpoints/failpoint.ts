@@ -7,6 +7,8 @@ export const failpointNames = [
   'mid_part',
   'before_complete',
   'after_complete',
+  'before_table',
+  'after_table',
   'before_manifest',
   'after_manifest',
   'before_record',

@@ -89,6 +89,7 @@ export function joinConnectors(
       const owner = { externalId, changedForMs };
       return destinationOf(known, destination.type).open(config, context, owner, traits);
     },
+    uriOf: (type, config, key) => destinationOf(known, type).uri(config, key) ?? key,
     sourceOf,
     placeOf(type, config) {
       const { keepsFiles, place, uri } = destinationOf(known, type);
@@ -115,6 +116,7 @@ export function joinConnectors(
         contentType: encoder.contentType,
         open: (columns, options = {}) =>
           openEncoder(encoder, compression, columns, { ...settings, ...options }),
+        tableFields: (columns) => encoder.tableFields?.(columns) ?? [],
         openJsonLines: (columns) => openEncoder(jsonLines, null, columns),
         toJson: ({ type }) => jsonOfField(type),
         threadEntry,

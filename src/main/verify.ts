@@ -3,6 +3,7 @@ import { renderInterval } from '../pipeline/render-interval.ts';
 import type { Database } from '../store/database.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
 import { type VerifyReport, verifyExports } from '../verify/verify-exports.ts';
+import { tableOf } from '../worker/table-of.ts';
 import {
   destinationContextOf,
   destinationOf,
@@ -28,6 +29,7 @@ export async function verifyInstallation(
     return await verifyExports(db, exportId, (batchExport) => ({
       destination: connectors.openDestination({ ...batchExport, exportId: batchExport.id }),
       keepsFiles: destinationOf(registry, batchExport.destination.type).keepsFiles,
+      table: tableOf(connectors, { ...batchExport, exportId: batchExport.id }),
       source: sourceOf(batchExport.model),
       readRows: readRowsBy(registry),
       async renderAgain({ exportId: id, interval }, recipe, request, folder, signal) {

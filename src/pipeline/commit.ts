@@ -23,6 +23,7 @@ import {
   readManifestAt,
 } from './manifest.ts';
 import { mayStat } from './may-stat.ts';
+import { commitTable } from './table.ts';
 
 /** What an earlier attempt of this run has made current without recording it; null if there is nothing. */
 export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalResult | null {
@@ -117,7 +118,7 @@ async function isThere(
   return !file.etag || found.etag === file.etag;
 }
 
-/** Makes the files readable, then puts the manifest that names them. */
+/** Makes the files readable, adds them to the export's table, then puts the manifest that names them. */
 export async function commitFiles(
   destination: Destination,
   job: IntervalJob,
@@ -144,6 +145,7 @@ export async function commitFiles(
     rejectedFiles: intent.rejectedFiles.map(withTag),
   };
   if (key === null) return { ...committed, manifestEtag: null };
+  await commitTable(destination, job, intent, columns, ports, signal);
   await failpoint('before_manifest');
   // Fails if the manifest changed after we read it.
   const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));

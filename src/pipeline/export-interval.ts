@@ -6,6 +6,7 @@ import type { Recipe } from '../domain/recipe.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
 import type { Settlement, Source, SourceSnapshot } from '../sources/source.ts';
+import type { TableState } from '../table-formats/iceberg/held-files.ts';
 import type { BlockTransformer } from '../transforms/block-transformer.ts';
 import { findExcess, type StepTally } from '../transforms/chain-step.ts';
 import type { Step } from '../transforms/step.ts';
@@ -23,6 +24,7 @@ import type {
 import { replacedBy } from './leftovers.ts';
 import { type FoundManifest, generationOf } from './manifest.ts';
 import { describeRejections } from './rejection-tally.ts';
+import { checkColumns, findTableState, isInTable } from './table.ts';
 import {
   countSteps,
   describeSteps,
@@ -30,6 +32,11 @@ import {
   openTransformer,
   type ThreadChoice,
 } from './transform-blocks.ts';
+
+/** What is at the destination before the attempt. */
+interface FoundCommit extends FoundManifest {
+  readonly table: TableState | null;
+}
 
 /** The result of an interval, and what its commit replaced. */
 export interface ExportedInterval {
@@ -54,9 +61,10 @@ export async function exportInterval(
   const found = await findManifest(destination, given, signal);
   const adopted = findAdoptable(given, found);
   if (adopted) return { result: adopted, replaced: replacedBy(given, adopted, found) };
-  const generation = await chooseGeneration(given, found, ports);
+  const table = await findTableState(destination, given, signal);
+  const generation = await chooseGeneration(given, found, table, ports);
   const job = { ...given, generation };
-  const result = await copyInterval(job, source, destination, ports, found, signal);
+  const result = await copyInterval(job, source, destination, ports, { ...found, table }, signal);
   return { result, replaced: replacedBy(job, result, found) };
 }
 
@@ -67,10 +75,12 @@ export async function exportInterval(
 async function chooseGeneration(
   { writesManifest, current, generation }: IntervalJob,
   { manifest }: FoundManifest,
+  table: TableState | null,
   ports: RunPorts,
 ): Promise<number> {
   if (!writesManifest && current?.manifestKey === null) return current.generation;
-  const floor = manifest === null ? 0 : generationOf(manifest);
+  const inManifest = manifest === null ? 0 : generationOf(manifest);
+  const floor = Math.max(inManifest, table?.generation ?? 0);
   return floor < generation ? generation : ports.raiseGeneration(floor);
 }
 
@@ -79,7 +89,7 @@ async function copyInterval(
   source: Source,
   destination: Destination,
   ports: RunPorts,
-  found: FoundManifest,
+  found: FoundCommit,
   signal: AbortSignal,
 ): Promise<IntervalResult> {
   const settlement = job.settlement ?? (await source.settle(job.interval, signal));
@@ -98,7 +108,7 @@ async function copySettled(
   source: Source,
   destination: Destination,
   ports: RunPorts,
-  found: FoundManifest,
+  found: FoundCommit,
   signal: AbortSignal,
 ): Promise<IntervalResult> {
   await ports.readingBegins();
@@ -123,6 +133,7 @@ async function copySettled(
   });
   let closing: Promise<void> | null = null;
   try {
+    checkColumns(found.table, job, columns);
     const { droppedRows, made, rejectedFiles } = await ports.step('write', async () => {
       const dropped = await copyRows(snapshot, transformer, files, ports, signal);
       if (transformer) logSteps(transformer.steps, ports);
@@ -156,7 +167,7 @@ async function copySettled(
     closing = snapshot.close();
     signal.throwIfAborted();
     const unchanged = await findUnchanged(destination, job, intent, columns, found, signal);
-    if (unchanged) {
+    if (unchanged && (await isInTable(destination, job, unchanged.files, signal))) {
       await endUploads(files, ports);
       ports.log('INFO', 'The rows give the same files again, so the current files stay.');
       return unchanged;

@@ -3,7 +3,8 @@ import type { OnRejected } from '../domain/file-settings.ts';
 import type { FormatSettings } from '../domain/format-settings.ts';
 import type { Recipe, RecipeStep, StepCount } from '../domain/recipe.ts';
 import type { Column } from '../domain/row-block.ts';
-import type { DataInterval } from '../domain/time.ts';
+import type { TableField } from '../domain/table-field.ts';
+import type { DataInterval, Instant } from '../domain/time.ts';
 import type { FileEncoder, FormatOptions } from '../encoders/encoder.ts';
 import type { Settlement, SourceRequest } from '../sources/source.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
@@ -23,6 +24,8 @@ export interface Encoding {
     columns: readonly Column[],
     options?: Pick<FormatOptions, 'maxBytes' | 'origin'>,
   ): FileEncoder;
+  /** The columns of a table of such files; empty if the format can be none's. */
+  tableFields?(columns: readonly Column[]): readonly TableField[];
   /** Plain JSON Lines, for rows that the format cannot represent. */
   openJsonLines(columns: readonly Column[]): FileEncoder;
   /** The JSON of single fields, as in JSON Lines. */
@@ -47,6 +50,8 @@ export interface IntervalJob {
   /** A file ends once it has this many bytes; null: one file. */
   readonly maxFileBytes: number | null;
   readonly writesManifest: boolean;
+  /** The table that the files belong to; null or missing: none. */
+  readonly table?: IntervalTable | null;
   /** What rejected rows do to the run. */
   readonly onRejected: OnRejected;
   /** The generation of this attempt's lineage; no other lineage ever has it. */
@@ -71,6 +76,16 @@ export interface IntervalJob {
    * one at the key.
    */
   readonly begunManifests: readonly string[];
+}
+
+/** The Iceberg table of an export. */
+export interface IntervalTable {
+  /** `a/b`: the table's files are below it. */
+  readonly folder: string;
+  /** How long it keeps a snapshot that was replaced. */
+  readonly retentionMs: number;
+  /** The address of an object, as readers of the table use it. */
+  uri(key: string): string;
 }
 
 /** A transformation chain as a run uses it. */
@@ -147,6 +162,8 @@ export interface RunPorts {
    * @throws SluiceError `run.lease_lost`
    */
   raiseGeneration(floor: number): Promise<number>;
+  /** The time of our database. Only exports with a table ask for it. */
+  readNow(): Promise<Instant>;
   log(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
   /** Measures a step of the attempt, if traces are on. */
   step<T>(name: 'source' | 'write' | 'commit', work: () => Promise<T>): Promise<T>;

@@ -198,6 +198,7 @@ async function entomb(
   }
 }
 
-function stemOf(manifestKey: string): string {
+/** What the keys of a manifest's interval start with. */
+export function stemOf(manifestKey: string): string {
   return manifestKey.slice(0, -'_manifest.json'.length);
 }

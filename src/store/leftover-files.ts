@@ -94,6 +94,7 @@ export interface RemovalWork extends IntervalPlace {
   readonly teamId: number;
   readonly externalId: string;
   readonly destination: StoredDestination;
+  readonly model: string;
   readonly generation: number;
   /** Of the run that made the receipt. */
   readonly fileGeneration: number;
@@ -150,7 +151,7 @@ export async function takeRemoval(sql: Sql, teamId: number): Promise<RemovalWork
      )
      select d.export_id as "exportId", ${intervalOf('d')} as interval,
             d.destination_version as "destinationVersion", e.team_id as "teamId", p.external_id as "externalId",
-            e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets,
+            e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets, e.model,
             c.generation, coalesce(r.file_generation, c.generation) as "fileGeneration", c.manifest_key as "manifestKey", c.era, c.run_id as "runId"
        from due d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
        join receipts c on c.export_id = d.export_id and c.data_interval_start = d.data_interval_start

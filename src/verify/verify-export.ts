@@ -3,6 +3,7 @@ import { readFileSettings } from '../domain/file-settings.ts';
 import { literalFolder } from '../domain/key-template.ts';
 import { manifestKeyOf } from '../domain/object-keys.ts';
 import type { DataInterval } from '../domain/time.ts';
+import type { IntervalTable } from '../pipeline/interval-job.ts';
 import { readManifestAt } from '../pipeline/manifest.ts';
 import type { Sql } from '../store/database.ts';
 import { listReceipts, type Receipt } from '../store/receipts.ts';
@@ -16,12 +17,15 @@ import {
 import { breachesOf, type Finding } from './finding.ts';
 import type { VerifiedInterval } from './verified-interval.ts';
 import { verifyInterval } from './verify-interval.ts';
+import { verifyTable } from './verify-table.ts';
 import { verifyTransformed } from './verify-transformed.ts';
 
 export interface VerifyOptions extends VerifiedInterval {
   readonly sql: Sql;
   /** From the destination's definition: if it keeps no files, there is nothing to read. */
   readonly keepsFiles: boolean;
+  /** The export's table; null: it has none. */
+  readonly table: IntervalTable | null;
   /** Every key that a receipt of any export names. */
   readonly knownKeys: ReadonlySet<string>;
   /** Files of any export that may be removed, because of a later commit. */
@@ -53,9 +57,10 @@ export async function verifyExport(
   options: VerifyOptions,
   report: (finding: Finding) => void,
 ): Promise<Verified> {
-  const { sql, batchExport, keepsFiles } = options;
+  const { sql, batchExport, keepsFiles, table } = options;
   for (const finding of await verifyTables(sql, batchExport.id)) report(finding);
   const unproven: string[] = [];
+  const tableFiles: Receipt['files'][number][] = [];
   const sums = { intervals: 0, files: 0, rows: 0, bytes: 0, elsewhere: 0 };
   let after: DataInterval | null = null;
   for (;;) {
@@ -74,6 +79,7 @@ export async function verifyExport(
           for (const finding of await verifyInterval(options, receipt)) report(finding);
         }
       }
+      if (table) tableFiles.push(...receipt.files);
       sums.intervals += 1;
       sums.files += receipt.files.length;
       sums.rows += receipt.rows;
@@ -82,6 +88,13 @@ export async function verifyExport(
     const last = receipts.at(-1);
     if (!last || receipts.length < page) break;
     after = last.interval;
+  }
+  if (table && !(await hasLiveRuns(sql))) {
+    const breach = breachesOf(batchExport.id);
+    const { destination } = options;
+    for (const fault of await verifyTable(destination, batchExport.id, table, tableFiles)) {
+      report(breach('I4', fault));
+    }
   }
   const { orphans, leftovers } = await findOrphans(options);
   for (const finding of orphans) report(finding);

@@ -28,7 +28,10 @@ export interface VerifyReport extends Verified {
 /** An export's connectors. */
 export type OpenExport = (
   batchExport: VerifiedExport,
-) => Pick<VerifyOptions, 'destination' | 'keepsFiles' | 'source' | 'readRows' | 'renderAgain'>;
+) => Pick<
+  VerifyOptions,
+  'destination' | 'keepsFiles' | 'table' | 'source' | 'readRows' | 'renderAgain'
+>;
 
 /**
  * Checks every export, or one, against the promises: reads our tables, the source and every current file. Goes

@@ -3,6 +3,7 @@ import { appendLogEntries, type LogLevel } from '../store/log-entries.ts';
 import { findStoreTraits } from '../store/store-traits.ts';
 import { collectByTeam, type SweepOptions } from './collect-by-team.ts';
 import { removeFiles } from './remove-files.ts';
+import { tableOf } from './table-of.ts';
 
 /** Removes files that the workers of their runs could not remove. */
 export async function collectFiles(options: SweepOptions): Promise<void> {
@@ -15,13 +16,14 @@ export async function collectFiles(options: SweepOptions): Promise<void> {
       if (!work) return false;
       const { exportId, runId } = work;
       const traits = await findStoreTraits(db, work);
+      const current = { ...work, table: tableOf(options.connectors, work) };
       const destination = options.connectors.openDestination(work, traits);
       try {
         const log = (level: LogLevel, message: string) =>
           appendLogEntries(db, [{ teamId, exportId, runId, level, message }]).catch(
             options.onSweepError,
           );
-        const result = await removeFiles(options.context, destination, work, log, signal);
+        const result = await removeFiles(options.context, destination, current, log, signal);
         if (result !== 'failed') await endRemoval(db, work, result === 'some');
       } finally {
         await destination.close();

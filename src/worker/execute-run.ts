@@ -37,6 +37,7 @@ import { type ChildProgram, runAlone } from './run-alone.ts';
 import { RunLog } from './run-log.ts';
 import { type OpenPorts, openPorts } from './run-ports.ts';
 import type { SmallRun } from './small-run.ts';
+import type { UriOf } from './table-of.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 import { Turns } from './turns.ts';
 
@@ -56,6 +57,7 @@ export interface ExportDestination extends DestinationOwner {
 export interface Connectors {
   /** Decrypts the secrets and opens the destination. @param traits what an earlier probe found */
   openDestination(stored: ExportDestination, traits?: StoreTraits | null): Destination;
+  readonly uriOf: UriOf;
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
   encodingOf(

@@ -6,12 +6,16 @@ import type { LineageUpload } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
+import { tableOf, type UriOf } from './table-of.ts';
 
 /** What a claimed run exports, of what its claim has read. */
 export async function makeJob(
   options: {
     readonly context: Pick<Context, 'db' | 'secrets'>;
-    readonly connectors: { encodingOf(files: FileSettings): Encoding };
+    readonly connectors: {
+      encodingOf(files: FileSettings): Encoding;
+      readonly uriOf: UriOf;
+    };
   },
   run: ClaimedRun,
 ): Promise<IntervalJob> {
@@ -37,6 +41,7 @@ export async function makeJob(
     maxFileBytes: files.maxFileBytes,
     writesManifest: files.writesManifest,
     onRejected: files.onRejected,
+    table: tableOf(options.connectors, run),
     generation: run.fileGeneration,
     era: run.era,
     // Files at a place that the export has left stay there.

@@ -1,7 +1,9 @@
 import type { Destination } from '../destinations/destination.ts';
 import type { SluiceError } from '../domain/errors.ts';
 import { fencesManifests } from '../domain/store-traits.ts';
+import type { IntervalTable } from '../pipeline/interval-job.ts';
 import { removeLeftovers } from '../pipeline/leftovers.ts';
+import { findHeldFiles } from '../pipeline/table.ts';
 import {
   endRemoval,
   forgetLeftoverFiles,
@@ -9,11 +11,14 @@ import {
   listLeftoverFiles,
 } from '../store/leftover-files.ts';
 import type { LogLevel } from '../store/log-entries.ts';
+import { readNow } from '../store/ticks.ts';
 import { forgetUpload, listAbortableUploads } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 
 /** The current commit of an interval, from our tables. Its era is null if an earlier build made it. */
 interface Current extends IntervalPlace {
+  /** The export's table, which may need files of before; null or absent: it has none. */
+  readonly table?: IntervalTable | null;
   readonly runId: string;
   readonly era: string | null;
   readonly generation: number;
@@ -40,7 +45,12 @@ export async function removeFiles(
     await destination.abortUpload(upload, signal);
     await forgetUpload(db, current.runId, upload);
   }
-  const leftovers = await listLeftoverFiles(db, current);
+  const noted = await listLeftoverFiles(db, current);
+  if (noted.length === 0) return 'all';
+  const keys = noted.map(({ key }) => key);
+  const held = await findHeldFiles(destination, current, keys, () => readNow(db), signal);
+  // They stay until the snapshots that need them have expired; the sweep looks again.
+  const leftovers = noted.filter(({ key }) => !held.has(key));
   if (leftovers.length === 0) return 'all';
   const {
     exportId,

@@ -13,6 +13,7 @@ import {
   raiseGeneration,
 } from '../store/leases.ts';
 import { type RunProgress, recordProgress } from '../store/runs.ts';
+import { readNow } from '../store/ticks.ts';
 import { forgetUpload, noteUpload, recordUpload, recordUploadParts } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { RunLog } from './run-log.ts';
@@ -120,6 +121,7 @@ export function openPorts(
       if (generation === null) throw lost();
       return generation;
     },
+    readNow: () => readNow(db),
     log: (level, message) => log.add(level, message),
     step: (name, work) => inSpan(traces, name, {}, work),
   };

@@ -38,4 +38,6 @@ export const s3Defaults = {
   json_null: 'keep',
   replace_invalid_unicode: false,
   on_rejected: 'warn',
+  table_format: null,
+  snapshot_retention_days: null,
 };

@@ -152,6 +152,7 @@ export function attempt(
         asked.push(`generation above ${floor}`);
         return floor + 1;
       },
+      readNow: async () => Date.now(),
       log: () => {},
       step: (_name, work) => work(),
       ...ports,

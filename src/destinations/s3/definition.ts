@@ -12,6 +12,7 @@ export const s3Definition = defineDestination({
   properties: s3Properties,
   keepsFiles: true,
   buffersParts: true,
+  holdsTables: true,
   validate: (config, context) => [
     ...checkBucketName(config),
     ...checkCredentials(config, context),

@@ -153,6 +153,11 @@ function withoutCondition(traits: StoreTraits, expected: ManifestTag): StoreTrai
 
 export const once: RetryPolicy = { maxAttempts: 1, baseMs: 0, capMs: 0 };
 
+function contentTypeOf(key: string): string {
+  if (key.endsWith('.avro')) return 'avro/binary';
+  return key.endsWith('.text') ? 'text/plain' : 'application/json';
+}
+
 export async function putSmallObject(
   connection: S3Connection,
   key: string,
@@ -167,7 +172,7 @@ export async function putSmallObject(
         {
           ...{ method: 'PUT', key, query: { 'x-id': 'PutObject' }, body },
           headers: {
-            'content-type': 'application/json',
+            'content-type': contentTypeOf(key),
             ...encryptionHeaders(connection),
             ...conditionHeaders(condition),
           },

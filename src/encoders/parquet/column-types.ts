@@ -21,6 +21,8 @@ export interface ParquetType {
   readonly converted?: number;
   /** parquet.thrift's LogicalType, encoded. */
   readonly logical?: Uint8Array;
+  /** Iceberg's name of the type. */
+  readonly tableType: string;
   /** Of a DECIMAL, for readers that know no logical types. */
   readonly decimal?: { readonly precision: number; readonly scale: number };
 }
@@ -29,6 +31,7 @@ const string: ParquetType = {
   physical: physicalType.byteArray,
   converted: 0,
   logical: struct([nested(1, [])]),
+  tableType: 'string',
 };
 
 /** Local timestamps carry the old annotation too, as the format's specification asks. */
@@ -36,6 +39,7 @@ const timestampMicros = (adjustedToUtc: boolean): ParquetType => ({
   physical: physicalType.int64,
   converted: 10,
   logical: struct([nested(8, [bool(1, adjustedToUtc), nested(2, [nested(2, [])])])]),
+  tableType: adjustedToUtc ? 'timestamptz' : 'timestamp',
 });
 
 /**
@@ -44,25 +48,31 @@ const timestampMicros = (adjustedToUtc: boolean): ParquetType => ({
  * JSON type differently, and those that parse it lose digits.
  */
 export const parquetTypes: Readonly<Record<ColumnType, ParquetType>> = {
-  bool: { physical: physicalType.boolean },
+  bool: { physical: physicalType.boolean, tableType: 'boolean' },
   int2: {
     physical: physicalType.int32,
     converted: 16,
     logical: struct([nested(10, [i8(1, 16), bool(2, true)])]),
+    tableType: 'int',
   },
-  int4: { physical: physicalType.int32 },
-  int8: { physical: physicalType.int64 },
-  float4: { physical: physicalType.float },
-  float8: { physical: physicalType.double },
+  int4: { physical: physicalType.int32, tableType: 'int' },
+  int8: { physical: physicalType.int64, tableType: 'long' },
+  float4: { physical: physicalType.float, tableType: 'float' },
+  float8: { physical: physicalType.double, tableType: 'double' },
   text: string,
   uuid: string,
   json: string,
   jsonb: string,
   as_json: string,
-  date: { physical: physicalType.int32, converted: 6, logical: struct([nested(6, [])]) },
+  date: {
+    physical: physicalType.int32,
+    converted: 6,
+    logical: struct([nested(6, [])]),
+    tableType: 'date',
+  },
   timestamp: timestampMicros(false),
   timestamptz: timestampMicros(true),
-  bytea: { physical: physicalType.byteArray },
+  bytea: { physical: physicalType.byteArray, tableType: 'binary' },
 };
 
 /** A time of day without time zone. Local times carry the old annotation too, as the format asks. */
@@ -70,6 +80,7 @@ export const timeMicros: ParquetType = {
   physical: physicalType.int64,
   converted: 8,
   logical: struct([nested(7, [bool(1, false), nested(2, [nested(2, [])])])]),
+  tableType: 'time',
 };
 
 /** INT32 up to 9 digits, INT64 up to 18, else as few bytes as the digits need, at most 16 for 38. */
@@ -78,6 +89,7 @@ export function decimalType(precision: number, scale: number): ParquetType {
     converted: 5,
     decimal: { precision, scale },
     logical: struct([nested(5, [i32(1, scale), i32(2, precision)])]),
+    tableType: `decimal(${precision}, ${scale})`,
   };
   if (precision <= 9) return { physical: physicalType.int32, ...annotations };
   if (precision <= 18) return { physical: physicalType.int64, ...annotations };

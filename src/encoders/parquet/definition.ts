@@ -1,6 +1,8 @@
 import type { EncoderDefinition } from '../encoder.ts';
 import { openParquet } from './encode.ts';
 import { readParquet } from './read.ts';
+import { planColumns } from './schema.ts';
+import { tableFieldsOf } from './table-fields.ts';
 
 /** Pages are compressed inside the file, as they are filled. */
 const inside = { suffix: '', memoryBytes: 0 };
@@ -13,7 +15,11 @@ export const parquet: EncoderDefinition = {
   compressions: { snappy: inside, gzip: inside, zstd: inside, lz4: inside, brotli: inside },
   // A row group held until it is whole, the pages of all columns and their dictionaries.
   memoryBytes: 56 * 1024 ** 2,
-  open: (columns, compression, { parquetSchema = 1, ...options } = {}) =>
-    openParquet(columns, compression, parquetSchema, undefined, options),
+  open: (columns, compression, { parquetSchema = 1, tableFormat = null, ...options } = {}) =>
+    openParquet(columns, compression, parquetSchema, undefined, {
+      ...options,
+      isOfTable: tableFormat !== null,
+    }),
+  tableFields: (columns) => tableFieldsOf(planColumns(columns, 2)),
   read: readParquet,
 };

@@ -22,23 +22,31 @@ import { findRejections, withoutRows } from './rejections.ts';
 import { OpenRowGroup } from './row-group.ts';
 import { openFilters, type ParquetColumn, planColumns } from './schema.ts';
 import { defaultSizes, type ParquetSizes } from './sizes.ts';
+import { schemaNote, withFieldIds } from './table-fields.ts';
 
 /**
  * Makes one Parquet file. Equal rows give equal bytes however they are cut into blocks: the ends of pages
  * and row groups depend only on the rows before them.
  *
  * @param schema 1 to 3: which types the columns get, and how the file is laid out
+ * @param isOfTable whether its columns get the ids of a table's fields
  */
 export function openParquet(
   columns: readonly Column[],
   compression: Compression,
   schema: number,
   sizes: ParquetSizes = defaultSizes(columns.length, schema),
-  { maxBytes = null, origin }: Pick<FormatOptions, 'maxBytes' | 'origin'> = {},
+  {
+    maxBytes = null,
+    origin,
+    isOfTable = false,
+  }: Pick<FormatOptions, 'maxBytes' | 'origin'> & { readonly isOfTable?: boolean } = {},
 ): FileEncoder {
   const notes = schema === 1 ? [] : notesOf(columns, schema, origin);
   const fitting = maxBytes === null ? sizes : limitSizes(sizes, columns.length, maxBytes);
-  const planned = planColumns(columns, schema);
+  const plain = planColumns(columns, schema);
+  const planned = isOfTable ? withFieldIds(plain) : plain;
+  if (isOfTable) notes.push(schemaNote(planned));
   const filters = schema < 3 ? noFilters : openFilters(columns, planned, origin?.keyPlaces ?? []);
   return new ParquetEncoder(planned, filters, notes, compression, schema, fitting, maxBytes);
 }
@@ -46,12 +54,13 @@ export function openParquet(
 type Filters = ReadonlyMap<number, BloomFilter>;
 const noFilters: Filters = new Map();
 
-type Notes = readonly (readonly [string, string])[];
+type Note = readonly [string, string];
+type Notes = readonly Note[];
 
 /** What a reader may want to know of the file and its rows' source. */
-function notesOf(columns: readonly Column[], schema: number, origin?: FileOrigin): Notes {
+function notesOf(columns: readonly Column[], schema: number, origin?: FileOrigin): Note[] {
   const types = columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
-  const common: Notes = [
+  const common: Note[] = [
     ['sluice.parquet_schema', String(schema)],
     ['sluice.postgres_types', JSON.stringify(types)],
   ];

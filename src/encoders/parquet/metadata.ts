@@ -194,19 +194,27 @@ function rootElement(columnCount: number): Uint8Array {
 
 /** Every column is OPTIONAL: PostgreSQL does not say whether an expression can be null. */
 function schemaElements(column: ParquetColumn): readonly Uint8Array[] {
-  const { name, isList } = column;
-  if (!isList) return [leafElement(name, column)];
+  const { name, isList, ids } = column;
+  if (!isList) return [leafElement(name, column, ids?.field)];
   const group = (label: string, repetition: number, annotation: readonly ThriftField[] = []) =>
     struct([i32(3, repetition), binary(4, label), i32(5, 1), ...annotation]);
   const [middle, leaf] = listPath;
   return [
-    group(name, repetition.optional, [i32(6, convertedList), nested(10, [nested(3, [])])]),
+    group(name, repetition.optional, [
+      i32(6, convertedList),
+      ...(ids ? [i32(9, ids.field)] : []),
+      nested(10, [nested(3, [])]),
+    ]),
     group(middle, repetition.repeated),
-    leafElement(leaf, column),
+    leafElement(leaf, column, ids?.element),
   ];
 }
 
-function leafElement(name: string, { type }: ParquetColumn): Uint8Array {
+function leafElement(
+  name: string,
+  { type }: ParquetColumn,
+  fieldId: number | undefined,
+): Uint8Array {
   const { physical, width, converted, decimal, logical } = type;
   return struct([
     i32(1, physical),
@@ -216,6 +224,7 @@ function leafElement(name: string, { type }: ParquetColumn): Uint8Array {
     converted === undefined ? undefined : i32(6, converted),
     decimal && i32(7, decimal.scale),
     decimal && i32(8, decimal.precision),
+    fieldId === undefined ? undefined : i32(9, fieldId),
     logical && { id: 10, type: 12, value: logical },
   ]);
 }

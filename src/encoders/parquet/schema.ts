@@ -12,6 +12,8 @@ export interface ParquetColumn {
   readonly isList: boolean;
   /** How a field becomes values. */
   readonly form: ColumnForm;
+  /** If the file belongs to a table; the element's is of a list. */
+  readonly ids?: { readonly field: number; readonly element: number };
 }
 
 export type ColumnForm =

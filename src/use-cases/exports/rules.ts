@@ -64,6 +64,32 @@ export function checkCsvArrays(
   ];
 }
 
+/**
+ * Refuses what would leave a table behind that no commit goes on with, or would begin one without the files of
+ * before.
+ */
+export function checkTableStays(
+  before: DestinationConfig,
+  after: DestinationConfig,
+  hasMoved: boolean,
+): readonly Problem[] {
+  const [was, is] = [readFileSettings(before), readFileSettings(after)];
+  const fixed = (name: string, detail: string): Problem => ({
+    code: 'invalid_input',
+    detail: `${detail} Leave it as it is, or create an export with another prefix.`,
+    attr: `destination__config__${name}`,
+  });
+  if (was.tableFormat !== is.tableFormat) {
+    return [fixed('table_format', 'table_format cannot change.')];
+  }
+  if (is.tableFormat === null) return [];
+  const moved = 'An Iceberg table cannot move to another';
+  return [
+    ...(was.prefix === is.prefix ? [] : [fixed('prefix', `${moved} prefix.`)]),
+    ...(hasMoved ? [fixed('bucket_name', `${moved} bucket or endpoint.`)] : []),
+  ];
+}
+
 /** Refuses event filters on a model without events: otherwise they would fail at run time. */
 export function checkEventFilters(
   rules: ExportRules,

@@ -19,7 +19,7 @@ import { readNow } from '../../store/ticks.ts';
 import type { Actor, Context } from '../context.ts';
 import { changesBetween, recordExportActivity } from './activity.ts';
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
-import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
+import { checkCsvArrays, checkEventFilters, checkTableStays, type ExportRules } from './rules.ts';
 import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
 
 /** The changes of a request; an undefined field keeps its value. */
@@ -175,7 +175,12 @@ function changeDestination(
   const merged = rules.encloseConfig(type, changed, before.teamId, current);
   const checked = rules.checkDestination(type, merged);
   const { config } = checked;
-  const problems = [...checked.problems, ...checkEventFilters(rules, before.model, config)];
+  const hasLeft = rules.placeOf(type, before.destination.config) !== rules.placeOf(type, config);
+  const problems = [
+    ...checked.problems,
+    ...checkTableStays(before.destination.config, config, hasLeft),
+    ...checkEventFilters(rules, before.model, config),
+  ];
   if (problems.length > 0) return { value: before.destination, problems };
   const sealed = sealDestination(rules, context.secrets, before.id, type, config);
   const isKept = (name: string) => isDeepStrictEqual(current[name] ?? null, merged[name] ?? null);

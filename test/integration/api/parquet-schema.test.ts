@@ -103,3 +103,39 @@ test('refuses arrays as PostgreSQL prints them for other formats, and with trans
   const created = await api.client.post(`${exportsPath()}/`, body);
   expect([created.status, created.body.attr]).toEqual([400, attr]);
 });
+
+const table = { file_format: 'Parquet', table_format: 'iceberg' };
+
+test('an Iceberg table is refused if the export cannot write one, with the field to change', async () => {
+  const refused = async (destination: object) => {
+    const answer = await api.client.post(`${exportsPath()}/`, exportBody({ destination }));
+    return [answer.status, answer.body.attr];
+  };
+  const attr = (name: string) => [400, `destination__config__${name}`];
+  expect(await refused(s3({ ...table, file_format: 'CSV' }))).toEqual(attr('table_format'));
+  expect(await refused(s3({ ...table, parquet_schema: 1 }))).toEqual(attr('parquet_schema'));
+  expect(await refused(s3({ ...table, manifest: false }))).toEqual(attr('manifest'));
+  expect(await refused(s3({ ...table, table_format: 'delta' }))).toEqual(attr('table_format'));
+  const noOp = { type: 'NoOp', config: table };
+  expect(await refused(noOp)).toEqual(attr('table_format'));
+  const days = { snapshot_retention_days: 3 };
+  expect(await refused(s3(days))).toEqual(attr('snapshot_retention_days'));
+});
+
+test('an Iceberg table begins and stays with its export, and does not move', async () => {
+  const plain = await create({});
+  const { id } = await create({ ...table, snapshot_retention_days: 3 });
+  const fixed = [
+    [plain.id, { table_format: 'iceberg' }, 'table_format'],
+    [id, { table_format: null, snapshot_retention_days: null }, 'table_format'],
+    [id, { prefix: 'elsewhere' }, 'prefix'],
+    [id, { bucket_name: 'another-bucket' }, 'bucket_name'],
+  ] as const;
+  for (const [of, config, name] of fixed) {
+    const { status, body } = await change(of, config);
+    expect([status, body.attr]).toEqual([400, `destination__config__${name}`]);
+    expect(body.detail).toContain('create an export with another prefix');
+  }
+  const { status } = await change(id, { compression: 'zstd', snapshot_retention_days: 30 });
+  expect(status).toBe(200);
+});

@@ -1,0 +1,324 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import { SluiceError } from '../../domain/errors.ts';
+import type { TableField } from '../../domain/table-field.ts';
+import type { Instant } from '../../domain/time.ts';
+import { failpoint } from '../../failpoints/failpoint.ts';
+import {
+  asExisting,
+  type FoundInterval,
+  findInterval,
+  generationIn,
+  isOf,
+  liveOf,
+  type LiveFile,
+  type ManifestContext,
+  mergeManifests,
+  putNew,
+  rewriteManifest,
+  sum,
+  type TableInterval,
+  writeManifest,
+} from './manifest-set.ts';
+import { encodeManifestList, entryStatus, type ManifestInfo } from './manifests.ts';
+import {
+  currentSnapshot,
+  emptyTable,
+  keptVersions,
+  nameOf,
+  newSnapshotId,
+  ownNames,
+  readNames,
+  type Snapshot,
+  schemaOf,
+  type TableMetadata,
+  withFields,
+  withoutExpired,
+  withSnapshot,
+} from './metadata.ts';
+import { locationOf, metadataFolder, type TableObjects, type TablePlace } from './table-objects.ts';
+import { putHint, putVersion, readNewest, type TableVersion, versionName } from './versions.ts';
+
+/** The files that an interval has from now on. */
+export interface IntervalFiles extends TableInterval {
+  readonly generation: number;
+  readonly files: readonly {
+    readonly key: string;
+    readonly rows: number;
+    readonly bytes: number;
+  }[];
+  /** The columns of the rows. */
+  readonly fields: readonly TableField[];
+  /**
+   * Whether the version rises even if nothing changes: a commit that another worker has begun must not
+   * succeed later.
+   */
+  readonly isSealed: boolean;
+}
+
+export interface TableCommit {
+  readonly place: TablePlace;
+  readonly objects: TableObjects;
+  /** Snapshots that were replaced longer ago are removed, in milliseconds. */
+  readonly retentionMs: number;
+  readonly signal: AbortSignal;
+  readNow(): Promise<Instant>;
+  /**
+   * Called after the table was read and before it is written: throws if the run is not this worker's any
+   * more. Then a later commit of the interval has raised the version, or will.
+   */
+  confirm(): Promise<void>;
+}
+
+/** Writers of one table come one after the other, so a writer may lose so often. */
+const maxTries = 40;
+
+/** The longest wait before a try. */
+const maxWaitMs = 2_000;
+
+/**
+ * Makes the files those of the interval, in place of all others: one snapshot, or none if the table has them
+ * already. May be repeated.
+ *
+ * @throws SluiceError `destination.table_conflict`, `destination.table_damaged`, `destination.key_taken`;
+ *   `destination.conflict` if the table has a later generation of the interval, or too many writers; what
+ *   `confirm` throws
+ */
+export async function commitInterval(commit: TableCommit, change: IntervalFiles): Promise<void> {
+  await commitChange(commit, (context) => addSnapshot(context, change));
+}
+
+/** Removes the snapshots that were replaced too long ago, if there are any. */
+export async function expireSnapshots(commit: TableCommit): Promise<void> {
+  await commitChange(commit, async ({ table }) => ({ table, isChanged: false }));
+}
+
+interface ChangeContext {
+  readonly place: TablePlace;
+  readonly objects: TableObjects;
+  readonly table: TableMetadata;
+  readonly now: Instant;
+  /** Gets the keys of what is written for this try. */
+  readonly written: string[];
+}
+
+type Change = (
+  context: ChangeContext,
+) => Promise<{ readonly table: TableMetadata; readonly isChanged: boolean }>;
+
+async function commitChange(commit: TableCommit, change: Change): Promise<void> {
+  const { place, objects, signal } = commit;
+  for (let tried = 0; tried < maxTries; tried += 1) {
+    signal.throwIfAborted();
+    if (tried > 0) await wait(Math.random() * Math.min(maxWaitMs, 50 * tried), null, { signal });
+    const base = await readNewest(place, objects);
+    const written: string[] = [];
+    const next = await prepare(commit, base, change, written);
+    if (next === null) {
+      if (base.version > 0) await putHint(place, objects, base.hint, base.version);
+      return;
+    }
+    await commit.confirm().catch(async (error: unknown) => {
+      await objects.remove(written).catch(() => {});
+      throw error;
+    });
+    await failpoint('before_table');
+    const end = await putVersion(place, objects, base, next, () => failpoint('after_table'));
+    if (end === 'done') return;
+    // Otherwise the version may be, or become, part of the table.
+    if (end === 'taken') await objects.remove(written);
+  }
+  throw new SluiceError('destination.conflict', `${metadataFolder(place)}: too many writers`);
+}
+
+/** @returns the next version; null if there is nothing to change */
+async function prepare(
+  { place, objects, retentionMs, readNow }: TableCommit,
+  base: TableVersion,
+  change: Change,
+  written: string[],
+): Promise<TableMetadata | null> {
+  const clock = await readNow();
+  const table = base.table ?? emptyTable(locationOf(place), place.owner, clock);
+  // Iceberg's times never go back, whatever a clock says.
+  const now = Math.max(clock, table['last-updated-ms'] + 1);
+  const changed = await change({ place, objects, table, now, written });
+  const expired = withoutExpired(changed.table, clock - retentionMs);
+  if (!changed.isChanged && expired.removable.length === 0) return null;
+  const left = await removeFiles(place, objects, base);
+  return withVersion(place, expired.table, base, now, [...left, ...expired.removable]);
+}
+
+/**
+ * Removes files that no snapshot of the base needs. They are named by the base itself, so what a dead worker
+ * has left is removed by the next.
+ *
+ * @returns those that could not be removed
+ */
+async function removeFiles(
+  place: TablePlace,
+  objects: TableObjects,
+  { table, hint }: TableVersion,
+): Promise<readonly string[]> {
+  const names = readNames(table?.properties[ownNames.removable]);
+  // A version that the hint has not left behind shows a late writer that its number is taken.
+  const isNeeded = (name: string) => Number(/^v(\d+)/.exec(name)?.[1] ?? -1) >= hint.version;
+  const removable = names.filter((name) => !isNeeded(name));
+  const keys = removable.map((name) => metadataFolder(place) + name);
+  const isRemoved = await objects.remove(keys).then(
+    () => true,
+    (error: unknown) => {
+      // Without the permission they stay; a run must not fail for it.
+      if (error instanceof SluiceError && error.code === 'destination.access_denied') return false;
+      throw error;
+    },
+  );
+  return isRemoved ? names.filter(isNeeded) : names.slice(-maxLeft);
+}
+
+/** Names of files that wait for their removal. */
+const maxLeft = 2_000;
+
+function withVersion(
+  place: TablePlace,
+  table: TableMetadata,
+  { version, table: before }: TableVersion,
+  now: Instant,
+  removable: readonly string[],
+): TableMetadata {
+  const old = version - keptVersions;
+  const names = old > 0 ? [...removable, versionName(old)] : removable;
+  const { [ownNames.removable]: _, ...properties } = table.properties;
+  const log = before
+    ? [
+        ...table['metadata-log'],
+        {
+          'timestamp-ms': before['last-updated-ms'],
+          'metadata-file': place.uri(metadataFolder(place) + versionName(version)),
+        },
+      ]
+    : [];
+  return {
+    ...table,
+    'last-updated-ms': now,
+    'metadata-log': log.slice(-keptVersions),
+    properties: {
+      ...properties,
+      [ownNames.commit]: randomUUID(),
+      ...(names.length > 0 && { [ownNames.removable]: JSON.stringify(names) }),
+    },
+  };
+}
+
+async function addSnapshot(
+  { place, objects, table: before, now, written }: ChangeContext,
+  change: IntervalFiles,
+): ReturnType<Change> {
+  const parent = currentSnapshot(before);
+  const found = await findInterval(place, objects, parent, change);
+  const wanted = change.files.map(({ key, ...facts }) => ({ ...facts, path: place.uri(key) }));
+  checkGeneration(found, change);
+  const table = change.files.length > 0 ? withFields(before, change.fields) : before;
+  if (haveSameFiles(found.own, wanted)) return { table: before, isChanged: change.isSealed };
+  const snapshotId = newSnapshotId();
+  const sequence = table['last-sequence-number'] + 1;
+  const schema = schemaOf(table);
+  const context: ManifestContext = { place, objects, schema, snapshotId, sequence, written };
+  const manifests = await writeManifests(context, found, change, wanted);
+  const listKey = `${metadataFolder(place)}s_${snapshotId}_${randomUUID()}.avro`;
+  written.push(listKey);
+  const parentId = parent?.['snapshot-id'] ?? null;
+  const list = encodeManifestList(manifests, snapshotId, parentId, sequence);
+  await putNew(objects, listKey, list);
+  const snapshot: Snapshot = {
+    'snapshot-id': snapshotId,
+    ...(parentId !== null && { 'parent-snapshot-id': parentId }),
+    'sequence-number': sequence,
+    'timestamp-ms': now,
+    'manifest-list': place.uri(listKey),
+    summary: summarize(found, change, wanted, manifests),
+    'schema-id': schema['schema-id'],
+  };
+  return { table: withSnapshot(table, snapshot), isChanged: true };
+}
+
+type WantedFile = Omit<LiveFile, 'snapshotId' | 'sequence'>;
+
+/** A worker that was frozen may come back with files of before. */
+function checkGeneration({ own }: FoundInterval, { stem, generation }: IntervalFiles): void {
+  const later = Math.max(0, ...own.map(({ path }) => generationIn(path)));
+  if (later <= generation) return;
+  const detail = `the Iceberg table has generation ${later} of ${stem}, later than ${generation}`;
+  throw new SluiceError('destination.conflict', detail);
+}
+
+export function haveSameFiles(one: readonly WantedFile[], other: readonly WantedFile[]): boolean {
+  const list = (files: readonly WantedFile[]) =>
+    files
+      .map(({ path, rows, bytes }) => `${path} ${rows} ${bytes}`)
+      .toSorted()
+      .join('\n');
+  return list(one) === list(other);
+}
+
+/** The manifests of the new snapshot; those without files only say what it has removed. */
+async function writeManifests(
+  context: ManifestContext,
+  { manifests, near }: FoundInterval,
+  change: IntervalFiles,
+  wanted: readonly WantedFile[],
+): Promise<readonly ManifestInfo[]> {
+  const { place, snapshotId } = context;
+  const rewritten = new Map<ManifestInfo, ManifestInfo>();
+  for (const { info, files } of near) {
+    if (!files.some((file) => isOf(place, change, file))) continue;
+    const entries = files.map((file) =>
+      isOf(place, change, file)
+        ? { ...file, status: entryStatus.deleted, snapshotId }
+        : asExisting(file),
+    );
+    rewritten.set(info, await rewriteManifest(context, info, entries));
+  }
+  const kept = manifests.map((info) => rewritten.get(info) ?? info);
+  if (wanted.length > 0) {
+    const facts = { status: entryStatus.added, snapshotId, sequence: null };
+    const entries = wanted.map((file) => ({ ...file, ...facts }));
+    kept.push(await writeManifest(context, change, entries));
+  }
+  return mergeManifests(context, kept);
+}
+
+function summarize(
+  { listed, own }: FoundInterval,
+  { stem, generation }: IntervalFiles,
+  wanted: readonly WantedFile[],
+  manifests: readonly ManifestInfo[],
+): Readonly<Record<string, string>> {
+  const kept = new Set(manifests.map(({ path }) => path));
+  const dropped = listed.map(({ path }) => path).filter((path) => !kept.has(path));
+  const live = manifests.map(liveOf);
+  const operation = own.length === 0 ? 'append' : wanted.length === 0 ? 'delete' : 'overwrite';
+  const numbers = {
+    'added-data-files': wanted.length,
+    'added-records': sum(wanted.map(({ rows }) => rows)),
+    'added-files-size': sum(wanted.map(({ bytes }) => bytes)),
+    'deleted-data-files': own.length,
+    'deleted-records': sum(own.map(({ rows }) => rows)),
+    'removed-files-size': sum(own.map(({ bytes }) => bytes)),
+    'total-data-files': sum(live.map(({ files }) => files)),
+    'total-records': sum(live.map(({ rows }) => rows)),
+    'total-delete-files': 0,
+    'total-position-deletes': 0,
+    'total-equality-deletes': 0,
+  };
+  const counted = Object.entries(numbers).map(([name, count]) => [name, String(count)]);
+  const replaced = own[0] && String(generationIn(own[0].path));
+  return {
+    operation,
+    ...Object.fromEntries(counted),
+    [ownNames.interval]: stem,
+    [ownNames.generation]: String(generation),
+    ...(replaced !== undefined && { [ownNames.replaced]: replaced }),
+    ...(dropped.length > 0 && { [ownNames.dropped]: JSON.stringify(dropped.map(nameOf)) }),
+  };
+}

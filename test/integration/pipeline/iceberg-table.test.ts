@@ -1,0 +1,196 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { armFailpoints, type FailpointName } from '../../../src/failpoints/failpoint.ts';
+import type { IntervalJob } from '../../../src/pipeline/interval-job.ts';
+import { verifyTable } from '../../../src/verify/verify-table.ts';
+import { codeOf, readAll } from '../../conformance/destination-suite.ts';
+import { readByIcebird, snapshotsOf } from '../../support/icebird.ts';
+import {
+  attempt,
+  encodingOf,
+  firstJob,
+  type IntervalBench,
+  jobAfter,
+  openIntervalBench,
+  readableKeys,
+  readManifest,
+} from '../../support/interval-bench.ts';
+import { bucket, type OpenedStore, openStore } from '../../support/s3-destination.ts';
+
+const rows = 40;
+const dayMs = 86_400_000;
+const table = {
+  folder: 'p',
+  retentionMs: 7 * dayMs,
+  uri: (key: string) => `s3://${bucket}/${key}`,
+};
+const config = { file_format: 'Parquet', parquet_schema: 2, compression: 'snappy' };
+let bench: IntervalBench;
+let store: OpenedStore;
+
+beforeAll(async () => {
+  bench = await openIntervalBench(rows);
+});
+afterAll(() => bench?.drop());
+beforeEach(async () => {
+  store = await openStore();
+  await store.destination.probe(new AbortController().signal);
+});
+afterEach(async () => {
+  armFailpoints(async () => {});
+  await store.close();
+});
+
+const tableJob = (changes: Partial<IntervalJob> = {}) =>
+  firstJob({ encoding: encodingOf({ ...config, table_format: 'iceberg' }), table, ...changes });
+
+/** The same job, of rows with one of three events. */
+const fewer = (job: IntervalJob): Partial<IntervalJob> => ({
+  request: { ...job.request, includeEvents: ['event 1'] },
+});
+
+/** Each row once, by its key. */
+async function expectRows(count: number): Promise<void> {
+  const read = await readByIcebird(store.destination, 'p');
+  expect(read).toHaveLength(count);
+  expect(new Set(read.map(({ uuid }) => uuid)).size).toBe(count);
+}
+
+/** What verify says. */
+async function faults(): Promise<readonly string[]> {
+  const { files } = await readManifest(store.destination);
+  return verifyTable(store.destination, tableJob().exportId, table, files);
+}
+
+describe('an export with an Iceberg table', () => {
+  it('is read by a stranger: each row once, with its values', async () => {
+    const job = tableJob({ maxFileBytes: 6_000, encoding: tableEncoding({ file_size_rule: 2 }) });
+    const { result } = await attempt(bench, store.destination, job).exported;
+    expect(result.files.length).toBeGreaterThan(1);
+    await expectRows(rows);
+    const [first] = await readByIcebird(store.destination, 'p');
+    expect(first).toMatchObject({ event: 'event 0', elements_chain: '' });
+    expect(first?.inserted_at).toEqual(new Date('2024-03-01T00:00:00Z'));
+    expect(await faults()).toEqual([]);
+  });
+
+  it('gives the rows of before a re-run, by time travel', async () => {
+    const job = tableJob();
+    const first = await attempt(bench, store.destination, job).exported;
+    const again = jobAfter(job, first, fewer(job));
+    const { result } = await attempt(bench, store.destination, again).exported;
+    await expectRows(result.rows);
+    const [before] = await snapshotsOf(store.destination, 'p');
+    expect(await readByIcebird(store.destination, 'p', before)).toHaveLength(rows);
+    expect(await faults()).toEqual([]);
+  });
+
+  it('commits nothing if the rows are the same', async () => {
+    const job = tableJob();
+    const first = await attempt(bench, store.destination, job).exported;
+    const keys = await readableKeys(store.destination);
+    await attempt(bench, store.destination, jobAfter(job, first)).exported;
+    expect(await readableKeys(store.destination)).toEqual(keys);
+  });
+
+  it.each<FailpointName>(['after_complete', 'before_table', 'after_table', 'before_manifest'])(
+    'has each row once if a worker dies at %s',
+    async (step) => {
+      const job = tableJob();
+      const first = await attempt(bench, store.destination, job).exported;
+      armFailpoints(async (name) => {
+        if (name === step) throw new Error('killed');
+      });
+      const killed = jobAfter(job, first, fewer(job));
+      await expect(attempt(bench, store.destination, killed).exported).rejects.toThrow('killed');
+      armFailpoints(async () => {});
+      const changes = { attempt: 2, generation: 3, mayBeOvertaken: true };
+      const { result } = await attempt(bench, store.destination, { ...killed, ...changes })
+        .exported;
+      expect(result.rows).toBeLessThan(rows);
+      await expectRows(result.rows);
+      expect(await faults()).toEqual([]);
+    },
+  );
+
+  it('takes the files out of the table if an interval has no row any more', async () => {
+    const job = tableJob();
+    const first = await attempt(bench, store.destination, job).exported;
+    const none = { request: { ...job.request, includeEvents: ['none'] } };
+    await attempt(bench, store.destination, jobAfter(job, first, none)).exported;
+    await expect(readByIcebird(store.destination, 'p')).rejects.toThrow('No data manifest');
+    expect(await faults()).toEqual([]);
+  });
+
+  it.each([{ ifNoneMatch: 'ignore' }, { ifMatch: 'refuse' }] as const)(
+    'refuses a store without conditions: %j',
+    async (quirks) => {
+      const weak = await openStore({ quirks });
+      try {
+        await weak.destination.probe(new AbortController().signal);
+        const refused = attempt(bench, weak.destination, tableJob());
+        expect(await codeOf(refused.exported)).toBe('destination.invalid_config');
+        await expect(refused.exported).rejects.toThrow(/needs a store that supports conditional/);
+        expect(refused.asked).toEqual([]);
+      } finally {
+        await weak.close();
+      }
+    },
+  );
+
+  it('refuses a store that ignores conditions though its probe said otherwise', async () => {
+    const { traits } = store.destination;
+    const liar = await openStore({ quirks: { ifNoneMatch: 'refuse' } });
+    try {
+      const destination = liar.open(traits);
+      const code = await codeOf(attempt(bench, destination, tableJob()).exported);
+      expect(code).toBe('destination.invalid_config');
+      expect(await readAll(destination, 'p/metadata/v1.metadata.json')).toBeNull();
+    } finally {
+      await liar.close();
+    }
+  });
+
+  it('refuses columns of another type before it reads them', async () => {
+    const job = tableJob();
+    const first = await attempt(bench, store.destination, job).exported;
+    const dslQuery = 'SELECT uuid, event AS created_at, inserted_at FROM events';
+    const other = jobAfter(job, first, { request: { ...job.request, dslQuery } });
+    const refused = attempt(bench, store.destination, other);
+    await expect(refused.exported).rejects.toThrow(
+      /column created_at is timestamptz .* string in the rows/,
+    );
+    expect(await codeOf(refused.exported)).toBe('destination.table_conflict');
+    await expectRows(rows);
+  });
+
+  it('is verified: what is damaged or missing is found', async () => {
+    await attempt(bench, store.destination, tableJob()).exported;
+    const keys = await readableKeys(store.destination);
+    const damage = async (part: string, what: RegExp) => {
+      const key = keys.find((each) => each.includes(part)) ?? '';
+      const bytes = (await readAll(store.destination, key)) ?? Buffer.alloc(0);
+      const put = (body: Buffer) => replace(key, body);
+      await put(bytes.subarray(0, bytes.length - 3));
+      expect((await faults()).join()).toMatch(what);
+      await store.destination.deleteFiles([key]);
+      expect((await faults()).join()).toMatch(what);
+      await put(bytes);
+      expect(await faults()).toEqual([]);
+    };
+    await damage('/m_', /m_.*avro is/);
+    await damage('/s_', /s_.*avro is/);
+    await damage('/v1.', /v1\.metadata\.json is/);
+    const wanted = [{ key: 'p/other.parquet', rows: 1, bytes: 1 }];
+    const { exportId } = tableJob();
+    const lacking = await verifyTable(store.destination, exportId, table, wanted);
+    expect(lacking).toHaveLength(2);
+  });
+});
+
+const tableEncoding = (more: Record<string, unknown>) =>
+  encodingOf({ ...config, table_format: 'iceberg', ...more });
+
+async function replace(key: string, body: Buffer): Promise<void> {
+  const etag = (await store.destination.statFile(key))?.etag ?? null;
+  await store.destination.commitManifest(key, body, etag);
+}
