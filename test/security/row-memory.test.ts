@@ -103,7 +103,7 @@ describe('the maximum size of a row', () => {
   test('must fit into the memory of a worker, which refuses to start otherwise', () => {
     const start = (env: Record<string, string>) => checkRowLimit(readConfig(env));
     expect(() => start({ MAX_ROW_MIB: '128' })).toThrow(
-      'MAX_ROW_MIB=128 needs a WORKER_MEMORY_MB of at least 758: a worker holds a row up to 4 times. Lower MAX_ROW_MIB to 66, or raise WORKER_MEMORY_MB.',
+      'MAX_ROW_MIB=128 needs a WORKER_MEMORY_MB of at least 758: a worker holds a row up to 4 times. Lower MAX_ROW_MIB to 82, or raise WORKER_MEMORY_MB.',
     );
     expect(() => start({ MAX_ROW_MIB: '128', WORKER_MEMORY_MB: '758' })).not.toThrow();
     expect(() => start({})).not.toThrow();
