@@ -35,7 +35,7 @@ function findSpecial(bytes: Buffer, from: number, end: number): number {
 }
 
 /**
- * The same of a short text, where there is room for its bytes and two more, if nothing in it is escaped.
+ * The same of a short text if nothing in it is escaped. There must be room for its bytes and two more.
  *
  * @returns the end of what was written; `at` if a byte must be escaped, and then what follows `at` is undefined
  */
@@ -112,7 +112,7 @@ export function decodeJsonString(bytes: Buffer, from: number, end: number): Buff
 }
 
 /** Whether the content of a JSON string is not its text. */
-export function hasEscape(bytes: Buffer, from: number, end: number): boolean {
+function hasEscape(bytes: Buffer, from: number, end: number): boolean {
   if (end - from > SHORT_BYTES) return bytes.subarray(from, end).includes(BACKSLASH);
   for (let at = from; at < end; at += 1) if (bytes[at] === BACKSLASH) return true;
   return false;

@@ -11,8 +11,8 @@ const mostGrowth = 6;
 /** Before each field is its length, which is no longer needed. */
 const lengthBytes = 4;
 
-export interface DecoderLimits {
-  /** A block gets at most so much text beyond its own bytes; only a single row's may be more. */
+interface DecoderLimits {
+  /** Maximum text of a block beyond its own bytes; only a single row's may be more. */
   readonly textBytes: number;
   /** A row with more text is refused. */
   readonly maxRowBytes: number;

@@ -2,6 +2,6 @@
 export interface JsonDecoder {
   /** Maximum bytes of the text. @throws CopyFormatError if the field is not of the type */
   bound(bytes: Buffer, from: number, length: number): number;
-  /** Writes the text where there is room for `bound`. @returns the end of what was written */
+  /** Writes the text; there must be room for `bound`. @returns the end of what was written */
   write(target: Buffer, at: number, bytes: Buffer, from: number, length: number): number;
 }
