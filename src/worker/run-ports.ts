@@ -1,4 +1,3 @@
-import type { UploadRef } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import type { RunPorts } from '../pipeline/interval-job.ts';
@@ -29,10 +28,6 @@ export interface OpenPorts {
    * @throws SluiceError `run.lease_lost`
    */
   writeProgress(): Promise<void>;
-  /** Uploads that ended after the commit began, and are still recorded: the record of the run's end removes them. */
-  readonly endedUploads: readonly UploadRef[];
-  /** Removes them for a run that does not complete. */
-  forgetEnded(): Promise<void>;
 }
 
 /**
@@ -52,8 +47,6 @@ export function openPorts(
   let writtenAt = performance.now();
   /** Keys whose note was made for the upload that is beginning. */
   const ownNotes = new Set<string>();
-  let commits = false;
-  const endedUploads: UploadRef[] = [];
   const writeProgress = async () => {
     if (unwritten === null) return;
     const progress = { ...unwritten, cursor };
@@ -85,10 +78,7 @@ export function openPorts(
         begunKey = upload.key;
         if (upload.parts.length > 1) await failpoint('mid_part');
       },
-      async ended(upload) {
-        if (commits) endedUploads.push(upload);
-        else await forgetUpload(db, run.runId, upload);
-      },
+      ended: (upload) => forgetUpload(db, run.runId, upload),
     },
     async readingBegins() {
       if (!(await beginReading(db, run))) throw lost();
@@ -108,7 +98,6 @@ export function openPorts(
       const { destinationVersion } = run;
       const commit = { generation, destinationVersion, manifestKey, keys: namedBy(intent) };
       if (!(await beginCommit(db, run, policy.leaseMs, intent, commit))) throw lost();
-      commits = true;
     },
     async confirmLease() {
       if (!(await confirmLease(db, run, policy.leaseMs))) throw lost();
@@ -121,8 +110,5 @@ export function openPorts(
     },
     log: (level, message) => log.add(level, message),
   };
-  const forgetEnded = async () => {
-    for (const upload of endedUploads.splice(0)) await forgetUpload(db, run.runId, upload);
-  };
-  return { ports, writeProgress, endedUploads, forgetEnded };
+  return { ports, writeProgress };
 }
