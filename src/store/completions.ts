@@ -17,14 +17,6 @@ export interface CompletedRun {
   /** Files that its commit has replaced. */
   readonly replaced: readonly LeftoverFile[];
   readonly entries: readonly NewLogEntry[];
-  /** They became files, or were aborted. */
-  readonly endedUploads: readonly EndedUpload[];
-}
-
-/** As the destination names it. */
-export interface EndedUpload {
-  readonly key: string;
-  readonly uploadId: string;
 }
 
 /** What became of it. */
@@ -44,8 +36,6 @@ const prefix = prefixOf({
 
 const ofInterval = `l.export_id = $2 and l.data_interval_start = $3::timestamptz and l.data_interval_end = $4::timestamptz
   and l.destination_version = $29::int`;
-
-const isEnded = `(u.key, u.upload_id) in (select * from unnest($31::text[], $32::text[]))`;
 
 const completeSql = prepared(`with recursive locked as materialized (
        -- Completions of an export come one after the other, so that each sees the receipts of those before.
@@ -76,8 +66,6 @@ const completeSql = prepared(`with recursive locked as materialized (
               pending_checked_at = excluded.pending_checked_at, looked_back_at = excluded.looked_back_at
      ), forgotten as (
        delete from leftover_files l using completed where ${ofInterval} and l.key = any ($30::text[])
-     ), ended as (
-       delete from uploads u using completed where u.run_id = completed.id and ${isEnded}
      ), noted as (
        insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
        select $2, $3, $4, $29, f.*, false from completed, unnest($15::text[], $16::int[], $17::text[]) as f
@@ -86,11 +74,11 @@ const completeSql = prepared(`with recursive locked as materialized (
        update batch_exports e set failure_streak = 0, last_success_at = now(), ${moveMark}
          from completed, ${walked} where e.id = $2
      ), logged as (
-       ${insertEntries(33, 'completed')}
+       ${insertEntries(31, 'completed')}
      )
      select is_fresh as "isFresh", exists (select from completed) as "isCompleted",
             cardinality($15::text[]) > 0
-              or exists (select from uploads u where u.run_id = $1 and not ${isEnded})
+              or exists (select from uploads u where u.run_id = $1)
               or exists (select from leftover_files l where ${ofInterval} and l.key <> all ($30::text[])) as "leavesFiles"
        from locked`);
 
@@ -105,7 +93,7 @@ const completeSql = prepared(`with recursive locked as materialized (
  */
 export async function completeRun(
   sql: Sql,
-  { lease, result, receipt, replaced, entries, endedUploads }: CompletedRun,
+  { lease, result, receipt, replaced, entries }: CompletedRun,
 ): Promise<CompletionOutcome> {
   const files = [...receipt.files, ...receipt.rejectedFiles].map((file) => file.key);
   const named = receipt.manifestKey === null ? files : [...files, receipt.manifestKey];
@@ -139,8 +127,6 @@ export async function completeRun(
     result.keyDigest,
     receipt.destinationVersion,
     named,
-    endedUploads.map((upload) => upload.key),
-    endedUploads.map((upload) => upload.uploadId),
     ...entryValues(entries),
   ]);
   if (!outcome) throw new Error('the export is gone');

@@ -1,10 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type {
-  Destination,
-  DestinationOwner,
-  StoreTraits,
-  UploadRef,
-} from '../destinations/destination.ts';
+import type { Destination, DestinationOwner, StoreTraits } from '../destinations/destination.ts';
 import type { StoredDestination } from '../domain/batch-export.ts';
 import { SluiceError, StepFault, toSluiceError } from '../domain/errors.ts';
 import type { DestinationConfig, FileSettings } from '../domain/file-settings.ts';
@@ -165,16 +160,12 @@ export async function executeClaimed(
       );
     }
     const result = await attempt(options, run, open, log, signal, admission);
-    if (!result) {
-      await open.forgetEnded().catch((caught: unknown) => options.onError(caught, run));
-      return { ...nothing, end: 'lost' };
-    }
+    if (!result) return { ...nothing, end: 'lost' };
     const { rows, bytes, rejectedRows } = result;
     return { ...nothing, end: 'completed', rows, bytes, rejectedRows };
   } catch (thrown) {
     // The reason of an abort says more than the error that it caused.
     const error = nameFault(signal.aborted ? signal.reason : thrown);
-    await open.forgetEnded().catch((caught: unknown) => options.onError(caught, run));
     const outgrown = admission?.small?.hasOutgrown === true;
     const end = await conclude(options, run, error, open, log, signal, outgrown);
     await releaseUploads(context.db, run).catch((caught: unknown) => options.onError(caught, run));
@@ -201,7 +192,7 @@ function claim({ context, workerId }: ExecutorOptions, runId: string): Promise<C
 async function attempt(
   options: AttemptOptions,
   run: ClaimedRun,
-  { ports, endedUploads }: OpenPorts,
+  { ports }: OpenPorts,
   log: RunLog,
   signal: AbortSignal,
   admission: Admission | null,
@@ -233,7 +224,7 @@ async function attempt(
         () =>
           completionTurns.take(run.exportId, () =>
             inSpan(context.traces, 'record', {}, () =>
-              record(context, run, result, replaced, entries, endedUploads),
+              record(context, run, result, replaced, entries),
             ),
           ),
         signal,
@@ -261,7 +252,6 @@ function record(
   result: IntervalResult,
   replaced: readonly LeftoverFile[],
   entries: readonly NewLogEntry[],
-  ended: readonly UploadRef[],
 ): Promise<Completion | null> {
   return recordCompletion(
     context,
@@ -298,7 +288,6 @@ function record(
     },
     replaced,
     entries,
-    ended,
   );
 }
 

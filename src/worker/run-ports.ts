@@ -1,4 +1,3 @@
-import type { UploadRef } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { inSpan } from '../domain/traces.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
@@ -31,10 +30,6 @@ export interface OpenPorts {
    * @throws SluiceError `run.lease_lost`
    */
   writeProgress(): Promise<void>;
-  /** Uploads that ended after the commit began, and are still recorded: the record of the run's end removes them. */
-  readonly endedUploads: readonly UploadRef[];
-  /** Removes them for a run that does not complete. */
-  forgetEnded(): Promise<void>;
 }
 
 /**
@@ -54,8 +49,6 @@ export function openPorts(
   let writtenAt = performance.now();
   /** Keys whose note was made for the upload that is beginning. */
   const ownNotes = new Set<string>();
-  let commits = false;
-  const endedUploads: UploadRef[] = [];
   const writeProgress = async () => {
     if (unwritten === null) return;
     const progress = { ...unwritten, cursor };
@@ -87,10 +80,7 @@ export function openPorts(
         begunKey = upload.key;
         if (upload.parts.length > 1) await failpoint('mid_part');
       },
-      async ended(upload) {
-        if (commits) endedUploads.push(upload);
-        else await forgetUpload(db, run.runId, upload);
-      },
+      ended: (upload) => forgetUpload(db, run.runId, upload),
     },
     async readingBegins() {
       if (!(await beginReading(db, run))) throw lost();
@@ -110,7 +100,6 @@ export function openPorts(
       const { destinationVersion } = run;
       const commit = { generation, destinationVersion, manifestKey, keys: namedBy(intent) };
       if (!(await beginCommit(db, run, policy.leaseMs, intent, commit))) throw lost();
-      commits = true;
     },
     async confirmLease() {
       if (!(await confirmLease(db, run, policy.leaseMs))) throw lost();
@@ -125,8 +114,5 @@ export function openPorts(
     log: (level, message) => log.add(level, message),
     step: (name, work) => inSpan(traces, name, {}, work),
   };
-  const forgetEnded = async () => {
-    for (const upload of endedUploads.splice(0)) await forgetUpload(db, run.runId, upload);
-  };
-  return { ports, writeProgress, endedUploads, forgetEnded };
+  return { ports, writeProgress };
 }

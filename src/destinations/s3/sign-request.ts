@@ -1,4 +1,5 @@
 import { createHash, createHmac } from 'node:crypto';
+import { toTimestamp } from '../../domain/time.ts';
 
 /** Keys of a store, own or issued for a role. */
 export interface AccessKeys {
@@ -51,7 +52,7 @@ export class RequestSigner {
    * @returns all headers of the signed request
    */
   sign(request: UnsignedRequest, keys: AccessKeys, atMs: number): Record<string, string> {
-    const time = new Date(atMs).toISOString().replace(/[-:]|\.\d+/g, '');
+    const time = toTimestamp(Math.floor(atMs)).replace(/[-:]|\.\d+/g, '');
     const day = time.slice(0, 8);
     const { method, path, query, payloadHash } = request;
     const headers: Record<string, string> = {

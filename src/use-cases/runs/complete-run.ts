@@ -1,5 +1,5 @@
 import { recordSteps } from '../../store/chains.ts';
-import { type CompletedRun, completeRun, type EndedUpload } from '../../store/completions.ts';
+import { type CompletedRun, completeRun } from '../../store/completions.ts';
 import { lockExport } from '../../store/exports.ts';
 import type { ClaimedRun } from '../../store/leases.ts';
 import type { LeftoverFile } from '../../store/leftover-files.ts';
@@ -19,7 +19,6 @@ export interface Completion {
  * files and its last log entries, all or nothing.
  *
  * @param entries of the run, which are not written yet
- * @param endedUploads of the run, which are still recorded
  * @returns null if the lease is lost; then nothing is recorded
  */
 export async function recordCompletion(
@@ -29,13 +28,11 @@ export async function recordCompletion(
   receipt: Receipt,
   replaced: readonly LeftoverFile[],
   entries: readonly NewLogEntry[] = [],
-  endedUploads: readonly EndedUpload[] = [],
 ): Promise<Completion | null> {
   const { teamId, exportId, runId } = run;
   const message = `Completed: ${plural(result.recordsCompleted, 'row')}, ${plural(result.bytesExported, 'byte')} in ${plural(result.files, 'file')}.${rejectedPart(result)}`;
   const last: NewLogEntry = { teamId, exportId, runId, level: 'INFO', message };
-  const all = [...entries, last];
-  const completed = { lease: run, result, receipt, replaced, entries: all, endedUploads };
+  const completed = { lease: run, result, receipt, replaced, entries: [...entries, last] };
   if (result.steps.length === 0) {
     const outcome = await completeRun(db, completed);
     if (outcome.isFresh) return outcome.isCompleted ? outcome : null;
