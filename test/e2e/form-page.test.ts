@@ -179,7 +179,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
       on_rejected: 'fail',
       replace_invalid_unicode: true,
       exclude_events: ['noise'],
-      parquet_schema: 2,
+      parquet_schema: 3,
     });
     saved = String(results[0]?.id);
   });

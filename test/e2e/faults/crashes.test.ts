@@ -112,7 +112,7 @@ const ends = casesOf<readonly [string, string, string, number]>(
   [
     ['crashes', 'before_open=abort', 'SIGABRT', 2],
     ['is killed, twice', 'before_open=kill', 'SIGKILL', 3],
-    ['needs more memory than it may', 'before_open=fill', 'more than 512 MiB', 2],
+    ['needs more memory than it may', 'before_open=fill', 'more than 576 MiB', 2],
   ],
   [
     ['exits, twice', 'before_open=exit(7)', 'exit code 7', 3],
