@@ -220,7 +220,9 @@ function checkTable(
   if (!holdsTables) return [needs('table_format', `Not possible with ${type}. Use S3`)];
   return [
     ...(format === 'Parquet' ? [] : [needs('table_format', 'Only for Parquet. Set file_format')]),
-    ...(parquetSchema === 2 ? [] : [needs('parquet_schema', 'table_format needs 2. Set it')]),
+    ...(parquetSchema === 1
+      ? [needs('parquet_schema', 'table_format needs 2 or 3. Set one of them')]
+      : []),
     ...(writesManifest ? [] : [needs('manifest', 'table_format needs a manifest. Set true')]),
   ];
 }

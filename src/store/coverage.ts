@@ -1,10 +1,10 @@
+import type { ExportHealth } from '../domain/batch-export.ts';
 import {
   type CoverageRange,
   type CoverageState,
   type MissingIntervals,
   maxMissingCounted,
 } from '../domain/coverage.ts';
-import type { ExportHealth } from '../domain/batch-export.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
 import { type Backfill, backfillColumns } from './backfills.ts';

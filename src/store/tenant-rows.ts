@@ -84,6 +84,7 @@ const tenantTables: readonly TenantTable[] = [
     ...by('plugins', 't.organization_id = $1 and $2::int is null'),
     chain: `jsonb_build_array(jsonb_build_object('source', source_sha256))`,
   },
+  by('stored_bytes', 't.organization_id = $1 and $2::int is null'),
   by('activity', inTenant),
   by(
     'activity',

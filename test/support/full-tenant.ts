@@ -1,6 +1,6 @@
 import { SluiceError } from '../../src/domain/errors.ts';
-import { appendLogEntries } from '../../src/store/log-entries.ts';
 import { beginCommit } from '../../src/store/leases.ts';
+import { appendLogEntries } from '../../src/store/log-entries.ts';
 import { recordUpload } from '../../src/store/uploads.ts';
 import {
   claim,
@@ -86,6 +86,7 @@ export async function fillTenant(
       keyId,
     ],
     [`insert into rate_limits (key_id) values ($1)`, keyId],
+    [`insert into stored_bytes (organization_id, used) values ($1, 1)`, organizationId],
     [
       `insert into activity (organization_id, subject_type, subject_id, action, key_id) values ($1, 'api_key', $2::uuid::text, 'created', $2::uuid)`,
       organizationId,

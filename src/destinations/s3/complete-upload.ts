@@ -6,8 +6,8 @@ import type { S3Connection } from './client.ts';
 import { completionCondition, isSameTag } from './conditions.ts';
 import { isCollision, isInternalError, isNotImplemented } from './errors.ts';
 import { headObject, readObject } from './objects.ts';
-import { codeOf, completion, isOwnObject, isUnknown, partEtag } from './uploads.ts';
 import { textsOf } from './store-client.ts';
+import { codeOf, completion, isOwnObject, isUnknown, partEtag } from './uploads.ts';
 
 /** An upload that is to be completed. */
 export interface WholeUpload extends CompleteOptions {
