@@ -127,7 +127,8 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
     await share.fill('seven');
     await button('Save changes').click();
     await expect.poll(() => share.getAttribute('aria-invalid')).toBe('true');
-    expect(await page.locator(':focus').getAttribute('id')).toBe(await share.getAttribute('id'));
+    const id = await share.getAttribute('id');
+    await expect.poll(() => page.locator(':focus').getAttribute('id')).toBe(id);
     const help = page.locator(`[id="${await share.getAttribute('aria-describedby')}"]`);
     expect(await help.textContent()).toMatch(/Write a number from 0 to 1/);
     await page.getByText('Please correct one field.').waitFor();

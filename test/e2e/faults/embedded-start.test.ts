@@ -46,10 +46,14 @@ const hasStarted = (started: TestProcess) => started.output().includes('PostgreS
 
 type Moment = readonly [string, (started: TestProcess) => boolean, (started: TestProcess) => void];
 
+/** Without a data directory, if the moment is while it is made: an ended start may have made it. */
+async function prepare(is: Moment[1]): Promise<void> {
+  if (is === isMakingData) await rm(folder(), { recursive: true, force: true });
+}
+
 const ctrlC = ({ pid }: TestProcess) => void process.kill(-pid, 'SIGINT');
 const terminate = (started: TestProcess) => started.kill('SIGTERM');
 
-/** In this order: the first ones find no data, the others what the ones before them made. */
 const moments: readonly Moment[] = [
   ['at once', () => true, terminate],
   ['Ctrl-C, while the data directory is made', isMakingData, ctrlC],
@@ -59,6 +63,7 @@ const moments: readonly Moment[] = [
 ];
 
 test.each(moments)('a start that is ended leaves no PostgreSQL behind: %s', async (_, is, end) => {
+  await prepare(is);
   const started = start();
   await until(() => is(started), { timeoutMs: 60_000, message: () => started.output() });
   end(started);
