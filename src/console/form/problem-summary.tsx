@@ -18,9 +18,16 @@ interface Props {
 export function ProblemSummary({ byField, labels, rest, attempt }: Props) {
   const box = useRef<HTMLElement>(null);
   const isShown = byField.size > 0;
+  /** Whether a field was chosen before the answer to the attempt came: the focus stays there. */
+  const hasChosen = useRef(false);
   useEffect(() => {
-    if (attempt && isShown) box.current?.focus();
+    if (!attempt) hasChosen.current = false;
+    else if (isShown && !hasChosen.current) box.current?.focus();
   }, [attempt, isShown]);
+  const choose = (attr: string) => {
+    hasChosen.current = true;
+    showField(attr);
+  };
   const inOrder = [...labels].filter(([attr]) => byField.has(attr));
   return (
     <>
@@ -36,7 +43,7 @@ export function ProblemSummary({ byField, labels, rest, attempt }: Props) {
             <ul>
               {inOrder.map(([attr, label]) => (
                 <li key={attr}>
-                  <button type="button" className="link" onClick={() => showField(attr)}>
+                  <button type="button" className="link" onClick={() => choose(attr)}>
                     {label}
                   </button>
                   : {byField.get(attr)}

@@ -1,8 +1,8 @@
 import type { ReactNode } from 'react';
 import { Choice } from './choice.tsx';
 import { CodeField } from './code-field.tsx';
-import { configAttr } from './draft.ts';
 import { ConfigGroup } from './config-group.tsx';
+import { configAttr } from './draft.ts';
 import { labels } from './form-words.ts';
 import { offered } from './openapi.ts';
 import type { PartProps } from './part-props.ts';

@@ -1,12 +1,12 @@
 import type { Health, ProjectOverview } from '../api-types.ts';
 import { projectsPageSize } from '../client.ts';
 import { useConsole } from '../console-context.ts';
+import { formatCount, plural } from '../numbers.ts';
 import { HealthLinks } from '../parts/health-links.tsx';
 import { ListTools } from '../parts/list-tools.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
 import { hrefOf } from '../route.ts';
-import { formatCount, plural } from '../numbers.ts';
 import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { useTitle } from '../use-title.ts';

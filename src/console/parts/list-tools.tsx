@@ -1,5 +1,5 @@
-import { useSearchText } from '../use-search-text.ts';
 import { useQuery } from '../use-query.ts';
+import { useSearchText } from '../use-search-text.ts';
 
 interface Props<Ordering extends string> {
   /** What the list has, in the plural. */

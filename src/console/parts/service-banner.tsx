@@ -1,5 +1,5 @@
-import { useResource } from '../use-resource.ts';
 import { readServiceFaults } from '../service-faults.ts';
+import { useResource } from '../use-resource.ts';
 
 /** What is wrong with the whole service, such as that no worker is alive; nothing if all is well. */
 export function ServiceBanner() {
