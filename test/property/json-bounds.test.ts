@@ -43,8 +43,9 @@ describe('the bounds of a JSON text', () => {
         const text = JSON.stringify(value, null, spaced ? 2 : 0);
         const hostile = /\\u|\\ud|__proto__/.test(text);
         const [early, late] = [scanned(text), walked(text)];
-        if (early === null && hostile) return;
-        expect(early).toEqual(late);
+        // The parser refuses some names and characters before it looks at lengths.
+        if (hostile) expect(early === null || late !== null).toBe(true);
+        else expect(early).toEqual(late);
       }),
       { numRuns: 500 },
     );
