@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
+import { readThrough } from './read-through.ts';
 
 /** So many bytes of a run are read without a turn: a small run never waits. */
 const freeBytes = 4 * 2 ** 20;
@@ -35,31 +36,21 @@ export class ReadingTurns {
   #inTurns(organizationId: string, snapshot: SourceSnapshot): SourceSnapshot {
     let bytes = 0;
     const turns = this;
-    return {
-      columns: snapshot.columns,
-      totalCount: snapshot.totalCount,
-      snapshot: snapshot.snapshot,
-      slices: snapshot.slices,
-      projection: snapshot.projection,
-      keyPlaces: snapshot.keyPlaces,
-      keySet: () => snapshot.keySet(),
-      close: () => snapshot.close(),
-      async *read(slice, signal) {
-        const blocks = snapshot.read(slice, signal)[Symbol.asyncIterator]();
-        try {
-          for (;;) {
-            const take = () => blocks.next();
-            const isFree = bytes < freeBytes;
-            const next = await (isFree ? take() : turns.take(organizationId, signal, take));
-            if (next.done) return;
-            bytes += next.value.bytes.length;
-            yield next.value;
-          }
-        } finally {
-          await blocks.return?.();
+    return readThrough(snapshot, async function* (slice, signal) {
+      const blocks = snapshot.read(slice, signal)[Symbol.asyncIterator]();
+      try {
+        for (;;) {
+          const take = () => blocks.next();
+          const isFree = bytes < freeBytes;
+          const next = await (isFree ? take() : turns.take(organizationId, signal, take));
+          if (next.done) return;
+          bytes += next.value.bytes.length;
+          yield next.value;
         }
-      },
-    };
+      } finally {
+        await blocks.return?.();
+      }
+    });
   }
 
   /**

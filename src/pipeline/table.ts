@@ -2,6 +2,7 @@ import { buffer } from 'node:stream/consumers';
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { intervalStem } from '../domain/object-keys.ts';
+import type { Column } from '../domain/row-block.ts';
 import { fencesManifests } from '../domain/store-traits.ts';
 import type { DataInterval, Instant } from '../domain/time.ts';
 import {
@@ -13,7 +14,6 @@ import { findHeld, findTable, type TableState } from '../table-formats/iceberg/h
 import type { TableInterval } from '../table-formats/iceberg/manifest-set.ts';
 import { joinFields } from '../table-formats/iceberg/schema.ts';
 import type { TableObjects, TablePlace } from '../table-formats/iceberg/table-objects.ts';
-import type { Column } from '../domain/row-block.ts';
 import type { IntervalJob, IntervalTable, RunPorts } from './interval-job.ts';
 import { stemOf } from './leftovers.ts';
 import type { ManifestFile } from './manifest.ts';

@@ -1,7 +1,7 @@
-import { findGoneWork } from '../store/tenant-rows.ts';
-import { advanceOffboardings } from '../use-cases/tenants/advance-offboarding.ts';
 import type { Producer } from '../queue/producer.ts';
+import { findGoneWork } from '../store/tenant-rows.ts';
 import type { Context } from '../use-cases/context.ts';
+import { advanceOffboardings } from '../use-cases/tenants/advance-offboarding.ts';
 import type { ExecutorOptions } from './execute-run.ts';
 
 export interface OffboardOptions {

@@ -1,5 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../domain/errors.ts';
+import { readThrough } from '../pipeline/read-through.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
 import type { SmallPlace } from './memory-gate.ts';
 
@@ -69,17 +70,8 @@ export class SmallRun {
   }
 
   #watch(snapshot: SourceSnapshot): SourceSnapshot {
-    return {
-      columns: snapshot.columns,
-      totalCount: snapshot.totalCount,
-      snapshot: snapshot.snapshot,
-      slices: snapshot.slices,
-      projection: snapshot.projection,
-      keyPlaces: snapshot.keyPlaces,
-      keySet: () => snapshot.keySet(),
-      close: () => snapshot.close(),
-      read: (slice, signal) =>
-        this.#count(snapshot.read(slice, signal), ({ bytes }) => bytes.length),
-    };
+    return readThrough(snapshot, (slice, signal) =>
+      this.#count(snapshot.read(slice, signal), ({ bytes }) => bytes.length),
+    );
   }
 }

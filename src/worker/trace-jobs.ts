@@ -1,6 +1,6 @@
 import type { Traces } from '../domain/traces.ts';
-import type { QueuedEntry } from '../queue/producer.ts';
 import { queueNames } from '../queue/catalogue.ts';
+import type { QueuedEntry } from '../queue/producer.ts';
 import { findTraceparents } from '../store/traceparents.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { QueueEntry } from '../use-cases/runs/dispatch-runs.ts';

@@ -1,0 +1,19 @@
+import type { SourceSnapshot } from '../sources/source.ts';
+
+/** The same snapshot, whose rows are read by `read`. */
+export function readThrough(
+  snapshot: SourceSnapshot,
+  read: SourceSnapshot['read'],
+): SourceSnapshot {
+  return {
+    columns: snapshot.columns,
+    totalCount: snapshot.totalCount,
+    snapshot: snapshot.snapshot,
+    slices: snapshot.slices,
+    projection: snapshot.projection,
+    keyPlaces: snapshot.keyPlaces,
+    keySet: () => snapshot.keySet(),
+    close: () => snapshot.close(),
+    read,
+  };
+}
