@@ -109,10 +109,19 @@ export interface Source {
   /**
    * Waits until no transaction can add rows to the interval, or until the timeout.
    *
+   * Every transaction that is open at the call is waited for.
+   *
    * @param waitedMs how much of the timeout is used up; default 0
    * @throws SluiceError `source.standby` if the server cannot prove it
    */
   settle(interval: DataInterval, signal: AbortSignal, waitedMs?: number): Promise<Settlement>;
+  /**
+   * What a `settle` of a moment ago found for this interval too, without a look; null if nothing.
+   *
+   * @param requestedAt when the interval's rows were asked for, a time of `performance.now()`. A transaction
+   *   that was open then may write rows with any time, so what was seen before does not count.
+   */
+  recall(interval: DataInterval, requestedAt: number): Settlement | null;
   /** Checks again, without waiting, what `settle` or `recheck` named as pending. */
   recheck(
     interval: DataInterval,

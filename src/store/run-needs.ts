@@ -20,6 +20,8 @@ export interface RunNeeds {
   readonly settlement: unknown;
   /** Since the run was first parked; 0 if it was not. */
   readonly parkedForMs: number;
+  /** Since its rows were asked for: by a backfill, or by the run itself. Never negative. */
+  readonly requestedForMs: number;
   readonly type: string;
   /** Without secrets. */
   readonly config: DestinationConfig;
@@ -39,11 +41,12 @@ export async function findRunNeeds(sql: Sql, runId: string): Promise<RunNeeds | 
   const [row] = await sql.query<Omit<RunNeeds, 'isHeld'> & EraFacts>(
     prepared(`select ${eraFacts}, p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", e.model, ${intervalOf('r')} as interval,
             r.commit_intent is not null as "beganCommit", case when o.settled_at between now() - interval '1 minute' and now() then o.settlement end as settlement,
-            coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs", e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small, false) as small,
+            coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs",
+            greatest(extract(epoch from now() - coalesce(b.created_at, r.created_at)) * 1000, 0)::float8 as "requestedForMs", e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small, false) as small,
             (select count(*)::int from jsonb_array_elements(${pinnedChainOf('r')}) step where step ? 'source') as "ownSteps",
             r.crashes + (r.lease_expires_at is not null and r.reading_since is not null)::int as crashes
        from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
-            left join outbox o on o.run_id = r.id
+            left join outbox o on o.run_id = r.id left join backfills b on b.id = r.backfill_id
       where r.id = $1 and r.status in ${live}`),
     [runId],
   );

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Instant } from '../domain/time.ts';
+import type { DataInterval } from '../domain/time.ts';
 import type { Settlement, Source } from '../sources/source.ts';
 import type { Sql } from '../store/database.ts';
 import { appendLogEntries } from '../store/log-entries.ts';
@@ -32,7 +32,9 @@ export interface ParkingOptions {
 /** An interval of one source that runs wait for. */
 interface Watch {
   readonly source: Source;
-  readonly end: Instant;
+  readonly interval: DataInterval;
+  /** A time of `performance.now()`. Transactions that were open then are waited for. */
+  readonly beganAt: number;
   readonly abort: AbortController;
   /** Never rejects. */
   readonly settling: Promise<Outcome>;
@@ -51,13 +53,13 @@ export type Readiness = 'parked' | { readonly settlement: Settlement | null };
 
 /**
  * Settles the intervals of runs before they are claimed. A run that must wait is parked in the outbox and uses
- * neither a slot nor memory. Runs of the same interval and source share one watch. Once the interval has
- * settled, its runs go to the dispatcher again, which lets them in as fairly as all others.
+ * neither a slot nor memory. Runs of the same interval and source share a watch, unless they were
+ * asked for after it began. Once the interval has settled, its runs go to the dispatcher again, which lets
+ * them in as fairly as all others.
  */
 export class Parking {
   readonly #options: ParkingOptions;
-  readonly #watches = new Map<string, Watch>();
-  readonly #sources = new Map<Source, number>();
+  readonly #watches = new Set<Watch>();
   readonly #timer: NodeJS.Timeout;
   #keeping = false;
 
@@ -79,9 +81,11 @@ export class Parking {
       return readinessOf(inAttempt);
     }
     if (settlement !== null) return this.#confirm(source, needs, settlement as Settlement);
-    const key = `${this.#numberOf(source)} ${needs.interval.start} ${needs.interval.end}`;
-    const known = this.#watches.get(key);
-    const watch = known ?? this.#begin(key, source, needs);
+    const requestedAt = performance.now() - needs.requestedForMs;
+    const recalled = source.recall(needs.interval, requestedAt);
+    if (recalled) return readinessOf(recalled);
+    const known = this.#find(source, needs.interval, requestedAt);
+    const watch = known ?? this.#begin(source, needs);
     if (!watch) {
       await this.#park(runId, needs);
       return 'parked';
@@ -99,23 +103,23 @@ export class Parking {
       return 'parked';
     } finally {
       watch.calls -= 1;
-      this.#endIfUnused(key, watch);
+      this.#endIfUnused(watch);
     }
   }
 
   /** Keeps the runs parked, and forgets those that were cancelled, or taken by another worker. */
   async keep(): Promise<void> {
     const watches = [...this.#watches];
-    const runs = watches.flatMap(([, watch]) => [...watch.runs]);
+    const runs = watches.flatMap((watch) => [...watch.runs]);
     if (this.#keeping || runs.length === 0) return;
     this.#keeping = true;
     try {
       const { db, workerId, leaseMs } = this.#options;
       const kept = await keepParked(db, runs, workerId, leaseMs);
       for (const runId of runs) {
-        if (!kept.has(runId)) for (const [, watch] of watches) watch.runs.delete(runId);
+        if (!kept.has(runId)) for (const watch of watches) watch.runs.delete(runId);
       }
-      for (const [key, watch] of watches) this.#endIfUnused(key, watch);
+      for (const watch of watches) this.#endIfUnused(watch);
     } catch (error) {
       this.#options.onError(error);
     } finally {
@@ -126,7 +130,7 @@ export class Parking {
   /** Wakes all runs that are parked here, for other workers. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    const watches = [...this.#watches.values()];
+    const watches = [...this.#watches];
     this.#watches.clear();
     for (const { abort } of watches) abort.abort();
     const runs = watches.flatMap((watch) => [...watch.runs]);
@@ -135,10 +139,13 @@ export class Parking {
     }
   }
 
-  #numberOf(source: Source): number {
-    const number = this.#sources.get(source) ?? this.#sources.size;
-    this.#sources.set(source, number);
-    return number;
+  #find(source: Source, { start, end }: DataInterval, requestedAt: number): Watch | null {
+    for (const watch of this.#watches) {
+      const { interval, beganAt } = watch;
+      if (watch.source !== source || beganAt < requestedAt) continue;
+      if (interval.start === start && interval.end === end) return watch;
+    }
+    return null;
   }
 
   /**
@@ -156,37 +163,38 @@ export class Parking {
   }
 
   /** @returns null if there are too many */
-  #begin(key: string, source: Source, { interval, parkedForMs }: RunNeeds): Watch | null {
+  #begin(source: Source, { interval, parkedForMs }: RunNeeds): Watch | null {
     if (this.#watches.size >= mostWatched) return null;
     const abort = new AbortController();
+    const beganAt = performance.now();
     const settling = source
       .settle(interval, abort.signal, parkedForMs)
       .catch((): Outcome => inAttempt);
     const watch: Watch = {
-      ...{ source, end: interval.end, abort, settling },
+      ...{ source, interval, beganAt, abort, settling },
       ...{ outcome: null, runs: new Set<string>(), calls: 0 },
     };
-    this.#watches.set(key, watch);
+    this.#watches.add(watch);
     void settling.then((outcome) => {
       if (abort.signal.aborted) return;
       watch.outcome = outcome;
-      this.#watches.delete(key);
+      this.#watches.delete(watch);
       if (watch.runs.size > 0) return this.#wake([...watch.runs], outcome);
     });
     return watch;
   }
 
   /** What keeps an earlier end from settling keeps this one too. */
-  #isBehind({ source, end }: Watch): boolean {
-    return [...this.#watches.values()].some(
-      (other) => other.source === source && other.end <= end && other.runs.size > 0,
+  #isBehind({ source, interval: { end } }: Watch): boolean {
+    return [...this.#watches].some(
+      (other) => other.source === source && other.interval.end <= end && other.runs.size > 0,
     );
   }
 
-  #endIfUnused(key: string, watch: Watch): void {
+  #endIfUnused(watch: Watch): void {
     if (watch.outcome || watch.calls > 0 || watch.runs.size > 0) return;
     watch.abort.abort();
-    if (this.#watches.get(key) === watch) this.#watches.delete(key);
+    this.#watches.delete(watch);
   }
 
   /** @returns whether the run is parked now */

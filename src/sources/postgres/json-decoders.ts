@@ -7,8 +7,8 @@ import {
   uuidElement,
 } from './array-text.ts';
 import { CopyFormatError } from './copy-format-error.ts';
-import type { JsonDecoder } from './json-decoder.ts';
 import { intervalText, intervalTextBytes, timeText, timeTextBytes } from './interval-text.ts';
+import type { JsonDecoder } from './json-decoder.ts';
 import { networkText, networkTextBytes } from './network-text.ts';
 import { numericTextBytes, writeNumeric } from './numeric-text.ts';
 

@@ -9,7 +9,7 @@ import { type InspectedServers, inspectSource } from './inspect.ts';
 import { KeptConnections } from './kept-connections.ts';
 import { findLateRows, haveRowsChanged } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
-import { recheckInterval, settleInterval } from './settle.ts';
+import { recallSettled, recheckInterval, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
 import { type HoldRow, openSnapshot } from './snapshot.ts';
 
@@ -132,6 +132,7 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
       const timeoutMs = Math.max(times.timeoutMs - waitedMs, Math.min(1, times.timeoutMs));
       return withReason(signal, settleInterval(servers, interval, { ...times, timeoutMs }, signal));
     },
+    recall: (interval, requestedAt) => recallSettled(servers, interval, requestedAt),
     recheck: (interval, pending, signal) =>
       withReason(signal, recheckInterval(servers, interval, pending, times, signal)),
     hasLateRows: (request, earlier, position, signal) =>

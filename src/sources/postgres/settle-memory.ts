@@ -9,8 +9,13 @@ const mostLate = 10_000;
 
 /** What intervals of one server may learn from those that settled before. */
 export class SettleMemory {
-  #settled: (DataInterval & { readonly newestPreparedMs: number; readonly at: number }) | null =
-    null;
+  #settled:
+    | (DataInterval & {
+        readonly newestPreparedMs: number;
+        readonly at: number;
+        readonly lookedFrom: number;
+      })
+    | null = null;
   #serverStart = '';
   readonly #late = new Set<string>();
   readonly #now: () => number;
@@ -23,20 +28,27 @@ export class SettleMemory {
   /**
    * Whether the interval settled with one that ends later, a moment ago: no transaction has a `now()` before
    * that end. Transactions that were prepared in between could still add rows.
+   *
+   * @param requestedAt what was seen before it does not count: a transaction that was open when the rows were
+   *   asked for may write rows with any time
    */
-  covers({ start, end }: DataInterval): boolean {
+  covers({ start, end }: DataInterval, requestedAt: number): boolean {
     const known = this.#settled;
     if (known === null || this.#now() - known.at > freshMs) return false;
-    return end <= known.end && known.newestPreparedMs < start;
+    return known.lookedFrom >= requestedAt && end <= known.end && known.newestPreparedMs < start;
   }
 
-  /** @param live the look that showed it */
-  noteSettled(interval: DataInterval, { prepared }: Live): void {
+  /**
+   * @param live the last look
+   * @param lookedFrom when the first look was asked for
+   */
+  noteSettled(interval: DataInterval, { prepared }: Live, lookedFrom: number): void {
     const at = this.#now();
     const known = this.#settled;
     if (known !== null && known.end > interval.end && at - known.at <= freshMs) return;
     const times = [...prepared.values()].map(({ preparedAtMs }) => preparedAtMs);
-    this.#settled = { ...interval, newestPreparedMs: Math.max(...times, -Infinity), at };
+    const newestPreparedMs = Math.max(...times, -Infinity);
+    this.#settled = { ...interval, newestPreparedMs, at, lookedFrom };
   }
 
   /** The connection was lost: another server may answer next. */

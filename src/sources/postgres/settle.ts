@@ -69,15 +69,41 @@ export function settleInterval(
 ): Promise<Settlement> {
   const deadline = performance.now() + times.timeoutMs;
   return source.hold(async () => {
-    if (source.memory.covers(interval)) return settledNow;
-    const look = await source.look(signal);
-    if (!look.isStandby) return settleWriter(source, look, interval, times, deadline, signal);
+    const first = await lookFirst(source, signal);
+    if (!first.look.isStandby) {
+      return settleWriter(source, first, interval, times, deadline, signal);
+    }
     if (primary === null) {
       if (!allowsStandby) throw new SluiceError('source.standby');
       return unsettled('standby', [standby]);
     }
     return primary.hold(() => settleStandby(source, primary, interval, times, deadline, signal));
   });
+}
+
+/**
+ * What a wait of a moment ago found for this interval too.
+ *
+ * @param requestedAt when its rows were asked for, a time of `performance.now()`
+ * @returns null if no wait that began to look later has found it settled
+ */
+export function recallSettled(
+  { source }: SettledServers,
+  interval: DataInterval,
+  requestedAt: number,
+): Settlement | null {
+  return source.memory.covers(interval, requestedAt) ? settledNow : null;
+}
+
+/** The look from which a wait goes on, and when it was asked for. */
+interface FirstLook {
+  readonly look: Look;
+  readonly askedAt: number;
+}
+
+async function lookFirst(server: SharedServer, signal: AbortSignal): Promise<FirstLook> {
+  const askedAt = performance.now();
+  return { askedAt, look: await server.look(signal) };
 }
 
 async function settleStandby(
@@ -90,9 +116,8 @@ async function settleStandby(
 ): Promise<Settlement> {
   const fault = await withBoth(source, primary, signal, findPrimaryFault);
   if (fault !== null) throw new SluiceError('source.standby', fault);
-  const settlement = primary.memory.covers(interval)
-    ? settledNow
-    : await settleWriter(primary, await primary.look(signal), interval, times, deadline, signal);
+  const first = await lookFirst(primary, signal);
+  const settlement = await settleWriter(primary, first, interval, times, deadline, signal);
   if (settlement.pending.some((name) => name === unlisted || isTransaction(name))) {
     return settlement;
   }
@@ -186,16 +211,15 @@ async function canSee(
   );
 }
 
-/** @param first a look at the server */
 async function settleWriter(
   server: SharedServer,
-  first: Look,
+  first: FirstLook,
   interval: DataInterval,
   times: SettleTimes,
   deadline: number,
   signal: AbortSignal,
 ): Promise<Settlement> {
-  let look = await waitForClock(server, first, interval.end, times.pollMs, deadline, signal);
+  let look = await waitForClock(server, first.look, interval.end, times.pollMs, deadline, signal);
   if (look === null) return unsettled('clock', [unlisted]);
   // `now()` is taken a moment before anything is visible. Waiting one poll covers what was between the two
   // when the interval ended; long after the end there is nothing between.
@@ -206,7 +230,7 @@ async function settleWriter(
   const waited = await waitForTransactions(server, look, interval, times, deadline, signal);
   const { left, live, settledTo: end } = waited;
   const pending = live.hasUnseen ? [...left, unseenUntil(live.nowMs + times.unseenMs)] : left;
-  if (pending.length === 0) server.memory.noteSettled({ ...interval, end }, live);
+  if (pending.length === 0) server.memory.noteSettled({ ...interval, end }, live, first.askedAt);
   return conclude(pending);
 }
 

@@ -117,18 +117,28 @@ test('an interval is settled with one that ends later, unless a transaction was 
   const { source, looks } = watchedSource({ keepConnectionMs: 60_000 });
   const last = await lastHour();
   const earlier = { start: last.start - 3_600_000, end: last.start };
+  const requestedAt = performance.now();
   await source.settle(last, never);
   const before = looks();
-  expect(await source.settle(earlier, never)).toMatchObject({ settled: true });
+  expect(source.recall(earlier, requestedAt)).toMatchObject({ settled: true });
+  expect(source.recall(earlier, performance.now())).toBe(null);
   expect(looks()).toBe(before);
 
   const writer = await openTransaction();
+  // It may write a row with any time, and was open before these rows were asked for.
+  const open = new AbortController();
+  const asked = source.settle(earlier, open.signal);
+  await until(() => looks() > before + 3, { message: 'it waits for the writer' });
+  open.abort(new Error('seen'));
+  await expect(asked).rejects.toThrow('seen');
   await writer.query(`PREPARE TRANSACTION 'in between'`);
   const next = await lastHour();
   const { start: preparedSince } = next;
   // It began before this one, so it cannot add a row to it.
   const after = { start: next.end + 5, end: next.end + 5 };
   expect(await source.settle(after, never)).toMatchObject({ settled: true });
+  expect(source.recall(after, requestedAt)).toMatchObject({ settled: true });
+  expect(source.recall({ start: preparedSince, end: next.end }, requestedAt)).toBe(null);
   const prompt = new AbortController();
   const waiting = source.settle({ start: preparedSince, end: next.end }, prompt.signal);
   const from = looks();

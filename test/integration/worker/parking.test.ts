@@ -42,11 +42,16 @@ function startSource(isLost = false) {
     if (isLost) throw new Error('the source is unreachable');
     return settled;
   };
-  return { source: { settle, recheck } as Source, waits, looks: () => looks };
+  const asked: number[] = [];
+  const recall: Source['recall'] = (_, requestedAt) => {
+    asked.push(requestedAt);
+    return null;
+  };
+  return { source: { settle, recall, recheck } as Source, waits, asked, looks: () => looks };
 }
 
 function openParking(workerId = 'one', db: Sql = side.db, isLost = false) {
-  const { source, waits, looks } = startSource(isLost);
+  const { source, waits, asked, looks } = startSource(isLost);
   let awakened = 0;
   const parking = new Parking({
     db,
@@ -66,7 +71,7 @@ function openParking(workerId = 'one', db: Sql = side.db, isLost = false) {
     const needs = await findRunNeeds(side.db, runId);
     return needs && parking.settle(runId, needs);
   };
-  return { parking, waits, looks, settle, awakened: () => awakened };
+  return { parking, waits, asked, looks, settle, awakened: () => awakened };
 }
 
 async function dispatch(): Promise<string[]> {
@@ -77,18 +82,20 @@ async function dispatch(): Promise<string[]> {
   return runs;
 }
 
-/** Runs of one interval, dispatched: one of each of so many exports. */
-async function dispatchedRuns(count: number): Promise<string[]> {
+/** Runs of one interval, asked for at the same time and dispatched: one of each of so many exports. */
+async function dispatchedRuns(count: number, { agoMs = 0 } = {}): Promise<string[]> {
+  const [now] = await side.db.query<{ at: string }>('select clock_timestamp()::text as at');
   for (let made = 0; made < count; made += 1) {
     const { id } = await createExportOfThePast(side);
     await side.db.query(
       `with r as (
-         insert into runs (export_id, team_id, data_interval_start, data_interval_end)
-         values ($1, $2, '2024-01-01T00:00Z', '2024-01-01T01:00Z') returning *
+         insert into runs (export_id, team_id, data_interval_start, data_interval_end, created_at)
+         values ($1, $2, '2024-01-01T00:00Z', '2024-01-01T01:00Z', $3::timestamptz - $4 * interval '1 ms')
+         returning *
        )
        insert into outbox (run_id, team_id, export_id, data_interval_start, available_at)
        select id, team_id, export_id, data_interval_start, now() from r`,
-      [id, side.teamId],
+      [id, side.teamId, now?.at, agoMs],
     );
   }
   return dispatch();
@@ -125,6 +132,37 @@ test('runs of one interval share a wait, and all of them wake', async () => {
   waits[0]?.resolve(settled);
   await until(() => awakened() > 0);
   expect(await dispatch()).toHaveLength(5);
+});
+
+test('a run that was asked for after a wait began has a wait of its own', async () => {
+  const { settle, waits } = openParking();
+  const [first = ''] = await dispatchedRuns(1);
+  await settle(first);
+  // The first wait has not seen the transactions that were open when this one was asked for.
+  const [second = ''] = await dispatchedRuns(1);
+  await settle(second);
+  expect(waits).toHaveLength(2);
+  const [older = ''] = await dispatchedRuns(1, { agoMs: 60_000 });
+  await settle(older);
+  expect(waits).toHaveLength(2);
+});
+
+test('the runs of a backfill were asked for when it was made', async () => {
+  const [runId = ''] = await dispatchedRuns(1);
+  await side.db.query(
+    `with b as (
+       insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs, created_at)
+       select export_id, team_id, data_interval_start, data_interval_end, 1, 1, created_at - interval '1 hour'
+         from runs where id = $1 returning id
+     )
+     update runs set backfill_id = (select id from b) where id = $1`,
+    [runId],
+  );
+  const needs = await findRunNeeds(side.db, runId);
+  expect(needs?.requestedForMs).toBeGreaterThan(3_600_000);
+  const { settle, asked } = openParking();
+  await settle(runId);
+  expect(asked[0]).toBeLessThan(performance.now() - 3_600_000);
 });
 
 test('after the death of its worker another one watches; the first one changes nothing when it thaws', async () => {

@@ -24,35 +24,42 @@ const lookOf = (serverStart: string, ...ids: string[]): Look => ({
 
 test('an interval is covered by one that ends with it or later, not by one that ends before', () => {
   const memory = new SettleMemory();
-  expect(memory.covers({ start: 0, end: 1 })).toBe(false);
-  memory.noteSettled({ start: 4_000, end: 5_000 }, live());
-  expect(memory.covers({ start: 4_500, end: 5_000 })).toBe(true);
-  expect(memory.covers({ start: 1_000, end: 4_000 })).toBe(true);
-  expect(memory.covers({ start: 4_500, end: 5_001 })).toBe(false);
-  memory.noteSettled({ start: 1_000, end: 2_000 }, live());
-  expect(memory.covers({ start: 4_500, end: 5_000 })).toBe(true);
+  expect(memory.covers({ start: 0, end: 1 }, 10)).toBe(false);
+  memory.noteSettled({ start: 4_000, end: 5_000 }, live(), 10);
+  expect(memory.covers({ start: 4_500, end: 5_000 }, 10)).toBe(true);
+  expect(memory.covers({ start: 1_000, end: 4_000 }, 10)).toBe(true);
+  expect(memory.covers({ start: 4_500, end: 5_001 }, 10)).toBe(false);
+  memory.noteSettled({ start: 1_000, end: 2_000 }, live(), 10);
+  expect(memory.covers({ start: 4_500, end: 5_000 }, 10)).toBe(true);
   memory.forgetSettled();
-  expect(memory.covers({ start: 4_500, end: 5_000 })).toBe(false);
+  expect(memory.covers({ start: 4_500, end: 5_000 }, 10)).toBe(false);
 });
 
 test('an interval is covered for a second only, and then one that ends earlier may settle anew', () => {
   let now = 0;
   const memory = new SettleMemory(() => now);
-  memory.noteSettled({ start: 4_000, end: 5_000 }, live());
+  memory.noteSettled({ start: 4_000, end: 5_000 }, live(), 10);
   now = 1_000;
-  expect(memory.covers({ start: 4_000, end: 5_000 })).toBe(true);
+  expect(memory.covers({ start: 4_000, end: 5_000 }, 10)).toBe(true);
   now = 1_001;
-  expect(memory.covers({ start: 4_000, end: 5_000 })).toBe(false);
-  memory.noteSettled({ start: 3_000, end: 4_000 }, live());
-  expect(memory.covers({ start: 3_000, end: 4_000 })).toBe(true);
+  expect(memory.covers({ start: 4_000, end: 5_000 }, 10)).toBe(false);
+  memory.noteSettled({ start: 3_000, end: 4_000 }, live(), 10);
+  expect(memory.covers({ start: 3_000, end: 4_000 }, 10)).toBe(true);
+});
+
+test('an interval is covered only if its rows were asked for before the looks', () => {
+  const memory = new SettleMemory();
+  memory.noteSettled({ start: 4_000, end: 5_000 }, live(), 10);
+  expect(memory.covers({ start: 4_000, end: 5_000 }, 9)).toBe(true);
+  expect(memory.covers({ start: 4_000, end: 5_000 }, 11)).toBe(false);
 });
 
 test('a transaction that was prepared since an earlier interval began uncovers that one', () => {
   const memory = new SettleMemory();
-  memory.noteSettled({ start: 4_000, end: 5_000 }, live(3_500));
-  expect(memory.covers({ start: 3_600, end: 4_000 })).toBe(true);
-  expect(memory.covers({ start: 3_500, end: 4_000 })).toBe(false);
-  expect(memory.covers({ start: 3_000, end: 4_000 })).toBe(false);
+  memory.noteSettled({ start: 4_000, end: 5_000 }, live(3_500), 10);
+  expect(memory.covers({ start: 3_600, end: 4_000 }, 10)).toBe(true);
+  expect(memory.covers({ start: 3_500, end: 4_000 }, 10)).toBe(false);
+  expect(memory.covers({ start: 3_000, end: 4_000 }, 10)).toBe(false);
 });
 
 test('a late transaction is known under all its names, until it ends or the server starts again', () => {

@@ -61,6 +61,7 @@ function serverOf(...looks: readonly Look[]): SharedServer {
 
 async function settle(...looks: readonly Look[]): Promise<(end: number) => boolean> {
   const source = serverOf(...looks);
+  const requestedAt = performance.now();
   const settled = await settleInterval(
     { source, primary: null, allowsStandby: false },
     interval,
@@ -68,7 +69,7 @@ async function settle(...looks: readonly Look[]): Promise<(end: number) => boole
     never,
   );
   expect(settled.settled).toBe(true);
-  return (other) => source.memory.covers({ start: other - 1_000, end: other });
+  return (other) => source.memory.covers({ start: other - 1_000, end: other }, requestedAt);
 }
 
 test('with an interval of long ago all have settled that ended a minute before the first look', async () => {
