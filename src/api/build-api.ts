@@ -13,6 +13,7 @@ import { coverageRoutes } from './coverage/routes.ts';
 import { healthRoutes } from './health/routes.ts';
 import { requireAccess, requireKeys } from './hooks/authentication.ts';
 import { serveConsole } from './hooks/console-page.ts';
+import { endConnections } from './hooks/end-connections.ts';
 import { answerErrors, sendError } from './hooks/errors.ts';
 import { FailedKeys } from './hooks/failed-keys.ts';
 import { honourIdempotencyKeys } from './hooks/idempotency.ts';
@@ -78,6 +79,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
 
   const shared = destinationSchemas(destinations);
 
+  endConnections(api);
   answerErrors(api);
   sendHeaders(api);
   provideContext(api, context);

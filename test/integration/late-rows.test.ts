@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { Model } from '../../src/domain/model.ts';
 import { createPostgresSource, planModels } from '../../src/sources/index.ts';
 import type { EarlierExport, Source, SourceRequest } from '../../src/sources/source.ts';
-import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
+import { createEmptyDatabase, type TestDatabase, untilWritersEnded } from '../support/database.ts';
 import {
   endSessions,
   insertEvent,
@@ -11,7 +11,6 @@ import {
   timeOf,
 } from '../support/source-sessions.ts';
 import { columnBytes, createEvents, eventsRequest, readAll } from '../support/source-tables.ts';
-import { until } from '../support/until.ts';
 
 let database: TestDatabase;
 const signal = new AbortController().signal;
@@ -195,19 +194,9 @@ it('takes rows that were removed since for no late ones', async () => {
   const interval = { start: end - 3_600_000, end };
   const filters = { dslQuery: null, includeEvents: null, excludeEvents: null };
   const request = { model: 'events', teamId: 1, interval, ...filters };
-  const { rows } = await session.query<{ xmax: string }>(
-    'SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS xmax',
-  );
-  // Other tests' transactions of the same server may have begun before and hold the snapshot back:
-  // then a row that was seen looks late, and the interval only runs once more.
-  const earlier = await until(
-    async () => {
-      const seen = await see(source, request);
-      const [xmin = 0] = seen.snapshot.split(':');
-      return BigInt(xmin) >= BigInt(rows[0]?.xmax ?? 0) ? seen : null;
-    },
-    { timeoutMs: 90_000, message: 'transactions of other tests have ended' },
-  );
+  // Otherwise a row that was seen looks late, and the interval only runs once more.
+  await untilWritersEnded(database.pool);
+  const earlier = await see(source, request);
   await session.query(`DELETE FROM events WHERE event = 'a'`);
   expect(await source.hasLateRows(request, earlier, null, signal)).toBe(false);
   await insertEvent(session, 'late');

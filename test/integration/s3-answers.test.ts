@@ -225,6 +225,6 @@ describe('an upload whose answer comes after it was given up', () => {
     cancel.abort();
     expect(await codeOf(created)).toBe('destination.unavailable');
     await store.destination.close();
-    await until(gone(1), { timeoutMs: 10_000, message: 'the late upload is aborted' });
+    await until(gone(1), { timeoutMs: 60_000, message: 'the late upload is aborted' });
   });
 });

@@ -1,7 +1,12 @@
 import { connect } from 'node:net';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../support/database.ts';
+import {
+  createEmptyDatabase,
+  createTestDatabase,
+  type TestDatabase,
+  untilWritersEnded,
+} from '../support/database.ts';
 import { startProcess } from '../support/processes.ts';
 import { ownRedisAvailable, startOwnRedis } from '../support/redis.ts';
 import { until } from '../support/until.ts';
@@ -36,6 +41,26 @@ describe('the test database', () => {
     const left = await database.pool.query('SELECT 1 FROM pg_database WHERE datname = $1', [name]);
     expect(left.rowCount).toBe(0);
   });
+
+  it('is dropped although a test left a transaction prepared and another one open', async () => {
+    const empty = await createEmptyDatabase();
+    const [left, open] = [1, 2].map(() => new Client({ connectionString: empty.url }));
+    for (const client of [left, open]) {
+      client?.on('error', () => {});
+      await client?.connect();
+    }
+    await left?.query('CREATE TABLE things (id int)');
+    await left?.query('BEGIN; INSERT INTO things VALUES (1)');
+    await left?.query(`PREPARE TRANSACTION 'left ${empty.url.slice(-12)}'`);
+    await open?.query('BEGIN; INSERT INTO things VALUES (2)');
+    await empty.drop();
+    await untilWritersEnded(database.pool);
+    const { rows } = await database.pool.query(
+      'SELECT * FROM pg_prepared_xacts WHERE gid LIKE $1',
+      [`%${empty.url.slice(-12)}`],
+    );
+    expect(rows).toEqual([]);
+  });
 });
 
 describe('a real process', () => {
@@ -50,7 +75,7 @@ describe('a real process', () => {
     const process = startProcess('sh', ['-c', 'echo up; sleep 60; true']);
     await process.waitForLine(/^up/);
     process.kill('SIGKILL');
-    expect(await process.waitForExit(5_000)).toEqual({ code: null, signal: 'SIGKILL' });
+    expect(await process.waitForExit()).toEqual({ code: null, signal: 'SIGKILL' });
   });
 
   it('that ends before its line fails the wait with its output', async () => {

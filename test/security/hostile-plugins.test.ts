@@ -197,7 +197,7 @@ function isSandbox(pid: number): boolean {
 
 async function expectNoSandboxes(): Promise<void> {
   await until(async () => sandboxes().length === 0, {
-    timeoutMs: 20_000,
+    timeoutMs: 60_000,
     message: () => `sandboxes have ended: ${sandboxes()}`,
   });
 }

@@ -73,7 +73,7 @@ it('runs at a store that never answers leave a slot to other tenants, and end wi
     await installation.client.delete(`${projectPath(installation)}/batch_exports/${id}/`);
   }
   await until(() => store.openConnections() === 0, {
-    timeoutMs: 20_000,
+    timeoutMs: 60_000,
     message: () => `no request goes on: ${store.requests.slice(-5).join('\n')}`,
   });
 });

@@ -74,7 +74,7 @@ test('a client that does not read is disconnected, and its answers no longer cou
       const { status, text } = await api.client.get(path());
       return status === 200 && text.length === pageBytes;
     },
-    { timeoutMs: 20_000, message: 'a whole page again' },
+    { timeoutMs: 60_000, message: 'a whole page again' },
   );
   const closed = new Promise((resolve) => socket.once('close', resolve));
   socket.resume();

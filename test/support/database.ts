@@ -1,14 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, Pool } from 'pg';
-import { inject } from 'vitest';
+import { Pool } from 'pg';
+import { afterAll, inject } from 'vitest';
+import { dropDatabase, withClient } from './drop-database.ts';
+import { until } from './until.ts';
 
 /** A database of one test file's own, with our tables in it. */
 export interface TestDatabase {
   readonly url: string;
   /** For a test's own looks into it, at most five connections. Opened at the first query. */
   readonly pool: Pool;
-  /** Ends all connections and drops it. May be called again. */
+  /** Ends all connections and transactions, prepared ones too, and drops it. May be called again. */
   drop(): Promise<void>;
 }
 
@@ -16,7 +18,16 @@ const attempts = 40;
 /** PostgreSQL: object_in_use, here `source database is being accessed by other users`. */
 const objectInUse = '55006';
 
-/** Clones the migrated template. Whatever is not dropped goes at the end of the run. */
+const made = new Set<string>();
+
+// What a failed test did not drop goes with its file, so that its transactions hold up no other file. Pools with a
+// connection in use would not end.
+afterAll(async () => {
+  const { adminUrl } = inject('postgres');
+  await Promise.all([...made].map((name) => dropDatabase(adminUrl, name)));
+});
+
+/** Clones the migrated template. Whatever is not dropped goes at the end of the file. */
 export async function createTestDatabase(): Promise<TestDatabase> {
   const { prefix, template } = inject('postgres');
   return create(`${prefix}${randomBytes(6).toString('hex')}`, template);
@@ -30,15 +41,18 @@ export async function createEmptyDatabase(): Promise<TestDatabase> {
 
 async function create(name: string, template: string): Promise<TestDatabase> {
   await createFrom(name, template);
+  made.add(name);
   const url = new URL(inject('postgres').adminUrl);
   url.pathname = `/${name}`;
   const pool = new Pool({ connectionString: url.href, max: 5 });
   // Connections that are cut while idle (a test stops the server, `drop`) are no error of the test.
   pool.on('error', () => {});
+  pool.on('connect', (client) => client.on('error', () => {}));
   let dropping: Promise<void> | null = null;
   const drop = async (): Promise<void> => {
     await pool.end();
-    await runAsAdmin(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+    await dropDatabase(inject('postgres').adminUrl, name);
+    made.delete(name);
   };
   return {
     url: url.href,
@@ -54,7 +68,9 @@ async function create(name: string, template: string): Promise<TestDatabase> {
 async function createFrom(name: string, template: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await runAsAdmin(`CREATE DATABASE ${name} TEMPLATE ${template}`);
+      return await withClient(inject('postgres').adminUrl, async (client) => {
+        await client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`);
+      });
     } catch (error) {
       if ((error as { code?: string }).code !== objectInUse || attempt === attempts) throw error;
       await sleep(50);
@@ -62,12 +78,20 @@ async function createFrom(name: string, template: string): Promise<void> {
   }
 }
 
-async function runAsAdmin(statement: string): Promise<void> {
-  const client = new Client({ connectionString: inject('postgres').adminUrl });
-  await client.connect();
-  try {
-    await client.query(statement);
-  } finally {
-    await client.end();
-  }
+/**
+ * Waits until every transaction of the server that has written by now has ended, also those of the other files'
+ * databases: a snapshot knows all of them, and what was written after the oldest of them does not show that it is
+ * older than the snapshot.
+ */
+export async function untilWritersEnded(pool: Pool): Promise<void> {
+  const { rows } = await pool.query<{ next: string }>(
+    'SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS next',
+  );
+  const ended =
+    'SELECT FROM pg_current_snapshot() AS s WHERE pg_snapshot_xmin(s) >= $1::text::xid8';
+  await until(async () => (await pool.query(ended, [rows[0]?.next])).rowCount === 1, {
+    timeoutMs: 150_000,
+    everyMs: 50,
+    message: 'the transactions of other tests have ended',
+  });
 }

@@ -4,10 +4,10 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { Client } from 'pg';
 import type { TestProject } from 'vitest/node';
 import { findEmbeddedPostgres, startEmbeddedPostgres } from '../../src/embedded-postgres/start.ts';
 import { migrate } from '../../src/store/migrate.ts';
+import { dropDatabase, withClient } from './drop-database.ts';
 import { findRedis, type RedisWays } from './find-redis.ts';
 
 /** The server that all tests of a run share, and the names of their databases on it. */
@@ -47,11 +47,9 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     await built;
     project.provide('postgres', postgres);
     project.provide('redis', redis);
-    return async () => {
-      await dropDatabases(postgres).finally(server.close);
-    };
+    return () => server.close(postgres);
   } catch (error) {
-    await server.close();
+    await server.close(null);
     throw error;
   }
 }
@@ -88,9 +86,20 @@ async function writeBundle(): Promise<void> {
   await promisify(execFile)(process.execPath, [program], { cwd: root });
 }
 
-async function openServer(): Promise<{ url: string; close: () => Promise<void> }> {
+interface Server {
+  readonly url: string;
+  /** Leaves nothing of the run behind. */
+  close(made: TestPostgres | null): Promise<void>;
+}
+
+async function openServer(): Promise<Server> {
   const given = process.env.TEST_DATABASE_URL;
-  if (given) return { url: given, close: async () => {} };
+  if (given) {
+    const close: Server['close'] = async (made) => {
+      if (made) await dropDatabases(made);
+    };
+    return { url: given, close };
+  }
   await clearAbandoned();
   // By this number a later run knows whether this one still lives.
   const dataDir = await mkdtemp(path.join(tmpdir(), `${folderPrefix}${process.pid}-`));
@@ -104,6 +113,7 @@ async function openServer(): Promise<{ url: string; close: () => Promise<void> }
       max_prepared_transactions: '20',
     },
   });
+  // Its databases go with its folder.
   const close = async (): Promise<void> => {
     await server.stop();
     await rm(dataDir, { recursive: true, force: true });
@@ -139,7 +149,7 @@ function isAlive(pid: number): boolean {
 async function prepareTemplate(adminUrl: string): Promise<TestPostgres> {
   const prefix = `sluice_test_${randomBytes(4).toString('hex')}_`;
   const template = `${prefix}template`;
-  await asAdmin(adminUrl, async (client) => {
+  await withClient(adminUrl, async (client) => {
     const { rows } = await client.query<{ version: number }>(
       "SELECT current_setting('server_version_num')::int AS version",
     );
@@ -154,23 +164,11 @@ async function prepareTemplate(adminUrl: string): Promise<TestPostgres> {
 }
 
 async function dropDatabases({ adminUrl, prefix }: TestPostgres): Promise<void> {
-  await asAdmin(adminUrl, async (client) => {
-    const { rows } = await client.query<{ datname: string }>(
+  const { rows } = await withClient(adminUrl, (client) =>
+    client.query<{ datname: string }>(
       'SELECT datname FROM pg_database WHERE starts_with(datname, $1)',
       [prefix],
-    );
-    for (const { datname } of rows) {
-      await client.query(`DROP DATABASE IF EXISTS ${datname} WITH (FORCE)`);
-    }
-  });
-}
-
-async function asAdmin<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
+    ),
+  );
+  for (const { datname } of rows) await dropDatabase(adminUrl, datname);
 }

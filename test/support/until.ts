@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface UntilOptions {
-  /** Milliseconds before giving up; default 10,000. */
+  /** Milliseconds before giving up; default 60,000: no test should fail because its machine is slow. */
   timeoutMs?: number;
   /** Milliseconds between two looks; default 25. */
   everyMs?: number;
@@ -15,7 +15,7 @@ export interface UntilOptions {
  */
 export async function until<T>(
   predicate: () => T | Promise<T>,
-  { timeoutMs = 10_000, everyMs = 25, message = 'the condition' }: UntilOptions = {},
+  { timeoutMs = 60_000, everyMs = 25, message = 'the condition' }: UntilOptions = {},
 ): Promise<NonNullable<T>> {
   const deadline = performance.now() + timeoutMs;
   let cause: unknown;

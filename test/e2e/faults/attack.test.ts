@@ -57,7 +57,7 @@ describe('an export without a manifest', () => {
     });
     await installation.startWorker();
     await until(async () => (await keysOf(exportId)).length === 1, {
-      timeoutMs: 20_000,
+      timeoutMs: 60_000,
       message: () => 'only the current file is left',
     });
     expect(await keysOf(exportId)).toEqual([`${stem}.jsonl.gz`]);
@@ -96,7 +96,7 @@ describe('an export without a manifest', () => {
     });
     await until(
       async () => (await keysOf(exportId)).filter((key) => !/_manifest/.test(key)).length === 1,
-      { timeoutMs: 20_000, message: () => 'one data file is left' },
+      { timeoutMs: 60_000, message: () => 'one data file is left' },
     );
     const manifest = JSON.parse(
       (await installation.s3.body(bucket, `${exportId}/${stem}_manifest.json`)).toString(),

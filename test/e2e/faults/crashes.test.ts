@@ -150,7 +150,7 @@ test('a worker that is killed while the process of a run works: the process ends
     });
     worker.kill('SIGKILL');
     await worker.waitForExit();
-    await until(() => !isAlive(child), { timeoutMs: 10_000, message: 'the process ends too' });
+    await until(() => !isAlive(child), { timeoutMs: 60_000, message: 'the process ends too' });
   }
   await installation.startWorker();
   expect(await untilEnded(installation, exportId)).toMatchObject([

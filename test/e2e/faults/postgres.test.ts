@@ -61,7 +61,7 @@ test.each(['fast', 'immediate'] as const)(
     await until(
       async () => (await client.get(`${projectPath(installation)}/batch_exports/`)).status === 200,
       {
-        timeoutMs: 5_000,
+        timeoutMs: 60_000,
         everyMs: 100,
         message: 'the API answers again',
       },

@@ -136,13 +136,13 @@ for (const queue of testedQueues()) {
           const left = ['cancel', 'delete', 'bucket'].map((action) => ids.get(action as Action));
           await until(
             async () => !(await uploadKeys(installation)).some((key) => left.includes(key)),
-            { timeoutMs: 12_000, message: 'abandoned uploads are aborted' },
+            { timeoutMs: 60_000, message: 'abandoned uploads are aborted' },
           );
         }
         await release();
         for (const { id } of seen.values()) await untilEnded(installation, id);
         await until(async () => (await uploadKeys(installation)).length === 0, {
-          timeoutMs: 12_000,
+          timeoutMs: 60_000,
           message: 'no upload is left',
         });
       });

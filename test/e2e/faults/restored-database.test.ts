@@ -110,7 +110,7 @@ test('a copy of the database is held until an operator accepts it; then its tick
           const now = await reports();
           return now > last ? now : null;
         },
-        { timeoutMs: 20_000, message: 'the worker reports' },
+        { timeoutMs: 60_000, message: 'the worker reports' },
       );
     }
     expect(await listRuns(db, exportId)).toEqual([]);

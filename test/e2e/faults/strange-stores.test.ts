@@ -246,7 +246,7 @@ describe('uploads', () => {
         );
         return aborts.length === 1 && (await installation.s3.uploads(bucket)).length === 0;
       },
-      { timeoutMs: 15_000, message: 'the late upload is aborted' },
+      { timeoutMs: 60_000, message: 'the late upload is aborted' },
     );
     await installation.s3.setQuirks({});
     await expectInvariants(installation);

@@ -181,7 +181,7 @@ test('an upload begun in the instant of a kill is aborted, also if its run is ca
   await installation.startWorker({ FAILPOINTS: 'before_open=abort' });
   expect(await untilEnded(installation, setAside)).toMatchObject([{ errorCode: 'run.crashed' }]);
   await until(async () => (await s3.uploads(bucket)).length === 0, {
-    timeoutMs: 20_000,
+    timeoutMs: 60_000,
     message: 'no upload is left',
   });
   await expectInvariants(installation);

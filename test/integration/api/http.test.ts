@@ -1,7 +1,13 @@
+import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ApiClient } from '../../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import {
+  type ApiUnderTest,
+  startApiBeside,
+  startApiUnderTest,
+} from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
+import { until } from '../../support/until.ts';
 
 let api: ApiUnderTest;
 let client: ApiClient;
@@ -162,3 +168,43 @@ test('X-Forwarded-* is ignored without TRUST_PROXY', async () => {
   const { body } = await client.get(`${exports}?limit=1`, { headers });
   expect(body.next).toContain(api.baseUrl);
 });
+
+describe('the end of the server', () => {
+  test.each([
+    ['sends nothing', ''],
+    ['sends half a head', 'GET /api/me HTTP/1.1\r\nHost: '],
+    ['sends half a body', 'POST /api/me HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{'],
+    ['was answered before', 'GET /livez HTTP/1.1\r\nHost: a\r\n\r\n'],
+  ])(
+    'does not wait for a client that %s',
+    async (_what, sent) => {
+      const { client: beside, stop } = await startApiBeside(api, () => ({}));
+      const socket = connect(Number(new URL(beside.baseUrl).port), '127.0.0.1');
+      const ended = new Promise((resolve) => socket.once('close', resolve));
+      socket.on('error', () => {});
+      socket.on('data', () => {});
+      await new Promise<void>((resolve) => socket.once('connect', resolve));
+      socket.write(sent);
+      // The server has accepted the connection, since it accepts them in turn.
+      await beside.get('/livez');
+      await stop();
+      await ended;
+    },
+    30_000,
+  );
+
+  test('comes after the answers that are under way', async () => {
+    const { client: beside, stop } = await startApiBeside(api, () => ({}));
+    const [answer, closed] = await api.db.transaction(async (tx) => {
+      await tx.query('lock table batch_exports in access exclusive mode');
+      const asked = beside.get(exports);
+      await until(async () => (await tx.query(waiting)).length === 1);
+      return [asked, stop()];
+    });
+    expect((await answer).status).toBe(200);
+    await closed;
+  }, 30_000);
+});
+
+const waiting = `select from pg_locks where not granted and relation = 'batch_exports'::regclass
+  and database = (select oid from pg_database where datname = current_database())`;

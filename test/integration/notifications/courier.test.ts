@@ -223,7 +223,7 @@ describe('a receiver', () => {
       [side.tenant.organizationId],
     );
     expect(underWay?.n).toBe(4);
-    await until(() => slow.received.length === 1, { timeoutMs: 1_000 });
+    await until(() => slow.received.length === 1);
     await until(() => couriers.outcomes.filter(({ delivered }) => !delivered).length >= 8);
     const dripped = couriers.outcomes.filter(({ delivered }) => !delivered);
     expect(new Set(dripped.map(({ answer }) => answer))).toEqual(new Set(['timeout']));

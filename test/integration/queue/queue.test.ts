@@ -207,7 +207,7 @@ for (const lane of queueBackends) {
       await backend.loseEverything();
       deliveries.length = 0;
       await until(() => producer.ensureRecurring().then(() => true));
-      await until(() => ringsOf(deliveries, 'tick') >= 2, { timeoutMs: 10_000 });
+      await until(() => ringsOf(deliveries, 'tick') >= 2, { timeoutMs: 60_000 });
     });
   });
 }

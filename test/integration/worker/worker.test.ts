@@ -91,7 +91,7 @@ for (const lane of queueBackends) {
           expect(run).toMatchObject(wanted);
           return run;
         },
-        { timeoutMs: 20_000, message: `the run is ${JSON.stringify(wanted)}` },
+        { timeoutMs: 60_000, message: `the run is ${JSON.stringify(wanted)}` },
       );
 
     it('decides ticks, exports their rows and records the results', async () => {
@@ -214,7 +214,7 @@ for (const lane of queueBackends) {
             const completed = runs.filter((run) => run.status === 'Completed');
             return completed.length > before.length || completed.length === 24;
           },
-          { timeoutMs: 20_000 },
+          { timeoutMs: 60_000 },
         );
         await cut();
       }
