@@ -104,7 +104,7 @@ async function copyInterval(
 async function copySettled(
   job: IntervalJob,
   steps: readonly Step[],
-  { settled, pending, position }: Settlement,
+  { settled, pending, position, server }: Settlement,
   source: Source,
   destination: Destination,
   ports: RunPorts,
@@ -115,7 +115,7 @@ async function copySettled(
   await failpoint('before_open');
   const { chain } = job;
   const request = chain ? ({ ...job.request, select: 'columns' } as const) : job.request;
-  const snapshot = await ports.step('source', () => source.open(request, signal, position));
+  const snapshot = await ports.step('source', () => source.open(request, signal, position, server));
   const { totalCount } = snapshot;
   const transformer =
     chain && openTransformer(steps, snapshot, job.encoding.toJson, threadOf(job), signal);

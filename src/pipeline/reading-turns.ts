@@ -26,8 +26,8 @@ export class ReadingTurns {
   of(organizationId: string, source: Source): Source {
     return {
       ...source,
-      open: async (request, signal, position) => {
-        const snapshot = await source.open(request, signal, position);
+      open: async (...asked) => {
+        const snapshot = await source.open(...asked);
         return this.#inTurns(organizationId, snapshot);
       },
     };

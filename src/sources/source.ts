@@ -76,6 +76,8 @@ export interface Settlement {
   readonly reason: Unsettled | null;
   /** What the server must have replayed to show all of it; null if it is not a standby. */
   readonly position: string | null;
+  /** Which start of the server was waited for; null if it is a standby. Not in those of earlier builds. */
+  readonly server?: string | null;
 }
 
 /** The keys of an interval's rows in one snapshot, as a set. */
@@ -132,12 +134,14 @@ export interface Source {
    * Whether the interval has rows that an earlier export did not see. Removed rows do not count.
    *
    * @param position of the settlement
+   * @param server of the settlement: no other one is read
    */
   hasLateRows(
     request: SourceRequest,
     earlier: EarlierExport,
     position: string | null,
     signal: AbortSignal,
+    server?: string | null,
   ): Promise<boolean>;
   /**
    * Whether a row of the interval was written, or is gone, since an earlier export. If the rows do not show
@@ -146,12 +150,14 @@ export interface Source {
   hasChanged(request: SourceRequest, earlier: EarlierExport, signal: AbortSignal): Promise<boolean>;
   /**
    * @param position of the settlement: the snapshot shows all that was written before it
+   * @param server of the settlement: no other one is read
    * @throws SluiceError `source.*` or `query.*`
    */
   open(
     request: SourceRequest,
     signal: AbortSignal,
     position?: string | null,
+    server?: string | null,
   ): Promise<SourceSnapshot>;
   /**
    * The columns of a request's rows. Nothing is read; whatever the interval, the answer is the same.

@@ -155,8 +155,8 @@ export class Parking {
   async #confirm(source: Source, needs: RunNeeds, settlement: Settlement): Promise<Readiness> {
     const patience = AbortSignal.timeout(this.#options.quickMs ?? quickMs);
     try {
-      await source.recheck(needs.interval, [], patience);
-      return { settlement };
+      const { server } = await source.recheck(needs.interval, [], patience);
+      return isElsewhere(settlement, server) ? readinessOf(inAttempt) : { settlement };
     } catch {
       return readinessOf(inAttempt);
     }
@@ -222,6 +222,11 @@ export class Parking {
 
 const message =
   'The run waits until no transaction can add rows to its interval, for at most SETTLE_TIMEOUT_SECONDS. It uses no slot meanwhile.';
+
+/** Whether it was found at a server that does not answer any more. */
+function isElsewhere({ server }: Settlement, now: string | null | undefined): boolean {
+  return typeof server === 'string' && server !== now;
+}
 
 function readinessOf(outcome: Outcome): Readiness {
   return { settlement: outcome === inAttempt ? null : outcome };

@@ -37,8 +37,7 @@ export class SmallRun {
   of(source: Source): Source {
     return {
       ...source,
-      open: async (request, signal, position) =>
-        this.#watch(await source.open(request, signal, position)),
+      open: async (...asked) => this.#watch(await source.open(...asked)),
     };
   }
 

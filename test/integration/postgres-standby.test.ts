@@ -4,6 +4,7 @@ import { eventsModel } from '../../src/domain/events-model.ts';
 import { checkModel, createPostgresSource } from '../../src/sources/index.ts';
 import { createEvents, eventsRequest, readAll } from '../support/source-tables.ts';
 import { type Replication, startReplication } from '../support/standby.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
 
 let replication: Replication;
@@ -122,6 +123,77 @@ it('a check of the model says what a standby lacks', async () => {
     /error: .*Correct settle_url/,
   );
   expect(await check({ primaryUrl: replication.primary.url })).not.toMatch(/standby/);
+});
+
+/** One address that leads to the server that `lead` chose last, and a source behind it. */
+async function behindOneAddress(options: object = {}) {
+  const portOf = (url: string) => Number(new URL(url).port);
+  const ports = {
+    primary: portOf(replication.primary.url),
+    standby: portOf(replication.standbyUrl),
+  };
+  const target = { port: ports.primary };
+  const proxy = await startTcpProxy({ target });
+  const url = new URL(replication.primary.url);
+  url.host = `${proxy.host}:${proxy.port}`;
+  const source = sourceOf({ connectionString: url.href, primaryUrl: null, ...options });
+  const lead = (to: keyof typeof ports) => {
+    target.port = ports[to];
+  };
+  return { source, proxy, lead };
+}
+
+it('rows are read only from the server that settled, if one address leads to several', async () => {
+  const { source, proxy, lead } = await behindOneAddress();
+  try {
+    const from = await sourceNow();
+    await replication.pauseReplay();
+    await insert();
+    const interval = { start: from, end: await sourceNow() };
+    const { settled, position, server } = await source.settle(interval, never);
+    expect(settled).toBe(true);
+    const request = {
+      ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
+      interval,
+    };
+    const nothing = { snapshot: '1:1:', digest: null, count: 0 };
+    lead('standby');
+    await expect(source.open(request, never, position, server)).rejects.toMatchObject({
+      code: 'source.unavailable',
+    });
+    await expect(
+      source.hasLateRows(request, nothing, position, never, server),
+    ).rejects.toMatchObject({ code: 'source.unavailable' });
+    lead('primary');
+    const snapshot = await source.open(request, never, position, server);
+    expect(snapshot.totalCount).toBe(1);
+    await snapshot.close();
+    expect(await source.hasLateRows(request, nothing, position, never, server)).toBe(true);
+  } finally {
+    await proxy.close();
+    await replication.resumeReplay();
+  }
+});
+
+it('a wait does not go on at another server, where the transactions are not', async () => {
+  const { source, proxy, lead } = await behindOneAddress({ settlePollMs: 200 });
+  try {
+    await writer.query('begin');
+    await insert();
+    const end = await sourceNow();
+    const settling = source.settle({ start: end - 3_600_000, end }, never);
+    const outcome = settling.then(
+      ({ settled }) => `settled: ${settled}`,
+      ({ code }) => code,
+    );
+    await untilLooked();
+    lead('standby');
+    proxy.cut();
+    expect(await outcome).toBe('source.unavailable');
+  } finally {
+    await writer.query('rollback');
+    await proxy.close();
+  }
 });
 
 /** Waits until the settling session on the primary has looked again. */

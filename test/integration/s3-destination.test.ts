@@ -291,15 +291,16 @@ describe('a connection to S3', () => {
 
 describe('a role', () => {
   /** Speaks as much of STS as AssumeRole needs. */
-  async function startSts(answer: (form: URLSearchParams) => { status: number; xml: string }) {
+  async function startSts(
+    answer: (signedAt: string) => { status: number; xml: string; date?: string },
+  ) {
     const calls: URLSearchParams[] = [];
     const server = createServer(async (request, response) => {
       let body = '';
       for await (const chunk of request.setEncoding('utf8')) body += chunk;
-      const form = new URLSearchParams(body);
-      calls.push(form);
-      const { status, xml } = answer(form);
-      response.writeHead(status, { 'content-type': 'text/xml' }).end(xml);
+      calls.push(new URLSearchParams(body));
+      const { status, xml, date } = answer(String(request.headers['x-amz-date']));
+      response.writeHead(status, { 'content-type': 'text/xml', ...(date && { date }) }).end(xml);
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     closers.push(() => server.close());
@@ -313,14 +314,37 @@ describe('a role', () => {
     sessionToken: 'issued-token',
   };
 
+  const assumed = {
+    status: 200,
+    xml: `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
+      <AccessKeyId>${issued.accessKeyId}</AccessKeyId><SecretAccessKey>${issued.secretAccessKey}</SecretAccessKey>
+      <SessionToken>${issued.sessionToken}</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>
+      </Credentials></AssumeRoleResult></AssumeRoleResponse>`,
+  };
+
+  it('is assumed by a host whose clock is wrong', async () => {
+    const theirs = new Date();
+    theirs.setUTCFullYear(theirs.getUTCFullYear() + 2);
+    const date = theirs.toUTCString();
+    const sts = await startSts((signedAt) =>
+      signedAt.startsWith(String(theirs.getUTCFullYear()))
+        ? { ...assumed, date }
+        : {
+            ...{ status: 403, date },
+            xml: '<ErrorResponse><Error><Type>Sender</Type><Code>SignatureDoesNotMatch</Code><Message>Signature expired</Message></Error></ErrorResponse>',
+          },
+    );
+    const started = await start({
+      config: role,
+      context: { stsEndpoint: sts.endpoint },
+      server: { credentials: issued },
+    });
+    await upload(started, twoParts);
+    expect(sts.calls).toHaveLength(2);
+  });
+
   it('is assumed with the external id of the project, once for many requests', async () => {
-    const sts = await startSts(() => ({
-      status: 200,
-      xml: `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
-        <AccessKeyId>${issued.accessKeyId}</AccessKeyId><SecretAccessKey>${issued.secretAccessKey}</SecretAccessKey>
-        <SessionToken>${issued.sessionToken}</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>
-        </Credentials></AssumeRoleResult></AssumeRoleResponse>`,
-    }));
+    const sts = await startSts(() => assumed);
     const started = await start({
       config: role,
       context: { stsEndpoint: sts.endpoint },

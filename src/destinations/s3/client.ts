@@ -133,6 +133,8 @@ function assumeRole(
     const { AssumeRoleCommand, STSClient } = await import('@aws-sdk/client-sts');
     const client = new STSClient({
       ...clientDefaults(config.region, createRequestHandler(context, owner.externalId)),
+      // The first answer to a host whose clock is wrong says the time, and the second try is signed with it.
+      maxAttempts: 2,
       ...(keys ? { credentials: keys } : {}),
       ...(context.stsEndpoint === null ? {} : { endpoint: context.stsEndpoint }),
     });

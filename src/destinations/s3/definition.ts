@@ -79,9 +79,9 @@ function checkCredentials(config: S3Config, context: DestinationContext): Proble
   ];
 }
 
-/** A request names the key ID in a header, which cannot hold other characters; no store gives out such keys. */
-function checkVisible(attr: string, credential: string | null): Problem[] {
-  if (credential === null || /^[\x21-\x7e]+$/.test(credential)) return [];
+/** A request names it in a header, which cannot hold other characters; no store gives out such keys. */
+function checkVisible(attr: string, name: string | null): Problem[] {
+  if (name === null || /^[\x21-\x7e]+$/.test(name)) return [];
   return [invalid(attr, 'Use ASCII letters, digits and signs only, without spaces.')];
 }
 
@@ -101,7 +101,8 @@ function checkEndpoint({ endpoint_url }: S3Config): Problem[] {
 }
 
 function checkEncryption({ encryption, kms_key_id }: S3Config): Problem[] {
-  if (kms_key_id === null || encryption === 'aws:kms') return [];
+  if (kms_key_id === null) return [];
+  if (encryption === 'aws:kms') return checkVisible('kms_key_id', kms_key_id);
   const remedy = 'Set encryption to aws:kms, or remove the key.';
   return [invalid('kms_key_id', `Only for encryption aws:kms. ${remedy}`)];
 }

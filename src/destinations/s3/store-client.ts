@@ -106,9 +106,13 @@ const isGiven = (header: [string, string | undefined]): header is [string, strin
 /** The signature of a request is valid for a quarter of an hour. */
 const maxSkewMs = 5 * 60_000;
 
+/** A signature has four digits for the year. */
+const lastSignedMs = Date.parse('9999-12-31T00:00:00Z');
+
 /** @param date the store's time, of an answer */
 function correctClock(aheadMs: number, date: string | undefined): number {
   const theirs = Date.parse(date ?? '');
+  if (theirs < 0 || theirs > lastSignedMs) return aheadMs;
   const now = systemClock.now();
   return Math.abs(theirs - (now + aheadMs)) >= maxSkewMs ? theirs - now : aheadMs;
 }

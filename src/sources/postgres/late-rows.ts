@@ -12,8 +12,9 @@ import { CopyReader } from './copy-reader.ts';
 import { toSourceError } from './errors.ts';
 import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
+import { checkTables } from './replaced-tables.ts';
 import { RowBlockBuilder } from './row-blocks.ts';
-import { beginSnapshot, type SnapshotOptions } from './snapshot.ts';
+import { beginSnapshot, type SettledAt, type SnapshotOptions } from './snapshot.ts';
 
 /**
  * Whether the interval now has rows that an earlier export did not see. Compares its keys as a set. If the
@@ -22,17 +23,17 @@ import { beginSnapshot, type SnapshotOptions } from './snapshot.ts';
  * (all transactions below had ended, including subtransactions). Rows of a view do not show their writer,
  * so every change counts.
  *
- * @param position what a standby must have replayed before
+ * @param settled where the interval settled
  */
 export async function findLateRows(
   options: SnapshotOptions,
   plan: PlanSelect,
   request: SourceRequest,
   earlier: EarlierExport,
-  position: string | null,
+  settled: SettledAt,
   signal: AbortSignal,
 ): Promise<boolean> {
-  return withPlan(options, plan, request, position, signal, async (client, select) => {
+  return withPlan(options, plan, request, settled, signal, async (client, select) => {
     const { interval } = request;
     const now = await readKeySet(client, select, interval, options.blockBytes, signal);
     const isSame =
@@ -50,13 +51,20 @@ export async function haveRowsChanged(
   earlier: EarlierExport,
   signal: AbortSignal,
 ): Promise<boolean> {
-  return withPlan(options, plan, request, null, signal, async (client, select) => {
-    const { interval } = request;
-    const now = await readKeySet(client, select, interval, options.blockBytes, signal);
-    return (
-      now.count !== earlier.count || wasWrittenSince(client, select, interval, earlier, signal)
-    );
-  });
+  return withPlan(
+    options,
+    plan,
+    request,
+    { position: null, server: null },
+    signal,
+    async (client, select) => {
+      const { interval } = request;
+      const now = await readKeySet(client, select, interval, options.blockBytes, signal);
+      return (
+        now.count !== earlier.count || wasWrittenSince(client, select, interval, earlier, signal)
+      );
+    },
+  );
 }
 
 /** Plans a request in a snapshot of its own. */
@@ -64,15 +72,17 @@ async function withPlan<T>(
   options: SnapshotOptions,
   plan: PlanSelect,
   request: SourceRequest,
-  position: string | null,
+  settled: SettledAt,
   signal: AbortSignal,
   work: (client: pg.Client, select: SelectPlan) => Promise<T>,
 ): Promise<T> {
   const { describeSql, select } = plan(request);
-  const client = await beginSnapshot(options, request.teamId, signal, position);
+  const client = await beginSnapshot(options, request.teamId, signal, settled);
   try {
     const described = await describeColumns(client, describeSql, signal);
-    return await work(client, select(described, serverVersionOf(client)));
+    const done = await work(client, select(described, serverVersionOf(client)));
+    await checkTables(client, signal);
+    return done;
   } catch (error) {
     signal.throwIfAborted();
     throw toSourceError(error);

@@ -135,13 +135,13 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     recall: (interval, requestedAt) => recallSettled(servers, interval, requestedAt),
     recheck: (interval, pending, signal) =>
       withReason(signal, recheckInterval(servers, interval, pending, times, signal)),
-    hasLateRows: (request, earlier, position, signal) =>
-      findLateRows(options, options.plan, request, earlier, position, signal),
+    hasLateRows: (request, earlier, position, signal, server = null) =>
+      findLateRows(options, options.plan, request, earlier, { position, server }, signal),
     hasChanged: (request, earlier, signal) =>
       haveRowsChanged(options, options.plan, request, earlier, signal),
-    open: async (request, signal, position = null) => {
+    open: async (request, signal, position = null, server = null) => {
       try {
-        return await openSnapshot(reading, options.plan, request, position, signal);
+        return await openSnapshot(reading, options.plan, request, { position, server }, signal);
       } catch (error) {
         signal.throwIfAborted();
         throw await findCulprit(error, options, options.plan, request, signal);

@@ -92,7 +92,8 @@ export function recallSettled(
   interval: DataInterval,
   requestedAt: number,
 ): Settlement | null {
-  return source.memory.covers(interval, requestedAt) ? settledNow : null;
+  if (!source.memory.covers(interval, requestedAt)) return null;
+  return { ...settledNow, server: source.serverStart };
 }
 
 /** The look from which a wait goes on, and when it was asked for. */
@@ -119,7 +120,7 @@ async function settleStandby(
   const first = await lookFirst(primary, signal);
   const settlement = await settleWriter(primary, first, interval, times, deadline, signal);
   if (settlement.pending.some((name) => name === unlisted || isTransaction(name))) {
-    return settlement;
+    return { ...settlement, server: null };
   }
   const position = await primary.use(signal, readPosition);
   const ready = () => canSee(source, primary, position, signal);
@@ -128,7 +129,7 @@ async function settleStandby(
     if (leftMs <= 0) return unsettled('replay', [...settlement.pending, replayOf(position)]);
     await delay(Math.min(pauseMs, times.pollMs, leftMs), undefined, { signal });
   }
-  return { ...settlement, position };
+  return { ...settlement, position, server: null };
 }
 
 /** Checks again, without waiting, what kept an interval from settling. */
@@ -152,7 +153,8 @@ export async function recheckInterval(
     const look = await source.look(signal);
     if (!look.isStandby) {
       const left = leftAt(look, interval, pending);
-      return conclude(left.filter((name) => markValue([name], 'replay') === null));
+      const found = conclude(left.filter((name) => markValue([name], 'replay') === null));
+      return { ...found, server: look.serverStart };
     }
     if (primary === null) return unsettled('standby', pending);
     return primary.hold(async () => {
@@ -219,31 +221,60 @@ async function settleWriter(
   deadline: number,
   signal: AbortSignal,
 ): Promise<Settlement> {
-  let look = await waitForClock(server, first.look, interval.end, times.pollMs, deadline, signal);
+  const lookAgain = async () => checkSame(first.look, await server.look(signal));
+  let look = await waitForClock(
+    first.look,
+    lookAgain,
+    interval.end,
+    times.pollMs,
+    deadline,
+    signal,
+  );
   if (look === null) return unsettled('clock', [unlisted]);
   // `now()` is taken a moment before anything is visible. Waiting one poll covers what was between the two
   // when the interval ended; long after the end there is nothing between.
   if (look.nowMs - interval.end < longAgoMs) {
     await delay(times.pollMs, undefined, { signal });
-    look = await server.look(signal);
+    look = await lookAgain();
   }
-  const waited = await waitForTransactions(server, look, interval, times, deadline, signal);
+  const waited = await waitForTransactions(
+    server,
+    look,
+    lookAgain,
+    interval,
+    times,
+    deadline,
+    signal,
+  );
   const { left, live, settledTo: end } = waited;
   const pending = live.hasUnseen ? [...left, unseenUntil(live.nowMs + times.unseenMs)] : left;
   if (pending.length === 0) server.memory.noteSettled({ ...interval, end }, live, first.askedAt);
-  return conclude(pending);
+  return { ...conclude(pending), server: first.look.serverStart };
 }
+
+/**
+ * A lost connection may lead to another server next, such as a standby behind the same address: what is not
+ * alive there may be alive here.
+ *
+ * @throws SluiceError `source.unavailable` if a look is at another server, or at another start of it
+ */
+function checkSame(first: Look, look: Look): Look {
+  if (look.serverStart === first.serverStart) return look;
+  throw new SluiceError('source.unavailable', 'another server answers than before');
+}
+
+type LookAgain = () => Promise<Look>;
 
 /** @returns the look in which the server's clock has passed `end`; null if it has not by the deadline */
 async function waitForClock(
-  server: SharedServer,
   first: Look,
+  lookAgain: LookAgain,
   end: Instant,
   pollMs: number,
   deadline: number,
   signal: AbortSignal,
 ): Promise<Look | null> {
-  for (let look = first; ; look = await server.look(signal)) {
+  for (let look = first; ; look = await lookAgain()) {
     const { nowMs } = look;
     if (nowMs >= end) return look;
     const leftMs = deadline - performance.now();
@@ -266,6 +297,7 @@ async function waitForClock(
 async function waitForTransactions(
   server: SharedServer,
   first: Look,
+  lookAgain: LookAgain,
   interval: DataInterval,
   { pollMs, timeoutMs }: SettleTimes,
   deadline: number,
@@ -297,7 +329,7 @@ async function waitForTransactions(
     const joins = clean === 0 && leftMs > pollMs && (pauseMs >= pollMs || server.hasBeat);
     const longest = clean > 0 ? firstPollMs : Math.min(pauseMs, pollMs, leftMs);
     await (joins ? server.pause(signal) : delay(longest, undefined, { signal }));
-    look = await server.look(signal);
+    look = await lookAgain();
     live = liveAt(look, interval.end);
     const known = new Set(left.map((name) => name.split('>')[0]));
     const others = new Map([...live.sessions].filter(([session]) => !known.has(session)));

@@ -1,7 +1,6 @@
 import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import type { RowBlock } from '../../domain/row-block.ts';
-import type { DataInterval } from '../../domain/time.ts';
 import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import { BlockDecoder } from './block-decoder.ts';
 import {
@@ -21,12 +20,13 @@ import { toSourceError } from './errors.ts';
 import { nameFailingRow, searchOptions } from './failing-row.ts';
 import type { KeptConnections } from './kept-connections.ts';
 import { KeyDigest, type KeyFields } from './key-digest.ts';
-import { markOwnTransaction } from './live-transactions.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
+import { tablesReplaced, tablesReplacedSql } from './replaced-tables.ts';
 import { hasReplayed } from './replay.ts';
 import { RowBlockBuilder, type SourceBlock } from './row-blocks.ts';
 import { nameLargeRow } from './row-too-large.ts';
-import { tenantSetting } from './source-role.ts';
+import { setUpSql } from './session-settings.ts';
+import { sliceInterval } from './slices.ts';
 import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
 
 export interface SnapshotOptions extends ConnectionOptions {
@@ -51,33 +51,58 @@ export interface SnapshotOptions extends ConnectionOptions {
  */
 export type HoldRow = (bytes: number, signal: AbortSignal) => Promise<() => void>;
 
+/** Tables may be replaced while a snapshot is taken: then another one is taken, at most so often. */
+const maxSnapshots = 5;
+
 /**
  * Opens the transaction, describes and counts, in one round trip. Throws SluiceError.
  *
- * @param position what a standby must have replayed before; one address may lead to several standbys
+ * @param settled where its interval settled
  */
 export async function openSnapshot(
   options: SnapshotOptions,
   plan: PlanSelect,
   request: SourceRequest,
-  position: string | null,
+  settled: SettledAt,
   signal: AbortSignal,
 ): Promise<SourceSnapshot> {
+  for (let taken = 1; taken <= maxSnapshots; taken += 1) {
+    const opened = await takeSnapshot(options, plan, request, settled, signal);
+    if (opened) return new PostgresSnapshot(opened, request);
+  }
+  throw tablesReplaced();
+}
+
+/** @returns null if a table was replaced meanwhile, so that the snapshot may lack rows */
+async function takeSnapshot(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  settled: SettledAt,
+  signal: AbortSignal,
+): Promise<Opened | null> {
   const { describeSql, countSql, select } = plan(request);
   const statements = [
     { sql: describeSql, describeOnly: true },
-    { sql: countSql(request.interval) },
+    {
+      sql: `SELECT (${countSql(request.interval)}) AS "count", ${tablesReplacedSql} AS "replaced"`,
+    },
   ];
-  const { client, snapshot, answers } = await begin(
+  const { client, snapshot, serverStart, answers } = await begin(
     options,
     request.teamId,
-    { position },
+    settled,
     statements,
     signal,
   );
   try {
     const [described, counted] = answers;
-    const totalCount = Number(counted?.rows[0]?.[0]);
+    const [count, replaced] = counted?.rows[0] ?? [];
+    if (replaced === 't') {
+      await closeConnection(client);
+      return null;
+    }
+    const totalCount = Number(count);
     if (!Number.isSafeInteger(totalCount)) {
       throw new SluiceError('source.unavailable', 'the server gave no count');
     }
@@ -86,10 +111,16 @@ export async function openSnapshot(
     const slices = sliceInterval(request.interval, options.sliceMs, totalCount);
     // A name costs the server a file, and only a second reader needs it.
     const exported = slices.length > 1 ? await exportSnapshot(client, signal) : null;
-    return new PostgresSnapshot(
-      { options, client, select: planned, totalCount, slices, exported, snapshot },
-      request,
-    );
+    return {
+      options,
+      client,
+      select: planned,
+      totalCount,
+      slices,
+      exported,
+      snapshot,
+      serverStart,
+    };
   } catch (error) {
     destroyConnection(client);
     throw error;
@@ -105,6 +136,7 @@ interface Opened {
   /** The name of the snapshot for other connections; null if there is one slice at most. */
   readonly exported: string | null;
   readonly snapshot: string;
+  readonly serverStart: string;
 }
 
 /** Smaller rows are part of the memory that each run has. */
@@ -201,12 +233,12 @@ class PostgresSnapshot implements SourceSnapshot {
   async #acquire(signal: AbortSignal): Promise<pg.Client> {
     const idle = this.#idle.pop();
     if (idle) return idle;
-    const { options, exported } = this.#opened;
+    const { options, exported, serverStart: server } = this.#opened;
     if (exported === null) throw new Error('the only slice is read a second time');
     const { client } = await begin(
       options,
       this.#request.teamId,
-      { snapshot: exported },
+      { snapshot: exported, server },
       [],
       signal,
     );
@@ -243,14 +275,14 @@ function keyFields({ columns, hidden, keys }: SelectPlan, block: SourceBlock): K
   );
 }
 
-/** A connection in a transaction with its own snapshot; `position` as for `openSnapshot`. */
+/** A connection in a transaction with its own snapshot; `settled` as for `openSnapshot`. */
 export async function beginSnapshot(
   options: SnapshotOptions,
   teamId: number,
   signal: AbortSignal,
-  position: string | null = null,
+  settled: SettledAt = nowhere,
 ): Promise<pg.Client> {
-  return (await begin(options, teamId, { position }, [], signal)).client;
+  return (await begin(options, teamId, settled, [], signal)).client;
 }
 
 async function exportSnapshot(client: pg.Client, signal: AbortSignal): Promise<string> {
@@ -260,8 +292,18 @@ async function exportSnapshot(client: pg.Client, signal: AbortSignal): Promise<s
   return row.name;
 }
 
+/** Where an interval settled: its rows must be read there, or from what has it all. */
+export interface SettledAt {
+  /** What a standby must have replayed before; one address may lead to several standbys. */
+  readonly position: string | null;
+  /** The start of the server that was waited for; null if it is not known, or is not the one that is read. */
+  readonly server: string | null;
+}
+
+const nowhere: SettledAt = { position: null, server: null };
+
 /** Its own snapshot, or an exported one. */
-type View = { readonly position: string | null } | { readonly snapshot: string };
+type View = SettledAt | { readonly snapshot: string; readonly server: string };
 
 interface Begun {
   readonly client: pg.Client;
@@ -274,7 +316,10 @@ interface Begun {
 /**
  * Begins a transaction. Its settings, its snapshot and `more` are one round trip. A kept connection is
  * replaced if it is lost, or leads to another server than the one that settled: it may be from before a
- * failover.
+ * failover. If a new one leads to another server too, nothing is known of its transactions, and a standby may
+ * show rows late.
+ *
+ * @throws SluiceError `source.unavailable` if another server answers than the one that settled
  */
 async function begin(
   options: SnapshotOptions,
@@ -284,6 +329,7 @@ async function begin(
   signal: AbortSignal,
 ): Promise<Begun> {
   const kept = 'snapshot' in view ? null : (options.kept?.take() ?? null);
+  const { server } = view;
   if (kept) {
     const { connectTimeoutMs } = options;
     const begun = await beginOn(kept, options, teamId, view, more, signal, connectTimeoutMs).catch(
@@ -292,11 +338,14 @@ async function begin(
         return null;
       },
     );
-    const settledAt = options.settledAt?.() ?? null;
-    if (begun && (settledAt === null || begun.serverStart === settledAt)) return begun;
+    const last = server ?? options.settledAt?.() ?? null;
+    if (begun && (last === null || begun.serverStart === last)) return begun;
     destroyConnection(kept);
   }
-  return beginOn(await connect(options, signal), options, teamId, view, more, signal);
+  const begun = await beginOn(await connect(options, signal), options, teamId, view, more, signal);
+  if (server === null || begun.serverStart === server) return begun;
+  destroyConnection(begun.client);
+  throw new SluiceError('source.unavailable', 'another server answers than the one that settled');
 }
 
 async function beginOn(
@@ -335,66 +384,4 @@ async function beginOn(
     destroyConnection(client);
     throw error;
   }
-}
-
-/** One statement for all settings of a transaction. It gives the snapshot, and when the server was started. */
-function setUpSql(options: SnapshotOptions, teamId: number): string {
-  const settings = sessionSettings(options, teamId).map(
-    ([name, value]) => `pg_catalog.set_config('${name}', '${value}', true)`,
-  );
-  return `SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text,
-    pg_catalog.extract('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.text, ${markOwnTransaction}, ${settings.join(', ')}`;
-}
-
-function sessionSettings(
-  options: SnapshotOptions,
-  teamId: number,
-): readonly (readonly [string, string | number])[] {
-  return [
-    ['statement_timeout', options.statementTimeoutMs],
-    ['idle_in_transaction_session_timeout', options.idleTimeoutMs],
-    // Row-level security shows the rows of this project only: source-role.ts.
-    [tenantSetting, Number(teamId)],
-    // The statements qualify every name with its schema; operators cannot be qualified (query/README.md).
-    ['search_path', 'pg_catalog'],
-    // The output of to_json must not depend on the settings of the role or the database.
-    ['timezone', 'UTC'],
-    ['client_encoding', 'UTF8'],
-    ['extra_float_digits', 1],
-    ['intervalstyle', 'iso_8601'],
-    // Of times in arrays and composites that are printed; leaves the order in which dates are read.
-    ['datestyle', 'ISO'],
-    ['bytea_output', 'hex'],
-    // A slice is read by its index, in order; other plans hold the rows back to sort them all. These
-    // settings only influence the choice: without an index the server still finds another way.
-    ['synchronize_seqscans', 'off'],
-    ['enable_seqscan', 'off'],
-    ['enable_bitmapscan', 'off'],
-    ['max_parallel_workers_per_gather', 0],
-    ['jit', 'off'],
-  ];
-}
-
-/** A slice of fewer rows is not worth a statement of its own. */
-const rowsPerSlice = 1_000;
-
-/**
- * Cuts the interval into slices from its start; the last slice may be shorter. Without rows there are none.
- * Slices of few rows are joined, so that there are at most as many as thousands of rows, rounded up.
- *
- * @param sliceMs how long a slice is at least
- */
-export function sliceInterval(
-  interval: DataInterval,
-  sliceMs: number,
-  totalCount: number,
-): readonly Slice[] {
-  const lengthMs = interval.end - interval.start;
-  const most = Math.ceil(totalCount / rowsPerSlice);
-  const joined = most === 0 ? 0 : Math.max(1, Math.ceil(Math.ceil(lengthMs / sliceMs) / most));
-  const slices: Slice[] = [];
-  for (let start = interval.start; joined > 0 && start < interval.end; start += joined * sliceMs) {
-    slices.push({ start, end: Math.min(start + joined * sliceMs, interval.end) });
-  }
-  return slices;
 }

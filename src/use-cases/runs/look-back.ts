@@ -43,7 +43,7 @@ export async function lookBack(
 async function lookAt(db: Transactor, source: Source, item: LookBack): Promise<boolean> {
   const signal = AbortSignal.timeout(longestMs);
   const { interval } = item;
-  const state: Pick<Settlement, 'settled' | 'pending' | 'position'> = item.settled
+  const state: Pick<Settlement, 'settled' | 'pending' | 'position' | 'server'> = item.settled
     ? { settled: true, pending: [], position: null }
     : await source.recheck(interval, item.pending, signal);
   // A transaction that has ended may have added rows, even if others are still open.
@@ -57,6 +57,7 @@ async function lookAt(db: Transactor, source: Source, item: LookBack): Promise<b
       { snapshot, digest, count },
       state.position,
       signal,
+      state.server,
     ));
   const { exportId, teamId } = item;
   return db.transaction(async (tx) => {

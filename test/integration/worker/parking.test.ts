@@ -24,7 +24,7 @@ afterEach(async () => {
 });
 
 /** A source whose intervals settle when the test says so. */
-function startSource(isLost = false) {
+function startSource(isLost = false, server = 'a server') {
   const waits: {
     resolve(settlement: Settlement): void;
     reject(error: Error): void;
@@ -40,7 +40,7 @@ function startSource(isLost = false) {
   const recheck: Source['recheck'] = async () => {
     looks += 1;
     if (isLost) throw new Error('the source is unreachable');
-    return settled;
+    return { ...settled, server };
   };
   const asked: number[] = [];
   const recall: Source['recall'] = (_, requestedAt) => {
@@ -50,8 +50,8 @@ function startSource(isLost = false) {
   return { source: { settle, recall, recheck } as Source, waits, asked, looks: () => looks };
 }
 
-function openParking(workerId = 'one', db: Sql = side.db, isLost = false) {
-  const { source, waits, asked, looks } = startSource(isLost);
+function openParking(workerId = 'one', db: Sql = side.db, isLost = false, server?: string) {
+  const { source, waits, asked, looks } = startSource(isLost, server);
   let awakened = 0;
   const parking = new Parking({
     db,
@@ -120,6 +120,20 @@ test('a run that does not settle soon is parked, and begins where it settled', a
   const lost = openParking('three', side.db, true);
   expect(await lost.settle(runId)).toEqual({ settlement: null });
   expect(await claim(side, runId)).toMatchObject({ attempt: 1 });
+});
+
+test('what was found at a server that does not answer any more is found again', async () => {
+  const { settle, waits, awakened } = openParking();
+  const [runId = ''] = await dispatchedRuns(1);
+  expect(await settle(runId)).toBe('parked');
+  const found = { ...settled, position: null, server: 'a server' };
+  waits[0]?.resolve(found);
+  await until(() => awakened() === 1, { message: 'the run is awake' });
+  await dispatch();
+  const same = openParking('two');
+  expect(await same.settle(runId)).toEqual({ settlement: found });
+  const other = openParking('three', side.db, false, 'another server');
+  expect(await other.settle(runId)).toEqual({ settlement: null });
 });
 
 test('runs of one interval share a wait, and all of them wake', async () => {

@@ -1,0 +1,26 @@
+import type { DataInterval } from '../../domain/time.ts';
+import type { Slice } from '../source.ts';
+
+/** A slice of fewer rows is not worth a statement of its own. */
+const rowsPerSlice = 1_000;
+
+/**
+ * Cuts the interval into slices from its start; the last slice may be shorter. Without rows there are none.
+ * Slices of few rows are joined, so that there are at most as many as thousands of rows, rounded up.
+ *
+ * @param sliceMs how long a slice is at least
+ */
+export function sliceInterval(
+  interval: DataInterval,
+  sliceMs: number,
+  totalCount: number,
+): readonly Slice[] {
+  const lengthMs = interval.end - interval.start;
+  const most = Math.ceil(totalCount / rowsPerSlice);
+  const joined = most === 0 ? 0 : Math.max(1, Math.ceil(Math.ceil(lengthMs / sliceMs) / most));
+  const slices: Slice[] = [];
+  for (let start = interval.start; joined > 0 && start < interval.end; start += joined * sliceMs) {
+    slices.push({ start, end: Math.min(start + joined * sliceMs, interval.end) });
+  }
+  return slices;
+}
