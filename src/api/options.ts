@@ -9,6 +9,7 @@ import type { BatchExport } from '../domain/batch-export.ts';
 import type { EventFilters } from '../domain/file-settings.ts';
 import type { Model } from '../domain/model.ts';
 import type { NotificationSender } from '../domain/notification.ts';
+import type { Column } from '../domain/row-block.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { Readiness } from '../use-cases/installation/check-readiness.ts';
@@ -42,9 +43,11 @@ export interface DescribedRequest extends EventFilters {
   readonly select: 'rows' | 'columns';
 }
 
+/** A column of rows, with PostgreSQL's name of its type. */
+export type DescribedColumn = Pick<Column, 'name' | 'sourceType'>;
+
 /**
- * The names of the columns of a request's rows, as the source describes them without reading a row. Throws
- * SluiceError.
+ * The columns of a request's rows, as the source describes them without reading a row. Throws SluiceError.
  *
  * @param inSlot runs what needs a connection
  */
@@ -52,7 +55,7 @@ export type DescribeQuery = (
   request: DescribedRequest,
   inSlot: <T>(work: () => Promise<T>) => Promise<T>,
   signal: AbortSignal,
-) => Promise<readonly string[]>;
+) => Promise<readonly DescribedColumn[]>;
 
 /** Some of the newest rows of a model, with all its columns. Throws SluiceError. */
 export type SampleRows = (

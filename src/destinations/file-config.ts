@@ -1,4 +1,5 @@
 import { type TSchema, Type } from 'typebox';
+import { describeBadEntries } from '../domain/decimal-columns.ts';
 import {
   type FileSettings,
   readFileSettings,
@@ -135,6 +136,11 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
     'Types of the columns of Parquet files; without effect on other formats. 1: numeric, time, arrays and other types without a type of their own are JSON text, with its quotes. 2: numeric(p,s) is DECIMAL, time is TIME, arrays are LIST, others are plain text. 3: the types of 2, with data pages of version 2, Bloom filters of key and uuid columns, and the export and interval in the metadata of the file. A new export gets 3. An older export keeps what it has until it is changed; one from before the setting has 1.',
     { examples: [3] },
   ),
+  decimal_columns: optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { maxItems: 100 }),
+    'Only for Parquet with parquet_schema 3: columns of type numeric that become DECIMAL(p,s) in the files, whatever limits PostgreSQL has for them, such as "amount decimal(18,4)": at most 38 digits, so many of them after the point. Without it numeric(p,s) is DECIMAL(p,s), and numeric without limits is text. A row with a value that the type cannot hold exactly, or with NaN or an infinity, is rejected (see on_rejected). Files that were made before a change keep their type.',
+    { examples: [['amount decimal(18,4)', 'rate decimal(38,20)']] },
+  ),
   table_format: optional(
     Type.Enum([...tableFormats]),
     'Only for Parquet at S3. The files are also an Apache Iceberg table (version 2); its metadata folder is below those folders of prefix that all intervals share. Each commit adds a snapshot. The store must support conditional writes. Cannot change after creation, and then neither can bucket, endpoint and prefix.',
@@ -174,6 +180,7 @@ export function withFileSettings(
         definition,
         typeof config.snapshot_retention_days === 'number',
       ),
+      ...checkDecimals(readFileSettings(config), config.decimal_columns),
     ],
   };
 }
@@ -200,6 +207,23 @@ function checkFileSettings(
     problems.push({ attr: 'prefix', code: 'invalid_input', detail });
   }
   return problems;
+}
+
+function checkDecimals(
+  { format, parquetSchema }: FileSettings,
+  entries: unknown,
+): readonly Problem[] {
+  if (!Array.isArray(entries) || entries.length === 0) return [];
+  const remedies = [
+    ...(format === 'Parquet'
+      ? []
+      : ['Only for Parquet. Set file_format to Parquet, or leave decimal_columns empty.']),
+    ...(parquetSchema >= 3
+      ? []
+      : ['Needs parquet_schema 3. Set it, or leave decimal_columns empty.']),
+    ...describeBadEntries(entries),
+  ];
+  return remedies.map((detail) => ({ attr: 'decimal_columns', code: 'invalid_input', detail }));
 }
 
 function checkTable(

@@ -60,6 +60,10 @@ export const errorCatalogue = {
     'The destination refused the request as invalid.',
     'Correct the destination config of the export, then retry the run.',
   ),
+  'destination.decimal_mismatch': customer(
+    'decimal_columns names a column that the rows do not have, or that is not numeric.',
+    'Correct decimal_columns or dsl_query of the export, then retry the run.',
+  ),
   'destination.key_taken': customer(
     'Another export or program wrote the file at this key.',
     'Give the export its own prefix, for example {batch_export_id}, then retry the run.',

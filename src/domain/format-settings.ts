@@ -1,3 +1,5 @@
+import { type DecimalColumn, readDecimalColumns } from './decimal-columns.ts';
+
 type Config = Readonly<Record<string, unknown>>;
 
 /**
@@ -9,6 +11,8 @@ export interface FormatSettings {
   readonly csvFormulaGuard: boolean;
   /** Which types the columns of a Parquet file get. */
   readonly parquetSchema: ParquetSchema;
+  /** Columns of numeric that Parquet writes as DECIMAL by choice; null: none. */
+  readonly decimalColumns: readonly DecimalColumn[] | null;
   readonly infinity: InfinityChoice;
   /** How CSV has arrays and composites: as JSON, or as PostgreSQL prints them, so that COPY reads them. */
   readonly csvArrays: 'json' | 'postgres';
@@ -53,6 +57,7 @@ export type InfinityChoice = (typeof infinityChoices)[number];
 const oldest: FormatSettings = {
   csvFormulaGuard: false,
   parquetSchema: 1,
+  decimalColumns: null,
   infinity: 'reject',
   csvArrays: 'json',
   jsonNull: 'keep',
@@ -71,6 +76,7 @@ export function readFormatSettings(config: Config): FormatSettings {
     csvFormulaGuard: config.csv_formula_guard === true,
     parquetSchema:
       parquetSchemas.find((schema) => schema === config.parquet_schema) ?? oldest.parquetSchema,
+    decimalColumns: readDecimalColumns(config.decimal_columns),
     infinity: infinityChoices.find((choice) => choice === config.infinity) ?? oldest.infinity,
     csvArrays: config.csv_arrays === 'postgres' ? 'postgres' : oldest.csvArrays,
     jsonNull: config.json_null === 'null' ? 'null' : oldest.jsonNull,

@@ -53,7 +53,7 @@ export interface FormatOptions extends Partial<FormatSettings> {
 }
 
 /** A column that is read back, with the type of the exported rows. */
-export type ReadColumn = Pick<Column, 'name' | 'type'>;
+export type ReadColumn = Pick<Column, 'name' | 'type'> & Partial<Pick<Column, 'sourceType'>>;
 
 /** The values of one row, in the order of the requested columns. */
 export type ReadRow = readonly (string | null)[];
@@ -80,7 +80,10 @@ export interface EncoderDefinition {
   readonly memoryBytes: number;
   open(columns: readonly Column[], compression: Compression, options?: FormatOptions): FileEncoder;
   /** The columns of a table of such files, if the format can be one's. */
-  readonly tableFields?: (columns: readonly Column[]) => readonly TableField[];
+  readonly tableFields?: (
+    columns: readonly Column[],
+    options: FormatOptions,
+  ) => readonly TableField[];
   /**
    * Reads columns of a local file, in file order, with other code than the writer's. Holds at most a few
    * MiB, a record, or a row group's columns in memory.

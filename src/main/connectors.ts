@@ -116,7 +116,7 @@ export function joinConnectors(
         contentType: encoder.contentType,
         open: (columns, options = {}) =>
           openEncoder(encoder, compression, columns, { ...settings, ...options }),
-        tableFields: (columns) => encoder.tableFields?.(columns) ?? [],
+        tableFields: (columns) => encoder.tableFields?.(columns, settings) ?? [],
         openJsonLines: (columns) => openEncoder(jsonLines, null, columns),
         toJson: ({ type }) => jsonOfField(type),
         threadEntry,

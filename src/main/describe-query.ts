@@ -1,4 +1,4 @@
-import type { DescribeQuery } from '../api/options.ts';
+import type { DescribedColumn, DescribeQuery } from '../api/options.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { BoundedMap } from '../query/bounded-map.ts';
 import type { SourceOf } from './models.ts';
@@ -23,7 +23,7 @@ export function describeQueryOf(
 ): DescribeQuery {
   const known = new BoundedMap<
     string,
-    { readonly columns: readonly string[]; readonly at: number }
+    { readonly columns: readonly DescribedColumn[]; readonly at: number }
   >(keptCharacters);
   const silentSince = new Map<string, number>();
   return async (request, inSlot, signal) => {
@@ -40,8 +40,9 @@ export function describeQueryOf(
       try {
         const interval = { start: 0, end: 1 };
         const described = await sourceOf(model).describe({ ...request, interval }, patience);
-        const columns = described.map(({ name }) => name);
-        known.set(key, { columns, at: now() }, key.length + columns.join().length);
+        const columns = described.map(({ name, sourceType }) => ({ name, sourceType }));
+        const size = key.length + JSON.stringify(columns).length;
+        known.set(key, { columns, at: now() }, size);
         silentSince.delete(model);
         return columns;
       } catch (error) {

@@ -1,8 +1,10 @@
 import type { Destination } from '../destinations/destination.ts';
+import { findDecimalFault } from '../domain/decimal-columns.ts';
 import { SluiceError, StepFault, toSluiceError } from '../domain/errors.ts';
 import { settingsForRecipe } from '../domain/format-settings.ts';
 import { manifestKey } from '../domain/object-keys.ts';
 import type { Recipe } from '../domain/recipe.ts';
+import type { Column } from '../domain/row-block.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
 import type { Settlement, Source, SourceSnapshot } from '../sources/source.ts';
@@ -133,6 +135,7 @@ async function copySettled(
   });
   let closing: Promise<void> | null = null;
   try {
+    checkDecimals(job, columns);
     checkColumns(found.table, job, columns);
     const { droppedRows, made, rejectedFiles } = await ports.step('write', async () => {
       const dropped = await copyRows(snapshot, transformer, files, ports, signal);
@@ -201,6 +204,12 @@ function recipeOf({ chain, encoding, maxFileBytes, request }: IntervalJob): Reci
     excludeEvents,
     ...(chain && { chain: chain.recipe, maxFileBytes }),
   };
+}
+
+/** Before rows are read: @throws SluiceError `destination.decimal_mismatch` if a chosen column is not one of numeric */
+function checkDecimals({ encoding }: IntervalJob, columns: readonly Column[]): void {
+  const fault = findDecimalFault(encoding.settings.decimalColumns, columns);
+  if (fault !== null) throw new SluiceError('destination.decimal_mismatch', fault);
 }
 
 /** @throws SluiceError `run.rows_rejected` if the export allows no rejected row */

@@ -1,4 +1,4 @@
-import type { ColumnType } from '../domain/row-block.ts';
+import { isNumeric } from '../domain/decimal-columns.ts';
 import type { ReadColumn, ReadRow } from '../encoders/encoder.ts';
 
 /** PostgreSQL's texts have no NUL, so no key value equals this or the separator. */
@@ -12,9 +12,9 @@ export function joinKeys(keys: readonly (string | null)[]): string {
 /** The key of one row of a file, from the values of its key columns. */
 export function keyOfRow(row: ReadRow, columns: readonly ReadColumn[]): string {
   return joinKeys(
-    columns.map(({ type }, at) => {
+    columns.map((column, at) => {
       const text = row[at] ?? null;
-      return text === null ? null : canonicalKey(type, text);
+      return text === null ? null : canonicalKey(column, text);
     }),
   );
 }
@@ -25,12 +25,14 @@ export function showKeys(joined: string): string {
 
 /**
  * One spelling for each value: PostgreSQL, JSON, CSV and Parquet write the same time and the same float
- * differently.
+ * differently, and a DECIMAL of Parquet has more zeros after the point than a numeric without limits.
  *
  * @param text the value as PostgreSQL casts it to text, or as in a file
  */
-export function canonicalKey(type: ColumnType, text: string): string {
+export function canonicalKey({ type, sourceType = '' }: ReadColumn, text: string): string {
   switch (type) {
+    case 'as_json':
+      return isNumeric({ sourceType }) ? withoutZeros(text) : text;
     case 'timestamp':
     case 'timestamptz':
       return canonicalTime(text);
@@ -41,6 +43,14 @@ export function canonicalKey(type: ColumnType, text: string): string {
     default:
       return text;
   }
+}
+
+/** Without the zeros that end a fraction. */
+function withoutZeros(text: string): string {
+  if (!text.includes('.')) return text;
+  let end = text.length;
+  while (text[end - 1] === '0') end--;
+  return text.slice(0, text[end - 1] === '.' ? end - 1 : end);
 }
 
 /** `2024-03-01 00:00:00.5+00` and `2024-03-01T00:00:00.500000Z` */

@@ -22,13 +22,14 @@ export async function readSourceKeys(
     for (const slice of columns.length > 0 ? snapshot.slices : []) {
       for await (const { bytes, lengths, offsets, rowCount } of snapshot.read(slice, signal)) {
         for (let row = 0; row < rowCount; row += 1) {
-          const fields = columns.map(({ type }, column) => {
-            const index = row * columns.length + column;
+          const fields = columns.map((column, place) => {
+            const index = row * columns.length + place;
             const start = offsets[index] ?? 0;
             const length = lengths[index] ?? -1;
             if (length < 0) return null;
             const text = bytes.toString('utf8', start, start + length);
-            return type === 'as_json' ? textOfJson(text) : canonicalKey(type, text);
+            const plain = column.type === 'as_json' ? textOfJson(text) : text;
+            return plain === null ? null : canonicalKey(column, plain);
           });
           tell(joinKeys(fields));
         }

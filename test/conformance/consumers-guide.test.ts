@@ -14,6 +14,8 @@ import {
   type IntervalBench,
   openIntervalBench,
 } from '../support/interval-bench.ts';
+import { polars } from '../support/polars.ts';
+import { projectRoot } from '../support/processes.ts';
 import { contextWith, owner } from './destination-suite.ts';
 
 const rows = 60;
@@ -32,7 +34,7 @@ afterEach(() => rm(root, { recursive: true, force: true }));
 /** The commands of the guide for a system, those for one format last, over the exported files. */
 function commandsOf(system: string, format: string): string {
   const guide = readFileSync(join(import.meta.dirname, '../../docs/consumers.md'), 'utf8');
-  const blocks = [...guide.matchAll(/<!-- run: (.+?) -->\n\n```sql\n(.*?)```/gs)];
+  const blocks = [...guide.matchAll(/<!-- run: (.+?) -->\n\n```(?:sql|js)\n(.*?)```/gs)];
   const wanted = [system, `${system} ${format}`];
   const found = wanted.map((name) => blocks.find(([, of]) => of === name)?.[2]);
   expect(found).not.toContain(undefined);
@@ -67,6 +69,21 @@ describe('the consumer’s guide', () => {
       connection.closeSync();
     }
   });
+
+  it.skipIf(polars === null).each(['Parquet', 'JSONLines', 'CSV'])(
+    'loads %s into polars',
+    async (format) => {
+      await exportHour(format);
+      const program = `${commandsOf('polars', format)}
+        const distinct = (name) => events.getColumn(name).nUnique();
+        const times = events.height - events.getColumn('inserted_at').nullCount();
+        const found = { rows: events.height, keys: distinct('uuid'), events: distinct('event'), times };
+        process.stdout.write(JSON.stringify(found));`;
+      const options = ['--input-type=module', '--eval', program];
+      const output = execFileSync(process.execPath, options, { cwd: projectRoot });
+      expect(JSON.parse(String(output))).toEqual(expected);
+    },
+  );
 
   it.each(['JSONLines', 'CSV'])('loads %s into PostgreSQL', async (format) => {
     await exportHour(format);

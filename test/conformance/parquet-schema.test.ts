@@ -174,6 +174,61 @@ describe('a value that its type of schema 2 does not have', () => {
   });
 });
 
+describe('a numeric without limits that is DECIMAL by choice', () => {
+  const columns = ['chosen', 'narrow', 'other'].map((name) => ({
+    name,
+    type: 'as_json' as const,
+    sourceType: name === 'narrow' ? 'numeric(4,2)' : 'numeric',
+  }));
+  const decimalColumns = [
+    { name: 'chosen', precision: 20, scale: 4 },
+    { name: 'narrow', precision: 9, scale: 3 },
+  ];
+  const rows: readonly TestRow[] = [
+    ['1.10', '99.99', '1.10'],
+    ['-9999999999999999.9999', null, '"NaN"'],
+    [null, '-0.01', '12345678901234567890.1'],
+    ['7.00000', '0.00', null],
+  ];
+
+  it('has its type and its values in every reader, and the others keep theirs', async () => {
+    const encoder = parquet.open(columns, 'zstd', { parquetSchema: 3, decimalColumns });
+    const file = await encodeAll(encoder, rowBlocks(columns, rows, 3));
+    expect(await duckDb.types(file)).toEqual([
+      'chosen DECIMAL(20,4)',
+      'narrow DECIMAL(9,3)',
+      'other VARCHAR',
+    ]);
+    expect(await duckDb.query(file)).toEqual([
+      ['1.1000', '99.990', '1.10'],
+      ['-9999999999999999.9999', null, 'NaN'],
+      [null, '-0.010', '12345678901234567890.1'],
+      ['7.0000', '0.000', null],
+    ]);
+    const arrow = readWithArrow(file);
+    expect([arrow.chosen?.type, arrow.narrow?.type]).toEqual(['Decimal[20e+4]', 'Decimal[9e+3]']);
+    expect(arrow.chosen?.values).toEqual(['1.1000', '-9999999999999999.9999', null, '7.0000']);
+    const types = readMetadata(file).key_value_metadata?.find(({ key }) => /types/.test(key));
+    expect(types?.value).toContain('{"name":"chosen","type":"numeric"}');
+    expect(
+      parquet.tableFields?.(columns, { parquetSchema: 3, decimalColumns }).map(({ type }) => type),
+    ).toEqual(['decimal(20, 4)', 'decimal(9, 3)', 'string']);
+  });
+
+  it.each([
+    ['0.00001', /^more digits after the point than DECIMAL\(20,4\) has$/],
+    ['10000000000000000', /^too large for DECIMAL\(20,4\)$/],
+    ['"NaN"', /^NaN has no DECIMAL\(20,4\)$/],
+    ['"-Infinity"', /^-Infinity has no DECIMAL\(20,4\)$/],
+  ])('leaves the row of %s out and says why', async (json, reason) => {
+    const encoder = parquet.open(columns, null, { parquetSchema: 3, decimalColumns });
+    await encoder.write(rowBlock(columns, [rows[0] ?? [], [json, null, null]]));
+    expect(encoder.rejected).toEqual([
+      { row: 1, column: 0, reason: expect.stringMatching(reason) },
+    ]);
+  });
+});
+
 /** Why uuid and jsonb have no type of their own: the readers' answers to files that DuckDB wrote. */
 describe('the types UUID and JSON, as another writer writes them', () => {
   it('UUID is text for DuckDB and hyparquet, and bare bytes in Arrow', async () => {

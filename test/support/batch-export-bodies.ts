@@ -32,6 +32,7 @@ export const s3Defaults = {
   manifest: true,
   csv_formula_guard: false,
   parquet_schema: 3,
+  decimal_columns: null,
   file_size_rule: 2,
   infinity: 'reject',
   csv_arrays: 'json',

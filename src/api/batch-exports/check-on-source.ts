@@ -1,4 +1,5 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
+import { findDecimalFault } from '../../domain/decimal-columns.ts';
 import { describeError, SluiceError } from '../../domain/errors.ts';
 import { type DestinationConfig, readFileSettings } from '../../domain/file-settings.ts';
 import { Refusal } from '../../domain/problem.ts';
@@ -7,7 +8,7 @@ import { checkEventFilters } from '../../use-cases/exports/rules.ts';
 import type { UpdateExportInput } from '../../use-cases/exports/update-export.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
 import { ApiError } from '../api-error.ts';
-import type { Deps } from '../options.ts';
+import type { Deps, DescribedRequest } from '../options.ts';
 import { untilClosed } from '../until-closed.ts';
 
 /** What of an export its source must be able to run. */
@@ -19,14 +20,19 @@ export interface Runnable {
   readonly config: DestinationConfig;
 }
 
-/** Whether a change decides which rows an export reads. */
+/** Whether a change decides which rows an export reads, or what their columns must be. */
 export function changesRows({
   dslQuery,
   transformations,
   destination,
 }: UpdateExportInput): boolean {
-  const { include_events: include, exclude_events: exclude } = destination?.config ?? {};
-  return [dslQuery, transformations, include, exclude].some((field) => field !== undefined);
+  const {
+    include_events: include,
+    exclude_events: exclude,
+    decimal_columns: decimals,
+  } = destination?.config ?? {};
+  const fields = [dslQuery, transformations, include, exclude, decimals];
+  return fields.some((field) => field !== undefined);
 }
 
 /** An export as it would be after a change. */
@@ -42,7 +48,7 @@ export function changedRunnable(before: BatchExport, input: UpdateExportInput): 
  * asked now, the export is accepted: its runs will say what is wrong.
  *
  * @returns warnings for the export's owner
- * @throws Refusal if the query, the event filters or the model cannot run
+ * @throws Refusal if the query, the event filters or the model cannot run, or if decimal_columns do not fit
  */
 export async function checkOnSource(
   { describeQuery, previews, rules }: Deps,
@@ -54,20 +60,26 @@ export async function checkOnSource(
   // What the rules refuse, the use case refuses with all other faults.
   if (dslQuery !== null && !rules.checkQuery(dslQuery, model, transformations).ok) return [];
   if (checkEventFilters(rules, model, config).length > 0) return [];
-  const { includeEvents, excludeEvents } = readFileSettings(config);
-  const select = transformations ? ('columns' as const) : ('rows' as const);
-  const asked = { teamId, model, dslQuery, includeEvents, excludeEvents, select };
+  const { includeEvents, excludeEvents, decimalColumns } = readFileSettings(config);
+  const select = transformations ? 'columns' : 'rows';
+  const asked: DescribedRequest = {
+    ...{ teamId, model, dslQuery, includeEvents, excludeEvents },
+    select,
+  };
   const { organizationId } = actorOf(request);
   const closed = untilClosed(reply);
   const tooLong = AbortSignal.timeout(patienceMs);
   const signal = AbortSignal.any([closed, tooLong]);
   try {
-    const columns = await describeQuery(
-      asked,
-      (work) => previews.use(organizationId, signal, work),
-      signal,
-    );
-    return describeTwins(columns);
+    const describe = (what: typeof asked) =>
+      describeQuery(what, (work) => previews.use(organizationId, signal, work), signal);
+    const columns = await describe(asked);
+    if (decimalColumns !== null) {
+      // What transformations get has the names of the model, not those of the SELECT list.
+      const rows = transformations ? await describe({ ...asked, select: 'rows' }) : columns;
+      refuseDecimals(findDecimalFault(decimalColumns, rows));
+    }
+    return describeTwins(columns.map(({ name }) => name));
   } catch (error) {
     closed.throwIfAborted();
     if (tooLong.aborted) return [`${unchecked}: it took too long.`];
@@ -82,6 +94,12 @@ export async function checkOnSource(
     }
     return [`${unchecked}: ${code}${detail ? ` (${detail})` : ''}. ${spec.means}`];
   }
+}
+
+function refuseDecimals(fault: string | null): void {
+  if (fault === null) return;
+  const attr = 'destination__config__decimal_columns';
+  throw new Refusal({ code: 'invalid_input', detail: `decimal_columns: ${fault}.`, attr });
 }
 
 /** A request waits for the check. */

@@ -119,6 +119,7 @@ const labels: Readonly<Record<string, string>> = {
   max_file_size_mb: 'Maximum file size in MiB',
   file_size_rule: 'How the file size is counted',
   parquet_schema: 'Parquet types',
+  decimal_columns: 'Columns as DECIMAL',
   infinity: 'Infinite dates',
   json_null: 'JSON null',
   csv_arrays: 'Arrays in CSV',

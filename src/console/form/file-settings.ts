@@ -16,6 +16,7 @@ const groups: Readonly<Record<string, Group>> = {
   file_size_rule: 'files',
   manifest: 'files',
   parquet_schema: 'values',
+  decimal_columns: 'values',
   infinity: 'values',
   json_null: 'values',
   csv_arrays: 'values',
@@ -33,6 +34,8 @@ export function groupOf({ name }: Pick<Field, 'name'>): Group {
 const conditions: Readonly<Record<string, (values: FieldValues) => boolean>> = {
   file_size_rule: ({ max_file_size_mb: size }) => size !== '' && Number(size) !== 0,
   parquet_schema: ({ file_format: format }) => format === 'Parquet',
+  decimal_columns: ({ file_format: format, parquet_schema: schema }) =>
+    format === 'Parquet' && (schema === '' || schema === '3'),
   json_null: ({ file_format: format }) => format !== 'JSONLines',
   csv_arrays: ({ file_format: format }) => format === 'CSV',
   csv_formula_guard: ({ file_format: format }) => format === 'CSV',
@@ -40,7 +43,7 @@ const conditions: Readonly<Record<string, (values: FieldValues) => boolean>> = {
 };
 
 /** Settings that the API refuses if they do not apply; others are without effect then. */
-const refused = new Set(['csv_arrays', 'csv_formula_guard', 'kms_key_id']);
+const refused = new Set(['csv_arrays', 'csv_formula_guard', 'decimal_columns', 'kms_key_id']);
 
 /** Whether a setting has an effect with the other values. */
 export function applies({ name }: Pick<Field, 'name'>, values: FieldValues): boolean {

@@ -20,6 +20,7 @@ export const parquet: EncoderDefinition = {
       ...options,
       isOfTable: tableFormat !== null,
     }),
-  tableFields: (columns) => tableFieldsOf(planColumns(columns, 2)),
+  tableFields: (columns, { parquetSchema = 2, decimalColumns = null }) =>
+    tableFieldsOf(planColumns(columns, parquetSchema, decimalColumns)),
   read: readParquet,
 };

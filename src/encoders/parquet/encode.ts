@@ -39,12 +39,15 @@ export function openParquet(
   {
     maxBytes = null,
     origin,
+    decimalColumns = null,
     isOfTable = false,
-  }: Pick<FormatOptions, 'maxBytes' | 'origin'> & { readonly isOfTable?: boolean } = {},
+  }: Pick<FormatOptions, 'maxBytes' | 'origin' | 'decimalColumns'> & {
+    readonly isOfTable?: boolean;
+  } = {},
 ): FileEncoder {
   const notes = schema === 1 ? [] : notesOf(columns, schema, origin);
   const fitting = maxBytes === null ? sizes : limitSizes(sizes, columns.length, maxBytes);
-  const plain = planColumns(columns, schema);
+  const plain = planColumns(columns, schema, decimalColumns);
   const planned = isOfTable ? withFieldIds(plain) : plain;
   if (isOfTable) notes.push(schemaNote(planned));
   const filters = schema < 3 ? noFilters : openFilters(columns, planned, origin?.keyPlaces ?? []);

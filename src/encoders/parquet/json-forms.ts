@@ -1,4 +1,5 @@
 import type { ByteWriter } from '../../domain/byte-writer.ts';
+import { fitsDecimal } from '../../domain/decimal-columns.ts';
 import { copyBytes, decodeJsonString } from '../text/json-text.ts';
 import { type ParquetType, parquetTypes } from './column-types.ts';
 import { decimalNumber, type JsonNumber, writeInt32, writeInt64 } from './json-numbers.ts';
@@ -24,13 +25,10 @@ const shortText = 64;
 export function jsonNumberOf(sourceType: string): JsonNumber | undefined {
   if (/^time(\(\d\))? without time zone$/.test(sourceType)) return timeNumber;
   const [, precision, scale] = /^numeric\((\d+),(-?\d+)\)$/.exec(sourceType) ?? [];
-  const [digits, ofThem] = [Number(precision), Number(scale)];
-  const fits = 0 <= ofThem && ofThem <= digits && digits <= maxDigits;
-  return fits ? decimalNumber(digits, ofThem) : undefined;
+  if (precision === undefined) return undefined;
+  const limits = { precision: Number(precision), scale: Number(scale) };
+  return fitsDecimal(limits) ? decimalNumber(limits.precision, limits.scale) : undefined;
 }
-
-/** The digits of the widest DECIMAL that readers know. */
-const maxDigits = 38;
 
 /** The form of the elements of an array type; undefined if the array stays JSON. */
 export function elementFormOf(arrayType: string): JsonForm | undefined {

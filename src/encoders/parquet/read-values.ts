@@ -6,6 +6,8 @@ import { textOfMicroseconds } from './read-times.ts';
 export interface ReadLeaf {
   readonly element: SchemaElement;
   readonly isList: boolean;
+  /** Whether the library gets it without its annotation, so that its values are only read with the leaf. */
+  readonly isBare: boolean;
 }
 
 /**
@@ -20,8 +22,9 @@ export function takeLeaves(schema: SchemaElement[]): ReadonlyMap<string, ReadLea
     // Below a list are its middle group and its element.
     if (isList) at += 2;
     const element = schema[at] as SchemaElement;
-    leaves.set(name, { element, isList });
-    if (element.converted_type === 'DECIMAL' || element.converted_type === 'TIME_MICROS') {
+    const isBare = element.converted_type === 'DECIMAL' || element.converted_type === 'TIME_MICROS';
+    leaves.set(name, { element, isList, isBare });
+    if (isBare) {
       const { converted_type: _, logical_type: __, ...bare } = element;
       schema[at] = bare;
     }

@@ -47,7 +47,7 @@ function* each(pieces: readonly Iterable<unknown>[]): Generator<unknown, undefin
 
 function textOf(type: ColumnType, value: unknown, leaf: ReadLeaf | undefined): string | null {
   if (value === null || value === undefined) return null;
-  if (leaf && type === 'as_json') return textOfJsonColumn(value, leaf);
+  if (leaf && (type === 'as_json' || leaf.isBare)) return textOfJsonColumn(value, leaf);
   if (value instanceof Uint8Array) return `\\x${Buffer.from(value).toString('hex')}`;
   return type === 'as_json' ? textOfJson(String(value)) : String(value);
 }

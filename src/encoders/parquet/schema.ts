@@ -1,8 +1,9 @@
+import { type DecimalColumn, isNumeric } from '../../domain/decimal-columns.ts';
 import type { Column } from '../../domain/row-block.ts';
 import { BloomFilter } from './bloom-filter.ts';
 import { type ParquetType, parquetTypes } from './column-types.ts';
 import { elementFormOf, type JsonForm, jsonNumberOf } from './json-forms.ts';
-import type { JsonNumber } from './json-numbers.ts';
+import { decimalNumber, type JsonNumber } from './json-numbers.ts';
 
 /** A column of rows as a column of a Parquet file. */
 export interface ParquetColumn {
@@ -24,10 +25,19 @@ export type ColumnForm =
   | { readonly kind: 'number'; readonly number: JsonNumber }
   | { readonly kind: 'list'; readonly element: JsonForm };
 
-/** Plans a file of the schema version; README.md has a table of both. */
-export function planColumns(columns: readonly Column[], schema: number): readonly ParquetColumn[] {
+/**
+ * Plans a file of the schema version; README.md has a table of them.
+ *
+ * @param decimals numerics that are DECIMAL by choice; only schema 3 has them
+ */
+export function planColumns(
+  columns: readonly Column[],
+  schema: number,
+  decimals: readonly DecimalColumn[] | null = null,
+): readonly ParquetColumn[] {
   return columns.map((column) => {
-    const form = schema === 1 ? fieldForm(column) : formOf(column);
+    const chosen = schema < 3 ? undefined : decimals?.find(({ name }) => name === column.name);
+    const form = schema === 1 ? fieldForm(column) : formOf(column, chosen);
     return { name: column.name, type: typeOf(form), isList: form.kind === 'list', form };
   });
 }
@@ -70,14 +80,17 @@ const hashedWidths: ReadonlyMap<Column['type'], 4 | 8 | null> = new Map([
 
 const fieldForm = ({ type }: Column): ColumnForm => ({ kind: 'field', type });
 
-function formOf(column: Column): ColumnForm {
+function formOf(column: Column, chosen: DecimalColumn | undefined): ColumnForm {
   const { type, sourceType } = column;
   if (type !== 'as_json') return fieldForm(column);
   if (sourceType.endsWith('[]')) {
     const element = elementFormOf(sourceType);
     return element ? { kind: 'list', element } : fieldForm(column);
   }
-  const number = jsonNumberOf(sourceType);
+  const number =
+    chosen && isNumeric(column)
+      ? decimalNumber(chosen.precision, chosen.scale)
+      : jsonNumberOf(sourceType);
   return number ? { kind: 'number', number } : { kind: 'plain' };
 }
 

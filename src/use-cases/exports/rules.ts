@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { type DestinationConfig, readFileSettings } from '../../domain/file-settings.ts';
 import type { Model } from '../../domain/model.ts';
 import type { Problem } from '../../domain/problem.ts';
@@ -83,6 +84,9 @@ export function checkTableStays(
     return [fixed('table_format', 'table_format cannot change.')];
   }
   if (is.tableFormat === null) return [];
+  if (!isDeepStrictEqual(was.decimalColumns, is.decimalColumns)) {
+    return [fixed('decimal_columns', 'Columns of an Iceberg table keep their types.')];
+  }
   const moved = 'An Iceberg table cannot move to another';
   return [
     ...(was.prefix === is.prefix ? [] : [fixed('prefix', `${moved} prefix.`)]),

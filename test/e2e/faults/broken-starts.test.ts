@@ -86,17 +86,21 @@ test.each([
   expect(lines.join()).not.toMatch(/^ +at /m);
 });
 
-test('a setting that does not exist is warned of, with the nearest name', async () => {
+test('a setting that does not exist, and a folder of files that does not, are reported at the start', async () => {
   const started = startSluice('main/api.js', [], {
     env: {
       ...{ REDIS_URL: '', PORT: '0', ENCRYPTION_KEYS: goodKey, DATABASE_URL: database.url },
       ...{ RATE_LIMIT_PER_MINUT: '10', SLUICE_NONSENSE: 'x' },
+      FILE_DESTINATION_ROOT: path.join(folder, 'gone'),
     },
   });
   await started.waitForLine(/^ready /, 60_000);
   const warnings = started.output().match(/"level":"warn"[^\n]*is not a setting[^\n]*/g) ?? [];
   expect(warnings.join()).toContain('Did you mean RATE_LIMIT_PER_MINUTE?');
   expect(warnings.join()).toContain('SLUICE_NONSENSE is not a setting. docs/configuration.md');
+  expect(started.output()).toMatch(
+    /"level":"error"[^\n]*FILE_DESTINATION_ROOT: [^\n]*\/gone does not exist\. Create the folder/,
+  );
   started.kill('SIGTERM');
   expect(await started.waitForExit()).toMatchObject({ code: 0 });
 });

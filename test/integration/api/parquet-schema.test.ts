@@ -73,6 +73,28 @@ test('how the size of files is counted stays for an export that had a limit', as
   expect(await ruleAfter(await old({}), { max_file_size_mb: 6 })).toBe(2);
 });
 
+test('columns of numeric as DECIMAL are refused if they are not written right or have no effect', async () => {
+  const attr = 'destination__config__decimal_columns';
+  const { id } = await create({ decimal_columns: ['total decimal(38,0)'] });
+  const refusals = [
+    [{ decimal_columns: ['total'] }, /^"total": write it as amount decimal\(18,4\)\.$/],
+    [{ decimal_columns: ['total decimal(39,0)'] }, /1 to 38 digits/],
+    [{ decimal_columns: ['total decimal(4,5)'] }, /0 to p of them after the point/],
+    [{ decimal_columns: ['total decimal(0,0)'] }, /1 to 38 digits/],
+    [{ decimal_columns: ['a decimal(1,0)', 'a decimal(2,0)'] }, /named twice/],
+    [{ file_format: 'CSV' }, /^Only for Parquet\. Set file_format to Parquet/],
+    [{ parquet_schema: 2 }, /^Needs parquet_schema 3\./],
+    [{ decimal_columns: 'total decimal(4,2)' }, /list|array/i],
+  ] as const;
+  for (const [config, detail] of refusals) {
+    const { status, body } = await change(id, config);
+    expect([status, body.attr], JSON.stringify(config)).toEqual([400, attr]);
+    expect(body.detail).toMatch(detail);
+  }
+  const cleared = await change(id, { decimal_columns: null, file_format: 'CSV' });
+  expect(cleared.status).toBe(200);
+});
+
 test.each([0, 4, 1.5, 'two'])('refuses schema %s', async (parquet_schema) => {
   const { id } = await create({});
   const { status, body } = await change(id, { parquet_schema });
@@ -130,6 +152,7 @@ test('an Iceberg table begins and stays with its export, and does not move', asy
     [id, { table_format: null, snapshot_retention_days: null }, 'table_format'],
     [id, { prefix: 'elsewhere' }, 'prefix'],
     [id, { bucket_name: 'another-bucket' }, 'bucket_name'],
+    [id, { decimal_columns: ['total decimal(9,2)'] }, 'decimal_columns'],
   ] as const;
   for (const [of, config, name] of fixed) {
     const { status, body } = await change(of, config);

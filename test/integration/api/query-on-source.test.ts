@@ -27,7 +27,7 @@ const orders: Model = {
   intervalColumn: 'at',
   keyColumns: ['id'],
   eventColumn: 'kind',
-  columns: columnsOf({ id: 'integer', kind: 'text', word: 'text', note: 'json' }),
+  columns: columnsOf({ id: 'integer', kind: 'text', word: 'text', note: 'json', total: 'numeric' }),
 };
 const models: readonly Model[] = [
   orders,
@@ -48,7 +48,7 @@ beforeAll(async () => {
   await api.db.query(`create type mood as enum ('calm', 'cross')`);
   await api.db.query(
     `create table orders (id int primary key, team_id int not null, owner uuid, kind mood, word text,
-       "Word" text, note json, at timestamptz not null)`,
+       total numeric, "Word" text, note json, at timestamptz not null)`,
   );
   const sourced = models.map(
     (model): SourcedModel => ({ model, sourceUrl: null, primaryUrl: null }),
@@ -143,6 +143,36 @@ describe('a new export', () => {
     expect(body.detail).toMatch(/query\.invalid_events.*furious.*include_events or exclude_events/);
     const known = await create({ destination: s3({ include_events: ['calm'] }) });
     expect(known.status).toBe(201);
+  });
+
+  test('that makes a DECIMAL of a column without numerics is refused with those that it has', async () => {
+    const attr = 'destination__config__decimal_columns';
+    const made = (name: string, changes: object = {}) => {
+      const config = { file_format: 'Parquet', decimal_columns: [`${name} decimal(18,4)`] };
+      return create({ destination: s3(config), ...changes });
+    };
+    const dsl_query = 'SELECT id, total AS sum FROM orders';
+    for (const transformations of [false, true]) {
+      const changes = { dsl_query, transformations };
+      const gone = await made('total', changes);
+      expect([gone.status, gone.body.attr]).toEqual([400, attr]);
+      expect(gone.body.detail).toBe(
+        'decimal_columns: the rows have no column total. Columns of type numeric: sum.',
+      );
+      const whole = await made('id', changes);
+      expect(whole.body.detail).toBe(
+        'decimal_columns: id is integer, not numeric. Columns of type numeric: sum.',
+      );
+      expect((await made('sum', changes)).status).toBe(201);
+    }
+    const { body } = await made('total');
+    const path = `${api.project}/batch_exports/${body.id}`;
+    const other = await client.patch(path, {
+      destination: { config: { decimal_columns: ['word decimal(9,2)'] } },
+    });
+    expect([other.status, other.body.attr]).toEqual([400, attr]);
+    const renamed = await client.patch(path, { dsl_query });
+    expect([renamed.status, renamed.body.attr]).toEqual([400, attr]);
   });
 
   test('is described once for equal requests', async () => {

@@ -137,6 +137,32 @@ describe('the row preview', () => {
     }
   });
 
+  test('of a source whose encoding is unknown is refused with the reason', async () => {
+    const name = `${new URL(api.databaseUrl).pathname.slice(1)}_ascii`;
+    await api.db.query(
+      `create database ${name} template template0 encoding 'SQL_ASCII' locale 'C'`,
+    );
+    const { db, databaseUrl, client, tenant } = api;
+    const url = `${databaseUrl}_ascii`;
+    const context = { db, secrets: testSecrets() };
+    const models = loadModels(readConfig({}));
+    const { previewRows } = previewsOf(readConfig({}), models, url, context);
+    const beside = await buildApi(testApiOptions(db, databaseUrl, { previewRows }));
+    try {
+      await ensureEventsTable(url);
+      const made = await client.post(exports, exportBody());
+      const answer = await beside.inject({
+        url: `${exports}/${made.body.id}/preview`,
+        headers: { authorization: `Bearer ${tenant.key}` },
+      });
+      expect(answer.statusCode, answer.body).toBe(400);
+      expect(answer.json().detail).toMatch(/^source\.unsupported: .*SQL_ASCII/);
+    } finally {
+      await beside.close();
+      await api.db.query(`drop database if exists ${name} with (force)`);
+    }
+  });
+
   test('says what is wrong with the source as a run would', async () => {
     await api.db.query('alter table events rename column elements_chain to renamed');
     try {

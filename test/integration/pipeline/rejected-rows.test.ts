@@ -65,6 +65,20 @@ it('fails before it commits anything if the export allows no rejected row', asyn
   expect(await readableKeys(opened.destination)).toEqual([]);
 });
 
+it('reads no row if a column that is to be DECIMAL is not one of numeric', async () => {
+  const decimal_columns = ['event decimal(9,2)', 'total decimal(9,2)'];
+  const config = { file_format: 'Parquet', parquet_schema: 3, decimal_columns };
+  const { exported, asked } = run({ encoding: encodingOf(config) });
+  const error = toSluiceError(await exported.catch((thrown: unknown) => thrown));
+  expect(error.code).toBe('destination.decimal_mismatch');
+  expect(error.spec).toMatchObject({ fault: 'customer', retryable: false });
+  expect(error.detail).toBe(
+    'event is text, not numeric; the rows have no column total. Columns of type numeric: none',
+  );
+  expect(asked).not.toContain('commit');
+  expect(await readableKeys(opened.destination)).toEqual([]);
+});
+
 it('completes an export that allows no rejected row if there is none', async () => {
   const { request } = firstJob();
   const { exported } = run({

@@ -102,6 +102,7 @@ describe('an encoder and a destination that only their definitions describe', ()
         manifest: true,
         csv_formula_guard: false,
         parquet_schema: null,
+        decimal_columns: null,
         table_format: null,
         snapshot_retention_days: null,
         file_size_rule: null,

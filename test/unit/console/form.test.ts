@@ -23,6 +23,7 @@ const config: PropertySchema = {
     compression: { anyOf: [{ enum: ['gzip', 'snappy'] }, { type: 'null' }], 'x-default': null },
     csv_arrays: { enum: ['json', 'postgres'], 'x-default': 'json' },
     parquet_schema: { ...version, 'x-default': null } as PropertySchema,
+    decimal_columns: { anyOf: [{ type: 'array' }, { type: 'null' }], 'x-default': null },
     json_null: { enum: ['keep', 'null'], 'x-default': 'keep' },
     include_events: { anyOf: [{ type: 'array' }, { type: 'null' }], 'x-default': null },
   },
@@ -84,6 +85,10 @@ describe('a setting without an effect', () => {
   test('is not shown', () => {
     expect(applies({ name: 'csv_arrays' }, { file_format: 'Parquet' })).toBe(false);
     expect(applies({ name: 'csv_arrays' }, { file_format: 'CSV' })).toBe(true);
+    const decimals = { name: 'decimal_columns' };
+    expect(applies(decimals, { file_format: 'CSV', parquet_schema: '' })).toBe(false);
+    expect(applies(decimals, { file_format: 'Parquet', parquet_schema: '2' })).toBe(false);
+    expect(applies(decimals, { file_format: 'Parquet', parquet_schema: '3' })).toBe(true);
     expect(applies({ name: 'file_size_rule' }, { max_file_size_mb: '0' })).toBe(false);
     expect(applies({ name: 'bucket_name' }, {})).toBe(true);
   });
@@ -94,6 +99,9 @@ describe('a setting without an effect', () => {
     const json = configOf({ ...chosen, file_format: 'JSONLines' });
     expect(json).toMatchObject({ csv_arrays: 'json' });
     expect(json).not.toHaveProperty('json_null');
+    const decimals = { decimal_columns: 'a decimal(9,2)', file_format: 'Parquet' };
+    expect(configOf(decimals).decimal_columns).toEqual(['a decimal(9,2)']);
+    expect(configOf({ ...decimals, file_format: 'CSV' })).not.toHaveProperty('decimal_columns');
   });
 });
 

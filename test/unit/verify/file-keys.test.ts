@@ -77,6 +77,15 @@ it('finds the keys of a rejected row in its line', async () => {
   expect(found).toEqual([joinKeys(['9007199254740993', 'c'])]);
 });
 
+it('a numeric has one spelling, whatever zeros end its fraction', () => {
+  const keyOf = (text: string, sourceType: string) =>
+    keyOfRow([text], [{ name: 'n', type: 'as_json', sourceType }]);
+  const spelled = ['1.10', '1.1000', '-0.00', '-0', '100', '100.0', '0.010', 'NaN'];
+  const found = spelled.map((text) => keyOf(text, 'numeric'));
+  expect(found).toEqual(['1.1', '1.1', '-0', '-0', '100', '100', '0.01', 'NaN']);
+  expect(keyOf('1.10', 'shop.version')).toBe('1.10');
+});
+
 it.each([
   ['{"a":1.10}', 'a', '1.10'],
   ['{ "a" : "x\\"}" , "b" : [ {"b":1}, "]" ] }', 'b', '[ {"b":1}, "]" ]'],
