@@ -190,7 +190,7 @@ export class BlockDecoder {
 }
 
 /** Rows of a block; the bytes are shared. */
-function rowsOf(block: SourceBlock, from: number, to: number, width: number): SourceBlock {
+export function rowsOf(block: SourceBlock, from: number, to: number, width: number): SourceBlock {
   const hidden = block.rowCount === 0 ? 0 : block.hiddenOffsets.length / block.rowCount;
   return {
     ...block,
