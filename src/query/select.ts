@@ -38,6 +38,9 @@ export interface Selection {
   readonly excludeEvents: readonly string[] | null;
 }
 
+/** What rows are sorted by. */
+type RowOrder = 'interval' | 'interval and keys';
+
 /** The outputs of the statements below, in this order. */
 export function outputsOf(model: Model, query: ParsedQuery | null): readonly Output[] {
   return (
@@ -60,14 +63,14 @@ export function describeSql(
 ): string {
   const shown = outputsOf(model, query).map(plainTarget);
   const hidden = keys.map((name) => keyTarget(model, query, { name, type: 'text' }));
-  return printSelect(model, query, [...shown, ...hidden], never, false);
+  return printSelect(model, query, [...shown, ...hidden], never, null);
 }
 
 /** Counts the rows of a selection, as `count`. */
 export function countSql(selection: Selection): string {
   const { model, query } = selection;
   const filter = rowFilter(selection);
-  const sql = printSelect(model, query, [() => 'pg_catalog.count(*) AS "count"'], filter, false);
+  const sql = printSelect(model, query, [() => 'pg_catalog.count(*) AS "count"'], filter, null);
   return checkStatement(sql, selection);
 }
 
@@ -77,33 +80,37 @@ export function countSql(selection: Selection): string {
  *
  * @param columns one per output of `outputsOf`, in its order, as the server described them; columns of type
  *   `as_json` are sent as the text of their JSON
- * @param keys key columns that follow the outputs, hidden from the readers of the rows
+ * @param keys key columns that follow the outputs, hidden from the readers of the rows; the interval column may be
+ *   one of them
+ * @param order `interval`: sorted by the interval column alone
  */
 export function copySql(
   selection: Selection,
   columns: readonly SentColumn[],
   keys: readonly SentColumn[] = [],
+  order: RowOrder = 'interval and keys',
 ): string {
-  return `COPY (${rowsSql(selection, columns, keys)}) TO STDOUT (FORMAT binary)`;
+  return `COPY (${rowsSql(selection, columns, keys, order)}) TO STDOUT (FORMAT binary)`;
 }
 
 /** Sends the keys of the rows of a selection, in any order, each as `copySql` sends it. */
 export function copyKeySetSql(selection: Selection, keys: readonly SentColumn[]): string {
   const { model, query } = selection;
   const targets = keys.map((key) => keyTarget(model, query, key));
-  const select = printSelect(model, query, targets, rowFilter(selection), false);
+  const select = printSelect(model, query, targets, rowFilter(selection), null);
   return `COPY (${checkStatement(select, selection)}) TO STDOUT (FORMAT binary)`;
 }
 
 /** Makes the server explain, as JSON, how it would find and sort the rows of `copySql`; reads no row. */
 export function explainSql(selection: Selection, columns: readonly SentColumn[]): string {
-  return `EXPLAIN (FORMAT JSON) ${rowsSql(selection, columns, [])}`;
+  return `EXPLAIN (FORMAT JSON) ${rowsSql(selection, columns, [], 'interval and keys')}`;
 }
 
 function rowsSql(
   selection: Selection,
   columns: readonly SentColumn[],
   keys: readonly SentColumn[],
+  order: RowOrder,
 ): string {
   const { model, query } = selection;
   const outputs = outputsOf(model, query);
@@ -119,7 +126,7 @@ function rowsSql(
     return type === 'as_json' && sentAs !== 'binary' ? jsonTarget(output) : plainTarget(output);
   });
   targets.push(...keys.map((key) => keyTarget(model, query, key)));
-  const select = printSelect(model, query, targets, rowFilter(selection), true);
+  const select = printSelect(model, query, targets, rowFilter(selection), order);
   return checkStatement(select, selection);
 }
 
@@ -137,7 +144,7 @@ export function copyKeysSql(selection: Selection, columns: readonly SentColumn[]
     const value = columns[index]?.type === 'as_json' ? `pg_catalog.to_json(${key})` : key;
     return () => `CAST(${value} AS pg_catalog.text) AS ${quoteName(name)}`;
   });
-  const select = printSelect(model, query, targets, rowFilter(selection), true);
+  const select = printSelect(model, query, targets, rowFilter(selection), 'interval and keys');
   return `COPY (${checkStatement(select, selection)}) TO STDOUT (FORMAT binary)`;
 }
 
@@ -158,7 +165,7 @@ export function countLateSql(selection: Selection, xmin: string): string {
   const full = `${newest} - ((${newest} & 4294967295) - ${half} + 4294967296) % 4294967296`;
   const target = () =>
     `pg_catalog.count(*) FILTER (WHERE ${full} >= ${xmin} OR ${newest} < ${xmin}) AS "late"`;
-  return checkStatement(printSelect(model, null, [target], rowFilter(selection), false), selection);
+  return checkStatement(printSelect(model, null, [target], rowFilter(selection), null), selection);
 }
 
 /**
@@ -179,7 +186,7 @@ export function findRowSql(selection: Selection, text: string): string | null {
     return () => `CAST(${key} AS pg_catalog.text) AS ${quoteName(name)}`;
   });
   const found = { ...query, where: conjunction('OR', isCast) };
-  const select = printSelect(model, found, targets, rowFilter(selection), true);
+  const select = printSelect(model, found, targets, rowFilter(selection), 'interval and keys');
   return `${checkStatement(select, selection)} LIMIT 1`;
 }
 
@@ -234,7 +241,7 @@ const textTarget =
   (dialect) =>
     `CAST(${printExpression(expression, dialect)} AS pg_catalog.text) AS ${quoteName(name)}`;
 
-/** A key column of the model, whether or not the query selects it. */
+/** A key column of the model, or its interval column, whether or not the query selects it. */
 function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {
   const place = model.keyColumns.indexOf(key.name) + 1;
   const value = serverDialect.column(query?.where ? orderName(place) : key.name);
@@ -254,7 +261,7 @@ function printSelect(
   query: ParsedQuery | null,
   targets: readonly Target[],
   filter: Expression,
-  ordered: boolean,
+  ordered: RowOrder | null,
 ): string {
   const relation = `${quoteName(model.relation.schema)}.${quoteName(model.relation.name)}`;
   const rows = `FROM ${relation} AS ${sourceName} WHERE ${printExpression(filter, serverDialect)}`;
@@ -262,7 +269,11 @@ function printSelect(
   const limits = query?.limits ?? new Map();
   const within = { ...relationDialect(model), limits };
   const outside = { ...serverDialect, limits };
-  const sorted = ordered ? ` ORDER BY ${order.map(serverDialect.column).join(', ')}` : '';
+  const orderBy = (all: readonly string[]) => {
+    const by = ordered === 'interval' ? all.slice(0, 1) : all;
+    return ordered === null ? '' : ` ORDER BY ${by.map(serverDialect.column).join(', ')}`;
+  };
+  const sorted = orderBy(order);
   if (!query?.where) return `SELECT ${printTargets(targets, within)} ${rows}${sorted}`;
   const names = order.map((_, index) => orderName(index));
   const columns = [
@@ -271,7 +282,7 @@ function printSelect(
       return `${serverDialect.column(order[index] ?? '')} AS ${quoteName(name)}`;
     }),
   ];
-  const stillSorted = ordered ? ` ORDER BY ${names.map(serverDialect.column).join(', ')}` : '';
+  const stillSorted = orderBy(names);
   return (
     `SELECT ${printTargets(targets, outside)} ` +
     `FROM (SELECT ${columns.join(', ')} ${rows}${sorted} OFFSET 0) AS ${sourceName} ` +

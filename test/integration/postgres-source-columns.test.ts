@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createPostgresSource } from '../../src/sources/index.ts';
+import { createPostgresSource, planModels } from '../../src/sources/index.ts';
 import type { SourceRequest } from '../../src/sources/source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import {
@@ -99,5 +99,59 @@ describe('a value of 60 MB', () => {
     const lengths = columnBytes(blocks, 'elements_chain').map((bytes) => bytes?.length ?? null);
     expect(lengths).toHaveLength(20);
     expect(lengths[7]).toBe(60_000_000);
+  });
+});
+
+describe('rows of short values, several of which have one moment', () => {
+  const names = ['account', 'id'];
+  const plan = planModels([
+    {
+      name: 'visits',
+      relation: { schema: 'public', name: 'visits' },
+      tenantColumn: 'team_id',
+      intervalColumn: 'at',
+      keyColumns: ['id'],
+      eventColumn: null,
+      columns: names.map((name) => ({ name, expression: null, sourceType: '', json: false })),
+    },
+  ]);
+  const accounts = 'SELECT account FROM visits WHERE account % 3 = 0';
+
+  beforeAll(async () => {
+    await database.pool.query(
+      'CREATE TABLE visits (id bigint, account int, team_id int, at timestamptz)',
+    );
+    // Ids fall, so that no order but that of the key sorts them.
+    await database.pool.query(
+      `INSERT INTO visits SELECT 5000 - n, n, 1 + n % 2, timestamptz '2024-03-01T00:00:00Z'
+         + CASE WHEN n % 2 = 0 THEN n / 7 ELSE least(n / 7, 100) END * interval '1 s'
+         FROM generate_series(1, 4000) n`,
+    );
+  });
+
+  it.each([
+    ['few', 1, null],
+    ['few, which a query chooses', 1, accounts],
+    ['very many', 2, null],
+    ['very many, which a query chooses', 2, accounts],
+  ])('come by key: %s', async (_, team, dslQuery) => {
+    const request = { ...hour, model: 'visits', teamId: team, dslQuery };
+    const manyTies = new Set<string>();
+    const options = { connectionString: database.url, plan, blockBytes: 4096, manyTies };
+    const source = createPostgresSource(options);
+    const { rows } = await database.pool.query<{ account: number }>(
+      `SELECT account FROM visits WHERE team_id = $1 AND ($2 OR account % 3 = 0) ORDER BY at, id`,
+      [team, dslQuery === null],
+    );
+    const digests: unknown[] = [];
+    for (const isKnown of [false, true]) {
+      expect(manyTies.has('visits')).toBe(isKnown && team === 2);
+      const snapshot = await source.open(request, never);
+      const found = columnBytes(await readAll(snapshot, never), 'account');
+      expect(found.map((bytes) => bytes?.readInt32BE())).toEqual(rows.map((row) => row.account));
+      digests.push(snapshot.keySet());
+      await snapshot.close();
+    }
+    expect(digests[1]).toEqual(digests[0]);
   });
 });

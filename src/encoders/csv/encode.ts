@@ -1,8 +1,14 @@
 import type { ByteWriter } from '../../domain/byte-writer.ts';
 import type { Column, ColumnType } from '../../domain/row-block.ts';
-import { type FieldWriter, maxFixedBytes, putFixed } from '../text/fixed-values.ts';
-import { writeHex } from '../text/format-integers.ts';
+import {
+  type FieldWriter,
+  maxFixedBytes,
+  putFixed,
+  type ValueBytes,
+} from '../text/fixed-values.ts';
+import { writeHex, writeWord } from '../text/format-integers.ts';
 import { copyBytes, decodeJsonString } from '../text/json-text.ts';
+import { putPlainCell } from '../text/plain-text.ts';
 import type { RowFormatter } from '../text/row-formatter.ts';
 
 const COMMA = 0x2c;
@@ -10,8 +16,8 @@ const QUOTE = 0x22;
 const APOSTROPHE = 0x27;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
-/** PostgreSQL before 18 reads a line of only this, unquoted, as the end of the data. */
-const END_MARKER = Buffer.from('\\.');
+/** `\.`: PostgreSQL before 18 reads a line of only this, unquoted, as the end of the data. */
+const END_MARKER = 0x5c2e;
 
 const PIECE_BYTES = 1 << 15;
 
@@ -45,36 +51,52 @@ export function formatCsv(columns: readonly Column[], guarded = false): RowForma
       out.put(LINE_FEED);
     },
     // The end of the row is in local variables while nothing else writes: a call per field costs as much as the field.
-    writeRow(out, { bytes, offsets, lengths }, row) {
-      let target = out.bytes;
+    writeRows(out, rows, first, end, fullBytes) {
+      const { view: source, offsets, lengths } = rows;
+      let target = out.view;
+      let capacity = target.byteLength;
       let to = out.length;
-      for (let column = 0, field = row * width; column < width; column += 1, field += 1) {
-        const from = offsets[field] as number;
-        const length = lengths[field] as number;
-        const isShort = length <= SHORT_CELL;
-        const room = SPARE_BYTES + (isShort ? length : 0);
-        if (to + room > target.length) {
-          out.length = to;
-          out.ensure(room);
-          target = out.bytes;
-        }
-        if (column > 0) target[to++] = COMMA;
-        if (length < 0) continue;
-        if (isShort) {
-          const type = types[column] as ColumnType;
-          const end = putShort(type, target, to, bytes, from, length, guarded);
-          if (end > to) {
-            to = end;
-            continue;
+      let row = first;
+      let field = row * width;
+      do {
+        for (let column = 0; column < width; column += 1, field += 1) {
+          const from = offsets[field] as number;
+          const length = lengths[field] as number;
+          const isShort = length <= SHORT_CELL;
+          const room = SPARE_BYTES + (isShort ? length : 0);
+          if (to + room > capacity) {
+            out.length = to;
+            out.ensure(room);
+            target = out.view;
+            capacity = target.byteLength;
           }
+          if (column > 0) target.setUint8(to++, COMMA);
+          if (length < 0) continue;
+          if (isShort) {
+            const type = types[column] as ColumnType;
+            const after = putShort(type, target, to, source, from, length, guarded);
+            if (after > to) {
+              to = after;
+              continue;
+            }
+          }
+          out.length = to;
+          (writers[column] as FieldWriter)(out, rows, from, from + length);
+          target = out.view;
+          capacity = target.byteLength;
+          to = out.length;
         }
-        out.length = to;
-        (writers[column] as FieldWriter)(out, bytes, from, from + length);
-        target = out.bytes;
-        to = out.length;
-      }
+        if (to === capacity) {
+          out.length = to;
+          out.ensure(1);
+          target = out.view;
+          capacity = target.byteLength;
+        }
+        target.setUint8(to++, LINE_FEED);
+        row += 1;
+      } while (row < end && to < fullBytes);
       out.length = to;
-      out.put(LINE_FEED);
+      return row;
     },
   };
 }
@@ -86,40 +108,44 @@ export function formatCsv(columns: readonly Column[], guarded = false): RowForma
  */
 function putShort(
   type: ColumnType,
-  target: Buffer,
+  target: DataView,
   at: number,
-  bytes: Buffer,
+  source: DataView,
   from: number,
   length: number,
   guarded: boolean,
 ): number {
   switch (type) {
     case 'text':
-      return guarded ? at : putPlainCell(target, at, bytes, from, from + length);
-    case 'as_json':
-      return bytes[from] === QUOTE ? at : putPlainCell(target, at, bytes, from, from + length);
+      return guarded ? at : putCell(target, at, source, from, from + length);
+    case 'as_json': {
+      const isString = source.getUint8(from) === QUOTE;
+      return isString ? at : putCell(target, at, source, from, from + length);
+    }
     case 'json':
-      return putPlainCell(target, at, bytes, from, from + length);
+      return putCell(target, at, source, from, from + length);
     case 'jsonb':
-      return putPlainCell(target, at, bytes, from + 1, from + length);
+      return putCell(target, at, source, from + 1, from + length);
     case 'bytea':
       return at;
     default:
-      return putFixed(type, target, at, bytes, from);
+      return putFixed(type, target, at, source, from);
   }
 }
 
 function fieldWriter(type: ColumnType, guarded: boolean): FieldWriter {
   switch (type) {
     case 'text':
-      return guarded ? writeGuarded : writeCell;
+      return guarded
+        ? (out, { bytes }, from, end) => writeGuarded(out, bytes, from, end)
+        : (out, { bytes }, from, end) => writeCell(out, bytes, from, end);
     case 'json':
-      return writeCell;
+      return (out, { bytes }, from, end) => writeCell(out, bytes, from, end);
     case 'jsonb':
       // The first byte is the version of the binary form.
-      return (out, bytes, from, end) => writeCell(out, bytes, from + 1, end);
+      return (out, { bytes }, from, end) => writeCell(out, bytes, from + 1, end);
     case 'as_json':
-      return (out, bytes, from, end) => {
+      return (out, { bytes }, from, end) => {
         const text = decodeJsonString(bytes, from, end);
         // A number may begin with a minus; only a string can hold a formula.
         const write = guarded && bytes[from] === QUOTE ? writeGuarded : writeCell;
@@ -128,32 +154,23 @@ function fieldWriter(type: ColumnType, guarded: boolean): FieldWriter {
     case 'bytea':
       return writeBytea;
     default:
-      return (out, bytes, from) => {
+      return (out, { view }, from) => {
         out.ensure(maxFixedBytes);
-        out.length = putFixed(type, out.bytes, out.length, bytes, from);
+        out.length = putFixed(type, out.view, out.length, view, from);
       };
   }
 }
 
-/**
- * A cell without quotes, for which there is room.
- *
- * @returns the end of what was written; `at` if the cell needs quotes
- */
-function putPlainCell(
-  target: Buffer,
+/** `putPlainCell` of what does not end the data either. */
+function putCell(
+  target: DataView,
   at: number,
-  bytes: Buffer,
+  source: DataView,
   from: number,
   end: number,
 ): number {
-  let to = at;
-  for (let index = from; index < end; index += 1) {
-    const byte = bytes[index] as number;
-    if (needsQuotes[byte] === 1) return at;
-    target[to++] = byte;
-  }
-  return isEndMarker(bytes, from, end) ? at : to;
+  const isEnd = end - from === 2 && source.getInt16(from) === END_MARKER;
+  return isEnd ? at : putPlainCell(target, at, source, from, end);
 }
 
 /** A cell of text. An apostrophe goes in front of a formula. */
@@ -221,12 +238,12 @@ function mustQuote(bytes: Buffer, from: number, end: number): boolean {
 }
 
 function isEndMarker(bytes: Buffer, from: number, end: number): boolean {
-  return end - from === END_MARKER.length && END_MARKER.compare(bytes, from, end) === 0;
+  return end - from === 2 && bytes.readInt16BE(from) === END_MARKER;
 }
 
 /** `\x0aff`: PostgreSQL's hexadecimal form. */
-function writeBytea(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
+function writeBytea(out: ByteWriter, { bytes }: ValueBytes, from: number, end: number): void {
   out.ensure((end - from) * 2 + 2);
-  const at = out.length + out.bytes.write('\\x', out.length, 'latin1');
-  out.length = writeHex(out.bytes, at, bytes, from, end);
+  const at = writeWord(out.view, out.length, '\\x');
+  out.length = writeHex(out.view, at, bytes, from, end);
 }

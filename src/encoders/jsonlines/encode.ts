@@ -1,23 +1,26 @@
-import { ByteWriter } from '../../domain/byte-writer.ts';
+import { ByteWriter, viewOf } from '../../domain/byte-writer.ts';
 import type { Column, ColumnType } from '../../domain/row-block.ts';
-import { type FieldWriter, type FixedType, maxFixedBytes, putFixed } from '../text/fixed-values.ts';
-import { writeHex } from '../text/format-integers.ts';
 import {
-  putBytes,
-  putPlainString,
-  writeJsonbValue,
-  writeJsonString,
-  writeJsonValue,
-} from '../text/json-text.ts';
+  type FieldWriter,
+  type FixedType,
+  maxFixedBytes,
+  putFixed,
+  type ValueBytes,
+} from '../text/fixed-values.ts';
+import { writeHex, writeWord } from '../text/format-integers.ts';
+import { writeJsonbValue, writeJsonString, writeJsonValue } from '../text/json-text.ts';
+import { putBytes, putOneLine, putPlainString } from '../text/plain-text.ts';
 import type { RowFormatter } from '../text/row-formatter.ts';
 
 const QUOTE = 0x22;
-const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
 const FIELD_BYTES = 1 << 12;
-const NULL = Buffer.from('null');
-const ROW_END = Buffer.from('}\n');
-const EMPTY_ROW = Buffer.from('{}\n');
+/** `null` as a word. */
+const NULL = 0x6e756c6c;
+const LINE_FEED = 0x0a;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+/** Of a row without columns too. */
+const ROW_END_BYTES = 3;
 /** Up to this, a text is copied while it is searched for what must be escaped. */
 const SHORT_TEXT = 256;
 /** Room for any value but a long text, with quotes, and for the end of the row. */
@@ -27,71 +30,100 @@ const SPARE_BYTES = maxFixedBytes + 16;
 export function formatJsonLines(columns: readonly Column[]): RowFormatter {
   const width = columns.length;
   const types = columns.map(({ type }) => type);
-  const heads = columns.map(({ name }, index) =>
-    headOf(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`),
-  );
   const writers = types.map(fieldWriter);
-  const rowEnd = width > 0 ? ROW_END : EMPTY_ROW;
+  const { words, ends, lengths: headLengths } = headsOf(columns);
   return {
     writeHeader() {},
     // The end of the row is in local variables while nothing else writes: a call per field costs as much as the field.
-    writeRow(out, { bytes, offsets, lengths }, row) {
-      let target = out.bytes;
-      let { view } = out;
+    writeRows(out, rows, first, end, fullBytes) {
+      const { view: source, offsets, lengths } = rows;
+      let target = out.view;
+      let capacity = target.byteLength;
       let to = out.length;
-      for (let column = 0, field = row * width; column < width; column += 1, field += 1) {
-        const { words, length: headBytes } = heads[column] as Head;
-        const length = lengths[field] as number;
-        const from = offsets[field] as number;
-        const room = headBytes + SPARE_BYTES + (length <= SHORT_TEXT ? length : 0);
-        if (to + room > target.length) {
-          out.length = to;
-          out.ensure(room);
-          target = out.bytes;
-          view = out.view;
-        }
-        for (let word = 0; word < words.length; word += 1) {
-          view.setInt32(to + word * 4, words[word] as number);
-        }
-        to += headBytes;
-        if (length < 0) {
-          to = putBytes(target, to, NULL, 0, NULL.length);
-          continue;
-        }
-        if (length <= SHORT_TEXT) {
-          const type = types[column] as ColumnType;
-          const end = putShort(type, target, to, bytes, from, length);
-          if (end > to) {
-            to = end;
+      let row = first;
+      let field = row * width;
+      do {
+        let word = 0;
+        for (let column = 0; column < width; column += 1, field += 1) {
+          const headBytes = headLengths[column] as number;
+          const length = lengths[field] as number;
+          const from = offsets[field] as number;
+          const room = headBytes + SPARE_BYTES + (length <= SHORT_TEXT ? length : 0);
+          if (to + room > capacity) {
+            out.length = to;
+            out.ensure(room);
+            target = out.view;
+            capacity = target.byteLength;
+          }
+          const headEnd = ends[column] as number;
+          for (let at = to; word < headEnd; word += 1, at += 4) {
+            target.setInt32(at, words[word] as number);
+          }
+          to += headBytes;
+          if (length < 0) {
+            target.setInt32(to, NULL);
+            to += 4;
             continue;
           }
+          if (length <= SHORT_TEXT) {
+            const after = putShort(types[column] as ColumnType, target, to, source, from, length);
+            if (after > to) {
+              to = after;
+              continue;
+            }
+          }
+          out.length = to;
+          (writers[column] as FieldWriter)(out, rows, from, from + length);
+          target = out.view;
+          capacity = target.byteLength;
+          to = out.length;
         }
-        out.length = to;
-        (writers[column] as FieldWriter)(out, bytes, from, from + length);
-        target = out.bytes;
-        view = out.view;
-        to = out.length;
-      }
+        if (to + ROW_END_BYTES > capacity) {
+          out.length = to;
+          out.ensure(ROW_END_BYTES);
+          target = out.view;
+          capacity = target.byteLength;
+        }
+        if (width === 0) target.setUint8(to++, OPEN_BRACE);
+        target.setUint8(to++, CLOSE_BRACE);
+        target.setUint8(to++, LINE_FEED);
+        row += 1;
+      } while (row < end && to < fullBytes);
       out.length = to;
-      out.ensure(rowEnd.length);
-      out.length = putBytes(out.bytes, to, rowEnd, 0, rowEnd.length);
+      return row;
     },
   };
 }
 
-/** What precedes a value in its line. */
-interface Head {
-  readonly length: number;
-  /** Its bytes, four at a time, big-endian; what is behind its end is written over. */
+/** What precedes the values of a line, as the parts of one array. */
+interface Heads {
+  /** Bytes of all heads, four at a time, big-endian; what is behind the end of each is written over. */
   readonly words: Int32Array;
+  /** Where the words of each column's head end. */
+  readonly ends: Int32Array;
+  /** Bytes of each. */
+  readonly lengths: Int32Array;
 }
 
-function headOf(text: string): Head {
-  const bytes = Buffer.from(text);
-  const words = new Int32Array(Math.ceil(bytes.length / 4));
-  const padded = Buffer.concat([bytes], words.length * 4);
-  for (let word = 0; word < words.length; word += 1) words[word] = padded.readInt32BE(word * 4);
-  return { length: bytes.length, words };
+function headsOf(columns: readonly Column[]): Heads {
+  const heads = columns.map(({ name }, index) =>
+    Buffer.from(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`),
+  );
+  const words = heads.map((bytes) => {
+    const count = Math.ceil(bytes.length / 4);
+    const padded = Buffer.concat([bytes], count * 4);
+    return Array.from({ length: count }, (_, word) => padded.readInt32BE(word * 4));
+  });
+  let end = 0;
+  const ends = words.map(({ length }) => {
+    end += length;
+    return end;
+  });
+  return {
+    words: Int32Array.from(words.flat()),
+    ends: Int32Array.from(ends),
+    lengths: Int32Array.from(heads, ({ length }) => length),
+  };
 }
 
 /**
@@ -101,56 +133,46 @@ function headOf(text: string): Head {
  */
 function putShort(
   type: ColumnType,
-  target: Buffer,
+  target: DataView,
   at: number,
-  bytes: Buffer,
+  source: DataView,
   from: number,
   length: number,
 ): number {
   switch (type) {
     case 'text':
-      return putPlainString(target, at, bytes, from, from + length);
+      return putPlainString(target, at, source, from, from + length);
     case 'as_json':
     case 'json':
-      return putOneLine(target, at, bytes, from, from + length);
-    case 'jsonb':
-      return putBytes(target, at, bytes, from + 1, from + length);
+      return putOneLine(target, at, source, from, from + length);
+    case 'timestamptz':
+    case 'timestamp':
+    case 'date':
+    case 'uuid':
+      return putQuoted(type, target, at, source, from);
     case 'int2':
     case 'int4':
     case 'int8':
     case 'bool':
-      return putFixed(type, target, at, bytes, from);
-    case 'uuid':
-    case 'date':
-    case 'timestamp':
-    case 'timestamptz':
-      return putQuoted(type, target, at, bytes, from);
+      return putFixed(type, target, at, source, from);
+    case 'jsonb':
+      // The first byte is the version of the binary form.
+      return putBytes(target, at, source, from + 1, from + length);
     default:
       return at;
   }
 }
 
-/** JSON without a line break; `at` if it has one. */
-function putOneLine(target: Buffer, at: number, bytes: Buffer, from: number, end: number): number {
-  let to = at;
-  for (let index = from; index < end; index += 1) {
-    const byte = bytes[index] as number;
-    if (byte === LINE_FEED || byte === CARRIAGE_RETURN) return at;
-    target[to++] = byte;
-  }
-  return to;
-}
-
 function putQuoted(
   type: FixedType,
-  target: Buffer,
+  target: DataView,
   at: number,
-  bytes: Buffer,
+  source: DataView,
   from: number,
 ): number {
-  target[at] = QUOTE;
-  const end = putFixed(type, target, at + 1, bytes, from);
-  target[end] = QUOTE;
+  target.setUint8(at, QUOTE);
+  const end = putFixed(type, target, at + 1, source, from);
+  target.setUint8(end, QUOTE);
   return end + 1;
 }
 
@@ -160,9 +182,10 @@ export function jsonOfField(
 ): (bytes: Buffer, from: number, end: number) => string {
   const out = new ByteWriter(FIELD_BYTES);
   const write = fieldWriter(type);
+  const needsView = !bytesTypes.has(type);
   return (bytes, from, end) => {
     out.length = 0;
-    write(out, bytes, from, end);
+    write(out, { bytes, view: needsView ? viewOf(bytes) : out.view }, from, end);
     const text = out.bytes.toString('utf8', 0, out.length);
     // Memory that a large value has taken is not kept.
     if (out.bytes.length > FIELD_BYTES) out.take(FIELD_BYTES);
@@ -170,15 +193,18 @@ export function jsonOfField(
   };
 }
 
+/** Types whose writers read no view: to make one takes longer than a short value. */
+const bytesTypes: ReadonlySet<ColumnType> = new Set(['text', 'json', 'jsonb', 'as_json', 'bytea']);
+
 function fieldWriter(type: ColumnType): FieldWriter {
   switch (type) {
     case 'text':
-      return writeJsonString;
+      return (out, { bytes }, from, end) => writeJsonString(out, bytes, from, end);
     case 'jsonb':
-      return writeJsonbValue;
+      return (out, { bytes }, from, end) => writeJsonbValue(out, bytes, from, end);
     case 'json':
     case 'as_json':
-      return writeJsonValue;
+      return (out, { bytes }, from, end) => writeJsonValue(out, bytes, from, end);
     case 'bytea':
       return writeBytea;
     case 'float4':
@@ -190,36 +216,35 @@ function fieldWriter(type: ColumnType): FieldWriter {
     case 'int8':
       return fixedWriter(type);
     default:
-      return (out, bytes, from) => {
+      return (out, { view }, from) => {
         out.ensure(maxFixedBytes + 2);
-        out.length = putQuoted(type, out.bytes, out.length, bytes, from);
+        out.length = putQuoted(type, out.view, out.length, view, from);
       };
   }
 }
 
 function fixedWriter(type: FixedType): FieldWriter {
-  return (out, bytes, from) => {
+  return (out, { view }, from) => {
     out.ensure(maxFixedBytes);
-    out.length = putFixed(type, out.bytes, out.length, bytes, from);
+    out.length = putFixed(type, out.view, out.length, view, from);
   };
 }
 
 /** JSON has no NaN and no infinity: they become strings, as in to_json. */
 function writeFloat(type: 'float4' | 'float8'): FieldWriter {
-  return (out, bytes, from, end) => {
+  return (out, { view }, from, end) => {
     out.ensure(maxFixedBytes + 2);
-    const hasNumber = Number.isFinite(
-      end - from === 4 ? bytes.readFloatBE(from) : bytes.readDoubleBE(from),
-    );
-    out.length = (hasNumber ? putFixed : putQuoted)(type, out.bytes, out.length, bytes, from);
+    const value = end - from === 4 ? view.getFloat32(from) : view.getFloat64(from);
+    const put = Number.isFinite(value) ? putFixed : putQuoted;
+    out.length = put(type, out.view, out.length, view, from);
   };
 }
 
 /** `"\\x0aff"`: PostgreSQL's hexadecimal form as a JSON string. */
-function writeBytea(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
+function writeBytea(out: ByteWriter, { bytes }: ValueBytes, from: number, end: number): void {
   out.ensure((end - from) * 2 + 5);
-  const at = out.length + out.bytes.write('"\\\\x', out.length, 'latin1');
-  out.length = writeHex(out.bytes, at, bytes, from, end);
+  const at = writeWord(out.view, out.length, '"\\\\x');
+  out.length = writeHex(out.view, at, bytes, from, end);
   out.bytes[out.length] = QUOTE;
   out.length += 1;
 }

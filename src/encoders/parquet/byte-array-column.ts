@@ -111,7 +111,7 @@ export class ByteArrayColumn implements ColumnWriter {
     if (this.#type === 'uuid') {
       // Written at the position of a plain value, so that the dictionary can read it there.
       sink.ensure(uuidTextBytes + 4);
-      writeUuid(sink.bytes, sink.length + 4, bytes, from);
+      writeUuid(sink.view, sink.length + 4, view, from);
       this.#putText(sink.bytes, sink.view, sink.length + 4, uuidTextBytes);
     } else if (this.#type === 'plain') {
       if (bytes[from] !== quote) this.#putText(bytes, view, from, length);

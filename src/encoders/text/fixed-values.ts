@@ -1,14 +1,18 @@
 import type { ByteWriter } from '../../domain/byte-writer.ts';
 import type { ColumnType } from '../../domain/row-block.ts';
 import { float4Text, float8Text } from './format-floats.ts';
-import { readInt16, readInt32, readInt64, writeInteger, writeUuid } from './format-integers.ts';
+import { readInt64, writeInteger, writeUuid, writeWord } from './format-integers.ts';
 import { writeDate, writeTimestamp } from './format-times.ts';
+import type { ViewedRows } from './row-formatter.ts';
+
+/** The bytes that a value is in. */
+export type ValueBytes = Pick<ViewedRows, 'bytes' | 'view'>;
 
 /** Writes one value that is not null: `bytes[from, end)` is the field. It ensures its own room. */
-export type FieldWriter = (out: ByteWriter, bytes: Buffer, from: number, end: number) => void;
+export type FieldWriter = (out: ByteWriter, value: ValueBytes, from: number, end: number) => void;
 
-/** Maximum text length of the types of fixed width. */
-export const maxFixedBytes = 48;
+/** Maximum room for a value of a type of fixed width: its text, and bytes behind it that are written over. */
+export const maxFixedBytes = 64;
 
 /** Types with short text and nothing to escape; the same in every text format. */
 export type FixedType = Exclude<ColumnType, 'text' | 'json' | 'jsonb' | 'as_json' | 'bytea'>;
@@ -20,37 +24,31 @@ export type FixedType = Exclude<ColumnType, 'text' | 'json' | 'jsonb' | 'as_json
  */
 export function putFixed(
   type: FixedType,
-  target: Buffer,
+  target: DataView,
   at: number,
-  bytes: Buffer,
+  source: DataView,
   from: number,
 ): number {
   switch (type) {
     case 'timestamptz':
-      return writeTimestamp(target, at, bytes, from, true);
+      return writeTimestamp(target, at, source, from, true);
     case 'int4':
-      return writeInteger(target, at, readInt32(bytes, from));
+      return writeInteger(target, at, source.getInt32(from));
     case 'int8':
-      return writeInteger(target, at, readInt64(bytes, from));
+      return writeInteger(target, at, readInt64(source, from));
     case 'uuid':
-      return writeUuid(target, at, bytes, from);
+      return writeUuid(target, at, source, from);
     case 'timestamp':
-      return writeTimestamp(target, at, bytes, from, false);
+      return writeTimestamp(target, at, source, from, false);
     case 'date':
-      return writeDate(target, at, bytes, from);
+      return writeDate(target, at, source, from);
     case 'int2':
-      return writeInteger(target, at, readInt16(bytes, from));
+      return writeInteger(target, at, source.getInt16(from));
     case 'bool':
-      return writeWord(target, at, bytes[from] ? 'true' : 'false');
+      return writeWord(target, at, source.getUint8(from) === 0 ? 'false' : 'true');
     case 'float4':
-      return writeWord(target, at, float4Text(bytes.readFloatBE(from)));
+      return writeWord(target, at, float4Text(source.getFloat32(from)));
     case 'float8':
-      return writeWord(target, at, float8Text(bytes.readDoubleBE(from)));
+      return writeWord(target, at, float8Text(source.getFloat64(from)));
   }
-}
-
-/** An ASCII text: its few characters by hand, which is faster than a call into the engine. */
-function writeWord(target: Buffer, at: number, word: string): number {
-  for (let index = 0; index < word.length; index += 1) target[at + index] = word.charCodeAt(index);
-  return at + word.length;
 }

@@ -5,66 +5,67 @@ const MINUS = 45;
 /** 2^53 / 2^32: with a high half below this a number represents an int64 exactly. */
 const EXACT_HIGH = 0x20_0000;
 
-export function readInt16(bytes: Buffer, at: number): number {
-  return (((bytes[at] as number) << 24) | ((bytes[at + 1] as number) << 16)) >> 16;
-}
-
-export function readInt32(bytes: Buffer, at: number): number {
-  return (
-    ((bytes[at] as number) << 24) |
-    ((bytes[at + 1] as number) << 16) |
-    ((bytes[at + 2] as number) << 8) |
-    (bytes[at + 3] as number)
-  );
-}
+/** Numbers below 100 in two digits, for a little-endian write. */
+const PAIRS = Uint16Array.from(
+  { length: 100 },
+  (_, value) => ZERO + Math.floor(value / 10) + ((ZERO + (value % 10)) << 8),
+);
 
 /** Reads an int64 as a number if that is exact, else as a bigint. */
-export function readInt64(bytes: Buffer, at: number): number | bigint {
-  const high = readInt32(bytes, at);
+export function readInt64(source: DataView, at: number): number | bigint {
+  const high = source.getInt32(at);
   if (high < EXACT_HIGH && high >= -EXACT_HIGH) {
-    return high * 4_294_967_296 + (readInt32(bytes, at + 4) >>> 0);
+    return high * 4_294_967_296 + source.getUint32(at + 4);
   }
-  return bytes.readBigInt64BE(at);
+  return source.getBigInt64(at);
 }
 
 /** A whole number in decimal; at most 20 bytes. */
-export function writeInteger(out: Buffer, at: number, value: number | bigint): number {
-  if (typeof value === 'bigint') return at + out.write(value.toString(), at, 'latin1');
+export function writeInteger(target: DataView, at: number, value: number | bigint): number {
+  if (typeof value === 'bigint') return writeWord(target, at, value.toString());
   if (value < 0) {
-    out[at] = MINUS;
-    return writeSize(out, at + 1, -value);
+    target.setUint8(at, MINUS);
+    return writeSize(target, at + 1, -value);
   }
-  return writeSize(out, at, value);
+  return writeSize(target, at, value);
+}
+
+/** An ASCII text: its few characters by hand, which is faster than a call into the engine. */
+export function writeWord(target: DataView, at: number, word: string): number {
+  for (let index = 0; index < word.length; index += 1) {
+    target.setUint8(at + index, word.charCodeAt(index));
+  }
+  return at + word.length;
 }
 
 /** A whole number from 0 to 2^53. */
-function writeSize(out: Buffer, at: number, value: number): number {
-  if (value <= 0x7fff_ffff) return writeShort(out, at, value);
+function writeSize(target: DataView, at: number, value: number): number {
+  if (value <= 0x7fff_ffff) return writeShort(target, at, value);
   const high = Math.floor(value / lowUnit);
-  const start = writeShort(out, at, high);
+  const start = writeShort(target, at, high);
   const end = start + lowDigits;
   // Nine digits: those that are there, behind zeros.
   const low = value - high * lowUnit;
   const digits = digitsOf(low);
-  for (let to = start; to < end - digits; to += 1) out[to] = ZERO;
-  return writeShort(out, end - digits, low);
+  for (let to = start; to < end - digits; to += 1) target.setUint8(to, ZERO);
+  return writeShort(target, end - digits, low);
 }
 
 const lowDigits = 9;
 const lowUnit = 10 ** lowDigits;
 
 /** A whole number from 0 to 2^31 - 1. */
-function writeShort(out: Buffer, at: number, value: number): number {
+function writeShort(target: DataView, at: number, value: number): number {
   const end = at + digitsOf(value);
   let rest = value;
   let to = end - 2;
   for (; rest >= 100; to -= 2) {
     const next = (rest / 100) | 0;
-    writePair(out, to, rest - next * 100);
+    writePair(target, to, rest - next * 100);
     rest = next;
   }
-  if (rest >= 10) writePair(out, to, rest);
-  else out[to + 1] = ZERO + rest;
+  if (rest >= 10) writePair(target, to, rest);
+  else target.setUint8(to + 1, ZERO + rest);
   return end;
 }
 
@@ -79,43 +80,65 @@ function digitsOf(value: number): number {
 }
 
 /** A number below 100 in two digits. */
-export function writePair(out: Buffer, at: number, value: number): void {
-  const tens = (value * 103) >>> 10;
-  out[at] = ZERO + tens;
-  out[at + 1] = ZERO + value - tens * 10;
+export function writePair(target: DataView, at: number, value: number): void {
+  target.setUint16(at, PAIRS[value] as number, true);
+}
+
+/**
+ * A number below 100 in two digits, and the ASCII character `next`. A fourth byte is written behind them, which
+ * the caller writes over.
+ */
+export function writePairAnd(target: DataView, at: number, value: number, next: number): void {
+  target.setInt32(at, (PAIRS[value] as number) | (next << 16), true);
 }
 
 const HEX = Buffer.from('0123456789abcdef', 'latin1');
 
+/** A byte's two hexadecimal digits, for a little-endian write. */
+const HEX_PAIRS = Uint16Array.from(
+  { length: 256 },
+  (_, byte) => (HEX[byte >> 4] as number) | ((HEX[byte & 15] as number) << 8),
+);
+
 /** The 36 characters of a UUID. */
-export function writeUuid(out: Buffer, at: number, bytes: Buffer, from: number): number {
-  let to = at;
-  for (let index = 0; index < 16; index += 1) {
-    if (index === 4 || index === 6 || index === 8 || index === 10) {
-      out[to] = MINUS;
-      to += 1;
-    }
-    const byte = bytes[from + index] as number;
-    out[to] = HEX[byte >> 4] as number;
-    out[to + 1] = HEX[byte & 15] as number;
-    to += 2;
-  }
-  return to;
+export function writeUuid(target: DataView, at: number, source: DataView, from: number): number {
+  writeHexWord(target, at, source.getInt32(from));
+  target.setUint8(at + 8, MINUS);
+  const second = source.getInt32(from + 4);
+  writeHexHalf(target, at + 9, second >>> 16);
+  target.setUint8(at + 13, MINUS);
+  writeHexHalf(target, at + 14, second);
+  target.setUint8(at + 18, MINUS);
+  const third = source.getInt32(from + 8);
+  writeHexHalf(target, at + 19, third >>> 16);
+  target.setUint8(at + 23, MINUS);
+  writeHexHalf(target, at + 24, third);
+  writeHexWord(target, at + 28, source.getInt32(from + 12));
+  return at + 36;
+}
+
+function writeHexWord(target: DataView, at: number, word: number): void {
+  writeHexHalf(target, at, word >>> 16);
+  writeHexHalf(target, at + 4, word);
+}
+
+/** The lower two bytes of a word. */
+function writeHexHalf(target: DataView, at: number, word: number): void {
+  const high = HEX_PAIRS[(word >>> 8) & 0xff] as number;
+  target.setInt32(at, high | ((HEX_PAIRS[word & 0xff] as number) << 16), true);
 }
 
 /** Two hexadecimal digits per byte. */
 export function writeHex(
-  out: Buffer,
+  target: DataView,
   at: number,
-  bytes: Buffer,
+  source: Buffer,
   from: number,
   end: number,
 ): number {
   let to = at;
   for (let index = from; index < end; index += 1) {
-    const byte = bytes[index] as number;
-    out[to] = HEX[byte >> 4] as number;
-    out[to + 1] = HEX[byte & 15] as number;
+    target.setUint16(to, HEX_PAIRS[source[index] as number] as number, true);
     to += 2;
   }
   return to;

@@ -1,5 +1,6 @@
+import { viewOf } from '../../domain/byte-writer.ts';
 import { epochDays } from '../../domain/row-block.ts';
-import { readInt32, writePair } from './format-integers.ts';
+import { writePair, writePairAnd, writeWord } from './format-integers.ts';
 
 const DAY_US = 86_400_000_000;
 const MAX_DATE = 0x7fff_ffff;
@@ -10,24 +11,29 @@ const WORD = 0x1_0000_0000;
 /** 2^53 / 2^32: with a high half below this a number represents an int64 exactly. */
 const EXACT_HIGH = 0x20_0000;
 
-/** The texts of days, each at the place of its number's lowest bits: rows near each other have few days. */
+/**
+ * The texts of days, each at the place of its number's lowest bits: rows near each other have few days. Each has
+ * 16 bytes, of which more may be written than the text has.
+ */
 const DAYS = 512;
 const TEXT_BYTES = 16;
 const keptDays = new Float64Array(DAYS).fill(Number.NaN);
 const keptTexts = Buffer.alloc(DAYS * TEXT_BYTES);
+const keptView = viewOf(keptTexts);
 const keptLengths = new Uint8Array(DAYS);
 const keptBeforeChrist = new Uint8Array(DAYS);
 
-/** Whether the day that was written last is before Christ. */
-let lastBeforeChrist = false;
+const COLON = 0x3a;
+const POINT = 0x2e;
 
 /** A date: `2024-03-01`; infinity, BC and years past 9999 as PostgreSQL writes them. */
-export function writeDate(out: Buffer, at: number, bytes: Buffer, from: number): number {
-  const days = readInt32(bytes, from);
-  if (days === MAX_DATE) return at + out.write('infinity', at, 'latin1');
-  if (days === MIN_DATE) return at + out.write('-infinity', at, 'latin1');
-  const to = writeDay(out, at, days);
-  return lastBeforeChrist ? to + out.write(' BC', to, 'latin1') : to;
+export function writeDate(target: DataView, at: number, source: DataView, from: number): number {
+  const days = source.getInt32(from);
+  if (days === MAX_DATE) return writeWord(target, at, 'infinity');
+  if (days === MIN_DATE) return writeWord(target, at, '-infinity');
+  const place = placeOf(days);
+  const to = writeDay(target, at, place);
+  return keptBeforeChrist[place] === 1 ? writeWord(target, to, ' BC') : to;
 }
 
 /**
@@ -35,23 +41,23 @@ export function writeDate(out: Buffer, at: number, bytes: Buffer, from: number):
  * PostgreSQL's own words if ISO 8601 has none: `infinity`, ` BC` at the end.
  */
 export function writeTimestamp(
-  out: Buffer,
+  target: DataView,
   at: number,
-  bytes: Buffer,
+  source: DataView,
   from: number,
   isInstant: boolean,
 ): number {
-  const high = readInt32(bytes, from);
+  const high = source.getInt32(from);
   let day: number;
   let rest: number;
   if (high < EXACT_HIGH && high >= -EXACT_HIGH) {
-    const value = high * WORD + (readInt32(bytes, from + 4) >>> 0);
+    const value = high * WORD + source.getUint32(from + 4);
     day = Math.floor(value / DAY_US);
     rest = value - day * DAY_US;
   } else {
-    const value = bytes.readBigInt64BE(from);
-    if (value === MAX_TIMESTAMP) return at + out.write('infinity', at, 'latin1');
-    if (value === MIN_TIMESTAMP) return at + out.write('-infinity', at, 'latin1');
+    const value = source.getBigInt64(from);
+    if (value === MAX_TIMESTAMP) return writeWord(target, at, 'infinity');
+    if (value === MIN_TIMESTAMP) return writeWord(target, at, '-infinity');
     const restOf = BigInt.asIntN(
       64,
       ((value % 86_400_000_000n) + 86_400_000_000n) % 86_400_000_000n,
@@ -59,42 +65,44 @@ export function writeTimestamp(
     rest = Number(restOf);
     day = Number((value - restOf) / 86_400_000_000n);
   }
-  let to = writeDay(out, at, day);
-  const seconds = Math.floor(rest / 1_000_000);
-  const micros = rest - seconds * 1_000_000;
-  const minutes = (seconds / 60) | 0;
-  const hours = (minutes / 60) | 0;
-  out[to] = 0x54; // T
-  writePair(out, to + 1, hours);
-  out[to + 3] = 0x3a;
-  writePair(out, to + 4, minutes - hours * 60);
-  out[to + 6] = 0x3a;
-  writePair(out, to + 7, seconds - minutes * 60);
-  out[to + 9] = 0x2e;
+  const place = placeOf(day);
+  let to = writeDay(target, at, place);
+  const second = (rest / 1_000_000) | 0;
+  const micros = (rest - second * 1_000_000) | 0;
+  const minute = (second / 60) | 0;
+  const hour = (minute / 60) | 0;
+  target.setUint8(to, 0x54); // T
+  writePairAnd(target, to + 1, hour, COLON);
+  writePairAnd(target, to + 4, minute - hour * 60, COLON);
+  writePairAnd(target, to + 7, second - minute * 60, POINT);
   const upper = (micros / 10_000) | 0;
   const lower = micros - upper * 10_000;
   const middle = (lower / 100) | 0;
-  writePair(out, to + 10, upper);
-  writePair(out, to + 12, middle);
-  writePair(out, to + 14, lower - middle * 100);
+  writePair(target, to + 10, upper);
+  writePair(target, to + 12, middle);
+  writePair(target, to + 14, lower - middle * 100);
   to += 16;
   if (isInstant) {
-    out[to] = 0x5a; // Z
+    target.setUint8(to, 0x5a); // Z
     to += 1;
   }
-  return lastBeforeChrist ? to + out.write(' BC', to, 'latin1') : to;
+  return keptBeforeChrist[place] === 1 ? writeWord(target, to, ' BC') : to;
 }
 
-/** Writes `YYYY-MM-DD` of a day counted from 2000-01-01 and records whether it is BC. */
-function writeDay(out: Buffer, at: number, day: number): number {
+/** Where the text of a day is kept, counted from 2000-01-01. */
+function placeOf(day: number): number {
   const place = day & (DAYS - 1);
   if (keptDays[place] !== day) formatDay(day, place);
-  lastBeforeChrist = keptBeforeChrist[place] === 1;
-  const end = at + (keptLengths[place] as number);
-  for (let to = at, from = place * TEXT_BYTES; to < end; to += 1, from += 1) {
-    out[to] = keptTexts[from] as number;
-  }
-  return end;
+  return place;
+}
+
+/** Writes `YYYY-MM-DD`, and bytes behind it. */
+function writeDay(target: DataView, at: number, place: number): number {
+  const text = place * TEXT_BYTES;
+  // As numbers of eight bytes: a digit in the first byte is never that of a NaN.
+  target.setFloat64(at, keptView.getFloat64(text));
+  target.setFloat64(at + 8, keptView.getFloat64(text + 8));
+  return at + (keptLengths[place] as number);
 }
 
 /** Day number to calendar date: http://howardhinnant.github.io/date_algorithms.html#civil_from_days */

@@ -34,52 +34,20 @@ function findSpecial(bytes: Buffer, from: number, end: number): number {
   return at;
 }
 
-/**
- * The same of a short text if nothing in it is escaped. There must be room for its bytes and two more.
- *
- * @returns the end of what was written; `at` if a byte must be escaped, and then what follows `at` is undefined
- */
-export function putPlainString(
-  target: Buffer,
-  at: number,
-  bytes: Buffer,
-  from: number,
-  end: number,
-): number {
-  let to = at;
-  target[to++] = QUOTE;
-  for (let index = from; index < end; index += 1) {
-    const byte = bytes[index] as number;
-    if (isEscapedByte[byte] !== 0) return at;
-    target[to++] = byte;
-  }
-  target[to++] = QUOTE;
-  return to;
-}
-
 /** Copies bytes for which there is room. */
 export function copyBytes(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
-  out.length = putBytes(out.bytes, out.length, bytes, from, end);
-}
-
-/** Copies bytes for which there is room. @returns the end of what was written */
-export function putBytes(
-  target: Buffer,
-  at: number,
-  bytes: Buffer,
-  from: number,
-  end: number,
-): number {
   if (end - from > SHORT_BYTES) {
-    bytes.copy(target, at, from, end);
-    return at + end - from;
+    bytes.copy(out.bytes, out.length, from, end);
+    out.length += end - from;
+    return;
   }
-  let to = at;
+  const target = out.bytes;
+  let to = out.length;
   for (let index = from; index < end; index += 1) {
     target[to] = bytes[index] as number;
     to += 1;
   }
-  return to;
+  out.length = to;
 }
 
 /**

@@ -2,7 +2,7 @@ import { ByteWriter, viewOf } from '../../domain/byte-writer.ts';
 import type { RowBlock } from '../../domain/row-block.ts';
 import type { StreamCodec } from '../codecs/codec.ts';
 import type { FileEncoder } from '../encoder.ts';
-import type { RowFormatter } from './row-formatter.ts';
+import { type RowFormatter, viewRows } from './row-formatter.ts';
 
 /** A chunk has at most a twelfth of the file, so that the last one leaves less than a tenth empty. */
 const chunkShare = 1 / 12;
@@ -47,9 +47,10 @@ export class LimitedTextFile implements FileEncoder {
 
   async write(block: RowBlock): Promise<readonly Uint8Array[]> {
     this.taken = 0;
+    const rows = viewRows(block);
     while (this.taken < block.rowCount) {
       const before = this.#out.length;
-      this.#formatter.writeRow(this.#out, block, this.taken);
+      this.#formatter.writeRows(this.#out, rows, this.taken, this.taken + 1, 0);
       const isChunkFull = this.#out.length > this.#chunkBytes;
       if ((isChunkFull || !this.#hasReserve) && !(await this.#startChunk(before))) break;
       this.#hasRows = true;

@@ -10,7 +10,7 @@ import type {
   ReadRow,
 } from '../encoder.ts';
 import { LimitedTextFile } from './limited-text-file.ts';
-import type { RowFormatter } from './row-formatter.ts';
+import { type RowFormatter, viewRows } from './row-formatter.ts';
 
 /** A text format, in any compression of a whole file. */
 export function textFormat(
@@ -69,8 +69,9 @@ export class TextFile implements FileEncoder {
 
   async write(block: RowBlock): Promise<readonly Uint8Array[]> {
     const ready: Uint8Array[] = [];
-    for (let row = 0; row < block.rowCount; row += 1) {
-      this.#formatter.writeRow(this.#out, block, row);
+    const rows = viewRows(block);
+    for (let row = 0; row < block.rowCount; ) {
+      row = this.#formatter.writeRows(this.#out, rows, row, block.rowCount, CHUNK_BYTES);
       if (this.#out.length < CHUNK_BYTES) continue;
       ready.push(...(await this.#codec.write(this.#out.take(CHUNK_BYTES + SPARE_BYTES))));
     }

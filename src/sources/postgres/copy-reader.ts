@@ -199,6 +199,7 @@ export class CopyReader implements Submittable {
   #consume(chunk: Buffer): void {
     let at = 0;
     while (at < chunk.length) {
+      if (this.#headerBytes === 0) at = this.#takeShortRows(chunk, at);
       if (this.#payloadLeft === 0 && this.#headerBytes < HEADER_BYTES) {
         while (at < chunk.length && this.#headerBytes < HEADER_BYTES) {
           this.#header[this.#headerBytes] = chunk[at] as number;
@@ -224,6 +225,24 @@ export class CopyReader implements Submittable {
       at = end;
       if (this.#payloadLeft === 0) this.#headerBytes = 0;
     }
+  }
+
+  /** Takes messages of short rows that are whole: each has few instructions. @returns where another one begins */
+  #takeShortRows(chunk: Buffer, start: number): number {
+    const builder = this.#builder;
+    let at = start;
+    while (chunk[at] === COPY_DATA && at + HEADER_BYTES <= chunk.length) {
+      const length =
+        ((chunk[at + 1] as number) << 24) |
+        ((chunk[at + 2] as number) << 16) |
+        ((chunk[at + 3] as number) << 8) |
+        (chunk[at + 4] as number);
+      const end = at + 1 + length;
+      if (length < 4 || end > chunk.length) break;
+      if (!builder.appendShort(chunk, at + HEADER_BYTES, end)) break;
+      at = end;
+    }
+    return at;
   }
 
   /** @returns whether the rest of the chunk went to pg, because the row stream has ended */

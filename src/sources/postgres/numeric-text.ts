@@ -35,10 +35,59 @@ export function numericTextBytes(bytes: Buffer, from: number): number {
   return (sign === 0 ? 0 : 1) + whole + (scale === 0 ? 0 : scale + 1);
 }
 
-/** Whether the text is surely no longer than the field with the four bytes before it. */
-export function surelyFits(bytes: Buffer, from: number): boolean {
-  const weight = (uint16(bytes, from + 2) << 16) >> 16;
-  return uint16(bytes, from + 6) <= places && weight >= -1 && weight <= 1;
+/**
+ * Writes the JSON text of a number below 10^8 with at most four digits after the point from `at` on, which may be
+ * four bytes before the number itself: the text is no longer than the two together.
+ *
+ * @returns the end of what was written; -1 if it is another number, and nothing was written
+ */
+export function writeShortNumeric(bytes: DataView, at: number, from: number): number {
+  const weight = bytes.getInt16(from + 2);
+  const sign = bytes.getUint16(from + 4);
+  const scale = bytes.getUint16(from + 6);
+  if (weight < -1 || weight > 1 || sign > negative || scale > places) return -1;
+  const end = from + headerBytes + bytes.getUint16(from) * 2;
+  let next = from + headerBytes;
+  let whole = 0;
+  for (let left = weight; left >= 0; left -= 1) {
+    whole = whole * 10_000 + (next < end ? bytes.getUint16(next) : 0);
+    next += 2;
+  }
+  const fraction = next < end ? bytes.getUint16(next) : 0;
+  let to = at;
+  if (sign === negative) bytes.setUint8(to++, MINUS);
+  to = writeDecimal(bytes, to, whole);
+  if (scale === 0) return to;
+  bytes.setUint8(to++, POINT);
+  const high = (fraction * 5243) >>> 19;
+  const low = fraction - high * 100;
+  if (scale === 1) bytes.setUint8(to, ZERO + ((high * 103) >>> 10));
+  else writePair(bytes, to, high);
+  if (scale === 3) bytes.setUint8(to + 2, ZERO + ((low * 103) >>> 10));
+  else if (scale === 4) writePair(bytes, to + 2, low);
+  return to + scale;
+}
+
+/** A whole number below 10^8. */
+function writeDecimal(target: DataView, at: number, value: number): number {
+  const digits = value < 10_000 ? widthOf(value) : places + widthOf((value / 10_000) | 0);
+  const end = at + digits;
+  let rest = value;
+  let to = end - 2;
+  for (; rest >= 100; to -= 2) {
+    const next = (rest / 100) | 0;
+    writePair(target, to, rest - next * 100);
+    rest = next;
+  }
+  if (rest >= 10) writePair(target, to, rest);
+  else target.setUint8(to + 1, ZERO + rest);
+  return end;
+}
+
+/** A number below 100 in two digits. */
+function writePair(target: DataView, at: number, value: number): void {
+  const tens = (value * 103) >>> 10;
+  target.setUint16(at, ((ZERO + tens) << 8) | (ZERO + value - tens * 10));
 }
 
 const widthOf = (digit: number): number =>

@@ -1,6 +1,6 @@
 import { SluiceError } from '../../domain/errors.ts';
 import type { Model } from '../../domain/model.ts';
-import type { Column } from '../../domain/row-block.ts';
+import type { Column, ColumnType } from '../../domain/row-block.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
 import { BoundedMap } from '../../query/bounded-map.ts';
 import {
@@ -26,6 +26,7 @@ import type { Projection, SourceRequest } from '../source.ts';
 import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
 import type { JsonDecoder } from './json-decoder.ts';
 import { decoderOf } from './json-decoders.ts';
+import { type TieFields, type TieKeyType, tieKeyTypes } from './tie-order.ts';
 
 /**
  * The SQL of one export. `copySql` sorts by the interval column and then by the key, so that unchanged rows
@@ -49,6 +50,8 @@ export interface SelectPlan {
   readonly decoders: readonly (JsonDecoder | null)[];
   /** Columns that `copySql` sends after `columns`. */
   readonly hidden: readonly Column[];
+  /** A way to read the same rows that costs the server less; null if they cannot be sorted here. */
+  readonly tied?: TiedPlan | null;
   /** The model's keys; null for a request of keys. */
   readonly keys: {
     /** The index of each key column in a row of `copySql`; `hidden` columns follow `columns`. */
@@ -57,6 +60,11 @@ export interface SelectPlan {
     /** Sends only `columns`, in any order. */
     copySql(range: DataInterval): string;
   } | null;
+}
+
+/** Rows sorted by the interval column alone, and where they have what sorts them further. */
+export interface TiedPlan extends Pick<SelectPlan, 'copySql' | 'hidden'> {
+  readonly fields: TieFields;
 }
 
 /** A plan that lacks the types of its columns, which only the server knows. */
@@ -119,7 +127,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
           ? { name, type, sourceType, sentAs: 'binary' }
           : { name, type, sourceType };
       });
-      const columns = all.slice(0, all.length - hiddenKeys.length);
+      const columns = all.slice(0, outputs.length);
       const decoders = all
         .slice(0, columns.length)
         .map(({ sentAs }, place) => (sentAs === 'binary' ? decoderAt(place) : null));
@@ -142,6 +150,13 @@ export function planModels(models: readonly Model[]): PlanSelect {
       const places = model.keyColumns.map((key) =>
         isShown(key) ? placeOf(key, model, query) : columns.length + hiddenKeys.indexOf(key),
       );
+      const shownMoment = placeOf(model.intervalColumn, model, query);
+      const isHidden = shownMoment < 0;
+      const sent = [...columns, ...hidden];
+      const moment = isHidden ? all[sent.length] : columns[shownMoment];
+      const fields = tieFieldsOf(sent, places, moment, isHidden ? sent.length : shownMoment);
+      const moments = isHidden && moment ? [{ ...moment, name: model.intervalColumn }] : [];
+      const tiedHidden = [...hidden, ...moments];
       const keyColumns = model.keyColumns.map((name, index) => {
         return { ...(all[places[index] as number] as Column), name };
       });
@@ -157,11 +172,51 @@ export function planModels(models: readonly Model[]): PlanSelect {
         },
         copySql: (range) => copySql(selectionOf(range), columns, hidden),
         explainSql: (range) => explainSql(selectionOf(range), columns),
+        tied: fields && {
+          hidden: tiedHidden,
+          fields,
+          copySql: (range) => copySql(selectionOf(range), columns, tiedHidden, 'interval'),
+        },
         ...counts,
       };
     };
-    return { describeSql: describeSql(model, query, hiddenKeys), select, ...counts };
+    const described = [...hiddenKeys, model.intervalColumn];
+    return { describeSql: describeSql(model, query, described), select, ...counts };
   };
+}
+
+/** Types of at most 16 bytes, as they come: of rows of these, a block has many. */
+const shortTypes: ReadonlySet<ColumnType> = new Set([
+  ...(['bool', 'int2', 'int4', 'int8', 'float4', 'float8'] as const),
+  ...(['uuid', 'date', 'timestamp', 'timestamptz'] as const),
+]);
+
+/** Types of which equal values have equal bytes. */
+const momentTypes: ReadonlySet<ColumnType> = new Set(['date', 'timestamp', 'timestamptz']);
+
+const isTieKeyType = (type: ColumnType | undefined): type is TieKeyType =>
+  tieKeyTypes.some((known) => known === type);
+
+/**
+ * What sorts rows that come in the order of `moment`. Null if the server has to sort them: its sort takes
+ * little beside values that may be long, and knows the order of all types.
+ *
+ * @param keys places among `sent`
+ * @param place of the moment in a row
+ */
+function tieFieldsOf(
+  sent: readonly SentColumn[],
+  keys: readonly number[],
+  moment: Column | undefined,
+  place: number,
+): TieFields | null {
+  if (!moment || !momentTypes.has(moment.type) || sent.length === 0) return null;
+  if (!sent.every(({ type, sentAs }) => sentAs === undefined && shortTypes.has(type))) return null;
+  const fields = keys.flatMap((field) => {
+    const type = sent[field]?.type;
+    return isTieKeyType(type) ? [{ field, type }] : [];
+  });
+  return fields.length === keys.length ? { moment: place, keys: fields } : null;
 }
 
 function projectionOf(model: Model, query: ParsedQuery | null): Projection {

@@ -72,6 +72,7 @@ export function createPostgresSource(given: PostgresSourceOptions): Source {
     statementTimeoutMs: 3_600_000,
     idleTimeoutMs: 600_000,
     plan: planModels([eventsModel]),
+    manyTies: new Set<string>(),
     ...given,
   };
   const times = {

@@ -1,6 +1,8 @@
 import type { Column, RowBlock } from '../../domain/row-block.ts';
+import { allocateBlock, type BlockMemory, growPositions } from './block-memory.ts';
 import { CopyFormatError } from './copy-format-error.ts';
 import { RowSkimmer } from './row-skimmer.ts';
+import { type TieFields, TieOrder } from './tie-order.ts';
 
 /** `PGCOPY\n\377\r\n\0`, then int32 flags, then int32 length of a header extension. */
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
@@ -15,15 +17,11 @@ const GROWTH_BYTES = 65_536;
 /** Memory of the first block at the start: most runs have few rows. */
 const FIRST_BYTES = 32_768;
 
-/** The memory of a block. */
-interface BlockMemory {
-  bytes: Buffer;
-  offsets: Int32Array;
-  lengths: Int32Array;
-  /** The same for hidden fields. */
-  hiddenOffsets: Int32Array;
-  hiddenLengths: Int32Array;
-}
+/** Maximum bytes that are few. */
+const SHORT_BYTES = 96;
+
+/** Before the first field of a row: the number of fields, and the length of the first. */
+const ROW_HEAD_BYTES = 6;
 
 /** Memory that was given out as a block. */
 interface Lent {
@@ -49,6 +47,8 @@ export interface RowLimits {
   readonly maxRowBytes?: number;
   /** A row that needs more is held only after `permit`. */
   readonly freeBytes?: number;
+  /** Rows come sorted by a moment, and leave sorted by key too. There must be a column. */
+  readonly ties?: TieFields | undefined;
 }
 
 /**
@@ -84,9 +84,13 @@ export class RowBlockBuilder {
   #headerSeen = false;
   #trailerSeen = false;
   #totalRows = 0;
+  readonly #ties: TieOrder | null;
+  #givenUpAt: number | null = null;
 
   constructor(columns: readonly Column[], blockBytes: number, limits: RowLimits = {}) {
     const { hidden = 0, maxRowBytes = MAX_FIELD_BYTES, freeBytes = MAX_FIELD_BYTES } = limits;
+    const { ties } = limits;
+    this.#ties = ties ? new TieOrder(columns.length, hidden, ties) : null;
     this.#maxRowBytes = maxRowBytes;
     this.#freeBytes = freeBytes;
     this.#permittedBytes = freeBytes;
@@ -98,6 +102,13 @@ export class RowBlockBuilder {
 
   get totalRows(): number {
     return this.#totalRows;
+  }
+
+  /**
+   * How many rows left sorted before there were too many of one moment; no later row leaves. Null if all left.
+   */
+  get givenUpAt(): number | null {
+    return this.#givenUpAt;
   }
 
   /** The bytes for which `permit` must be called before `append` continues; null if it takes all. */
@@ -139,6 +150,20 @@ export class RowBlockBuilder {
     return end;
   }
 
+  /**
+   * The same for a few bytes, one by one: a call of copy takes longer.
+   *
+   * @returns false if they are many or need room, and nothing was taken
+   */
+  appendShort(chunk: Buffer, start: number, end: number): boolean {
+    const { bytes } = this.#memory;
+    const distance = this.#end - start;
+    if (end - start > SHORT_BYTES || end + distance > bytes.length || this.#skimmer) return false;
+    for (let at = start; at < end; at += 1) bytes[at + distance] = chunk[at] as number;
+    this.#end = end + distance;
+    return true;
+  }
+
   /** Takes the blocks that are complete. */
   take(): SourceBlock[] {
     const ready = this.#ready;
@@ -159,7 +184,7 @@ export class RowBlockBuilder {
     this.#parse();
     this.#skimmer?.fail();
     if (!this.#trailerSeen) throw new CopyFormatError('the row stream ended before its trailer');
-    if (this.#rows > 0) this.#emit();
+    if (this.#rows > 0 && this.#givenUpAt === null) this.#emit();
     return this.take();
   }
 
@@ -186,7 +211,30 @@ export class RowBlockBuilder {
       bytes.copy(this.#memory.bytes, 0, 0, this.#end);
       return;
     }
-    this.#emit();
+    if (this.#ties && this.#rows > 0 && this.#givenUpAt === null) this.#holdLastRun(this.#ties);
+    if (this.#givenUpAt === null) this.#emit();
+    else this.#dropRows();
+  }
+
+  /** Leaves the rows of the last moment to the next block: more of them may follow. Gives up if they are many. */
+  #holdLastRun(ties: TieOrder): void {
+    const first = ties.lastRun(this.#memory, this.#rows);
+    // Each row is read twice at most, on average.
+    if (first * 2 < this.#rows) {
+      this.#givenUpAt = this.#totalRows - this.#rows;
+      return;
+    }
+    this.#totalRows -= this.#rows - first;
+    this.#rows = first;
+    this.#rowStart =
+      (this.#memory.offsets[first * this.#columns.length] as number) - ROW_HEAD_BYTES;
+  }
+
+  #dropRows(): void {
+    this.#memory.bytes.copyWithin(0, this.#rowStart, this.#end);
+    this.#end -= this.#rowStart;
+    this.#rowStart = 0;
+    this.#rows = 0;
   }
 
   #emit(): void {
@@ -194,6 +242,7 @@ export class RowBlockBuilder {
     const { bytes, offsets, lengths, hiddenOffsets, hiddenLengths } = this.#memory;
     const tail = bytes.subarray(this.#rowStart, this.#end);
     if (this.#rows > 0) {
+      this.#ties?.sort(this.#memory, this.#rows);
       const block = {
         isLarge: bytes.length > this.#freeBytes,
         columns: this.#columns,
@@ -218,14 +267,7 @@ export class RowBlockBuilder {
   }
 
   #allocate(size: number): BlockMemory {
-    const fields = this.#columns.length * 256;
-    return {
-      bytes: Buffer.allocUnsafeSlow(size),
-      offsets: new Int32Array(fields),
-      lengths: new Int32Array(fields),
-      hiddenOffsets: new Int32Array(this.#hidden * 256),
-      hiddenLengths: new Int32Array(this.#hidden * 256),
-    };
+    return allocateBlock(size, this.#columns.length, this.#hidden);
   }
 
   /** Records the fields of every whole row, and handles header and trailer. */
@@ -277,7 +319,8 @@ export class RowBlockBuilder {
       throw new CopyFormatError(`a row has ${fields} fields, ${width + hidden} were described`);
     }
     const rows = this.#rows;
-    if (rows * width + width > this.#memory.offsets.length) this.#growPositions();
+    if (rows * width + width > this.#memory.offsets.length)
+      growPositions(this.#memory, width, this.#hidden);
     const { offsets, lengths, hiddenOffsets, hiddenLengths } = this.#memory;
     at = this.#parseFields(at, offsets, lengths, rows * width, width);
     if (at >= 0 && hidden > 0) {
@@ -328,21 +371,5 @@ export class RowBlockBuilder {
       }
     }
     return at;
-  }
-
-  #growPositions(): void {
-    const { offsets, lengths } = this.#memory;
-    const size = offsets.length * 2 || this.#columns.length;
-    this.#memory.offsets = new Int32Array(size);
-    this.#memory.lengths = new Int32Array(size);
-    this.#memory.offsets.set(offsets);
-    this.#memory.lengths.set(lengths);
-    if (this.#hidden === 0) return;
-    const { hiddenOffsets, hiddenLengths } = this.#memory;
-    const rows = Math.ceil(size / this.#columns.length);
-    this.#memory.hiddenOffsets = new Int32Array(rows * this.#hidden);
-    this.#memory.hiddenLengths = new Int32Array(rows * this.#hidden);
-    this.#memory.hiddenOffsets.set(hiddenOffsets);
-    this.#memory.hiddenLengths.set(hiddenLengths);
   }
 }

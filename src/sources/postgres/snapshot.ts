@@ -2,7 +2,6 @@ import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import type { RowBlock } from '../../domain/row-block.ts';
 import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
-import { BlockDecoder } from './block-decoder.ts';
 import {
   type ConnectionOptions,
   closeConnection,
@@ -13,17 +12,15 @@ import {
   query,
   runBatch,
   serverVersionOf,
-  withAbort,
 } from './connection.ts';
-import { CopyReader } from './copy-reader.ts';
 import { toSourceError } from './errors.ts';
 import { nameFailingRow, searchOptions } from './failing-row.ts';
 import type { KeptConnections } from './kept-connections.ts';
-import { KeyDigest, type KeyFields } from './key-digest.ts';
+import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
+import { readSlice } from './read-slice.ts';
 import { tablesReplaced, tablesReplacedSql } from './replaced-tables.ts';
 import { hasReplayed } from './replay.ts';
-import { RowBlockBuilder, type SourceBlock } from './row-blocks.ts';
 import { nameLargeRow } from './row-too-large.ts';
 import { setUpSql } from './session-settings.ts';
 import { sliceInterval } from './slices.ts';
@@ -39,6 +36,8 @@ export interface SnapshotOptions extends ConnectionOptions {
   readonly holdRow?: HoldRow;
   /** Where the connections of snapshots come from and go to; default: a new one each. */
   readonly kept?: KeptConnections;
+  /** Names of models of which too many rows have had one moment to be sorted here. */
+  readonly manyTies?: Set<string>;
   /** The start of the server that settled last; null if it is not known. */
   readonly settledAt?: () => string | null;
 }
@@ -139,9 +138,6 @@ interface Opened {
   readonly serverStart: string;
 }
 
-/** Smaller rows are part of the memory that each run has. */
-const freeRowBytes = 2 * 2 ** 20;
-
 /** Holds the transaction. Parallel reads get their own connections, which share its snapshot. */
 class PostgresSnapshot implements SourceSnapshot {
   readonly columns;
@@ -178,41 +174,17 @@ class PostgresSnapshot implements SourceSnapshot {
   async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
     const { options, select } = this.#opened;
     const client = await this.#acquire(signal);
-    const { blockBytes, maxRowBytes, holdRow } = options;
-    const hidden = select.hidden.length;
-    const freeBytes = holdRow ? freeRowBytes : Number.POSITIVE_INFINITY;
-    const builder = new RowBlockBuilder(select.columns, blockBytes, {
-      hidden,
-      maxRowBytes,
-      freeBytes,
-    });
-    const hold = holdRow && ((bytes: number) => holdRow(bytes, signal));
-    // With the memory for a row's text, but not for more than a row of text alone may have.
-    const decodes = select.decoders.some((decoder) => decoder !== null);
-    const holdBoth =
-      hold && ((bytes: number) => hold(Math.max(bytes, Math.min(bytes * 2, maxRowBytes))));
-    const reader = new CopyReader(select.copySql(slice), builder, decodes ? holdBoth : hold);
-    const decoder = new BlockDecoder(select.decoders, { textBytes: freeRowBytes, maxRowBytes });
-    const named = (error: unknown): never => {
-      throw nameLargeRow(error, select, maxRowBytes);
-    };
     let whole = false;
     try {
-      client.query(reader);
-      for (;;) {
-        const block = await withAbort(client, signal, () => reader.next().catch(named));
-        if (!block) break;
-        if (select.keys) this.#keys.add(block.bytes, block.rowCount, keyFields(select, block));
-        yield* decoder.decode(block, hold);
-      }
+      const { model } = this.#request;
+      yield* readSlice(client, { options, model, select, keys: this.#keys }, slice, signal);
       whole = true;
     } catch (error) {
       // The search has the connection's place.
       this.#drop(client);
       signal.throwIfAborted();
-      throw await this.#nameRow(nameLargeRow(error, select, maxRowBytes), signal);
+      throw await this.#nameRow(nameLargeRow(error, select, options.maxRowBytes), signal);
     } finally {
-      reader.close();
       // A slice that was not read to its end leaves a running statement: its connection is lost.
       if (whole) this.#idle.push(client);
       else this.#drop(client);
@@ -257,22 +229,6 @@ class PostgresSnapshot implements SourceSnapshot {
     this.#clients.delete(client);
     destroyConnection(client);
   }
-}
-
-/** The positions of the keys in a block of the plan's rows. */
-function keyFields({ columns, hidden, keys }: SelectPlan, block: SourceBlock): KeyFields[] {
-  const { offsets, lengths, hiddenOffsets, hiddenLengths } = block;
-  const width = columns.length;
-  return (keys?.places ?? []).map((field) =>
-    field < width
-      ? { offsets, lengths, width, field }
-      : {
-          offsets: hiddenOffsets,
-          lengths: hiddenLengths,
-          width: hidden.length,
-          field: field - width,
-        },
-  );
 }
 
 /** A connection in a transaction with its own snapshot; `settled` as for `openSnapshot`. */
