@@ -1,4 +1,5 @@
 import type { ByteWriter } from '../../domain/byte-writer.ts';
+import { type BitSetter, openBitSetter } from './bloom-bits.ts';
 import type { Bounds } from './bounds.ts';
 import { prunedRows } from './sizes.ts';
 import { i32, nested, struct } from './thrift.ts';
@@ -22,6 +23,9 @@ const blockShift = Math.clz32(maxBytes / blockBytes - 1);
 /** A filter with more bits set is not made smaller: with these, it lets 3 of 100 other values pass. */
 const maxFill = 0.64;
 
+/** Of all filters; made when the first one gets values. */
+let shared: BitSetter | undefined;
+
 /** Made of the PLAIN values of pages. It does not depend on their order, nor on how often one comes. */
 export class BloomFilter {
   readonly #words = new Uint32Array(maxBytes / wordBytes);
@@ -40,7 +44,13 @@ export class BloomFilter {
   }
 
   /** Adds the values from `from` on. */
-  add({ view, length: end }: ByteWriter, from: number): void {
+  add({ bytes, view, length: end }: ByteWriter, from: number): void {
+    shared ??= openBitSetter(maxBytes, salts, blockShift);
+    if (end - from <= shared.maxValueBytes) {
+      this.#count += shared.setBits(this.#words, bytes.subarray(from, end), this.#width);
+      return;
+    }
+    // A value that is longer than a page.
     let at = from;
     while (at < end) {
       const width = this.#width ?? view.getUint32(at, true);

@@ -190,6 +190,10 @@ export class ByteArrayColumn implements ColumnWriter {
     }
   }
 
+  prepare(sizeOf: SizeOf): void {
+    this.#choice.prepare(this.#page, sizeOf);
+  }
+
   async choose(sizeOf: SizeOf): Promise<void> {
     this.#settleDictionary();
     if (this.#indexCount === 0) await this.#choice.choose(this.#page, sizeOf);

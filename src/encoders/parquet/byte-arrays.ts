@@ -14,13 +14,12 @@ export function putByteArray(
   out.ensure(length + 4);
   const at = out.length + 4;
   out.view.setUint32(out.length, length, true);
-  if (length > longCopy) {
-    out.bytes.set(new Uint8Array(source.buffer, source.byteOffset + from, length), at);
-  } else copyShort(out.bytes, out.view, at, source, sourceView, from, length);
+  copyValue(out.bytes, out.view, at, source, sourceView, from, length);
   out.length = at + length;
 }
 
-function copyShort(
+/** Copies `length` bytes to `at`. The views are of the same memory as the buffers. */
+export function copyValue(
   target: Buffer,
   targetView: DataView,
   at: number,
@@ -29,10 +28,18 @@ function copyShort(
   from: number,
   length: number,
 ): void {
+  if (length > longCopy) {
+    target.set(new Uint8Array(source.buffer, source.byteOffset + from, length), at);
+    return;
+  }
   let index = 0;
   for (; index + 8 <= length; index += 8) {
     targetView.setInt32(at + index, sourceView.getInt32(from + index, true), true);
     targetView.setInt32(at + index + 4, sourceView.getInt32(from + index + 4, true), true);
+  }
+  if (index + 4 <= length) {
+    targetView.setInt32(at + index, sourceView.getInt32(from + index, true), true);
+    index += 4;
   }
   for (; index < length; index++) target[at + index] = source[from + index] as number;
 }

@@ -41,6 +41,8 @@ export interface ColumnWriter {
   readonly openBytes: number;
   /** Bytes that the chunk's Bloom filter may take in the file; absent: it has none. */
   readonly filterBytes?: number;
+  /** Begins to decide how the chunk is encoded if the values are there; called after `append`. */
+  prepare?(sizeOf: SizeOf): void;
   /** Decides how the chunk is encoded, if that is still open; called before `cutPage`. */
   choose?(sizeOf: SizeOf): Promise<void>;
   /** Closes the open page; undefined if it has no rows. */

@@ -12,7 +12,8 @@ import { ByteArrayColumn } from './byte-array-column.ts';
 import { SparePool } from './byte-arrays.ts';
 import { type ColumnWriter, viewBlock } from './column-writer.ts';
 import { FileLimit, limitSizes } from './file-limit.ts';
-import { FixedColumn, fixedValues, jsonValues } from './fixed-column.ts';
+import { FixedColumn } from './fixed-column.ts';
+import { fixedValues, jsonValues } from './fixed-values.ts';
 import { ListColumn } from './list-column.ts';
 import { createdBy, fileFooter, magic, type RowGroup } from './metadata.ts';
 import type { PageLimits } from './page.ts';
@@ -192,6 +193,7 @@ class ParquetEncoder implements FileEncoder {
       while (row < to) {
         row = writer.append(viewed, row, to);
         if (writer.pageIsFull) await this.#group.cutPage(column, writer);
+        else this.#group.prepare(writer);
       }
     }
     this.#group.rows += to - from;

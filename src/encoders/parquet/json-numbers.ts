@@ -10,6 +10,8 @@ export interface JsonNumber {
   read(bytes: Buffer, from: number, end: number): number | bigint;
   /** Appends a PLAIN value. */
   write(out: ByteWriter, value: number | bigint): void;
+  /** Of a DECIMAL whose values `readScaled` gives; absent: another type, or more digits than are exact. */
+  readonly exactScale?: number;
 }
 
 const minus = 0x2d;
@@ -18,6 +20,8 @@ const zero = 0x30;
 
 /** A number has 15 digits that are always exact. */
 const exactDigits = 15;
+/** And an int32 has nine. */
+const smallDigits = 9;
 const word = 0x1_0000_0000;
 
 export function writeInt32(out: ByteWriter, value: number | bigint): void {
@@ -56,6 +60,7 @@ export function decimalNumber(precision: number, scale: number): JsonNumber {
   const wholeDigits = precision - scale;
   return {
     type,
+    ...(precision <= exactDigits && { exactScale: scale }),
     check(bytes, from, end) {
       let at = bytes[from] === minus ? from + 1 : from;
       while (bytes[at] === zero && at < end) at++;
@@ -90,24 +95,29 @@ function isDigit(byte: number): boolean {
   return byte >= zero && byte < zero + 10;
 }
 
-/** The number without its point, `scale` digits after it. */
-function readScaled(bytes: Buffer, from: number, end: number, scale: number): number {
+/** The number without its point, `scale` digits after it; of up to 15 digits. */
+export function readScaled(bytes: Buffer, from: number, end: number, scale: number): number {
   const isNegative = bytes[from] === minus;
+  let at = isNegative ? from + 1 : from;
+  const pointAt = end - scale - 1;
+  if (scale > 0 && pointAt >= at && end - at <= smallDigits + 1 && bytes[pointAt] === point) {
+    // As most are: few digits, and as many after the point as the type has.
+    let small = 0;
+    for (; at < pointAt; at++) small = (Math.imul(small, 10) + (bytes[at] as number) - zero) | 0;
+    for (at++; at < end; at++) small = (Math.imul(small, 10) + (bytes[at] as number) - zero) | 0;
+    return isNegative ? 0 - small : small;
+  }
   let value = 0;
+  for (; at < end && bytes[at] !== point; at++) value = value * 10 + (bytes[at] as number) - zero;
+  const last = Math.min(end, at + 1 + scale);
   let missing = scale;
-  let isFraction = false;
-  for (let at = isNegative ? from + 1 : from; at < end; at++) {
-    const byte = bytes[at] as number;
-    if (byte === point) isFraction = true;
-    else if (!isFraction) value = value * 10 + byte - zero;
-    else if (missing > 0) {
-      value = value * 10 + byte - zero;
-      missing--;
-    }
+  for (at++; at < last; at++) {
+    value = value * 10 + (bytes[at] as number) - zero;
+    missing--;
   }
   while (missing-- > 0) value *= 10;
   // Never -0: it would be a bound of its own.
-  return isNegative && value !== 0 ? -value : value;
+  return isNegative ? 0 - value : value;
 }
 
 function scaledDigits(bytes: Buffer, from: number, end: number, scale: number): string {

@@ -84,6 +84,26 @@ export class OpenPage {
     return this.rows >= this.limits.rows || this.valueBytes >= this.limits.bytes;
   }
 
+  /** How many rows with values of `width` bytes it surely takes; at least one unless it is full. */
+  roomFor(width: number): number {
+    const { limits, rows, valueBytes } = this;
+    return Math.min(limits.rows - rows, Math.ceil((limits.bytes - valueBytes) / width));
+  }
+
+  /** Takes `count` rows whose values are written: every `step`th length from `first` on, null if negative. */
+  addRows(lengths: Int32Array, first: number, step: number, count: number): void {
+    const present = this.#present;
+    const end = this.rows + count;
+    let nulls = 0;
+    for (let row = this.rows, field = first; row < end; row++, field += step) {
+      const isNull = (lengths[field] as number) < 0;
+      present[row] = isNull ? 0 : 1;
+      if (isNull) nulls++;
+    }
+    this.rows = end;
+    this.nulls += nulls;
+  }
+
   addNull(): void {
     this.#present[this.rows++] = 0;
     this.nulls++;

@@ -1,4 +1,5 @@
 import { ByteWriter } from '../../domain/byte-writer.ts';
+import { copyValue } from './byte-arrays.ts';
 import { physicalType } from './column-types.ts';
 import { putDeltas } from './delta.ts';
 import { encoding, type OpenPage } from './page.ts';
@@ -21,6 +22,14 @@ const trialBytes = 32 * 1024;
 /** PLAIN is faster to read, so the other encoding must save a little. */
 const worthwhile = 0.97;
 
+/** Numbers of the page that is encoded. */
+let numbers = new Float64Array(0);
+
+function roomFor(count: number): Float64Array {
+  if (count > numbers.length) numbers = new Float64Array(count);
+  return numbers;
+}
+
 function deltas(bits: 32 | 64): Recoder {
   const width = bits / 8;
   return {
@@ -28,7 +37,7 @@ function deltas(bits: 32 | 64): Recoder {
     width,
     put({ view }, from, end, out) {
       const count = (end - from) / width;
-      const values = new Float64Array(count);
+      const values = roomFor(count);
       for (let index = 0, at = from; index < count; index++, at += width) {
         if (bits === 32) values[index] = view.getInt32(at, true);
         else {
@@ -69,7 +78,7 @@ const lengthsFirst: Recoder = {
   put({ bytes, view }, from, end, out) {
     let count = 0;
     for (let at = from; at < end; at += 4 + view.getUint32(at, true)) count++;
-    const lengths = new Float64Array(count);
+    const lengths = roomFor(count);
     for (let index = 0, at = from; index < count; index++) {
       const length = view.getUint32(at, true);
       lengths[index] = length;
@@ -77,12 +86,15 @@ const lengthsFirst: Recoder = {
     }
     if (!putDeltas(out, lengths, count, 32)) return false;
     out.ensure(end - from - count * 4);
-    let at = from;
-    for (const length of lengths) {
-      bytes.copy(out.bytes, out.length, at + 4, at + 4 + length);
-      out.length += length;
+    const { bytes: target, view: targetView } = out;
+    let to = out.length;
+    for (let index = 0, at = from; index < count; index++) {
+      const length = lengths[index] as number;
+      copyValue(target, targetView, to, bytes, view, at + 4, length);
+      to += length;
       at += 4 + length;
     }
+    out.length = to;
     return true;
   },
 };
@@ -112,23 +124,32 @@ export type SizeOf = (plain: Buffer) => Promise<number>;
 export class EncodingChoice {
   readonly #recoder: Recoder | undefined;
   #recodes: boolean | undefined;
+  /** On its way. */
+  #trial: Promise<boolean> | undefined;
 
   constructor(recoder: Recoder | undefined) {
     this.#recoder = recoder;
   }
 
+  /** Begins to decide once the open page has the values for it, so that nothing waits when it is full. */
+  prepare(page: OpenPage, sizeOf: SizeOf): void {
+    if (page.valueBytes >= trialBytes) this.#begin(page, sizeOf);
+  }
+
   /** Decides by the open page, once per chunk. */
   async choose(page: OpenPage, sizeOf: SizeOf): Promise<void> {
+    if (page.valueBytes > 0) this.#begin(page, sizeOf);
+    if (this.#trial === undefined) return;
+    this.#recodes = await this.#trial;
+    this.#trial = undefined;
+  }
+
+  #begin(page: OpenPage, sizeOf: SizeOf): void {
     const recoder = this.#recoder;
-    if (recoder === undefined || this.#recodes !== undefined || page.valueBytes === 0) return;
-    const { sink, valuesStart: from } = page;
-    const end = trialEnd(sink, from, recoder.width);
-    const other = new ByteWriter(1024);
-    this.#recodes = false;
-    if (!recoder.put(sink, from, end, other)) return;
-    const plainSize = await sizeOf(sink.bytes.subarray(from, end));
-    const otherSize = await sizeOf(other.bytes.subarray(0, other.length));
-    this.#recodes = otherSize < plainSize * worthwhile;
+    if (recoder === undefined || this.#recodes !== undefined || this.#trial !== undefined) return;
+    this.#trial = saves(recoder, page, sizeOf);
+    // `choose` gets the error.
+    this.#trial.catch(() => {});
   }
 
   /** Changes the open page's values if they are to have the other encoding; returns the encoding. */
@@ -141,6 +162,19 @@ export class EncodingChoice {
   startChunk(): void {
     this.#recodes = undefined;
   }
+}
+
+/** Whether the page's first values, which must not change meanwhile, are smaller in the other encoding. */
+async function saves(recoder: Recoder, page: OpenPage, sizeOf: SizeOf): Promise<boolean> {
+  const { sink, valuesStart: from } = page;
+  const end = trialEnd(sink, from, recoder.width);
+  const other = new ByteWriter(1024);
+  if (!recoder.put(sink, from, end, other)) return false;
+  const [plainSize, otherSize] = await Promise.all([
+    sizeOf(sink.bytes.subarray(from, end)),
+    sizeOf(other.bytes.subarray(0, other.length)),
+  ]);
+  return otherSize < plainSize * worthwhile;
 }
 
 /** The end of the last value that begins within the trial's bytes. */

@@ -27,16 +27,54 @@ export function findRejections(
   planned.forEach(({ form }, column) => {
     const check = checkOf(form);
     if (check === undefined) return;
-    const width = planned.length;
-    for (let row = 0; row < block.rowCount; row++) {
-      const field = row * width + column;
-      const length = block.lengths[field] as number;
-      if (length < 0) continue;
-      const reason = check(view, block.offsets[field] as number, length, block.bytes);
-      if (reason !== undefined && !found.has(row)) found.set(row, { row, column, reason });
-    }
+    const reject = (row: number, reason: string): void => {
+      if (!found.has(row)) found.set(row, { row, column, reason });
+    };
+    const time = form.kind === 'field' ? lastHighs[form.type] : undefined;
+    if (time === undefined) checkFields(block, view, column, check, reject);
+    else checkTimes(block, view, column, time, check, reject);
   });
   return [...found.values()].sort((one, other) => one.row - other.row);
+}
+
+type Reject = (row: number, reason: string) => void;
+
+function checkFields(
+  { bytes, columns, offsets, lengths, rowCount }: RowBlock,
+  view: DataView,
+  column: number,
+  check: Check,
+  reject: Reject,
+): void {
+  const width = columns.length;
+  for (let row = 0, field = column; row < rowCount; row++, field += width) {
+    const length = lengths[field] as number;
+    if (length < 0) continue;
+    const at = offsets[field] as number;
+    const reason = check(bytes, at, at + length, view);
+    if (reason !== undefined) reject(row, reason);
+  }
+}
+
+/** The same of dates and timestamps, nearly all of which are seen to be in order by their first four bytes. */
+function checkTimes(
+  { bytes, columns, offsets, lengths, rowCount }: RowBlock,
+  view: DataView,
+  column: number,
+  lastHigh: number,
+  check: Check,
+  reject: Reject,
+): void {
+  const width = columns.length;
+  for (let row = 0, field = column; row < rowCount; row++, field += width) {
+    const length = lengths[field] as number;
+    if (length < 0) continue;
+    const at = offsets[field] as number;
+    const high = view.getInt32(at);
+    if (high < lastHigh && high > minusInfiniteDate) continue;
+    const reason = check(bytes, at, at + length, view);
+    if (reason !== undefined) reject(row, reason);
+  }
 }
 
 /** The same block without these rows; the bytes are shared. */
@@ -58,7 +96,8 @@ export function withoutRows(block: RowBlock, rejected: readonly RejectedRow[]): 
   return { columns: block.columns, rowCount, bytes: block.bytes, offsets, lengths };
 }
 
-type Check = (view: DataView, at: number, length: number, bytes: Buffer) => string | undefined;
+/** `view` is of the same memory as `bytes`. */
+type Check = (bytes: Buffer, at: number, end: number, view: DataView) => string | undefined;
 
 function checkOf(form: ColumnForm): Check | undefined {
   switch (form.kind) {
@@ -67,27 +106,27 @@ function checkOf(form: ColumnForm): Check | undefined {
     case 'plain':
       return undefined;
     case 'number':
-      return (_view, at, length, bytes) => form.number.check(bytes, at, at + length);
+      return form.number.check;
     case 'list':
       return checkList(form.element);
   }
 }
 
 function checkList({ check }: JsonForm): Check {
-  return (_view, at, length, bytes) => {
+  return (bytes, at, end) => {
     let fault: string | undefined;
     let place = 0;
-    const count = scanArray(bytes, at, at + length, (from, end) => {
+    const count = scanArray(bytes, at, end, (from, stop) => {
       place++;
-      if (fault !== undefined || isNullElement(bytes, from, end)) return;
-      const reason = check(bytes, from, end);
+      if (fault !== undefined || isNullElement(bytes, from, stop)) return;
+      const reason = check(bytes, from, stop);
       if (reason !== undefined) fault = `element ${place}: ${reason}`;
     });
     return count === notFlat ? 'an array of arrays has no Parquet LIST of one level' : fault;
   };
 }
 
-const checkTimestamp: Check = (view, at) => {
+const checkTimestamp: Check = (_bytes, at, _end, view) => {
   const high = view.getInt32(at);
   if (high < lastMicrosHigh && high > minusInfiniteDate) return undefined;
   const low = view.getUint32(at + 4);
@@ -100,11 +139,18 @@ const checkTimestamp: Check = (view, at) => {
 };
 
 const checks: Partial<Record<ColumnType, Check>> = {
-  date: (view, at) => {
+  date: (_bytes, at, _end, view) => {
     const days = view.getInt32(at);
     if (days === infiniteDate) return 'infinity has no Parquet date';
     return days === minusInfiniteDate ? '-infinity has no Parquet date' : undefined;
   },
   timestamp: checkTimestamp,
   timestamptz: checkTimestamp,
+};
+
+/** Fields whose first four bytes are below this, but not minus infinity's, are in order. */
+const lastHighs: Partial<Record<ColumnType, number>> = {
+  date: infiniteDate,
+  timestamp: lastMicrosHigh,
+  timestamptz: lastMicrosHigh,
 };

@@ -9,12 +9,14 @@ import {
 } from './metadata.ts';
 import type { CompressedPage, PageCompressor, PendingPage } from './page-compressor.ts';
 import { indexPages, type PageEntry } from './page-index.ts';
+import type { SizeOf } from './recoders.ts';
 
 /** The pages of the row group being filled. A column's pages must be adjacent, so all are held. */
 export class OpenRowGroup {
   rows = 0;
   readonly #pages: PendingPage[][];
   readonly #compressor: PageCompressor;
+  readonly #sizeOf: SizeOf;
   #settledBytes = 0;
   #older: PendingPage[] = [];
   #newer: PendingPage[] = [];
@@ -26,11 +28,17 @@ export class OpenRowGroup {
     this.#isIndexed = isIndexed;
     this.#pages = Array.from({ length: columnCount }, () => []);
     this.#compressor = compressor;
+    this.#sizeOf = (plain) => compressor.sizeOf(plain);
+  }
+
+  /** Lets the column decide how to encode while its page is filled. */
+  prepare(writer: ColumnWriter): void {
+    writer.prepare?.(this.#sizeOf);
   }
 
   /** Takes the column's open page. */
   async cutPage(column: number, writer: ColumnWriter): Promise<void> {
-    await writer.choose?.((plain) => this.#compressor.sizeOf(plain));
+    await writer.choose?.(this.#sizeOf);
     const raw = writer.cutPage();
     if (raw === undefined) return;
     const page = await this.#compressor.submit(raw);
