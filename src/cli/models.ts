@@ -31,7 +31,11 @@ export function register(program: Command, deps: CliDeps): void {
       const { readConfig } = await import('../config/config.ts');
       const config = readConfig(deps.terminal.env);
       const findSource = async () => config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
-      const checked = await checkModels(config, findSource, project);
+      const { isModelExported } = await import('../store/exports.ts');
+      // Models can be checked from a machine that does not reach the service's database.
+      const isExported = (model: string) =>
+        deps.withDatabase((db) => isModelExported(db, model)).catch(() => false);
+      const checked = await checkModels(config, findSource, project, isExported);
       if (json) deps.print(JSON.stringify(checked));
       else for (const line of checked.flatMap(reportLines)) deps.print(line);
       const failing = checked.filter(({ findings }) =>

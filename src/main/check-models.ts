@@ -25,11 +25,13 @@ export function listModels(config: Config) {
  *
  * @param findSource finds the address for models without their own database; called only if there are any
  * @param teamId the project of the plans
+ * @param isExported whether there is an export of a model; only asked if the table of the built-in one is missing
  */
 export async function checkModels(
   config: Config,
   findSource: () => Promise<string>,
   teamId: number,
+  isExported: (model: string) => Promise<boolean>,
 ): Promise<readonly CheckedModel[]> {
   const checked: CheckedModel[] = [];
   for (const sourced of loadModels(config)) {
@@ -38,7 +40,11 @@ export async function checkModels(
       primaryUrl: primaryUrlOf(config, sourced),
       allowUnsettledStandby: config.ALLOW_UNSETTLED_STANDBY,
     });
-    const isUnused = model === eventsModel && config.MODELS_FILE !== null;
+    const isUnused =
+      model === eventsModel &&
+      config.MODELS_FILE !== null &&
+      report.findings.some(isMissing) &&
+      !(await isExported(model.name));
     checked.push({ model: model.name, ...(isUnused ? asUnused(report) : report) });
   }
   return checked;
@@ -51,7 +57,7 @@ export async function checkModels(
 function asUnused(report: ModelReport): ModelReport {
   const { schema, name } = eventsModel.relation;
   const findings = report.findings.map((finding) =>
-    finding.detail.startsWith(`The relation ${schema}.${name} does not exist.`)
+    isMissing(finding)
       ? {
           severity: 'warning' as const,
           detail: `The relation ${schema}.${name} of the built-in model does not exist. Exports of ${name} are refused; other models do not need it.`,
@@ -59,4 +65,9 @@ function asUnused(report: ModelReport): ModelReport {
       : finding,
   );
   return { ...report, findings };
+}
+
+function isMissing({ detail }: ModelReport['findings'][number]): boolean {
+  const { schema, name } = eventsModel.relation;
+  return detail.startsWith(`The relation ${schema}.${name} does not exist.`);
 }

@@ -208,6 +208,15 @@ export async function findBatchExport(
   return row ? toBatchExport(row) : null;
 }
 
+/** Whether any project has an export of the model. */
+export async function isModelExported(sql: Sql, model: string): Promise<boolean> {
+  const [row] = await sql.query<{ is: boolean }>(
+    'select exists (select from batch_exports where model = $1 and deleted_at is null) as is',
+    [model],
+  );
+  return row?.is === true;
+}
+
 /**
  * Locks an export of any owner until the transaction ends, for work that was already authorized. Always
  * lock it before one of its runs, in the same order as a delete. Rows that refer to the export can still be

@@ -13,6 +13,7 @@ import {
   untilEnded,
 } from '../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
+import { findFreePort } from '../support/free-port.ts';
 import { openDuckDb } from '../support/parquet-readers.ts';
 import { startSluice } from '../support/processes.ts';
 
@@ -26,13 +27,19 @@ const formats = {
 let folder: string;
 let second: TestDatabase;
 let installation: Installation;
+let workerPort: number;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-models-'));
   second = await createEmptyDatabase();
+  workerPort = await findFreePort();
   installation = await startInstallation({
     workers: 1,
-    env: { MODELS_FILE: await writeAnyModels(folder), SECOND_DATABASE_URL: second.url },
+    env: {
+      MODELS_FILE: await writeAnyModels(folder),
+      SECOND_DATABASE_URL: second.url,
+      WORKER_PORT: String(workerPort),
+    },
   });
   await createAnyTables(installation.pool, second.pool, installation.tenant.projectIds[0]);
 }, 120_000);
@@ -163,6 +170,39 @@ it('an export at Parquet schema 1 gets the types of schema 3 and chosen decimals
   const { code, output } = await sluice('verify', '--export', id, '--json');
   expect(code, output).toBe(0);
   expect(JSON.parse(output)).toMatchObject({ exports: 1, rows: anyTableRows, findings: [] });
+});
+
+it('rows that the chosen DECIMAL cannot hold are in the log, the metric and a file of their own, or fail the run', async () => {
+  const readCounter = async () => {
+    const answer = await fetch(`http://127.0.0.1:${workerPort}/metrics`);
+    return Number(/^sluice_rows_rejected_total (\d+)$/m.exec(await answer.text())?.[1] ?? 0);
+  };
+  const before = await readCounter();
+  // `exact` is from 0.10 to 299.10.
+  const [fitting, rejected] = [100, anyTableRows - 100];
+  const config = { file_format: 'Parquet', decimal_columns: ['exact decimal(4,2)'] };
+  const id = await createS3Export(installation, { model: 'odd', config });
+  await backfill(installation, id, hour);
+  const [run] = await untilEnded(installation, id);
+  expect(run).toMatchObject({ status: 'Completed', rows: fitting });
+  const path = `${projectPath(installation)}/batch_exports/${id}`;
+  const { body } = await installation.client.get(`${path}/logs?level=WARNING`);
+  expect(body.results.map(({ message }) => message)).toEqual([
+    expect.stringMatching(
+      /^200 rows were rejected\. Column exact: too large for DECIMAL\(4,2\)\. The first: \{.*"exact":"?100\.10/,
+    ),
+  ]);
+  expect(await readCounter()).toBe(before + rejected);
+  const verified = await sluice('verify', '--export', id, '--json');
+  expect(verified.code, verified.output).toBe(0);
+  expect(JSON.parse(verified.output)).toMatchObject({ exports: 1, findings: [] });
+
+  const fails = { destination: { config: { on_rejected: 'fail' } } };
+  expect((await installation.client.patch(path, fails)).status).toBe(200);
+  await backfill(installation, id, hour);
+  const runs = await untilEnded(installation, id, { count: 2 });
+  expect(runs.at(-1)).toMatchObject({ status: 'Failed' });
+  expect(await readCounter()).toBe(before + rejected);
 });
 
 it('verify sees one row lost, one changed and one added among big keys and their neighbours', async () => {

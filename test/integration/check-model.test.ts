@@ -120,7 +120,7 @@ it('an error reports a role that may not read, and a database that does not answ
   ]);
 });
 
-it('the built-in model without its table is a warning beside models of the installation', async () => {
+it('the built-in model without its table is a warning beside models of the installation, unless it is exported', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-models-'));
   const path = join(folder, 'models.yaml');
   await writeFile(
@@ -135,14 +135,20 @@ it('the built-in model without its table is a warning beside models of the insta
       - { name: id, type: bigint }
 `,
   );
-  const check = (env: Readonly<Record<string, string>>) =>
-    checkModels(readConfig(env), async () => database.url, 1);
+  const check = (env: Readonly<Record<string, string>>, isExported = false) =>
+    checkModels(
+      readConfig(env),
+      async () => database.url,
+      1,
+      async () => isExported,
+    );
   const severities = (checked: Awaited<ReturnType<typeof check>>) =>
     checked.map(({ model, findings }) => [model, findings[0]?.severity]);
   expect(severities(await check({ MODELS_FILE: path }))).toEqual([
     ['events', 'warning'],
     ['things', undefined],
   ]);
+  expect(severities(await check({ MODELS_FILE: path }, true))[0]).toEqual(['events', 'error']);
   expect(severities(await check({}))).toEqual([['events', 'error']]);
   await rm(folder, { recursive: true });
 });

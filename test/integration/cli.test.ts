@@ -1,5 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { buildApi } from '../../src/api/build-api.ts';
 import { isWellFormedApiKey } from '../../src/security/api-keys.ts';
 import { openDatabase } from '../../src/store/database.ts';
@@ -30,6 +33,42 @@ async function json<T = Record<string, unknown>>(...args: string[]): Promise<T> 
     .filter((line) => /^[[{]/.test(line));
   return JSON.parse(lines.at(-1) ?? 'null') as T;
 }
+
+test('models check fails for the missing table of the built-in model only if an export uses it', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-models-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const path = join(folder, 'models.yaml');
+  const model = {
+    ...{ name: 'things', relation: 'public.things', tenant_column: 'team', interval_column: 'at' },
+    ...{ key_columns: ['id'], columns: [{ name: 'id', type: 'bigint' }] },
+  };
+  await writeFile(path, JSON.stringify({ models: [model] }));
+  await database.pool.query(
+    'create table things (id bigint primary key, team int not null, at timestamptz not null)',
+  );
+  const check = async () => {
+    const env = { DATABASE_URL: database.url, MODELS_FILE: path };
+    const child = startSluice('cli/sluice.js', ['models', 'check'], { env });
+    const { code } = await child.waitForExit();
+    return { code, output: child.output() };
+  };
+  const unused = await check();
+  expect(unused.code, unused.output).toBe(0);
+  expect(unused.output).toContain('warning: The relation public.events of the built-in model');
+
+  const organization = await json('organizations', 'create', '--name', 'Models');
+  const id = String(organization.id);
+  const project = await json('projects', 'create', '--organization', id, '--name', 'Models');
+  await database.pool.query(
+    `insert into batch_exports (team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at)
+     values ($1, 'Events', 'NoOp', '{}', 'hour', '{}', now())`,
+    [project.id],
+  );
+  const used = await check();
+  expect(used.code, used.output).toBe(1);
+  expect(used.output).toContain('error: The relation public.events does not exist.');
+  await database.pool.query('delete from batch_exports');
+});
 
 test('prints its version', async () => {
   const { version } = JSON.parse(readFileSync(`${projectRoot}/package.json`, 'utf8'));

@@ -6,6 +6,7 @@ import {
   applies,
   choicesOf,
   choiceText,
+  isSent,
   withFormat,
 } from '../../../src/console/form/file-settings.ts';
 import { inFormWords, labelsOf } from '../../../src/console/form/form-words.ts';
@@ -102,6 +103,8 @@ describe('a setting without an effect', () => {
     const decimals = { decimal_columns: 'a decimal(9,2)', file_format: 'Parquet' };
     expect(configOf(decimals).decimal_columns).toEqual(['a decimal(9,2)']);
     expect(configOf({ ...decimals, file_format: 'CSV' })).not.toHaveProperty('decimal_columns');
+    expect(isSent({ name: 'decimal_columns' }, { file_format: 'CSV' })).toBe(true);
+    expect(isSent({ name: 'json_null' }, { file_format: 'JSONLines' })).toBe(false);
   });
 });
 

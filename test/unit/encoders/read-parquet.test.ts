@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ParquetSchema } from '../../../src/domain/format-settings.ts';
-import { textOfJson } from '../../../src/domain/row-block.ts';
+import { type ColumnType, textOfJson } from '../../../src/domain/row-block.ts';
 import { parquet } from '../../../src/encoders/parquet/definition.ts';
 import { encodeParquet } from '../../support/parquet-readers.ts';
 import { rowBlock } from '../../support/row-blocks.ts';
@@ -15,7 +15,12 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 /** What `verify` reads back from a file of one column. */
-async function readBack(sourceType: string, json: readonly string[], schema: ParquetSchema) {
+async function readBack(
+  sourceType: string,
+  json: readonly string[],
+  schema: ParquetSchema,
+  type: ColumnType = 'as_json',
+) {
   const columns = [{ name: 'key', type: 'as_json' as const, sourceType }];
   const blocks = [
     rowBlock(
@@ -27,7 +32,8 @@ async function readBack(sourceType: string, json: readonly string[], schema: Par
   await writeFile(path, await encodeParquet(columns, 'zstd', blocks, undefined, schema));
   const found: (string | null)[] = [];
   const made = { parquetSchema: schema };
-  for await (const [value] of parquet.read(path, columns, 'zstd', made)) found.push(value ?? null);
+  const asked = [{ name: 'key', type }];
+  for await (const [value] of parquet.read(path, asked, 'zstd', made)) found.push(value ?? null);
   return found;
 }
 
@@ -59,6 +65,15 @@ it.each<[string, readonly string[]]>([
     expect(await readBack(sourceType, json, schema)).toEqual(expected);
   }
   expect(await readBack(sourceType, json, 1)).toEqual(expected);
+});
+
+it('a DECIMAL and a TIME are found by their text if the type of the column is not known', async () => {
+  const large = '123456789012345678901';
+  expect(await readBack('numeric(21,0)', [large], 3, 'text')).toEqual([large]);
+  expect(await readBack('numeric(9,2)', ['1.10'], 3, 'text')).toEqual(['1.10']);
+  expect(await readBack('time without time zone', ['"10:00:00.5"'], 3, 'text')).toEqual([
+    '10:00:00.5',
+  ]);
 });
 
 it('a text that looks like JSON stays as it is in schema 2', async () => {
