@@ -4,7 +4,6 @@ import {
   countParts,
   createS3Export,
   insertEvents,
-  quiet,
   readRuns,
   retireExports,
   untilEnded,
@@ -158,7 +157,8 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
     async () => {
       const { pool, tenant } = installation;
       const team = tenant.projectIds[0];
-      await insertEvents(pool, { team, rows: 50, ...quiet });
+      const own = { start: '2024-03-05T00:00:00Z', end: '2024-03-05T01:00:00Z' };
+      await insertEvents(pool, { team, rows: 50, ...own });
       const [worker] = await startWorkers(1);
       const exports = {
         good: await createS3Export(installation),
@@ -166,7 +166,7 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
         noKey: await createS3Export(installation, { config: { aws_secret_access_key: 'wrong' } }),
       };
       for (const id of Object.values(exports)) {
-        await backfill(installation, id, quiet);
+        await backfill(installation, id, own);
         await untilEnded(installation, id);
       }
       const readLines = (id: string): Record<string, unknown>[] =>
@@ -183,7 +183,7 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
         team,
         export: exportId,
         run: expect.any(String),
-        interval: '2024-03-02T00:00:00Z to 2024-03-02T01:00:00Z',
+        interval: '2024-03-05T00:00:00.000000Z to 2024-03-05T01:00:00.000000Z',
         attempt: 1,
         ms: expect.any(Number),
       });

@@ -110,15 +110,15 @@ test('one trace leads from a request or a tick through the queue to each step of
     return runs.length >= count && runs.every(({ status }) => status === 'Completed');
   };
   await serve(async (address) => {
-    await until(() => isDone(1), { timeoutMs: 20_000 });
+    await until(() => isDone(1), { timeoutMs: 60_000 });
     const [run] = await listRuns(side.db, id);
     const client = createApiClient(address, side.tenant.key);
     const path = `/api/projects/${side.teamId}/batch_exports/${id}`;
     expect(await client.post(`${path}/runs/${run?.id}/retry`, {})).toMatchObject({ status: 201 });
-    await until(() => isDone(2), { timeoutMs: 20_000 });
+    await until(() => isDone(2), { timeoutMs: 60_000 });
     const range = { start_at: '2024-03-01T00:00:00Z', end_at: '2024-03-01T01:00:00Z' };
     expect((await client.post(`${path}/backfill`, range)).status).toBeLessThan(300);
-    await until(() => isDone(3), { timeoutMs: 20_000 });
+    await until(() => isDone(3), { timeoutMs: 60_000 });
   });
   const spans = spansOf();
   const runs = await side.db.query<{ id: string; backfill_id: string | null; generation: number }>(
@@ -168,7 +168,7 @@ test('a receiver that never answers holds up nothing', async () => {
   const isDone = async () =>
     (await listRuns(side.db, id)).some(({ status }) => status === 'Completed');
   await serve(async () => {
-    await until(isDone, { timeoutMs: 20_000 });
+    await until(isDone, { timeoutMs: 60_000 });
   });
   env = before;
   silent.closeAllConnections();

@@ -75,7 +75,7 @@ test.each([
   [['exports', '--help'], 'create an export'],
   [['backfill', '--help'], '--dry-run'],
   [['help', 'verify'], '--export'],
-  [['completion', 'bash'], 'complete -F'],
+  [['completion', 'bash'], '-F _sluice'],
   [['--version'], '.'],
 ])('%j loads no module that a command needs', async (args, text) => {
   // Each of them takes longer to load than everything else together.
