@@ -192,7 +192,7 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
       ]);
       const faults = [
         [exports.noBucket, 'destination.bucket_not_found'],
-        [exports.noKey, 'destination.access_denied'],
+        [exports.noKey, 'destination.invalid_credentials'],
       ] as const;
       for (const [id, fault] of faults) {
         expect(await finished(id)).toMatchObject([
