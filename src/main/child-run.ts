@@ -1,4 +1,6 @@
+import { useCompileCache } from './compile-cache.ts';
 import { tuneGarbageCollection } from './tune-garbage-collection.ts';
 
 tuneGarbageCollection();
+useCompileCache();
 await import('./run-child.ts');

@@ -171,7 +171,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     smallRunConcurrency: places === 0 ? 0 : config.WORKER_SMALL_RUNS,
     onError: (error) => logger.warn({ err: error }, 'the queue reported an error'),
     onJobFailed: (job, error) => {
-      metrics.jobsFailed.inc({ job });
+      metrics.jobsFailed.inc({ handler: job });
       logger.warn({ err: error, job }, 'a job failed');
     },
   });

@@ -34,7 +34,7 @@ export function createMetrics() {
     ),
     bytes: counter('sluice_bytes_total', 'Bytes committed.'),
     runsMade: counter('sluice_runs_made_total', 'Runs created, by tick or backfill.', 'by'),
-    jobsFailed: counter('sluice_jobs_failed_total', 'Queue jobs that failed.', 'job'),
+    jobsFailed: counter('sluice_jobs_failed_total', 'Queue jobs that failed.', 'handler'),
     faults: counter('sluice_faults_total', 'Attempts that failed, by error code.', 'code'),
     notifications: counter(
       'sluice_notifications_total',

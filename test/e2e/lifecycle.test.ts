@@ -152,6 +152,60 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
     expect(await expectInvariants(installation)).toMatchObject({ intervals: 12, rows: 6_000 });
   }, 300_000);
 
+  test.runIf(queue === 'postgres')(
+    'the log has one line per finished run, and no stack if the fault is a customer’s',
+    async () => {
+      const { pool, tenant } = installation;
+      const team = tenant.projectIds[0];
+      const own = { start: '2024-03-05T00:00:00Z', end: '2024-03-05T01:00:00Z' };
+      await insertEvents(pool, { team, rows: 50, ...own });
+      const [worker] = await startWorkers(1);
+      const exports = {
+        good: await createS3Export(installation),
+        noBucket: await createS3Export(installation, { config: { bucket_name: 'none-such' } }),
+        noKey: await createS3Export(installation, { config: { aws_secret_access_key: 'wrong' } }),
+      };
+      for (const id of Object.values(exports)) {
+        await backfill(installation, id, own);
+        await untilEnded(installation, id);
+      }
+      const readLines = (id: string): Record<string, unknown>[] =>
+        (worker?.output() ?? '')
+          .split('\n')
+          .filter((line) => line.startsWith('{') && line.includes(id))
+          .map((line) => JSON.parse(line));
+      const finished = (id: string) =>
+        until(() => {
+          const lines = readLines(id).filter(({ level }) => level === 'info');
+          return lines.length > 0 ? lines : null;
+        });
+      const ofRun = (exportId: string) => ({
+        team,
+        export: exportId,
+        run: expect.any(String),
+        interval: '2024-03-05T00:00:00.000000Z to 2024-03-05T01:00:00.000000Z',
+        attempt: 1,
+        ms: expect.any(Number),
+      });
+      expect(await finished(exports.good)).toMatchObject([
+        { ...ofRun(exports.good), msg: 'run completed', rows: 50, bytes: expect.any(Number) },
+      ]);
+      const faults = [
+        [exports.noBucket, 'destination.bucket_not_found'],
+        [exports.noKey, 'destination.invalid_credentials'],
+      ] as const;
+      for (const [id, fault] of faults) {
+        expect(await finished(id)).toMatchObject([
+          { ...ofRun(id), msg: 'attempt failed', fault, rows: 0, bytes: 0 },
+        ]);
+        const errors = readLines(id).filter((line) => 'err' in line);
+        expect(errors).toMatchObject([{ level: 'warn', err: { message: expect.any(String) } }]);
+        expect(JSON.stringify(readLines(id))).not.toMatch(/"stack"|\.[jt]s:\d+/);
+      }
+    },
+    120_000,
+  );
+
   // The last: it ends the API.
   test('SIGTERM ends an idle worker and an idle API in order', async () => {
     await startWorkers(1);

@@ -105,27 +105,33 @@ function lineOf(span: Span, all: readonly Span[]): string {
 test('one trace leads from a request or a tick through the queue to each step of the run', async () => {
   const { id } = await createExportOfThePast(side, { createdMsAgo: hourMs });
   await side.db.query(`update batch_exports set name = $2 where id = $1`, [id, hostileName]);
+  let runs: Awaited<ReturnType<typeof listRuns>> = [];
   const isDone = async (count: number) => {
-    const runs = await listRuns(side.db, id);
+    runs = await listRuns(side.db, id);
     return runs.length >= count && runs.every(({ status }) => status === 'Completed');
   };
+  const untilDone = (count: number) =>
+    until(() => isDone(count), {
+      timeoutMs: 60_000,
+      message: () => `${count} runs are completed: ${JSON.stringify(runs)}`,
+    });
   await serve(async (address) => {
-    await until(() => isDone(1), { timeoutMs: 60_000 });
+    await untilDone(1);
     const [run] = await listRuns(side.db, id);
     const client = createApiClient(address, side.tenant.key);
     const path = `/api/projects/${side.teamId}/batch_exports/${id}`;
     expect(await client.post(`${path}/runs/${run?.id}/retry`, {})).toMatchObject({ status: 201 });
-    await until(() => isDone(2), { timeoutMs: 60_000 });
+    await untilDone(2);
     const range = { start_at: '2024-03-01T00:00:00Z', end_at: '2024-03-01T01:00:00Z' };
     expect((await client.post(`${path}/backfill`, range)).status).toBeLessThan(300);
-    await until(() => isDone(3), { timeoutMs: 60_000 });
+    await untilDone(3);
   });
   const spans = spansOf();
-  const runs = await side.db.query<{ id: string; backfill_id: string | null; generation: number }>(
+  const made = await side.db.query<{ id: string; backfill_id: string | null; generation: number }>(
     'select id, backfill_id, generation from runs where export_id = $1',
     [id],
   );
-  for (const run of runs) {
+  for (const run of made) {
     const [process] = spans.filter(
       (span) =>
         /^process sluice-(small-)?runs$/.test(span.name) &&

@@ -2,6 +2,8 @@ import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { createTestDatabase } from '../support/database.ts';
 import { startSluice } from '../support/processes.ts';
+import { checkMetrics, hasPromtool, promtoolNote } from '../support/promtool.ts';
+import { until } from '../support/until.ts';
 
 /** A port that is free now. */
 function findPort(): Promise<number> {
@@ -25,6 +27,36 @@ test('the API serves metrics without a key at METRICS_PORT alone', async () => {
     expect(metrics.status).toBe(200);
     expect(await metrics.text()).toContain('sluice_');
     expect((await fetch(`${address}/metrics`)).status).toBe(401);
+  } finally {
+    api.kill();
+    await api.waitForExit();
+    await database.drop();
+  }
+});
+
+test.runIf(hasPromtool)(`promtool reads what API and worker answer${promtoolNote}`, async () => {
+  const database = await createTestDatabase();
+  const [ofApi, ofWorker] = [await findPort(), await findPort()];
+  const env = { DATABASE_URL: database.url, REDIS_URL: '', PORT: '0' };
+  const api = startSluice('main/api.js', [], { env: { ...env, METRICS_PORT: String(ofApi) } });
+  try {
+    await api.waitForLine(/^ready /);
+    const worker = startSluice('main/worker.js', [], {
+      env: { ...env, WORKER_PORT: String(ofWorker) },
+    });
+    await until(() => worker.output().includes('worker started'), {
+      timeoutMs: 60_000,
+      message: () => `a worker starts:\n${worker.output()}`,
+    });
+    for (const port of [ofApi, ofWorker]) {
+      const answer = await fetch(`http://127.0.0.1:${port}/metrics`);
+      expect(answer.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
+      const text = await answer.text();
+      expect(text).toContain('sluice_failing_exports 0');
+      expect(checkMetrics(text)).toEqual([]);
+    }
+    worker.kill();
+    await worker.waitForExit();
   } finally {
     api.kill();
     await api.waitForExit();

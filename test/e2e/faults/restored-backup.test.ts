@@ -1,5 +1,9 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { findPostgresPrograms, startPostgresOf } from '../../support/debian-postgres.ts';
 import {
   backfill,
   createS3Export,
@@ -10,36 +14,82 @@ import {
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
 import { findBreaches } from '../../support/invariants.ts';
-import { startSluice } from '../../support/processes.ts';
+import { readCommands, runCommands } from '../../support/page-commands.ts';
 
 const rows = 2_000;
 const nextHour = { start: hour.end, end: '2024-03-01T02:00:00Z' };
 
+/** Of docs/backups.md. */
+const [dump = '', restore = '', list = '', accept = '', verify = ''] = readCommands('backups.md');
+const [before = '', migrate = '', check = ''] = readCommands('upgrade.md');
+
+/** Without PostgreSQL's own programs a copy of the database takes the place of the dump. */
+const bin = findPostgresPrograms();
+
 let installation: Installation;
+let server: Awaited<ReturnType<typeof startPostgresOf>> | null = null;
+let folder: string;
 let name: string;
 let backup: string;
 
 beforeAll(async () => {
-  installation = await startInstallation({ workers: 1 });
+  folder = await mkdtemp(path.join(tmpdir(), 'sluice-backup-'));
+  server = bin === null ? null : await startPostgresOf(bin);
+  installation = await startInstallation({
+    workers: 1,
+    ...(server ? { databaseUrl: server.url } : {}),
+  });
   name = new URL(installation.databaseUrl).pathname.slice(1);
   backup = `${name}_backup`;
 });
 afterAll(async () => {
   await installation?.close();
-  await asAdmin(`drop database if exists ${backup} with (force)`);
+  if (server) await server.stop();
+  else await asAdmin(`drop database if exists ${backup} with (force)`);
+  await rm(folder, { recursive: true, force: true });
 });
 
 async function asAdmin(statement: string): Promise<void> {
-  const client = new Client({ connectionString: inject('postgres').adminUrl });
+  const url = new URL(server?.url ?? inject('postgres').adminUrl);
+  if (server) url.pathname = '/postgres';
+  const client = new Client({ connectionString: url.href });
   await client.connect();
   await client.query(statement).finally(() => client.end());
 }
 
-/** Makes a database from another one, as `pg_dump` and `pg_restore` do. The service must be down. */
+/** Makes a database from another one. No session may need the old one. */
 async function copy(from: string, to: string): Promise<void> {
   await asAdmin(`drop database if exists ${to} with (force)`);
   await asAdmin(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${from}'`);
   await asAdmin(`create database ${to} template ${from}`);
+}
+
+/** Runs commands of a page as an operator. */
+function operate(commands: string) {
+  const { env, databaseUrl, client, tenant } = installation;
+  return runCommands(commands, {
+    cwd: folder,
+    bin: bin ?? folder,
+    env: {
+      ...env,
+      DATABASE_URL: databaseUrl,
+      RESTORED_URL: databaseUrl,
+      SLUICE_URL: client.baseUrl,
+      SLUICE_KEY: tenant.key,
+    },
+  });
+}
+
+async function makeBackup(): Promise<void> {
+  if (bin === null) return copy(name, backup);
+  expect(await operate(dump)).toEqual({ code: 0, output: '' });
+}
+
+async function restoreBackup(): Promise<void> {
+  if (bin === null) return copy(backup, name);
+  await asAdmin(`drop database ${name} with (force)`);
+  await asAdmin(`create database ${name}`);
+  expect(await operate(restore)).toEqual({ code: 0, output: '' });
 }
 
 async function stopService(): Promise<void> {
@@ -56,15 +106,21 @@ async function startService(): Promise<void> {
 }
 
 test('a backup that is older than the bucket loses and doubles nothing once it is restored', async () => {
-  const { tenant, pool, client, databaseUrl, env } = installation;
+  const { tenant, pool, client } = installation;
   const team = tenant.projectIds[0];
   await insertEvents(pool, { team, rows });
   await insertEvents(pool, { team, rows, ...nextHour });
   const exportId = await createS3Export(installation);
   await backfill(installation, exportId);
   await untilEnded(installation, exportId);
+  // As before and after an upgrade.
+  for (const commands of [before, migrate, check]) {
+    expect(await operate(commands)).toMatchObject({ code: 0 });
+  }
+  // A dump is made beside the service; a copy of the database needs it to be down.
+  if (bin !== null) await makeBackup();
   await stopService();
-  await copy(name, backup);
+  if (bin === null) await makeBackup();
 
   // What the backup does not know: the first hour again with other bytes, a second hour, another export.
   await startService();
@@ -83,13 +139,12 @@ test('a backup that is older than the bucket loses and doubles nothing once it i
   await backfill(installation, lost);
   await untilEnded(installation, lost);
   await stopService();
-  await copy(backup, name);
+  await restoreBackup();
 
   await startService();
-  const accept = startSluice('cli/sluice.js', ['eras', 'accept'], {
-    env: { ...env, DATABASE_URL: databaseUrl },
-  });
-  expect(await accept.waitForExit()).toMatchObject({ code: 0 });
+  const eras = await operate(list);
+  expect(JSON.parse(eras.output)).toMatchObject([{ held: false }, { held: true }]);
+  expect(await operate(accept)).toMatchObject({ code: 0 });
   await backfill(installation, exportId, { start: hour.start, end: nextHour.end });
   const ended = await untilEnded(installation, exportId, { count: 3 });
   expect(ended.map(({ status }) => status)).toEqual(['Completed', 'Completed', 'Completed']);
@@ -98,4 +153,6 @@ test('a backup that is older than the bucket loses and doubles nothing once it i
   // Lost is what was asked for after the backup, and nothing else. Its file is still in the bucket.
   const ofTheLost = [`${lost}/ was written and answers 404`, `${lost}/`, 'backfill .* answers 404'];
   expect(breaches.filter((text) => !new RegExp(ofTheLost.join('|')).test(text))).toEqual([]);
+  const proof = await operate(verify);
+  expect(proof).toMatchObject({ code: 0, output: expect.stringMatching(/^proven .* 4000 rows/) });
 });

@@ -1,7 +1,10 @@
 import { execFile, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import module from 'node:module';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
@@ -59,22 +62,67 @@ test('logs -f prints each entry once, also one that becomes visible after a newe
   expect(messages).toEqual(['first', 'second', 'newest', 'belated', 'newest']);
 });
 
-test('help loads no module that a command needs', async () => {
+/** Prints the address of each module that is loaded, one per line. */
+const printModules = `import { register } from 'node:module';
+  register('data:text/javascript,' + encodeURIComponent(\`
+    export async function load(url, context, next) {
+      process._rawDebug(url);
+      return next(url, context);
+    }\`));`;
+
+test.each([
+  [['--help'], 'Over the API'],
+  [['exports', '--help'], 'create an export'],
+  [['backfill', '--help'], '--dry-run'],
+  [['help', 'verify'], '--export'],
+  [['completion', 'bash'], '-F _sluice'],
+  [['--version'], '.'],
+])('%j loads no module that a command needs', async (args, text) => {
   // Each of them takes longer to load than everything else together.
-  const loaded = `import { register } from 'node:module';
-    register('data:text/javascript,' + encodeURIComponent(\`
-      export async function load(url, context, next) {
-        process._rawDebug(url);
-        return next(url, context);
-      }\`));`;
-  const { stdout, stderr } = await run(process.execPath, [
-    ...['--import', `data:text/javascript,${encodeURIComponent(loaded)}`, program, '--help'],
-  ]);
-  expect(stdout).toContain('Over the API');
+  const hook = `data:text/javascript,${encodeURIComponent(printModules)}`;
+  const { stdout, stderr } = await run(process.execPath, ['--import', hook, program, ...args]);
+  expect(stdout).toContain(text);
   const modules = stderr.split('\n').filter((url) => url.startsWith('file:'));
   expect(modules.length).toBeGreaterThan(10);
+  expect(modules.length).toBeLessThan(60);
   expect(modules.filter((url) => /\/node_modules\/(?!commander\/)/.test(url))).toEqual([]);
-  expect(modules.filter((url) => /\/dist\/(store|main|use-cases)\//.test(url))).toEqual([]);
+  const ours = modules.filter((url) => /\/dist\/(store|main|use-cases)\//.test(url));
+  expect(ours.map((url) => path.basename(url))).toEqual(['compile-cache.js']);
+});
+
+describe.runIf('enableCompileCache' in module)('compiled code, on Node 22 and later', () => {
+  let home: string;
+  let own: string;
+  beforeAll(() => {
+    home = mkdtempSync(path.join(tmpdir(), 'sluice-home-'));
+    own = path.join(home, '.cache/sluice/compiled');
+  });
+  const help = (more: Record<string, string>) =>
+    run(process.execPath, [program, '--help'], {
+      env: { ...process.env, NODE_COMPILE_CACHE: undefined, HOME: home, ...more },
+    });
+  const filesIn = (folder: string) =>
+    existsSync(folder)
+      ? readdirSync(folder, { recursive: true, withFileTypes: true }).filter((at) => at.isFile())
+      : [];
+  afterAll(() => rmSync(home, { recursive: true }));
+
+  test('is not kept if Node is asked to keep none', async () => {
+    await help({ NODE_DISABLE_COMPILE_CACHE: '1' });
+    expect(filesIn(own)).toEqual([]);
+  });
+
+  test('is kept where Node is asked to keep it', async () => {
+    const other = path.join(home, 'other');
+    await help({ NODE_COMPILE_CACHE: other });
+    expect(filesIn(own)).toEqual([]);
+    expect(filesIn(other).length).toBeGreaterThan(10);
+  });
+
+  test('is kept in the home of the user, also of what is loaded last', async () => {
+    await help({});
+    expect(filesIn(own).length).toBeGreaterThan(10);
+  });
 });
 
 test('the program itself calls the API, and prints what it finds', async () => {
