@@ -93,7 +93,7 @@ test.each([
       await theirs.send(new GetObjectCommand({ Bucket: bucket, Key: key })).catch(() => {});
       const [own, other] = seen;
       expect(own?.path, key).toContain('/');
-    expect(own, key).toEqual(other);
+      expect(own, key).toEqual(other);
     }
   },
 );
