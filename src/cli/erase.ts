@@ -130,8 +130,25 @@ async function rewrite(
   db: Database,
 ): Promise<void> {
   const { rewriteIntervals } = await import('../use-cases/runs/rewrite-intervals.ts');
-  const { countLiveRuns } = await import('../store/runs.ts');
+  const { countLiveRuns, listBegunRuns } = await import('../store/runs.ts');
   const { countLeftovers } = await import('../store/leftover-files.ts');
+  const { signal } = deps.terminal;
+  const endsAt = performance.now() + options.timeout * 1_000;
+  // They may have read the rows before these left the source. Runs that begin from now on read none.
+  const begun = await listBegunRuns(db, options.export);
+  if (begun.length > 0 && !options.json) {
+    deps.print(`Waiting for ${begun.length} runs that began before.`);
+  }
+  for (;;) {
+    const left = await countLiveRuns(db, begun);
+    if (left === 0) break;
+    if (performance.now() > endsAt) {
+      throw new CliError(
+        `${left} runs that began before have not ended, and may still write rows that have left the source. Cancel them or wait, then repeat this command.`,
+      );
+    }
+    await sleep(1_000, undefined, { signal });
+  }
   const before = await find(deps, options, search, wanted, null);
   summarize(deps, options, before.found);
   if (before.doubts > 0) throw doubtful(before.doubts);
@@ -140,8 +157,6 @@ async function rewrite(
   const exportId = options.export;
   const runs = await rewriteIntervals(db, exportId, intervals, 'a key was erased');
   if (!options.json) deps.print(`${runs.length} runs were made. Waiting until they end.`);
-  const endsAt = performance.now() + options.timeout * 1_000;
-  const { signal } = deps.terminal;
   // Replaced files go at the end of a run, or with a later sweep.
   while ((await countLiveRuns(db, runs)) + (await countLeftovers(db, exportId, intervals)) > 0) {
     if (performance.now() > endsAt) break;

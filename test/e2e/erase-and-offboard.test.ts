@@ -80,6 +80,31 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
   },
 );
 
+test('rows that a run has read before they left the source are erased, too', async () => {
+  const { pool, tenant, s3 } = installation;
+  const [team] = tenant.projectIds;
+  await insertEvents(pool, { team, rows: 100 });
+  await pool.query(
+    `update events set distinct_id = 'a person' where uuid = (select uuid from events where team_id = $1 limit 1)`,
+    [team],
+  );
+  const id = await createS3Export(installation);
+  const match = { operation: 'CompleteMultipartUpload', key: new RegExp(`^${id}`) } as const;
+  await s3.faults.add({ match, effect: { delayMs: 6_000 } });
+  await backfill(installation, id);
+  await until(async () => {
+    const begun = `select from runs where export_id = $1 and committing_at is not null`;
+    return (await pool.query(begun, [id])).rowCount === 1;
+  });
+  await pool.query(`delete from events where distinct_id = 'a person'`);
+  const asked = ['--export', id, '--key', 'a person', '--column', 'distinct_id'];
+  const rewritten = await sluice('erase', 'rewrite', ...asked);
+  expect(rewritten.output).toContain('Waiting for 1 runs that began before.');
+  expect(rewritten.output).toContain('Proven: none of the 1 intervals has the key');
+  expect(rewritten.code).toBe(0);
+  await pool.query('delete from events where team_id = $1', [team]);
+});
+
 /** Jobs of the queue about runs, those that have ended too. */
 async function jobsOf(runs: readonly string[]): Promise<number> {
   const { rows } = await installation.pool.query<{ count: number }>(

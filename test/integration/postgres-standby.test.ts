@@ -175,7 +175,7 @@ it('rows are read only from the server that settled, if one address leads to sev
   }
 });
 
-it('a wait does not go on at another server, where the transactions are not', async () => {
+it('a wait does not go on at another server, which does not show its transactions', async () => {
   const { source, proxy, lead } = await behindOneAddress({ settlePollMs: 200 });
   try {
     await writer.query('begin');

@@ -181,6 +181,73 @@ describe('a completed object of one part', () => {
   });
 });
 
+it('finds, lists and deletes objects of any name that a prefix can have', async () => {
+  store = await openStore();
+  const { destination } = store;
+  const keys = ['a b+c%2Fd~e*f', "ä/😀/(it's)!", 'x;y:z@&=$,?#', '[q]|^`"<>\\', ' ', '&amp;'];
+  for (const key of keys) {
+    await destination.commitManifest(`${key}/m`, Buffer.from(key), null);
+    const { journal } = recordingJournal();
+    const writer = await destination.createFile(options(`${key}/f`), journal);
+    await writer.write(Buffer.from(key));
+    await writer.flush();
+    const uploads: string[] = [];
+    for await (const upload of destination.listUploads(`${key}/`)) uploads.push(upload.key);
+    expect(uploads).toEqual([`${key}/f`]);
+    await writer.complete();
+    const listed: string[] = [];
+    for await (const object of destination.listFiles(`${key}/`)) listed.push(object.key);
+    expect(listed).toEqual([`${key}/f`, `${key}/m`]);
+    expect((await readAll(destination, `${key}/f`))?.toString()).toBe(key);
+    await destination.deleteFiles(listed);
+    expect(await destination.statFile(`${key}/m`)).toBe(null);
+  }
+  expect(store.server.objects('exports')).toEqual([]);
+});
+
+/** The answer to a request that the store never got. */
+const instead = (body: string, etag?: string): FaultEffect => ({
+  foreignAnswer: { status: 200, body, contentType: 'application/xml', ...(etag && { etag }) },
+});
+const otherTag = '"d41d8cd98f00b204e9800998ecf8427e"';
+
+describe('an answer to another request', () => {
+  it.each([
+    ['of one part', 1000],
+    ['of two parts', partBytes + 1],
+  ])('does not make an upload %s count as completed', async (_, bytes) => {
+    store = await openStore();
+    const { journal } = recordingJournal();
+    const writer = await store.destination.createFile(options('a'), journal);
+    await writer.write(randomBytes(bytes));
+    const other = `<CompleteMultipartUploadResult><Key>b</Key><ETag>${otherTag}</ETag></CompleteMultipartUploadResult>`;
+    store.server.faults.add({
+      match: { operation: 'CompleteMultipartUpload' },
+      effect: instead(other, otherTag),
+    });
+    expect((await errorOf(writer.complete())).code).toBe('destination.unavailable');
+    const { etag } = await writer.complete();
+    expect((await store.destination.statFile('a'))?.etag).toBe(etag);
+  });
+
+  it.each([
+    ['without a tag', undefined],
+    ['with the tag of other bytes', otherTag],
+  ])('%s does not make a manifest count as put', async (_, tag) => {
+    store = await openStore();
+    const put = () => store.destination.commitManifest('m', Buffer.from('{"a":1}\n'), null);
+    store.server.faults.add({
+      match: { operation: 'PutObject', key: /^m$/ },
+      times: 10,
+      effect: instead(page, tag),
+    });
+    expect((await errorOf(put())).code).toBe('destination.unavailable');
+    store.server.faults.clear();
+    const { etag } = await put();
+    expect((await store.destination.statFile('m'))?.etag).toBe(etag);
+  });
+});
+
 describe('an upload whose answer comes after it was given up', () => {
   const create = { operation: 'CreateMultipartUpload' } as const;
   const late = { match: create, effect: { delayMs: 700, outlivesClient: true } } as const;

@@ -34,9 +34,9 @@ export async function completeUpload(
 ): Promise<string> {
   const { parts } = whole;
   try {
-    const given = await sendCompletion(connection, upload, whole, signal);
-    // Then the store names exactly the bytes that were sent.
-    const isProven = whole.areDigests && given === digestOf(parts);
+    const { given, key } = await sendCompletion(connection, upload, whole, signal);
+    // Then the store names exactly this object and the bytes that were sent.
+    const isProven = whole.areDigests && given === digestOf(parts) && key === upload.key;
     const etag = isProven ? given : await checkObject(connection, upload, parts, given, signal);
     if (whole.shared && !isSameTag(etag, digestOf(parts)))
       await checkContent(connection, upload, whole, signal);
@@ -79,18 +79,16 @@ async function checkObject(
 ): Promise<string> {
   const found = await headOrNothing(connection, upload.key, signal);
   if (found === 'not allowed') return given || digestOf(parts);
-  const isOwn =
-    given === '' ? isOwnObject(upload, found?.Metadata) : isSameTag(found?.ETag ?? null, given);
-  if (found?.ETag && isOwn) {
+  const isNamed = given !== '' && isSameTag(found?.ETag ?? null, given);
+  if (found?.ETag && (isNamed || isOwnObject(upload, found.Metadata))) {
     checkSize(found.ContentLength, parts);
     return found.ETag;
   }
   // Another tag belongs to another writer's object, or to an old object that the store still shows.
-  if (given !== '') return given;
-  throw new SluiceError(
-    'destination.unavailable',
-    'the store completed the upload without a tag, and the object is not ours',
-  );
+  if (found !== null && given !== '') return given;
+  // A proxy may have given the answer to another request.
+  const why = found === null ? 'there is no object' : 'without a tag, and the object is not ours';
+  throw new SluiceError('destination.unavailable', `the store completed the upload: ${why}`);
 }
 
 /**
@@ -109,13 +107,13 @@ async function findLoss(
   return new SluiceError('destination.upload_lost', detail, error);
 }
 
-/** @returns the tag that the store names; may be empty */
+/** @returns what the store names: the tag, which may be empty, and the key */
 function sendCompletion(
   connection: S3Connection,
   upload: UploadRef,
   { parts, replaces }: WholeUpload,
   signal: AbortSignal,
-): Promise<string> {
+): Promise<{ readonly given: string; readonly key: string | undefined }> {
   return connection.request(async (client, send) => {
     const condition = completionCondition(replaces, connection.traits);
     const texts = textsOf(await client.send(completion(upload, parts, condition), send));
@@ -128,7 +126,7 @@ function sendCompletion(
         'the store answered the completion without a result',
       );
     }
-    return etag ?? '';
+    return { given: etag ?? '', key };
   }, signal);
 }
 

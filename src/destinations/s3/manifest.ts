@@ -64,7 +64,7 @@ async function putGuarded(
   signal: AbortSignal,
 ): Promise<Put | typeof contradiction> {
   try {
-    return await putSmallObject(connection, key, body, condition, signal);
+    return await putChecked(connection, key, body, condition, signal);
   } catch (error) {
     if (isNotImplemented(error)) return contradiction;
     if (!(error instanceof SluiceError) || error.code !== 'destination.conflict') throw error;
@@ -104,7 +104,7 @@ async function putOverOurs(
     const condition = conditionFor(digest, connection.traits);
     if (condition === null) break;
     try {
-      return await putSmallObject(connection, key, body, condition, signal);
+      return await putChecked(connection, key, body, condition, signal);
     } catch (error) {
       if (!(error instanceof SluiceError) || error.code !== 'destination.conflict') throw error;
       if (isCollision(error)) throw error;
@@ -144,7 +144,7 @@ async function putUnguarded(
   }
   await confirm();
   // Not retried: a second copy could take effect after a later commit. The next attempt looks first.
-  return await putSmallObject(connection, key, body, null, signal, once);
+  return await putChecked(connection, key, body, null, signal, once);
 }
 
 function withoutCondition(traits: StoreTraits, expected: ManifestTag): StoreTraits {
@@ -158,6 +158,24 @@ function contentTypeOf(key: string): string {
   return key.endsWith('.text') ? 'text/plain' : 'application/json';
 }
 
+/**
+ * Puts a manifest. If the tag that the store names is not the digest of these bytes (with KMS it never is), they are
+ * read back: a proxy may have given the answer to another request.
+ *
+ * @throws SluiceError `destination.unavailable` if the object has other bytes
+ */
+async function putChecked(...asked: Parameters<typeof putSmallObject>): Promise<Put> {
+  const [connection, key, body, , signal] = asked;
+  const put = await putSmallObject(...asked);
+  const digest = createHash('md5').update(body).digest('hex');
+  if (isSameTag(put.etag, digest)) return put;
+  const current = await readUnlessDenied(connection, key, signal);
+  if (current === 'unseen') return put;
+  if (current !== null && (await hasBytes(current.body, body))) return { etag: current.etag };
+  throw new SluiceError('destination.unavailable', `the store took ${key}, but does not show it`);
+}
+
+/** @throws SluiceError `destination.unavailable` if the answer names no tag, as a page of a proxy does not */
 export async function putSmallObject(
   connection: S3Connection,
   key: string,
@@ -166,9 +184,9 @@ export async function putSmallObject(
   signal: AbortSignal,
   policy?: RetryPolicy,
 ): Promise<Put> {
-  const { headers } = await connection.request(
-    (client, send) =>
-      client.send(
+  return connection.request(
+    async (client, send) => {
+      const { headers } = await client.send(
         {
           ...{ method: 'PUT', key, query: { 'x-id': 'PutObject' }, body },
           headers: {
@@ -178,11 +196,16 @@ export async function putSmallObject(
           },
         },
         send,
-      ),
+      );
+      if (headers.etag) return { etag: headers.etag };
+      throw new SluiceError(
+        'destination.unavailable',
+        `HTTP 200 without an ETag to the put of ${key}`,
+      );
+    },
     signal,
     policy,
   );
-  return { etag: headers.etag ?? null };
 }
 
 /** Whether a body is exactly these bytes. Stops at the first difference. */

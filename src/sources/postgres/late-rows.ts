@@ -23,7 +23,7 @@ import { beginSnapshot, type SettledAt, type SnapshotOptions } from './snapshot.
  * (all transactions below had ended, including subtransactions). Rows of a view do not show their writer,
  * so every change counts.
  *
- * @param settled where the interval settled
+ * @param settled the server at which the interval settled
  */
 export async function findLateRows(
   options: SnapshotOptions,

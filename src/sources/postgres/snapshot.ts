@@ -50,13 +50,13 @@ export interface SnapshotOptions extends ConnectionOptions {
  */
 export type HoldRow = (bytes: number, signal: AbortSignal) => Promise<() => void>;
 
-/** Tables may be replaced while a snapshot is taken: then another one is taken, at most so often. */
+/** Tables may be replaced while a snapshot is taken: then another one is taken. Maximum of all. */
 const maxSnapshots = 5;
 
 /**
  * Opens the transaction, describes and counts, in one round trip. Throws SluiceError.
  *
- * @param settled where its interval settled
+ * @param settled the server at which its interval settled
  */
 export async function openSnapshot(
   options: SnapshotOptions,
@@ -248,7 +248,7 @@ async function exportSnapshot(client: pg.Client, signal: AbortSignal): Promise<s
   return row.name;
 }
 
-/** Where an interval settled: its rows must be read there, or from what has it all. */
+/** The server at which an interval settled: its rows are read there, or at a standby that has them all. */
 export interface SettledAt {
   /** What a standby must have replayed before; one address may lead to several standbys. */
   readonly position: string | null;

@@ -61,7 +61,8 @@ async function lookAt(db: Transactor, source: Source, item: LookBack): Promise<b
     ));
   const { exportId, teamId } = item;
   return db.transaction(async (tx) => {
-    await lockExport(tx, exportId);
+    // Deleted meanwhile: it never runs again.
+    if (!(await lockExport(tx, exportId))) return false;
     if (!late) {
       const { settled, pending } = state;
       const recorded = await recordLookBack(tx, item, { settled, pending, compared });

@@ -6,8 +6,11 @@ import { type Foundation, openFoundation } from '../../../src/main/foundation.ts
 import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/sources/index.ts';
+import type { Source } from '../../../src/sources/source.ts';
+import { markBatchExportDeleted } from '../../../src/store/exports.ts';
 import { takeLookBacks } from '../../../src/store/look-backs.ts';
 import { insertRuns } from '../../../src/store/runs.ts';
+import { lookBack } from '../../../src/use-cases/runs/look-back.ts';
 import {
   createExportOfThePast,
   listRuns,
@@ -156,6 +159,22 @@ describe('rows that come late', () => {
       `update runs set finished_at = now() - interval '16 minutes' where status = 'Failed'`,
     );
     expect(await take()).toHaveLength(1);
+  });
+
+  it('of an export that is deleted while they are searched make no run', async () => {
+    const { id } = await createExportOfThePast(side);
+    await start({ LATE_LOOKBACK_HOURS: '3' });
+    await untilRuns(id, 1);
+    await worker?.close();
+    await letTimePass();
+    const hasLateRows = () => markBatchExportDeleted(side.db, id);
+    const sourceOf = () => ({ hasLateRows }) as Partial<Source> as Source;
+    const context = side.withPolicy({ lateLookbackHours: 3 });
+    const made = await lookBack(context, sourceOf, (error) => {
+      throw error;
+    });
+    expect(made).toBe(0);
+    expect(await listRuns(side.db, id)).toHaveLength(1);
   });
 
   it('by another clock are fetched within the look-back', async () => {

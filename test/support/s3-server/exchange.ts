@@ -128,7 +128,8 @@ async function writeForeign(wire: Wire, answer: ForeignAnswer): Promise<never> {
   entry.status = answer.status;
   const type = answer.contentType ?? 'text/html';
   const length = answer.unended ? {} : { 'content-length': Buffer.byteLength(answer.body) };
-  response.writeHead(answer.status, { 'content-type': type, ...length });
+  const tag = answer.etag === undefined ? {} : { etag: answer.etag };
+  response.writeHead(answer.status, { 'content-type': type, ...length, ...tag });
   if (!answer.unended) {
     await new Promise<void>((resolve) => response.end(answer.body, resolve));
     throw new ConnectionLost();

@@ -28,6 +28,7 @@ export interface ForeignAnswer {
   readonly status: number;
   readonly body: string;
   readonly contentType?: string;
+  readonly etag?: string;
   /** Chunked, and the connection ends without the last chunk. */
   readonly unended?: boolean;
 }
