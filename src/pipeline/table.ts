@@ -144,6 +144,7 @@ export async function commitTable(
       files,
       fields: encoding.tableFields?.(columns) ?? [],
       isSealed: files.length === 0 && !isFirst,
+      mayHaveLeft: attempt > 1 || mayBeOvertaken,
     },
   );
 }

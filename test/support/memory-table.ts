@@ -89,6 +89,7 @@ export function filesOf(
     files: [{ key: `${stem}${version}.parquet`, rows: 10, bytes: 1000 + generation }],
     fields: [field('id', 'int', 7)],
     isSealed: false,
+    mayHaveLeft: false,
     ...changes,
   };
 }

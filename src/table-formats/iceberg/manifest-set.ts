@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { SluiceError } from '../../domain/errors.ts';
 import type { Instant } from '../../domain/time.ts';
 import {
@@ -10,7 +9,7 @@ import {
   type ManifestEntry,
   type ManifestInfo,
 } from './manifests.ts';
-import { nameOf, type Snapshot } from './metadata.ts';
+import { nameOf, ownerMark, type Snapshot } from './metadata.ts';
 import type { TableSchema } from './schema.ts';
 import { metadataFolder, type TableObjects, type TablePlace } from './table-objects.ts';
 
@@ -122,9 +121,16 @@ export function generationIn(path: string): number {
   return Number(/Z\.v(\d+)(?:-\d+)?\.[^/]*$/.exec(path)?.[1] ?? 1);
 }
 
-/** `m_<start>_<end>_<id>.avro`, in seconds: which intervals its files are of. */
-function manifestName({ start, end }: Omit<TableInterval, 'stem'>): string {
-  return `m_${Math.floor(start / 1000)}_${Math.ceil(end / 1000)}_${randomUUID()}.avro`;
+/**
+ * `m_<start>_<end>_v<version>_<snapshot>_<n>.avro`, the bounds in seconds: which intervals its files are of, and
+ * which commit wrote it.
+ */
+function manifestName(
+  { start, end }: Omit<TableInterval, 'stem'>,
+  { version, snapshotId, written }: ManifestContext,
+): string {
+  const range = `${Math.floor(start / 1000)}_${Math.ceil(end / 1000)}`;
+  return `m_${range}_${ownerMark({ version, snapshotId })}_${written.length}.avro`;
 }
 
 function rangeOf({ path }: ManifestInfo): Omit<TableInterval, 'stem'> {
@@ -152,6 +158,8 @@ export interface ManifestContext {
   readonly objects: TableObjects;
   readonly schema: TableSchema;
   readonly snapshotId: number;
+  /** The version of the table that is to name what is written. */
+  readonly version: number;
   readonly sequence: number;
   /** Gets the keys of what is written. */
   readonly written: string[];
@@ -159,12 +167,13 @@ export interface ManifestContext {
 
 /** Writes a manifest for intervals in a range. */
 export async function writeManifest(
-  { place, objects, schema, snapshotId, sequence, written }: ManifestContext,
+  context: ManifestContext,
   range: Omit<TableInterval, 'stem'>,
   entries: readonly ManifestEntry[],
 ): Promise<ManifestInfo> {
+  const { place, objects, schema, snapshotId, sequence, written } = context;
   const bytes = encodeManifestFile(schema, entries);
-  const key = metadataFolder(place) + manifestName(range);
+  const key = metadataFolder(place) + manifestName(range, context);
   written.push(key);
   await putNew(objects, key, bytes);
   const countOf = (wanted: number): Counts => {

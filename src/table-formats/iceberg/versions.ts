@@ -17,7 +17,7 @@ interface Hint {
   readonly etag: string | null;
 }
 
-const maxMetadataBytes = 16 * 1024 ** 2;
+export const maxMetadataBytes = 16 * 1024 ** 2;
 
 /** A hint that is further behind is no accident. */
 const maxSteps = 1_000;
@@ -69,8 +69,11 @@ function decode(
     const detail = `${key} is not as Sluice writes it: another program has changed the table`;
     throw new SluiceError('destination.table_damaged', detail);
   }
-  if (table.properties[ownNames.owner] !== place.owner) {
-    throw new SluiceError('destination.key_taken', `${key} is of another export's Iceberg table`);
+  const owner = table.properties[ownNames.owner];
+  if (owner !== place.owner) {
+    const whose = /^[0-9a-f-]{36}$/.test(owner ?? '') ? `the export ${owner}` : 'another export';
+    const detail = `${key} is the Iceberg table of ${whose}. If it is needed no more, delete or move everything at its prefix`;
+    throw new SluiceError('destination.key_taken', detail);
   }
   return table;
 }
@@ -94,9 +97,10 @@ async function listNewest(place: TablePlace, objects: TableObjects): Promise<num
 }
 
 /**
- * Puts the version after `base`, then the hint.
+ * Puts the version after `base`, then the hint, and reads the version back.
  *
- * @returns `taken` if another writer was first; `unclear` if the store does not say so; `overtaken` if the hint names a later one, so that only the newest
+ * @returns `taken` if another writer was first; `unclear` if the store does not say so, or says that it has
+ *   taken the version and has something else; `overtaken` if the hint names a later one, so that only the newest
  *   version shows whether this one counts: it may be the number of an old one that was removed
  */
 export async function putVersion(
@@ -113,7 +117,22 @@ export async function putVersion(
     return other && !other.bytes.equals(body) ? 'taken' : 'unclear';
   }
   await afterPut();
-  return putHint(place, objects, base.hint, version);
+  const end = await putHint(place, objects, base.hint, version);
+  if (end === 'overtaken') return end;
+  const kept = await readVersion(place, objects, version);
+  return kept?.bytes.equals(body) ? end : 'unclear';
+}
+
+/**
+ * Whether the store refuses to replace an object, tried on one that no table names yet. A probe may be days
+ * old, and a proxy or another server since then be in the store's place.
+ */
+export async function keepsConditions(objects: TableObjects, key: string): Promise<boolean> {
+  return !(await objects.put(
+    key,
+    Buffer.from('a store that keeps to conditions refuses this'),
+    null,
+  ));
 }
 
 /** Makes the hint name the version, if it names an earlier one. */
