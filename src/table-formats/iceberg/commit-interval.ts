@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { ColumnMetrics } from '../../domain/column-metrics.ts';
 import { SluiceError } from '../../domain/errors.ts';
 import type { TableField } from '../../domain/table-field.ts';
 import type { Instant } from '../../domain/time.ts';
@@ -20,7 +21,7 @@ import {
   type TableInterval,
   writeManifest,
 } from './manifest-set.ts';
-import { encodeManifestList, entryStatus, type ManifestInfo } from './manifests.ts';
+import { encodeManifestList, encodeMetrics, entryStatus, type ManifestInfo } from './manifests.ts';
 import {
   currentSnapshot,
   emptyTable,
@@ -55,6 +56,7 @@ export interface IntervalFiles extends TableInterval {
     readonly key: string;
     readonly rows: number;
     readonly bytes: number;
+    readonly columns: readonly ColumnMetrics[];
   }[];
   /** The columns of the rows. */
   readonly fields: readonly TableField[];
@@ -261,7 +263,12 @@ async function addSnapshot(
 ): ReturnType<Change> {
   const parent = currentSnapshot(before);
   const found = await findInterval(place, objects, parent, change);
-  const wanted = change.files.map(({ key, ...facts }) => ({ ...facts, path: place.uri(key) }));
+  const wanted = change.files.map(
+    ({ key, rows, bytes, columns }): WantedFile => ({
+      ...{ path: place.uri(key), rows, bytes },
+      metrics: encodeMetrics(columns),
+    }),
+  );
   checkGeneration(found, change);
   const table = change.files.length > 0 ? withFields(before, change.fields) : before;
   if (haveSameFiles(found.own, wanted)) return { table: before, isChanged: change.isSealed };
@@ -289,6 +296,7 @@ async function addSnapshot(
 }
 
 type WantedFile = Omit<LiveFile, 'snapshotId' | 'sequence'>;
+type FileFacts = Pick<LiveFile, 'path' | 'rows' | 'bytes'>;
 
 /** A worker that was frozen may come back with files of before. */
 function checkGeneration({ own }: FoundInterval, { stem, generation }: IntervalFiles): void {
@@ -298,8 +306,9 @@ function checkGeneration({ own }: FoundInterval, { stem, generation }: IntervalF
   throw new SluiceError('destination.conflict', detail);
 }
 
-export function haveSameFiles(one: readonly WantedFile[], other: readonly WantedFile[]): boolean {
-  const list = (files: readonly WantedFile[]) =>
+/** Two files with one name have the same columns. */
+export function haveSameFiles(one: readonly FileFacts[], other: readonly FileFacts[]): boolean {
+  const list = (files: readonly FileFacts[]) =>
     files
       .map(({ path, rows, bytes }) => `${path} ${rows} ${bytes}`)
       .toSorted()

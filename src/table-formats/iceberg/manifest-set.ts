@@ -6,6 +6,7 @@ import {
   decodeManifestList,
   encodeManifestFile,
   entryStatus,
+  type FileMetrics,
   type ManifestEntry,
   type ManifestInfo,
 } from './manifests.ts';
@@ -26,6 +27,7 @@ export interface LiveFile {
   readonly path: string;
   readonly rows: number;
   readonly bytes: number;
+  readonly metrics: FileMetrics;
   readonly snapshotId: number;
   readonly sequence: number;
 }
@@ -204,6 +206,9 @@ const fanOut = 8;
 /** Manifests of more files than `fanOut` to this are merged no more. */
 const maxClass = 4;
 
+/** Wide tables have much to say of each file, and a commit to an interval writes its manifest again. */
+const maxMergedBytes = 2 * 1024 ** 2;
+
 /**
  * Joins small manifests of about equal size, one group per commit: a table of n files has about
  * `fanOut * log n` manifests, and each file is written again about `log n` times.
@@ -219,7 +224,11 @@ export async function mergeManifests(
     const size = Math.floor(Math.log2(liveOf(info).files) / Math.log2(fanOut));
     classes.set(size, [...(classes.get(size) ?? []), info]);
   }
-  const group = [...classes].find(([size, infos]) => size < maxClass && infos.length > fanOut)?.[1];
+  const isMerged = (size: number, infos: readonly ManifestInfo[]) =>
+    size < maxClass &&
+    infos.length > fanOut &&
+    sum(infos.map(({ bytes }) => bytes)) <= maxMergedBytes;
+  const group = [...classes].find(([size, infos]) => isMerged(size, infos))?.[1];
   if (!group) return manifests;
   const files: LiveFile[] = [];
   for (const info of group) {

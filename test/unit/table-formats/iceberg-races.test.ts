@@ -113,7 +113,7 @@ describe('what a worker leaves that dies in a commit', () => {
   });
 
   it('never is what a snapshot needs, in random histories', async () => {
-    for (let seed = 1; seed <= 12; seed += 1) {
+    for (let seed = 1; seed <= 8; seed += 1) {
       objects = memoryObjects();
       await runHistory(seed);
     }
