@@ -167,7 +167,13 @@ export function withoutExpired(
     ...[...expired, ...kept.slice(0, 1)].flatMap(droppedBy),
   ];
   const log = table['snapshot-log'].filter((entry) => !ids.has(entry['snapshot-id']));
-  return { table: { ...table, snapshots: kept, 'snapshot-log': log }, removable };
+  const needed = new Set([
+    table['current-schema-id'],
+    ...kept.map((snapshot) => snapshot['schema-id']),
+  ]);
+  // A query whose columns change all the time would fill the metadata.
+  const schemas = table.schemas.filter((schema) => needed.has(schema['schema-id']));
+  return { table: { ...table, schemas, snapshots: kept, 'snapshot-log': log }, removable };
 }
 
 function isExpired(snapshots: readonly Snapshot[], at: number, oldest: Instant): boolean {

@@ -36,16 +36,11 @@ const versionKey = (place: TablePlace, version: number) =>
  *   `destination.table_damaged` if a version is missing
  */
 export async function readNewest(place: TablePlace, objects: TableObjects): Promise<TableVersion> {
-  const hint = await readHint(place, objects);
-  // Without the hint a version that is not the newest may be the first that is found.
-  let version = hint.version === 0 ? await listNewest(place, objects) : hint.version;
-  if (version === 0) return { version, table: null, hint };
-  const found = await readVersion(place, objects, version);
-  if (!found) {
-    const detail = `${versionKey(place, version)} is missing`;
-    throw new SluiceError('destination.table_damaged', detail);
-  }
-  let newest = found;
+  const start = await readStart(place, objects);
+  const { hint } = start;
+  let { version } = start;
+  if (start.found === null) return { version, table: null, hint };
+  let newest = start.found;
   for (let steps = 0; steps < maxSteps; steps += 1) {
     const next = await readVersion(place, objects, version + 1);
     if (!next) return { version, table: decode(place, version, newest), hint };
@@ -53,6 +48,23 @@ export async function readNewest(place: TablePlace, objects: TableObjects): Prom
     version += 1;
   }
   throw new SluiceError('destination.table_damaged', `${hintKey(place)} is far behind`);
+}
+
+/** The version that the hint names; found is null if there is no table. */
+async function readStart(place: TablePlace, objects: TableObjects) {
+  for (let before = -1; ; ) {
+    const hint = await readHint(place, objects);
+    // Without the hint a version that is not the newest may be the first that is found.
+    const version = hint.version === 0 ? await listNewest(place, objects) : hint.version;
+    const found = version === 0 ? null : await readVersion(place, objects, version);
+    if (found !== null || version === 0) return { hint, version, found };
+    // While this worker was slow, others may have gone on and removed the version. Then the hint has moved.
+    if (version <= before) {
+      const detail = `${versionKey(place, version)} is missing`;
+      throw new SluiceError('destination.table_damaged', detail);
+    }
+    before = version;
+  }
 }
 
 const readVersion = (place: TablePlace, objects: TableObjects, version: number) =>

@@ -64,7 +64,7 @@ const filesWith = (hour: number, generation: number, columns: readonly ColumnMet
 async function makeTable(): Promise<void> {
   for (let hour = 0; hour < 24; hour += 1) {
     const commit = commitTo(objects, { readNow: async () => firstNow + (hour * dayMs) / 2 });
-    const fields = [field('id', hour < 12 ? 'int' : 'long', 7)];
+    const fields = [field('id', hour < 8 ? 'int' : 'long', 7)];
     await commitInterval(commit, { ...filesWith(hour, 1, [metrics]), fields });
   }
   const commit = commitTo(objects, { readNow: async () => firstNow + 12 * dayMs });
@@ -98,6 +98,10 @@ describe('a table as the specification has it', () => {
       expect(fields).toEqual([{ id: 7, name: text, required: false, type: text }]);
     }
     expect(table['last-column-id']).toBe(7);
+    // Each snapshot of the first schema has expired.
+    expect(schemas).toHaveLength(1);
+    // A commit reads and writes all of it, and 2,000 snapshots at most.
+    expect(JSON.stringify(table).length / snapshots.length).toBeLessThan(1_500);
     const ids = snapshots.map((snapshot) => snapshot['snapshot-id']);
     expect(new Set(ids).size).toBe(ids.length);
     expect(ids.length).toBeLessThan(26);
