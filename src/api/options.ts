@@ -6,7 +6,7 @@ import type {
   DestinationDefinition,
 } from '../destinations/destination.ts';
 import type { BatchExport } from '../domain/batch-export.ts';
-import type { EventFilters } from '../domain/file-settings.ts';
+import type { DestinationConfig, EventFilters } from '../domain/file-settings.ts';
 import type { Model } from '../domain/model.ts';
 import type { NotificationSender } from '../domain/notification.ts';
 import type { Column } from '../domain/row-block.ts';
@@ -57,6 +57,28 @@ export type DescribeQuery = (
   signal: AbortSignal,
 ) => Promise<readonly DescribedColumn[]>;
 
+/** An Iceberg table at the place that an export is to have. */
+export interface FoundTablePlace {
+  /** A version of it. */
+  readonly key: string;
+  /** The batch export whose table it is; null: another program's. */
+  readonly owner: string | null;
+  /** The table's folder, without a slash at its ends; `''`: the whole bucket. */
+  readonly folder: string;
+}
+
+/** Looks for the table at the place of a new export's. Null: there is none. Throws SluiceError. */
+export type FindTable = (
+  place: {
+    readonly teamId: number;
+    readonly model: string;
+    readonly type: string;
+    /** Complete, with its secrets in plain text. */
+    readonly config: DestinationConfig;
+  },
+  signal: AbortSignal,
+) => Promise<FoundTablePlace | null>;
+
 /** Some of the newest rows of a model, with all its columns. Throws SluiceError. */
 export type SampleRows = (
   model: string,
@@ -85,6 +107,8 @@ export interface ApiOptions {
   readonly sampleRows: SampleRows;
   /** Absent: queries are not checked on their source before a run. */
   readonly describeQuery?: DescribeQuery;
+  /** Absent: a new export's place is not looked at before a run. */
+  readonly findTable?: FindTable;
   readonly metrics: Registry;
   readonly logger: FastifyBaseLogger;
   /** Whether to trust X-Forwarded-* headers. */

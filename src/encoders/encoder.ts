@@ -1,3 +1,4 @@
+import type { ColumnMetrics } from '../domain/column-metrics.ts';
 import type { FormatSettings } from '../domain/format-settings.ts';
 import type { Column, RowBlock } from '../domain/row-block.ts';
 import type { TableField } from '../domain/table-field.ts';
@@ -34,6 +35,8 @@ export interface FileEncoder {
    * `write` has resolved. Undefined: the format can represent every row.
    */
   readonly rejected?: readonly RejectedRow[];
+  /** Of a file of a table, valid once `finish` has resolved. */
+  readonly columnMetrics?: readonly ColumnMetrics[];
 }
 
 /** Whose rows a file has. Nothing here may differ between two runs of an interval. */

@@ -5,6 +5,7 @@ import { createDashboard } from '../queue/dashboard.ts';
 import { checkQueryOf, checkSourceOf } from './checks.ts';
 import { destinationContextOf, registry } from './connectors.ts';
 import { describeQueryOf } from './describe-query.ts';
+import { findTableOf } from './find-table.ts';
 import type { Foundation } from './foundation.ts';
 import { openNotifications } from './notifications.ts';
 import { previewsOf } from './preview-rows.ts';
@@ -26,10 +27,11 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
   const sources = watchSources(foundation);
   const readiness = readinessOf(foundation, sources.fault, true);
   const previews = previewsOf(config, foundation.models, databases.sourceUrl, context);
+  const destinationContext = destinationContextOf(config);
   const api = await buildApi({
     context,
     destinations: registry.destinations,
-    destinationContext: destinationContextOf(config),
+    destinationContext,
     formats: registry.encoders,
     privateEndpoints: config.ALLOWED_PRIVATE_ENDPOINTS.length > 0,
     models,
@@ -37,6 +39,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     previewRows: previews.previewRows,
     sampleRows: previews.sampleRows,
     describeQuery: describeQueryOf(previews.sourceOf),
+    findTable: findTableOf(registry, destinationContext, context),
     metrics: metrics.registry,
     logger,
     trustProxy: config.TRUST_PROXY,

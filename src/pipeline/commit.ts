@@ -145,7 +145,8 @@ export async function commitFiles(
     rejectedFiles: intent.rejectedFiles.map(withTag),
   };
   if (key === null) return { ...committed, manifestEtag: null };
-  await commitTable(destination, job, intent, columns, ports, signal);
+  const { columnMetrics: metrics } = files;
+  await commitTable(destination, job, { ...intent, metrics }, columns, ports, signal);
   await failpoint('before_manifest');
   // Fails if the manifest changed after we read it.
   const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));

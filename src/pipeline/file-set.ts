@@ -5,6 +5,7 @@ import type {
   UploadJournal,
   UploadProgress,
 } from '../destinations/destination.ts';
+import type { ColumnMetrics } from '../domain/column-metrics.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { fileKey, rejectedKey } from '../domain/object-keys.ts';
 import type { Column, RowBlock } from '../domain/row-block.ts';
@@ -63,6 +64,7 @@ export class FileSet {
   readonly #rejections: RejectionTally;
   readonly #infinite: InfiniteValues;
   readonly #json: JsonValues;
+  readonly #columnMetrics = new Map<string, readonly ColumnMetrics[]>();
   #open: OpenFile | null = null;
   #rows = 0;
   #rejectedRows = 0;
@@ -169,6 +171,11 @@ export class FileSet {
     this.#rejectedRows += rows;
   }
 
+  /** What the format knows of the columns of each file, by key; valid after `finish`. */
+  get columnMetrics(): ReadonlyMap<string, readonly ColumnMetrics[]> {
+    return this.#columnMetrics;
+  }
+
   /** Ends the last file, and waits until all bytes are at the destination. Nothing is readable yet. */
   async finish(): Promise<{
     readonly files: readonly ManifestFile[];
@@ -240,6 +247,7 @@ export class FileSet {
     if (!this.#open) return;
     const { file, encoder, rejected } = this.#open;
     await file.write(await encoder.finish(), 0);
+    this.#columnMetrics.set(file.key, encoder.columnMetrics ?? []);
     this.#ended.push(file);
     if (rejected) this.#endedRejected.push(rejected);
     this.#open = null;

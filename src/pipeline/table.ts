@@ -1,5 +1,6 @@
 import { buffer } from 'node:stream/consumers';
 import type { Destination } from '../destinations/destination.ts';
+import type { ColumnMetrics } from '../domain/column-metrics.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { intervalStem } from '../domain/object-keys.ts';
 import type { Column } from '../domain/row-block.ts';
@@ -117,11 +118,18 @@ export async function isInTable(
   return haveSameFiles(state.files, wanted);
 }
 
+interface MadeFiles {
+  readonly generation: number;
+  readonly files: readonly ManifestFile[];
+  /** By key. */
+  readonly metrics: ReadonlyMap<string, readonly ColumnMetrics[]>;
+}
+
 /** Makes the files those of the interval in the export's table, if it has one. */
 export async function commitTable(
   destination: Destination,
   job: IntervalJob,
-  { generation, files }: { readonly generation: number; readonly files: readonly ManifestFile[] },
+  { generation, files, metrics }: MadeFiles,
   columns: readonly Column[],
   ports: RunPorts,
   signal: AbortSignal,
@@ -141,9 +149,10 @@ export async function commitTable(
     {
       ...tableInterval(prefix, interval),
       generation,
-      files,
+      files: files.map((file) => ({ ...file, columns: metrics.get(file.key) ?? [] })),
       fields: encoding.tableFields?.(columns) ?? [],
       isSealed: files.length === 0 && !isFirst,
+      mayHaveLeft: attempt > 1 || mayBeOvertaken,
     },
   );
 }

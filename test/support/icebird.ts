@@ -1,4 +1,4 @@
-import { icebergMetadata, icebergRead } from 'icebird';
+import { icebergManifests, icebergMetadata, icebergRead } from 'icebird';
 import { vi } from 'vitest';
 import type { Destination } from '../../src/destinations/destination.ts';
 import { readAll } from '../conformance/destination-suite.ts';
@@ -27,6 +27,31 @@ export async function readByIcebird(
     return await icebergRead({
       tableUrl,
       metadata: { ...metadata, 'current-snapshot-id': wanted },
+    });
+  } finally {
+    vi.unstubAllGlobals();
+  }
+}
+
+/** The bounds of a column of each file of the table, as its manifests have them. */
+export async function boundsByIcebird(
+  destination: Destination,
+  folder: string,
+  column: string,
+): Promise<readonly (readonly [lower: Uint8Array, upper: Uint8Array])[]> {
+  vi.stubGlobal('fetch', (url: string, init?: RequestInit) => answer(destination, url, init));
+  try {
+    const metadata = await icebergMetadata({ tableUrl: `s3://${bucket}/${folder}` });
+    const fields = metadata.schemas.flatMap((schema) => schema.fields);
+    const id = fields.find(({ name }) => name === column)?.id;
+    const manifests = await icebergManifests(metadata);
+    const files = manifests.flatMap(({ entries }) => entries).map((entry) => entry.data_file);
+    return files.map(({ lower_bounds: lower, upper_bounds: upper }) => {
+      // Icebird leaves a map of the manifest as its pairs.
+      const valueIn = (pairs: unknown) =>
+        (pairs as readonly { key: number; value: Uint8Array }[]).find(({ key }) => key === id)
+          ?.value ?? new Uint8Array();
+      return [valueIn(lower), valueIn(upper)] as const;
     });
   } finally {
     vi.unstubAllGlobals();

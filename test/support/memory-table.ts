@@ -86,9 +86,10 @@ export function filesOf(
     start,
     end: start + hourMs,
     generation,
-    files: [{ key: `${stem}${version}.parquet`, rows: 10, bytes: 1000 + generation }],
+    files: [{ key: `${stem}${version}.parquet`, rows: 10, bytes: 1000 + generation, columns: [] }],
     fields: [field('id', 'int', 7)],
     isSealed: false,
+    mayHaveLeft: false,
     ...changes,
   };
 }

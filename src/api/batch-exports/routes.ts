@@ -9,7 +9,7 @@ import { deleteExport } from '../../use-cases/exports/delete-export.ts';
 import { pauseExport } from '../../use-cases/exports/pause-export.ts';
 import { unpauseExport } from '../../use-cases/exports/unpause-export.ts';
 import { examineChange, updateExport } from '../../use-cases/exports/update-export.ts';
-import { type Api, actorOf, batchExportOf, type Request, reachOf } from '../api.ts';
+import { type Api, actorOf, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
 import { exportOperations, type Family, organizationFamily } from '../operations.ts';
@@ -17,6 +17,7 @@ import type { Deps } from '../options.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { changedRunnable, changesRows, checkOnSource, warn } from './check-on-source.ts';
+import { checkTablePlace } from './check-table-place.ts';
 import { everyProblem } from './every-problem.ts';
 import { createInput, updateInput } from './input.ts';
 import { teamFor } from './load.ts';
@@ -90,7 +91,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         const teamId = await teamFor(request.context.db, reachOf(request), team);
         const input = createInput(request.body);
         const asked = { ...input, teamId, config: input.destination.config };
-        const check = checkOnSource(deps, request, reply, asked);
+        const check = checkNew(deps, request, reply, asked);
         checks.set(request, check);
         await check.catch(() => {});
       },
@@ -186,4 +187,18 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       return batchExportView(request.context, unpaused.batchExport, unpaused.backfillIds.at(-1));
     },
   );
+}
+
+/** What the source and the store say to a new export. @returns warnings @throws Refusal */
+async function checkNew(
+  deps: Deps,
+  request: Request,
+  reply: Reply,
+  asked: Parameters<typeof checkOnSource>[3] & Parameters<typeof checkTablePlace>[3],
+): Promise<readonly string[]> {
+  const warnings = await Promise.all([
+    checkOnSource(deps, request, reply, asked),
+    checkTablePlace(deps, request, reply, asked),
+  ]);
+  return warnings.flat();
 }

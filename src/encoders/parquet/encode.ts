@@ -1,3 +1,4 @@
+import type { ColumnMetrics } from '../../domain/column-metrics.ts';
 import type { Column, RowBlock } from '../../domain/row-block.ts';
 import { toTimestamp } from '../../domain/time.ts';
 import type {
@@ -10,6 +11,7 @@ import type {
 import type { BloomFilter } from './bloom-filter.ts';
 import { ByteArrayColumn } from './byte-array-column.ts';
 import { SparePool } from './byte-arrays.ts';
+import { columnMetricsOf } from './column-metrics.ts';
 import { type ColumnWriter, viewBlock } from './column-writer.ts';
 import { FileLimit, limitSizes } from './file-limit.ts';
 import { FixedColumn } from './fixed-column.ts';
@@ -129,6 +131,10 @@ class ParquetEncoder implements FileEncoder {
     );
     this.#group = this.#openGroup();
     this.#nextCheckpoint = sizes.checkpointBytes;
+  }
+
+  get columnMetrics(): readonly ColumnMetrics[] {
+    return columnMetricsOf(this.#columns, this.#groups);
   }
 
   get heldBytes(): number {

@@ -129,7 +129,7 @@ function wholeCharacters(bytes: Buffer): Buffer {
 }
 
 /** The smallest short bytes above all that start with `bytes`; undefined if there are none. */
-function successorOfBytes(bytes: Buffer): Uint8Array | undefined {
+export function successorOfBytes(bytes: Buffer): Uint8Array | undefined {
   let last = bytes.length - 1;
   while (last >= 0 && bytes[last] === 0xff) last--;
   if (last < 0) return undefined;
@@ -139,7 +139,7 @@ function successorOfBytes(bytes: Buffer): Uint8Array | undefined {
 }
 
 /** The smallest short text above every text that starts with `bytes`; undefined if there is none. */
-function successor(bytes: Buffer): Uint8Array | undefined {
+export function successor(bytes: Buffer): Uint8Array | undefined {
   const characters = Array.from(bytes.toString('utf8'));
   while (characters.length > 0) {
     const code = characters.pop()?.codePointAt(0) ?? 0;

@@ -6,8 +6,9 @@ import {
   type AvroValue,
   avroMagic,
   syncBytes,
+  textOf,
 } from './avro-schema.ts';
-import { isUnion } from './avro-write.ts';
+import { isMap, isUnion } from './avro-write.ts';
 
 /** A block that unpacks to more is damaged, or an attack. */
 const maxBlockBytes = 1 << 22;
@@ -15,14 +16,14 @@ const maxBlockBytes = 1 << 22;
 /** Of a file. */
 const maxRows = 100_000;
 
-/** @throws RangeError if the bytes are not an Avro file of that schema, as `encodeAvro` writes it */
-export function decodeAvro(schema: AvroRecord, bytes: Buffer): AvroObject[] {
+/** @throws RangeError if the bytes are not an Avro file of one of the schemas, as `encodeAvro` writes it */
+export function decodeAvro(schemas: readonly AvroRecord[], bytes: Buffer): AvroObject[] {
   const file = new Reader(bytes);
   if (!file.take(avroMagic.length).equals(avroMagic)) throw new RangeError('no Avro file');
   const metadata = readMetadata(file);
-  if (metadata.get('avro.schema') !== JSON.stringify(schema)) {
-    throw new RangeError('an Avro file of another schema');
-  }
+  const found = metadata.get('avro.schema');
+  const schema = schemas.find((known) => textOf(known) === found);
+  if (!schema) throw new RangeError('an Avro file of another schema');
   const sync = file.take(syncBytes);
   const rows: AvroObject[] = [];
   while (!file.isAtEnd) {
@@ -58,8 +59,17 @@ function readValue(from: Reader, type: AvroType): AvroValue {
   if (type === 'null') return null;
   if (type === 'int' || type === 'long') return from.long();
   if (type === 'string') return from.text();
+  if (type === 'bytes') return from.take(from.long());
+  if (isMap(type)) return from.since(() => skipMap(from, type.items));
   if (isUnion(type)) return readValue(from, from.long() === 0 ? 'null' : type[1]);
   return Object.fromEntries(type.fields.map(({ name, type: of }) => [name, readValue(from, of)]));
+}
+
+function skipMap(from: Reader, pair: AvroRecord): void {
+  for (let left = from.long(); left !== 0; left = from.long()) {
+    if (left < 0) throw new RangeError('an unknown form of a map');
+    for (; left > 0; left -= 1) readValue(from, pair);
+  }
 }
 
 /** Reads bytes in order. Each method throws RangeError beyond the end. */
@@ -73,6 +83,13 @@ class Reader {
 
   get isAtEnd(): boolean {
     return this.#at === this.#bytes.length;
+  }
+
+  /** The bytes that `read` takes: a copy, which does not keep the block. */
+  since(read: () => void): Buffer {
+    const start = this.#at;
+    read();
+    return Buffer.from(this.#bytes.subarray(start, this.#at));
   }
 
   take(length: number): Buffer {

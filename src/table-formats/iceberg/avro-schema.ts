@@ -7,6 +7,8 @@ export type AvroType =
   | 'int'
   | 'long'
   | 'string'
+  | 'bytes'
+  | AvroMap
   | AvroRecord
   | readonly ['null', AvroType];
 
@@ -16,6 +18,13 @@ export interface AvroRecord {
   readonly fields: readonly AvroField[];
 }
 
+/** A map of other keys than strings: an array of pairs. */
+export interface AvroMap {
+  readonly type: 'array';
+  readonly logicalType: 'map';
+  readonly items: AvroRecord;
+}
+
 export interface AvroField {
   readonly name: string;
   readonly type: AvroType;
@@ -23,11 +32,23 @@ export interface AvroField {
   readonly default?: null;
 }
 
-/** An `int` or `long` is a number below 2^53, an absent value of a union is null. */
-export type AvroValue = null | number | string | AvroObject;
+/**
+ * An `int` or `long` is a number below 2^53, an absent value of a union is null. A map is what `encodeMap` makes of
+ * it: most maps are only copied from one file to the next.
+ */
+export type AvroValue = null | number | string | Uint8Array | AvroObject;
 
 export interface AvroObject {
   readonly [name: string]: AvroValue;
+}
+
+const texts = new WeakMap<AvroRecord, string>();
+
+/** A schema as files name it. */
+export function textOf(schema: AvroRecord): string {
+  const text = texts.get(schema) ?? JSON.stringify(schema);
+  texts.set(schema, text);
+  return text;
 }
 
 /** The first bytes of an Avro file. */
@@ -46,4 +67,15 @@ export const optional = (id: number, name: string, type: AvroType): AvroField =>
   type: ['null', type],
   'field-id': id,
   default: null,
+});
+
+/** @param ids of its key and value */
+export const mapOf = (ids: readonly [number, number], value: AvroType): AvroMap => ({
+  type: 'array',
+  logicalType: 'map',
+  items: {
+    type: 'record',
+    name: `k${ids[0]}_v${ids[1]}`,
+    fields: [required(ids[0], 'key', 'int'), required(ids[1], 'value', value)],
+  },
 });

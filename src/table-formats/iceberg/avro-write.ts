@@ -2,12 +2,14 @@ import { createHash } from 'node:crypto';
 import { deflateRawSync } from 'node:zlib';
 import { ByteWriter } from '../../domain/byte-writer.ts';
 import {
+  type AvroMap,
   type AvroObject,
   type AvroRecord,
   type AvroType,
   type AvroValue,
   avroMagic,
   syncBytes,
+  textOf,
 } from './avro-schema.ts';
 
 /** Bytes of rows per block, before compression. */
@@ -25,7 +27,7 @@ export function encodeAvro(
 ): Buffer {
   const head = new ByteWriter(1 << 12);
   putBytes(head, avroMagic);
-  const metadata = { 'avro.schema': JSON.stringify(schema), 'avro.codec': 'deflate', ...notes };
+  const metadata = { 'avro.schema': textOf(schema), 'avro.codec': 'deflate', ...notes };
   putLong(head, Object.keys(metadata).length);
   for (const [name, value] of Object.entries(metadata)) {
     putText(head, name);
@@ -61,6 +63,8 @@ function putValue(out: ByteWriter, type: AvroType, value: AvroValue): void {
   if (type === 'null') return;
   if (type === 'int' || type === 'long') putLong(out, numberOf(value));
   else if (type === 'string') putText(out, String(value));
+  else if (type === 'bytes') putLengthAndBytes(out, bytesOf(value));
+  else if (isMap(type)) putBytes(out, bytesOf(value));
   else if (isUnion(type)) {
     putLong(out, value === null ? 0 : 1);
     putValue(out, value === null ? 'null' : type[1], value);
@@ -68,6 +72,27 @@ function putValue(out: ByteWriter, type: AvroType, value: AvroValue): void {
     const row = value as AvroObject;
     for (const field of type.fields) putValue(out, field.type, row[field.name] ?? null);
   }
+}
+
+/** A map as a row has it. Its values are of the map's type. */
+export function encodeMap(
+  type: AvroMap,
+  pairs: readonly (readonly [key: number, value: AvroValue])[],
+): Buffer {
+  const out = new ByteWriter(1 << 8);
+  if (pairs.length > 0) putLong(out, pairs.length);
+  for (const [key, value] of pairs) putValue(out, type.items, { key, value });
+  putLong(out, 0);
+  return out.take(0);
+}
+
+export function isMap(type: AvroType): type is AvroMap {
+  return typeof type === 'object' && 'items' in type;
+}
+
+function bytesOf(value: AvroValue): Uint8Array {
+  if (value instanceof Uint8Array) return value;
+  throw new TypeError(`not bytes: ${JSON.stringify(value)}`);
 }
 
 export function isUnion(type: AvroType): type is readonly ['null', AvroType] {
@@ -89,14 +114,15 @@ function putLong(out: ByteWriter, value: number): void {
   out.put(rest);
 }
 
-function putText(out: ByteWriter, text: string): void {
-  const bytes = Buffer.from(text);
+const putText = (out: ByteWriter, text: string) => putLengthAndBytes(out, Buffer.from(text));
+
+function putLengthAndBytes(out: ByteWriter, bytes: Uint8Array): void {
   putLong(out, bytes.length);
   putBytes(out, bytes);
 }
 
-function putBytes(out: ByteWriter, bytes: Buffer): void {
+function putBytes(out: ByteWriter, bytes: Uint8Array): void {
   out.ensure(bytes.length);
-  bytes.copy(out.bytes, out.length);
+  out.bytes.set(bytes, out.length);
   out.length += bytes.length;
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { ColumnMetrics } from '../../domain/column-metrics.ts';
 import { SluiceError } from '../../domain/errors.ts';
 import type { TableField } from '../../domain/table-field.ts';
 import type { Instant } from '../../domain/time.ts';
@@ -20,7 +21,7 @@ import {
   type TableInterval,
   writeManifest,
 } from './manifest-set.ts';
-import { encodeManifestList, entryStatus, type ManifestInfo } from './manifests.ts';
+import { encodeManifestList, encodeMetrics, entryStatus, type ManifestInfo } from './manifests.ts';
 import {
   currentSnapshot,
   emptyTable,
@@ -28,6 +29,7 @@ import {
   nameOf,
   newSnapshotId,
   ownNames,
+  ownerMark,
   readNames,
   type Snapshot,
   schemaOf,
@@ -36,8 +38,16 @@ import {
   withoutExpired,
   withSnapshot,
 } from './metadata.ts';
+import { findOrphans } from './orphans.ts';
 import { locationOf, metadataFolder, type TableObjects, type TablePlace } from './table-objects.ts';
-import { putHint, putVersion, readNewest, type TableVersion, versionName } from './versions.ts';
+import {
+  keepsConditions,
+  putHint,
+  putVersion,
+  readNewest,
+  type TableVersion,
+  versionName,
+} from './versions.ts';
 
 /** The files that an interval has from now on. */
 export interface IntervalFiles extends TableInterval {
@@ -46,6 +56,7 @@ export interface IntervalFiles extends TableInterval {
     readonly key: string;
     readonly rows: number;
     readonly bytes: number;
+    readonly columns: readonly ColumnMetrics[];
   }[];
   /** The columns of the rows. */
   readonly fields: readonly TableField[];
@@ -54,6 +65,8 @@ export interface IntervalFiles extends TableInterval {
    * succeed later.
    */
   readonly isSealed: boolean;
+  /** Whether a worker may have died in an earlier commit of the interval: what it left is removed. */
+  readonly mayHaveLeft: boolean;
 }
 
 export interface TableCommit {
@@ -85,18 +98,20 @@ const maxWaitMs = 2_000;
  *   `confirm` throws
  */
 export async function commitInterval(commit: TableCommit, change: IntervalFiles): Promise<void> {
-  await commitChange(commit, (context) => addSnapshot(context, change));
+  await commitChange(commit, (context) => addSnapshot(context, change), change.mayHaveLeft);
 }
 
 /** Removes the snapshots that were replaced too long ago, if there are any. */
 export async function expireSnapshots(commit: TableCommit): Promise<void> {
-  await commitChange(commit, async ({ table }) => ({ table, isChanged: false }));
+  await commitChange(commit, async ({ table }) => ({ table, isChanged: false }), false);
 }
 
 interface ChangeContext {
   readonly place: TablePlace;
   readonly objects: TableObjects;
   readonly table: TableMetadata;
+  /** The version that is to be written. */
+  readonly version: number;
   readonly now: Instant;
   /** Gets the keys of what is written for this try. */
   readonly written: string[];
@@ -106,7 +121,11 @@ type Change = (
   context: ChangeContext,
 ) => Promise<{ readonly table: TableMetadata; readonly isChanged: boolean }>;
 
-async function commitChange(commit: TableCommit, change: Change): Promise<void> {
+async function commitChange(
+  commit: TableCommit,
+  change: Change,
+  mayHaveLeft: boolean,
+): Promise<void> {
   const { place, objects, signal } = commit;
   for (let tried = 0; tried < maxTries; tried += 1) {
     signal.throwIfAborted();
@@ -118,17 +137,44 @@ async function commitChange(commit: TableCommit, change: Change): Promise<void> 
       if (base.version > 0) await putHint(place, objects, base.hint, base.version);
       return;
     }
-    await commit.confirm().catch(async (error: unknown) => {
+    await confirmPut(commit, written).catch(async (error: unknown) => {
       await objects.remove(written).catch(() => {});
       throw error;
     });
     await failpoint('before_table');
     const end = await putVersion(place, objects, base, next, () => failpoint('after_table'));
-    if (end === 'done') return;
+    if (end === 'done') {
+      const version = base.version + 1;
+      if (mayHaveLeft || version % collectEvery === 0) await collect(commit, next, version);
+      return;
+    }
     // Otherwise the version may be, or become, part of the table.
     if (end === 'taken') await objects.remove(written);
   }
   throw new SluiceError('destination.conflict', `${metadataFolder(place)}: too many writers`);
+}
+
+/** @throws SluiceError `destination.invalid_config` if the put could replace another writer's version */
+async function confirmPut({ objects, confirm }: TableCommit, written: readonly string[]) {
+  const last = written.at(-1);
+  if (last !== undefined && !(await keepsConditions(objects, last))) {
+    const detail =
+      'the store replaced an object in spite of If-None-Match: *, so two writers of an Iceberg table could lose rows. Is there another store, or a proxy, at the endpoint?';
+    throw new SluiceError('destination.invalid_config', detail);
+  }
+  await confirm();
+}
+
+/** Versions between two looks for files that no table names. */
+export const collectEvery = 64;
+
+/** The commit is done, so what fails here waits for another. */
+async function collect({ place, objects }: TableCommit, table: TableMetadata, version: number) {
+  try {
+    await objects.remove(await findOrphans(place, objects, table, version));
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error;
+  }
 }
 
 /** @returns the next version; null if there is nothing to change */
@@ -142,7 +188,8 @@ async function prepare(
   const table = base.table ?? emptyTable(locationOf(place), place.owner, clock);
   // Iceberg's times never go back, whatever a clock says.
   const now = Math.max(clock, table['last-updated-ms'] + 1);
-  const changed = await change({ place, objects, table, now, written });
+  const version = base.version + 1;
+  const changed = await change({ place, objects, table, version, now, written });
   const expired = withoutExpired(changed.table, clock - retentionMs);
   if (!changed.isChanged && expired.removable.length === 0) return null;
   const left = await removeFiles(place, objects, base);
@@ -211,21 +258,27 @@ function withVersion(
 }
 
 async function addSnapshot(
-  { place, objects, table: before, now, written }: ChangeContext,
+  { place, objects, table: before, version, now, written }: ChangeContext,
   change: IntervalFiles,
 ): ReturnType<Change> {
   const parent = currentSnapshot(before);
   const found = await findInterval(place, objects, parent, change);
-  const wanted = change.files.map(({ key, ...facts }) => ({ ...facts, path: place.uri(key) }));
+  const wanted = change.files.map(
+    ({ key, rows, bytes, columns }): WantedFile => ({
+      ...{ path: place.uri(key), rows, bytes },
+      metrics: encodeMetrics(columns),
+    }),
+  );
   checkGeneration(found, change);
   const table = change.files.length > 0 ? withFields(before, change.fields) : before;
   if (haveSameFiles(found.own, wanted)) return { table: before, isChanged: change.isSealed };
   const snapshotId = newSnapshotId();
   const sequence = table['last-sequence-number'] + 1;
   const schema = schemaOf(table);
-  const context: ManifestContext = { place, objects, schema, snapshotId, sequence, written };
+  const mark = { version, snapshotId };
+  const context: ManifestContext = { place, objects, schema, ...mark, sequence, written };
   const manifests = await writeManifests(context, found, change, wanted);
-  const listKey = `${metadataFolder(place)}s_${snapshotId}_${randomUUID()}.avro`;
+  const listKey = `${metadataFolder(place)}s_${ownerMark(mark)}.avro`;
   written.push(listKey);
   const parentId = parent?.['snapshot-id'] ?? null;
   const list = encodeManifestList(manifests, snapshotId, parentId, sequence);
@@ -243,6 +296,7 @@ async function addSnapshot(
 }
 
 type WantedFile = Omit<LiveFile, 'snapshotId' | 'sequence'>;
+type FileFacts = Pick<LiveFile, 'path' | 'rows' | 'bytes'>;
 
 /** A worker that was frozen may come back with files of before. */
 function checkGeneration({ own }: FoundInterval, { stem, generation }: IntervalFiles): void {
@@ -252,8 +306,9 @@ function checkGeneration({ own }: FoundInterval, { stem, generation }: IntervalF
   throw new SluiceError('destination.conflict', detail);
 }
 
-export function haveSameFiles(one: readonly WantedFile[], other: readonly WantedFile[]): boolean {
-  const list = (files: readonly WantedFile[]) =>
+/** Two files with one name have the same columns. */
+export function haveSameFiles(one: readonly FileFacts[], other: readonly FileFacts[]): boolean {
+  const list = (files: readonly FileFacts[]) =>
     files
       .map(({ path, rows, bytes }) => `${path} ${rows} ${bytes}`)
       .toSorted()

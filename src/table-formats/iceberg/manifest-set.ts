@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { SluiceError } from '../../domain/errors.ts';
 import type { Instant } from '../../domain/time.ts';
 import {
@@ -7,10 +6,11 @@ import {
   decodeManifestList,
   encodeManifestFile,
   entryStatus,
+  type FileMetrics,
   type ManifestEntry,
   type ManifestInfo,
 } from './manifests.ts';
-import { nameOf, type Snapshot } from './metadata.ts';
+import { nameOf, ownerMark, type Snapshot } from './metadata.ts';
 import type { TableSchema } from './schema.ts';
 import { metadataFolder, type TableObjects, type TablePlace } from './table-objects.ts';
 
@@ -27,6 +27,7 @@ export interface LiveFile {
   readonly path: string;
   readonly rows: number;
   readonly bytes: number;
+  readonly metrics: FileMetrics;
   readonly snapshotId: number;
   readonly sequence: number;
 }
@@ -122,9 +123,16 @@ export function generationIn(path: string): number {
   return Number(/Z\.v(\d+)(?:-\d+)?\.[^/]*$/.exec(path)?.[1] ?? 1);
 }
 
-/** `m_<start>_<end>_<id>.avro`, in seconds: which intervals its files are of. */
-function manifestName({ start, end }: Omit<TableInterval, 'stem'>): string {
-  return `m_${Math.floor(start / 1000)}_${Math.ceil(end / 1000)}_${randomUUID()}.avro`;
+/**
+ * `m_<start>_<end>_v<version>_<snapshot>_<n>.avro`, the bounds in seconds: which intervals its files are of, and
+ * which commit wrote it.
+ */
+function manifestName(
+  { start, end }: Omit<TableInterval, 'stem'>,
+  { version, snapshotId, written }: ManifestContext,
+): string {
+  const range = `${Math.floor(start / 1000)}_${Math.ceil(end / 1000)}`;
+  return `m_${range}_${ownerMark({ version, snapshotId })}_${written.length}.avro`;
 }
 
 function rangeOf({ path }: ManifestInfo): Omit<TableInterval, 'stem'> {
@@ -152,6 +160,8 @@ export interface ManifestContext {
   readonly objects: TableObjects;
   readonly schema: TableSchema;
   readonly snapshotId: number;
+  /** The version of the table that is to name what is written. */
+  readonly version: number;
   readonly sequence: number;
   /** Gets the keys of what is written. */
   readonly written: string[];
@@ -159,12 +169,13 @@ export interface ManifestContext {
 
 /** Writes a manifest for intervals in a range. */
 export async function writeManifest(
-  { place, objects, schema, snapshotId, sequence, written }: ManifestContext,
+  context: ManifestContext,
   range: Omit<TableInterval, 'stem'>,
   entries: readonly ManifestEntry[],
 ): Promise<ManifestInfo> {
+  const { place, objects, schema, snapshotId, sequence, written } = context;
   const bytes = encodeManifestFile(schema, entries);
-  const key = metadataFolder(place) + manifestName(range);
+  const key = metadataFolder(place) + manifestName(range, context);
   written.push(key);
   await putNew(objects, key, bytes);
   const countOf = (wanted: number): Counts => {
@@ -195,6 +206,9 @@ const fanOut = 8;
 /** Manifests of more files than `fanOut` to this are merged no more. */
 const maxClass = 4;
 
+/** Wide tables have much to say of each file, and a commit to an interval writes its manifest again. */
+const maxMergedBytes = 2 * 1024 ** 2;
+
 /**
  * Joins small manifests of about equal size, one group per commit: a table of n files has about
  * `fanOut * log n` manifests, and each file is written again about `log n` times.
@@ -210,7 +224,11 @@ export async function mergeManifests(
     const size = Math.floor(Math.log2(liveOf(info).files) / Math.log2(fanOut));
     classes.set(size, [...(classes.get(size) ?? []), info]);
   }
-  const group = [...classes].find(([size, infos]) => size < maxClass && infos.length > fanOut)?.[1];
+  const isMerged = (size: number, infos: readonly ManifestInfo[]) =>
+    size < maxClass &&
+    infos.length > fanOut &&
+    sum(infos.map(({ bytes }) => bytes)) <= maxMergedBytes;
+  const group = [...classes].find(([size, infos]) => isMerged(size, infos))?.[1];
   if (!group) return manifests;
   const files: LiveFile[] = [];
   for (const info of group) {

@@ -1,6 +1,15 @@
+import type { ColumnMetrics } from '../../domain/column-metrics.ts';
 import { decodeAvro } from './avro-read.ts';
-import { type AvroObject, type AvroRecord, optional, required } from './avro-schema.ts';
-import { encodeAvro } from './avro-write.ts';
+import {
+  type AvroField,
+  type AvroObject,
+  type AvroRecord,
+  type AvroValue,
+  mapOf,
+  optional,
+  required,
+} from './avro-schema.ts';
+import { encodeAvro, encodeMap } from './avro-write.ts';
 import type { TableSchema } from './schema.ts';
 
 /** Iceberg's manifests and manifest lists of version 2: https://iceberg.apache.org/spec/#manifests */
@@ -17,7 +26,11 @@ export interface ManifestEntry {
   readonly path: string;
   readonly rows: number;
   readonly bytes: number;
+  readonly metrics: FileMetrics;
 }
+
+/** What a manifest says of the columns of a file, by name: encoded maps. */
+export type FileMetrics = Readonly<Record<string, Uint8Array>>;
 
 /** A manifest, as a manifest list has it. */
 export interface ManifestInfo {
@@ -41,7 +54,41 @@ export interface Counts {
 /** The table has no partitions. */
 const noPartition: AvroRecord = { type: 'record', name: 'r102', fields: [] };
 
-const dataFile: AvroRecord = {
+/** Facts of a file's columns, by their ids. */
+const metricMaps = {
+  column_sizes: { id: 108, type: mapOf([117, 118], 'long') },
+  value_counts: { id: 109, type: mapOf([119, 120], 'long') },
+  null_value_counts: { id: 110, type: mapOf([121, 122], 'long') },
+  lower_bounds: { id: 125, type: mapOf([126, 127], 'bytes') },
+  upper_bounds: { id: 128, type: mapOf([129, 130], 'bytes') },
+} as const;
+
+/** The maps of a new file; one without a pair is left out. */
+export function encodeMetrics(columns: readonly ColumnMetrics[]): FileMetrics {
+  const read: Record<keyof typeof metricMaps, (of: ColumnMetrics) => AvroValue> = {
+    column_sizes: ({ bytes }) => bytes,
+    value_counts: ({ values }) => values,
+    null_value_counts: ({ nulls }) => nulls,
+    lower_bounds: ({ lower }) => lower,
+    upper_bounds: ({ upper }) => upper,
+  };
+  const maps: Record<string, Uint8Array> = {};
+  for (const [name, { type }] of Object.entries(metricMaps)) {
+    const factOf = read[name as keyof typeof metricMaps];
+    const pairs = columns
+      .map((column) => [column.id, factOf(column)] as const)
+      .filter(([, value]) => value !== null);
+    if (pairs.length > 0) maps[name] = encodeMap(type, pairs);
+  }
+  return maps;
+}
+
+const metricFields = Object.entries(metricMaps).map(([name, { id, type }]) =>
+  optional(id, name, type),
+);
+
+/** @param metrics none in manifests of earlier builds */
+const dataFile = (metrics: readonly AvroField[]): AvroRecord => ({
   type: 'record',
   name: 'r2',
   fields: [
@@ -51,10 +98,11 @@ const dataFile: AvroRecord = {
     required(102, 'partition', noPartition),
     required(103, 'record_count', 'long'),
     required(104, 'file_size_in_bytes', 'long'),
+    ...metrics,
   ],
-};
+});
 
-const entrySchema: AvroRecord = {
+const entrySchemaOf = (file: AvroRecord): AvroRecord => ({
   type: 'record',
   name: 'manifest_entry',
   fields: [
@@ -62,9 +110,12 @@ const entrySchema: AvroRecord = {
     optional(1, 'snapshot_id', 'long'),
     optional(3, 'sequence_number', 'long'),
     optional(4, 'file_sequence_number', 'long'),
-    required(2, 'data_file', dataFile),
+    required(2, 'data_file', file),
   ],
-};
+});
+
+const entrySchema = entrySchemaOf(dataFile(metricFields));
+const oldEntrySchema = entrySchemaOf(dataFile([]));
 
 const listSchema: AvroRecord = {
   type: 'record',
@@ -88,7 +139,7 @@ const listSchema: AvroRecord = {
 
 export function encodeManifestFile(schema: TableSchema, entries: readonly ManifestEntry[]): Buffer {
   const rows = entries.map(
-    ({ status, snapshotId, sequence, path, rows: count, bytes }): AvroObject => ({
+    ({ status, snapshotId, sequence, path, rows: count, bytes, metrics }): AvroObject => ({
       status,
       snapshot_id: snapshotId,
       sequence_number: sequence,
@@ -100,6 +151,7 @@ export function encodeManifestFile(schema: TableSchema, entries: readonly Manife
         partition: {},
         record_count: count,
         file_size_in_bytes: bytes,
+        ...metrics,
       },
     }),
   );
@@ -115,8 +167,9 @@ export function encodeManifestFile(schema: TableSchema, entries: readonly Manife
 
 /** @throws RangeError if the bytes are not such a manifest */
 export function decodeManifestFile(bytes: Buffer): ManifestEntry[] {
-  return decodeAvro(entrySchema, bytes).map((row) => {
+  return decodeAvro([entrySchema, oldEntrySchema], bytes).map((row) => {
     const file = row.data_file as AvroObject;
+    const maps = Object.keys(metricMaps).map((name) => [name, file[name]] as const);
     return {
       status: Number(row.status),
       snapshotId: Number(row.snapshot_id),
@@ -124,6 +177,9 @@ export function decodeManifestFile(bytes: Buffer): ManifestEntry[] {
       path: String(file.file_path),
       rows: Number(file.record_count),
       bytes: Number(file.file_size_in_bytes),
+      metrics: Object.fromEntries(
+        maps.flatMap(([name, map]) => (map instanceof Uint8Array ? [[name, map]] : [])),
+      ),
     };
   });
 }
@@ -161,7 +217,7 @@ export function encodeManifestList(
 
 /** @throws RangeError if the bytes are not such a list */
 export function decodeManifestList(bytes: Buffer): ManifestInfo[] {
-  return decodeAvro(listSchema, bytes).map((row) => {
+  return decodeAvro([listSchema], bytes).map((row) => {
     const counts = (of: string): Counts => ({
       files: Number(row[`${of}_files_count`]),
       rows: Number(row[`${of}_rows_count`]),

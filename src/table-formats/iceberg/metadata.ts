@@ -167,7 +167,13 @@ export function withoutExpired(
     ...[...expired, ...kept.slice(0, 1)].flatMap(droppedBy),
   ];
   const log = table['snapshot-log'].filter((entry) => !ids.has(entry['snapshot-id']));
-  return { table: { ...table, snapshots: kept, 'snapshot-log': log }, removable };
+  const needed = new Set([
+    table['current-schema-id'],
+    ...kept.map((snapshot) => snapshot['schema-id']),
+  ]);
+  // A query whose columns change all the time would fill the metadata.
+  const schemas = table.schemas.filter((schema) => needed.has(schema['schema-id']));
+  return { table: { ...table, schemas, snapshots: kept, 'snapshot-log': log }, removable };
 }
 
 function isExpired(snapshots: readonly Snapshot[], at: number, oldest: Instant): boolean {
@@ -190,6 +196,25 @@ export function readNames(text: string | undefined): readonly string[] {
 
 /** What we put into the metadata folder, besides the hint. */
 const ownFile = /^(?:[ms]_[\w-]+\.avro|v\d+\.metadata\.json)$/;
+
+/** Which commit wrote a file of the metadata folder: part of its name. */
+interface OwnerMark {
+  /** The version that was to name it. */
+  readonly version: number;
+  readonly snapshotId: number;
+}
+
+export const ownerMark = ({ version, snapshotId }: OwnerMark): string =>
+  `v${version}_${snapshotId}`;
+
+/** Null if the name has none: not a manifest or a list, or one of an earlier build. */
+export function readOwnerMark(name: string): OwnerMark | null {
+  const [, version, snapshotId] =
+    /^[ms]_(?:-?\d+_-?\d+_)?v(\d+)_(\d+)(?:_\d+)?\.avro$/.exec(name) ?? [];
+  return version === undefined
+    ? null
+    : { version: Number(version), snapshotId: Number(snapshotId) };
+}
 
 /** The end of a path. */
 export const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);

@@ -17,7 +17,7 @@ interface Hint {
   readonly etag: string | null;
 }
 
-const maxMetadataBytes = 16 * 1024 ** 2;
+export const maxMetadataBytes = 16 * 1024 ** 2;
 
 /** A hint that is further behind is no accident. */
 const maxSteps = 1_000;
@@ -36,16 +36,11 @@ const versionKey = (place: TablePlace, version: number) =>
  *   `destination.table_damaged` if a version is missing
  */
 export async function readNewest(place: TablePlace, objects: TableObjects): Promise<TableVersion> {
-  const hint = await readHint(place, objects);
-  // Without the hint a version that is not the newest may be the first that is found.
-  let version = hint.version === 0 ? await listNewest(place, objects) : hint.version;
-  if (version === 0) return { version, table: null, hint };
-  const found = await readVersion(place, objects, version);
-  if (!found) {
-    const detail = `${versionKey(place, version)} is missing`;
-    throw new SluiceError('destination.table_damaged', detail);
-  }
-  let newest = found;
+  const start = await readStart(place, objects);
+  const { hint } = start;
+  let { version } = start;
+  if (start.found === null) return { version, table: null, hint };
+  let newest = start.found;
   for (let steps = 0; steps < maxSteps; steps += 1) {
     const next = await readVersion(place, objects, version + 1);
     if (!next) return { version, table: decode(place, version, newest), hint };
@@ -53,6 +48,23 @@ export async function readNewest(place: TablePlace, objects: TableObjects): Prom
     version += 1;
   }
   throw new SluiceError('destination.table_damaged', `${hintKey(place)} is far behind`);
+}
+
+/** The version that the hint names; found is null if there is no table. */
+async function readStart(place: TablePlace, objects: TableObjects) {
+  for (let before = -1; ; ) {
+    const hint = await readHint(place, objects);
+    // Without the hint a version that is not the newest may be the first that is found.
+    const version = hint.version === 0 ? await listNewest(place, objects) : hint.version;
+    const found = version === 0 ? null : await readVersion(place, objects, version);
+    if (found !== null || version === 0) return { hint, version, found };
+    // While this worker was slow, others may have gone on and removed the version. Then the hint has moved.
+    if (version <= before) {
+      const detail = `${versionKey(place, version)} is missing`;
+      throw new SluiceError('destination.table_damaged', detail);
+    }
+    before = version;
+  }
 }
 
 const readVersion = (place: TablePlace, objects: TableObjects, version: number) =>
@@ -69,8 +81,11 @@ function decode(
     const detail = `${key} is not as Sluice writes it: another program has changed the table`;
     throw new SluiceError('destination.table_damaged', detail);
   }
-  if (table.properties[ownNames.owner] !== place.owner) {
-    throw new SluiceError('destination.key_taken', `${key} is of another export's Iceberg table`);
+  const owner = table.properties[ownNames.owner];
+  if (owner !== place.owner) {
+    const whose = /^[0-9a-f-]{36}$/.test(owner ?? '') ? `the export ${owner}` : 'another export';
+    const detail = `${key} is the Iceberg table of ${whose}. If it is needed no more, delete or move everything at its prefix`;
+    throw new SluiceError('destination.key_taken', detail);
   }
   return table;
 }
@@ -94,9 +109,10 @@ async function listNewest(place: TablePlace, objects: TableObjects): Promise<num
 }
 
 /**
- * Puts the version after `base`, then the hint.
+ * Puts the version after `base`, then the hint, and reads the version back.
  *
- * @returns `taken` if another writer was first; `unclear` if the store does not say so; `overtaken` if the hint names a later one, so that only the newest
+ * @returns `taken` if another writer was first; `unclear` if the store does not say so, or says that it has
+ *   taken the version and has something else; `overtaken` if the hint names a later one, so that only the newest
  *   version shows whether this one counts: it may be the number of an old one that was removed
  */
 export async function putVersion(
@@ -113,7 +129,22 @@ export async function putVersion(
     return other && !other.bytes.equals(body) ? 'taken' : 'unclear';
   }
   await afterPut();
-  return putHint(place, objects, base.hint, version);
+  const end = await putHint(place, objects, base.hint, version);
+  if (end === 'overtaken') return end;
+  const kept = await readVersion(place, objects, version);
+  return kept?.bytes.equals(body) ? end : 'unclear';
+}
+
+/**
+ * Whether the store refuses to replace an object, tried on one that no table names yet. A probe may be days
+ * old, and a proxy or another server since then be in the store's place.
+ */
+export async function keepsConditions(objects: TableObjects, key: string): Promise<boolean> {
+  return !(await objects.put(
+    key,
+    Buffer.from('a store that keeps to conditions refuses this'),
+    null,
+  ));
 }
 
 /** Makes the hint name the version, if it names an earlier one. */

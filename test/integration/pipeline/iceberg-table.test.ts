@@ -3,7 +3,7 @@ import { armFailpoints, type FailpointName } from '../../../src/failpoints/failp
 import type { IntervalJob } from '../../../src/pipeline/interval-job.ts';
 import { verifyTable } from '../../../src/verify/verify-table.ts';
 import { codeOf, readAll } from '../../conformance/destination-suite.ts';
-import { readByIcebird, snapshotsOf } from '../../support/icebird.ts';
+import { boundsByIcebird, readByIcebird, snapshotsOf } from '../../support/icebird.ts';
 import {
   attempt,
   encodingOf,
@@ -70,6 +70,16 @@ describe('an export with an Iceberg table', () => {
     const [first] = await readByIcebird(store.destination, 'p');
     expect(first).toMatchObject({ event: 'event 0', elements_chain: '' });
     expect(first?.inserted_at).toEqual(new Date('2024-03-01T00:00:00Z'));
+    // The rows are in the order of their arrival, so no two files have the same times.
+    const bounds = await boundsByIcebird(store.destination, 'p', 'inserted_at');
+    const times = bounds
+      .map((pair) => pair.map((bound) => Number(Buffer.from(bound).readBigInt64LE()) / 1_000))
+      .toSorted(([one = 0], [other = 0]) => one - other);
+    expect(times).toHaveLength(result.files.length);
+    const flat = times.flat();
+    expect(flat).toEqual(flat.toSorted((one, other) => one - other));
+    const start = Date.parse('2024-03-01T00:00:00Z');
+    expect([flat[0], flat.at(-1)]).toEqual([start, start + (rows - 1) * 1_000]);
     expect(await faults()).toEqual([]);
   });
 

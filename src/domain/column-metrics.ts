@@ -1,0 +1,18 @@
+/** What a table knows of a column of one file, so that readers skip the file. */
+export interface ColumnMetrics {
+  /** The field's id in the table. */
+  readonly id: number;
+  /** Compressed, with page headers. */
+  readonly bytes: number;
+  /** Nulls included. */
+  readonly values: number;
+  /** Null if they are not counted. */
+  readonly nulls: number | null;
+  /**
+   * No value is below, in Iceberg's binary form of a single value; null if it is not known. NaN and null are no
+   * values.
+   */
+  readonly lower: Uint8Array | null;
+  /** No value is above. */
+  readonly upper: Uint8Array | null;
+}
