@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { type DataInterval, describeInterval, toTimestamp } from '../domain/time.ts';
 import type { OpenSearch, SearchedInterval, WantedValue } from '../main/erase.ts';
 import type { Database } from '../store/database.ts';
 import { readInstant, readSeconds, readUuid } from './arguments.ts';
 import { type CliDeps, CliError } from './deps.ts';
+import { type Found, rewriteFound } from './erase-rewrite.ts';
 import { plain } from './text.ts';
 
 interface Options {
@@ -75,20 +75,13 @@ async function withSearch(
   if (!done) throw new CliError(`There is no export ${options.export} that keeps files.`);
 }
 
-interface Search {
-  readonly doubts: number;
-  readonly found: readonly SearchedInterval[];
-  /** All current files of the intervals that were named. */
-  readonly files: ReadonlySet<string>;
-}
-
 async function find(
   deps: CliDeps,
   { json, after }: Options,
   search: OpenSearch,
   wanted: WantedValue,
   only: ((interval: DataInterval) => boolean) | null,
-): Promise<Search> {
+): Promise<Found & { readonly doubts: number }> {
   const found: SearchedInterval[] = [];
   const files = new Set<string>();
   let doubts = 0;
@@ -129,59 +122,26 @@ async function rewrite(
   wanted: WantedValue,
   db: Database,
 ): Promise<void> {
-  const { rewriteIntervals } = await import('../use-cases/runs/rewrite-intervals.ts');
-  const { countLiveRuns, listBegunRuns } = await import('../store/runs.ts');
-  const { countLeftovers } = await import('../store/leftover-files.ts');
-  const { signal } = deps.terminal;
-  const endsAt = performance.now() + options.timeout * 1_000;
-  // They may have read the rows before these left the source. Runs that begin from now on read none.
-  const begun = await listBegunRuns(db, options.export);
-  if (begun.length > 0 && !options.json) {
-    deps.print(`Waiting for ${begun.length} runs that began before.`);
-  }
-  for (;;) {
-    const left = await countLiveRuns(db, begun);
-    if (left === 0) break;
-    if (performance.now() > endsAt) {
-      throw new CliError(
-        `${left} runs that began before have not ended, and may still write rows that have left the source. Cancel them or wait, then repeat this command.`,
-      );
-    }
-    await sleep(1_000, undefined, { signal });
-  }
-  const before = await find(deps, options, search, wanted, null);
-  summarize(deps, options, before.found);
-  if (before.doubts > 0) throw doubtful(before.doubts);
-  if (before.found.length === 0) return;
-  const intervals = before.found.map(({ interval }) => interval);
-  const exportId = options.export;
-  const runs = await rewriteIntervals(db, exportId, intervals, 'a key was erased');
-  if (!options.json) deps.print(`${runs.length} runs were made. Waiting until they end.`);
-  // Replaced files go at the end of a run, or with a later sweep.
-  while ((await countLiveRuns(db, runs)) + (await countLeftovers(db, exportId, intervals)) > 0) {
-    if (performance.now() > endsAt) break;
-    await sleep(1_000, undefined, { signal });
-  }
-  const starts = new Set(intervals.map(({ start }) => start));
-  const after = await find(deps, options, search, wanted, ({ start }) => starts.has(start));
-  if (after.found.length > 0) {
-    throw new CliError(
-      `${after.found.length} intervals still have the key. Remove its rows from the source first, and look at the runs of the export.`,
-    );
-  }
-  if (after.doubts > 0) throw doubtful(after.doubts);
-  const left: string[] = [];
-  for (const key of before.found.flatMap(({ files }) => files)) {
-    if (after.files.has(key)) continue;
-    if ((await search.destination.statFile(key, signal)) !== null) left.push(key);
-  }
-  if (left.length > 0) {
-    throw new CliError(
-      `No current file has the key, but ${left.length} replaced files are still there:\n${left.map(plain).join('\n')}`,
-    );
-  }
+  const { json = false, timeout } = options;
+  const intervals = await rewriteFound({
+    deps,
+    db,
+    exportId: options.export,
+    destination: search.destination,
+    isQuiet: json,
+    timeoutMs: timeout * 1_000,
+    async find(only) {
+      const { doubts, ...found } = await find(deps, options, search, wanted, only);
+      if (only === null) summarize(deps, options, found.found);
+      if (doubts > 0) throw doubtful(doubts);
+      return found;
+    },
+  });
+  if (json) return;
   deps.print(
-    `Proven: none of the ${intervals.length} intervals has the key in a current file, and the replaced files are gone.`,
+    intervals === 0
+      ? 'No current file has the key: nothing to run again.'
+      : `Proven: none of the ${intervals} intervals has the key in a current file, and the replaced files are gone.`,
   );
 }
 

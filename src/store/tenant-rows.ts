@@ -175,8 +175,9 @@ export async function listExportsUnderWay(
 }
 
 /**
- * Ends runs whose worker fell silent while it committed. Their worker may be frozen between the fence and the manifest: then
- * it may still put that manifest, but records nothing.
+ * Ends runs whose worker fell silent while it committed, and lets the sweep abort the uploads of all ended runs: with its
+ * uploads aborted, a worker that wakes up completes no file. One that froze after its last file may still put the manifest,
+ * but records nothing.
  *
  * @returns whether a live run is left
  */
@@ -199,6 +200,12 @@ export async function endSilentCommits(
      )
      delete from outbox where run_id = any ($1::uuid[])`,
     [ids],
+  );
+  await tx.query(
+    `update uploads u set commit_begun_at = null, collect_after = null from runs r
+      where r.id = u.run_id and ${ofTenant('r.team_id')} and u.commit_begun_at is not null
+        and r.finished_at is not null and (r.lease_expires_at is null or r.lease_expires_at < now())`,
+    [organizationId, teamId],
   );
   const left = await tx.query(`select ${ofLive} limit 1`, [organizationId, teamId]);
   return left.length > 0;

@@ -55,10 +55,31 @@ export async function* findValue(
     const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, last, page);
     for (const receipt of receipts) {
       if (only === null || only(receipt.interval))
-        yield await searchInterval(search, receipt, wanted);
+        yield await searchCurrent(search, receipt, wanted);
     }
     last = receipts.at(-1)?.interval ?? null;
     if (last === null || receipts.length < page) return;
+  }
+}
+
+/** A run may replace the files while they are read: then the new ones are read. */
+const maxTries = 3;
+
+async function searchCurrent(
+  search: SearchedExport,
+  given: Receipt,
+  wanted: WantedValue,
+): Promise<SearchedInterval> {
+  const { start, end } = given.interval;
+  let receipt = given;
+  for (let tries = 1; ; tries += 1) {
+    const searched = await searchInterval(search, receipt, wanted);
+    if (searched.doubt === null || tries === maxTries) return searched;
+    const before = { start, end: end - 1 };
+    const [current] = await listReceipts(search.sql, search.batchExport.id, before, 1);
+    const isReplaced = current?.interval.end === end && current.runId !== receipt.runId;
+    if (!isReplaced || current.interval.start !== start) return searched;
+    receipt = current;
   }
 }
 

@@ -1,11 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { FailpointName } from '../../src/failpoints/failpoint.ts';
 import {
   backfill,
   createS3Export,
   hour,
   insertEvents,
+  readRuns,
   untilEnded,
 } from '../support/exported-events.ts';
+import { hourRuns } from '../support/hour-runs.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
 import { casesOf } from '../support/nightly.ts';
 import { startBundled } from '../support/processes.ts';
@@ -35,7 +38,7 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
     const later = { start: '2024-03-01T03:00:00Z', end: '2024-03-01T04:00:00Z' };
     await insertEvents(pool, { team, rows: 100 });
     await insertEvents(pool, { team, rows: 100, ...later });
-    const person = `person ${format}`;
+    const person = `person ${format} "O'Brien", 50% \\ \t\n é 😀 {}`;
     await pool.query(
       `update events set distinct_id = $1 where uuid in (select uuid from events where team_id = $2 and inserted_at < $3 limit 2)`,
       [person, team, hour.end],
@@ -80,28 +83,36 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
   },
 );
 
-test('rows that a run has read before they left the source are erased, too', async () => {
-  const { pool, tenant, s3 } = installation;
+test('a run that read the rows before they left the source is waited for, by two erasures at once', async () => {
+  const { pool, tenant } = installation;
   const [team] = tenant.projectIds;
   await insertEvents(pool, { team, rows: 100 });
-  await pool.query(
-    `update events set distinct_id = 'a person' where uuid = (select uuid from events where team_id = $1 limit 1)`,
-    [team],
-  );
   const id = await createS3Export(installation);
-  const match = { operation: 'CompleteMultipartUpload', key: new RegExp(`^${id}`) } as const;
-  await s3.faults.add({ match, effect: { delayMs: 6_000 } });
+  await installation.stopWorkers();
+  const worker = await installation.startWorker({ FAILPOINTS: 'before_complete=hold@1' });
   await backfill(installation, id);
-  await until(async () => {
-    const begun = `select from runs where export_id = $1 and committing_at is not null`;
-    return (await pool.query(begun, [id])).rowCount === 1;
-  });
-  await pool.query(`delete from events where distinct_id = 'a person'`);
-  const asked = ['--export', id, '--key', 'a person', '--column', 'distinct_id'];
-  const rewritten = await sluice('erase', 'rewrite', ...asked);
-  expect(rewritten.output).toContain('Waiting for 1 runs that began before.');
-  expect(rewritten.output).toContain('Proven: none of the 1 intervals has the key');
-  expect(rewritten.code).toBe(0);
+  await until(() => worker.output().includes('=hold'), { timeoutMs: 30_000 });
+  await pool.query(`delete from events where team_id = $1 and distinct_id = 'user 7'`, [team]);
+
+  const asked = ['rewrite', '--export', id, '--key', 'user 7', '--column', 'distinct_id'];
+  const hurried = await sluice('erase', ...asked, '--timeout', '1');
+  expect(hurried.code).toBe(1);
+  expect(hurried.output).toContain('1 run had not ended after 1 s, so nothing is proven.');
+
+  const start = () => startBundled('cli/sluice.js', ['erase', ...asked], { env: installation.env });
+  const both = [start(), start()];
+  // Nothing is there yet.
+  for (const one of both) await one.waitForLine(/^0 rows in the current files of 0 intervals/);
+  worker.kill('SIGWINCH');
+  for (const one of both) {
+    expect((await one.waitForExit(60_000)).code, one.output()).toBe(0);
+    // One may find that the other has done all.
+    expect(one.output()).toMatch(/^(Proven: none of the 1 intervals|No current file has the key)/m);
+  }
+  expect(both.map((one) => one.output()).join()).toContain('Proven:');
+  const found = await sluice('erase', 'find', ...asked.slice(1));
+  expect(found.lines).toEqual(['0 rows in the current files of 0 intervals.']);
+  expect((await readRuns(installation, id)).length).toBeGreaterThan(1);
   await pool.query('delete from events where team_id = $1', [team]);
 });
 
@@ -113,6 +124,66 @@ async function jobsOf(runs: readonly string[]): Promise<number> {
   );
   return rows[0]?.count ?? -1;
 }
+
+/** Exports of organizations that were deleted; their files stay. */
+const foreign: string[] = [];
+
+const frozenAt = casesOf<FailpointName>(
+  ['before_complete'],
+  ['upload_begun', 'first_part', 'before_manifest'],
+);
+test.each(frozenAt)(
+  'a worker that froze at %s of a run writes nothing for a deleted organization when it wakes up',
+  async (step) => {
+    const { pool, client, s3, db } = installation;
+    const tenant = await installation.addTenant();
+    const own = { ...installation, tenant, client: client.withKey(tenant.key) };
+    const [team] = tenant.projectIds;
+    await insertEvents(pool, { team, rows: 2_000, rowBytes: 4_000 });
+    const exportId = await createS3Export(own);
+    await installation.stopWorkers();
+    const { breakAt, wake } = hourRuns(() => own);
+    const sleeper = await breakAt(exportId, step, 'stop');
+    // Its other intervals wait.
+    await backfill(own, exportId, { start: hour.end, end: '2024-03-02T00:00:00Z' });
+
+    const operator = await installation.addTenant();
+    const { key } = await createKey(db, { organizationId: operator.organizationId, isAdmin: true });
+    const admin = client.withKey(key);
+    const body = { organization_id: tenant.organizationId, confirm_name: 'Acme' };
+    const both = await Promise.all([1, 2].map(() => admin.post('/admin/offboardings', body)));
+    expect(both.map(({ status }) => status)).toEqual([202, 202]);
+    expect(new Set(both.map((answer) => answer.body.id)).size).toBe(1);
+    expect((await own.client.get(`/api/projects/${team}/batch_exports`)).status).toBe(401);
+    await installation.startWorker();
+    const path = `/admin/offboardings/${both[0]?.body.id}`;
+    const record = await until(
+      async () => {
+        const answer = await admin.get(path);
+        return answer.body.status === 'completed' ? answer.body : null;
+      },
+      { timeoutMs: 60_000, message: 'the organization is deleted' },
+    );
+    const left = record.remaining_files as readonly { open_uploads: number }[];
+    expect(left.filter(({ open_uploads: uploads }) => uploads > 0)).toEqual([]);
+    foreign.push(exportId);
+    const stem = `${exportId}/2024-03-01T00:00:00Z-`;
+    const keysAt = async () =>
+      (await s3.objects(bucket)).map(({ key: at }) => at).filter((at) => at.startsWith(stem));
+    const before = await keysAt();
+    await wake(sleeper);
+    expect(await keysAt()).toEqual(before);
+    expect(before.length).toBe(step === 'before_manifest' ? 1 : 0);
+    expect((await s3.uploads(bucket)).filter(({ key: at }) => at.startsWith(exportId))).toEqual([]);
+    for (const table of ['runs', 'receipts', 'log_entries', 'log_counts', 'backfills', 'ticks']) {
+      const { rowCount } = await pool.query(`select from ${table} where export_id = $1`, [
+        exportId,
+      ]);
+      expect(rowCount, table).toBe(0);
+    }
+    await pool.query('delete from events where team_id = $1', [team]);
+  },
+);
 
 test('a deleted organization loses its runs under way, its uploads, keys and rows; its files stay', async () => {
   const { pool, tenant, client, s3, db } = installation;
@@ -164,7 +235,9 @@ test('a deleted organization loses its runs under way, its uploads, keys and row
     leftover_files: 0,
     open_uploads: 0,
   });
-  expect(Number(remaining?.files) + Number(remaining?.manifests)).toBe(files.length);
+  expect(Number(remaining?.files) + Number(remaining?.manifests)).toBe(
+    files.filter((at) => !foreign.some((id) => at.startsWith(id))).length,
+  );
   for (const table of ['runs', 'receipts', 'log_entries', 'log_counts', 'uploads', 'outbox']) {
     expect((await pool.query(`select from ${table}`)).rowCount, table).toBe(0);
   }

@@ -2,7 +2,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { failFirstTicks, failNextTick, insertFile, insertRetrying } from '../support/page-rows.ts';
-import { expectToFit, findViolationsOf, signInTo } from '../support/page-checks.ts';
+import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
 import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under-test.ts';
 import { testKeysAndChanges } from './operators-page/keys-and-changes.ts';
 import { testLargeLists } from './operators-page/large-lists.ts';
@@ -35,8 +35,6 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
   };
 
   const signIn = (key: string) => signInTo(page, key);
-  const findViolations = () => findViolationsOf(page);
-  const expectToFitAPhone = () => expectToFit(page);
 
   test('says that no worker is alive, and the API is degraded but answers', async () => {
     const banner = page.getByRole('region', { name: 'State of the service' });
@@ -64,7 +62,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await row.getByRole('rowheader').getByRole('link').click();
     await page.getByRole('heading', { level: 1 }).waitFor();
     await page.getByText('Retrying (5/10)').first().waitFor();
-    expect(await findViolations()).toEqual([]);
+    await expectToBeAccessible(page);
     await site.query(`delete from outbox`);
     await site.query(`update runs set status = 'Cancelled', finished_at = now()`);
   });
@@ -74,8 +72,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await open('/runs');
     const blocker = page.getByRole('region', { name: 'What holds the export back' });
     await blocker.getByText('2 intervals not exported: the run failed').waitFor();
-    expect(await findViolations()).toEqual([]);
-    await expectToFitAPhone();
+    await expectToBeAccessible(page);
     await blocker.getByRole('button', { name: 'Export 2 intervals again' }).click();
     await page.getByText('A backfill of these intervals has started.').waitFor();
     const { results } = (await client.get(`${exportsPath}/${id}/backfills`)).body;
@@ -115,8 +112,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     const failed = grid.getByRole('gridcell', { name: /: failed$/ });
     await failed.waitFor();
     expect(await failed.textContent()).toContain('×');
-    expect(await findViolations()).toEqual([]);
-    await expectToFitAPhone();
+    await expectToBeAccessible(page);
     await failed.click();
     const status = page.getByRole('status').filter({ hasText: '1 interval failed' });
     await status.waitFor();
@@ -132,7 +128,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     expect(await page.getByLabel('Intervals').inputValue()).toBe('failed');
     await button('Preview').click();
     await page.getByRole('button', { name: /^Start \d+ runs?$/ }).waitFor();
-    expect(await findViolations()).toEqual([]);
+    await expectToBeAccessible(page);
     // What the next tests expect is the hour before.
     const latest = `data_interval_start >= date_trunc('hour', now()) - interval '2 hours'`;
     await site.query(`delete from runs where ${latest}`);
@@ -156,8 +152,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe('events/2024.jsonl.gz');
     // While it fades in, its colours are not its own.
     await page.getByText('The path is copied.').waitFor({ state: 'hidden' });
-    expect(await findViolations()).toEqual([]);
-    await expectToFitAPhone();
+    await expectToBeAccessible(page);
   });
 
   test('offers nothing of this to a key that may only read', async () => {
@@ -201,8 +196,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     expect(await page.getByRole('link', { name: 'New export' }).first().getAttribute('href')).toBe(
       '#/2/new',
     );
-    expect(await findViolations()).toEqual([]);
-    await expectToFitAPhone();
+    await expectToBeAccessible(page);
 
     const other = await page.context().newPage();
     await other.goto(`${site.address}/console/#/1/exports/${id}/runs`);

@@ -10,7 +10,7 @@ export async function signInTo(page: Page, key: string): Promise<void> {
 }
 
 /** What axe finds wrong, with the elements. */
-export async function findViolationsOf(page: Page): Promise<unknown> {
+async function findViolationsOf(page: Page): Promise<unknown> {
   await page.evaluate(axe.source);
   return page.evaluate(
     'axe.run().then((r) => r.violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]))',
@@ -18,7 +18,7 @@ export async function findViolationsOf(page: Page): Promise<unknown> {
 }
 
 /** Nothing is wider than a phone. */
-export async function expectToFit(page: Page): Promise<void> {
+async function expectToFit(page: Page): Promise<void> {
   await page.setViewportSize({ width: 390, height: 844 });
   expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390);
   await page.setViewportSize({ width: 1280, height: 800 });

@@ -42,13 +42,14 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
   const api = openApi(deps, options);
   const fields = await readFields(api);
   const wanted = await readExportsFile(deps.terminal, options.file, fields);
-  const steps = planSteps(wanted, await listExports(api), fields, options);
+  const stored = await listExports(api);
+  const steps = planSteps(wanted, stored, fields, options);
   const paint = paintFor(deps.terminal);
   if (!options.json)
     for (const line of steps.flatMap((one) => stepLines(one, paint))) deps.print(line);
   const deletions = steps.filter(({ action }) => action === 'delete').length;
   if (!options.dryRun && deletions > 0) {
-    const question = `Delete ${plural(deletions, 'export')} that the file does not have?`;
+    const question = `Delete ${plural(deletions, 'export')} of ${await projectOf(api, stored)} that the file does not have?`;
     await confirm(deps.terminal, question, options.yes ?? false);
   }
   const done = options.dryRun ? steps.map(planned) : await perform(deps, api, steps, fields);
@@ -91,6 +92,12 @@ function planSteps(
   });
   if (problems.length > 0) throw new CliError(problems.join('\n'));
   const names = new Set(wanted.map(({ name }) => name));
+  if (options.prune && stored.length > 0 && !stored.some(({ name }) => names.has(name))) {
+    throw new CliError(
+      `No export of project ${stored[0]?.team_id} is in the file, so --prune would delete all ${stored.length}. Check --project and SLUICE_KEY. If they are right, apply the file without --prune first.`,
+      exitCodes.misused,
+    );
+  }
   const left = options.prune ? stored.filter(({ name }) => !names.has(name)) : [];
   return [...steps, ...left.map(deleteStep)];
 }
@@ -173,6 +180,13 @@ const planned = ({ action, name, id, differences }: Step): DoneStep => ({
   changes: differences,
   error: null,
 });
+
+/** `project 7 (Web)`: a file applied to the wrong project deletes what is there. */
+async function projectOf(api: Api, stored: readonly BatchExport[]): Promise<string> {
+  const id = stored[0]?.team_id;
+  const found = (await api.readMe()).projects.find((project) => project.id === id);
+  return `project ${id}${found ? ` (${plain(found.name)})` : ''}`;
+}
 
 const marks = { create: '+', update: '~', delete: '-', unchanged: '=' } as const;
 const colours = { create: 'green', update: 'yellow', delete: 'red', unchanged: 'dim' } as const;

@@ -38,15 +38,18 @@ function destinationDifferences(
   fields: ExportFields,
 ): readonly Difference[] {
   const known = fields.destinations.get(destination.type);
+  // A property of the type that it gets may be a secret, though the type that it has has no such property.
+  const wantedType = fields.destinations.get(String(type ?? destination.type));
+  const isSecret = (name: string) => known?.secrets.has(name) || wantedType?.secrets.has(name);
   const differences: Difference[] = [];
   if (type !== undefined && type !== destination.type) {
     differences.push({ field: 'destination.type', before: destination.type, after: type });
   }
   for (const [name, after] of Object.entries(isRecord(config) ? config : {})) {
-    if (known?.secrets.has(name)) continue;
+    if (isSecret(name)) continue;
     const before = destination.config[name] ?? null;
     // Null removes a property: then it has its default.
-    const wanted = after ?? known?.defaults[name] ?? null;
+    const wanted = after ?? wantedType?.defaults[name] ?? null;
     if (isSame(before, wanted)) continue;
     differences.push({ field: `destination.config.${name}`, before, after: wanted });
   }

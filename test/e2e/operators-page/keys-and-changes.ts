@@ -43,7 +43,7 @@ export function testKeysAndChanges(open: () => Opened): void {
     await expectToBeAccessible(page);
   });
 
-  test('follows the log of a live run, not while hidden, and misses nothing', async () => {
+  test('follows the log of a live run, not while hidden or with a revoked key, and misses nothing', async () => {
     await site.query(beginRun, [id]);
     const runs = await client.get(`/api/projects/1/batch_exports/${id}/runs?status=Running`);
     const run = String(runs.body.results[0]?.id);
@@ -77,7 +77,18 @@ export function testKeysAndChanges(open: () => Opened): void {
       'While hidden.',
       'It begins.',
     ]);
-    expect(asked.some((url) => url.includes('/logs/tail?cursor='))).toBe(true);
+    const tails = () => asked.filter((url) => url.includes('/logs/tail?cursor='));
+    expect(tails()).not.toEqual([]);
+
+    await site.query(`update api_keys set revoked_at = now()`);
+    await log('Not for a revoked key.');
+    await page.getByText('The API key is no longer accepted.').waitFor();
+    expect(await page.content()).not.toContain('Not for a revoked key.');
+    asked.length = 0;
+    await page.clock.fastForward(60_000);
+    expect(tails()).toEqual([]);
+    await signInTo(page, await site.issueKey('batch_export:write'));
+    await lines.getByText('Not for a revoked key.').waitFor();
     await site.query(`update runs set status = 'Cancelled', finished_at = now() where id = $1`, [
       run,
     ]);

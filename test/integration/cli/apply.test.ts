@@ -118,27 +118,56 @@ test('a secret must be set only if it is sent', async () => {
 });
 
 test('the service refuses one: the others are applied, nothing is deleted, and the exit code is 1', async () => {
-  await apply([wanted('Old')]);
-  const file = [wanted('Bad', { config: { prefix: '{nonsense}' } }), wanted('Good')];
+  await apply([wanted('Old'), wanted('Kept')]);
+  const bad = wanted('Bad', { config: { prefix: '{nonsense}' } });
+  const file = [bad, wanted('Good'), wanted('Kept')];
   const { code, out, err } = await apply(file, ['--prune', '--yes']);
   expect(code).toBe(1);
-  expect(out).toContain('1 created, 0 updated, 0 deleted, 0 unchanged, 2 failed.');
+  expect(out).toContain('1 created, 0 updated, 0 deleted, 1 unchanged, 2 failed.');
   expect(err).toMatch(/^Bad: destination\.config\.prefix: .*\nOld: not deleted, because .*\n$/);
-  expect((await stored()).map(({ name }) => name).sort()).toEqual(['Good', 'Old']);
+  expect((await stored()).map(({ name }) => name).sort()).toEqual(['Good', 'Kept', 'Old']);
 });
 
 test('pruning asks, and deletes what the file lacks', async () => {
   await apply([wanted('Old'), wanted('One')]);
   const args = ['--prune'];
+  const web = `project ${api.tenant.projectIds[0]} (Website)`;
   expect(await apply([wanted('One')], args)).toMatchObject({
     code: 2,
-    err: 'Delete 1 export that the file does not have? Pass --yes: there is no terminal to ask.\n',
+    err: `Delete 1 export of ${web} that the file does not have? Pass --yes: there is no terminal to ask.\n`,
   });
   expect(await apply([wanted('One')], args, { answer: 'n' })).toMatchObject({ code: 1 });
   expect(await apply([], args, { answer: 'y' })).toMatchObject({ code: 2 });
   expect(await stored()).toHaveLength(2);
   expect(await apply([wanted('One')], args, { answer: 'y' })).toMatchObject({ code: 0 });
   expect((await stored()).map(({ name }) => name)).toEqual(['One']);
+});
+
+test('pruning a project that has none of the exports of the file is refused', async () => {
+  await apply([wanted('Of another team'), wanted('Theirs')]);
+  const { code, err } = await apply([wanted('Ours')], ['--prune', '--yes']);
+  expect(code).toBe(2);
+  expect(err).toContain('--prune would delete all 2. Check --project and SLUICE_KEY.');
+  expect(await stored()).toHaveLength(2);
+  expect(await apply([wanted('Ours')])).toMatchObject({ code: 0 });
+  expect(await apply([wanted('Ours')], ['--prune', '--yes'])).toMatchObject({ code: 0 });
+  expect((await stored()).map(({ name }) => name)).toEqual(['Ours']);
+});
+
+test('the secrets of a destination of another type never show either', async () => {
+  await apply([{ name: 'One', interval: 'hour', destination: { type: 'NoOp', config: {} } }]);
+  const changed = [wanted('One', { config: { prefix: 'new' } })];
+  const outputs = [
+    await apply(changed, ['--dry-run']),
+    await apply(changed, ['--dry-run', '--json']),
+    await apply(changed),
+  ];
+  expect(outputs[0]?.out).toContain('    destination.type: "NoOp" → "S3"\n');
+  expect(outputs[0]?.out).toContain('    destination.config.prefix: "" → "new"\n');
+  for (const { output } of outputs) {
+    expect(output).not.toContain('canary-secret');
+    expect(output).not.toContain('AKIAIOSFODNN7EXAMPLE');
+  }
 });
 
 test('a name that two exports have is refused with their ids', async () => {

@@ -9,6 +9,7 @@ import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-te
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { projectRoot } from '../../support/processes.ts';
+import { createKey } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
 
 const run = promisify(execFile);
@@ -60,6 +61,36 @@ test('logs -f prints each entry once, also one that becomes visible after a newe
     .split('\n')
     .map((line) => line.split(/ {2,}/).at(-1));
   expect(messages).toEqual(['first', 'second', 'newest', 'belated', 'newest']);
+});
+
+test('logs -f ends with one line if the key is revoked', async () => {
+  const { body } = await api.client.post(`${api.project}/batch_exports`, exportBody());
+  const { organizationId, projectIds } = api.tenant;
+  const { key, apiKey } = await createKey(api.db, {
+    organizationId,
+    projectIds: [projectIds[0]],
+  });
+  const log = (message: string) =>
+    api.db.query(
+      `insert into log_entries (team_id, export_id, level, message) values ($1, $2, 'INFO', $3)`,
+      [projectIds[0], body.id, message],
+    );
+  await log('before');
+  let shown = '';
+  const following = runCli(['logs', body.id, '-f'], {
+    env: { ...env, SLUICE_KEY: key },
+    onOutput: (text) => {
+      shown += text;
+    },
+  });
+  await until(() => shown.includes('before'), { message: () => `before in ${shown}` });
+  await api.db.query('update api_keys set revoked_at = now() where id = $1', [apiKey.id]);
+  await log('after');
+  const { code, out, err } = await following;
+  expect(code).toBe(4);
+  expect(err).toMatch(/^SLUICE_KEY: .*Set SLUICE_KEY to a key of http:.*\n$/);
+  expect(out).not.toContain('after');
+  await api.client.delete(`${api.project}/batch_exports/${body.id}`);
 });
 
 /** Prints the address of each module that is loaded, one per line. */

@@ -7,6 +7,7 @@ import {
   type Offboarding,
   takeOffboarding,
 } from '../../../src/store/offboardings.ts';
+import { findTeamsWithOrphans } from '../../../src/store/orphaned-uploads.ts';
 import { storeExport } from '../../support/store-export.ts';
 import {
   deletersOfExport,
@@ -235,6 +236,8 @@ describe('runs under way', () => {
       status: 'cancelling',
       lastError: 'Waits until uploads at the destinations are aborted.',
     });
+    // Also of a worker that died, or froze, while it committed.
+    expect(await findTeamsWithOrphans(side.db, 100)).toContain(tenant.projectIds[0]);
     await side.db.query('delete from uploads where run_id = any ($1)', [tenant.runIds]);
     await advance({}, { ...impatient, uploadsMs: 3_600_000 });
     expect((await stateOf(id)).status).toBe('completed');
