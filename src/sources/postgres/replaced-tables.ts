@@ -13,19 +13,17 @@ const firstUserOid = 16_384;
  * the changed relation, which looks empty: the rows that an ALTER TABLE or a TRUNCATE with new rows has written
  * belong to a later transaction. Once the relations are locked, none of this can happen any more.
  *
- * `pg_class` shows the moment of the snapshot, functions show the present. `pg_locks` lists tables, partitions and the tables of a
- * view alike, and needs no right.
+ * `pg_class` shows the moment of the snapshot, functions and names of objects show the present. `pg_locks` lists tables, partitions and
+ * the tables of a view alike, and needs no right. A subquery for each of the few locks: a join would read all of `pg_class`.
  */
 export const tablesReplacedSql = `EXISTS (
   SELECT FROM pg_catalog.pg_locks AS l
-    LEFT JOIN (pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace) ON c.oid = l.relation
    WHERE l.pid = pg_catalog.pg_backend_pid() AND l.locktype = 'relation' AND l.relation >= ${firstUserOid}
-     AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database())
-     AND (c.oid IS NULL
-          OR NULLIF(c.relfilenode, 0) IS DISTINCT FROM pg_catalog.pg_relation_filenode(l.relation)
-          OR c.relispartition IS DISTINCT FROM COALESCE(pg_catalog.pg_partition_root(l.relation) <> l.relation, false)
-          OR (pg_catalog.pg_identify_object(1259, l.relation, 0)).identity
-             IS DISTINCT FROM pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname)))`;
+     AND (SELECT NULLIF(c.relfilenode, 0) IS NOT DISTINCT FROM pg_catalog.pg_relation_filenode(c.oid)
+             AND c.relispartition = COALESCE(pg_catalog.pg_partition_root(c.oid) <> c.oid, false)
+             AND CAST(CAST(c.relnamespace AS pg_catalog.regnamespace) AS pg_catalog.text) || '.' || pg_catalog.quote_ident(c.relname)
+                 = (pg_catalog.pg_identify_object(1259, c.oid, 0)).identity
+            FROM pg_catalog.pg_class AS c WHERE c.oid = l.relation) IS NOT TRUE)`;
 
 /** Transient: the next snapshot shows the tables as they are then. */
 export function tablesReplaced(): SluiceError {
