@@ -1,10 +1,9 @@
 import { viewOf } from '../../domain/byte-writer.ts';
 import type { ColumnType } from '../../domain/row-block.ts';
-import { writeUuid } from '../text/format-integers.ts';
 import { decodeJsonString } from '../text/json-text.ts';
 import type { BloomFilter } from './bloom-filter.ts';
 import { type Bounds, orders } from './bounds.ts';
-import { putByteArray, type SparePool } from './byte-arrays.ts';
+import { putByteArray, putUuidText, type SparePool } from './byte-arrays.ts';
 import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import { Dictionary } from './dictionary.ts';
 import { isEscaped, quote } from './json-forms.ts';
@@ -111,7 +110,7 @@ export class ByteArrayColumn implements ColumnWriter {
     if (this.#type === 'uuid') {
       // Written at the position of a plain value, so that the dictionary can read it there.
       sink.ensure(uuidTextBytes + 4);
-      writeUuid(sink.bytes, sink.length + 4, bytes, from);
+      putUuidText(sink.view, sink.length + 4, bytes, from);
       this.#putText(sink.bytes, sink.view, sink.length + 4, uuidTextBytes);
     } else if (this.#type === 'plain') {
       if (bytes[from] !== quote) this.#putText(bytes, view, from, length);

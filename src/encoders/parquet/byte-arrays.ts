@@ -44,6 +44,23 @@ export function copyValue(
   for (; index < length; index++) target[at + index] = source[from + index] as number;
 }
 
+const minus = 0x2d;
+
+/** The two hexadecimal digits of each byte, as a little-endian number. */
+const digitPairs = Uint16Array.from({ length: 256 }, (_, byte) =>
+  Buffer.from(byte.toString(16).padStart(2, '0')).readUInt16LE(),
+);
+
+/** Writes the text of the uuid at `from`, 36 bytes, to `at`. */
+export function putUuidText(target: DataView, at: number, bytes: Buffer, from: number): void {
+  let to = at;
+  for (let index = 0; index < 16; index++) {
+    if (index === 4 || index === 6 || index === 8 || index === 10) target.setUint8(to++, minus);
+    target.setUint16(to, digitPairs[bytes[from + index] as number] as number, true);
+    to += 2;
+  }
+}
+
 /** As many as pages may be in flight, so that a steady run of pages needs no new memory. */
 const sparesOfOneSize = 4;
 
