@@ -62,6 +62,10 @@ export function decimalNumber(precision: number, scale: number): JsonNumber {
     type,
     ...(precision <= exactDigits && { exactScale: scale }),
     check(bytes, from, end) {
+      const pointAt = end - scale - 1;
+      const fits = pointAt > from && pointAt - from <= wholeDigits;
+      // As most are: all digits after the point, and a sign only if it is no longer.
+      if (fits && areDigits(bytes, from, pointAt, end)) return undefined;
       let at = bytes[from] === minus ? from + 1 : from;
       while (bytes[at] === zero && at < end) at++;
       const start = at;
@@ -89,6 +93,15 @@ export function decimalNumber(precision: number, scale: number): JsonNumber {
       else writeFixed(out, BigInt(value), width);
     },
   };
+}
+
+/** Whether there are digits before and after a point. */
+function areDigits(bytes: Buffer, from: number, pointAt: number, end: number): boolean {
+  if (bytes[pointAt] !== point) return false;
+  for (let at = bytes[from] === minus ? from + 1 : from; at < end; at++) {
+    if (!isDigit(bytes[at] as number) && at !== pointAt) return false;
+  }
+  return true;
 }
 
 function isDigit(byte: number): boolean {
