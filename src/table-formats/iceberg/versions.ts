@@ -58,7 +58,7 @@ async function readStart(place: TablePlace, objects: TableObjects) {
     const version = hint.version === 0 ? await listNewest(place, objects) : hint.version;
     const found = version === 0 ? null : await readVersion(place, objects, version);
     if (found !== null || version === 0) return { hint, version, found };
-    // While this worker was slow, others may have gone on and removed the version. Then the hint has moved.
+    // While this worker was slow, others may have removed the version. Then the hint names a later one.
     if (version <= before) {
       const detail = `${versionKey(place, version)} is missing`;
       throw new SluiceError('destination.table_damaged', detail);
