@@ -318,15 +318,6 @@ export async function cancelRuns(
   return ids;
 }
 
-/** How many of these runs have not ended. */
-export async function countLiveRuns(sql: Sql, runIds: readonly string[]): Promise<number> {
-  const [row] = await sql.query<{ count: number }>(
-    `select count(*) from runs where id = any ($1::uuid[]) and status in ${live}`,
-    [runIds],
-  );
-  return row?.count ?? 0;
-}
-
 /** Whether an attempt of a run has begun to commit: if the run is not completed, its manifest may be current. */
 export async function hasBegunCommit(sql: Sql, runId: string): Promise<boolean> {
   const rows = await sql.query(
