@@ -12,6 +12,8 @@ const longest = [
   'test/e2e/lifecycle.test.ts',
   'test/e2e/faults/clocks.test.ts',
   'test/e2e/faults/generations.test.ts',
+  'test/e2e/operators-page.test.ts',
+  'test/e2e/erase-and-offboard.test.ts',
   'test/e2e/faults/strange-stores.test.ts',
   'test/e2e/faults/attack.test.ts',
   'test/sim/scheduler.test.ts',
