@@ -10,6 +10,12 @@ const pure = [
   'test/security/sandbox/*.test.ts',
 ];
 
+/** Many short files with a database; not those that measure times or sizes. They share their modules too. */
+const withDatabase = ['test/integration/{api,store}/!(*-speed|fuzz|growth).test.ts'];
+
+/** One embedded Postgres serves the whole run; each file clones the migrated template database. */
+const globalSetup = ['test/support/global-setup.ts'];
+
 export default defineConfig({
   test: {
     projects: [
@@ -23,14 +29,24 @@ export default defineConfig({
         test: {
           name: 'service',
           include: ['test/**/*.test.ts'],
-          exclude: pure,
-          // One embedded Postgres serves the whole run; each file clones the migrated template database.
-          globalSetup: ['test/support/global-setup.ts'],
+          exclude: [...pure, ...withDatabase],
+          globalSetup,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'database',
+          include: withDatabase,
+          isolate: false,
+          globalSetup,
+          setupFiles: ['test/support/end-of-file.ts'],
         },
       },
     ],
     pool: 'forks',
-    maxWorkers: 3,
+    // Tests with processes mostly wait: one of them uses less than half a core.
+    maxWorkers: 4,
     sequence: { sequencer: LongFilesFirst },
     testTimeout: 180_000,
     hookTimeout: 240_000,

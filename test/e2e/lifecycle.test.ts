@@ -15,7 +15,7 @@ import {
   testedQueues,
 } from '../support/installation.ts';
 import { expectInvariants } from '../support/invariants.ts';
-import { isNightly } from '../support/nightly.ts';
+import { casesOf } from '../support/nightly.ts';
 import type { TestProcess } from '../support/processes.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
@@ -82,41 +82,40 @@ async function expectTakenUp(exportId: string): Promise<void> {
   expect(await expectInvariants(installation)).toMatchObject({ intervals: 1, rows });
 }
 
-describe.each(testedQueues())('with the queue in %s', (queue) => {
-  beforeAll(async () => {
-    await install(queue);
-    await insertHour();
-  });
-  beforeEach(() => retireExports(installation));
-  afterEach(async () => {
-    await installation.s3.faults.clear();
-    await installation.stopWorkers();
-  });
-  afterAll(() => installation?.close());
+describe.each(casesOf(testedQueues().slice(0, 1), testedQueues().slice(1)))(
+  'with the queue in %s',
+  (queue) => {
+    beforeAll(async () => {
+      await install(queue);
+      await insertHour();
+    });
+    beforeEach(() => retireExports(installation));
+    afterEach(async () => {
+      await installation.s3.faults.clear();
+      await installation.stopWorkers();
+    });
+    afterAll(() => installation?.close());
 
-  test('SIGTERM mid-upload hands the run back at once, and another worker finishes it', async () => {
-    await startWorkers(2);
-    const { exportId, holder } = await untilMidUpload();
-    holder.kill('SIGTERM');
-    await until(
-      async () => {
-        const [run] = await readRuns(installation, exportId);
-        return run?.attempt === 2 && run.holderPid !== holder.pid;
-      },
-      // The lease alone would have kept it for thirty seconds.
-      { timeoutMs: 60_000, message: 'another worker has taken the run up' },
-    );
-    await expectOrderlyExit(holder);
-    await expectTakenUp(exportId);
-    expect(holder.output()).toContain('"msg":"run handed back"');
-    const line = new RegExp(`"export":"${exportId}".*"rows":${rows},.*"msg":"run completed"`);
-    await until(() => installation.processes.some((process) => line.test(process.output())));
-  }, 300_000);
+    test('SIGTERM mid-upload hands the run back at once, and another worker finishes it', async () => {
+      await startWorkers(2);
+      const { exportId, holder } = await untilMidUpload();
+      holder.kill('SIGTERM');
+      await until(
+        async () => {
+          const [run] = await readRuns(installation, exportId);
+          return run?.attempt === 2 && run.holderPid !== holder.pid;
+        },
+        // The lease alone would have kept it for thirty seconds.
+        { timeoutMs: 60_000, message: 'another worker has taken the run up' },
+      );
+      await expectOrderlyExit(holder);
+      await expectTakenUp(exportId);
+      expect(holder.output()).toContain('"msg":"run handed back"');
+      const line = new RegExp(`"export":"${exportId}".*"rows":${rows},.*"msg":"run completed"`);
+      await until(() => installation.processes.some((process) => line.test(process.output())));
+    }, 300_000);
 
-  const runsSecondSigterm = queue === 'postgres' || isNightly;
-  test.runIf(runsSecondSigterm)(
-    'a second SIGTERM changes nothing: the run is still handed back, the exit is still in order',
-    async () => {
+    test('a second SIGTERM changes nothing: the run is still handed back, the exit is still in order', async () => {
       await startWorkers(2);
       const { exportId, holder } = await untilMidUpload();
       holder.kill('SIGTERM');
@@ -124,97 +123,96 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
       holder.kill('SIGTERM');
       await expectOrderlyExit(holder);
       await expectTakenUp(exportId);
-    },
-    300_000,
-  );
+    }, 300_000);
 
-  test('a rolling restart of all workers, one at a time, loses and repeats nothing', async () => {
-    const old = await startWorkers(2);
-    const { pool, tenant } = installation;
-    const range = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T12:00:00Z' };
-    await insertEvents(pool, { team: tenant.projectIds[0], rows: 6_000, ...range });
-    const exportId = await createS3Export(installation);
-    await installation.s3.faults.add({
-      match: { operation: 'PutObject' },
-      times: Number.POSITIVE_INFINITY,
-      effect: { delayMs: 400 },
-    });
-    await backfill(installation, exportId, range, { concurrency: 4 });
-    for (const worker of old) {
-      await installation.startWorker();
-      worker.kill('SIGTERM');
-      await expectOrderlyExit(worker);
-    }
-    await installation.s3.faults.clear();
-    const runs = await untilEnded(installation, exportId, { count: 12 });
-    for (const run of runs)
-      expect(run).toMatchObject({ status: 'Completed', crashes: 0, faults: 0 });
-    expect(await expectInvariants(installation)).toMatchObject({ intervals: 12, rows: 6_000 });
-  }, 300_000);
-
-  test.runIf(queue === 'postgres')(
-    'the log has one line per finished run, and no stack if the fault is a customer’s',
-    async () => {
+    test('a rolling restart of all workers, one at a time, loses and repeats nothing', async () => {
+      const old = await startWorkers(2);
       const { pool, tenant } = installation;
-      const team = tenant.projectIds[0];
-      const own = { start: '2024-03-05T00:00:00Z', end: '2024-03-05T01:00:00Z' };
-      await insertEvents(pool, { team, rows: 50, ...own });
-      const [worker] = await startWorkers(1);
-      const exports = {
-        good: await createS3Export(installation),
-        noBucket: await createS3Export(installation, { config: { bucket_name: 'none-such' } }),
-        noKey: await createS3Export(installation, { config: { aws_secret_access_key: 'wrong' } }),
-      };
-      for (const id of Object.values(exports)) {
-        await backfill(installation, id, own);
-        await untilEnded(installation, id);
-      }
-      const readLines = (id: string): Record<string, unknown>[] =>
-        (worker?.output() ?? '')
-          .split('\n')
-          .filter((line) => line.startsWith('{') && line.includes(id))
-          .map((line) => JSON.parse(line));
-      const finished = (id: string) =>
-        until(() => {
-          const lines = readLines(id).filter(({ level }) => level === 'info');
-          return lines.length > 0 ? lines : null;
-        });
-      const ofRun = (exportId: string) => ({
-        team,
-        export: exportId,
-        run: expect.any(String),
-        interval: '2024-03-05T00:00:00.000000Z to 2024-03-05T01:00:00.000000Z',
-        attempt: 1,
-        ms: expect.any(Number),
+      const range = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T12:00:00Z' };
+      await insertEvents(pool, { team: tenant.projectIds[0], rows: 6_000, ...range });
+      const exportId = await createS3Export(installation);
+      await installation.s3.faults.add({
+        match: { operation: 'PutObject' },
+        times: Number.POSITIVE_INFINITY,
+        effect: { delayMs: 400 },
       });
-      expect(await finished(exports.good)).toMatchObject([
-        { ...ofRun(exports.good), msg: 'run completed', rows: 50, bytes: expect.any(Number) },
-      ]);
-      const faults = [
-        [exports.noBucket, 'destination.bucket_not_found'],
-        [exports.noKey, 'destination.invalid_credentials'],
-      ] as const;
-      for (const [id, fault] of faults) {
-        expect(await finished(id)).toMatchObject([
-          { ...ofRun(id), msg: 'attempt failed', fault, rows: 0, bytes: 0 },
-        ]);
-        const errors = readLines(id).filter((line) => 'err' in line);
-        expect(errors).toMatchObject([{ level: 'warn', err: { message: expect.any(String) } }]);
-        expect(JSON.stringify(readLines(id))).not.toMatch(/"stack"|\.[jt]s:\d+/);
+      await backfill(installation, exportId, range, { concurrency: 4 });
+      for (const worker of old) {
+        await installation.startWorker();
+        worker.kill('SIGTERM');
+        await expectOrderlyExit(worker);
       }
-    },
-    120_000,
-  );
+      await installation.s3.faults.clear();
+      const runs = await untilEnded(installation, exportId, { count: 12 });
+      for (const run of runs)
+        expect(run).toMatchObject({ status: 'Completed', crashes: 0, faults: 0 });
+      expect(await expectInvariants(installation)).toMatchObject({ intervals: 12, rows: 6_000 });
+    }, 300_000);
 
-  // The last: it ends the API.
-  test('SIGTERM ends an idle worker and an idle API in order', async () => {
-    await startWorkers(1);
-    for (const process of installation.processes.filter((one) => !one.hasExited())) {
-      process.kill('SIGTERM');
-      await expectOrderlyExit(process);
-    }
-  }, 60_000);
-});
+    test.runIf(queue === 'postgres')(
+      'the log has one line per finished run, and no stack if the fault is a customer’s',
+      async () => {
+        const { pool, tenant } = installation;
+        const team = tenant.projectIds[0];
+        const own = { start: '2024-03-05T00:00:00Z', end: '2024-03-05T01:00:00Z' };
+        await insertEvents(pool, { team, rows: 50, ...own });
+        const [worker] = await startWorkers(1);
+        const exports = {
+          good: await createS3Export(installation),
+          noBucket: await createS3Export(installation, { config: { bucket_name: 'none-such' } }),
+          noKey: await createS3Export(installation, { config: { aws_secret_access_key: 'wrong' } }),
+        };
+        for (const id of Object.values(exports)) {
+          await backfill(installation, id, own);
+          await untilEnded(installation, id);
+        }
+        const readLines = (id: string): Record<string, unknown>[] =>
+          (worker?.output() ?? '')
+            .split('\n')
+            .filter((line) => line.startsWith('{') && line.includes(id))
+            .map((line) => JSON.parse(line));
+        const finished = (id: string) =>
+          until(() => {
+            const lines = readLines(id).filter(({ level }) => level === 'info');
+            return lines.length > 0 ? lines : null;
+          });
+        const ofRun = (exportId: string) => ({
+          team,
+          export: exportId,
+          run: expect.any(String),
+          interval: '2024-03-05T00:00:00.000000Z to 2024-03-05T01:00:00.000000Z',
+          attempt: 1,
+          ms: expect.any(Number),
+        });
+        expect(await finished(exports.good)).toMatchObject([
+          { ...ofRun(exports.good), msg: 'run completed', rows: 50, bytes: expect.any(Number) },
+        ]);
+        const faults = [
+          [exports.noBucket, 'destination.bucket_not_found'],
+          [exports.noKey, 'destination.invalid_credentials'],
+        ] as const;
+        for (const [id, fault] of faults) {
+          expect(await finished(id)).toMatchObject([
+            { ...ofRun(id), msg: 'attempt failed', fault, rows: 0, bytes: 0 },
+          ]);
+          const errors = readLines(id).filter((line) => 'err' in line);
+          expect(errors).toMatchObject([{ level: 'warn', err: { message: expect.any(String) } }]);
+          expect(JSON.stringify(readLines(id))).not.toMatch(/"stack"|\.[jt]s:\d+/);
+        }
+      },
+      120_000,
+    );
+
+    // The last: it ends the API.
+    test('SIGTERM ends an idle worker and an idle API in order', async () => {
+      await startWorkers(1);
+      for (const process of installation.processes.filter((one) => !one.hasExited())) {
+        process.kill('SIGTERM');
+        await expectOrderlyExit(process);
+      }
+    }, 60_000);
+  },
+);
 
 describe('without the queue', () => {
   afterEach(async () => {

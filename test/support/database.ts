@@ -20,12 +20,17 @@ const objectInUse = '55006';
 
 const made = new Set<string>();
 
-// What a failed test did not drop goes with its file, so that its transactions hold up no other file. Pools with a
-// connection in use would not end.
-afterAll(async () => {
+/**
+ * Drops what a failed test of this file did not, so that its transactions hold up no other file. Leaves the pools:
+ * with a connection in use they would not end.
+ */
+export async function dropLeftovers(): Promise<void> {
   const { adminUrl } = inject('postgres');
-  await Promise.all([...made].map((name) => dropDatabase(adminUrl, name)));
-});
+  const names = [...made];
+  made.clear();
+  await Promise.all(names.map((name) => dropDatabase(adminUrl, name)));
+}
+afterAll(dropLeftovers);
 
 /** Clones the migrated template. Whatever is not dropped goes at the end of the file. */
 export async function createTestDatabase(): Promise<TestDatabase> {

@@ -31,12 +31,34 @@ const folderPrefix = 'sluice-test-';
 
 const root = path.resolve(import.meta.dirname, '../..');
 
+interface Prepared {
+  readonly postgres: TestPostgres;
+  readonly redis: RedisWays;
+  close(): Promise<void>;
+}
+
+/** Each project of a run loads this module anew, and all of them use the same. */
+const ofThisRun = globalThis as { sluiceTests?: { users: number; prepared: Promise<Prepared> } };
+
 /**
  * Before the first test file: builds `dist` for the tests that start real processes, and its bundle, starts one
  * PostgreSQL (or takes the one at TEST_DATABASE_URL: 15 to 18, a superuser), migrates the template
  * database and looks for a Redis. Returns the teardown, which leaves nothing behind.
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  ofThisRun.sluiceTests ??= { users: 0, prepared: prepare() };
+  const shared = ofThisRun.sluiceTests;
+  shared.users += 1;
+  const { postgres, redis, close } = await shared.prepared;
+  project.provide('postgres', postgres);
+  project.provide('redis', redis);
+  return async () => {
+    shared.users -= 1;
+    if (shared.users === 0) await close();
+  };
+}
+
+async function prepare(): Promise<Prepared> {
   const redis = await findRedis();
   announceRedis(redis);
   const opening = openServer();
@@ -45,9 +67,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   try {
     const postgres = await prepareTemplate(server.url);
     await built;
-    project.provide('postgres', postgres);
-    project.provide('redis', redis);
-    return () => server.close(postgres);
+    return { postgres, redis, close: () => server.close(postgres) };
   } catch (error) {
     await server.close(null);
     throw error;

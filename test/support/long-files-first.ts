@@ -36,12 +36,12 @@ const longest = [
 
 /**
  * Starts the longest files first, then the other tests with processes, then the rest. Files that share
- * their modules come last, one after the other: only then does one process run many of them.
+ * their modules come last, each project's one after the other: only then does one process run many of them.
  */
 export class LongFilesFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId, project }: TestSpecification) => {
-      if (!project.config.isolate) return longest.length + 2;
+      if (!project.config.isolate) return longest.length + (project.name === 'pure' ? 3 : 2);
       const name = relative(project.config.root, moduleId);
       const at = longest.indexOf(name);
       if (at >= 0) return at;

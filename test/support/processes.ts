@@ -58,11 +58,12 @@ const groups = new Set<number>();
 /** How long after its end a process's output may still arrive. */
 const lastOutputMs = 300;
 
-// Processes that a test file leaves behind end with the file, or with this worker at the latest.
-afterAll(async () => {
+/** Processes that a test file leaves behind end with the file, or with this worker at the latest. */
+export async function endLeftovers(): Promise<void> {
   reap();
   await until(() => running.size === 0, { message: 'the processes of this file have ended' });
-});
+}
+afterAll(endLeftovers);
 process.once('exit', reap);
 
 function reap(): void {

@@ -203,7 +203,9 @@ describe('uploads', () => {
     await installation.s3.faults.clear();
     await installation.startWorker();
     const [run] = await untilEnded(installation, exportId);
-    expect(run).toMatchObject({ status: 'Completed', rows: large.rows, attempt: 2, faults: 0 });
+    expect(run).toMatchObject({ status: 'Completed', rows: large.rows, faults: 0 });
+    // More if the machine is so busy that a worker cannot keep its short lease.
+    expect(run?.attempt).toBeGreaterThanOrEqual(2);
     const creates = (await installation.s3.requests()).filter(
       ({ operation, key }) =>
         operation === 'CreateMultipartUpload' && key?.startsWith(exportId) === true,

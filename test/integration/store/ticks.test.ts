@@ -105,7 +105,8 @@ describe('deciding ticks', () => {
       `select count(*)::int as n from ticks where export_id = $1`,
       [flood.id],
     );
-    expect(row?.n).toBe(15_000);
+    // One more if five minutes begin meanwhile.
+    expect([15_000, 15_001]).toContain(row?.n);
   });
 
   it('stores ticks of a pause and outside the window as rows without a run', async () => {
