@@ -11,7 +11,8 @@ import { findLateRows, haveRowsChanged } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
 import { recheckInterval, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
-import { type HoldRow, openSnapshot } from './snapshot.ts';
+import type { HoldRow } from './read-slice.ts';
+import { openSnapshot } from './snapshot.ts';
 
 export interface PostgresSourceOptions {
   readonly connectionString: string;
