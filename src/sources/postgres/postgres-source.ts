@@ -10,8 +10,8 @@ import { KeptConnections } from './kept-connections.ts';
 import { findLateRows, haveRowsChanged } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
 import { recheckInterval, settleInterval } from './settle.ts';
-import { SharedServer } from './shared-server.ts';
 import type { HoldRow } from './read-slice.ts';
+import { SharedServer } from './shared-server.ts';
 import { openSnapshot } from './snapshot.ts';
 
 export interface PostgresSourceOptions {
