@@ -9,8 +9,8 @@ import { type InspectedServers, inspectSource } from './inspect.ts';
 import { KeptConnections } from './kept-connections.ts';
 import { findLateRows, haveRowsChanged } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
-import { recheckInterval, settleInterval } from './settle.ts';
 import type { HoldRow } from './read-slice.ts';
+import { recheckInterval, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
 import { openSnapshot } from './snapshot.ts';
 
