@@ -102,7 +102,7 @@ describe('a value of 60 MB', () => {
   });
 });
 
-describe('rows of short values, several of which have one moment', () => {
+describe('rows of short values that share their moment with others', () => {
   const names = ['account', 'id'];
   const plan = planModels([
     {

@@ -12,8 +12,8 @@ const WORD = 0x1_0000_0000;
 const EXACT_HIGH = 0x20_0000;
 
 /**
- * The texts of days, each at the place of its number's lowest bits: rows near each other have few days. Each has
- * 16 bytes, of which more may be written than the text has.
+ * The texts of days, each at the place of its number's lowest bits: rows near each other have few days. All 16
+ * bytes of a place are written, though the text has fewer.
  */
 const DAYS = 512;
 const TEXT_BYTES = 16;
@@ -89,7 +89,7 @@ export function writeTimestamp(
   return keptBeforeChrist[place] === 1 ? writeWord(target, to, ' BC') : to;
 }
 
-/** Where the text of a day is kept, counted from 2000-01-01. */
+/** The place of a day, counted from 2000-01-01; its text is there. */
 function placeOf(day: number): number {
   const place = day & (DAYS - 1);
   if (keptDays[place] !== day) formatDay(day, place);

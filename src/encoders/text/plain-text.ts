@@ -5,7 +5,7 @@
 
 const QUOTE = 0x22;
 
-/** Copies `source[from, end)` to `target`, where there is room. @returns the end of what was written */
+/** Copies `source[from, end)` to `target`, which has room. @returns the end of what was written */
 export function putBytes(
   target: DataView,
   at: number,

@@ -185,13 +185,13 @@ export function planModels(models: readonly Model[]): PlanSelect {
   };
 }
 
-/** Types of at most 16 bytes, as they come: of rows of these, a block has many. */
+/** Types of at most 16 bytes, as they come: a block has many rows of these. */
 const shortTypes: ReadonlySet<ColumnType> = new Set([
   ...(['bool', 'int2', 'int4', 'int8', 'float4', 'float8'] as const),
   ...(['uuid', 'date', 'timestamp', 'timestamptz'] as const),
 ]);
 
-/** Types of which equal values have equal bytes. */
+/** Types whose equal values have equal bytes. */
 const momentTypes: ReadonlySet<ColumnType> = new Set(['date', 'timestamp', 'timestamptz']);
 
 const isTieKeyType = (type: ColumnType | undefined): type is TieKeyType =>

@@ -9,9 +9,10 @@ import { type InspectedServers, inspectSource } from './inspect.ts';
 import { KeptConnections } from './kept-connections.ts';
 import { findLateRows, haveRowsChanged } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
+import type { HoldRow } from './read-slice.ts';
 import { recallSettled, recheckInterval, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
-import { type HoldRow, openSnapshot } from './snapshot.ts';
+import { openSnapshot } from './snapshot.ts';
 
 export interface PostgresSourceOptions {
   readonly connectionString: string;

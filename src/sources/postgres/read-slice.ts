@@ -8,14 +8,30 @@ import type { KeyDigest, KeyFields } from './key-digest.ts';
 import type { SelectPlan, TiedPlan } from './plan.ts';
 import { RowBlockBuilder, type SourceBlock } from './row-blocks.ts';
 import { nameLargeRow } from './row-too-large.ts';
-import type { SnapshotOptions } from './snapshot.ts';
 
 /** Smaller rows are part of the memory that each run has. */
 const freeRowBytes = 2 * 2 ** 20;
 
+/**
+ * Waits until a row of so many bytes may be held.
+ *
+ * @returns a function to call once it is no longer held
+ * @throws the signal's reason if it aborts
+ */
+export type HoldRow = (bytes: number, signal: AbortSignal) => Promise<() => void>;
+
+export interface SliceOptions {
+  readonly blockBytes: number;
+  /** A larger row is refused before it is held. */
+  readonly maxRowBytes: number;
+  readonly holdRow?: HoldRow;
+  /** Names of models whose rows of one moment have been too many to be sorted here. */
+  readonly manyTies?: Set<string>;
+}
+
 /** What a slice is read with. */
 interface SliceReading {
-  readonly options: SnapshotOptions;
+  readonly options: SliceOptions;
   /** The name of the model. */
   readonly model: string;
   readonly select: SelectPlan;

@@ -18,7 +18,7 @@ import { nameFailingRow, searchOptions } from './failing-row.ts';
 import type { KeptConnections } from './kept-connections.ts';
 import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
-import { readSlice } from './read-slice.ts';
+import { readSlice, type SliceOptions } from './read-slice.ts';
 import { tablesReplaced, tablesReplacedSql } from './replaced-tables.ts';
 import { hasReplayed } from './replay.ts';
 import { nameLargeRow } from './row-too-large.ts';
@@ -26,29 +26,15 @@ import { setUpSql } from './session-settings.ts';
 import { sliceInterval } from './slices.ts';
 import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
 
-export interface SnapshotOptions extends ConnectionOptions {
+export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
   readonly statementTimeoutMs: number;
   readonly idleTimeoutMs: number;
   readonly sliceMs: number;
-  readonly blockBytes: number;
-  /** A larger row is refused before it is held. */
-  readonly maxRowBytes: number;
-  readonly holdRow?: HoldRow;
   /** Where the connections of snapshots come from and go to; default: a new one each. */
   readonly kept?: KeptConnections;
-  /** Names of models of which too many rows have had one moment to be sorted here. */
-  readonly manyTies?: Set<string>;
   /** The start of the server that settled last; null if it is not known. */
   readonly settledAt?: () => string | null;
 }
-
-/**
- * Waits until a row of so many bytes may be held.
- *
- * @returns a function to call once it is no longer held
- * @throws the signal's reason if it aborts
- */
-export type HoldRow = (bytes: number, signal: AbortSignal) => Promise<() => void>;
 
 /** Tables may be replaced while a snapshot is taken: then another one is taken. Maximum of all. */
 const maxSnapshots = 5;
