@@ -125,7 +125,7 @@ The ratio is wall time over that of the first line, the database alone. Own CPU 
 the exporting process, plugin CPU is that of the processes of own plugins; the database and the S3 run beside it on the same cores. Our process, and only
 ours, is warm, as a worker is when it gets a run: it has exported a sixth of the rows before. It has the
 malloc settings of the Dockerfile and the systemd units, and one run to do. The figures leave out what a
-worker writes to its own database meanwhile. Our gzip is at level 5, the shell's at 6. Parquet is of \`parquet_schema\` 2.`;
+worker writes to its own database meanwhile. Our gzip is at level 5, the shell's at 6. Parquet is of \`parquet_schema\` 3.`;
   const short = `\`${command}\`: ${about}.`;
   const section = isFirst ? 'datapath' : `datapath-${name}`;
   await replaceSection(section, `${isFirst ? intro : short}\n\n${printed}`);

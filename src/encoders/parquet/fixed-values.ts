@@ -16,7 +16,7 @@ export interface FixedValues {
   /** Bytes of a value. */
   readonly width: number;
   /**
-   * Appends the values of `count` rows, the first of which is field `first` of the block. The page has room for
+   * Appends the values of `count` rows; `first` is the field of the first one in the block. The page has room for
    * as many. One loop per type: a call for each value would take longer than its work.
    */
   put(page: OpenPage, rows: ViewedBlock, first: number, count: number): void;

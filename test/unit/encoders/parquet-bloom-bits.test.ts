@@ -45,6 +45,7 @@ describe('the bits of a Bloom filter', () => {
         expect(setter.setBits(words, bytes.subarray(0, length), null)).toBe(values.length);
         expect(words).toEqual(expectedWords(values));
       }),
+      { numRuns: 40 },
     );
   });
 
