@@ -4,24 +4,36 @@ import type { AddressInfo } from 'node:net';
 
 /**
  * An S3 for one benchmark, in a process of its own: it takes whatever is sent, counts it and keeps
- * nothing. It sends its port to its parent. Asked `take`, it answers the bytes of all objects but
+ * nothing but the sizes of uploads. It sends its port to its parent. Asked `take`, it answers the bytes of all objects but
  * manifests and warm-ups since the last time. Not the tests' S3 sink: that one unpacks and counts lines,
  * which would take CPU from what is measured.
  */
 let bytes = 0;
 
+/** Bytes of each upload under way; then those of its object, with its tag. */
+const uploads = new Map<string, number>();
+const objects = new Map<string, { readonly etag: string; readonly size: number }>();
+
 const server = createServer(async (request, response) => {
   const url = new URL(request.url ?? '/', 'http://sink');
   const isCounted = !/manifest\.json$|\/warm-up\//.test(url.pathname);
   const read = await count(request);
+  const upload = url.searchParams.get('uploadId') ?? '';
+  const object = objects.get(url.pathname);
   if (request.method === 'PUT') {
     if (isCounted) bytes += read;
+    uploads.set(upload, (uploads.get(upload) ?? 0) + read);
     response.setHeader('etag', `"${randomUUID()}"`).end();
   } else if (request.method === 'POST' && url.searchParams.has('uploads')) {
     response.setHeader('x-amz-checksum-algorithm', 'CRC32');
     response.end(xml('InitiateMultipartUploadResult', 'UploadId', randomUUID()));
   } else if (request.method === 'POST') {
-    response.end(xml('CompleteMultipartUploadResult', 'ETag', `"${randomUUID()}"`));
+    const etag = `"${randomUUID()}"`;
+    objects.set(url.pathname, { etag, size: uploads.get(upload) ?? 0 });
+    uploads.delete(upload);
+    response.end(xml('CompleteMultipartUploadResult', 'ETag', etag));
+  } else if (request.method === 'HEAD' && object) {
+    response.setHeader('etag', object.etag).setHeader('content-length', object.size).end();
   } else {
     response.statusCode = 404;
     response.end(xml('Error', 'Code', 'NoSuchKey'));

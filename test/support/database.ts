@@ -25,6 +25,7 @@ const made = new Set<string>();
  * with a connection in use they would not end.
  */
 export async function dropLeftovers(): Promise<void> {
+  if (made.size === 0) return;
   const { adminUrl } = inject('postgres');
   const names = [...made];
   made.clear();

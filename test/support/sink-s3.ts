@@ -32,6 +32,7 @@ export async function startSinkS3(): Promise<SinkS3> {
   const uploads = new Map<string, Map<number, Part>>();
   const files = new Map<string, SunkFile>();
   const objects = new Map<string, Buffer>();
+  const heads = new Map<string, { readonly etag: string; readonly size: number }>();
   const server = createServer((request, response) => {
     answer(request, response).catch((error: unknown) => response.destroy(error as Error));
   });
@@ -60,7 +61,9 @@ export async function startSinkS3(): Promise<SinkS3> {
       end(response.setHeader('etag', etag), 200, '');
     } else if (request.method === 'POST') {
       request.resume();
-      files.set(key, fileOf(uploads.get(uploadId) ?? new Map()));
+      const parts = uploads.get(uploadId) ?? new Map();
+      files.set(key, fileOf(parts));
+      heads.set(key, { etag, size: fileOf(parts).bytes });
       uploads.delete(uploadId);
       end(
         response,
@@ -70,6 +73,10 @@ export async function startSinkS3(): Promise<SinkS3> {
     } else if (request.method === 'PUT') {
       objects.set(key, (await readPart(request)).body ?? Buffer.alloc(0));
       end(response.setHeader('etag', etag), 200, '');
+    } else if (request.method === 'HEAD' && heads.has(key)) {
+      const head = heads.get(key);
+      response.setHeader('content-length', head?.size ?? 0);
+      end(response.setHeader('etag', head?.etag ?? ''), 200, '');
     } else if (request.method === 'DELETE') {
       end(response, 204, '');
     } else {
