@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -17,13 +17,15 @@ const objects = new Map<string, { readonly etag: string; readonly size: number }
 const server = createServer(async (request, response) => {
   const url = new URL(request.url ?? '/', 'http://sink');
   const isCounted = !/manifest\.json$|\/warm-up\//.test(url.pathname);
-  const read = await count(request);
   const upload = url.searchParams.get('uploadId') ?? '';
+  // The tag of what is put at once, which is small, is its MD5, as at a real store.
+  const md5 = request.method === 'PUT' && upload === '' ? createHash('md5') : null;
+  const read = await count(request, (chunk) => md5?.update(chunk));
   const object = objects.get(url.pathname);
   if (request.method === 'PUT') {
     if (isCounted) bytes += read;
     uploads.set(upload, (uploads.get(upload) ?? 0) + read);
-    response.setHeader('etag', `"${randomUUID()}"`).end();
+    response.setHeader('etag', `"${md5?.digest('hex') ?? randomUUID()}"`).end();
   } else if (request.method === 'POST' && url.searchParams.has('uploads')) {
     response.setHeader('x-amz-checksum-algorithm', 'CRC32');
     response.end(xml('InitiateMultipartUploadResult', 'UploadId', randomUUID()));
@@ -40,9 +42,12 @@ const server = createServer(async (request, response) => {
   }
 });
 
-async function count(request: IncomingMessage): Promise<number> {
+async function count(request: IncomingMessage, see: (chunk: Buffer) => void): Promise<number> {
   let read = 0;
-  for await (const chunk of request) read += (chunk as Buffer).length;
+  for await (const chunk of request) {
+    see(chunk as Buffer);
+    read += (chunk as Buffer).length;
+  }
   return read;
 }
 

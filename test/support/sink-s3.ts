@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -71,8 +71,11 @@ export async function startSinkS3(): Promise<SinkS3> {
         `<CompleteMultipartUploadResult><ETag>${etag}</ETag></CompleteMultipartUploadResult>`,
       );
     } else if (request.method === 'PUT') {
-      objects.set(key, (await readPart(request)).body ?? Buffer.alloc(0));
-      end(response.setHeader('etag', etag), 200, '');
+      const body = (await readPart(request)).body ?? Buffer.alloc(0);
+      objects.set(key, body);
+      // As at a real store; the tag of parts stays a name.
+      const md5 = createHash('md5').update(body).digest('hex');
+      end(response.setHeader('etag', `"${md5}"`), 200, '');
     } else if (request.method === 'HEAD' && heads.has(key)) {
       const head = heads.get(key);
       response.setHeader('content-length', head?.size ?? 0);
