@@ -157,7 +157,9 @@ describe('a quickstart, then the service, then the quickstart again, on one data
       expect(runs.map(({ status, latest_error }) => [status, latest_error])).toEqual(
         runs.map(() => ['Completed', null]),
       );
-      expect(Number(runs[0]?.records_completed)).toBeGreaterThan(0);
+      // The last hour may have begun a moment ago, and have no rows.
+      const counts = runs.map(({ records_completed: rows }) => Number(rows));
+      expect(Math.max(...counts)).toBeGreaterThan(0);
     }
     const verify = startSluice('cli/sluice.js', ['verify'], { env });
     expect((await verify.waitForExit(60_000)).code, verify.output()).toBe(0);

@@ -111,7 +111,8 @@ async function waitForBackfill(
         api.call('get', '/batch_exports/{batch_export_id}/backfills/{id}', { path }),
       );
       const { finished_runs: finished, failed_runs: failed, total_runs: total } = now;
-      const eta = now.eta === null || finished === total ? '' : `, ends about ${shortTime(now.eta)}`;
+      const eta =
+        now.eta === null || finished === total ? '' : `, ends about ${shortTime(now.eta)}`;
       progress.show(
         now.status === 'Running' ? now.progress : 1,
         `${finished}/${plural(total, 'run')}${failed > 0 ? `, ${failed} failed` : ''}${eta}`,

@@ -63,8 +63,17 @@ it('a worker that comes back finds what is late, says so, and says that it is on
     `update batch_exports set created_at = now() - interval '5 hours' where id = $1`,
     [id],
   );
+  // The ticks come once the lateness was seen: a fast worker would be on time before it looks.
+  const moveTicks = (by: string) =>
+    side.db.query(`update batch_exports set next_tick_at = next_tick_at ${by} where id = $1`, [id]);
+  await moveTicks(`+ interval '1 day'`);
   worker = await startWorker(foundation);
-  await until(() => receiver.received.length === 2, { timeoutMs: 60_000, message: 'two requests' });
+  await until(() => receiver.received.length === 1, { timeoutMs: 60_000, message: 'it is late' });
+  await moveTicks(`- interval '1 day'`);
+  await until(() => receiver.received.length === 2, {
+    timeoutMs: 60_000,
+    message: 'it is on time',
+  });
   const sent = receiver.received.map(({ body }) => JSON.parse(body) as { type: string });
   expect(sent.map(({ type }) => type)).toEqual(['export.late', 'export.on_time']);
   const spent = await until(async () => {
