@@ -48,6 +48,18 @@ describe('an export that is not saved', () => {
     ]);
   });
 
+  test.each([
+    ['aws_access_key_id', { aws_access_key_id: 'ключ' }],
+    ['aws_secret_access_key', { aws_secret_access_key: 'a key' }],
+    ['kms_key_id', { encryption: 'aws:kms', kms_key_id: 'clé' }],
+  ])('is refused if a header cannot hold its %s, also at create', async (field, config) => {
+    for (const path of [exports, `${exports}/test`]) {
+      const { status, body } = await api.client.post(path, exportBody({ destination: s3(config) }));
+      expect([status, body.attr]).toEqual([400, `destination__config__${field}`]);
+      expect(body.detail).toContain('Use ASCII letters, digits and signs only');
+    }
+  });
+
   test('is previewed by its query and filters, without a destination', async () => {
     const destination = { config: { exclude_events: ['event 2'] } };
     const { status, body } = await api.client.post(`${exports}/preview`, {
