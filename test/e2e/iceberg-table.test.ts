@@ -116,7 +116,7 @@ test('workers that wake after the table has moved on, and its old files are gone
   const sleepers: TestProcess[] = [];
   for (const [at, step] of steps.entries()) {
     const sleeper = await installation.startWorker({
-      FAILPOINTS: `${step}=stop`,
+      FAILPOINTS: `${step}=stop@1`,
       LEASE_SECONDS: '300',
     });
     sleepers.push(sleeper);

@@ -43,13 +43,13 @@ export function hourRuns(installed: () => Installation) {
         .sort();
     },
 
-    /** Begins a run in a worker of its own that stops, or dies, at a step. */
+    /** Begins a run in a worker of its own that stops, or dies, the first time it is at a step. */
     async breakAt(
       exportId: string,
       step: FailpointName,
       action: 'kill' | 'stop',
     ): Promise<TestProcess> {
-      const worker = await installed().startWorker({ FAILPOINTS: `${step}=${action}` });
+      const worker = await installed().startWorker({ FAILPOINTS: `${step}=${action}@1` });
       await order(exportId);
       await until(() => worker.output().includes(`=${action}`), {
         timeoutMs: 30_000,

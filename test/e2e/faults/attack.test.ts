@@ -258,7 +258,7 @@ describe('a run that is cancelled after a commit of it has died', () => {
   test('leaves a true manifest, which is replaced by the next run', async () => {
     const exportId = await createS3Export(installation, { name: 'cancelled' });
     await breakAt(exportId, 'after_manifest', 'kill');
-    const second = await installation.startWorker({ FAILPOINTS: 'claim=stop' });
+    const second = await installation.startWorker({ FAILPOINTS: 'claim=stop@1' });
     await until(() => second.output().includes('=stop'), {
       timeoutMs: 60_000,
       message: () => `the run is claimed again:\n${second.output().slice(-1_000)}`,

@@ -37,7 +37,7 @@ async function breakAtEach(steps: readonly FailpointName[], action: 'kill' | 'st
   const workers = await Promise.all(
     steps.map((step) =>
       installation.startWorker({
-        FAILPOINTS: `${step}=${action}`,
+        FAILPOINTS: `${step}=${action}@1`,
         WORKER_CONCURRENCY: '1',
         LEASE_SECONDS: '300',
       }),
@@ -148,7 +148,6 @@ test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no do
   const manifests = await Promise.all(exports.map(readManifest));
   for (const worker of workers) {
     const noticed = () => {
-      // It stops itself again if it reaches the step once more before it notices.
       worker.kill('SIGCONT');
       return /"end":"(lost|failed)"/.test(worker.output());
     };
