@@ -189,7 +189,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     );
     await page.goto(`${site.address}/console/#/`);
     await page.reload();
-    expect(new URL(page.url()).hash).toBe('#/1/');
+    await page.waitForURL((url) => url.hash === '#/1/');
     await page.getByLabel('Project', { exact: true }).selectOption({ label: 'App (2)' });
     await page.getByRole('heading', { name: 'No exports yet' }).waitFor();
     expect(new URL(page.url()).hash).toBe('#/2/');
