@@ -96,6 +96,7 @@ describe('kill -9 of a worker', () => {
     await installation.startWorker();
     for (const [step, exportId] of exportOf) {
       const [run] = await untilEnded(installation, exportId);
+      expect(run, step).toMatchObject({ status: 'Completed' });
       if (run) outcomes.set(step, { exportId, run, manifest: await readManifest(exportId) });
     }
   });
