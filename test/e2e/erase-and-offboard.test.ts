@@ -57,6 +57,16 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
     expect(others).toEqual([]);
     expect(only).toMatchObject({ start: '2024-03-01T00:00:00.000000Z', rows: 2, doubt: null });
 
+    // An interrupted search continues at the last interval that it printed, not after it.
+    const again = await sluice('erase', 'find', ...asked, '--json', '--after', only.start);
+    expect(again.lines).toEqual(found.lines);
+    const since = ['--after', '2024-03-01T00:00:00.001Z'];
+    const nothing = await sluice('erase', 'rewrite', ...asked, ...since);
+    expect(nothing.code, nothing.output).toBe(0);
+    expect(nothing.lines.at(-1)).toBe(
+      'No current file of an interval that starts at 2024-03-01T00:00:00.001000Z or later has the key: nothing to run again.',
+    );
+
     const early = await sluice('erase', 'rewrite', ...asked);
     expect(early.code).toBe(1);
     expect(early.output).toContain(
@@ -113,6 +123,42 @@ test('a run that read the rows before they left the source is waited for, by two
   const found = await sluice('erase', 'find', ...asked.slice(1));
   expect(found.lines).toEqual(['0 rows in the current files of 0 intervals.']);
   expect((await readRuns(installation, id)).length).toBeGreaterThan(1);
+  await pool.query('delete from events where team_id = $1', [team]);
+});
+
+test('workers and the command itself die within a rewrite: the next one waits for the file that they left', async () => {
+  const { pool, tenant, s3 } = installation;
+  const [team] = tenant.projectIds;
+  await insertEvents(pool, { team, rows: 100 });
+  const id = await createS3Export(installation);
+  await backfill(installation, id);
+  await untilEnded(installation, id);
+  const filesAt = async () =>
+    (await s3.objects(bucket))
+      .map(({ key }) => key)
+      .filter((key) => key.startsWith(id) && !key.endsWith('_manifest.json'));
+  const before = await filesAt();
+  expect(before).toHaveLength(1);
+  await installation.stopWorkers();
+  const first = await installation.startWorker({ FAILPOINTS: 'before_manifest=kill@1' });
+  await pool.query(`delete from events where team_id = $1 and distinct_id = 'user 7'`, [team]);
+  const asked = ['rewrite', '--export', id, '--key', 'user 7', '--column', 'distinct_id'];
+  const killed = startBundled('cli/sluice.js', ['erase', ...asked], { env: installation.env });
+  await first.waitForExit(60_000);
+  const second = await installation.startWorker({ FAILPOINTS: 'before_removal=kill@1' });
+  await second.waitForExit(60_000);
+  killed.kill('SIGKILL');
+  await killed.waitForExit();
+
+  const hurried = await sluice('erase', ...asked, '--timeout', '1');
+  expect(hurried.code).toBe(1);
+  expect(hurried.output).toContain('No current file has the key, but');
+  expect(hurried.output).toContain(before[0]);
+  expect(await filesAt()).toContain(before[0]);
+  await installation.startWorker();
+  const patient = await sluice('erase', ...asked);
+  expect(patient.code, patient.output).toBe(0);
+  expect(await filesAt()).not.toContain(before[0]);
   await pool.query('delete from events where team_id = $1', [team]);
 });
 
