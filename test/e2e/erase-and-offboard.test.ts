@@ -174,8 +174,10 @@ async function jobsOf(runs: readonly string[]): Promise<number> {
 /** Exports of organizations that were deleted; their files stay. */
 const foreign: string[] = [];
 
-/** One that froze after its files were complete may put their manifest: docs/offboarding.md says so. */
-const frozenAt = casesOf<FailpointName>(['before_complete'], ['upload_begun', 'first_part']);
+const frozenAt = casesOf<FailpointName>(
+  ['before_complete', 'before_manifest'],
+  ['upload_begun', 'first_part'],
+);
 test.each(frozenAt)(
   'a worker that froze at %s of a run writes nothing for a deleted organization when it wakes up',
   async (step) => {
@@ -187,7 +189,7 @@ test.each(frozenAt)(
     const exportId = await createS3Export(own);
     await installation.stopWorkers();
     const { breakAt, wake } = hourRuns(() => own);
-    const sleeper = await breakAt(exportId, step, 'stop');
+    const sleeper = await breakAt(exportId, step, 'stop', { knows: true });
     // Its other intervals wait.
     await backfill(own, exportId, { start: hour.end, end: '2024-03-02T00:00:00Z' });
 
@@ -217,7 +219,9 @@ test.each(frozenAt)(
     const before = await keysAt();
     await wake(sleeper);
     expect(await keysAt()).toEqual(before);
-    expect(before).toEqual([]);
+    // Its file was there before it froze.
+    const files = step === 'before_manifest' ? ['2024-03-01T01:00:00Z.jsonl'] : [];
+    expect(before).toEqual(files.map((end) => `${stem}${end}`));
     expect((await s3.uploads(bucket)).filter(({ key: at }) => at.startsWith(exportId))).toEqual([]);
     for (const table of ['runs', 'receipts', 'log_entries', 'log_counts', 'backfills', 'ticks']) {
       const { rowCount } = await pool.query(`select from ${table} where export_id = $1`, [
