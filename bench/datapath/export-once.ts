@@ -91,6 +91,7 @@ async function exportUntil(end: number) {
       progressed: nothing,
       confirmCommit: nothing,
       confirmLease: nothing,
+      lease: { holds: () => true, extend: nothing },
       ownsUploads: async () => true,
       raiseGeneration: async (floor) => floor + 1,
       readNow: async () => Date.now(),

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type DataInterval, describeInterval } from '../domain/time.ts';
+import { type DataInterval, describeInterval, type Instant } from '../domain/time.ts';
 import type { OpenSearch, SearchedInterval } from '../main/erase.ts';
 import type { Database } from '../store/database.ts';
 import type { Attempt, IntervalRun } from '../store/interval-runs.ts';
@@ -23,6 +23,8 @@ export interface Rewrite {
   readonly isQuiet: boolean;
   /** For all runs together. */
   readonly timeoutMs: number;
+  /** Only intervals that start then or later; null: all. */
+  readonly since: Instant | null;
   /**
    * Searches the current files.
    *
@@ -61,7 +63,10 @@ export async function rewriteFound(rewrite: Rewrite): Promise<number> {
     const underWay = await untilOver(rewrite, intervals, attempts, endsAt);
     if (underWay > 0) throw notOver(underWay, rewrite);
     const watched = [...rewritten.values(), ...attempts.map(({ interval }) => interval)];
-    if (watched.length === 0) return 0;
+    if (watched.length === 0) {
+      await expectRemoved(rewrite, endsAt);
+      return 0;
+    }
     const keys = new Set(watched.map(keyOf));
     const after = await rewrite.find((interval) => keys.has(keyOf(interval)));
     const left = after.found.map(({ interval }) => interval);
@@ -71,6 +76,7 @@ export async function rewriteFound(rewrite: Rewrite): Promise<number> {
     }
     if (left.length === 0) {
       await expectGone(rewrite, replaced, after.files);
+      await expectRemoved(rewrite, endsAt);
       return rewritten.size;
     }
     const newest = await listNewestRuns(db, exportId, left);
@@ -139,6 +145,34 @@ async function expectGone(
   throw new CliError(
     `No current file has the key, but ${left.length} replaced files are still there:\n${left.map(plain).join('\n')}`,
   );
+}
+
+/** Of keys in one message. */
+const maxNamed = 100;
+
+/**
+ * Waits until no file is left that an earlier run replaced, such as one of a command that was interrupted: it may have the
+ * key, and no search reads it.
+ *
+ * @throws CliError that names those which are left
+ */
+async function expectRemoved(
+  { deps, db, exportId, since }: Rewrite,
+  endsAt: number,
+): Promise<void> {
+  const { listReplacedFiles } = await import('../store/leftover-files.ts');
+  for (;;) {
+    const left = await listReplacedFiles(db, exportId, since, maxNamed);
+    if (left.length === 0) return;
+    if (performance.now() > endsAt) {
+      const many =
+        left.length === maxNamed ? `${maxNamed} or more files` : plural(left.length, 'file');
+      throw new CliError(
+        `No current file has the key, but ${many} that earlier runs replaced may still be there:\n${left.map(plain).join('\n')}`,
+      );
+    }
+    await sleep(1_000, undefined, { signal: deps.terminal.signal });
+  }
 }
 
 function stillThere(count: number, newest: readonly IntervalRun[]): CliError {

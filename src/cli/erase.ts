@@ -122,7 +122,7 @@ async function rewrite(
   wanted: WantedValue,
   db: Database,
 ): Promise<void> {
-  const { json = false, timeout } = options;
+  const { json = false, timeout, after = null } = options;
   const intervals = await rewriteFound({
     deps,
     db,
@@ -130,6 +130,7 @@ async function rewrite(
     destination: search.destination,
     isQuiet: json,
     timeoutMs: timeout * 1_000,
+    since: after,
     async find(only) {
       const { doubts, ...found } = await find(deps, options, search, wanted, only);
       if (only === null) summarize(deps, options, found.found);
@@ -138,9 +139,11 @@ async function rewrite(
     },
   });
   if (json) return;
+  const searched =
+    after === null ? '' : ` of an interval that starts at ${toTimestamp(after)} or later`;
   deps.print(
     intervals === 0
-      ? 'No current file has the key: nothing to run again.'
+      ? `No current file${searched} has the key: nothing to run again.`
       : `Proven: none of the ${intervals} intervals has the key in a current file, and the replaced files are gone.`,
   );
 }

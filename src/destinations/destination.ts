@@ -146,6 +146,32 @@ export interface CheckStep {
 /** The tag of an interval's current manifest as we recorded it; null if there is none. */
 export type ManifestTag = string | null;
 
+/** The lease of the run on whose behalf an object is put, as this process knows it. */
+export interface PutLease {
+  /** Whether it lasts by each clock of this process. Sends nothing, so it can be the last thing before a put. */
+  holds(): boolean;
+  /**
+   * Asks our database, and extends it, if little of it is left.
+   *
+   * @param always asks however much is left: a machine may have been paused with all its clocks
+   * @throws SluiceError `run.lease_lost`
+   */
+  extend(always: boolean): Promise<void>;
+}
+
+export interface ManifestOptions {
+  /** Checks the run's fence right before each unconditional put; it throws to prevent the put. */
+  readonly confirm?: () => Promise<void>;
+  /**
+   * MD5 digests (hexadecimal) of manifests that may be replaced though their tags are unknown: credentials
+   * that cannot read identify a manifest only by its MD5.
+   */
+  readonly ours?: readonly string[];
+  /** Nothing is sent once it does not hold: `run.lease_lost`. Absent: the put may come at any time. */
+  readonly lease?: PutLease;
+  readonly signal?: AbortSignal | undefined;
+}
+
 /**
  * An open connection to one export's destination. Throws SluiceError `destination.*` only. A method that
  * takes no signal, or is called without one, has a deadline of its own; the body of a file has a minimum
@@ -191,19 +217,12 @@ export interface Destination {
   /**
    * The commit point: puts the manifest if the current one is still `expected`, else throws
    * `destination.conflict`. A store without conditional writes puts it unconditionally.
-   *
-   * @param confirm checks the run's fence right before each unconditional put; it throws to prevent the
-   *   put
-   * @param ours MD5 digests (hexadecimal) of manifests that may be replaced though their tags are
-   *   unknown: credentials that cannot read identify a manifest only by its MD5
    */
   commitManifest(
     key: string,
     body: Uint8Array,
     expected: ManifestTag,
-    confirm?: () => Promise<void>,
-    ours?: readonly string[],
-    signal?: AbortSignal,
+    options?: ManifestOptions,
   ): Promise<{ readonly etag: ManifestTag }>;
   /**
    * The object's bytes and tag, or null if there is no object. Read the body to its end or leave the

@@ -151,8 +151,8 @@ export async function commitFiles(
   // Fails if the manifest changed after we read it.
   const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
   const confirm = () => ports.confirmLease();
-  const ours = job.begunManifests;
-  const { etag } = await destination.commitManifest(key, body, found.etag, confirm, ours, signal);
+  const options = { confirm, ours: job.begunManifests, lease: ports.lease, signal };
+  const { etag } = await destination.commitManifest(key, body, found.etag, options);
   await failpoint('after_manifest');
   return { ...committed, manifestEtag: etag };
 }

@@ -1,4 +1,4 @@
-import type { UploadJournal, UploadProgress } from '../destinations/destination.ts';
+import type { PutLease, UploadJournal, UploadProgress } from '../destinations/destination.ts';
 import type { OnRejected } from '../domain/file-settings.ts';
 import type { FormatSettings } from '../domain/format-settings.ts';
 import type { Recipe, RecipeStep, StepCount } from '../domain/recipe.ts';
@@ -151,6 +151,8 @@ export interface RunPorts {
    * @throws SluiceError `run.lease_lost`
    */
   confirmLease(): Promise<void>;
+  /** For what makes a commit current: nothing of it is sent once the lease is over. */
+  readonly lease: PutLease;
   /**
    * Whether no other attempt can have this one's uploads: the run was not claimed again, even if it was
    * cancelled. Extends the lease, so that there is time to abort them.

@@ -187,7 +187,8 @@ async function entomb(
     }
     try {
       const tag = found?.etag ?? null;
-      await destination.commitManifest(key, tombstone, tag, checkLeft, [], signal);
+      const options = { confirm: checkLeft, signal };
+      await destination.commitManifest(key, tombstone, tag, options);
       return true;
     } catch (error) {
       // A later run has the interval now. It handles the key at its own end.

@@ -1,5 +1,5 @@
 import { buffer } from 'node:stream/consumers';
-import type { Destination } from '../destinations/destination.ts';
+import type { Destination, PutLease } from '../destinations/destination.ts';
 import type { ColumnMetrics } from '../domain/column-metrics.ts';
 import { SluiceError } from '../domain/errors.ts';
 import { intervalStem } from '../domain/object-keys.ts';
@@ -19,8 +19,12 @@ import type { IntervalJob, IntervalTable, RunPorts } from './interval-job.ts';
 import { stemOf } from './leftovers.ts';
 import type { ManifestFile } from './manifest.ts';
 
-/** A table at a destination. */
-export function objectsOf(destination: Destination, signal?: AbortSignal): TableObjects {
+/** A table at a destination. @param lease of the run that writes */
+export function objectsOf(
+  destination: Destination,
+  signal?: AbortSignal,
+  lease?: PutLease,
+): TableObjects {
   return {
     async read(key, maxBytes) {
       const options = { maxBytes, ...(signal && { signal }) };
@@ -29,7 +33,8 @@ export function objectsOf(destination: Destination, signal?: AbortSignal): Table
     },
     async put(key, bytes, expected) {
       try {
-        await destination.commitManifest(key, bytes, expected, refuse, [], signal);
+        const options = { confirm: refuse, signal, ...(lease && { lease }) };
+        await destination.commitManifest(key, bytes, expected, options);
         return true;
       } catch (error) {
         if (error instanceof SluiceError && error.code === 'destination.conflict') return false;
@@ -140,7 +145,7 @@ export async function commitTable(
   await commitInterval(
     {
       place: tablePlace(exportId, table),
-      objects: objectsOf(destination, signal),
+      objects: objectsOf(destination, signal, ports.lease),
       retentionMs: table.retentionMs,
       signal,
       readNow: () => ports.readNow(),

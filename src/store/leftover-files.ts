@@ -1,5 +1,5 @@
 import type { StoredDestination } from '../domain/batch-export.ts';
-import type { DataInterval } from '../domain/time.ts';
+import { type DataInterval, type Instant, toTimestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, intervalOf } from './times.ts';
@@ -87,6 +87,31 @@ export async function countLeftovers(
     ],
   );
   return row?.count ?? 0;
+}
+
+/**
+ * Keys that commits of an export have replaced at its present place, and whose objects may still exist.
+ *
+ * @param since only intervals that start then or later; null: all
+ */
+export async function listReplacedFiles(
+  sql: Sql,
+  exportId: string,
+  since: Instant | null,
+  limit: number,
+): Promise<readonly string[]> {
+  const rows = await sql.query<{ key: string }>(
+    `select l.key from leftover_files l
+       join receipts c on c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+        and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+       join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
+      where l.export_id = $1 and ($2::timestamptz is null or l.data_interval_start >= $2)
+        and (l.generation < c.generation or c.manifest_key is null)
+        and l.key is distinct from l.manifest_key and l.key not in (${namedKeys})
+      order by l.key limit $3`,
+    [exportId, since === null ? null : toTimestamp(since), limit],
+  );
+  return rows.map(({ key }) => key);
 }
 
 /** An interval with files to remove, and facts of its current receipt. */

@@ -251,7 +251,10 @@ export interface KeptPlace extends Omit<ExportPlace, 'config'> {
   readonly place: string | null;
 }
 
-/** A place that was recorded before stays as it is: its rows may be half deleted. */
+/**
+ * Records the places of an export, also with other offboardings that are under way for it: a project's beside its
+ * organization's. A place that was recorded before stays as it is: its rows may be half deleted.
+ */
 export async function keepPlaces(
   tx: Sql,
   offboardingId: string,
@@ -261,7 +264,10 @@ export async function keepPlaces(
     await tx.query(
       `insert into offboarding_places (offboarding_id, export_id, version, export_name, destination_type, address, place,
               files, manifests, rows, bytes, leftover_files, open_uploads)
-       values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) on conflict do nothing`,
+       select o.id, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13 from offboardings o
+        where o.id = $1 or o.completed_at is null and exists (select from batch_exports e join projects p on p.id = e.team_id
+                where e.id = $2 and p.organization_id = o.organization_id and (o.team_id is null or o.team_id = p.id))
+        order by o.id on conflict do nothing`,
       [
         offboardingId,
         place.exportId,

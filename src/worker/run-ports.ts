@@ -15,6 +15,7 @@ import { type RunProgress, recordProgress } from '../store/runs.ts';
 import { readNow } from '../store/ticks.ts';
 import { forgetUpload, noteUpload, recordUpload, recordUploadParts } from '../store/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
+import { KnownLease } from './known-lease.ts';
 import type { RunLog } from './run-log.ts';
 
 const progressEveryMs = 2_000;
@@ -42,6 +43,7 @@ export function openPorts(
   log: RunLog,
 ): OpenPorts {
   const lost = () => new SluiceError('run.lease_lost');
+  const lease = new KnownLease(policy.leaseMs, () => confirmLease(db, run, policy.leaseMs));
   let cursor: unknown = run.cursor;
   /** The file whose parts were recorded last. */
   let begunKey: string | null = null;
@@ -99,11 +101,10 @@ export function openPorts(
       const { generation, manifestKey } = intent;
       const { destinationVersion } = run;
       const commit = { generation, destinationVersion, manifestKey, keys: namedBy(intent) };
-      if (!(await beginCommit(db, run, policy.leaseMs, intent, commit))) throw lost();
+      await lease.renewBy(() => beginCommit(db, run, policy.leaseMs, intent, commit));
     },
-    async confirmLease() {
-      if (!(await confirmLease(db, run, policy.leaseMs))) throw lost();
-    },
+    confirmLease: () => lease.confirm(),
+    lease,
     ownsUploads: () => ownsUploads(db, run, policy.leaseMs),
     async raiseGeneration(floor) {
       const generation = await raiseGeneration(db, run, floor);

@@ -57,6 +57,16 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
     expect(others).toEqual([]);
     expect(only).toMatchObject({ start: '2024-03-01T00:00:00.000000Z', rows: 2, doubt: null });
 
+    // An interrupted search continues at the last interval that it printed, not after it.
+    const again = await sluice('erase', 'find', ...asked, '--json', '--after', only.start);
+    expect(again.lines).toEqual(found.lines);
+    const since = ['--after', '2024-03-01T00:00:00.001Z'];
+    const nothing = await sluice('erase', 'rewrite', ...asked, ...since);
+    expect(nothing.code, nothing.output).toBe(0);
+    expect(nothing.lines.at(-1)).toBe(
+      'No current file of an interval that starts at 2024-03-01T00:00:00.001000Z or later has the key: nothing to run again.',
+    );
+
     const early = await sluice('erase', 'rewrite', ...asked);
     expect(early.code).toBe(1);
     expect(early.output).toContain(
@@ -116,6 +126,42 @@ test('a run that read the rows before they left the source is waited for, by two
   await pool.query('delete from events where team_id = $1', [team]);
 });
 
+test('workers and the command itself die within a rewrite: the next one waits for the file that they left', async () => {
+  const { pool, tenant, s3 } = installation;
+  const [team] = tenant.projectIds;
+  await insertEvents(pool, { team, rows: 100 });
+  const id = await createS3Export(installation);
+  await backfill(installation, id);
+  await untilEnded(installation, id);
+  const filesAt = async () =>
+    (await s3.objects(bucket))
+      .map(({ key }) => key)
+      .filter((key) => key.startsWith(id) && !key.endsWith('_manifest.json'));
+  const before = await filesAt();
+  expect(before).toHaveLength(1);
+  await installation.stopWorkers();
+  const first = await installation.startWorker({ FAILPOINTS: 'before_manifest=kill@1' });
+  await pool.query(`delete from events where team_id = $1 and distinct_id = 'user 7'`, [team]);
+  const asked = ['rewrite', '--export', id, '--key', 'user 7', '--column', 'distinct_id'];
+  const killed = startBundled('cli/sluice.js', ['erase', ...asked], { env: installation.env });
+  await first.waitForExit(60_000);
+  const second = await installation.startWorker({ FAILPOINTS: 'before_removal=kill@1' });
+  await second.waitForExit(60_000);
+  killed.kill('SIGKILL');
+  await killed.waitForExit();
+
+  const hurried = await sluice('erase', ...asked, '--timeout', '1');
+  expect(hurried.code).toBe(1);
+  expect(hurried.output).toContain('No current file has the key, but');
+  expect(hurried.output).toContain(before[0]);
+  expect(await filesAt()).toContain(before[0]);
+  await installation.startWorker();
+  const patient = await sluice('erase', ...asked);
+  expect(patient.code, patient.output).toBe(0);
+  expect(await filesAt()).not.toContain(before[0]);
+  await pool.query('delete from events where team_id = $1', [team]);
+});
+
 /** Jobs of the queue about runs, those that have ended too. */
 async function jobsOf(runs: readonly string[]): Promise<number> {
   const { rows } = await installation.pool.query<{ count: number }>(
@@ -128,8 +174,10 @@ async function jobsOf(runs: readonly string[]): Promise<number> {
 /** Exports of organizations that were deleted; their files stay. */
 const foreign: string[] = [];
 
-/** One that froze after its files were complete may put their manifest: docs/offboarding.md says so. */
-const frozenAt = casesOf<FailpointName>(['before_complete'], ['upload_begun', 'first_part']);
+const frozenAt = casesOf<FailpointName>(
+  ['before_complete', 'before_manifest'],
+  ['upload_begun', 'first_part'],
+);
 test.each(frozenAt)(
   'a worker that froze at %s of a run writes nothing for a deleted organization when it wakes up',
   async (step) => {
@@ -141,7 +189,7 @@ test.each(frozenAt)(
     const exportId = await createS3Export(own);
     await installation.stopWorkers();
     const { breakAt, wake } = hourRuns(() => own);
-    const sleeper = await breakAt(exportId, step, 'stop');
+    const sleeper = await breakAt(exportId, step, 'stop', { knows: true });
     // Its other intervals wait.
     await backfill(own, exportId, { start: hour.end, end: '2024-03-02T00:00:00Z' });
 
@@ -171,7 +219,9 @@ test.each(frozenAt)(
     const before = await keysAt();
     await wake(sleeper);
     expect(await keysAt()).toEqual(before);
-    expect(before).toEqual([]);
+    // Its file was there before it froze.
+    const files = step === 'before_manifest' ? ['2024-03-01T01:00:00Z.jsonl'] : [];
+    expect(before).toEqual(files.map((end) => `${stem}${end}`));
     expect((await s3.uploads(bucket)).filter(({ key: at }) => at.startsWith(exportId))).toEqual([]);
     for (const table of ['runs', 'receipts', 'log_entries', 'log_counts', 'backfills', 'ticks']) {
       const { rowCount } = await pool.query(`select from ${table} where export_id = $1`, [

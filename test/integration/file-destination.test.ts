@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Destination } from '../../src/destinations/destination.ts';
+import type { Destination, PutLease } from '../../src/destinations/destination.ts';
 import { fileDefinition } from '../../src/destinations/file/definition.ts';
 import {
   codeOf,
@@ -178,6 +178,18 @@ describe('a file destination', () => {
     const committed = destination.commitManifest('m.json', Buffer.from('{"a":1}'), etag);
     expect(await codeOf(committed)).toBe('destination.conflict');
     expect((await readdir(join(root, 'acme'))).sort()).toEqual(['.sluice-m.json.lock', 'm.json']);
+  });
+
+  it('gives a manifest no name once the lease is over', async () => {
+    const put = (text: string, etag: string | null, lease: PutLease) =>
+      destination.commitManifest('m.json', Buffer.from(text), etag, { lease });
+    const extend = async () => {};
+    const over = { holds: () => false, extend };
+    expect(await codeOf(put('late', null, over))).toBe('run.lease_lost');
+    const { etag } = await put('0', null, { holds: () => true, extend });
+    expect(await codeOf(put('late', etag, over))).toBe('run.lease_lost');
+    expect(String(await readAll(destination, 'm.json'))).toBe('0');
+    expect(await readdir(join(root, 'acme'))).toEqual(['m.json']);
   });
 
   it('lets one of many writers replace a manifest', async () => {

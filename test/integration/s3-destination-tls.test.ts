@@ -3,9 +3,15 @@ import { Agent as HttpsAgent } from 'node:https';
 import { type AddressInfo, connect } from 'node:net';
 import { createServer } from 'node:tls';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { DestinationContext } from '../../src/destinations/destination.ts';
+import type { DestinationContext, PutLease } from '../../src/destinations/destination.ts';
 import { s3Definition } from '../../src/destinations/s3/definition.ts';
-import { contextWith, options, owner, recordingJournal } from '../conformance/destination-suite.ts';
+import {
+  codeOf,
+  contextWith,
+  options,
+  owner,
+  recordingJournal,
+} from '../conformance/destination-suite.ts';
 import { type S3Server, startS3Server } from '../support/s3-server/server.ts';
 
 /** Made for this test and of no use elsewhere: localhost, signed by itself, 2020 to 2120. */
@@ -75,6 +81,33 @@ it('sends parts over TLS guarded by their CRC32, without hashing them for the si
   expect(heard.match(/x-amz-checksum-crc32: /gi)).toHaveLength(3);
   await destination.commitManifest('m', Buffer.from('{}'), null);
   expect(heard.match(/UNSIGNED-PAYLOAD/g)).toHaveLength(3);
+  httpsAgent.destroy();
+});
+
+it('looks at the lease once the handshake is over, and on a connection that is open already', async () => {
+  let isSecure = false;
+  class Agent extends HttpsAgent {
+    override createConnection(...given: Parameters<HttpsAgent['createConnection']>) {
+      const socket = super.createConnection(...given);
+      socket?.once('secureConnect', () => {
+        isSecure = true;
+      });
+      return socket;
+    }
+  }
+  const httpsAgent = new Agent({ keepAlive: true, ca: cert });
+  const destination = open({ httpsAgent });
+  const extend = async () => {};
+  const ends = { holds: () => !isSecure, extend };
+  const put = (key: string, lease: PutLease) =>
+    destination.commitManifest(key, Buffer.from('{}'), null, { lease });
+  expect(await codeOf(put('late', ends))).toBe('run.lease_lost');
+  const holds = { holds: () => isSecure, extend };
+  await put('in-time', holds);
+  expect(await codeOf(put('late', ends))).toBe('run.lease_lost');
+  await put('in-time-too', holds);
+  expect(heard).toContain('PUT /exports/in-time-too');
+  expect(heard).not.toContain('PUT /exports/late');
   httpsAgent.destroy();
 });
 

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { Agent as HttpAgent } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import {
   allTraits,
@@ -195,7 +196,7 @@ describe('a put without a condition', () => {
     store = await openStore({ quirks: { ifNoneMatch: 'ignore', ifMatch: 'ignore' } });
     const seen: number[] = [];
     const confirm = async () => void seen.push(store.sent('PutObject'));
-    await store.open(traits).commitManifest(key, body('1'), null, confirm);
+    await store.open(traits).commitManifest(key, body('1'), null, { confirm });
     expect(seen).toEqual([0]);
     expect(store.server.requests.at(-1)).toMatchObject({ operation: 'PutObject' });
   });
@@ -205,7 +206,7 @@ describe('a put without a condition', () => {
     const lost = async () => {
       throw new SluiceError('run.lease_lost');
     };
-    const committed = store.open(traits).commitManifest(key, body('1'), null, lost);
+    const committed = store.open(traits).commitManifest(key, body('1'), null, { confirm: lost });
     expect(await codeOf(committed)).toBe('run.lease_lost');
     expect(store.server.objects('exports')).toEqual([]);
   });
@@ -215,8 +216,63 @@ describe('a put without a condition', () => {
     const confirm = async () => {
       throw new SluiceError('run.lease_lost');
     };
-    await store.open(allTraits).commitManifest(key, body('1'), null, confirm);
+    await store.open(allTraits).commitManifest(key, body('1'), null, { confirm });
     expect(await current()).toBe(String(body('1')));
+  });
+});
+
+describe('a lease that ends', () => {
+  const body1 = body('1');
+  /** It ends once the agent has the connection open: no put is nearer to its end. */
+  const endsOnConnect = () => {
+    const lease = { isOver: false, asked: [] as boolean[] };
+    class Agent extends HttpAgent {
+      override createConnection(...given: Parameters<HttpAgent['createConnection']>) {
+        const socket = super.createConnection(...given);
+        socket?.once('connect', () => {
+          lease.isOver = true;
+        });
+        return socket;
+      }
+    }
+    return {
+      agent: new Agent({ keepAlive: true }),
+      asked: lease.asked,
+      lease: {
+        holds: () => !lease.isOver,
+        extend: async (always: boolean) => void lease.asked.push(always),
+      },
+    };
+  };
+
+  it('while the connection opens: nothing is sent', async () => {
+    const { agent, lease, asked } = endsOnConnect();
+    store = await openStore({}, { httpAgent: agent });
+    const committed = store.open(allTraits).commitManifest(key, body1, null, { lease });
+    expect(await codeOf(committed)).toBe('run.lease_lost');
+    expect(asked).toEqual([false]);
+    expect(store.server.requests).toEqual([]);
+    agent.destroy();
+  });
+
+  it('between two tries: our database is asked, and no second one is sent', async () => {
+    store = await openStore();
+    store.server.faults.add({
+      match: { operation: 'PutObject' },
+      effect: { status: 503, code: 'SlowDown' },
+    });
+    const asked: boolean[] = [];
+    const lease = {
+      holds: () => true,
+      async extend(always: boolean) {
+        asked.push(always);
+        if (always) throw new SluiceError('run.lease_lost');
+      },
+    };
+    const committed = store.open(allTraits).commitManifest(key, body1, null, { lease });
+    expect(await codeOf(committed)).toBe('run.lease_lost');
+    expect(asked).toEqual([false, true]);
+    expect(store.sent('PutObject')).toBe(1);
   });
 });
 
@@ -245,9 +301,10 @@ describe('a store that changes', () => {
     const match = { operation: 'PutObject', key: /manifest/ } as const;
     store.server.faults.add({ match, times: 2, effect: refusal });
     let asked = 0;
-    await destination.commitManifest(key, body('2'), etag, async () => {
+    const confirm = async () => {
       asked += 1;
-    });
+    };
+    await destination.commitManifest(key, body('2'), etag, { confirm });
     expect(await current()).toBe(String(body('2')));
     expect(asked).toBe(1);
     expect(destination.traits).toEqual({ ...allTraits, ifMatch: 'none' });

@@ -86,7 +86,7 @@ describe('credentials that may not read', () => {
     await destination.commitManifest(manifestPath, other, null);
     const known = encryption ? [md5(String(other))] : [];
     const refused = await destination
-      .commitManifest(manifestPath, Buffer.from('{}'), null, undefined, known)
+      .commitManifest(manifestPath, Buffer.from('{}'), null, { ours: known })
       .catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(SluiceError);
     expect(refused).toMatchObject({

@@ -106,8 +106,8 @@ export const mutants = [
   {
     name: 'commit: the manifest is put as if there were none',
     file: 'src/pipeline/commit.ts',
-    find: 'commitManifest(key, body, found.etag, confirm, ours, signal)',
-    replace: 'commitManifest(key, body, null, confirm, ours, signal)',
+    find: 'commitManifest(key, body, found.etag, options)',
+    replace: 'commitManifest(key, body, null, options)',
     test: `${pipeline}/commit.test.ts`,
   },
   {

@@ -43,22 +43,33 @@ export function hourRuns(installed: () => Installation) {
         .sort();
     },
 
-    /** Begins a run in a worker of its own that stops, or dies, the first time it is at a step. */
+    /**
+     * Begins a run in a worker of its own that stops, or dies, the first time it is at a step.
+     *
+     * @param knows whether the worker sees by its own clocks, once it wakes, that its lease is over. By default it does
+     *   not, so what it sends then comes late
+     */
     async breakAt(
       exportId: string,
       step: FailpointName,
       action: 'kill' | 'stop',
+      { knows = false }: { readonly knows?: boolean } = {},
     ): Promise<TestProcess> {
-      const worker = await installed().startWorker({ FAILPOINTS: `${step}=${action}@1` });
+      const worker = await installed().startWorker({
+        FAILPOINTS: `${step}=${action}@1`,
+        ...(knows ? {} : { LEASE_SECONDS: '300' }),
+      });
       await order(exportId);
       await until(() => worker.output().includes(`=${action}`), {
         timeoutMs: 30_000,
         message: () => `the worker breaks at ${step}:\n${worker.output().slice(-1_000)}`,
       });
       if (action === 'kill') await worker.waitForExit();
-      await installed().pool.query(
-        'update runs set lease_expires_at = now() where lease_holder is not null',
-      );
+      if (!knows) {
+        await installed().pool.query(
+          'update runs set lease_expires_at = now() where lease_holder is not null',
+        );
+      }
       return worker;
     },
 

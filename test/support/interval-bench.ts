@@ -147,6 +147,7 @@ export function attempt(
       readingBegins: async () => void asked.push('reading'),
       progressed: async () => {},
       confirmLease: async () => void asked.push('lease'),
+      lease: { holds: () => true, extend: async () => {} },
       ownsUploads: async () => true,
       raiseGeneration: async (floor) => {
         asked.push(`generation above ${floor}`);

@@ -45,11 +45,11 @@ export function openFileDestination(
       const folder = await findTop();
       if (folder !== null) yield* listUploads(folder, prefix);
     },
-    async commitManifest(key, body, expected) {
+    async commitManifest(key, body, expected, { lease } = {}) {
       const { folders: inner, name } = splitKey(key);
       return withOurErrors(async () => {
         const folder = await findFolder(root, [...folders, ...inner], true);
-        return commitManifest(folder ?? root, name, body, expected);
+        return commitManifest(folder ?? root, name, body, expected, lease);
       });
     },
     readFile: async (key, { signal, maxBytes } = {}) =>

@@ -4,7 +4,7 @@ import { link, lstat, open, readFile, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { SluiceError } from '../../domain/errors.ts';
-import type { ManifestTag } from '../destination.ts';
+import type { ManifestTag, PutLease } from '../destination.ts';
 import { systemCode } from './errors.ts';
 import { hiddenPrefix, ignore, syncFolder } from './folders.ts';
 
@@ -26,17 +26,21 @@ export async function fileTag(path: string): Promise<ManifestTag> {
  * for a minute between the two does not see that its lock was broken. The run's fence is checked before
  * that.
  *
+ * @param lease looked at last, before the name is given
  * @returns the tag of the file under its name
- * @throws SluiceError `destination.conflict`
+ * @throws SluiceError `destination.conflict`; `run.lease_lost`
  */
 export async function replaceFile(
   folder: string,
   name: string,
   path: string,
   expected: ManifestTag,
+  lease?: PutLease,
 ): Promise<ManifestTag> {
   const target = join(folder, name);
+  await lease?.extend(false);
   if (expected === null) {
+    checkLease(lease);
     try {
       await link(path, target);
     } catch (error) {
@@ -48,9 +52,14 @@ export async function replaceFile(
   }
   return await withLock(join(folder, `${hiddenPrefix}${name}.lock`), path, async () => {
     if ((await fileTag(target)) !== expected) throw new SluiceError('destination.conflict');
+    checkLease(lease);
     await rename(path, target);
     return await fileTag(target);
   });
+}
+
+function checkLease(lease: PutLease | undefined): void {
+  if (lease?.holds() === false) throw new SluiceError('run.lease_lost');
 }
 
 /** Puts a manifest if the one at the key has the tag `expected`. */
@@ -59,6 +68,7 @@ export async function commitManifest(
   name: string,
   body: Uint8Array,
   expected: ManifestTag,
+  lease?: PutLease,
 ): Promise<{ readonly etag: ManifestTag }> {
   const target = join(folder, name);
   const draft = join(folder, `${hiddenPrefix}${randomUUID()}.draft`);
@@ -71,7 +81,8 @@ export async function commitManifest(
     } finally {
       await handle.close();
     }
-    const etag = await replaceFile(folder, name, draft, expected).catch(async (error: unknown) => {
+    const put = replaceFile(folder, name, draft, expected, lease);
+    const etag = await put.catch(async (error: unknown) => {
       const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
       const found = conflict ? await fileTag(target) : null;
       if (found === null || Buffer.compare(await readFile(target), body) !== 0) throw error;

@@ -50,11 +50,17 @@ export function openS3Destination(
       resumeWriter(connection, progress, context, journal, signal),
     abortUpload: (upload, signal) => abortUpload(connection, upload, signal),
     listUploads: (prefix, signal) => listUploads(connection, prefix, signal),
-    commitManifest(key, body, expected, confirm = async () => {}, ours = [], given) {
+    commitManifest(
+      key,
+      body,
+      expected,
+      { confirm = async () => {}, ours = [], lease, signal: given } = {},
+    ) {
       // A put that is cut off may still take effect, so a shutdown waits for its answer.
       const signal = callDeadline(given && delayAbort(given, commitPatienceMs));
       const probe = () => probePuts(callDeadline(signal, probePatienceMs));
-      return commitManifest(connection, key, body, expected, { confirm, probe, ours, signal });
+      const options = { confirm, probe, ours, lease, signal };
+      return commitManifest(connection, key, body, expected, options);
     },
     readFile: (key, options) => readObject(connection, key, options),
     async statFile(key, signal) {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../domain/errors.ts';
 import type { RetryPolicy } from '../../domain/retry-policy.ts';
-import type { ManifestTag, StoreTraits } from '../destination.ts';
+import type { ManifestTag, PutLease, StoreTraits } from '../destination.ts';
 import { encryptionHeaders, type S3Connection } from './client.ts';
 import { conditionFor, conditionHeaders, isSameTag, type PutCondition } from './conditions.ts';
 import { isCollision, isNotImplemented } from './errors.ts';
@@ -17,6 +17,8 @@ export interface CommitOptions {
   readonly probe: () => Promise<StoreTraits>;
   /** MD5 digests of manifests that may be replaced, for credentials that may not read. */
   readonly ours: readonly string[];
+  /** Of the run; undefined: the put may come at any time. */
+  readonly lease: PutLease | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -36,13 +38,14 @@ export async function commitManifest(
   key: string,
   body: Uint8Array,
   expected: ManifestTag,
-  { confirm, probe, ours, signal }: CommitOptions,
+  options: CommitOptions,
 ): Promise<Put> {
+  const { probe } = options;
   const attempt = (isLast: boolean) => {
     const condition = conditionFor(expected, connection.traits);
     return condition === null
-      ? putUnguarded(connection, key, body, expected, confirm, signal)
-      : putGuarded(connection, key, body, expected, condition, ours, isLast, signal);
+      ? putUnguarded(connection, key, body, expected, options)
+      : putGuarded(connection, key, body, expected, condition, isLast, options);
   };
   const first = await attempt(false);
   if (first !== contradiction) return first;
@@ -50,7 +53,7 @@ export async function commitManifest(
   const second = await attempt(true);
   if (second !== contradiction) return second;
   connection.traits = withoutCondition(connection.traits ?? (await probe()), expected);
-  return await putUnguarded(connection, key, body, expected, confirm, signal);
+  return await putUnguarded(connection, key, body, expected, options);
 }
 
 async function putGuarded(
@@ -59,19 +62,19 @@ async function putGuarded(
   body: Uint8Array,
   expected: ManifestTag,
   condition: PutCondition,
-  ours: readonly string[],
   isLast: boolean,
-  signal: AbortSignal,
+  options: CommitOptions,
 ): Promise<Put | typeof contradiction> {
+  const { signal } = options;
   try {
-    return await putChecked(connection, key, body, condition, signal);
+    return await putChecked(connection, key, body, condition, options);
   } catch (error) {
     if (isNotImplemented(error)) return contradiction;
     if (!(error instanceof SluiceError) || error.code !== 'destination.conflict') throw error;
     const current = await readUnlessDenied(connection, key, signal);
     if (current === 'unseen') {
       if (isCollision(error)) throw error;
-      return await putOverOurs(connection, key, body, ours, signal);
+      return await putOverOurs(connection, key, body, options);
     }
     const tag = current?.etag ?? null;
     if (current !== null && (await hasBytes(current.body, body))) return { etag: tag };
@@ -95,16 +98,15 @@ async function putOverOurs(
   connection: S3Connection,
   key: string,
   body: Uint8Array,
-  ours: readonly string[],
-  signal: AbortSignal,
+  options: CommitOptions,
 ): Promise<Put> {
   // Our own goes last: an earlier put may have succeeded though its answer was lost.
   const own = createHash('md5').update(body).digest('hex');
-  for (const digest of [...ours, own]) {
+  for (const digest of [...options.ours, own]) {
     const condition = conditionFor(digest, connection.traits);
     if (condition === null) break;
     try {
-      return await putChecked(connection, key, body, condition, signal);
+      return await putChecked(connection, key, body, condition, options);
     } catch (error) {
       if (!(error instanceof SluiceError) || error.code !== 'destination.conflict') throw error;
       if (isCollision(error)) throw error;
@@ -133,9 +135,9 @@ async function putUnguarded(
   key: string,
   body: Uint8Array,
   expected: ManifestTag,
-  confirm: () => Promise<void>,
-  signal: AbortSignal,
+  options: CommitOptions,
 ): Promise<Put> {
+  const { confirm, signal } = options;
   const current = await readUnlessDenied(connection, key, signal);
   if (current !== 'unseen') {
     const tag = current?.etag ?? null;
@@ -144,7 +146,7 @@ async function putUnguarded(
   }
   await confirm();
   // Not retried: a second copy could take effect after a later commit. The next attempt looks first.
-  return await putChecked(connection, key, body, null, signal, once);
+  return await putChecked(connection, key, body, null, options, once);
 }
 
 function withoutCondition(traits: StoreTraits, expected: ManifestTag): StoreTraits {
@@ -165,7 +167,7 @@ function contentTypeOf(key: string): string {
  * @throws SluiceError `destination.unavailable` if the object has other bytes
  */
 async function putChecked(...asked: Parameters<typeof putSmallObject>): Promise<Put> {
-  const [connection, key, body, , signal] = asked;
+  const [connection, key, body, , { signal }] = asked;
   const put = await putSmallObject(...asked);
   const digest = createHash('md5').update(body).digest('hex');
   if (isSameTag(put.etag, digest)) return put;
@@ -175,17 +177,33 @@ async function putChecked(...asked: Parameters<typeof putSmallObject>): Promise<
   throw new SluiceError('destination.unavailable', `the store took ${key}, but does not show it`);
 }
 
-/** @throws SluiceError `destination.unavailable` if the answer names no tag, as a page of a proxy does not */
+/** When an object may be put. */
+export type PutTime = Pick<CommitOptions, 'signal'> & Partial<Pick<CommitOptions, 'lease'>>;
+
+/**
+ * The lease is looked at with the connection open, right before the first byte: name lookup, handshakes and waits
+ * between tries may take long, and a process may freeze in each.
+ *
+ * @throws SluiceError `destination.unavailable` if the answer names no tag, as a page of a proxy does not;
+ *   `run.lease_lost`
+ */
 export async function putSmallObject(
   connection: S3Connection,
   key: string,
   body: Uint8Array,
   condition: PutCondition,
-  signal: AbortSignal,
+  { signal, lease }: PutTime,
   policy?: RetryPolicy,
 ): Promise<Put> {
+  const checkLease = () => {
+    if (lease?.holds() === false) throw new SluiceError('run.lease_lost');
+  };
+  let tries = 0;
   return connection.request(
     async (client, send) => {
+      tries += 1;
+      // A store may have refused the first try because its time is later than that of our machine, which was frozen.
+      await lease?.extend(tries > 1);
       const { headers } = await client.send(
         {
           ...{ method: 'PUT', key, query: { 'x-id': 'PutObject' }, body },
@@ -195,7 +213,7 @@ export async function putSmallObject(
             ...conditionHeaders(condition),
           },
         },
-        send,
+        { ...send, beforeSend: checkLease },
       );
       if (headers.etag) return { etag: headers.etag };
       throw new SluiceError(

@@ -96,7 +96,7 @@ async function probePuts(
     version += 1;
     const body = Buffer.from(`{"sluice":"tests this store","version":${version}}\n`);
     try {
-      await putSmallObject(connection, key, body, condition, signal);
+      await putSmallObject(connection, key, body, condition, { signal });
     } catch (error) {
       // An earlier try of this put may have succeeded though its answer was lost.
       const found = isRefusal(error) ? await readObject(connection, key, { signal }) : null;

@@ -7,6 +7,7 @@ import {
 import { request as httpsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
+import { TLSSocket } from 'node:tls';
 import { SluiceError } from '../../domain/errors.ts';
 import type { DestinationContext, OwnedRequest } from '../destination.ts';
 import { checkLength, maxXmlBytes, nameOf, readAnswer } from './answer.ts';
@@ -89,6 +90,8 @@ export interface SendOptions {
    * of any length, and the caller must read it or leave it.
    */
   readonly maxBodyBytes?: number | null;
+  /** Called once the connection is open, right before the first byte. If it throws, nothing is sent. */
+  readonly beforeSend?: () => void;
 }
 
 /**
@@ -101,7 +104,7 @@ export function sendRequest(
   tenant: string,
   options: SendOptions,
 ): Promise<SentAnswer> {
-  const { abortSignal: signal, onLateAnswer, maxBodyBytes = maxXmlBytes } = options;
+  const { abortSignal: signal, onLateAnswer, maxBodyBytes = maxXmlBytes, beforeSend } = options;
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(abortError(signal));
     const outgoing = open(request, limits, tenant);
@@ -147,8 +150,13 @@ export function sendRequest(
       }
     });
     limitConnect(outgoing, limits.connectTimeoutMs);
-    const sentBytes = writeBody(outgoing, request.body);
-    watchForStall(outgoing, sentBytes, stallLimits(request, limits), giveUp);
+    let sentBytes = () => 0;
+    const send = () => {
+      sentBytes = writeBody(outgoing, request.body);
+    };
+    if (beforeSend) sendChecked(outgoing, beforeSend, send);
+    else send();
+    watchForStall(outgoing, () => sentBytes(), stallLimits(request, limits), giveUp);
   });
 }
 
@@ -177,6 +185,32 @@ function open(request: SdkRequest, limits: Limits, tenant: string): ClientReques
     path: query === '' ? request.path : `${request.path}?${query}`,
     headers: request.headers,
   });
+}
+
+/** Nothing leaves before the first write, so a check between it and the open connection is the last of all. */
+function sendChecked(outgoing: ClientRequest, check: () => void, send: () => void): void {
+  const sendNow = () => {
+    if (outgoing.destroyed) return;
+    try {
+      check();
+    } catch (error) {
+      outgoing.destroy(error as Error);
+      return;
+    }
+    send();
+  };
+  outgoing.once('socket', (socket: Socket) => {
+    const opens = openingOf(socket);
+    if (opens === null) sendNow();
+    else socket.once(opens, sendNow);
+  });
+}
+
+/** The event that says that bytes can be sent; null if they can be now. */
+function openingOf(socket: Socket): 'connect' | 'secureConnect' | null {
+  // Until the handshake is complete.
+  if (socket instanceof TLSSocket) return socket.alpnProtocol !== null ? null : 'secureConnect';
+  return socket.connecting ? 'connect' : null;
 }
 
 /** Writes piece by piece, each after the one before was sent. @returns the bytes sent so far */

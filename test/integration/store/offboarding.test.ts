@@ -296,6 +296,23 @@ it('a deleted project leaves the other projects, their keys and the organization
   expect(await readAll()).toEqual(others);
 });
 
+it('a project and its organization, deleted at the same time, both have what stays', async () => {
+  const tenant = await fillTenant(side, 'its own');
+  const { organizationId, projectIds } = tenant;
+  const ids = [
+    (await offboard(organizationId, projectIds[0])).id,
+    (await offboard(organizationId)).id,
+  ];
+  for (const run of tenant.runIds) await expireLease(side.db, run);
+  await advance();
+  await advance();
+  const filesOf = async (id: string) =>
+    (await listRemainingFiles(side.db, id, 10)).map(({ files }) => files);
+  expect(await Promise.all(ids.map(filesOf))).toEqual([[2], [2]]);
+  for (const id of ids) expect((await stateOf(id)).status).toBe('completed');
+  expect(await readAll()).toEqual(others);
+});
+
 it('an offboarding is worked on by one process at a time', async () => {
   const tenant = await fillTenant(side, 'its own');
   const { id } = await offboard(tenant.organizationId);
