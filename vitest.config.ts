@@ -10,6 +10,9 @@ const pure = [
   'test/security/sandbox/*.test.ts',
 ];
 
+/** The nightly lane alone: `workers.test.ts` kills workers at each step of a run, by day too. */
+const atNight = ['test/e2e/kill-worker.test.ts'];
+
 /** Many short files with a database; not those that measure times or sizes. They share their modules too. */
 const withDatabase = ['test/integration/{api,store}/!(*-speed|fuzz|growth).test.ts'];
 
@@ -29,7 +32,7 @@ export default defineConfig({
         test: {
           name: 'service',
           include: ['test/**/*.test.ts'],
-          exclude: [...pure, ...withDatabase],
+          exclude: [...pure, ...withDatabase, ...atNight],
           globalSetup,
         },
       },

@@ -19,10 +19,12 @@ const day = { start: '2024-03-01T00:00:00Z', end: '2024-03-02T00:00:00Z' };
 const hours = 24;
 const rows = 480;
 
-describe.skipIf(!ownRedisAvailable()).each([
-  { kind: 'a cluster', start: startRedisCluster },
-  { kind: 'sentinels', start: startSentinels },
-])('Redis by $kind', ({ start }) => {
+const groups = casesOf(
+  [{ kind: 'a cluster', start: startRedisCluster }],
+  [{ kind: 'sentinels', start: startSentinels }],
+);
+
+describe.skipIf(!ownRedisAvailable()).each(groups)('Redis by $kind', ({ start }) => {
   let group: RedisGroup;
   let installation: Installation;
   beforeAll(async () => {

@@ -125,7 +125,7 @@ test('many intervals that do not settle use no slot: a run that is ready does no
   });
   const ready = await createS3Export(installation, { name: 'ready' });
   await backfill(installation, ready, hour(20));
-  expect(await untilEnded(installation, ready, { timeoutMs: 10_000 })).toMatchObject([
+  expect(await untilEnded(installation, ready, { timeoutMs: 60_000 })).toMatchObject([
     { status: 'Completed', attempt: 1 },
   ]);
   const runs = await readRuns(installation, exportId);
