@@ -208,7 +208,7 @@ export class Parking {
   /** @returns whether the run is parked now */
   async #park(runId: string, { teamId, exportId }: RunNeeds): Promise<boolean> {
     const { db, workerId, leaseMs } = this.#options;
-    // If the answer was lost, the run may be parked already, and nobody would wake it.
+    // If the answer was lost, the run may be parked already, and sleep for a whole lease.
     const parked = await retryUntilRecorded(
       () => parkRun(db, runId, workerId, leaseMs),
       AbortSignal.timeout(leaseMs / 2),
