@@ -143,8 +143,7 @@ export class Parking {
     const woken = retryUntilRecorded(async () => {
       if (runs.length > 0) await wakeRuns(db, runs, workerId, null);
     }, AbortSignal.timeout(goodbyeMs));
-    await within(goodbyeMs, Promise.all(this.#waking));
-    await woken;
+    await Promise.all([woken, within(goodbyeMs, Promise.all(this.#waking))]);
   }
 
   #find(source: Source, { start, end }: DataInterval, requestedAt: number): Watch | null {
