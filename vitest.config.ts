@@ -10,8 +10,11 @@ const pure = [
   'test/security/sandbox/*.test.ts',
 ];
 
-/** The nightly lane alone: `workers.test.ts` kills workers at each step of a run, by day too. */
-const atNight = ['test/e2e/kill-worker.test.ts'];
+/**
+ * The nightly lane alone. By day too, `workers.test.ts` kills workers at the steps of a run, and `restored-database.test.ts`
+ * has what a copy of the database may do.
+ */
+const atNight = ['test/e2e/kill-worker.test.ts', 'test/e2e/faults/restored-backup.test.ts'];
 
 /** Many short files with a database; not those that measure times or sizes. They share their modules too. */
 const withDatabase = ['test/integration/{api,store}/!(*-speed|fuzz|growth).test.ts'];

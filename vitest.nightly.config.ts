@@ -22,6 +22,8 @@ export default defineConfig({
       'test/e2e/faults/generations.test.ts',
       'test/e2e/faults/redis-failover.test.ts',
       'test/e2e/faults/requests.test.ts',
+      'test/e2e/faults/restored-backup.test.ts',
+      'test/e2e/faults/settling.test.ts',
       'test/e2e/faults/start.test.ts',
       'test/e2e/faults/strange-stores.test.ts',
       'test/e2e/faults/workers.test.ts',

@@ -115,19 +115,18 @@ describe.each(casesOf(testedQueues().slice(0, 1), testedQueues().slice(1)))(
       await until(() => installation.processes.some((process) => line.test(process.output())));
     }, 300_000);
 
-    test.runIf(isNightly)(
-      'a second SIGTERM changes nothing: the run is still handed back, the exit is still in order',
-      async () => {
-        await startWorkers(2);
-        const { exportId, holder } = await untilMidUpload();
-        holder.kill('SIGTERM');
-        await until(() => holder.output().includes('shutting down'));
-        holder.kill('SIGTERM');
-        await expectOrderlyExit(holder);
-        await expectTakenUp(exportId);
-      },
-      300_000,
-    );
+    test('a second SIGTERM changes nothing: the run is still handed back, the exit is still in order', async ({
+      skip,
+    }) => {
+      skip(!isNightly, 'at night');
+      await startWorkers(2);
+      const { exportId, holder } = await untilMidUpload();
+      holder.kill('SIGTERM');
+      await until(() => holder.output().includes('shutting down'));
+      holder.kill('SIGTERM');
+      await expectOrderlyExit(holder);
+      await expectTakenUp(exportId);
+    }, 300_000);
 
     test('a rolling restart of all workers, one at a time, loses and repeats nothing', async () => {
       const old = await startWorkers(2);

@@ -10,7 +10,7 @@ import {
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { casesOf } from '../../support/nightly.ts';
+import { casesOf, isNightly } from '../../support/nightly.ts';
 import { ownRedisAvailable } from '../../support/redis.ts';
 import { type RedisGroup, startRedisCluster, startSentinels } from '../../support/redis-groups.ts';
 import { until } from '../../support/until.ts';
@@ -69,7 +69,7 @@ describe.skipIf(!ownRedisAvailable()).each(groups)('Redis by $kind', ({ start })
   );
 });
 
-describe.skipIf(!ownRedisAvailable())('from one server to a cluster', () => {
+describe.runIf(isNightly && ownRedisAvailable())('from one server to a cluster', () => {
   test('jobs that wait under the old name are not lost: their runs are enqueued again', async () => {
     const cluster = await startRedisCluster();
     const installation = await startInstallation({
