@@ -10,6 +10,12 @@ const pure = [
   'test/security/sandbox/*.test.ts',
 ];
 
+/**
+ * The nightly lane alone. By day too, `workers.test.ts` kills workers at the steps of a run, and `restored-database.test.ts`
+ * has what a copy of the database may do.
+ */
+const atNight = ['test/e2e/kill-worker.test.ts', 'test/e2e/faults/restored-backup.test.ts'];
+
 /** Many short files with a database; not those that measure times or sizes. They share their modules too. */
 const withDatabase = ['test/integration/{api,store}/!(*-speed|fuzz|growth).test.ts'];
 
@@ -29,7 +35,7 @@ export default defineConfig({
         test: {
           name: 'service',
           include: ['test/**/*.test.ts'],
-          exclude: [...pure, ...withDatabase],
+          exclude: [...pure, ...withDatabase, ...atNight],
           globalSetup,
         },
       },

@@ -3,7 +3,7 @@ import common from './vitest.config.ts';
 
 const { projects: _, ...everyday } = common.test ?? {};
 
-/** The nightly lane, `npm run test:nightly`: the files that have more cases than `npm test` runs, with all of them. */
+/** The nightly lane, `npm run test:nightly`: the files that have more cases than `npm test` runs, or none there, with all of them. */
 export default defineConfig({
   test: {
     ...everyday,
@@ -12,15 +12,21 @@ export default defineConfig({
       'test/clients/*.ts',
       'test/e2e/api-on-processes.test.ts',
       'test/e2e/erase-and-offboard.test.ts',
+      'test/e2e/iceberg-table.test.ts',
       'test/e2e/kill-worker.test.ts',
       'test/e2e/lifecycle.test.ts',
       'test/e2e/own-plugins.test.ts',
       'test/e2e/transformations.test.ts',
+      'test/e2e/faults/clocks.test.ts',
       'test/e2e/faults/crashes.test.ts',
       'test/e2e/faults/generations.test.ts',
       'test/e2e/faults/redis-failover.test.ts',
       'test/e2e/faults/requests.test.ts',
+      'test/e2e/faults/restored-backup.test.ts',
+      'test/e2e/faults/settling.test.ts',
       'test/e2e/faults/start.test.ts',
+      'test/e2e/faults/strange-stores.test.ts',
+      'test/e2e/faults/workers.test.ts',
       'test/integration/store/bloat.ts',
       'test/integration/store/growth.test.ts',
       'test/model/*.test.ts',

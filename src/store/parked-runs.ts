@@ -1,7 +1,8 @@
 import type { Sql } from './database.ts';
 
 /**
- * Takes a run that is due out of the dispatcher's sight for a while. It keeps its place in the outbox.
+ * Takes a run that is due out of the dispatcher's sight for a while. It keeps its place in the outbox. May be
+ * repeated if the answer was lost.
  *
  * @param parkedBy the worker that watches its source; no other one may wake it
  * @param forMs when it becomes available by itself, unless this is repeated
@@ -17,7 +18,7 @@ export async function parkRun(
   const [row] = await sql.query<{ isFirst: boolean }>(
     `update outbox set available_at = now() + $3 * interval '1 ms', ready = false, dispatched_at = null, times_enqueued = 0,
             parked_by = $2, parked_since = coalesce(parked_since, now()), settlement = null, settled_at = null
-      where run_id = $1 and available_at <= now()
+      where run_id = $1 and (available_at <= now() or parked_by = $2 and not ready)
       returning parked_since = now() as "isFirst"`,
     [runId, parkedBy, forMs],
   );

@@ -5,10 +5,13 @@ import type { Sql } from '../store/database.ts';
 import { appendLogEntries } from '../store/log-entries.ts';
 import { keepParked, parkRun, wakeRuns } from '../store/parked-runs.ts';
 import type { RunNeeds } from '../store/run-needs.ts';
+import { retryUntilRecorded } from './retry-until-recorded.ts';
 
 /** How long a run may use a slot for settling. */
 const quickMs = 1_000;
 const mostKeepEveryMs = 5_000;
+/** How long the end of a worker waits for a database that does not answer. */
+const goodbyeMs = 5_000;
 /** Maximum intervals that one worker watches; runs of others look again after `leaseMs`. */
 const mostWatched = 500;
 
@@ -60,6 +63,8 @@ export type Readiness = 'parked' | { readonly settlement: Settlement | null };
 export class Parking {
   readonly #options: ParkingOptions;
   readonly #watches = new Set<Watch>();
+  /** Runs that are being woken. */
+  readonly #waking = new Set<Promise<void>>();
   readonly #timer: NodeJS.Timeout;
   #keeping = false;
 
@@ -133,10 +138,12 @@ export class Parking {
     const watches = [...this.#watches];
     this.#watches.clear();
     for (const { abort } of watches) abort.abort();
+    const { db, workerId } = this.#options;
     const runs = watches.flatMap((watch) => [...watch.runs]);
-    if (runs.length > 0) {
-      await wakeRuns(this.#options.db, runs, this.#options.workerId, null);
-    }
+    const woken = retryUntilRecorded(async () => {
+      if (runs.length > 0) await wakeRuns(db, runs, workerId, null);
+    }, AbortSignal.timeout(goodbyeMs));
+    await Promise.all([woken, within(goodbyeMs, Promise.all(this.#waking))]);
   }
 
   #find(source: Source, { start, end }: DataInterval, requestedAt: number): Watch | null {
@@ -200,7 +207,11 @@ export class Parking {
   /** @returns whether the run is parked now */
   async #park(runId: string, { teamId, exportId }: RunNeeds): Promise<boolean> {
     const { db, workerId, leaseMs } = this.#options;
-    const parked = await parkRun(db, runId, workerId, leaseMs);
+    // If the answer was lost, the run may be parked already, and sleep for a whole lease.
+    const parked = await retryUntilRecorded(
+      () => parkRun(db, runId, workerId, leaseMs),
+      AbortSignal.timeout(leaseMs / 2),
+    );
     if (parked?.isFirst) {
       const entry = { teamId, exportId, runId, level: 'INFO', message } as const;
       await appendLogEntries(db, [entry]).catch(this.#options.onError);
@@ -208,15 +219,19 @@ export class Parking {
     return parked !== null;
   }
 
-  /** If it fails, the runs wake by themselves, and settle again. */
+  /**
+   * Repeats it while the database is unreachable: what cut off the source may have cut off the database as well. If
+   * that takes longer than `leaseMs`, the runs wake by themselves, and settle again.
+   */
   async #wake(runIds: readonly string[], outcome: Outcome): Promise<void> {
-    const { db, workerId, onAwake, onError } = this.#options;
-    try {
-      await wakeRuns(db, runIds, workerId, outcome);
-      await onAwake();
-    } catch (error) {
-      onError(error);
-    }
+    const { db, leaseMs, workerId, onAwake, onError } = this.#options;
+    const patience = AbortSignal.timeout(leaseMs);
+    const waking = retryUntilRecorded(() => wakeRuns(db, runIds, workerId, outcome), patience)
+      .then(onAwake)
+      .catch(onError);
+    this.#waking.add(waking);
+    await waking;
+    this.#waking.delete(waking);
   }
 }
 

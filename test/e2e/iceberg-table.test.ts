@@ -16,6 +16,7 @@ import {
 import { readByIcebird, snapshotsOf } from '../support/icebird.ts';
 import { bucket, type Installation, region, startInstallation } from '../support/installation.ts';
 import { findBreaches } from '../support/invariants.ts';
+import { casesOf } from '../support/nightly.ts';
 import type { TestProcess } from '../support/processes.ts';
 import { findTableLeftovers } from '../support/table-leftovers.ts';
 import { until } from '../support/until.ts';
@@ -93,12 +94,10 @@ test('an Iceberg table has each row once, through dying workers, a re-run and th
 }, 240_000);
 
 /** Where a worker can freeze around the commit to the table. */
-const steps: readonly FailpointName[] = [
-  'after_complete',
-  'before_table',
-  'after_table',
-  'before_manifest',
-];
+const steps = casesOf<FailpointName>(
+  ['before_table', 'after_table'],
+  ['after_complete', 'before_manifest'],
+);
 
 test('workers that wake after the table has moved on, and its old files are gone, change nothing', async () => {
   const { pool, tenant, client } = installation;
@@ -156,7 +155,7 @@ test('workers that wake after the table has moved on, and its old files are gone
   await expectRows(total);
 
   const version = await readAll(bucketAsReaders, `${folder}/metadata/version-hint.text`);
-  // The number that the second one is about to put is free again.
+  // The number that the one before its table is about to put is free again.
   expect(Number(version)).toBeGreaterThan(keptVersions + steps.length);
   for (const sleeper of sleepers) {
     const noticed = () => {

@@ -14,7 +14,6 @@ import {
   testedQueues,
 } from '../support/installation.ts';
 import { expectInvariants } from '../support/invariants.ts';
-import { casesOf } from '../support/nightly.ts';
 import { until } from '../support/until.ts';
 
 const rows = 24_000;
@@ -24,59 +23,56 @@ const sweepSeconds = 5;
 let installation: Installation;
 afterEach(() => installation?.close());
 
-describe.each(casesOf(testedQueues().slice(-1), testedQueues().slice(0, -1)))(
-  'with the queue in %s',
-  (queue) => {
-    test('a worker that is killed mid-upload is replaced within lease and sweep, and no row is lost or doubled', async () => {
-      installation = await startInstallation({ queue, workers: 3 });
-      const { pool, processes, s3, tenant } = installation;
-      await insertEvents(pool, { team: tenant.projectIds[0], rows, rowBytes: 1_000 });
-      const exportId = await createS3Export(installation);
-      await s3.faults.add({
-        match: { operation: 'UploadPart' },
-        times: Number.POSITIVE_INFINITY,
-        effect: { delayMs: 1_000 },
-      });
-      await backfill(installation, exportId);
+describe.each(testedQueues())('with the queue in %s', (queue) => {
+  test('a worker that is killed mid-upload is replaced within lease and sweep, and no row is lost or doubled', async () => {
+    installation = await startInstallation({ queue, workers: 3 });
+    const { pool, processes, s3, tenant } = installation;
+    await insertEvents(pool, { team: tenant.projectIds[0], rows, rowBytes: 1_000 });
+    const exportId = await createS3Export(installation);
+    await s3.faults.add({
+      match: { operation: 'UploadPart' },
+      times: Number.POSITIVE_INFINITY,
+      effect: { delayMs: 1_000 },
+    });
+    await backfill(installation, exportId);
 
-      await until(async () => (await countParts(installation, exportId)) >= 1, {
-        timeoutMs: 30_000,
-        message: 'a part has arrived',
-      });
-      const [before] = await readRuns(installation, exportId);
-      const victim = processes.find(({ pid }) => pid === before?.holderPid);
-      victim?.kill('SIGKILL');
-      expect(await victim?.waitForExit()).toEqual({ code: null, signal: 'SIGKILL' });
-      expect((await s3.uploads(bucket)).length, 'it was killed mid-upload').toBe(1);
+    await until(async () => (await countParts(installation, exportId)) >= 1, {
+      timeoutMs: 30_000,
+      message: 'a part has arrived',
+    });
+    const [before] = await readRuns(installation, exportId);
+    const victim = processes.find(({ pid }) => pid === before?.holderPid);
+    victim?.kill('SIGKILL');
+    expect(await victim?.waitForExit()).toEqual({ code: null, signal: 'SIGKILL' });
+    expect((await s3.uploads(bucket)).length, 'it was killed mid-upload').toBe(1);
 
-      await until(
-        async () => {
-          const [run] = await readRuns(installation, exportId);
-          return run && run.attempt > (before?.attempt ?? 0) && run.holderPid !== victim?.pid;
-        },
-        // After the lease and a sweep; a tick's time more for the notification.
-        {
-          timeoutMs: (leaseSeconds + sweepSeconds + 2) * 1_000,
-          message: 'another worker has taken the run over',
-        },
-      );
-      await s3.faults.clear();
+    await until(
+      async () => {
+        const [run] = await readRuns(installation, exportId);
+        return run && run.attempt > (before?.attempt ?? 0) && run.holderPid !== victim?.pid;
+      },
+      // After the lease and a sweep; a tick's time more for the notification.
+      {
+        timeoutMs: (leaseSeconds + sweepSeconds + 2) * 1_000,
+        message: 'another worker has taken the run over',
+      },
+    );
+    await s3.faults.clear();
 
-      const [run, ...others] = await untilEnded(installation, exportId);
-      expect(run).toMatchObject({ status: 'Completed', rows });
-      // More if the machine is so busy that a worker cannot keep its short lease.
-      expect(run?.attempt).toBeGreaterThanOrEqual(2);
-      expect(others).toEqual([]);
+    const [run, ...others] = await untilEnded(installation, exportId);
+    expect(run).toMatchObject({ status: 'Completed', rows });
+    // More if the machine is so busy that a worker cannot keep its short lease.
+    expect(run?.attempt).toBeGreaterThanOrEqual(2);
+    expect(others).toEqual([]);
 
-      expect(await s3.uploads(bucket)).toEqual([]);
-      const keys = (await s3.objects(bucket)).map(({ key }) => key);
-      expect(keys.filter((key) => key.endsWith('_manifest.json'))).toHaveLength(1);
-      expect(keys).toHaveLength(2);
-      expect(await expectInvariants(installation)).toMatchObject({
-        exports: 1,
-        intervals: 1,
-        rows,
-      });
-    }, 150_000);
-  },
-);
+    expect(await s3.uploads(bucket)).toEqual([]);
+    const keys = (await s3.objects(bucket)).map(({ key }) => key);
+    expect(keys.filter((key) => key.endsWith('_manifest.json'))).toHaveLength(1);
+    expect(keys).toHaveLength(2);
+    expect(await expectInvariants(installation)).toMatchObject({
+      exports: 1,
+      intervals: 1,
+      rows,
+    });
+  }, 150_000);
+});

@@ -15,7 +15,7 @@ import {
   testedQueues,
 } from '../support/installation.ts';
 import { expectInvariants } from '../support/invariants.ts';
-import { casesOf } from '../support/nightly.ts';
+import { casesOf, isNightly } from '../support/nightly.ts';
 import type { TestProcess } from '../support/processes.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
@@ -115,7 +115,10 @@ describe.each(casesOf(testedQueues().slice(0, 1), testedQueues().slice(1)))(
       await until(() => installation.processes.some((process) => line.test(process.output())));
     }, 300_000);
 
-    test('a second SIGTERM changes nothing: the run is still handed back, the exit is still in order', async () => {
+    test('a second SIGTERM changes nothing: the run is still handed back, the exit is still in order', async ({
+      skip,
+    }) => {
+      skip(!isNightly, 'at night');
       await startWorkers(2);
       const { exportId, holder } = await untilMidUpload();
       holder.kill('SIGTERM');

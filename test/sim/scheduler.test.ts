@@ -18,7 +18,7 @@ declare module 'vitest' {
 
 const asked = inject('simulation');
 const seed = asked?.seed ?? Math.floor(Math.random() * 0x7fffffff);
-const runs = asked?.runs ?? (isNightly ? 10_000 : 150);
+const runs = asked?.runs ?? (isNightly ? 10_000 : 75);
 const hourMs = 3_600_000;
 
 describe(`simulation with --seed ${seed} --runs ${runs}`, () => {

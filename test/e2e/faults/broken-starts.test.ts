@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
-import { startSluice } from '../../support/processes.ts';
+import { startBundled, startSluice } from '../../support/processes.ts';
 
 let database: TestDatabase;
 let folder: string;
@@ -35,7 +35,7 @@ async function startBroken(
   program: string,
   env: Readonly<Record<string, string>>,
 ): Promise<{ readonly code: number | null; readonly lines: readonly string[] }> {
-  const started = startSluice(`main/${program}.js`, [], {
+  const started = startBundled(`main/${program}.js`, [], {
     env: {
       REDIS_URL: '',
       PORT: '0',

@@ -15,6 +15,7 @@ import {
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation, testedQueues } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { casesOf } from '../../support/nightly.ts';
 import { createExportOfThePast, hourMs } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 
@@ -25,10 +26,17 @@ const shifted = (shiftMs: number) => ({
 });
 const rows = 50;
 
-describe.each(testedQueues())('on the queue in %s', (queue) => {
+const queues = casesOf(testedQueues().slice(0, 1), testedQueues().slice(1));
+
+describe.each(queues)('on the queue in %s', (queue) => {
   let installation: Installation;
   beforeAll(async () => {
-    installation = await startInstallation({ queue, workers: 0 });
+    installation = await startInstallation({
+      queue,
+      workers: 0,
+      // A busy machine may hold up a heartbeat for longer than a lease of two seconds allows.
+      env: { LEASE_SECONDS: '4', UPLOAD_STALL_SECONDS: '30' },
+    });
     const team = installation.tenant.projectIds[0];
     await insertEvents(installation.pool, { team, rows });
   });
@@ -61,10 +69,10 @@ describe.each(testedQueues())('on the queue in %s', (queue) => {
       const slow = { operation: 'CreateMultipartUpload' } as const;
       const worker = await installation.startWorker(shifted(shiftMs));
       const ids = await Promise.all([1, 2, 3].map(() => newRun(installation)));
-      // Past the lease of 2 s, which the others see by Postgres' clock and would take.
+      // Past the lease of 4 s, which the others see by Postgres' clock and would take.
       for (const id of ids) {
         const match = { ...slow, key: new RegExp(id) };
-        await installation.s3.faults.add({ match, effect: { delayMs: 2_800 } });
+        await installation.s3.faults.add({ match, effect: { delayMs: 4_800 } });
       }
       await untilClaimed(installation, ids);
       await installation.startWorker();

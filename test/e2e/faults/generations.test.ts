@@ -41,8 +41,8 @@ async function readManifest(exportId: string, folder = '') {
 
 describe('a worker that freezes', () => {
   const steps = casesOf<FailpointName>(
-    ['before_complete', 'before_manifest'],
-    ['after_complete', 'after_manifest', 'before_removal'],
+    ['before_manifest'],
+    ['before_complete', 'after_complete', 'after_manifest', 'before_removal'],
   );
   test.each(steps)(
     'at %s of a re-run wakes after gzip, plain and gzip again and harms nothing',

@@ -10,7 +10,7 @@ import {
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { casesOf } from '../../support/nightly.ts';
+import { casesOf, isNightly } from '../../support/nightly.ts';
 import { ownRedisAvailable } from '../../support/redis.ts';
 import { type RedisGroup, startRedisCluster, startSentinels } from '../../support/redis-groups.ts';
 import { until } from '../../support/until.ts';
@@ -19,10 +19,12 @@ const day = { start: '2024-03-01T00:00:00Z', end: '2024-03-02T00:00:00Z' };
 const hours = 24;
 const rows = 480;
 
-describe.skipIf(!ownRedisAvailable()).each([
-  { kind: 'a cluster', start: startRedisCluster },
-  { kind: 'sentinels', start: startSentinels },
-])('Redis by $kind', ({ start }) => {
+const groups = casesOf(
+  [{ kind: 'a cluster', start: startRedisCluster }],
+  [{ kind: 'sentinels', start: startSentinels }],
+);
+
+describe.skipIf(!ownRedisAvailable()).each(groups)('Redis by $kind', ({ start }) => {
   let group: RedisGroup;
   let installation: Installation;
   beforeAll(async () => {
@@ -67,7 +69,7 @@ describe.skipIf(!ownRedisAvailable()).each([
   );
 });
 
-describe.skipIf(!ownRedisAvailable())('from one server to a cluster', () => {
+describe.runIf(isNightly && ownRedisAvailable())('from one server to a cluster', () => {
   test('jobs that wait under the old name are not lost: their runs are enqueued again', async () => {
     const cluster = await startRedisCluster();
     const installation = await startInstallation({

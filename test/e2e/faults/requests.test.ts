@@ -81,15 +81,15 @@ function outcomeOf(state: State, action: Action) {
   };
 }
 
-for (const queue of testedQueues()) {
-  // All of it on one queue, and what the queue has most to do with on the other.
+// All of it on one queue; at night what the queue has most to do with on the other.
+for (const queue of casesOf(testedQueues().slice(0, 1), testedQueues().slice(1))) {
   const tested: readonly State[] =
     queue === 'postgres'
       ? casesOf(
           states.filter((state) => state !== 'between its parts'),
           ['between its parts'],
         )
-      : casesOf(['Starting'], ['at its first part']);
+      : ['Starting', 'at its first part'];
 
   describe(`on the queue in ${queue}`, () => {
     let installation: Installation;

@@ -13,6 +13,7 @@ import {
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { isNightly } from '../../support/nightly.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { until } from '../../support/until.ts';
 
@@ -125,7 +126,7 @@ test('many intervals that do not settle use no slot: a run that is ready does no
   });
   const ready = await createS3Export(installation, { name: 'ready' });
   await backfill(installation, ready, hour(20));
-  expect(await untilEnded(installation, ready, { timeoutMs: 10_000 })).toMatchObject([
+  expect(await untilEnded(installation, ready, { timeoutMs: 60_000 })).toMatchObject([
     { status: 'Completed', attempt: 1 },
   ]);
   const runs = await readRuns(installation, exportId);
@@ -179,7 +180,10 @@ test('one late row and one deleted row: the look-back finds the late one', async
   await retireExports(installation);
 });
 
-test('a prepared transaction that leaked does not keep the late rows of others away', async () => {
+test('a prepared transaction that leaked does not keep the late rows of others away', async ({
+  skip,
+}) => {
+  skip(!isNightly, 'at night');
   const range = hour(3);
   await insertEvents(installation.pool, { team, rows: 10, ...range });
   const [leaked, writer] = [await openSession(), await openSession()];

@@ -12,6 +12,7 @@ import {
 } from '../../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { casesOf, isNightly } from '../../support/nightly.ts';
 import type { FaultEffect } from '../../support/s3-server/faults.ts';
 import { until } from '../../support/until.ts';
 
@@ -112,15 +113,19 @@ describe('conditions are tested, not assumed', () => {
 
 describe('a transient error does not end a run', () => {
   // A 404 that cannot be read is confirmed by a list; there is no such way out of a proxy's page.
-  const unread: readonly (readonly [string, FaultEffect, RegExp])[] = [
-    ['cut off in its body', { cutBodyAfterBytes: 50 }, /Completed/],
-    ['without a body', { foreignAnswer: { status: 404, body: '', unended: true } }, /Completed/],
+  const unread = casesOf<readonly [string, FaultEffect, RegExp]>(
     [
-      'a page of a proxy',
-      { foreignAnswer: { status: 403, body: '<html>Forbidden</html>' } },
-      /WARNING Attempt 1 failed\. .* \(HTTP 403 with/,
+      [
+        'a page of a proxy',
+        { foreignAnswer: { status: 403, body: '<html>Forbidden</html>' } },
+        /WARNING Attempt 1 failed\. .* \(HTTP 403 with/,
+      ],
     ],
-  ];
+    [
+      ['cut off in its body', { cutBodyAfterBytes: 50 }, /Completed/],
+      ['without a body', { foreignAnswer: { status: 404, body: '', unended: true } }, /Completed/],
+    ],
+  );
 
   test.each(unread)(
     'the first read of a manifest is %s for a while',
@@ -230,7 +235,10 @@ describe('uploads', () => {
     await retireExports(installation);
   });
 
-  test('one whose answer comes too late is aborted, though the store lists none', async () => {
+  test('one whose answer comes too late is aborted, though the store lists none', async ({
+    skip,
+  }) => {
+    skip(!isNightly, 'at night');
     await installation.s3.setQuirks({ listUploads: 'refuse' });
     const exportId = await createS3Export(installation, { name: 'late answer' });
     await installation.s3.faults.add({

@@ -1,13 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/config/config.ts';
-import { openFoundation } from '../../../src/main/foundation.ts';
 import { parseRedisAddress } from '../../../src/domain/redis-address.ts';
+import { openFoundation } from '../../../src/main/foundation.ts';
 import type { JobHandlers, JobName } from '../../../src/queue/catalogue.ts';
 import { connectQueues, type QueueConnection } from '../../../src/queue/connection.ts';
 import { type Consumer, openConsumer } from '../../../src/queue/consumer.ts';
 import { openProducer, type Producer } from '../../../src/queue/producer.ts';
-import { createTestDatabase } from '../../support/database.ts';
+import { openQueuePool } from '../../../src/store/database.ts';
+import { createEmptyDatabase, createTestDatabase } from '../../support/database.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 import { ownRedisAvailable, startOwnRedis } from '../../support/redis.ts';
 import { until } from '../../support/until.ts';
@@ -267,4 +268,45 @@ describe.skipIf(!ownRedisAvailable())('an unreachable Redis', () => {
     await connection.close();
     await redis.stop();
   });
+});
+
+it('a queue or worker in Postgres whose first connection fails works once there is one', async () => {
+  const database = await createEmptyDatabase();
+  const { pool, close } = openQueuePool({
+    connectionString: database.url,
+    applicationName: 'test-queue',
+    maxConnections: 10,
+    onError: () => {},
+  });
+  await connectQueues({ kind: 'postgres', pool }, () => {}).prepare();
+  let failures = 0;
+  const connect = pool.connect.bind(pool) as (...given: unknown[]) => unknown;
+  Object.assign(pool, {
+    connect: (...given: unknown[]) => {
+      if (failures === 0 || given.length > 0) return connect(...given);
+      failures -= 1;
+      return Promise.reject(new Error('timeout exceeded when trying to connect'));
+    },
+  });
+  const errors: string[] = [];
+  const connection = connectQueues({ kind: 'postgres', pool }, ({ message }) => {
+    errors.push(message);
+  });
+  // One of each queue.
+  failures = 3;
+  const producer = openProducer(connection, () => {});
+  await until(() => producer.add('dispatch-runs', {}).then(() => true));
+  expect(failures).toBe(0);
+  failures = 1;
+  const taken: string[] = [];
+  const take = async ({ name }: { readonly name: string }) => void taken.push(name);
+  const worker = connection.openWorker('sluice-control', take, {});
+  worker.on('error', () => {});
+  expect(worker.getBackend()).toMatchObject({ maximumBlockTimeout: 5 });
+  await until(() => taken.includes('dispatch-runs'), { message: 'the worker takes the job' });
+  expect(errors).toHaveLength(4);
+  await worker.close();
+  await producer.close();
+  await close();
+  await database.drop();
 });

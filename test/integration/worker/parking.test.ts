@@ -273,3 +273,26 @@ test('an interval that settles while its run is being parked wakes the run', asy
   expect(awakened()).toBe(1);
   expect(await dispatch()).toEqual([runId]);
 });
+
+test('a cut connection loses no run, neither while it is parked nor when it is woken', async () => {
+  const cut = Object.assign(new Error('terminating connection'), { code: '57P01' });
+  const unanswered = ['parked_since = coalesce', 'ready = true'];
+  const unsent = ['ready = true'];
+  const isNext = (statements: string[], statement: string) => {
+    const at = statements.findIndex((part) => statement.includes(part));
+    return at >= 0 && statements.splice(at, 1).length > 0;
+  };
+  const query: Sql['query'] = async (statement, values) => {
+    if (isNext(unsent, statement)) throw cut;
+    const answer = await side.db.query(statement, values);
+    if (isNext(unanswered, statement)) throw cut;
+    return answer as never;
+  };
+  const { settle, waits, awakened } = openParking('one', { query } as Sql);
+  const [runId = ''] = await dispatchedRuns(1);
+  expect(await settle(runId)).toBe('parked');
+  waits[0]?.resolve(settled);
+  await until(() => awakened() === 1, { message: 'the run is awake' });
+  expect([unanswered, unsent]).toEqual([[], []]);
+  expect(await dispatch()).toEqual([runId]);
+});
