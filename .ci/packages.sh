@@ -1,0 +1,31 @@
+# Sourced by .ci/run and .ci/nightly: Debian's packages that the tests use.
+
+# install_packages NAME…: as root, or by sudo if it asks for no password.
+install_packages() {
+  local as_root=()
+  if ((EUID != 0)); then
+    if ! sudo -n true 2>/dev/null; then
+      printf 'not installed, and only root can install it: %s\n' "$*" >&2
+      return 1
+    fi
+    as_root=(sudo -n)
+  fi
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+has_browser() {
+  command -v chromium || command -v chromium-browser || command -v google-chrome
+} >/dev/null
+
+# What is missing of the programs that the tests start. Fails without a Redis.
+bring_test_packages() {
+  command -v redis-server >/dev/null || install_packages redis-server
+  # For the tests behind a pooler; without it they are reported as skipped.
+  [ -x /usr/sbin/pgbouncer ] || install_packages pgbouncer || printf 'continuing without a pooler\n'
+  # For tests that open the page; without a browser they are reported as skipped.
+  if compgen -G 'test/e2e/*page*' >/dev/null || compgen -G 'test/e2e/*console*' >/dev/null; then
+    has_browser || install_packages chromium || printf 'continuing without a browser\n'
+  fi
+}
