@@ -76,15 +76,10 @@ export class Chain {
     this.#keyColumns = keyColumns;
   }
 
-  /** Whether no step waits: then `apply` handles a row at once. */
-  get isInThread(): boolean {
-    return this.#inThread !== null;
-  }
-
   /**
    * One row, at once. A row that no step changed is the very row that was given.
    *
-   * @throws TypeError if the chain is not `isInThread`
+   * @throws TypeError if a step of the chain waits
    */
   apply(given: Row): Outcome {
     if (this.#inThread === null) throw new TypeError('this chain has a step that waits');
@@ -111,7 +106,10 @@ export class Chain {
    */
   async judgeBlock(given: Rows, pauseOf: (index: number) => Pause | undefined): Promise<Judge> {
     const inThread = this.#inThread;
-    if (inThread !== null) return (_, row, pause) => this.#judgeRow(inThread, row, row, pause);
+    if (inThread !== null) {
+      return (_, row, pause) =>
+        pause ? this.#throughInTurns(inThread, row, row, pause) : this.apply(row);
+    }
     // Of the rows that a step changed or that left.
     const now = Array.from<undefined | Row | Left>({ length: given.length });
     let judge: Judge | null = null;
@@ -123,20 +121,12 @@ export class Chain {
           : (index, first, pause) => {
               const row = now[index] ?? first;
               if (!(row instanceof JsonObject)) return row;
-              return this.#judgeRow(stretch.steps, row, first, pause);
+              const { steps } = stretch;
+              if (pause) return this.#throughInTurns(steps, row, first, pause);
+              return outcomeOf(this.#through(steps, row, first));
             };
     }
     return judge ?? ((_, row) => ({ kind: 'kept', row }));
-  }
-
-  #judgeRow(
-    steps: readonly InThread[],
-    given: Row,
-    first: Row,
-    pause: Pause | undefined,
-  ): Outcome | Promise<Outcome> {
-    if (pause === undefined) return outcomeOf(this.#through(steps, given, first));
-    return this.#throughInTurns(steps, given, first, pause);
   }
 
   /** As `#through` of each step by itself. */

@@ -126,7 +126,7 @@ describe('a project', () => {
     const enable = () => own.patch(`${configs}/${spare.body.id}`, { enabled: true });
     expect(await enable()).toMatchObject({ status: 400, body: { attr: 'enabled' } });
     const made = two.find(({ status }) => status === 201)?.body.id;
-    // A change of one that is enabled is none of the number.
+    // A step that is enabled already does not count twice.
     expect((await own.patch(`${configs}/${made}`, { order: 2 })).status).toBe(200);
     await own.patch(`${configs}/${made}`, { enabled: false });
     expect((await enable()).status).toBe(200);
