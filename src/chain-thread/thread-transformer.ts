@@ -160,7 +160,7 @@ export class ThreadTransformer implements BlockTransformer {
 
   /** With counters of its own, like the thread. */
   async #applyHere(block: RowBlock): Promise<TransformedRows> {
-    const transformer = new RowTransformer(this.#given, this.#shape);
+    const transformer = new RowTransformer(this.#given, this.#shape, this.#options.signal);
     const made = await transformer.apply(block);
     this.#add(transformer.steps);
     return made;

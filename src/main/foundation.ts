@@ -79,6 +79,7 @@ export async function openFoundation(
       connectionString: databases.url,
       applicationName: `sluice-${role}`,
       maxConnections: config.DATABASE_POOL_SIZE,
+      writes: true,
       onError,
     };
     const db = openDatabase(pool);

@@ -30,6 +30,7 @@ async function execute(
     connectionString: url,
     applicationName: 'sluice-run',
     maxConnections,
+    writes: true,
     onError: (error) => logger.warn({ err: error }, 'a database connection failed'),
   });
   const secrets = await openSecretBox(config);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findRefusal, isDatabaseUnavailable } from '../store/unavailable.ts';
+import { findRefusal, isDatabaseUnavailable, isReadOnly } from '../store/unavailable.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /** The progress of a process's start. */
@@ -42,7 +42,7 @@ export async function waitForDatabase<T>(
       const refusal = findRefusal(error);
       if (refusal !== null)
         throw new StartError(`DATABASE_URL: ${refusal}. Correct it, then start again.`);
-      if (!isAway(error)) throw error;
+      if (!isDatabaseUnavailable(error)) throw error;
       const reason = reasonOf(error);
       onWait(reason);
       if (saidAt === null || performance.now() - saidAt >= sayEveryMs) {
@@ -56,17 +56,10 @@ export async function waitForDatabase<T>(
   }
 }
 
-/** `read_only_sql_transaction`: after a failover the address may still lead to the standby. */
-const readOnly = '25006';
-
-function isAway(error: unknown): boolean {
-  return isDatabaseUnavailable(error) || codeOf(error) === readOnly;
-}
-
 /** Without internal addresses and names, because the probes show it too. */
 function reasonOf(error: unknown): string {
   const code = codeOf(error);
-  if (code === readOnly) return `read-only (${code})`;
+  if (isReadOnly(error)) return `read-only (${code})`;
   return code === '' ? 'unreachable' : `unreachable (${code})`;
 }
 

@@ -37,7 +37,7 @@ export function openTransformer(
   if (entry !== null && ours && isLong) {
     return new ThreadTransformer(ours, shapeOf(snapshot, toJson), { entry, signal });
   }
-  return inTurn(steps, openRowTransformer(steps, snapshot, toJson));
+  return inTurn(steps, openRowTransformer(steps, snapshot, toJson, signal));
 }
 
 /** A chain without a thread of its own. */
@@ -51,8 +51,9 @@ export function openRowTransformer(
   steps: readonly Step[],
   snapshot: SourceSnapshot,
   toJson: RowsShape['toJson'],
+  signal: AbortSignal | null = null,
 ): RowTransformer {
-  return new RowTransformer(steps, shapeOf(snapshot, toJson));
+  return new RowTransformer(steps, shapeOf(snapshot, toJson), signal);
 }
 
 /** The indices of the keys among the columns of the files, for those that they have. */

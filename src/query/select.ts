@@ -41,6 +41,11 @@ export interface Selection {
 /** What rows are sorted by. */
 type RowOrder = 'interval' | 'interval and keys';
 
+/** The qualified name of a model's relation, quoted. */
+export function relationOf({ relation }: Pick<Model, 'relation'>): string {
+  return `${quoteName(relation.schema)}.${quoteName(relation.name)}`;
+}
+
 /** The outputs of the statements below, in this order. */
 export function outputsOf(model: Model, query: ParsedQuery | null): readonly Output[] {
   return (
@@ -263,8 +268,7 @@ function printSelect(
   filter: Expression,
   ordered: RowOrder | null,
 ): string {
-  const relation = `${quoteName(model.relation.schema)}.${quoteName(model.relation.name)}`;
-  const rows = `FROM ${relation} AS ${sourceName} WHERE ${printExpression(filter, serverDialect)}`;
+  const rows = `FROM ${relationOf(model)} AS ${sourceName} WHERE ${printExpression(filter, serverDialect)}`;
   const order = [model.intervalColumn, ...model.keyColumns];
   const limits = query?.limits ?? new Map();
   const within = { ...relationDialect(model), limits };

@@ -1,6 +1,7 @@
 import { Pool, type PoolClient, types } from 'pg';
 import type { StatementNames } from './prepared.ts';
 import { Sessions, setUpQueueSession } from './sessions.ts';
+import { isReadOnly } from './unavailable.ts';
 
 /** Something that runs SQL: the pool, or one transaction. */
 export interface Sql {
@@ -22,6 +23,11 @@ export interface DatabaseOptions {
   readonly connectionString: string;
   readonly applicationName: string;
   readonly maxConnections: number;
+  /**
+   * Whether a server that takes no writes counts as unreachable; default: no. After a failover the address may
+   * still lead to a standby, which knows less than was decided before.
+   */
+  readonly writes?: boolean;
   /** Called if an idle connection breaks; the pool replaces it. */
   readonly onError: (error: Error) => void;
 }
@@ -123,7 +129,7 @@ export function joinTransaction(tx: Sql): Transactor {
 
 /** Opens the pool lazily: an unreachable Postgres fails the query, not the start. */
 export function openDatabase(options: DatabaseOptions): Database {
-  const sessions = new Sessions();
+  const sessions = new Sessions(options.writes ?? false);
   const { names } = sessions;
   const pool = new Pool({
     connectionString: options.connectionString,
@@ -150,6 +156,8 @@ export function openDatabase(options: DatabaseOptions): Database {
         await client.query('commit');
         return result;
       } catch (error) {
+        // The next connection may lead to the server that takes writes.
+        if (isReadOnly(error)) broken = error as Error;
         await client.query('rollback').catch((rollbackError: Error) => {
           broken = rollbackError;
         });

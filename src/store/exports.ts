@@ -5,7 +5,7 @@ import { toTimestamp } from '../domain/time.ts';
 import { activityInsertion, activityValues, type NewActivity } from './activity.ts';
 import type { Sql, Transactor } from './database.ts';
 import { prepared } from './prepared.ts';
-import { running } from './run-moves.ts';
+import { live, running } from './run-moves.ts';
 import { type Reach, reaches, reachValue } from './tenants.ts';
 import { instantOf } from './times.ts';
 
@@ -321,6 +321,14 @@ export async function returnToPlace(
   versions: readonly number[],
 ): Promise<void> {
   if (versions.length === 0) return;
+  // An attempt that was claimed at one of these versions would go on to write under it: it loses its lease, and
+  // the next one has the new version. Also a run without an attempt: its claim may be under way.
+  await tx.query(
+    `update runs set fence = fence + 1, lease_holder = null, reading_since = null,
+            lease_expires_at = case when lease_expires_at is null then null else now() end
+      where export_id = $1 and status in ${live}`,
+    [exportId],
+  );
   const version = `(select destination_version from batch_exports where id = $1)`;
   await tx.query(
     `update uploads u set destination_version = ${version} from runs r

@@ -1,5 +1,6 @@
 import { Client, type ClientBase } from 'pg';
 import { StatementNames } from './prepared.ts';
+import { ReadOnlyError } from './unavailable.ts';
 
 type Settings = Readonly<Record<string, string>>;
 type Opened = ClientBase & { readonly processID?: number | null };
@@ -12,9 +13,17 @@ const limits: Settings = { statement_timeout: '55s', idle_in_transaction_session
 
 /**
  * @param own is for sessions that no other client gets: a pooler would leave these settings to others
+ * @param writes whether a server that takes no writes is refused: after a failover the address may lead to a
+ *   standby for a while. Its answers are old, and a connection to it would stay in the pool
  * @returns whether this is such a session
+ * @throws ReadOnlyError
  */
-async function setUp(client: ClientBase, settings: Settings, own: Settings): Promise<boolean> {
+async function setUp(
+  client: ClientBase,
+  settings: Settings,
+  own: Settings,
+  writes: boolean,
+): Promise<boolean> {
   const { processID } = client as Opened;
   // A pooler makes up the process id that it reports to its clients.
   const isOwn = `pg_backend_pid() = ${Number(processID)}`;
@@ -24,15 +33,16 @@ async function setUp(client: ClientBase, settings: Settings, own: Settings): Pro
     ...Object.entries(settings).map(set),
     ...Object.entries(own).map((each) => `case when ${isOwn} then ${set(each)} end`),
   ];
-  const { rows } = await client.query<{ isOwn: boolean }>(
-    `select ${isOwn} as "isOwn", ${columns.join(', ')}`,
+  const { rows } = await client.query<{ isOwn: boolean; isReadOnly: boolean }>(
+    `select ${isOwn} as "isOwn", current_setting('transaction_read_only')::boolean as "isReadOnly", ${columns.join(', ')}`,
   );
+  if (writes && rows[0]?.isReadOnly) throw new ReadOnlyError();
   return rows[0]?.isOwn === true;
 }
 
 /** Sets up a connection of the queue's pool. */
 export async function setUpQueueSession(client: ClientBase): Promise<void> {
-  await setUp(client, { timezone: 'UTC', search_path: 'bullmq' }, {});
+  await setUp(client, { timezone: 'UTC', search_path: 'bullmq' }, {}, true);
 }
 
 /**
@@ -41,11 +51,17 @@ export async function setUpQueueSession(client: ClientBase): Promise<void> {
  */
 export class Sessions {
   readonly names = new StatementNames();
+  readonly #writes: boolean;
   #isPooled = false;
 
-  /** Sets up a new connection. */
+  /** @param writes whether they are for a server that takes writes only */
+  constructor(writes: boolean) {
+    this.#writes = writes;
+  }
+
+  /** Sets up a new connection. @throws ReadOnlyError */
   async open(client: ClientBase): Promise<void> {
-    const isOwn = await setUp(client, output, limits);
+    const isOwn = await setUp(client, output, limits, this.#writes);
     if (!isOwn) this.#isPooled = true;
     this.names.learn(isOwn);
   }

@@ -129,6 +129,17 @@ export async function lockChain(tx: Sql, teamId: number): Promise<Transformation
   );
 }
 
+/** How many steps of a project are enabled, besides one of them. Waits for others that change the number. */
+export async function countEnabledSteps(tx: Sql, teamId: number, besides: number): Promise<number> {
+  await tx.query('select from projects where id = $1 for no key update', [teamId]);
+  const [row] = await tx.query<{ count: number }>(
+    `select count(*) from pipeline_transformation_configs
+      where team_id = $1 and enabled and not deleted and id <> $2`,
+    [teamId, besides],
+  );
+  return row?.count ?? 0;
+}
+
 /** The chain, disabled steps included, in its order. */
 export async function listTransformationConfigs(
   sql: Sql,

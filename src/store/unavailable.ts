@@ -1,5 +1,7 @@
-/** SQLSTATE classes and codes that say the server is unreachable, starting, stopping or full. */
-const unavailableStates = /^(08...|57P0[1-3]|53300)$/;
+/** `read_only_sql_transaction`: after a failover the address may still lead to the standby. */
+const readOnly = '25006';
+/** SQLSTATE classes and codes that say the server is unreachable, starting, stopping, full or takes no writes. */
+const unavailableStates = new RegExp(`^(08...|57P0[1-3]|53300|${readOnly})$`);
 const brokenConnections = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -24,6 +26,21 @@ export function isDatabaseUnavailable(error: unknown): boolean {
     brokenConnections.has(code) ||
     brokenMessages.test(error.message)
   );
+}
+
+/** The server takes no writes: it is a standby, or was made read-only. */
+export class ReadOnlyError extends Error {
+  override readonly name = 'ReadOnlyError';
+  readonly code = readOnly;
+
+  constructor() {
+    super('the server takes no writes');
+  }
+}
+
+/** Whether a statement failed because the server takes no writes. */
+export function isReadOnly(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === readOnly;
 }
 
 /** PgBouncer has one code for everything that it says itself. */

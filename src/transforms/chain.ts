@@ -22,8 +22,19 @@ export interface Rows {
   at(index: number): Row | undefined;
 }
 
-/** Says what became of a row, given the row as it was given. Call it once for each, in their order. */
-export type Judge = (index: number, first: Row) => Outcome;
+/**
+ * Gives others the process, if this work has had its turn; null if it has not.
+ *
+ * @throws if the work is given up
+ */
+export type Pause = () => Promise<void> | null;
+
+/**
+ * Says what became of a row, given the row as it was given. Call it once for each, in their order.
+ *
+ * @param pause for a row that may keep the process from others: called between its steps
+ */
+export type Judge = (index: number, first: Row, pause?: Pause) => Outcome | Promise<Outcome>;
 
 /** A clock for each row would take longer than some steps. */
 const timedEvery = 16;
@@ -65,15 +76,10 @@ export class Chain {
     this.#keyColumns = keyColumns;
   }
 
-  /** Whether no step waits: then `apply` handles a row at once. */
-  get isInThread(): boolean {
-    return this.#inThread !== null;
-  }
-
   /**
    * One row, at once. A row that no step changed is the very row that was given.
    *
-   * @throws TypeError if the chain is not `isInThread`
+   * @throws TypeError if a step of the chain waits
    */
   apply(given: Row): Outcome {
     if (this.#inThread === null) throw new TypeError('this chain has a step that waits');
@@ -85,40 +91,75 @@ export class Chain {
    *
    * @throws what a step throws that works elsewhere: no row of the block has an outcome
    */
-  async applyBlock(given: readonly Row[]): Promise<readonly Outcome[]> {
-    const judge = await this.judgeBlock(given);
-    return given.map((row, index) => judge(index, row));
+  async applyBlock(given: readonly Row[], pause?: Pause): Promise<readonly Outcome[]> {
+    const judge = await this.judgeBlock(given, () => pause);
+    const outcomes: Outcome[] = [];
+    for (const [index, row] of given.entries()) outcomes.push(await judge(index, row, pause));
+    return outcomes;
   }
 
   /**
    * As `applyBlock`, without keeping rows that can be made again. The next block may be given before this one
    * is done: each step gets the blocks in the order of the calls. Judge them in that order too.
+   *
+   * @param pauseOf what to call between the steps of a row
    */
-  async judgeBlock(given: Rows): Promise<Judge> {
-    if (this.#inThread !== null) return (_, row) => this.apply(row);
+  async judgeBlock(given: Rows, pauseOf: (index: number) => Pause | undefined): Promise<Judge> {
+    const inThread = this.#inThread;
+    if (inThread !== null) {
+      return (_, row, pause) =>
+        pause ? this.#throughInTurns(inThread, row, row, pause) : this.apply(row);
+    }
     // Of the rows that a step changed or that left.
     const now = Array.from<undefined | Row | Left>({ length: given.length });
     let judge: Judge | null = null;
     for (const stretch of this.#stretches) {
-      if (judge) keepOutcomes(given, now, judge);
+      if (judge) await keepOutcomes(given, now, judge, pauseOf);
       judge =
         stretch.kind === 'batch'
           ? await this.#throughBatch(stretch, given, now)
-          : (index, first) => {
+          : (index, first, pause) => {
               const row = now[index] ?? first;
-              return outcomeOf(
-                row instanceof JsonObject ? this.#through(stretch.steps, row, first) : row,
-              );
+              if (!(row instanceof JsonObject)) return row;
+              const { steps } = stretch;
+              if (pause) return this.#throughInTurns(steps, row, first, pause);
+              return outcomeOf(this.#through(steps, row, first));
             };
     }
     return judge ?? ((_, row) => ({ kind: 'kept', row }));
   }
 
-  /** @param first the row as it was given, which has the key */
-  #through(steps: readonly InThread[], given: Row, first: Row): Row | Left {
-    const keyOf = () => this.#keyOf(first);
-    const isTimed = this.#rows % timedEvery === 0;
+  /** As `#through` of each step by itself. */
+  async #throughInTurns(
+    steps: readonly InThread[],
+    given: Row,
+    first: Row,
+    pause: Pause,
+  ): Promise<Outcome> {
+    const isTimed = this.#isSampled();
+    let row: Row | Left = given;
+    for (const step of steps) {
+      if (!(row instanceof JsonObject)) break;
+      row = this.#through([step], row, first, isTimed);
+      await pause();
+    }
+    return outcomeOf(row);
+  }
+
+  /** Whether the next row is one of those whose time is taken. */
+  #isSampled(): boolean {
     this.#rows += 1;
+    return this.#rows % timedEvery === 1;
+  }
+
+  /** @param first the row as it was given, which has the key */
+  #through(
+    steps: readonly InThread[],
+    given: Row,
+    first: Row,
+    isTimed = this.#isSampled(),
+  ): Row | Left {
+    const keyOf = () => this.#keyOf(first);
     let at = isTimed ? performance.now() : 0;
     let row = given;
     for (const { step, judge } of steps) {
@@ -208,11 +249,17 @@ function outcomeOf(end: Row | Left): Outcome {
 }
 
 /** A row that is as it was given is not kept. */
-function keepOutcomes(given: Rows, now: (undefined | Row | Left)[], judge: Judge): void {
+async function keepOutcomes(
+  given: Rows,
+  now: (undefined | Row | Left)[],
+  judge: Judge,
+  pauseOf: (index: number) => Pause | undefined,
+): Promise<void> {
   for (let index = 0; index < given.length; index += 1) {
     const first = given.at(index);
     if (!first) throw new Error('the chain has lost a row');
-    const outcome = judge(index, first);
+    const judged = judge(index, first, pauseOf(index));
+    const outcome = judged instanceof Promise ? await judged : judged;
     if (outcome.kind !== 'kept') now[index] = outcome;
     else now[index] = outcome.row === first ? undefined : outcome.row;
   }

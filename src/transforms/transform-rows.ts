@@ -1,16 +1,16 @@
-import { setImmediate } from 'node:timers/promises';
 import type { Column, RowBlock } from '../domain/row-block.ts';
 import { BlockColumns, BlockRow, type FieldToJson } from './block-row.ts';
 import { BlockWriter } from './block-writer.ts';
-import { Chain, type Judge } from './chain.ts';
+import { Chain } from './chain.ts';
 import type { ChainStep, RowKey } from './chain-step.ts';
 import { chainColumnsOf, type WriteValue, writerOf } from './column-values.ts';
 import { type Json, JsonObject, jsonNull, objectOf, plainOf, textOf, trustJson } from './json.ts';
 import type { Step } from './step.ts';
 import { makeRow, type Row } from './transform.ts';
+import { takeTurns } from './turns.ts';
 
-/** How long rows may keep the event loop from others, apart from the last one. */
-const turnMs = 10;
+/** Bytes of a row times steps: more take so long that there is a turn after each step. */
+const largeRowWork = 512 * 1024;
 
 /** What a SELECT list makes of a transformed row: a column, or the text at a path into it. */
 export interface RowOutput {
@@ -54,10 +54,13 @@ export class RowTransformer {
   readonly #chain: Chain;
   readonly #given: BlockColumns;
   readonly #fields: readonly Field[];
+  readonly #signal: AbortSignal | null;
   /** The block before is out. */
   #last: Promise<void> = Promise.resolve();
 
-  constructor(steps: readonly Step[], shape: RowsShape) {
+  /** @param signal ends the work on a large row between two steps */
+  constructor(steps: readonly Step[], shape: RowsShape, signal: AbortSignal | null = null) {
+    this.#signal = signal;
     const { columns, outputs, keyColumns, fixedColumns, toJson } = shape;
     this.#chain = new Chain(steps, chainColumnsOf(columns, fixedColumns), keyColumns);
     this.#given = new BlockColumns(columns, toJson);
@@ -82,14 +85,16 @@ export class RowTransformer {
     const rejected: StepRejection[] = [];
     let dropped = 0;
     const read = (index: number) => BlockRow.of(this.#given, block, index);
-    const judge: Judge = this.#chain.isInThread
-      ? (_, given) => this.#chain.apply(given)
-      : await this.#chain.judgeBlock({ length: block.rowCount, at: read });
+    const pause = takeTurns(this.#signal);
+    const isLarge = this.#largeRows(block);
+    const pauseOf = (index: number) => (isLarge(index) ? pause : undefined);
+    const rows = { length: block.rowCount, at: read };
+    const judge = await this.#chain.judgeBlock(rows, pauseOf);
     await before;
-    let turnEndsAt = performance.now() + turnMs;
     for (let index = 0; index < block.rowCount; index += 1) {
       const given = read(index);
-      const outcome = judge(index, given);
+      const judged = judge(index, given, pauseOf(index));
+      const outcome = judged instanceof Promise ? await judged : judged;
       if (outcome.kind === 'dropped') dropped += 1;
       else if (outcome.kind === 'kept') this.#write(out, index, given, outcome.row);
       else {
@@ -97,11 +102,23 @@ export class RowTransformer {
         const name = this.steps.find(({ step }) => step.id === id)?.step.name;
         rejected.push({ step: `${id} (${name})`, reason, key });
       }
-      if (performance.now() < turnEndsAt) continue;
-      await setImmediate();
-      turnEndsAt = performance.now() + turnMs;
+      const rest = pause();
+      if (rest) await rest;
     }
     return { block: out.finish(), rejected, dropped };
+  }
+
+  /** Which rows of a block have much work in the chain. */
+  #largeRows({ columns: { length: width }, bytes, lengths }: RowBlock): (index: number) => boolean {
+    const most = largeRowWork / Math.max(1, this.steps.length);
+    if (bytes.length <= most) return () => false;
+    return (index) => {
+      let size = 0;
+      for (let field = index * width; field < (index + 1) * width; field += 1) {
+        size += Math.max(0, lengths[field] as number);
+      }
+      return size > most;
+    };
   }
 
   #write(out: BlockWriter, index: number, given: BlockRow, row: Row): void {

@@ -20,6 +20,7 @@ import {
 import { Chain } from '../transforms/chain.ts';
 import { chainColumnsOf } from '../transforms/column-values.ts';
 import { readRow } from '../transforms/transform-rows.ts';
+import { takeTurns } from '../transforms/turns.ts';
 import type { Context } from '../use-cases/context.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
 import type { MemoryGate } from './memory-gate.ts';
@@ -94,7 +95,7 @@ async function runSample(
   try {
     const chain = await withOpenSteps(opened.steps, options, async (steps) => {
       const all = new Chain(steps, chainColumnsOf(columns, fixedColumns), keyColumns);
-      await all.applyBlock(lines.map(readRow));
+      await all.applyBlock(lines.map(readRow), takeTurns(patience));
       return all;
     });
     await recordSteps(db, countSteps(chain.steps));

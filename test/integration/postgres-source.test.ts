@@ -218,6 +218,7 @@ function planOf(column: Column, sql: string): RequestPlan {
     findRowSql: () => null,
   };
   return {
+    relation: 'pg_catalog.pg_class',
     describeSql: 'SELECT 1',
     ...counts,
     select: () => ({

@@ -2,6 +2,8 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { eventsModel } from '../../src/domain/events-model.ts';
 import { checkModel, createPostgresSource } from '../../src/sources/index.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { isDatabaseUnavailable } from '../../src/store/unavailable.ts';
 import { createEvents, eventsRequest, readAll } from '../support/source-tables.ts';
 import { type Replication, startReplication } from '../support/standby.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
@@ -140,8 +142,50 @@ async function behindOneAddress(options: object = {}) {
   const lead = (to: keyof typeof ports) => {
     target.port = ports[to];
   };
-  return { source, proxy, lead };
+  return { source, proxy, lead, url: url.href };
 }
+
+it('our own database is not a standby, even if a failover leads its address there for a while', async () => {
+  const { proxy, lead, url } = await behindOneAddress();
+  const db = openDatabase({
+    connectionString: url,
+    applicationName: 'sluice-own',
+    maxConnections: 1,
+    writes: true,
+    onError: () => {},
+  });
+  const pidOf = async (sql: Pick<typeof db, 'query'>) => {
+    const [row] = await sql.query<{ pid: number }>('select pg_backend_pid() as pid');
+    return row?.pid;
+  };
+  try {
+    await db.query('create table own (n int)');
+    await replication.untilReplayed();
+    lead('standby');
+    proxy.cut();
+    // Without the refusal this connection would stay in the pool, and give answers of before.
+    await until(async () => {
+      const answer = await db.query('select n from own').catch((error: Error) => error);
+      if (!(answer instanceof Error)) throw new Error('a standby was asked');
+      return isDatabaseUnavailable(answer) && 'code' in answer && answer.code === '25006';
+    });
+    lead('primary');
+    await db.transaction((tx) => tx.query('insert into own values (1)'));
+
+    // A server that ceases to take writes does not end its connections.
+    const last = await pidOf(db);
+    const refused = db.transaction(async (tx) => {
+      await tx.query('set transaction read only');
+      await tx.query('insert into own values (2)');
+    });
+    expect(isDatabaseUnavailable(await refused.catch((error: unknown) => error))).toBe(true);
+    expect(await pidOf(db)).not.toBe(last);
+  } finally {
+    await db.close();
+    await proxy.close();
+    await writer.query('drop table if exists own');
+  }
+});
 
 it('rows are read only from the server that settled, if one address leads to several', async () => {
   const { source, proxy, lead } = await behindOneAddress();

@@ -107,6 +107,31 @@ describe('a config', () => {
 });
 
 describe('a project', () => {
+  test('has at most 50 enabled steps, also if they are created at once', async () => {
+    const { client: own, path, teamId } = await newTenant();
+    const configs = `${path}/pipeline_transformation_configs`;
+    await api.db.query(
+      `insert into pipeline_transformation_configs (team_id, plugin, enabled, "order", config)
+       select $1, 1, true, n, '{"properties": "a"}' from generate_series(1, 49) n`,
+      [teamId],
+    );
+    const step = { plugin: 1, order: 1, enabled: true, config: { properties: 'a' } };
+    const two = await Promise.all([own.post(configs, step), own.post(configs, step)]);
+    expect(two.map(({ status }) => status).sort()).toEqual([201, 400]);
+    const refused = two.find(({ status }) => status === 400);
+    expect(refused?.body).toMatchObject({ attr: 'enabled' });
+    expect(refused?.body.detail).toMatch(/50 enabled steps, the maximum/);
+    const spare = await own.post(configs, { ...step, enabled: false });
+    expect(spare.status).toBe(201);
+    const enable = () => own.patch(`${configs}/${spare.body.id}`, { enabled: true });
+    expect(await enable()).toMatchObject({ status: 400, body: { attr: 'enabled' } });
+    const made = two.find(({ status }) => status === 201)?.body.id;
+    // A step that is enabled already does not count twice.
+    expect((await own.patch(`${configs}/${made}`, { order: 2 })).status).toBe(200);
+    await own.patch(`${configs}/${made}`, { enabled: false });
+    expect((await enable()).status).toBe(200);
+  });
+
   test('has so many exports, also if they are created at once, and one more for each deleted', async () => {
     const limited = await startApiBeside(api, ({ context }) => ({
       context: { ...context, policy: { ...context.policy, maxExportsPerProject: 3 } },

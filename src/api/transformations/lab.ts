@@ -4,6 +4,7 @@ import { parseExact } from '../../domain/exact-json.ts';
 import { Refusal } from '../../domain/problem.ts';
 import { allows } from '../../security/scopes.ts';
 import type { StepDefinition } from '../../transforms/step.ts';
+import { maxSteps } from '../../use-cases/transformations/chain-size.ts';
 import { checkTrialWork } from '../../use-cases/transformations/trial-bounds.ts';
 import {
   givenRows,
@@ -41,7 +42,7 @@ const LabRequest = Type.Object({
           }),
         ),
       }),
-      { maxItems: 50, description: 'Steps in their order, with their secrets. Not stored.' },
+      { maxItems: maxSteps, description: 'Steps in their order, with their secrets. Not stored.' },
     ),
   ),
   rows: Type.Optional(

@@ -2,10 +2,11 @@ import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import type { Model } from '../../domain/model.ts';
 import { type DataInterval, toTimestamp } from '../../domain/time.ts';
-import { describeSql, explainSql } from '../../query/select.ts';
+import { describeSql, explainSql, relationOf } from '../../query/select.ts';
 import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.ts';
 import { columnTypeOf } from './column-types.ts';
 import { closeConnection, connect, describeColumns, query } from './connection.ts';
+import { rowsHidden, rowsHiddenSql } from './hidden-rows.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
 import { type PlanNode, readPlan } from './read-plan.ts';
 import { beginSnapshot } from './snapshot.ts';
@@ -174,6 +175,13 @@ async function checkStatement(
   const signal = new AbortController().signal;
   const client = await beginSnapshot({ ...options, connectionString }, teamId, signal);
   try {
+    const relation = relationOf(model);
+    const [seen] = await query<{ hidden: boolean }>(
+      client,
+      `SELECT ${rowsHiddenSql(relation)} AS hidden`,
+      signal,
+    );
+    if (seen?.hidden) tell('error', `${rowsHidden(relation).detail}.`);
     const described = await describeColumns(client, describeSql(model, null), signal);
     for (const [index, column] of model.columns.entries()) {
       const real = described[index];

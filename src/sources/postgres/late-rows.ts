@@ -10,6 +10,7 @@ import {
 } from './connection.ts';
 import { CopyReader } from './copy-reader.ts';
 import { toSourceError } from './errors.ts';
+import { checkVisible } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
 import { checkTables } from './replaced-tables.ts';
@@ -76,12 +77,13 @@ async function withPlan<T>(
   signal: AbortSignal,
   work: (client: pg.Client, select: SelectPlan) => Promise<T>,
 ): Promise<T> {
-  const { describeSql, select } = plan(request);
+  const { relation, describeSql, select } = plan(request);
   const client = await beginSnapshot(options, request.teamId, signal, settled);
   try {
     const described = await describeColumns(client, describeSql, signal);
     const done = await work(client, select(described, serverVersionOf(client)));
     await checkTables(client, signal);
+    await checkVisible(client, relation, signal);
     return done;
   } catch (error) {
     signal.throwIfAborted();

@@ -19,6 +19,7 @@ import {
   explainSql,
   findRowSql,
   outputsOf,
+  relationOf,
   type Selection,
   type SentColumn,
 } from '../../query/select.ts';
@@ -69,6 +70,8 @@ export interface TiedPlan extends Pick<SelectPlan, 'copySql' | 'hidden'> {
 
 /** A plan that lacks the types of its columns, which only the server knows. */
 export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'> {
+  /** Whose rows it reads: the qualified name, quoted. */
+  readonly relation: string;
   /** A SELECT whose columns the server is asked to describe; it need not run. */
   readonly describeSql: string;
   /**
@@ -181,7 +184,12 @@ export function planModels(models: readonly Model[]): PlanSelect {
       };
     };
     const described = [...hiddenKeys, model.intervalColumn];
-    return { describeSql: describeSql(model, query, described), select, ...counts };
+    return {
+      relation: relationOf(model),
+      describeSql: describeSql(model, query, described),
+      select,
+      ...counts,
+    };
   };
 }
 

@@ -15,6 +15,7 @@ import {
 } from './connection.ts';
 import { toSourceError } from './errors.ts';
 import { nameFailingRow, searchOptions } from './failing-row.ts';
+import { rowsHidden, rowsHiddenSql } from './hidden-rows.ts';
 import type { KeptConnections } from './kept-connections.ts';
 import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
@@ -66,11 +67,11 @@ async function takeSnapshot(
   settled: SettledAt,
   signal: AbortSignal,
 ): Promise<Opened | null> {
-  const { describeSql, countSql, select } = plan(request);
+  const { relation, describeSql, countSql, select } = plan(request);
   const statements = [
     { sql: describeSql, describeOnly: true },
     {
-      sql: `SELECT (${countSql(request.interval)}) AS "count", ${tablesReplacedSql} AS "replaced"`,
+      sql: `SELECT (${countSql(request.interval)}) AS "count", ${tablesReplacedSql} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden"`,
     },
   ];
   const { client, snapshot, serverStart, answers } = await begin(
@@ -82,11 +83,12 @@ async function takeSnapshot(
   );
   try {
     const [described, counted] = answers;
-    const [count, replaced] = counted?.rows[0] ?? [];
+    const [count, replaced, hidden] = counted?.rows[0] ?? [];
     if (replaced === 't') {
       await closeConnection(client);
       return null;
     }
+    if (hidden !== 'f') throw rowsHidden(relation);
     const totalCount = Number(count);
     if (!Number.isSafeInteger(totalCount)) {
       throw new SluiceError('source.unavailable', 'the server gave no count');

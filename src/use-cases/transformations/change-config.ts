@@ -13,6 +13,7 @@ import {
 } from '../../store/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
+import { refuseLongChain } from './chain-size.ts';
 import { configProblems, type Step } from './create-config.ts';
 import { findPlugins } from './plugins.ts';
 import { openPluginConfig, sealPluginConfig, secretMask } from './secrets.ts';
@@ -46,9 +47,11 @@ export async function changeTransformationConfig(
     const plugin = plugins.get(before.plugin) ?? null;
     const changed = changeConfig(context, plugin, before, input.config);
     const deleted = input.deleted ?? before.deleted;
+    const enabled = (input.enabled ?? before.enabled) && !deleted;
+    if (enabled && !before.enabled) await refuseLongChain(tx, teamId, id);
     const settings: TransformationSettings = {
       ...changed,
-      enabled: (input.enabled ?? before.enabled) && !deleted,
+      enabled,
       order: input.order ?? before.order,
       name: input.name === undefined ? before.name : input.name,
       description: input.description === undefined ? before.description : input.description,

@@ -12,6 +12,7 @@ import { compileStep, defineOwnStep } from '../../transforms/step.ts';
 import { InvalidSetting } from '../../transforms/transform.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
+import { refuseLongChain } from './chain-size.ts';
 import { findPlugins } from './plugins.ts';
 import { sealPluginConfig } from './secrets.ts';
 
@@ -46,13 +47,15 @@ export async function createTransformationConfig(
   const config = withDefaults(plugin.configSchema, input.config as Record<string, string>);
   return db.transaction(async (tx) => {
     const id = await nextTransformationConfigId(tx);
+    const enabled = input.enabled && !input.deleted;
+    if (enabled) await refuseLongChain(tx, teamId, id);
     const step = await insertTransformationConfig(
       tx,
       { id, teamId, plugin: plugin.id },
       {
         ...input,
         ...sealPluginConfig(secrets, plugin.configSchema, id, config),
-        enabled: input.enabled && !input.deleted,
+        enabled,
       },
     );
     await recordStepActivity(tx, actor, { teamId, id }, 'created', [

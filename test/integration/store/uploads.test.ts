@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { retireDestination, returnToPlace } from '../../../src/store/exports.ts';
 import { beginCommit, ownsUploads } from '../../../src/store/leases.ts';
 import { cancelRuns, findRun } from '../../../src/store/runs.ts';
 import { listAbortableUploads, recordUpload } from '../../../src/store/uploads.ts';
@@ -59,6 +60,24 @@ describe('an upload whose commit was begun', () => {
     expect(await abortable()).toEqual([]);
     await receipt(run.destinationVersion);
     expect(await abortable()).toEqual([upload.uploadId]);
+  });
+});
+
+describe('an attempt whose export leaves its place and comes back', () => {
+  it('loses its lease, so that nothing is recorded at a version that the export has left', async () => {
+    const run = await claimed();
+    await recordUpload(side.db, run, { key: 'a', uploadId: 'mark.id' }, true);
+    await side.db.transaction(async (tx) => {
+      await retireDestination(tx, run.exportId);
+      await retireDestination(tx, run.exportId);
+      await returnToPlace(tx, run.exportId, [run.destinationVersion]);
+    });
+    expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(false);
+    expect(await complete(side.context, run)).toBe(false);
+    const next = await claim(side, run.runId);
+    const uploads = [{ key: 'a', uploadId: 'mark.id' }];
+    expect(next).toMatchObject({ destinationVersion: 2, crashes: 0, uploads });
+    expect(await complete(side.context, next)).toBe(true);
   });
 });
 

@@ -259,6 +259,10 @@ describe('a chain over the rows of a block', () => {
       const factsOf = ({ steps: all }: typeof chain) =>
         all.map(({ counters, errors }) => ({ ...counters, errors }));
       expect(factsOf(chain)).toEqual(factsOf(alone.chain));
+      const inTurns = chainFor(first, mixed);
+      const again = await inTurns.applyBlock(rows, () => Promise.resolve());
+      expect(again.map(shown)).toEqual(outcomes.map(shown));
+      expect(factsOf(inTurns)).toEqual(factsOf(chain));
     },
   );
 

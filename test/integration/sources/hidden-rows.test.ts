@@ -1,0 +1,108 @@
+/** Tables whose rows row-level security hides from the role of the source: they look empty, without an error. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Model } from '../../../src/domain/model.ts';
+import { checkModel, createPostgresSource, planModels } from '../../../src/sources/index.ts';
+import type { Source } from '../../../src/sources/source.ts';
+import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { endSessions, openSession } from '../../support/source-sessions.ts';
+import { eventsRequest } from '../../support/source-tables.ts';
+import { until } from '../../support/until.ts';
+
+const never = new AbortController().signal;
+const applicationName = 'beside a policy';
+const role = `hidden_rows_${process.pid}`;
+const hidden = { code: 'source.unsupported', detail: expect.stringMatching(/row-level security/) };
+
+let database: TestDatabase;
+let url: string;
+let source: Source;
+
+const model: Model = {
+  name: 'orders',
+  relation: { schema: 'public', name: 'My "Orders\'' },
+  tenantColumn: 'team',
+  intervalColumn: 'at',
+  keyColumns: ['id'],
+  eventColumn: null,
+  columns: [{ name: 'id', expression: null, sourceType: 'integer', json: false }],
+};
+const table = `"My ""Orders'"`;
+const request = {
+  ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
+  model: 'orders',
+};
+
+beforeAll(async () => {
+  database = await createEmptyDatabase();
+  await database.pool.query(`create role ${role} login password 'reader'`);
+  await database.pool.query(
+    `create table ${table} (id int primary key, team int not null, at timestamptz not null);
+     insert into ${table} select n, 1, '2024-03-01T00:30:00Z' from generate_series(1, 3) n;
+     grant select on ${table} to ${role}; grant pg_read_all_stats to ${role}`,
+  );
+  const address = new URL(database.url);
+  address.username = role;
+  address.password = 'reader';
+  url = address.href;
+  source = createPostgresSource({
+    connectionString: url,
+    applicationName,
+    plan: planModels([model]),
+  });
+});
+
+afterAll(async () => {
+  await endSessions();
+  await database?.pool.query(`drop owned by ${role}; drop role ${role}`);
+  await database?.drop();
+});
+
+async function countRows(): Promise<number> {
+  const snapshot = await source.open(request, never);
+  await snapshot.close();
+  return snapshot.totalCount;
+}
+
+test('hidden rows are an error, not an empty interval, until a policy shows some', async () => {
+  expect(await countRows()).toBe(3);
+  const seen = await source.open(request, never);
+  await seen.close();
+  await database.pool.query(`alter table ${table} enable row level security`);
+  await expect(countRows()).rejects.toMatchObject(hidden);
+  const earlier = { snapshot: seen.snapshot, digest: null, count: 3 };
+  await expect(source.hasLateRows(request, earlier, null, never)).rejects.toMatchObject(hidden);
+  expect((await checkModel(url, model, 1)).findings).toContainEqual({
+    severity: 'error',
+    detail: expect.stringMatching(/row-level security hides every row/),
+  });
+  // None of these lets the role read.
+  await database.pool.query(
+    `create policy restricts on ${table} as restrictive using (true);
+     create policy writes on ${table} for insert with check (true);
+     create policy others on ${table} to pg_monitor using (true)`,
+  );
+  await expect(countRows()).rejects.toMatchObject(hidden);
+  await database.pool.query(`create policy "some" on ${table} to ${role} using (id < 3)`);
+  expect(await countRows()).toBe(2);
+});
+
+test('a policy that is dropped while the rows are looked for is not taken for one that shows them', async () => {
+  await database.pool.query(
+    `alter table ${table} enable row level security; drop policy if exists "some" on ${table};
+     create policy "some" on ${table} using (true)`,
+  );
+  const session = await openSession(database.url);
+  await session.query(`begin; drop policy "some" on ${table}`);
+  const counting = countRows();
+  counting.catch(() => {});
+  await until(async () => {
+    const waiting = await database.pool.query(
+      `select from pg_stat_activity where application_name = $1 and wait_event_type = 'Lock'`,
+      [applicationName],
+    );
+    return waiting.rowCount === 1;
+  });
+  await session.query('commit');
+  await expect(counting).rejects.toMatchObject(hidden);
+});
