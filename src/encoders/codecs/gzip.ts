@@ -18,9 +18,9 @@ const AT_ONCE_BYTES = 1 << 16;
 /** How far back a repetition may be, as a power of two: deflate's most, and what a core's first cache has room for. */
 const WIDE_BITS = 15;
 const NARROW_BITS = 13;
-/** The narrow window takes up to a third less time. It is used if it costs at most so many bytes. */
+/** The narrow window takes up to a third less time. It is used if the bytes become at most this many times more. */
 const MOST_GROWTH = 1.01;
-/** The start of a block is deflated with both, once for so many whole blocks. */
+/** The start of a block is deflated with both, and the choice holds for this number of whole blocks. */
 const SAMPLE_BYTES = BLOCK_BYTES / 4;
 const BLOCKS_PER_CHOICE = 32;
 
