@@ -7,7 +7,7 @@ import {
   putFixed,
   type ValueBytes,
 } from '../text/fixed-values.ts';
-import { writeHex, writeWord } from '../text/format-integers.ts';
+import { writeHex, writeInteger, writeWord } from '../text/format-integers.ts';
 import { writeJsonbValue, writeJsonString, writeJsonValue } from '../text/json-text.ts';
 import { putBytes, putOneLine, putPlainString } from '../text/plain-text.ts';
 import type { RowFormatter } from '../text/row-formatter.ts';
@@ -31,6 +31,7 @@ export function formatJsonLines(columns: readonly Column[]): RowFormatter {
   const width = columns.length;
   const types = columns.map(({ type }) => type);
   const writers = types.map(fieldWriter);
+  const isInt4 = Uint8Array.from(types, (type) => Number(type === 'int4'));
   const { words, ends, lengths: headLengths } = headsOf(columns);
   return {
     writeHeader() {},
@@ -63,6 +64,11 @@ export function formatJsonLines(columns: readonly Column[]): RowFormatter {
           if (length < 0) {
             target.setInt32(to, NULL);
             to += 4;
+            continue;
+          }
+          // The most frequent short value: before the search for its type.
+          if (length === 4 && isInt4[column] === 1) {
+            to = writeInteger(target, to, source.getInt32(from));
             continue;
           }
           if (length <= SHORT_TEXT) {

@@ -1,15 +1,11 @@
+import { digitsOf, writeWhole } from '../../domain/decimal-digits.ts';
+
 /** Writers of ASCII forms at a position of a buffer. Each returns the position after its output. */
 
 const ZERO = 48;
 const MINUS = 45;
 /** 2^53 / 2^32: with a high half below this a number represents an int64 exactly. */
 const EXACT_HIGH = 0x20_0000;
-
-/** Numbers below 100 in two digits, for a little-endian write. */
-const PAIRS = Uint16Array.from(
-  { length: 100 },
-  (_, value) => ZERO + Math.floor(value / 10) + ((ZERO + (value % 10)) << 8),
-);
 
 /** Reads an int64 as a number if that is exact, else as a bigint. */
 export function readInt64(source: DataView, at: number): number | bigint {
@@ -40,57 +36,19 @@ export function writeWord(target: DataView, at: number, word: string): number {
 
 /** A whole number from 0 to 2^53. */
 function writeSize(target: DataView, at: number, value: number): number {
-  if (value <= 0x7fff_ffff) return writeShort(target, at, value);
+  if (value <= 0x7fff_ffff) return writeWhole(target, at, value);
   const high = Math.floor(value / lowUnit);
-  const start = writeShort(target, at, high);
+  const start = writeWhole(target, at, high);
   const end = start + lowDigits;
   // Nine digits: those that are there, behind zeros.
   const low = value - high * lowUnit;
   const digits = digitsOf(low);
   for (let to = start; to < end - digits; to += 1) target.setUint8(to, ZERO);
-  return writeShort(target, end - digits, low);
+  return writeWhole(target, end - digits, low);
 }
 
 const lowDigits = 9;
 const lowUnit = 10 ** lowDigits;
-
-/** A whole number from 0 to 2^31 - 1. */
-function writeShort(target: DataView, at: number, value: number): number {
-  const end = at + digitsOf(value);
-  let rest = value;
-  let to = end - 2;
-  for (; rest >= 100; to -= 2) {
-    const next = (rest / 100) | 0;
-    writePair(target, to, rest - next * 100);
-    rest = next;
-  }
-  if (rest >= 10) writePair(target, to, rest);
-  else target.setUint8(to + 1, ZERO + rest);
-  return end;
-}
-
-/** Of a whole number below 2^31. */
-function digitsOf(value: number): number {
-  if (value < 100_000) {
-    if (value < 100) return value < 10 ? 1 : 2;
-    return value < 1000 ? 3 : value < 10_000 ? 4 : 5;
-  }
-  if (value < 10_000_000) return value < 1_000_000 ? 6 : 7;
-  return value < 100_000_000 ? 8 : value < 1_000_000_000 ? 9 : 10;
-}
-
-/** A number below 100 in two digits. */
-export function writePair(target: DataView, at: number, value: number): void {
-  target.setUint16(at, PAIRS[value] as number, true);
-}
-
-/**
- * A number below 100 in two digits, and the ASCII character `next`. A fourth byte is written behind them, which
- * the caller writes over.
- */
-export function writePairAnd(target: DataView, at: number, value: number, next: number): void {
-  target.setInt32(at, (PAIRS[value] as number) | (next << 16), true);
-}
 
 const HEX = Buffer.from('0123456789abcdef', 'latin1');
 

@@ -1,6 +1,7 @@
 import { viewOf } from '../../domain/byte-writer.ts';
+import { writePair, writePairAnd } from '../../domain/decimal-digits.ts';
 import { epochDays } from '../../domain/row-block.ts';
-import { writePair, writePairAnd, writeWord } from './format-integers.ts';
+import { writeWord } from './format-integers.ts';
 
 const DAY_US = 86_400_000_000;
 const MAX_DATE = 0x7fff_ffff;

@@ -1,6 +1,10 @@
+import { viewOf } from '../../domain/byte-writer.ts';
+
 /** The memory of a block of rows. */
 export interface BlockMemory {
   bytes: Buffer;
+  /** Of `bytes`. */
+  view: DataView;
   offsets: Int32Array;
   lengths: Int32Array;
   /** The same for hidden fields. */
@@ -17,13 +21,23 @@ const firstRows = 256;
  * @param hidden hidden fields of a row
  */
 export function allocateBlock(size: number, width: number, hidden: number): BlockMemory {
+  const bytes = Buffer.allocUnsafeSlow(size);
   return {
-    bytes: Buffer.allocUnsafeSlow(size),
+    bytes,
+    view: viewOf(bytes),
     offsets: new Int32Array(width * firstRows),
     lengths: new Int32Array(width * firstRows),
     hiddenOffsets: new Int32Array(hidden * firstRows),
     hiddenLengths: new Int32Array(hidden * firstRows),
   };
+}
+
+/** Gives it other bytes, which begin with its first `kept` ones. */
+export function growBytes(memory: BlockMemory, size: number, kept: number): void {
+  const larger = Buffer.allocUnsafeSlow(size);
+  memory.bytes.copy(larger, 0, 0, kept);
+  memory.bytes = larger;
+  memory.view = viewOf(larger);
 }
 
 /** Makes room for the positions of twice as many rows. */

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import type { Connection, Submittable } from 'pg';
+import { viewOf } from '../../domain/byte-writer.ts';
 import { CopyFormatError } from './copy-format-error.ts';
 import type { RowBlockBuilder, SourceBlock } from './row-blocks.ts';
 
@@ -197,9 +198,10 @@ export class CopyReader implements Submittable {
    * Splits the chunk into protocol messages: one type byte, int32 length (which includes itself), payload.
    */
   #consume(chunk: Buffer): void {
+    const view = viewOf(chunk);
     let at = 0;
     while (at < chunk.length) {
-      if (this.#headerBytes === 0) at = this.#takeShortRows(chunk, at);
+      if (this.#headerBytes === 0) at = this.#builder.appendShort(view, at);
       if (this.#payloadLeft === 0 && this.#headerBytes < HEADER_BYTES) {
         while (at < chunk.length && this.#headerBytes < HEADER_BYTES) {
           this.#header[this.#headerBytes] = chunk[at] as number;
@@ -225,24 +227,6 @@ export class CopyReader implements Submittable {
       at = end;
       if (this.#payloadLeft === 0) this.#headerBytes = 0;
     }
-  }
-
-  /** Takes messages of short rows that are whole: each has few instructions. @returns where another one begins */
-  #takeShortRows(chunk: Buffer, start: number): number {
-    const builder = this.#builder;
-    let at = start;
-    while (chunk[at] === COPY_DATA && at + HEADER_BYTES <= chunk.length) {
-      const length =
-        ((chunk[at + 1] as number) << 24) |
-        ((chunk[at + 2] as number) << 16) |
-        ((chunk[at + 3] as number) << 8) |
-        (chunk[at + 4] as number);
-      const end = at + 1 + length;
-      if (length < 4 || end > chunk.length) break;
-      if (!builder.appendShort(chunk, at + HEADER_BYTES, end)) break;
-      at = end;
-    }
-    return at;
   }
 
   /** @returns whether the rest of the chunk went to pg, because the row stream has ended */

@@ -92,6 +92,9 @@ export interface KeyFields {
   readonly field: number;
 }
 
+/** What null is hashed as: it differs from an empty text. */
+const ofNull = 0x9e3779b9;
+
 /** Sums hashes of keys. */
 export class KeyDigest {
   readonly #state: Words = new Int32Array(4);
@@ -105,6 +108,53 @@ export class KeyDigest {
 
   /** Adds the keys of a block's rows, in the fields of the key's columns. */
   add(bytes: Uint8Array, rowCount: number, fields: readonly KeyFields[]): void {
+    const [only] = fields;
+    if (only && fields.length === 1) this.#addSingle(bytes, rowCount, only);
+    else this.#addJoined(bytes, rowCount, fields);
+    this.#count += rowCount;
+  }
+
+  /** Keys of one field. Those of four and eight bytes, as whole numbers have, need no state. */
+  #addSingle(bytes: Uint8Array, rowCount: number, fields: KeyFields): void {
+    const { offsets, lengths, width, field } = fields;
+    const state = this.#state;
+    let sum1 = 0;
+    let sum2 = 0;
+    let sum3 = 0;
+    let sum4 = 0;
+    for (let index = field, end = rowCount * width; index < end; index += width) {
+      const length = lengths[index] as number;
+      const from = offsets[index] as number;
+      if (length !== 4 && length !== 8) {
+        state[0] = length < 0 ? ofNull : 0;
+        state[1] = 0;
+        state[2] = 0;
+        state[3] = 0;
+        hashInto(state, bytes, from, Math.max(length, 0));
+        sum1 += (state[0] as number) >>> 0;
+        sum2 += (state[1] as number) >>> 0;
+        sum3 += (state[2] as number) >>> 0;
+        sum4 += (state[3] as number) >>> 0;
+        continue;
+      }
+      // As `hashInto` from zeros: the last two words have no input, so they stay equal.
+      let h1 = Math.imul(rotate(Math.imul(word(bytes, from), c1), 15), c2) ^ length;
+      let h2 = length;
+      if (length === 8) h2 ^= Math.imul(rotate(Math.imul(word(bytes, from + 4), c2), 16), c3);
+      h1 = (h1 + h2 + length + length) | 0;
+      h2 = mix(h2 + h1);
+      const h3 = mix(length + h1);
+      h1 = (mix(h1) + h2 + h3 + h3) | 0;
+      const last = (h3 + h1) >>> 0;
+      sum1 += h1 >>> 0;
+      sum2 += (h2 + h1) >>> 0;
+      sum3 += last;
+      sum4 += last;
+    }
+    this.#carry([sum1, sum2, sum3, sum4]);
+  }
+
+  #addJoined(bytes: Uint8Array, rowCount: number, fields: readonly KeyFields[]): void {
     const state = this.#state;
     let sum1 = 0;
     let sum2 = 0;
@@ -119,8 +169,7 @@ export class KeyDigest {
         const { offsets, lengths, width, field } = fields[part] as KeyFields;
         const index = row * width + field;
         const length = lengths[index] as number;
-        // Null differs from an empty text.
-        if (length < 0) state[0] = (state[0] as number) ^ 0x9e3779b9;
+        if (length < 0) state[0] = (state[0] as number) ^ ofNull;
         hashInto(state, bytes, offsets[index] as number, Math.max(length, 0));
       }
       sum1 += (state[0] as number) >>> 0;
@@ -128,7 +177,6 @@ export class KeyDigest {
       sum3 += (state[2] as number) >>> 0;
       sum4 += (state[3] as number) >>> 0;
     }
-    this.#count += rowCount;
     this.#carry([sum1, sum2, sum3, sum4]);
   }
 

@@ -1,3 +1,5 @@
+import { writePair, writeWhole } from '../../domain/decimal-digits.ts';
+
 /**
  * PostgreSQL's binary numeric (`numeric_send`): int16 number of digits, int16 weight of the first, uint16 sign,
  * uint16 digits after the point, then digits to the base 10,000. Printed as `numeric_out` and `to_json` do.
@@ -56,7 +58,7 @@ export function writeShortNumeric(bytes: DataView, at: number, from: number): nu
   const fraction = next < end ? bytes.getUint16(next) : 0;
   let to = at;
   if (sign === negative) bytes.setUint8(to++, MINUS);
-  to = writeDecimal(bytes, to, whole);
+  to = writeWhole(bytes, to, whole);
   if (scale === 0) return to;
   bytes.setUint8(to++, POINT);
   const high = (fraction * 5243) >>> 19;
@@ -66,28 +68,6 @@ export function writeShortNumeric(bytes: DataView, at: number, from: number): nu
   if (scale === 3) bytes.setUint8(to + 2, ZERO + ((low * 103) >>> 10));
   else if (scale === 4) writePair(bytes, to + 2, low);
   return to + scale;
-}
-
-/** A whole number below 10^8. */
-function writeDecimal(target: DataView, at: number, value: number): number {
-  const digits = value < 10_000 ? widthOf(value) : places + widthOf((value / 10_000) | 0);
-  const end = at + digits;
-  let rest = value;
-  let to = end - 2;
-  for (; rest >= 100; to -= 2) {
-    const next = (rest / 100) | 0;
-    writePair(target, to, rest - next * 100);
-    rest = next;
-  }
-  if (rest >= 10) writePair(target, to, rest);
-  else target.setUint8(to + 1, ZERO + rest);
-  return end;
-}
-
-/** A number below 100 in two digits. */
-function writePair(target: DataView, at: number, value: number): void {
-  const tens = (value * 103) >>> 10;
-  target.setUint16(at, ((ZERO + tens) << 8) | (ZERO + value - tens * 10));
 }
 
 const widthOf = (digit: number): number =>
@@ -120,7 +100,7 @@ export function writeNumeric(target: Buffer, at: number, bytes: Buffer, from: nu
     const first = count > 0 ? (digits[0] as number) : 0;
     to = writeEnd(target, to, first, widthOf(first));
     for (let index = 1; index <= weight; index += 1) {
-      to = writeWhole(target, to, index < count ? (digits[index] as number) : 0);
+      to = writeDigit(target, to, index < count ? (digits[index] as number) : 0);
     }
   }
   if (scale === 0) return to;
@@ -128,7 +108,7 @@ export function writeNumeric(target: Buffer, at: number, bytes: Buffer, from: nu
   to += 1;
   for (let left = scale, index = weight + 1; left > 0; left -= places, index += 1) {
     const digit = index >= 0 && index < count ? (digits[index] as number) : 0;
-    to = left >= places ? writeWhole(target, to, digit) : writeStart(target, to, digit, left);
+    to = left >= places ? writeDigit(target, to, digit) : writeStart(target, to, digit, left);
   }
   return to;
 }
@@ -137,7 +117,7 @@ export function writeNumeric(target: Buffer, at: number, bytes: Buffer, from: nu
 const fewDigits = new Uint16Array(16);
 
 /** All four decimal digits. */
-function writeWhole(target: Buffer, at: number, digit: number): number {
+function writeDigit(target: Buffer, at: number, digit: number): number {
   const high = (digit * 5243) >>> 19;
   const low = digit - high * 100;
   const highTens = (high * 103) >>> 10;

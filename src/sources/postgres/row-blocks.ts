@@ -1,5 +1,5 @@
 import type { Column, RowBlock } from '../../domain/row-block.ts';
-import { allocateBlock, type BlockMemory, growPositions } from './block-memory.ts';
+import { allocateBlock, type BlockMemory, growBytes, growPositions } from './block-memory.ts';
 import { CopyFormatError } from './copy-format-error.ts';
 import { RowSkimmer } from './row-skimmer.ts';
 import { type TieFields, TieOrder } from './tie-order.ts';
@@ -16,6 +16,10 @@ const MAX_FIELD_BYTES = 0x40000000;
 const GROWTH_BYTES = 65_536;
 /** Memory of the first block at the start: most runs have few rows. */
 const FIRST_BYTES = 32_768;
+
+/** A message of the protocol: its kind, then int32 length without the kind, then its bytes. */
+const COPY_DATA = 0x64;
+const MESSAGE_HEAD_BYTES = 5;
 
 /** Maximum bytes that are few. */
 const SHORT_BYTES = 96;
@@ -151,17 +155,32 @@ export class RowBlockBuilder {
   }
 
   /**
-   * The same for a few bytes, one by one: a call of copy takes longer.
+   * Takes CopyData messages of few bytes that are whole, from `start` of a chunk on. Four bytes at a time: a call of
+   * copy for each takes longer.
    *
-   * @returns false if they are many or need room, and nothing was taken
+   * @returns where another message begins: of many bytes, of another kind, cut off, or one that needs room
    */
-  appendShort(chunk: Buffer, start: number, end: number): boolean {
-    const { bytes } = this.#memory;
-    const distance = this.#end - start;
-    if (end - start > SHORT_BYTES || end + distance > bytes.length || this.#skimmer) return false;
-    for (let at = start; at < end; at += 1) bytes[at + distance] = chunk[at] as number;
-    this.#end = end + distance;
-    return true;
+  appendShort(source: DataView, start: number): number {
+    if (this.#skimmer) return start;
+    const { view } = this.#memory;
+    // The last word may have three bytes too many, which are written over.
+    const last = source.byteLength - 3;
+    const full = view.byteLength - 3;
+    let at = start;
+    let to = this.#end;
+    while (at + MESSAGE_HEAD_BYTES <= last && source.getUint8(at) === COPY_DATA) {
+      const length = source.getInt32(at + 1) - 4;
+      const from = at + MESSAGE_HEAD_BYTES;
+      const isShort = length >= 0 && length <= SHORT_BYTES;
+      if (!isShort || from + length > last || to + length > full) break;
+      for (let index = 0; index < length; index += 4) {
+        view.setInt32(to + index, source.getInt32(from + index, true), true);
+      }
+      to += length;
+      at = from + length;
+    }
+    this.#end = to;
+    return at;
   }
 
   /** Takes the blocks that are complete. */
@@ -192,8 +211,7 @@ export class RowBlockBuilder {
   #makeRoom(): void {
     const { bytes: given } = this.#memory;
     if (given.length < this.#blockBytes) {
-      this.#memory.bytes = Buffer.allocUnsafeSlow(this.#blockBytes);
-      given.copy(this.#memory.bytes, 0, 0, this.#end);
+      growBytes(this.#memory, this.#blockBytes, this.#end);
       return;
     }
     this.#parse();
@@ -207,8 +225,7 @@ export class RowBlockBuilder {
         if (this.#wantedBytes < size) this.#wantedBytes = Math.trunc(size);
         return;
       }
-      this.#memory.bytes = Buffer.allocUnsafeSlow(Math.trunc(size));
-      bytes.copy(this.#memory.bytes, 0, 0, this.#end);
+      growBytes(this.#memory, Math.trunc(size), this.#end);
       return;
     }
     if (this.#ties && this.#rows > 0 && this.#givenUpAt === null) this.#holdLastRun(this.#ties);
@@ -301,13 +318,13 @@ export class RowBlockBuilder {
 
   /** @returns whether there was a whole row at `#rowStart`; it is then recorded */
   #parseRow(): boolean {
-    const { bytes } = this.#memory;
+    const { bytes, view } = this.#memory;
     const end = this.#end;
     const width = this.#columns.length;
     let at = this.#rowStart;
     this.#rowReach = at + 2;
     if (at + 2 > end) return false;
-    const fields = ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
+    const fields = view.getUint16(at);
     at += 2;
     if (fields === TRAILER) {
       this.#trailerSeen = true;
@@ -345,7 +362,7 @@ export class RowBlockBuilder {
     first: number,
     count: number,
   ): number {
-    const { bytes } = this.#memory;
+    const { view } = this.#memory;
     const end = this.#end;
     let at = start;
     for (let index = first; index < first + count; index += 1) {
@@ -353,11 +370,7 @@ export class RowBlockBuilder {
         this.#rowReach = at + 4;
         return -1;
       }
-      const length =
-        ((bytes[at] as number) << 24) |
-        ((bytes[at + 1] as number) << 16) |
-        ((bytes[at + 2] as number) << 8) |
-        (bytes[at + 3] as number);
+      const length = view.getInt32(at);
       at += 4;
       offsets[index] = at;
       lengths[index] = length;

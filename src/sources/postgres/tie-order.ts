@@ -1,5 +1,3 @@
-import { viewOf } from '../../domain/byte-writer.ts';
-
 /** Types of keys whose order is that of their bytes, read as whole numbers. */
 export const tieKeyTypes = ['int2', 'int4', 'int8', 'uuid'] as const;
 
@@ -14,7 +12,7 @@ export interface TieFields {
 
 /** Fields of rows that follow one another. */
 export interface TieRows {
-  readonly bytes: Buffer;
+  readonly view: DataView;
   readonly offsets: Int32Array;
   readonly lengths: Int32Array;
   readonly hiddenOffsets: Int32Array;
@@ -39,7 +37,7 @@ export class TieOrder {
 
   /** The first of the last rows that have one moment, of the first `count` rows. */
   lastRun(rows: TieRows, count: number): number {
-    const view = viewOf(rows.bytes);
+    const { view } = rows;
     let first = count - 1;
     while (first > 0 && this.#isTie(rows, view, first)) first -= 1;
     return first;
@@ -47,17 +45,26 @@ export class TieOrder {
 
   /** Sorts the first `count` rows, which begin and end with whole runs. */
   sort(rows: TieRows, count: number): void {
-    const view = viewOf(rows.bytes);
-    for (let first = 0; first < count; ) {
-      let end = first + 1;
-      let isSorted = true;
-      while (end < count && this.#isTie(rows, view, end)) {
-        isSorted &&= this.#compare(rows, view, end - 1, end) <= 0;
-        end += 1;
-      }
-      if (!isSorted) this.#sortRun(rows, view, first, end);
-      first = end;
+    const { view } = rows;
+    const { moment } = this.#fields;
+    const isHidden = moment >= this.#width;
+    const offsets = isHidden ? rows.hiddenOffsets : rows.offsets;
+    const width = isHidden ? this.#hidden : this.#width;
+    const field = isHidden ? moment - this.#width : moment;
+    // Nearly all rows have a moment of their own, and it is the last word that differs.
+    const lastWord = count > 0 && this.#length(rows, 0, moment) === 8 ? 4 : 0;
+    let first = 0;
+    for (let row = 1, index = field + width; row < count; row += 1, index += width) {
+      const at = offsets[index] as number;
+      const before = offsets[index - width] as number;
+      const isTie =
+        view.getInt32(at + lastWord) === view.getInt32(before + lastWord) &&
+        view.getInt32(at) === view.getInt32(before);
+      if (isTie) continue;
+      if (row - first > 1) this.#sortRun(rows, view, first, row);
+      first = row;
     }
+    if (count - first > 1) this.#sortRun(rows, view, first, count);
   }
 
   /** Whether a row has the moment of the row before it. */
@@ -72,6 +79,9 @@ export class TieOrder {
   }
 
   #sortRun(rows: TieRows, view: DataView, first: number, end: number): void {
+    let sorted = first + 1;
+    while (sorted < end && this.#compare(rows, view, sorted - 1, sorted) <= 0) sorted += 1;
+    if (sorted === end) return;
     const order = Array.from({ length: end - first }, (_, index) => first + index);
     order.sort((one, other) => this.#compare(rows, view, one, other));
     exchange(rows.offsets, this.#width, first, order);

@@ -70,6 +70,44 @@ describe('the codec of gzip', () => {
   );
 });
 
+describe('the window of gzip', () => {
+  const blockBytes = 1 << 20;
+  const row = (n: number) =>
+    `{"id":${n},"account":${(n * 7919) % 50_000},"amount":${(n * 104_729) % 1_000_000}}\n`;
+  const rows = Buffer.from(Array.from({ length: 100_000 }, (_, n) => row(n)).join(''));
+  const page = randomBytes(10_000).toString('hex');
+  const alike = rows.subarray(0, blockBytes);
+  // Each repetition is 20 kB back.
+  const pages = Buffer.alloc(blockBytes, page);
+
+  it.each([
+    ['is narrow if nothing repeats from afar', alike, 13],
+    ['is wide if something does', pages, 15],
+  ])('%s, as whole blocks after the first decide', async (_is, block, windowBits) => {
+    const deflate = (bits: number) => {
+      const options = { level: 5, memLevel: 9, finishFlush: constants.Z_SYNC_FLUSH };
+      return promisify(deflateRaw)(block, { ...options, windowBits: bits });
+    };
+    const packed = await compress('gzip', [block, block, block]);
+    const expected = [await deflate(15), await deflate(windowBits), await deflate(windowBits)];
+    expect(packed.subarray(10, -10).equals(Buffer.concat(expected))).toBe(true);
+  });
+
+  it('is chosen again for later blocks', async () => {
+    const packed = await compress('gzip', [
+      ...Array.from({ length: 33 }, () => alike),
+      ...[pages, pages],
+    ]);
+    const narrowOnly = await compress(
+      'gzip',
+      Array.from({ length: 33 }, () => alike),
+    );
+    // With the narrow window a page costs half of what it has, with the wide one next to nothing.
+    expect(packed.length - narrowOnly.length).toBeLessThan(2 * page.length);
+    expect(await unpack('gzip', packed)).toHaveLength(35 * blockBytes);
+  });
+});
+
 describe('ParallelBlocks', () => {
   it('keeps the order if later blocks are done first, and holds at most four', async () => {
     const running: (() => void)[] = [];

@@ -52,6 +52,21 @@ test('a digest is that of a set: the order does not count, how often a key is th
   expect(digestOf([...keys, ...keys.slice(0, 1)])).not.toBe(digestOf(keys));
 });
 
+test.each([0, 1, 3, 4, 5, 7, 8, 9, 16, 20])('a key of %i bytes counts by their hash', (length) => {
+  const keys = ['\x81\x02\xf3 key of so many bytes', '\xff'.repeat(40), '0123456789'.repeat(4)].map(
+    (text) => Buffer.from(text, 'latin1').subarray(0, length),
+  );
+  for (const key of keys) {
+    const digest = new KeyDigest();
+    const field = { offsets: Int32Array.of(9, 3), lengths: Int32Array.of(2, length) };
+    digest.add(Buffer.concat([Buffer.alloc(3), key]), 1, [{ ...field, width: 2, field: 1 }]);
+    const state = new Int32Array(4);
+    hashInto(state, key, 0, length);
+    const words = [...state].map((word) => (word >>> 0).toString(16).padStart(8, '0'));
+    expect(digest.read()).toBe(`m3:${words.toReversed().join('')}`);
+  }
+});
+
 test('fields are apart from each other, and null from empty', () => {
   const digests = [
     ['ab', 'c'],
