@@ -10,7 +10,7 @@ const descriptions: Readonly<Record<string, string>> = {
   listProjects:
     'With the number of exports of each health. It needs a key of the whole organization.',
   createBatchExport:
-    'The schedule begins at once, or at `start_at`. Send an Idempotency-Key, so that a request whose answer was lost can be sent again without creating a second export. With `unique_name`, it is refused if the project has an export of this name, whoever created it: two clients that apply the same definition make one export. Secrets of the destination are encrypted and never shown again.',
+    'The schedule begins at once, or at `start_at`. Send an Idempotency-Key, so that a request whose answer was lost can be sent again without creating a second export. With `unique_name`, it is refused if the project has an export of this name: two clients that apply the same definition make one export. Secrets of the destination are encrypted and never shown again.',
   retrieveBatchExport: 'Secrets of the destination are left out.',
   updateBatchExport:
     'Fields that are not sent keep their values. The model and the type of the destination cannot change. A new prefix or bucket moves the export: later files go there, and manifests at the former place are replaced by ones that say so.',

@@ -43,7 +43,7 @@ const healths: Partial<Record<NotificationType, string>> = {
 /**
  * A digest for people.
  *
- * @param publicUrl where the page is; null: unknown
+ * @param publicUrl address of the page; null: unknown
  */
 export function describeDigest({ facts, projectId }: Notification, publicUrl: string | null) {
   const digest = facts as unknown as DigestFacts;

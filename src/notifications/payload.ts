@@ -18,7 +18,7 @@ export function jsonBody(notification: Notification): string {
 /**
  * The body for Slack's incoming webhooks, and for those who take the same.
  *
- * @param publicUrl where the page is; null: unknown
+ * @param publicUrl address of the page; null: unknown
  */
 export function slackBody(notification: Notification, publicUrl: string | null): string {
   const { title, lines } = describe(notification, publicUrl);
@@ -35,7 +35,7 @@ function escapeMarkup(text: string): string {
 /**
  * An e-mail of plain text.
  *
- * @param publicUrl where the page is; null: unknown
+ * @param publicUrl address of the page; null: unknown
  */
 export function emailText(
   notification: Notification,

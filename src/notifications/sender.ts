@@ -14,7 +14,7 @@ export interface SenderOptions {
   readonly allowedPrivateEndpoints: readonly string[];
   /** Null: this installation sends no e-mail. */
   readonly mailServer: MailServer | null;
-  /** Where the page is, for links; null: unknown. */
+  /** Address of the page, for links; null: unknown. */
   readonly publicUrl: string | null;
   /** For a whole attempt. */
   readonly timeoutMs: number;
