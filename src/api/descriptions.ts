@@ -10,7 +10,7 @@ const descriptions: Readonly<Record<string, string>> = {
   listProjects:
     'With the number of exports of each health. It needs a key of the whole organization.',
   createBatchExport:
-    'The schedule begins at once, or at `start_at`. Send an Idempotency-Key, so that a request whose answer was lost can be sent again without creating a second export. Secrets of the destination are encrypted and never shown again.',
+    'The schedule begins at once, or at `start_at`. Send an Idempotency-Key, so that a request whose answer was lost can be sent again without creating a second export. With `unique_name`, it is refused if the project has an export of this name: two clients that apply the same definition make one export. Secrets of the destination are encrypted and never shown again.',
   retrieveBatchExport: 'Secrets of the destination are left out.',
   updateBatchExport:
     'Fields that are not sent keep their values. The model and the type of the destination cannot change. A new prefix or bucket moves the export: later files go there, and manifests at the former place are replaced by ones that say so.',
@@ -33,9 +33,9 @@ const descriptions: Readonly<Record<string, string>> = {
   testDestination:
     'Connects, writes a marker object, reads what the store supports and removes the marker. It stops at the first step that fails and says what to do. It changes nothing in Sluice. With a `destination` it tests the changed config before you save it: if more than file settings change, send each secret again.',
   testNewDestination:
-    'As the test of a saved export, for the body of a new one. Only `destination` and `model` count. Nothing is saved.',
+    'As the test of a saved export, for the body of a new one. Only `destination` and `model` count, and, for `decimal_columns`, the query and the transformations. Nothing is saved.',
   previewNewRows:
-    'As the preview of a saved export, for the body of a new one. Only the model, the query, the transformations and the event filters count. Nothing is saved.',
+    'As the preview of a saved export, for the body of a new one. Only the model, the query, the transformations, the event filters and `decimal_columns` count. Nothing is saved.',
   previewChangedRows:
     'As the preview, with a change that is not saved. Fields that are not sent keep their values.',
   previewRows:

@@ -61,7 +61,7 @@ export const settings = {
     { matches: /^\d{1,5}$/, mustBe: 'a port number' },
   ),
   PUBLIC_URL: optionalText(
-    'Address at which clients reach the API, for the links next and previous. Without it, links have the Host of a trusted proxy (TRUST_PROXY) or of loopback, else the address of the connection.',
+    'Address at which clients reach the API, for the links next and previous, and of the page, for links in notifications. Without it, links have the Host of a trusted proxy (TRUST_PROXY) or of loopback, else the address of the connection.',
     { matches: /^https?:\/\/[^\s/?#@]+(\/[^\s?#]*)?$/, mustBe: 'an http:// or https:// address' },
   ),
   WORKER_PORT: optionalText(

@@ -1,5 +1,5 @@
 import { type TSchema, Type } from 'typebox';
-import { describeBadEntries } from '../domain/decimal-columns.ts';
+import { checkDecimalEntries } from '../domain/decimal-columns.ts';
 import {
   type FileSettings,
   readFileSettings,
@@ -221,9 +221,12 @@ function checkDecimals(
     ...(parquetSchema >= 3
       ? []
       : ['Needs parquet_schema 3. Set it, or leave decimal_columns empty.']),
-    ...describeBadEntries(entries),
   ];
-  return remedies.map((detail) => ({ attr: 'decimal_columns', code: 'invalid_input', detail }));
+  const attr = 'decimal_columns';
+  return [
+    ...remedies.map((detail): Problem => ({ attr, code: 'invalid_input', detail })),
+    ...checkDecimalEntries(entries, attr),
+  ];
 }
 
 function checkTable(

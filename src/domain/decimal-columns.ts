@@ -1,3 +1,4 @@
+import type { Problem } from './problem.ts';
 import type { Column } from './row-block.ts';
 
 /** A column of numeric that Parquet writes as DECIMAL(precision, scale), whatever limits PostgreSQL has for it. */
@@ -32,7 +33,15 @@ export function readDecimalColumns(entries: unknown): readonly DecimalColumn[] |
 }
 
 /** What is wrong with the entries of a config by themselves, for its owner. */
-export function describeBadEntries(entries: readonly unknown[]): readonly string[] {
+export function checkDecimalEntries(entries: unknown, attr: string): readonly Problem[] {
+  return describeBadEntries(Array.isArray(entries) ? entries : []).map((detail) => ({
+    code: 'invalid_input',
+    detail,
+    attr,
+  }));
+}
+
+function describeBadEntries(entries: readonly unknown[]): readonly string[] {
   const names = new Set<string>();
   return entries.flatMap((entry) => {
     const column = parseEntry(entry);

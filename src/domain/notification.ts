@@ -13,6 +13,9 @@ export const notificationTypes = [
 
 export type NotificationType = (typeof notificationTypes)[number];
 
+/** What is sent besides: a test, or many changes of one type in one message. */
+export type SentType = 'test' | 'digest';
+
 /** How a target is reached. */
 export const targetKinds = ['webhook', 'email'] as const;
 export type TargetKind = (typeof targetKinds)[number];
@@ -25,7 +28,7 @@ export type WebhookFormat = (typeof webhookFormats)[number];
 export interface Notification {
   /** The same for each attempt and each target: a receiver drops what it has seen. */
   readonly eventId: string;
-  readonly type: NotificationType | 'test';
+  readonly type: NotificationType | SentType;
   readonly happenedAt: Timestamp;
   readonly organizationId: string;
   /** Null: a test of a target of the whole organization. */

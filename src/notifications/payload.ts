@@ -1,5 +1,7 @@
 import type { Notification } from '../domain/notification.ts';
 import type { Timestamp } from '../domain/time.ts';
+import { describeDigest } from './digest-text.ts';
+import { oneLine } from './one-line.ts';
 
 /** The body of a webhook in the format `json`. */
 export function jsonBody(notification: Notification): string {
@@ -13,9 +15,13 @@ export function jsonBody(notification: Notification): string {
   });
 }
 
-/** The body for Slack's incoming webhooks, and for those who take the same. */
-export function slackBody(notification: Notification): string {
-  const { title, lines } = describe(notification);
+/**
+ * The body for Slack's incoming webhooks, and for those who take the same.
+ *
+ * @param publicUrl address of the page; null: unknown
+ */
+export function slackBody(notification: Notification, publicUrl: string | null): string {
+  const { title, lines } = describe(notification, publicUrl);
   return JSON.stringify({
     text: [`*${escapeMarkup(title)}*`, ...lines.map(escapeMarkup)].join('\n'),
   });
@@ -26,15 +32,19 @@ function escapeMarkup(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** An e-mail of plain text. */
-export function emailText(notification: Notification): { subject: string; text: string } {
-  const { title, lines } = describe(notification);
+/**
+ * An e-mail of plain text.
+ *
+ * @param publicUrl address of the page; null: unknown
+ */
+export function emailText(
+  notification: Notification,
+  publicUrl: string | null,
+): { subject: string; text: string } {
+  const { title, lines } = describe(notification, publicUrl);
   const subject = `[Sluice] ${oneLine(title)}`;
   return { subject, text: [...lines, '', `Event: ${notification.eventId}`, ''].join('\n') };
 }
-
-/** A line break in a name must not begin another header. */
-const oneLine = (text: string): string => text.replace(/[\s\p{Cc}]+/gu, ' ').slice(0, 200);
 
 interface Description {
   readonly title: string;
@@ -61,18 +71,19 @@ interface Facts {
 }
 
 /** A notification for people. */
-function describe(notification: Notification): Description {
+function describe(notification: Notification, publicUrl: string | null): Description {
+  if (notification.type === 'digest') return describeDigest(notification, publicUrl);
   const facts: Facts = notification.facts;
   const name = facts.export ? `"${oneLine(facts.export.name)}"` : '';
   const where = facts.export
     ? [`Export ${facts.export.id}, project ${notification.projectId}`]
     : [];
-  const [title, lines] = words(notification, facts, name);
+  const [title, lines] = words(notification.type, facts, name);
   return { title, lines: [...lines, ...where] };
 }
 
 function words(
-  { type }: Notification,
+  type: Exclude<Notification['type'], 'digest'>,
   facts: Facts,
   name: string,
 ): readonly [string, readonly string[]] {

@@ -14,19 +14,22 @@ export interface SenderOptions {
   readonly allowedPrivateEndpoints: readonly string[];
   /** Null: this installation sends no e-mail. */
   readonly mailServer: MailServer | null;
+  /** Address of the page, for links; null: unknown. */
+  readonly publicUrl: string | null;
   /** For a whole attempt. */
   readonly timeoutMs: number;
 }
 
 /** Sends webhooks through the filter for tenants' endpoints, and e-mail through the operator's server. */
 export function createSender(options: SenderOptions): NotificationSender {
-  const { agents, allowedPrivateEndpoints, mailServer, timeoutMs } = options;
+  const { agents, allowedPrivateEndpoints, mailServer, publicUrl, timeoutMs } = options;
   const mail = mailServer === null ? null : openMailer(mailServer, timeoutMs);
 
   async function attempt({ notification, address, signedAt }: NotificationOrder) {
     const { eventId, organizationId } = notification;
     if (address.kind === 'webhook') {
-      const body = address.format === 'slack' ? slackBody(notification) : jsonBody(notification);
+      const isSlack = address.format === 'slack';
+      const body = isSlack ? slackBody(notification, publicUrl) : jsonBody(notification);
       const signed = { id: eventId, timestamp: signedAt, body };
       const headers = signatureHeaders(signed, address.secrets);
       const url = new URL(address.url);
@@ -35,7 +38,7 @@ export function createSender(options: SenderOptions): NotificationSender {
     }
     if (mail === null) return { delivered: false, answer: 'no_mail_server' };
     const to = address.recipients;
-    const { refused } = await mail({ to, eventId, ...emailText(notification) });
+    const { refused } = await mail({ to, eventId, ...emailText(notification, publicUrl) });
     const answer = refused === 0 ? 'SMTP 250' : `SMTP 250, ${refused} of ${to.length} refused`;
     return { delivered: true, answer };
   }

@@ -188,11 +188,33 @@ export async function createBatchExport(
   const [row] = await db.query<ExportRow>(farCreation, parameters);
   if (row) return toBatchExport(row);
   return db.transaction(async (tx) => {
-    await tx.query('select pg_advisory_xact_lock($1, $2)', [creationLock, teamId]);
+    await holdCreations(tx, teamId);
     // A statement of its own: it counts what was committed while the lock was waited for.
     const [last] = await tx.query<ExportRow>(creation, parameters);
     return last ? toBatchExport(last) : null;
   });
+}
+
+/**
+ * Waits for all creations of a project that are under way, and holds later ones until the transaction ends: what
+ * the next statement finds among its exports is all that there is.
+ */
+export async function holdCreations(tx: Sql, teamId: number): Promise<void> {
+  await tx.query('select pg_advisory_xact_lock($1, $2)', [creationLock, teamId]);
+}
+
+/** The oldest export of a project that has exactly this name, and is not deleted. */
+export async function findExportNamed(
+  sql: Sql,
+  teamId: number,
+  name: string,
+): Promise<string | null> {
+  const [row] = await sql.query<{ id: string }>(
+    prepared(`select id from batch_exports where team_id = $1 and name = $2 and deleted_at is null
+       order by created_at, id limit 1`),
+    [teamId, name],
+  );
+  return row?.id ?? null;
 }
 
 export async function findBatchExport(

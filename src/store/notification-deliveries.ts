@@ -1,12 +1,14 @@
 import type {
   Notification,
   NotificationType,
+  SentType,
   TargetKind,
   WebhookFormat,
 } from '../domain/notification.ts';
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
 import { Conditions, type KeysetPage, type KeysetPlace, seek, toKeysetPage } from './lists.ts';
+import { digestFacts, isSingle } from './notification-digests.ts';
 import { prepared } from './prepared.ts';
 
 export type DeliveryStatus = 'waiting' | 'delivered' | 'given_up' | 'cancelled' | 'dropped';
@@ -23,12 +25,14 @@ export interface Delivery {
   readonly id: string;
   readonly targetId: string;
   readonly eventId: string;
-  readonly eventType: NotificationType | 'test';
+  readonly eventType: NotificationType | SentType;
   readonly exportId: string | null;
   readonly happenedAt: Timestamp;
   readonly status: DeliveryStatus;
   readonly attempts: number;
-  /** Null unless it waits. */
+  /** The delivery that carries it together with others of its type; null: it is sent by itself. */
+  readonly digestId: string | null;
+  /** Null unless it waits, and in a digest. */
   readonly nextAttemptAt: Timestamp | null;
   /** The newest 20, oldest first. */
   readonly attemptLog: readonly DeliveryAttempt[];
@@ -38,19 +42,27 @@ export interface Delivery {
 
 const columns = `d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
   e.happened_at as "happenedAt", d.status, d.attempts,
-  case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
+  d.digest_id as "digestId", case when d.status = 'waiting' and (d.digest_id is null or d.is_repeat)
+    then coalesce(d.gathers_until, d.next_attempt_at) end as "nextAttemptAt", d.attempt_log as "attemptLog",
   d.created_at as "createdAt", d.finished_at as "finishedAt"`;
 
 const joined = 'notification_deliveries d join notification_events e on e.id = d.event_id';
 
-/** Newest first. */
+/**
+ * Newest first.
+ *
+ * @param digestId only those that this delivery carries; null: all
+ */
 export async function listDeliveries(
   sql: Sql,
   targetId: string,
+  digestId: string | null,
   place: KeysetPlace | null,
   limit: number,
 ): Promise<KeysetPage<Delivery>> {
-  const conditions = new Conditions().add('d.target_id = ?', targetId);
+  const conditions = new Conditions()
+    .add('d.target_id = ?', targetId)
+    .add('d.digest_id = ?', digestId);
   const order = { column: 'd.created_at', descending: true };
   const page = seek(conditions, order, 'd.id', place, limit);
   const rows = await sql.query<Delivery>(
@@ -95,7 +107,7 @@ type ClaimRow = Omit<ClaimedDelivery, 'notification'> & Notification;
 
 const claimColumns = `d.id, d.lease, d.target_id as "targetId", d.kind, d.attempts, extract(epoch from now())::bigint as "claimedAt",
   e.id as "eventId", e.type, e.happened_at as "happenedAt", e.organization_id as "organizationId",
-  e.team_id as "projectId", e.facts, t.format, t.recipients, t.secrets,
+  e.team_id as "projectId", e.facts || ${digestFacts} as facts, t.format, t.recipients, t.secrets,
   coalesce(t.previous_secret_until > now(), false) as "usesPreviousSecret"`;
 
 function toClaimed(row: ClaimRow): ClaimedDelivery {
@@ -143,13 +155,14 @@ const claimSql = prepared(`with recursive organizations_with as (
           select head.* from notification_targets t cross join lateral (
               select * from (
                 -- Of each export only the first one can be due.
-                (select distinct on (d.export_id) d.id, d.next_attempt_at, d.seq, d.leased_until from notification_deliveries d
+                (select distinct on (d.export_id) d.id, d.next_attempt_at, d.seq, d.leased_until, ${isSingle('d')} as is_single
+                   from notification_deliveries d
                   where d.target_id = t.id and d.status = 'waiting' and d.export_id is not null and not d.is_repeat
                   order by d.export_id, d.seq)
                 union all
-                select d.id, d.next_attempt_at, d.seq, d.leased_until from notification_deliveries d
+                select d.id, d.next_attempt_at, d.seq, d.leased_until, ${isSingle('d')} from notification_deliveries d
                  where d.target_id = t.id and d.status = 'waiting' and (d.export_id is null or d.is_repeat)) as firsts
-               where next_attempt_at <= now() and (leased_until is null or leased_until <= now())
+               where is_single and next_attempt_at <= now() and (leased_until is null or leased_until <= now())
                order by next_attempt_at, seq limit 1) as head
            where t.organization_id = o.id and t.kind = $1 and t.enabled
              and not exists (select from notification_deliveries d where ${isUnderWay('d')} and d.target_id = t.id)
@@ -197,8 +210,8 @@ export async function insertTest(
        select organization_id, team_id, 'test', '{}' from t
        returning *
      ), d as (
-       insert into notification_deliveries (target_id, event_id, organization_id, seq, kind, is_repeat, attempts, lease, leased_until)
-       select t.id, e.id, t.organization_id, e.seq, t.kind, true, 1, gen_random_uuid(), now() + $2 * interval '1 ms' from t, e
+       insert into notification_deliveries (target_id, event_id, organization_id, seq, kind, type, is_repeat, attempts, lease, leased_until)
+       select t.id, e.id, t.organization_id, e.seq, t.kind, e.type, true, 1, gen_random_uuid(), now() + $2 * interval '1 ms' from t, e
        returning *
      )
      select ${claimColumns} from d, e, t`,
@@ -261,14 +274,19 @@ export async function recordAttempt(
   return row ?? { isRecorded: false, isDisabled: false };
 }
 
-/** Lets a delivery begin again, or its next attempt come now. A delivery under way is left alone. */
+/**
+ * Lets a delivery begin again, or its next attempt come now: that of its digest, if it waits in one. A delivery under
+ * way is left alone.
+ */
 export async function repeatDelivery(sql: Sql, targetId: string, id: string): Promise<void> {
   await sql.query(
     `update notification_deliveries
         set attempts = case when status = 'waiting' then attempts else 0 end,
             is_repeat = is_repeat or status <> 'waiting',
-            status = 'waiting', next_attempt_at = now(), finished_at = null
-      where id = $1 and target_id = $2 and (status <> 'waiting' or leased_until is null or leased_until <= now())`,
+            status = 'waiting', next_attempt_at = now(), gathers_until = null, finished_at = null
+      where id = (select case when d.status = 'waiting' and not d.is_repeat then coalesce(d.digest_id, d.id) else d.id end
+                    from notification_deliveries d where d.id = $1 and d.target_id = $2)
+        and (status <> 'waiting' or leased_until is null or leased_until <= now())`,
     [id, targetId],
   );
 }

@@ -174,11 +174,16 @@ export async function deleteTarget(tx: Sql, id: string): Promise<boolean> {
   return rows.length === 1;
 }
 
-/** Ends the deliveries of a disabled target that wait. */
+/** Ends the deliveries of a disabled target that wait: digests first, as the end of an attempt locks them. */
 export async function cancelDeliveriesOf(tx: Sql, targetId: string): Promise<void> {
   await tx.query(
-    `update notification_deliveries set status = 'cancelled', lease = null, leased_until = null, finished_at = now()
-      where target_id = $1 and status = 'waiting'`,
+    `with locked as materialized (
+       select id from notification_deliveries where target_id = $1 and status = 'waiting'
+        order by digest_id nulls first, id for update
+     )
+     update notification_deliveries d
+        set status = 'cancelled', lease = null, leased_until = null, gathers_until = null, finished_at = now()
+       from locked where d.id = locked.id and d.status = 'waiting'`,
     [targetId],
   );
 }

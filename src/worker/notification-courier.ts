@@ -4,6 +4,7 @@ import type {
   TargetKind,
 } from '../domain/notification.ts';
 import { type ClaimedDelivery, claimDeliveries } from '../store/notification-deliveries.ts';
+import { gatherDigests } from '../store/notification-digests.ts';
 import type { Context } from '../use-cases/context.ts';
 import { deliver, deliveryLeaseMs } from '../use-cases/notifications/deliver.ts';
 
@@ -59,6 +60,7 @@ export class NotificationCourier {
   }
 
   async #collect(): Promise<void> {
+    await gatherDigests(this.#options.context.db);
     for (const kind of ['webhook', 'email'] as const) {
       const running = this.#running(kind);
       const limit = slots[kind] - running.size;

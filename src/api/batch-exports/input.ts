@@ -29,6 +29,7 @@ export function createInput(body: CreateBody): CreateExportInput {
     endAt: readTime(body.end_at) ?? null,
     freshnessMinutes: body.freshness_minutes ?? null,
     backfill: body.backfill ?? false,
+    uniqueName: body.unique_name ?? false,
   };
 }
 

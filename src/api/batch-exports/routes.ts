@@ -4,7 +4,12 @@ import {
   listBatchExports,
   findBatchExports,
 } from '../../store/export-lists.ts';
-import { createExport, examineNewExport } from '../../use-cases/exports/create-export.ts';
+import {
+  type CreateExportInput,
+  createExport,
+  examineNewExport,
+  refuseTakenName,
+} from '../../use-cases/exports/create-export.ts';
 import { deleteExport } from '../../use-cases/exports/delete-export.ts';
 import { pauseExport } from '../../use-cases/exports/pause-export.ts';
 import { unpauseExport } from '../../use-cases/exports/unpause-export.ts';
@@ -194,8 +199,11 @@ async function checkNew(
   deps: Deps,
   request: Request,
   reply: Reply,
-  asked: Parameters<typeof checkOnSource>[3] & Parameters<typeof checkTablePlace>[3],
+  asked: CreateExportInput & Parameters<typeof checkOnSource>[3],
 ): Promise<readonly string[]> {
+  const { uniqueName, teamId, name } = asked;
+  // Before the source and the store: their faults may follow from the export that has the name.
+  if (uniqueName) await refuseTakenName(request.context.db, teamId, name);
   const warnings = await Promise.all([
     checkOnSource(deps, request, reply, asked),
     checkTablePlace(deps, request, reply, asked),

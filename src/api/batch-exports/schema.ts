@@ -171,6 +171,12 @@ export function batchExportBodies(
     ...optionalFields,
     model: Model,
     backfill: Type.Optional(Type.Boolean({ description: 'Also export from start_at to now.' })),
+    unique_name: Type.Optional(
+      Type.Boolean({
+        description:
+          'Refuse with 409 if the project has an export of exactly this name, even if both are created at the same moment. The answer names its id.',
+      }),
+    ),
     team_id: Type.Optional(takesTeam ? Team : AnyTeam),
   };
   const ChangedDestination = Type.Object(

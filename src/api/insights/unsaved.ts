@@ -1,5 +1,6 @@
 import { type TProperties, Type } from 'typebox';
 import type { DestinationDefinition } from '../../destinations/destination.ts';
+import { readFileSettings } from '../../domain/file-settings.ts';
 import { Refusal } from '../../domain/problem.ts';
 import {
   readChangedDestination,
@@ -8,7 +9,8 @@ import {
 } from '../../use-cases/exports/unsaved.ts';
 import { checkFixed } from '../../use-cases/exports/update-export.ts';
 import { openDestinationConfig } from '../../use-cases/exports/destination.ts';
-import { type Api, batchExportOf, reachOf } from '../api.ts';
+import { type Api, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
+import { changedRunnable, checkOnSource, type Runnable } from '../batch-exports/check-on-source.ts';
 import { defaultModel } from '../batch-exports/input.ts';
 import { teamFor } from '../batch-exports/load.ts';
 import { batchExportBodies } from '../batch-exports/schema.ts';
@@ -38,7 +40,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     dsl_query,
     transformations,
     model,
-    destination: Type.Optional(withFilters(deps.destinations)),
+    destination: Type.Optional(withRowSettings(deps.destinations)),
   };
   const { write } = exportOperations(family);
 
@@ -46,16 +48,21 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     '/test',
     {
       ...write('testNewDestination', 'Run the checks of a destination that is not saved', [], {
-        body: Type.Object({ destination, model, team_id }),
+        body: Type.Object({ destination, model, team_id, dsl_query, transformations }),
         response: { 200: Ref(DestinationTest), ...postErrors() },
       }),
       config,
     },
     async (request, reply) => {
-      const { destination: asked, model: name = defaultModel, team_id: team } = request.body;
+      const { body } = request;
+      const { destination: asked, model: name = defaultModel, team_id: team } = body;
       const teamId = await teamFor(request.context.db, reachOf(request), team);
       const { type } = asked;
       const whole = readNewDestination(rules, teamId, type, asked.config);
+      const { dsl_query: dslQuery = null, transformations: isTransformed = false } = body;
+      await checkDecimals(deps, request, reply, {
+        ...{ teamId, model: name, dslQuery, transformations: isTransformed, config: whole },
+      });
       const tested = { type, teamId, openConfig: () => whole };
       return lookAtDestination(deps, request, reply, name, tested);
     },
@@ -65,7 +72,11 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     '/:id/test',
     {
       ...write('testDestination', "Run the destination's checks one by one", ['id'], {
-        body: Type.Object({ destination: bodies.Patch.properties.destination }),
+        body: Type.Object({
+          destination: bodies.Patch.properties.destination,
+          dsl_query,
+          transformations,
+        }),
         response: { 200: Ref(DestinationTest), ...postErrors() },
       }),
       config,
@@ -77,6 +88,12 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       const { destination: change } = request.body;
       const changed =
         change === undefined ? null : readChangedDestination(context, rules, batchExport, change);
+      const { dsl_query: dslQuery, transformations: isTransformed } = request.body;
+      const input = {
+        ...{ dslQuery, transformations: isTransformed },
+        destination: { config: changed ?? undefined },
+      };
+      await checkDecimals(deps, request, reply, changedRunnable(batchExport, input));
       const openConfig = () => changed ?? openDestinationConfig(context.secrets, id, stored);
       const tested = { type: stored.type, teamId, openConfig };
       return lookAtDestination(deps, request, reply, name, tested);
@@ -102,7 +119,9 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
         transformations: body.transformations ?? false,
         destination: { config: body.destination?.config ?? {} },
       };
-      refuseRows(rules, { ...asked, ...asked.destination });
+      const runnable = { ...asked, ...asked.destination };
+      refuseRows(rules, runnable);
+      await checkDecimals(deps, request, reply, runnable);
       return lookAtRows(deps, request, reply, asked);
     },
   );
@@ -133,21 +152,40 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
         transformations: body.transformations ?? before.transformations,
         destination: { config: { ...before.destination.config, ...body.destination?.config } },
       };
-      refuseRows(rules, { ...asked, ...asked.destination });
+      const runnable = { ...asked, ...asked.destination };
+      refuseRows(rules, runnable);
+      await checkDecimals(deps, request, reply, runnable);
       return lookAtRows(deps, request, reply, asked);
     },
   );
 }
 
-/** The event filters of a destination; the rest of it does not count. All destinations have the same. */
-function withFilters([first]: readonly DestinationDefinition[]) {
+/**
+ * The rule of create: only the source knows whether the rows have the columns that decimal_columns names.
+ *
+ * @throws Refusal
+ */
+async function checkDecimals(deps: Deps, request: Request, reply: Reply, runnable: Runnable) {
+  if (readFileSettings(runnable.config).decimalColumns === null) return;
+  await checkOnSource(deps, request, reply, runnable);
+}
+
+/**
+ * The settings of a destination that are about the rows; the rest of it does not count. All destinations have the
+ * same.
+ */
+function withRowSettings([first]: readonly DestinationDefinition[]) {
   const known: TProperties = first?.configSchema.properties ?? {};
-  const names = ['include_events', 'exclude_events'].filter((name) => name in known);
-  const filters = Object.fromEntries(names.map((name) => [name, known[name]]));
+  const names = ['include_events', 'exclude_events', 'decimal_columns'].filter(
+    (name) => name in known,
+  );
+  const settings = Object.fromEntries(names.map((name) => [name, known[name]]));
   return Type.Unsafe<{ readonly config?: Readonly<Record<string, unknown>> }>(
     Type.Object(
-      { config: Type.Optional(Type.Object(filters as TProperties)) },
-      { description: 'Only include_events and exclude_events of its config count.' },
+      { config: Type.Optional(Type.Object(settings as TProperties)) },
+      {
+        description: 'Only include_events, exclude_events and decimal_columns of its config count.',
+      },
     ),
   );
 }

@@ -153,14 +153,20 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
   api.get(
     '/:id/deliveries',
     read('listNotificationDeliveries', 'List what was sent to a target, newest first', ['id'], {
-      querystring: Type.Object(CursorQuery),
+      querystring: Type.Object({
+        ...CursorQuery,
+        digest_id: Type.Optional(
+          Type.String({ format: 'uuid', description: 'Only those that this delivery carries.' }),
+        ),
+      }),
       response: { 200: CursorPageOf(NotificationDelivery), ...errors() },
     }),
     async (request) => {
-      const { cursor, limit } = request.query;
+      const { cursor, limit, digest_id: digestId = null } = request.query;
       const place = placeOf(cursor, 'created_at');
       const { id } = targetOf(request);
-      const page = await listDeliveries(request.context.db, id, place, clampLimit(limit));
+      const { db } = request.context;
+      const page = await listDeliveries(db, id, digestId, place, clampLimit(limit));
       const keyOf = ({ createdAt, id: key }: Delivery) => ({ at: createdAt, id: key });
       return cursorEnvelope(request, 'created_at', page, keyOf, deliveryView);
     },

@@ -145,15 +145,25 @@ export const NotificationDelivery = named(
         format: 'uuid',
         description: 'The header webhook-id; the same for each attempt and each target.',
       }),
-      event_type: Type.String(),
+      event_type: Type.String({ description: 'One of `events`, `test`, or `digest`.' }),
       batch_export_id: Nullable(Type.String({ format: 'uuid' })),
       happened_at: Time,
       status: Type.Enum(['waiting', 'delivered', 'given_up', 'cancelled', 'dropped'], {
         description:
           'cancelled: the target was disabled. dropped: more than 500 deliveries waited for the target; at most one entry per hour says so.',
       }),
+      digest_id: Nullable(
+        Type.String({
+          format: 'uuid',
+          description:
+            'The delivery that carries it together with others of its type, and has their attempts. Null: it is sent by itself.',
+        }),
+      ),
       attempts: Type.Integer(),
-      next_attempt_at: Nullable({ ...Time, description: 'Null unless it waits.' }),
+      next_attempt_at: Nullable({
+        ...Time,
+        description: 'Null unless it waits, and in a digest.',
+      }),
       attempt_log: Type.Array(
         Type.Object({
           at: Time,

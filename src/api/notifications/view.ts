@@ -38,6 +38,7 @@ export function deliveryView(delivery: Delivery): NotificationDelivery {
     batch_export_id: delivery.exportId,
     happened_at: delivery.happenedAt,
     status: delivery.status,
+    digest_id: delivery.digestId,
     attempts: delivery.attempts,
     next_attempt_at: delivery.nextAttemptAt,
     attempt_log: delivery.attemptLog.map((attempt) => ({ ...attempt })),

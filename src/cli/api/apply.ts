@@ -3,6 +3,7 @@ import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
 import { confirm } from './confirm.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
+import { RefusedRequest } from './explain.ts';
 import { type ExportFields, readFields } from './export-fields.ts';
 import { readExportsFile, type WantedExport } from './exports-file.ts';
 import { print } from './exports-actions.ts';
@@ -52,7 +53,9 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
     const question = `Delete ${plural(deletions, 'export')} of ${await projectOf(api, stored)} that the file does not have?`;
     await confirm(deps.terminal, question, options.yes ?? false);
   }
-  const done = options.dryRun ? steps.map(planned) : await perform(deps, api, steps, fields);
+  const done = options.dryRun
+    ? steps.map(planned)
+    : await perform(deps, api, steps, fields, options);
   print(deps, options, done, () => [summaryOf(done, options.dryRun ?? false)]);
   const failed = done.filter(({ error }) => error !== null);
   if (failed.length === 0) return;
@@ -131,6 +134,7 @@ async function perform(
   api: Api,
   steps: readonly Step[],
   fields: ExportFields,
+  options: ApplyOptions,
 ): Promise<readonly DoneStep[]> {
   const done: DoneStep[] = [];
   for (const step of steps) {
@@ -140,9 +144,9 @@ async function perform(
       continue;
     }
     try {
-      const after = await performOne(api, step);
-      done.push({ ...planned(step), id: after?.id ?? step.id });
-      if (after) reportLeft(deps, step, after, fields);
+      const { taken, after } = await performOne(deps, api, step, fields, options);
+      done.push({ ...planned(taken), id: after?.id ?? taken.id });
+      if (after) reportLeft(deps, taken, after, fields);
     } catch (error) {
       const isOwn = error instanceof CliError && error.exitCode === exitCodes.failed;
       if (!isOwn) throw error;
@@ -152,9 +156,43 @@ async function perform(
   return done;
 }
 
-async function performOne(api: Api, { action, id, body }: Step): Promise<BatchExport | null> {
+/**
+ * Does one step. Another client may do the same at the same moment: the export that it created is updated, and
+ * what it deleted is deleted.
+ *
+ * @returns `taken`: the step that was possible
+ */
+async function performOne(
+  deps: CliDeps,
+  api: Api,
+  step: Step,
+  fields: ExportFields,
+  options: ApplyOptions,
+): Promise<{ readonly taken: Step; readonly after: BatchExport | null }> {
+  try {
+    return { taken: step, after: await send(api, step) };
+  } catch (error) {
+    if (!(error instanceof RefusedRequest)) throw error;
+    if (step.action === 'delete' && error.status === 404) return { taken: step, after: null };
+    const isTaken = step.action === 'create' && error.status === 409 && error.attr === 'name';
+    if (!isTaken) throw error;
+  }
+  const wanted = { name: step.name, spec: step.body, missingSecrets: step.missingSecrets };
+  const update = { ...options, prune: false };
+  const [taken] = planSteps([wanted], await listExports(api), fields, update);
+  if (!taken || taken.id === null) {
+    throw new CliError('Another client created and deleted it meanwhile. Apply the file again.');
+  }
+  deps.terminal.err(`${plain(step.name)}: another client created it meanwhile (${taken.id}).\n`);
+  if (!options.json) for (const line of stepLines(taken, paintFor(deps.terminal))) deps.print(line);
+  return { taken, after: await send(api, taken) };
+}
+
+async function send(api: Api, { action, id, body }: Step): Promise<BatchExport | null> {
   if (action === 'unchanged') return null;
-  if (id === null) return api.call('post', '/batch_exports', { body });
+  if (id === null) {
+    return api.call('post', '/batch_exports', { body: { ...body, unique_name: true } });
+  }
   if (action === 'update') return api.call('patch', '/batch_exports/{id}', { path: { id }, body });
   await api.call('delete', '/batch_exports/{id}', { path: { id } });
   return null;

@@ -19,6 +19,20 @@ interface Problem {
   readonly detail: string;
 }
 
+/** The service refused a request. */
+export class RefusedRequest extends CliError {
+  /** Of HTTP. */
+  readonly status: number;
+  /** The field that the first problem is about; null: none. */
+  readonly attr: string | null;
+
+  constructor(message: string, status: number, attr: string | null) {
+    super(message);
+    this.status = status;
+    this.attr = attr;
+  }
+}
+
 /** One line for each problem, and what to do. */
 export function explainAnswer(answer: Answer, called: Called): CliError {
   const { status, json, headers } = answer;
@@ -33,7 +47,9 @@ export function explainAnswer(answer: Answer, called: Called): CliError {
     );
   }
   if (status === 403) return new CliError(explainRefusal(first.detail, called), exitCodes.refused);
-  if (status === 404) return new CliError(called.notFound ?? `${first.detail} Check the id.`);
+  if (status === 404) {
+    return new RefusedRequest(called.notFound ?? `${first.detail} Check the id.`, status, null);
+  }
   if (status === 429) {
     const wait = headers.get('retry-after');
     const when = wait === null ? 'Try again later.' : `Try again in ${plain(wait)} s.`;
@@ -46,9 +62,8 @@ export function explainAnswer(answer: Answer, called: Called): CliError {
     const report = requestId === null ? '' : ` Its log has it under request ${requestId}.`;
     return new CliError(`${called.url}: ${first.detail}${report}`, exitCodes.unreachable);
   }
-  return new CliError(
-    problems.map(({ attr, detail }) => (attr === null ? detail : `${attr}: ${detail}`)).join('\n'),
-  );
+  const lines = problems.map(({ attr, detail }) => (attr === null ? detail : `${attr}: ${detail}`));
+  return new RefusedRequest(lines.join('\n'), status, first.attr);
 }
 
 function explainRefusal(detail: string, { project }: Called): string {

@@ -157,7 +157,9 @@ function DeliveryItem({ target, delivery, onChanged }: DeliveryProps) {
         <span className="muted small">
           <TimeText at={delivery.happened_at} as="relative" />
           {last && ` · ${last.answer} in ${last.latency_ms} ms`}
-          {` · ${plural(delivery.attempts, 'attempt')}`}
+          {delivery.digest_id === null
+            ? ` · ${plural(delivery.attempts, 'attempt')}`
+            : ' · together with others'}
           {delivery.next_attempt_at !== null && (
             <>
               {' · next '}

@@ -8,7 +8,7 @@ import { widenRange } from '../../scheduling/backfill-range.ts';
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { openSchedule } from '../../scheduling/schedule.ts';
 import { joinTransaction, type Sql, type Transactor } from '../../store/database.ts';
-import { createBatchExport } from '../../store/exports.ts';
+import { createBatchExport, findExportNamed, holdCreations } from '../../store/exports.ts';
 import { readNow } from '../../store/ticks.ts';
 import { recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import type { Actor, Context } from '../context.ts';
@@ -34,6 +34,8 @@ export interface CreateExportInput {
   readonly freshnessMinutes: number | null;
   /** Whether to also export from startAt to now. */
   readonly backfill: boolean;
+  /** Whether to refuse it if the project has an export of this name. */
+  readonly uniqueName: boolean;
 }
 
 export interface CreatedExport {
@@ -88,6 +90,10 @@ export async function createExport(
   const { paused, startAt, endAt } = input;
   const { maxExportsPerProject } = context.policy;
   const store = async (db: Transactor): Promise<CreatedExport> => {
+    if (input.uniqueName) {
+      await holdCreations(db, teamId);
+      await refuseTakenName(db, teamId, input.name);
+    }
     const now = await readNow(db);
     const wanted = {
       ...input,
@@ -106,10 +112,21 @@ export async function createExport(
     const backfillId = input.backfill ? await backfillThePast(db, context, batchExport, now) : null;
     return { batchExport, backfillId };
   };
-  if (!input.backfill) return store(context.db);
+  if (!input.backfill && !input.uniqueName) return store(context.db);
   const created = await context.db.transaction((tx) => store(joinTransaction(tx)));
   if (created.backfillId !== null) context.doorbell.backfillWaiting(created.backfillId);
   return created;
+}
+
+/** @throws Refusal (conflict, `name`) with the id of the export that has the name */
+export async function refuseTakenName(sql: Sql, teamId: number, name: string): Promise<void> {
+  const id = await findExportNamed(sql, teamId, name);
+  if (id === null) return;
+  throw new Refusal({
+    code: 'conflict',
+    detail: `The project has an export of this name: ${id}. Update it, choose another name, or leave out unique_name.`,
+    attr: 'name',
+  });
 }
 
 const backfillNeedsStart: Problem = {

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../domain/batch-export.ts';
+import { checkDecimalEntries } from '../../domain/decimal-columns.ts';
 import type { DestinationConfig } from '../../domain/file-settings.ts';
 import { keepVersions, pinVersions } from '../../domain/format-settings.ts';
 import { type Problem, refuseIfAny } from '../../domain/problem.ts';
@@ -94,7 +95,10 @@ interface Rows {
   readonly config: DestinationConfig;
 }
 
-/** @throws Refusal if the query or the event filters are not possible for the model */
+/**
+ * @throws Refusal if the query or the event filters are not possible for the model, or if an entry of
+ *   decimal_columns is not
+ */
 export function refuseRows(
   rules: ExportRules,
   { model, dslQuery, transformations, config }: Rows,
@@ -103,5 +107,6 @@ export function refuseRows(
   refuseIfAny([
     ...(query?.ok === false ? query.problems : []),
     ...checkEventFilters(rules, model, config),
+    ...checkDecimalEntries(config.decimal_columns, 'destination__config__decimal_columns'),
   ]);
 }

@@ -41,6 +41,25 @@ test('ten at once take effect once; the others are answered that it is in flight
   expect(await count()).toBe(before + 1);
 });
 
+test('a name that must be unique is taken once, and the refusal names the export that has it', async () => {
+  const body = exportBody({ name: 'Of many clients', unique_name: true });
+  const at = (index: number) => create(`unique-${index}`, body);
+  const answers = await Promise.all(Array.from({ length: 10 }, (_, index) => at(index)));
+  const [made, ...more] = answers.filter(({ status }) => status === 201);
+  expect(more).toEqual([]);
+  for (const { status, body: refused } of answers) {
+    if (status !== 201)
+      expect([status, refused.code, refused.attr]).toEqual([409, 'conflict', 'name']);
+    if (status !== 201) expect(refused.detail).toContain(made?.body.id);
+  }
+  const free = await api.client.post(exports, { ...body, name: 'of many clients' });
+  expect(free.status, free.text).toBe(201);
+  const plain = await api.client.post(exports, { ...body, unique_name: undefined });
+  expect(plain.status, plain.text).toBe(201);
+  for (const id of [made?.body.id, plain.body.id]) await api.client.delete(`${exports}/${id}`);
+  expect((await api.client.post(exports, body)).status).toBe(201);
+});
+
 test('a request that dies before its answer is stored has no effect, and its key is free at once', async () => {
   const before = await count();
   await api.db.transaction(async (tx) => {

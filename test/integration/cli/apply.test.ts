@@ -170,6 +170,27 @@ test('the secrets of a destination of another type never show either', async () 
   }
 });
 
+test('the same file from several at once creates each export once, and prunes each once', async () => {
+  const names = ['One', 'Two', 'Three'];
+  const file = names.map((name) => wanted(name));
+  const created = (outs: readonly { readonly out: string }[]) =>
+    outs.map(({ out }) => Number(/(\d+) created/.exec(out)?.[1] ?? 0)).reduce((a, b) => a + b);
+  const several = (...args: string[]) =>
+    Promise.all([1, 2, 3, 4].map(() => runCli(['apply', '-f', shared, ...args], { env })));
+  const shared = path.join(folder, 'shared.yaml');
+
+  await writeFile(shared, stringify({ exports: file }));
+  const applied = await several();
+  for (const { code, output } of applied) expect(code, output).toBe(0);
+  expect((await stored()).map(({ name }) => name).sort()).toEqual(names.toSorted());
+  expect(created(applied)).toBe(names.length);
+
+  await writeFile(shared, stringify({ exports: [wanted('One')] }));
+  const pruned = await several('--prune', '--yes');
+  for (const { code, output } of pruned) expect(code, output).toBe(0);
+  expect((await stored()).map(({ name }) => name)).toEqual(['One']);
+});
+
 test('a name that two exports have is refused with their ids', async () => {
   await api.client.post(`${api.project}/batch_exports`, exportBody({ name: 'Twice' }));
   await api.client.post(`${api.project}/batch_exports`, exportBody({ name: 'Twice' }));

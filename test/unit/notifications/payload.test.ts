@@ -31,16 +31,39 @@ test('a JSON body names event, owner and facts', () => {
 });
 
 test('a text for Slack cannot mention a channel', () => {
-  const { text } = JSON.parse(slackBody(failing)) as { text: string };
+  const { text } = JSON.parse(slackBody(failing, null)) as { text: string };
   expect(text).toContain('&lt;!channel&gt;');
   expect(text).not.toContain('<');
   expect(text).toContain('destination.access_denied: Refused.');
 });
 
 test('the subject of a mail is one line', () => {
-  const { subject, text } = emailText(failing);
+  const { subject, text } = emailText(failing, null);
   expect(subject).toBe('[Sluice] Export "Events <!channel> Bcc: x@y.z" is failing');
   expect(text).toContain('Interval 2024-03-01T00:00:00.000000Z to 2024-03-01T01:00:00.000000Z');
+});
+
+test('a mail about many exports has ten names on a line each, and says where all are', () => {
+  const names = Array.from({ length: 30 }, (_, n) => `Export ${n}\r\nBcc: x@y.z`);
+  const events = names.map((name) => ({ project_id: 7, export: { id: failing.eventId, name } }));
+  const facts = {
+    type: 'export.late',
+    count: 30,
+    first_at: failing.happenedAt,
+    last_at: failing.happenedAt,
+    more_dropped: true,
+    errors: [],
+    events,
+  };
+  const digest: Notification = { ...failing, type: 'digest', facts };
+  const { subject, text } = emailText(digest, null);
+  expect(subject).toBe('[Sluice] 30 exports are late');
+  expect(text.match(/^"Export \d Bcc: x@y\.z" \(project 7\)$/gm)).toHaveLength(10);
+  expect(text).toContain('… and 20 more.');
+  expect(text).toContain('some were dropped');
+  expect(text).toContain('under Exports, with the health late');
+  const ofAll = slackBody({ ...digest, projectId: null }, 'https://sluice.example.com/x/');
+  expect(ofAll).toContain('All of them: https://sluice.example.com/x/console/#/projects');
 });
 
 test('retries last about a day and then end', () => {

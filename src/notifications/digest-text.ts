@@ -1,0 +1,85 @@
+import type { Notification, NotificationType } from '../domain/notification.ts';
+import type { Timestamp } from '../domain/time.ts';
+import { oneLine } from './one-line.ts';
+
+/** The facts of a digest, as the database wrote them (store/notification-digests.ts). */
+interface DigestFacts {
+  readonly type: NotificationType;
+  /** Of its events, one per export. */
+  readonly count: number;
+  readonly first_at: Timestamp;
+  readonly last_at: Timestamp;
+  /** Whether more events were dropped, because too many waited for the target. */
+  readonly more_dropped: boolean;
+  readonly errors: readonly { readonly code: string; readonly count: number }[];
+  /** The first ones, in their order. */
+  readonly events: readonly {
+    readonly project_id: number;
+    readonly export: { readonly id: string; readonly name: string };
+  }[];
+}
+
+/** Exports that a text names. */
+const named = 10;
+
+const titles: Readonly<Record<NotificationType, (count: number) => string>> = {
+  'export.failing': (count) => `${count} exports are failing`,
+  'export.retries_exhausted': (count) => `${count} exports: all attempts of a run failed`,
+  'export.paused': (count) => `${count} exports were paused automatically`,
+  'export.recovered': (count) => `${count} exports work again`,
+  'export.late': (count) => `${count} exports are late`,
+  'export.on_time': (count) => `${count} exports are on time again`,
+  'backfill.completed': (count) => `Backfills of ${count} exports have ended`,
+};
+
+/** The health that the page shows the exports by. */
+const healths: Partial<Record<NotificationType, string>> = {
+  'export.failing': 'failing',
+  'export.retries_exhausted': 'failing',
+  'export.paused': 'paused',
+  'export.late': 'late',
+};
+
+/**
+ * A digest for people.
+ *
+ * @param publicUrl address of the page; null: unknown
+ */
+export function describeDigest({ facts, projectId }: Notification, publicUrl: string | null) {
+  const digest = facts as unknown as DigestFacts;
+  const { type, count, errors, events } = digest;
+  const names = events
+    .slice(0, named)
+    .map(({ export: { name }, project_id: project }) => `"${oneLine(name)}" (project ${project})`);
+  const more = count > names.length ? [`… and ${count - names.length} more.`] : [];
+  const lines = [
+    `Between ${digest.first_at} and ${digest.last_at}:`,
+    ...names,
+    ...more,
+    ...(errors.length > 0 ? [`Errors: ${countsOf(errors)}`] : []),
+    ...(digest.more_dropped ? ['There were more: too many waited, so some were dropped.'] : []),
+    `All of them: ${placeOf(type, projectId, publicUrl)}`,
+  ];
+  return { title: titles[type](count), lines };
+}
+
+const countsOf = (errors: DigestFacts['errors']): string =>
+  errors
+    .slice(0, named)
+    .map(({ code, count }) => `${code} (${count})`)
+    .join(', ');
+
+function placeOf(
+  type: NotificationType,
+  projectId: number | null,
+  publicUrl: string | null,
+): string {
+  const health = healths[type];
+  if (publicUrl === null) {
+    const filter = health === undefined ? '' : `, with the health ${health}`;
+    return `on the page of Sluice, under Exports${filter}`;
+  }
+  const page = `${publicUrl.replace(/\/+$/, '')}/console/`;
+  if (projectId === null) return `${page}#/projects`;
+  return `${page}#/${projectId}/${health === undefined ? '' : `?health=${health}`}`;
+}
