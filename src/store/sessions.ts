@@ -1,4 +1,5 @@
 import { Client, type ClientBase } from 'pg';
+import { storeMark } from '../domain/store-mark.ts';
 import { StatementNames } from './prepared.ts';
 
 type Settings = Readonly<Record<string, string>>;
@@ -11,7 +12,9 @@ const output: Settings = { timezone: 'UTC', datestyle: 'ISO' };
 const limits: Settings = { statement_timeout: '55s', idle_in_transaction_session_timeout: '10s' };
 
 /**
- * @param own is for sessions that no other client gets: a pooler would leave these settings to others
+ * Marks it as a session to our own tables, if no other client gets it: else a pooler would leave the mark, and the
+ * settings `own`, to others.
+ *
  * @returns whether this is such a session
  */
 async function setUp(client: ClientBase, settings: Settings, own: Settings): Promise<boolean> {
@@ -23,6 +26,7 @@ async function setUp(client: ClientBase, settings: Settings, own: Settings): Pro
   const columns = [
     ...Object.entries(settings).map(set),
     ...Object.entries(own).map((each) => `case when ${isOwn} then ${set(each)} end`),
+    `case when ${isOwn} then pg_advisory_lock_shared(${storeMark.join(', ')})::text end`,
   ];
   const { rows } = await client.query<{ isOwn: boolean }>(
     `select ${isOwn} as "isOwn", ${columns.join(', ')}`,
