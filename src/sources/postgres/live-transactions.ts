@@ -112,6 +112,9 @@ export const lookSql = `
          CROSS JOIN LATERAL (${LOCKS}) AS locks
          CROSS JOIN LATERAL (${PREPARED}) AS prepared`;
 
+/** Shortly after an interval's end, some transactions may not be visible yet. */
+export const longAgoMs = 60_000;
+
 /** Reads what is alive at a server. Throws SluiceError. */
 export async function readLook(client: pg.Client, signal: AbortSignal): Promise<Look> {
   const [look] = await query<Look>(client, lookSql, signal);
@@ -127,23 +130,28 @@ export async function readLook(client: pg.Client, signal: AbortSignal): Promise<
  * that is still executing; and a session that stirs. A process that is not in the list yet counts too.
  *
  * Sessions to our own tables count only as such an older session: what they write, if a source shows it, has their `now()`.
- * There are always some short transactions of theirs; these are not waited for.
+ * There are always some short transactions of theirs; these are not waited for. On a busy machine one of them nearly always
+ * stirs, so that does not count either, long after the end.
  */
 export function liveAt(look: Look, end: Instant): Live {
   const nextId = BigInt(look.nextId);
   // Ids may have been assigned since the clock was read.
   const full = (id: string) => fullId(id, nextId + 0x4000_0000n);
   const own = new Set(look.locks.filter((lock) => lock.own).map(({ pid }) => pid));
+  const store = new Set(look.nowMs < end ? [] : look.storePids);
+  const isLongAgo = look.nowMs - end >= longAgoMs;
   const sessions = new Map(look.sessions.map((session) => [session.pid, session]));
   const isBefore = (at: number | null) => at !== null && at < end * 1_000;
   const older = look.sessions.filter(
     ({ pid, counts, hidden, isStirring, transactionAt, messageAt }) =>
       counts &&
       !own.has(pid) &&
-      (hidden || isStirring || isBefore(transactionAt) || isBefore(messageAt)),
+      (hidden ||
+        (isStirring && !(isLongAgo && store.has(pid))) ||
+        isBefore(transactionAt) ||
+        isBefore(messageAt)),
   );
   const olderPids = new Set(older.map(({ pid }) => pid));
-  const store = new Set(look.nowMs < end ? [] : look.storePids);
   const virtual = look.locks
     .filter((lock) => !lock.own && !own.has(lock.pid))
     .filter(({ pid }) => sessions.get(pid)?.counts ?? true)

@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import type { DataInterval, Instant } from '../../domain/time.ts';
 import type { Settlement, Unsettled } from '../source.ts';
-import { type Look, liveAt } from './live-transactions.ts';
+import { type Look, liveAt, longAgoMs } from './live-transactions.ts';
 import {
   baseOf,
   isTransaction,
@@ -38,8 +38,6 @@ export interface SettledServers {
   readonly allowsStandby: boolean;
 }
 
-/** Shortly after an interval's end, some transactions may not be visible yet. */
-const longAgoMs = 60_000;
 /** The first pause between two looks; it doubles up to `pollMs`. */
 const firstPollMs = 5;
 /**

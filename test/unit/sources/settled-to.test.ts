@@ -2,7 +2,7 @@
 
 import type pg from 'pg';
 import { describe, expect, test } from 'vitest';
-import type { Look } from '../../../src/sources/postgres/live-transactions.ts';
+import { type Look, liveAt } from '../../../src/sources/postgres/live-transactions.ts';
 import { settleInterval } from '../../../src/sources/postgres/settle.ts';
 import { SharedServer } from '../../../src/sources/postgres/shared-server.ts';
 
@@ -158,9 +158,19 @@ describe('a session to our own tables', () => {
   test.each([
     ['a transaction from before the end', open(7, end - 1)],
     ['a message from before the end', open(7, end, { messageAt: (end - 1) * 1_000 })],
-    ['a message that it does not show yet', open(7, null, { isStirring: true })],
   ])('is waited for with %s', async (_, look) => {
     expect(await looksFor(ours(look))).toBe(3);
+  });
+
+  test('is waited for with a message that it does not show yet, until a minute after the end', () => {
+    const stirring = open(7, null, { isStirring: true });
+    const counts = (look: Look, at: number) => {
+      const live = liveAt(look, at);
+      return [live.sessions.size, live.virtual.size];
+    };
+    expect(counts(ours(stirring), nowMs - 59_999)).toEqual([1, 1]);
+    expect(counts(ours(stirring), nowMs - 60_000)).toEqual([0, 0]);
+    expect(counts(stirring, end)).toEqual([1, 1]);
   });
 
   test('is waited for if its times are not visible', async () => {
