@@ -1,4 +1,5 @@
 import { Client, type ClientBase } from 'pg';
+import { storeMark } from '../domain/store-mark.ts';
 import { StatementNames } from './prepared.ts';
 import { ReadOnlyError } from './unavailable.ts';
 
@@ -12,7 +13,9 @@ const output: Settings = { timezone: 'UTC', datestyle: 'ISO' };
 const limits: Settings = { statement_timeout: '55s', idle_in_transaction_session_timeout: '10s' };
 
 /**
- * @param own is for sessions that no other client gets: a pooler would leave these settings to others
+ * Marks it as a session to our own tables, if no other client gets it: else a pooler would leave the mark, and the
+ * settings `own`, to others.
+ *
  * @param writes whether a server that takes no writes is refused: after a failover the address may lead to a
  *   standby for a while. Its answers are old, and a connection to it would stay in the pool
  * @returns whether this is such a session
@@ -32,6 +35,7 @@ async function setUp(
   const columns = [
     ...Object.entries(settings).map(set),
     ...Object.entries(own).map((each) => `case when ${isOwn} then ${set(each)} end`),
+    `case when ${isOwn} then pg_advisory_lock_shared(${storeMark.join(', ')})::text end`,
   ];
   const { rows } = await client.query<{ isOwn: boolean; isReadOnly: boolean }>(
     `select ${isOwn} as "isOwn", current_setting('transaction_read_only')::boolean as "isReadOnly", ${columns.join(', ')}`,

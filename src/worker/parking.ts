@@ -89,16 +89,17 @@ export class Parking {
     const requestedAt = performance.now() - needs.requestedForMs;
     const recalled = source.recall(needs.interval, requestedAt);
     if (recalled) return readinessOf(recalled);
-    const known = this.#find(source, needs.interval, requestedAt);
-    const watch = known ?? this.#begin(source, needs);
+    const watch = this.#find(source, needs.interval, requestedAt) ?? this.#begin(source, needs);
     if (!watch) {
       await this.#park(runId, needs);
       return 'parked';
     }
     watch.calls += 1;
     try {
-      if (!known && !this.#isBehind(watch)) {
-        const quick = await within(this.#options.quickMs ?? quickMs, watch.settling);
+      const lastsMs = performance.now() - watch.beganAt;
+      const patienceMs = (this.#options.quickMs ?? quickMs) - lastsMs;
+      if (patienceMs > 0 && !this.#isBehind(watch)) {
+        const quick = await within(patienceMs, watch.settling);
         if (quick) return readinessOf(quick);
       }
       if (!(await this.#park(runId, needs))) return 'parked';

@@ -19,6 +19,7 @@ const scenarios: Record<string, Scenario> = {
     sessions: [2],
     isBounded: true,
   },
+  'such a message of a session to our own tables': { ...base, sessions: [2], store: [0] },
   'a standby with its primary': { ...base, sessions: [2], isStandby: true, isBounded: true },
 };
 
@@ -28,11 +29,17 @@ const mutantScenarios: Partial<Record<Mutant, Partial<Scenario>>> = {
   no_wait_for_replay: { isStandby: true },
   position_first: { isStandby: true },
   prepared_first: { sessions: [1] },
+  store_left_out: { sessions: [1], store: [0] },
 };
 
 // Ten seconds and a minute by themselves. By day only the mutant `any_prepared` has two messages.
 if (process.env.MODEL === 'deep') {
   scenarios['two messages side by side'] = { ...base, sessions: [1, 1] };
+  scenarios['two messages side by side, one of a session to our own tables'] = {
+    ...base,
+    sessions: [1, 1],
+    store: [0],
+  };
   scenarios['two messages, a wait that hits its bound, look-backs'] = {
     ...base,
     sessions: [1, 1],

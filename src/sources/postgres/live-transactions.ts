@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
+import { storeMark } from '../../domain/store-mark.ts';
 import type { Instant } from '../../domain/time.ts';
 import { query } from './connection.ts';
 import { fullId, type Live } from './pending.ts';
@@ -46,6 +47,8 @@ export interface Look {
   readonly nextId: string;
   readonly sessions: readonly Session[];
   readonly locks: readonly { readonly id: string; readonly pid: number; readonly own: boolean }[];
+  /** Sessions to our own tables. */
+  readonly storePids: readonly number[];
   readonly prepared: readonly { readonly id: string; readonly preparedAtMs: number }[];
 }
 
@@ -74,12 +77,13 @@ const SESSIONS = `
  * neither database nor kind of process; `pg_stat_activity` shows both to every role.
  */
 const LOCKS = `
-  SELECT coalesce(json_agg(json_build_object(
-           'id', virtualtransaction, 'pid', pid, 'own', locktype = 'advisory')), '[]') AS list
+  SELECT coalesce(json_agg(json_build_object('id', virtualtransaction, 'pid', pid, 'own', locktype = 'advisory'))
+           FILTER (WHERE locktype = 'virtualxid' OR objid = ${MARKER[1]}), '[]') AS list,
+         coalesce(json_agg(pid) FILTER (WHERE locktype = 'advisory' AND objid = ${storeMark[1]}), '[]') AS "storePids"
     FROM pg_locks
    WHERE json_typeof(sessions.list) = 'array' AND granted AND pid <> pg_backend_pid()
      AND (locktype = 'virtualxid' OR locktype = 'advisory'
-          AND (classid, objid, objsubid) = (${MARKER[0]}, ${MARKER[1]}, 2))`;
+          AND classid = ${MARKER[0]} AND objid IN (${MARKER[1]}, ${storeMark[1]}) AND objsubid = 2)`;
 
 const PREPARED = `
   SELECT coalesce(json_agg(json_build_object(
@@ -97,7 +101,7 @@ const PREPARED = `
  */
 export const lookSql = `
   SELECT clock."nowMs", clock."nextId", clock."isStandby", clock."serverStart",
-         sessions.list AS sessions, locks.list AS locks, prepared.list AS prepared
+         sessions.list AS sessions, locks.list AS locks, locks."storePids", prepared.list AS prepared
     FROM (SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS "nowMs",
                  pg_snapshot_xmax(pg_current_snapshot())::text AS "nextId",
                  pg_is_in_recovery() AS "isStandby",
@@ -107,6 +111,9 @@ export const lookSql = `
          CROSS JOIN LATERAL (${SESSIONS}) AS sessions
          CROSS JOIN LATERAL (${LOCKS}) AS locks
          CROSS JOIN LATERAL (${PREPARED}) AS prepared`;
+
+/** Shortly after an interval's end, some transactions may not be visible yet. */
+export const longAgoMs = 60_000;
 
 /** Reads what is alive at a server. Throws SluiceError. */
 export async function readLook(client: pg.Client, signal: AbortSignal): Promise<Look> {
@@ -121,23 +128,34 @@ export async function readLook(client: pg.Client, signal: AbortSignal): Promise<
  * the end shows it. `now()` is when the client's message came, and one simple-query message can have
  * several transactions. So these count: a transaction from before the end; a message from before the end
  * that is still executing; and a session that stirs. A process that is not in the list yet counts too.
+ *
+ * Sessions to our own tables count only as such an older session: what they write, if a source shows it, has their `now()`.
+ * There are always some short transactions of theirs; these are not waited for. On a busy machine one of them nearly always
+ * stirs, so that does not count either, long after the end.
  */
 export function liveAt(look: Look, end: Instant): Live {
   const nextId = BigInt(look.nextId);
   // Ids may have been assigned since the clock was read.
   const full = (id: string) => fullId(id, nextId + 0x4000_0000n);
   const own = new Set(look.locks.filter((lock) => lock.own).map(({ pid }) => pid));
+  const store = new Set(look.nowMs < end ? [] : look.storePids);
+  const isLongAgo = look.nowMs - end >= longAgoMs;
   const sessions = new Map(look.sessions.map((session) => [session.pid, session]));
-  const virtual = look.locks
-    .filter((lock) => !lock.own && !own.has(lock.pid))
-    .filter(({ pid }) => sessions.get(pid)?.counts ?? true);
   const isBefore = (at: number | null) => at !== null && at < end * 1_000;
   const older = look.sessions.filter(
     ({ pid, counts, hidden, isStirring, transactionAt, messageAt }) =>
       counts &&
       !own.has(pid) &&
-      (hidden || isStirring || isBefore(transactionAt) || isBefore(messageAt)),
+      (hidden ||
+        (isStirring && !(isLongAgo && store.has(pid))) ||
+        isBefore(transactionAt) ||
+        isBefore(messageAt)),
   );
+  const olderPids = new Set(older.map(({ pid }) => pid));
+  const virtual = look.locks
+    .filter((lock) => !lock.own && !own.has(lock.pid))
+    .filter(({ pid }) => sessions.get(pid)?.counts ?? true)
+    .filter(({ pid }) => !store.has(pid) || olderPids.has(pid));
   return {
     nowMs: look.nowMs,
     nextId,

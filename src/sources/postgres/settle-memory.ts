@@ -1,21 +1,26 @@
-import type { DataInterval } from '../../domain/time.ts';
+import type { DataInterval, Instant } from '../../domain/time.ts';
 import type { Look } from './live-transactions.ts';
 import { baseOf, type Live, type PendingName } from './pending.ts';
 
-/** How long an interval counts as settled for others. Within it the server's clock is taken to go on. */
+/** How long a proof counts for other intervals. Within it the server's clock is taken to go on. */
 const freshMs = 1_000;
 /** Maximum names of late transactions that are kept. */
 const mostLate = 10_000;
 
+/** That no transaction has a `now()` before `end`, but those that are prepared. */
+interface Proof {
+  readonly end: Instant;
+  /** When it was found, by as many looks as that takes. */
+  readonly at: number;
+  readonly serverStart: string;
+  /** Everything that was open at this time has ended, but those that are prepared. */
+  readonly lookedFrom: number;
+  readonly newestPreparedMs: number;
+}
+
 /** What intervals of one server may learn from those that settled before. */
 export class SettleMemory {
-  #settled:
-    | (DataInterval & {
-        readonly newestPreparedMs: number;
-        readonly at: number;
-        readonly lookedFrom: number;
-      })
-    | null = null;
+  #proof: Proof | null = null;
   #serverStart = '';
   readonly #late = new Set<string>();
   readonly #now: () => number;
@@ -33,27 +38,53 @@ export class SettleMemory {
    *   asked for may write rows with any time
    */
   covers({ start, end }: DataInterval, requestedAt: number): boolean {
-    const known = this.#settled;
-    if (known === null || this.#now() - known.at > freshMs) return false;
-    return known.lookedFrom >= requestedAt && end <= known.end && known.newestPreparedMs < start;
+    const known = this.#fresh();
+    if (known === null || known.lookedFrom < requestedAt) return false;
+    return end <= known.end && known.newestPreparedMs < start;
   }
 
   /**
+   * Whether it is known since a moment ago that no transaction has a `now()` before the end, but those that are
+   * prepared: a wait need not find that out, only what else is open.
+   */
+  isPast(end: Instant, { serverStart }: Look): boolean {
+    const known = this.#fresh();
+    return known !== null && end <= known.end && known.serverStart === serverStart;
+  }
+
+  /**
+   * After a wait that relied on `isPast`, or else found all of it out.
+   *
+   * @param end up to which it has proven that; null if it relied on `isPast`
    * @param live the last look
    * @param lookedFrom when the first look was asked for
    */
-  noteSettled(interval: DataInterval, { prepared }: Live, lookedFrom: number): void {
-    const at = this.#now();
-    const known = this.#settled;
-    if (known !== null && known.end > interval.end && at - known.at <= freshMs) return;
+  noteSettled(
+    end: Instant | null,
+    { prepared }: Live,
+    lookedFrom: number,
+    { serverStart }: Look,
+  ): void {
+    const known = this.#fresh();
     const times = [...prepared.values()].map(({ preparedAtMs }) => preparedAtMs);
-    const newestPreparedMs = Math.max(...times, -Infinity);
-    this.#settled = { ...interval, newestPreparedMs, at, lookedFrom };
+    const found = { newestPreparedMs: Math.max(...times, -Infinity), lookedFrom };
+    if (known !== null && (end === null || known.end > end)) {
+      // What it was known by stays as old as it is.
+      if (known.serverStart === serverStart && known.lookedFrom <= lookedFrom)
+        this.#proof = { ...known, ...found };
+      return;
+    }
+    if (end !== null) this.#proof = { end, at: this.#now(), serverStart, ...found };
+  }
+
+  #fresh(): Proof | null {
+    const known = this.#proof;
+    return known === null || this.#now() - known.at > freshMs ? null : known;
   }
 
   /** The connection was lost: another server may answer next. */
   forgetSettled(): void {
-    this.#settled = null;
+    this.#proof = null;
   }
 
   /** Whether a transaction was waited for as long as anything is, at this start of the server. */

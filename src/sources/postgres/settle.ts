@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { SluiceError } from '../../domain/errors.ts';
 import type { DataInterval, Instant } from '../../domain/time.ts';
 import type { Settlement, Unsettled } from '../source.ts';
-import { type Look, liveAt } from './live-transactions.ts';
+import { type Look, liveAt, longAgoMs } from './live-transactions.ts';
 import {
   baseOf,
   isTransaction,
@@ -38,11 +38,13 @@ export interface SettledServers {
   readonly allowsStandby: boolean;
 }
 
-/** Shortly after an interval's end, some transactions may not be visible yet. */
-const longAgoMs = 60_000;
 /** The first pause between two looks; it doubles up to `pollMs`. */
 const firstPollMs = 5;
-/** Consecutive looks that must find nothing: one look reads several views one after the other. */
+/**
+ * Consecutive looks that must find nothing: one look reads several views one after the other, and a session may be
+ * between two transactions of one message from before the end. If it is known that none is, one look shows what
+ * else is open.
+ */
 const cleanLooks = 2;
 
 const settledNow: Settlement = { settled: true, pending: [], reason: null, position: null };
@@ -246,9 +248,9 @@ async function settleWriter(
     deadline,
     signal,
   );
-  const { left, live, settledTo: end } = waited;
+  const { left, live, settledTo } = waited;
   const pending = live.hasUnseen ? [...left, unseenUntil(live.nowMs + times.unseenMs)] : left;
-  if (pending.length === 0) server.memory.noteSettled({ ...interval, end }, live, first.askedAt);
+  if (pending.length === 0) server.memory.noteSettled(settledTo, live, first.askedAt, first.look);
   return { ...conclude(pending), server: first.look.serverStart };
 }
 
@@ -292,7 +294,7 @@ async function waitForClock(
  * What was alive at the first look has any time, so other intervals have settled too, up to a while before that
  * look, if the last looks show no session from before that either.
  *
- * @returns `settledTo`: the end of the latest of them
+ * @returns `settledTo`: the end of the latest of them; null if an earlier wait has found that out
  */
 async function waitForTransactions(
   server: SharedServer,
@@ -305,7 +307,7 @@ async function waitForTransactions(
 ): Promise<{
   readonly left: readonly PendingName[];
   readonly live: Live;
-  readonly settledTo: Instant;
+  readonly settledTo: Instant | null;
 }> {
   const latest = Math.max(interval.end, Math.floor(first.nowMs) - longAgoMs);
   let look = first;
@@ -320,6 +322,9 @@ async function waitForTransactions(
     if (isWaited) settledTo = latest;
     else if (liveAt(look, latest).sessions.size > 0) settledTo = interval.end;
     if (clean === cleanLooks) return { left, live, settledTo };
+    if (clean === 1 && server.memory.isPast(interval.end, first)) {
+      return { left, live, settledTo: null };
+    }
     const leftMs = deadline - performance.now();
     if (clean === 0 && leftMs <= 0) {
       const late = left.filter((name) => fromFirst.has(baseOf(name)));

@@ -17,6 +17,8 @@ export interface SharedServerOptions {
   readonly patienceMs: number;
   /** Called for each look. */
   readonly onLook: () => void;
+  /** A clock in ms that never goes back, for what is remembered; default: this process's. */
+  readonly now?: () => number;
 }
 
 /**
@@ -25,7 +27,7 @@ export interface SharedServerOptions {
  */
 export class SharedServer {
   readonly #options: SharedServerOptions;
-  readonly memory = new SettleMemory();
+  readonly memory: SettleMemory;
   #client: Promise<pg.Client> | null = null;
   /** Whether the connection has served one of those that use it now. */
   #isProven = false;
@@ -40,6 +42,7 @@ export class SharedServer {
 
   constructor(options: SharedServerOptions) {
     this.#options = options;
+    this.memory = new SettleMemory(options.now);
   }
 
   /** Keeps the connection open, once there is one, until `work` has ended. */

@@ -41,10 +41,11 @@ async function advancePage(
   const room = backfill.concurrency - liveRuns;
   if (room <= 0) return { made: 0, more: false };
 
+  const limit = backfill.reprocess === 'all' ? room : pageSize;
   const page = pageOfIntervals(schedule.cadences, backfill.range, {
     order: backfill.order,
     after: after ?? undefined,
-    limit: backfill.reprocess === 'all' ? room : pageSize,
+    limit,
   });
   if (page.length === 0) {
     if (liveRuns === 0) await db.transaction((tx) => endBackfill(tx, backfill));
@@ -72,7 +73,10 @@ async function advancePage(
     runs: taken.map((interval) => ({ exportId, teamId, interval, backfillId })),
   });
   // Another worker was faster: look again.
-  return made === null ? { made: 0, more: true } : { made, more: made < room };
+  if (made === null) return { made: 0, more: true };
+  // Without a live run nothing else would end the backfill.
+  const isLast = made > 0 && page.length < limit && last === page.at(-1);
+  return { made, more: made < room && !isLast };
 }
 
 async function endBackfill(tx: Sql, backfill: Backfill): Promise<void> {

@@ -6,6 +6,7 @@ import { createPostgresSource } from '../../../src/sources/index.ts';
 import { lookSql } from '../../../src/sources/postgres/live-transactions.ts';
 import type { PostgresSourceOptions } from '../../../src/sources/postgres/postgres-source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { openTestPool } from '../../support/run-side.ts';
 import { createEvents } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
 
@@ -146,6 +147,24 @@ test('an interval is settled with one that ends later, unless a transaction was 
   prompt.abort(new Error('seen'));
   await expect(waiting).rejects.toThrow('seen');
   await database.pool.query(`ROLLBACK PREPARED 'in between'`);
+});
+
+test('a session to our own tables is waited for only if its transaction is from before the end', async () => {
+  const store = openTestPool(database.url, 1);
+  const { source } = watchedSource({ settleTimeoutMs: 500 });
+  try {
+    await store.transaction(async (tx) => {
+      await tx.query('INSERT INTO events (uuid, team_id) VALUES (gen_random_uuid(), 1)');
+      const { end } = await lastHour();
+      expect(await source.settle({ start: 0, end: 3_600_000 }, never)).toMatchObject({
+        settled: true,
+      });
+      const found = await source.settle({ start: end, end: end + 1 }, never);
+      expect(found).toMatchObject({ settled: false, reason: 'transactions' });
+    });
+  } finally {
+    await store.close();
+  }
 });
 
 test('an idle connection that was lost is replaced', async () => {

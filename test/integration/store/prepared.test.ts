@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { storeMark } from '../../../src/domain/store-mark.ts';
 import type { Database } from '../../../src/store/database.ts';
 import { prepared } from '../../../src/store/prepared.ts';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
@@ -34,13 +35,23 @@ async function isPrepared(db: Database): Promise<boolean> {
   return rows.length > 0;
 }
 
+/** Whether the session is marked as one to our own tables: settling does not wait for its transactions. */
+async function isMarked(db: Database): Promise<boolean> {
+  const rows = await db.query(
+    `select from pg_locks where locktype = 'advisory' and granted and pid = pg_backend_pid()
+        and (classid, objid, objsubid) = ($1, $2, 2)`,
+    [...storeMark],
+  );
+  return rows.length > 0;
+}
+
 it('a marked statement is prepared once per connection', async () => {
   const db = open();
   for (const term of [1, 2]) expect(await db.query(statement, [term])).toEqual([{ sum: term + 1 }]);
-  expect(await isPrepared(db)).toBe(true);
+  expect([await isPrepared(db), await isMarked(db)]).toEqual([true, true]);
 });
 
-it('statements have no names behind a pooler, which reports a process id of its own', async () => {
+it('statements have no names, and sessions no mark, behind a pooler, which reports a process id of its own', async () => {
   const pooler = await startPooler(new URL(database.url));
   try {
     const db = open(pooler.url);
@@ -48,7 +59,7 @@ it('statements have no names behind a pooler, which reports a process id of its 
     await db.transaction(async (tx) => {
       expect(await tx.query(statement, [2])).toEqual([{ sum: 3 }]);
     });
-    expect(await isPrepared(db)).toBe(false);
+    expect([await isPrepared(db), await isMarked(db)]).toEqual([false, false]);
   } finally {
     await opened.pop()?.close();
     pooler.close();

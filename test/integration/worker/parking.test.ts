@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Settlement, Source } from '../../../src/sources/source.ts';
 import type { Sql } from '../../../src/store/database.ts';
-import { findRunNeeds } from '../../../src/store/run-needs.ts';
+import { findRunNeeds, type RunNeeds } from '../../../src/store/run-needs.ts';
 import { reportWorker } from '../../../src/store/workers.ts';
 import { dispatchRuns } from '../../../src/use-cases/runs/dispatch-runs.ts';
 import { Parking } from '../../../src/worker/parking.ts';
@@ -50,7 +50,13 @@ function startSource(isLost = false, server = 'a server') {
   return { source: { settle, recall, recheck } as Source, waits, asked, looks: () => looks };
 }
 
-function openParking(workerId = 'one', db: Sql = side.db, isLost = false, server?: string) {
+function openParking(
+  workerId = 'one',
+  db: Sql = side.db,
+  isLost = false,
+  server?: string,
+  quickMs = 5,
+) {
   const { source, waits, asked, looks } = startSource(isLost, server);
   let awakened = 0;
   const parking = new Parking({
@@ -64,7 +70,7 @@ function openParking(workerId = 'one', db: Sql = side.db, isLost = false, server
     onError: (error) => {
       throw error;
     },
-    quickMs: 5,
+    quickMs,
   });
   open.push(parking);
   const settle = async (runId: string) => {
@@ -146,6 +152,17 @@ test('runs of one interval share a wait, and all of them wake', async () => {
   waits[0]?.resolve(settled);
   await until(() => awakened() > 0);
   expect(await dispatch()).toHaveLength(5);
+});
+
+test('a run that shares a young wait is not parked if that ends soon', async () => {
+  const { parking, waits } = openParking('one', side.db, false, undefined, 60_000);
+  const runs = await dispatchedRuns(2);
+  const needs = await Promise.all(runs.map((runId) => findRunNeeds(side.db, runId)));
+  // Each waits when the call returns.
+  const ready = runs.map((runId, index) => parking.settle(runId, needs[index] as RunNeeds));
+  waits[0]?.resolve(settled);
+  expect(await Promise.all(ready)).toEqual([{ settlement: settled }, { settlement: settled }]);
+  expect(waits).toHaveLength(1);
 });
 
 test('a run that was asked for after a wait began has a wait of its own', async () => {

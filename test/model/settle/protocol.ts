@@ -12,6 +12,7 @@ export const mutants = {
   position_first: 'the position is read before the wait, not after it',
   prepared_first: 'prepared transactions are read before virtual ids',
   no_heirs: 'a virtual id that is gone is over, also if it is prepared now',
+  store_left_out: 'a session to our own tables is left out also with a message from before the end',
   sessions_without_heirs: 'a session that is done is over, also if it has prepared a transaction',
 } as const;
 
@@ -28,8 +29,8 @@ export function advance(state: State, mutant: Mutant | null): void {
     case 'read sessions':
       // The next id is read by the same statement, before all else.
       look.nextId = state.nextId;
-      look.sessions = state.sessions.flatMap(({ message }, index) =>
-        message?.isOld ? [index] : [],
+      look.sessions = state.sessions.flatMap(({ message, isStore }, index) =>
+        message?.isOld && !(isStore && mutant === 'store_left_out') ? [index] : [],
       );
       if (mutant === 'prepared_first') look.names = listPrepared(state, look.names);
       look.phase = 'read virtual ids';
@@ -77,8 +78,13 @@ export function canAdvance({ look, isPast, replayed }: State, mutant: Mutant | n
   }
 }
 
-function alive({ sessions }: State): Transaction[] {
-  return sessions.flatMap(({ message }) => (message?.transaction ? [message.transaction] : []));
+/** A session to our own tables counts only with a message from before the end. */
+function alive({ sessions, look }: State): Transaction[] {
+  return sessions.flatMap(({ message, isStore }, index) =>
+    message?.transaction && (!isStore || look.sessions.includes(index))
+      ? [message.transaction]
+      : [],
+  );
 }
 
 function listPrepared({ prepared }: State, names: readonly Name[] | null): readonly Name[] {

@@ -19,6 +19,8 @@ export interface Session {
   } | null;
   /** Messages that it may still get. */
   left: number;
+  /** Whether it is marked as one to our own tables. */
+  readonly isStore: boolean;
 }
 
 export interface Prepared {
@@ -80,9 +82,9 @@ export interface State {
 export function copyOf(state: State): State {
   return {
     ...state,
-    sessions: state.sessions.map(({ message, left }) => ({
-      message: message === null ? null : { ...message },
-      left,
+    sessions: state.sessions.map((session) => ({
+      ...session,
+      message: session.message === null ? null : { ...session.message },
     })),
     prepared: [...state.prepared],
     log: [...state.log],

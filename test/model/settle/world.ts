@@ -8,6 +8,8 @@ export interface Scenario {
   readonly mutant: Mutant | null;
   /** How many transactions a message of each session may hold; each session gets one message. */
   readonly sessions: readonly number[];
+  /** Which of them are sessions to our own tables, by index. */
+  readonly store?: readonly number[];
   readonly isStandby: boolean;
   /** Whether the wait may be given up at its bound. */
   readonly isBounded: boolean;
@@ -22,10 +24,14 @@ export function settleModel(scenario: Scenario): Model<State> {
   };
 }
 
-function startOf({ sessions, isStandby, mutant }: Scenario): State {
+function startOf({ sessions, store = [], isStandby, mutant }: Scenario): State {
   return {
     isPast: false,
-    sessions: sessions.map(() => ({ message: null, left: 1 })),
+    sessions: sessions.map((_, index) => ({
+      message: null,
+      left: 1,
+      isStore: store.includes(index),
+    })),
     prepared: [],
     nextVirtualId: 1,
     nextId: 1,

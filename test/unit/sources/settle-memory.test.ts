@@ -19,17 +19,20 @@ const lookOf = (serverStart: string, ...ids: string[]): Look => ({
   serverStart,
   sessions: [],
   locks: ids.map((id) => ({ id, pid: 1, own: false })),
+  storePids: [],
   prepared: [],
 });
+
+const look = lookOf('one');
 
 test('an interval is covered by one that ends with it or later, not by one that ends before', () => {
   const memory = new SettleMemory();
   expect(memory.covers({ start: 0, end: 1 }, 10)).toBe(false);
-  memory.noteSettled({ start: 4_000, end: 5_000 }, live(), 10);
+  memory.noteSettled(5_000, live(), 10, look);
   expect(memory.covers({ start: 4_500, end: 5_000 }, 10)).toBe(true);
   expect(memory.covers({ start: 1_000, end: 4_000 }, 10)).toBe(true);
   expect(memory.covers({ start: 4_500, end: 5_001 }, 10)).toBe(false);
-  memory.noteSettled({ start: 1_000, end: 2_000 }, live(), 10);
+  memory.noteSettled(2_000, live(), 10, look);
   expect(memory.covers({ start: 4_500, end: 5_000 }, 10)).toBe(true);
   memory.forgetSettled();
   expect(memory.covers({ start: 4_500, end: 5_000 }, 10)).toBe(false);
@@ -38,25 +41,47 @@ test('an interval is covered by one that ends with it or later, not by one that 
 test('an interval is covered for a second only, and then one that ends earlier may settle anew', () => {
   let now = 0;
   const memory = new SettleMemory(() => now);
-  memory.noteSettled({ start: 4_000, end: 5_000 }, live(), 10);
+  memory.noteSettled(5_000, live(), 10, look);
   now = 1_000;
   expect(memory.covers({ start: 4_000, end: 5_000 }, 10)).toBe(true);
   now = 1_001;
   expect(memory.covers({ start: 4_000, end: 5_000 }, 10)).toBe(false);
-  memory.noteSettled({ start: 3_000, end: 4_000 }, live(), 10);
+  memory.noteSettled(4_000, live(), 10, look);
   expect(memory.covers({ start: 3_000, end: 4_000 }, 10)).toBe(true);
 });
 
 test('an interval is covered only if its rows were asked for before the looks', () => {
   const memory = new SettleMemory();
-  memory.noteSettled({ start: 4_000, end: 5_000 }, live(), 10);
+  memory.noteSettled(5_000, live(), 10, look);
   expect(memory.covers({ start: 4_000, end: 5_000 }, 9)).toBe(true);
   expect(memory.covers({ start: 4_000, end: 5_000 }, 11)).toBe(false);
 });
 
+test('what a wait relied on is known for a second only, and what else it found covers more', () => {
+  let now = 0;
+  const memory = new SettleMemory(() => now);
+  expect(memory.isPast(5_000, look)).toBe(false);
+  memory.noteSettled(5_000, live(), 10, look);
+  expect(memory.isPast(5_000, look)).toBe(true);
+  expect(memory.isPast(5_001, look)).toBe(false);
+  expect(memory.isPast(5_000, lookOf('two'))).toBe(false);
+  now = 600;
+  memory.noteSettled(null, live(3_500), 610, look);
+  expect(memory.covers({ start: 4_000, end: 5_000 }, 610)).toBe(true);
+  expect(memory.covers({ start: 3_000, end: 5_000 }, 610)).toBe(false);
+  // A wait that began earlier ends later.
+  memory.noteSettled(null, live(), 20, look);
+  expect(memory.covers({ start: 4_000, end: 5_000 }, 610)).toBe(true);
+  now = 1_001;
+  expect(memory.isPast(5_000, look)).toBe(false);
+  expect(memory.covers({ start: 4_000, end: 5_000 }, 0)).toBe(false);
+  memory.noteSettled(null, live(), 1_000, look);
+  expect(memory.isPast(5_000, look)).toBe(false);
+});
+
 test('a transaction that was prepared since an earlier interval began uncovers that one', () => {
   const memory = new SettleMemory();
-  memory.noteSettled({ start: 4_000, end: 5_000 }, live(3_500), 10);
+  memory.noteSettled(5_000, live(3_500), 10, look);
   expect(memory.covers({ start: 3_600, end: 4_000 }, 10)).toBe(true);
   expect(memory.covers({ start: 3_500, end: 4_000 }, 10)).toBe(false);
   expect(memory.covers({ start: 3_000, end: 4_000 }, 10)).toBe(false);

@@ -1,8 +1,8 @@
-/** Which other intervals have settled with one. */
+/** Which other intervals have settled with one, and what those that follow need not look for. */
 
 import type pg from 'pg';
-import { expect, test } from 'vitest';
-import type { Look } from '../../../src/sources/postgres/live-transactions.ts';
+import { describe, expect, test } from 'vitest';
+import { type Look, liveAt } from '../../../src/sources/postgres/live-transactions.ts';
 import { settleInterval } from '../../../src/sources/postgres/settle.ts';
 import { SharedServer } from '../../../src/sources/postgres/shared-server.ts';
 
@@ -10,7 +10,7 @@ const never = new AbortController().signal;
 const nowMs = Date.parse('2024-03-10T00:00:00Z');
 const end = Date.parse('2024-03-01T01:00:00Z');
 const interval = { start: end - 3_600_000, end };
-const times = { timeoutMs: 1_000, pollMs: 1, unseenMs: 1_000 };
+const times = { pollMs: 1, unseenMs: 1_000 };
 
 const quiet: Look = {
   nowMs,
@@ -19,6 +19,7 @@ const quiet: Look = {
   nextId: '100',
   sessions: [],
   locks: [],
+  storePids: [],
   prepared: [],
 };
 
@@ -40,9 +41,10 @@ const between = (at: number): Look => ({
   ],
 });
 
-/** A server that shows one look after the other, the last one again and again. */
-function serverOf(...looks: readonly Look[]): SharedServer {
+/** A server that shows one look after the other, the last one again and again; `seen` counts them. */
+function serverOf(looks: readonly Look[], now?: () => number) {
   const left = [...looks];
+  let seen = 0;
   const socket = { ref() {}, unref() {}, destroyed: true };
   const client = {
     connection: { stream: socket },
@@ -50,25 +52,33 @@ function serverOf(...looks: readonly Look[]): SharedServer {
     query: async () => ({ rows: [left.length > 1 ? left.shift() : left[0]] }),
     end: async () => {},
   };
-  return new SharedServer({
+  const source = new SharedServer({
     connect: async () => client as unknown as pg.Client,
     pollMs: 1,
-    keepMs: 0,
+    keepMs: 60_000,
     patienceMs: 1_000,
-    onLook: () => {},
+    onLook: () => {
+      seen += 1;
+    },
+    ...(now && { now }),
   });
+  return {
+    source,
+    seen: () => seen,
+    settle: (timeoutMs = 1_000) =>
+      settleInterval(
+        { source, primary: null, allowsStandby: false },
+        interval,
+        { ...times, timeoutMs },
+        never,
+      ),
+  };
 }
 
 async function settle(...looks: readonly Look[]): Promise<(end: number) => boolean> {
-  const source = serverOf(...looks);
+  const { source, settle: settleOnce } = serverOf(looks);
   const requestedAt = performance.now();
-  const settled = await settleInterval(
-    { source, primary: null, allowsStandby: false },
-    interval,
-    times,
-    never,
-  );
-  expect(settled.settled).toBe(true);
+  expect((await settleOnce()).settled).toBe(true);
   return (other) => source.memory.covers({ start: other - 1_000, end: other }, requestedAt);
 }
 
@@ -90,4 +100,81 @@ test('a session that a later interval would wait for keeps that one from being s
 test('what was waited for before the last looks does not matter', async () => {
   const covers = await settle(between(end - 1), between(end - 1), quiet);
   expect(covers(nowMs - 60_000)).toBe(true);
+});
+
+/** A transaction with a virtual id, whose session shows it or, if `at` is null, nothing. */
+const open = (
+  pid: number,
+  at: number | null,
+  shows: Partial<Look['sessions'][number]> = {},
+): Look => ({
+  ...quiet,
+  sessions: between(0).sessions.map((session) => ({
+    ...session,
+    ...{ pid, messageAt: null, transactionAt: at === null ? null : at * 1_000, ...shows },
+  })),
+  locks: [{ id: '3/45', pid, own: false }],
+});
+
+test('for a second the next wait needs one look, which shows what was open at its request', async () => {
+  let now = 0;
+  const writer = open(7, nowMs - 5);
+  const server = serverOf([quiet, quiet, quiet, writer, writer, quiet], () => now);
+  await server.settle();
+  expect(server.seen()).toBe(2);
+  await server.settle();
+  expect(server.seen()).toBe(3);
+  await server.settle();
+  expect(server.seen()).toBe(6);
+  now = 1_001;
+  await server.settle();
+  expect(server.seen()).toBe(8);
+});
+
+test('at another start of the server the next wait needs two looks', async () => {
+  const restarted = { ...quiet, serverStart: '2' };
+  const server = serverOf([quiet, quiet, restarted], () => 0);
+  await server.settle();
+  await server.settle();
+  expect(server.seen()).toBe(4);
+});
+
+describe('a session to our own tables', () => {
+  const ours = (look: Look): Look => ({ ...look, storePids: [7] });
+  const looksFor = async (look: Look) => {
+    const server = serverOf([look, quiet]);
+    await server.settle();
+    return server.seen();
+  };
+
+  test('is not waited for, others are', async () => {
+    const newer = open(7, end);
+    expect(await looksFor(newer)).toBe(3);
+    expect(await looksFor(ours(newer))).toBe(2);
+    expect(await looksFor(ours({ ...newer, sessions: [] }))).toBe(2);
+    expect(await looksFor({ ...ours(newer), storePids: [8] })).toBe(3);
+  });
+
+  test.each([
+    ['a transaction from before the end', open(7, end - 1)],
+    ['a message from before the end', open(7, end, { messageAt: (end - 1) * 1_000 })],
+  ])('is waited for with %s', async (_, look) => {
+    expect(await looksFor(ours(look))).toBe(3);
+  });
+
+  test('is waited for with a message that it does not show yet, until a minute after the end', () => {
+    const stirring = open(7, null, { isStirring: true });
+    const counts = (look: Look, at: number) => {
+      const live = liveAt(look, at);
+      return [live.sessions.size, live.virtual.size];
+    };
+    expect(counts(ours(stirring), nowMs - 59_999)).toEqual([1, 1]);
+    expect(counts(ours(stirring), nowMs - 60_000)).toEqual([0, 0]);
+    expect(counts(stirring, end)).toEqual([1, 1]);
+  });
+
+  test('is waited for if its times are not visible', async () => {
+    const server = serverOf([ours(open(7, null, { hidden: true }))]);
+    expect((await server.settle(0)).pending).toContain('3/45>100');
+  });
 });
