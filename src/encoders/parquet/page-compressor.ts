@@ -6,7 +6,12 @@ import type { RawPage } from './page.ts';
 const worthwhile = 0.97;
 
 /** Keeps the threads busy while this one fills pages, without more memory than necessary. */
-const maxPagesInFlight = 4;
+const minPagesInFlight = 4;
+/**
+ * Of smaller pages more are in flight: the columns of a wide table end their pages with the same row, and the
+ * source would wait for all of them.
+ */
+const smallBytesInFlight = 6 * 1024 ** 2;
 
 export interface CompressedPage
   extends Pick<RawPage, 'values' | 'rows' | 'nulls' | 'bounds' | 'encoding' | 'levels'> {
@@ -25,7 +30,8 @@ export interface PendingPage {
 /** Compresses pages, a few at a time. */
 export class PageCompressor {
   readonly #codec: Promise<Codec>;
-  readonly #inFlight: Promise<unknown>[] = [];
+  readonly #inFlight = new Set<Promise<void>>();
+  #bytesInFlight = 0;
 
   constructor(compression: Compression) {
     this.#codec = loadCodec(compression);
@@ -45,12 +51,27 @@ export class PageCompressor {
 
   /** Starts compressing the page as soon as there is room, and releases its memory at the end. */
   async submit(page: RawPage): Promise<PendingPage> {
-    if (this.#inFlight.length >= maxPagesInFlight) await this.#inFlight.shift();
+    const rawBytes = page.body.length;
+    while (this.#isFullWith(rawBytes)) {
+      const [oldest] = this.#inFlight;
+      await oldest;
+    }
     const done = this.#compress(page);
+    this.#bytesInFlight += rawBytes;
     // Awaited later, when the row group needs it; until then a failure must not count as unhandled.
-    done.catch(() => {});
-    this.#inFlight.push(done);
-    return { rawBytes: page.body.length, done };
+    const ended = done
+      .catch(() => {})
+      .then(() => {
+        this.#inFlight.delete(ended);
+        this.#bytesInFlight -= rawBytes;
+      });
+    this.#inFlight.add(ended);
+    return { rawBytes, done };
+  }
+
+  #isFullWith(rawBytes: number): boolean {
+    if (this.#inFlight.size < minPagesInFlight) return false;
+    return this.#bytesInFlight + rawBytes > smallBytesInFlight;
   }
 
   async #compress(page: RawPage): Promise<CompressedPage> {
