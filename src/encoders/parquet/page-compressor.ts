@@ -6,12 +6,7 @@ import type { RawPage } from './page.ts';
 const worthwhile = 0.97;
 
 /** Keeps the threads busy while this one fills pages, without more memory than necessary. */
-const minPagesInFlight = 4;
-/**
- * Of smaller pages more are in flight: the columns of a wide table end their pages with the same row, and the
- * source would wait for all of them.
- */
-const smallBytesInFlight = 6 * 1024 ** 2;
+const maxPagesInFlight = 4;
 
 export interface CompressedPage
   extends Pick<RawPage, 'values' | 'rows' | 'nulls' | 'bounds' | 'encoding' | 'levels'> {
@@ -30,8 +25,7 @@ export interface PendingPage {
 /** Compresses pages, a few at a time. */
 export class PageCompressor {
   readonly #codec: Promise<Codec>;
-  readonly #inFlight = new Set<Promise<void>>();
-  #bytesInFlight = 0;
+  readonly #inFlight: Promise<unknown>[] = [];
 
   constructor(compression: Compression) {
     this.#codec = loadCodec(compression);
@@ -51,27 +45,12 @@ export class PageCompressor {
 
   /** Starts compressing the page as soon as there is room, and releases its memory at the end. */
   async submit(page: RawPage): Promise<PendingPage> {
-    const rawBytes = page.body.length;
-    while (this.#isFullWith(rawBytes)) {
-      const [oldest] = this.#inFlight;
-      await oldest;
-    }
+    if (this.#inFlight.length >= maxPagesInFlight) await this.#inFlight.shift();
     const done = this.#compress(page);
-    this.#bytesInFlight += rawBytes;
     // Awaited later, when the row group needs it; until then a failure must not count as unhandled.
-    const ended = done
-      .catch(() => {})
-      .then(() => {
-        this.#inFlight.delete(ended);
-        this.#bytesInFlight -= rawBytes;
-      });
-    this.#inFlight.add(ended);
-    return { rawBytes, done };
-  }
-
-  #isFullWith(rawBytes: number): boolean {
-    if (this.#inFlight.size < minPagesInFlight) return false;
-    return this.#bytesInFlight + rawBytes > smallBytesInFlight;
+    done.catch(() => {});
+    this.#inFlight.push(done);
+    return { rawBytes: page.body.length, done };
   }
 
   async #compress(page: RawPage): Promise<CompressedPage> {
