@@ -98,7 +98,7 @@ export class ByteArrayColumn implements ColumnWriter {
       if (length < 0) this.#page.addNull();
       else {
         this.#put(block.bytes, view, offsets[field] as number, length);
-        this.#page.addPresent();
+        this.#page.addPresent(1);
       }
       field += width;
       row++;

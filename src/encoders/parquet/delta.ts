@@ -9,9 +9,7 @@ const miniblocks = 4;
 const miniblockValues = blockValues / miniblocks;
 
 const word = 0x1_0000_0000;
-/** Bits that are packed at once: with the up to 7 before them they fit a number's 31 bits. */
-const pieceBits = 24;
-const piece = 2 ** pieceBits;
+const wordBits = 32;
 
 /** Of a block: the differences, less the smallest. */
 const deltas = new Float64Array(blockValues);
@@ -69,7 +67,7 @@ function putBlock(out: ByteWriter, size: number, min: number): void {
     if (from >= size || width === 0) continue;
     // The last of a page is filled with zeros.
     for (let index = Math.max(from, to); index < from + miniblockValues; index++) deltas[index] = 0;
-    if (width <= pieceBits) packNarrow(out, from, width);
+    if (width <= wordBits) packNarrow(out, from, width);
     else packWide(out, from, width);
   }
 }
@@ -79,40 +77,47 @@ function widthOf(value: number): number {
   return high === 0 ? 32 - Math.clz32(value) : 64 - Math.clz32(high);
 }
 
+/** Of 32 bits or fewer. 32 values fill whole words of four bytes. */
 function packNarrow(out: ByteWriter, from: number, width: number): void {
-  const { bytes } = out;
+  const { view } = out;
   let at = out.length;
   let held = 0;
   let bits = 0;
   for (let index = from; index < from + miniblockValues; index++) {
-    held |= (deltas[index] as number) << bits;
+    const value = (deltas[index] as number) | 0;
+    held |= value << bits;
     bits += width;
-    while (bits >= 8) {
-      bytes[at++] = held;
-      held >>>= 8;
-      bits -= 8;
+    if (bits >= wordBits) {
+      view.setInt32(at, held, true);
+      at += 4;
+      bits -= wordBits;
+      held = bits === 0 ? 0 : value >>> (width - bits);
     }
   }
   out.length = at;
 }
 
+/** Of more bits: the lower 32 of each value, then the others. */
 function packWide(out: ByteWriter, from: number, width: number): void {
-  const { bytes } = out;
+  const { view } = out;
+  const highWidth = width - wordBits;
   let at = out.length;
   let held = 0;
   let bits = 0;
   for (let index = from; index < from + miniblockValues; index++) {
-    let rest = deltas[index] as number;
-    for (let left = width; left > 0; left -= pieceBits) {
-      const high = Math.floor(rest / piece);
-      held |= (rest - high * piece) << bits;
-      bits += Math.min(left, pieceBits);
-      rest = high;
-      while (bits >= 8) {
-        bytes[at++] = held;
-        held >>>= 8;
-        bits -= 8;
-      }
+    const value = deltas[index] as number;
+    const high = Math.floor(value / word);
+    const low = (value - high * word) | 0;
+    view.setInt32(at, held | (low << bits), true);
+    at += 4;
+    held = bits === 0 ? 0 : low >>> (wordBits - bits);
+    held |= high << bits;
+    bits += highWidth;
+    if (bits >= wordBits) {
+      view.setInt32(at, held, true);
+      at += 4;
+      bits -= wordBits;
+      held = bits === 0 ? 0 : high >>> (highWidth - bits);
     }
   }
   out.length = at;

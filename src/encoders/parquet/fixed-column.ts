@@ -58,8 +58,12 @@ export class FixedColumn implements ColumnWriter {
       const first = row * step + this.#column;
       const count = Math.min(to - row, page.roomFor(width));
       page.sink.ensure(count * width);
+      const before = page.sink.length;
       this.#values.put(page, rows, first, count);
-      page.addRows(lengths, first, step, count);
+      // Not of booleans, whose values share bytes.
+      const hasAll = width > 1 && page.sink.length - before === count * width;
+      if (hasAll) page.addPresent(count);
+      else page.addRows(lengths, first, step, count);
       row += count;
     }
     return row;

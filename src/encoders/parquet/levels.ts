@@ -4,7 +4,8 @@
  */
 
 /** A run of this many equal values is written as a run; the format packs bits in groups of 8. */
-const group = 8;
+export const minRun = 8;
+const group = minRun;
 
 /** Maximum bytes that `encodeHybrid` writes for `count` values. */
 export function maxHybridBytes(count: number, bitWidth: number): number {
@@ -31,9 +32,7 @@ export function encodeHybrid(
   while (index < count) {
     const run = runLength(values, index, count);
     if (run >= group) {
-      end = putVarint(target, end, run * 2);
-      const value = values[index] as number;
-      for (let shift = 0; shift < bitWidth; shift += 8) target[end++] = value >>> shift;
+      end = encodeRun(target, end, values[index] as number, run, bitWidth);
       index += run;
     } else {
       let stop = index + group;
@@ -45,6 +44,19 @@ export function encodeHybrid(
       index = stop;
     }
   }
+  return end;
+}
+
+/** Writes one value `count` times, `minRun` at least, as `encodeHybrid` does. */
+export function encodeRun(
+  target: Uint8Array,
+  at: number,
+  value: number,
+  count: number,
+  bitWidth: number,
+): number {
+  let end = putVarint(target, at, count * 2);
+  for (let shift = 0; shift < bitWidth; shift += 8) target[end++] = value >>> shift;
   return end;
 }
 

@@ -1,7 +1,7 @@
 import type { ByteWriter } from '../../domain/byte-writer.ts';
 import type { Bounds } from './bounds.ts';
 import type { SparePool } from './byte-arrays.ts';
-import { encodeHybrid, maxHybridBytes } from './levels.ts';
+import { encodeHybrid, encodeRun, maxHybridBytes, minRun } from './levels.ts';
 
 /** parquet.thrift's Encoding. */
 export const encoding = {
@@ -92,25 +92,27 @@ export class OpenPage {
 
   /** Takes `count` rows whose values are written: every `step`th length from `first` on, null if negative. */
   addRows(lengths: Int32Array, first: number, step: number, count: number): void {
-    const present = this.#present;
     const end = this.rows + count;
-    let nulls = 0;
     for (let row = this.rows, field = first; row < end; row++, field += step) {
-      const isNull = (lengths[field] as number) < 0;
-      present[row] = isNull ? 0 : 1;
-      if (isNull) nulls++;
+      if ((lengths[field] as number) < 0) this.#markNull(row);
     }
     this.rows = end;
-    this.nulls += nulls;
+  }
+
+  /** Takes `count` rows that all have values, which are written. */
+  addPresent(count: number): void {
+    this.rows += count;
   }
 
   addNull(): void {
-    this.#present[this.rows++] = 0;
-    this.nulls++;
+    this.#markNull(this.rows++);
   }
 
-  addPresent(): void {
-    this.#present[this.rows++] = 1;
+  #markNull(row: number): void {
+    // Most pages have no null: until the first one nothing is noted.
+    if (this.nulls === 0) this.#present.fill(1);
+    this.#present[row] = 0;
+    this.nulls++;
   }
 
   /** Replaces the PLAIN values by the same in another encoding; false, and no change, if it lacks them. */
@@ -129,7 +131,7 @@ export class OpenPage {
     const isFirstVersion = this.limits.version !== 2;
     // Version 1 begins with the bytes of the levels.
     const prefix = isFirstVersion ? 4 : 0;
-    const levelsEnd = encodeHybrid(sink.bytes, prefix, this.#present, this.rows, 1);
+    const levelsEnd = this.#putLevels(sink.bytes, prefix);
     const start = this.#head - levelsEnd;
     sink.bytes.copyWithin(start + prefix, prefix, levelsEnd);
     if (isFirstVersion) sink.view.setUint32(start, levelsEnd - prefix, true);
@@ -149,6 +151,13 @@ export class OpenPage {
     this.rows = 0;
     this.nulls = 0;
     return page;
+  }
+
+  #putLevels(target: Uint8Array, at: number): number {
+    if (this.nulls > 0) return encodeHybrid(target, at, this.#present, this.rows, 1);
+    if (this.rows >= minRun) return encodeRun(target, at, 1, this.rows, 1);
+    this.#present.fill(1, 0, this.rows);
+    return encodeHybrid(target, at, this.#present, this.rows, 1);
   }
 
   #keep(sink: ByteWriter): void {
