@@ -94,7 +94,10 @@ export class Chain {
   async applyBlock(given: readonly Row[], pause?: Pause): Promise<readonly Outcome[]> {
     const judge = await this.judgeBlock(given, () => pause);
     const outcomes: Outcome[] = [];
-    for (const [index, row] of given.entries()) outcomes.push(await judge(index, row, pause));
+    for (const [index, row] of given.entries()) {
+      const judged = judge(index, row, pause);
+      outcomes.push(judged instanceof Promise ? await judged : judged);
+    }
     return outcomes;
   }
 

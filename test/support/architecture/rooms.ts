@@ -37,7 +37,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     // The caller's pool and server: BullMQ's PostgreSQL backend takes the one, bull-board the other.
     packageTypes: ['pg', 'fastify'],
   },
-  query: { from: ['domain'], packages: ['libpg-query', 'pgsql-parser'] },
+  query: { from: ['domain'], packages: ['libpg-query', 'pgsql-parser', 'node:v8'] },
   sources: { from: ['domain', 'query'], packages: ['pg', 'node:*'] },
   // Pure: of Node hashes, and what an IP address is.
   transforms: {
