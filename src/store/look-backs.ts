@@ -9,6 +9,7 @@ import { boundsOf, intervalOf } from './times.ts';
 export interface LookBack {
   readonly exportId: string;
   readonly teamId: number;
+  readonly organizationId: string;
   readonly interval: DataInterval;
   /** What the last run of the interval saw. */
   readonly snapshot: string;
@@ -28,8 +29,17 @@ export interface LookBack {
 /** Whether a receipt is unsettled; for receipts of earlier builds their run says it. */
 const unsettledSql = 'not coalesce(c.settled, r.settled, true)';
 
+const isRested = `coalesce(c.pending_checked_at, c.committed_at) < now() - interval '10 s'`;
+
+/** Whether to compare it regularly, with `$1` as the hours of the look-back. */
+const isDue = `$1::int > 0 and c.data_interval_end > now() - $1 * interval '1 hour'
+  and coalesce(c.looked_back_at, c.committed_at) < now() - interval '5 minutes'`;
+
+/** Maximum intervals of one organization at a time. */
+const perOrganization = 20;
+
 /**
- * Takes up to `limit` completed intervals, those first whose last check is the oldest:
+ * Takes completed intervals of up to `limit` organizations, those first whose last check is the oldest:
  *
  * - unsettled ones: every ten seconds at first, then less often the longer they wait, at least every hour.
  *   If no transaction can settle it (a standby without its primary), every hour.
@@ -37,8 +47,14 @@ const unsettledSql = 'not coalesce(c.settled, r.settled, true)';
  *
  * Skips an interval that another worker has taken, that has a live run, or whose last run ended without
  * success in the last 15 minutes.
+ *
+ * @param without organizations to leave out
  */
-export async function takeLookBacks(sql: Sql, hours: number, limit: number): Promise<LookBack[]> {
+export async function takeLookBacks(
+  sql: Sql,
+  hours: number,
+  { limit, without }: { readonly limit: number; readonly without: readonly string[] },
+): Promise<LookBack[]> {
   return sql.query<LookBack>(
     `with candidates as materialized (
        select ctid as place from receipts where settled = false
@@ -51,21 +67,20 @@ export async function takeLookBacks(sql: Sql, hours: number, limit: number): Pro
        union
        select ctid from receipts
         where $1::int > 0 and data_interval_end > now() - $1 * interval '1 hour'
-     ), taken as (
-       select c.export_id, c.data_interval_start, c.data_interval_end, r.settled as run_settled,
-              $1::int > 0 and c.data_interval_end > now() - $1 * interval '1 hour'
-              and coalesce(c.looked_back_at, c.committed_at) < now() - interval '5 minutes' as due
+     ), due as (
+       select c.ctid as place, p.organization_id, c.pending_checked_at,
+              row_number() over (partition by p.organization_id order by c.pending_checked_at nulls first) as nth
          from receipts c
          join batch_exports e on e.id = c.export_id and e.deleted_at is null
+         join projects p on p.id = e.team_id and p.organization_id <> all ($3)
          join runs r on r.id = c.run_id
         where c.ctid = any (array(select place from candidates))
           and coalesce(c.snapshot, r.snapshot) is not null
-          and coalesce(c.pending_checked_at, c.committed_at) < now() - interval '10 s'
+          and ${isRested}
           and (${unsettledSql} and coalesce(c.pending_checked_at, c.committed_at) < now() -
                  case when c.pending_transactions && '{standby}' then interval '1 hour'
                       else least((now() - c.committed_at) / 20, interval '1 hour') end
-               or $1::int > 0 and c.data_interval_end > now() - $1 * interval '1 hour'
-                  and coalesce(c.looked_back_at, c.committed_at) < now() - interval '5 minutes')
+               or ${isDue})
           and not exists (
             select from runs later
              where later.export_id = c.export_id and later.data_interval_start = c.data_interval_start
@@ -73,20 +88,26 @@ export async function takeLookBacks(sql: Sql, hours: number, limit: number): Pro
                and (later.status in ${live}
                     or later.status <> 'Completed' and later.created_at > c.committed_at
                        and later.finished_at > now() - interval '15 minutes'))
-        order by c.pending_checked_at nulls first limit $2
-        for update of c skip locked
+     ), chosen as (
+       select organization_id from due where nth = 1 order by pending_checked_at nulls first limit $2
+     ), taken as (
+       select c.ctid as place, ${isDue} as due
+         from receipts c
+        where c.ctid = any (array(select place from due where nth <= ${perOrganization} and organization_id in (select organization_id from chosen)))
+          -- Again, for a row that another worker has taken since.
+          and ${isRested}
+        for update skip locked
      )
-     update receipts c set pending_checked_at = now() from taken t, batch_exports e, runs r
-      where (c.export_id, c.data_interval_start, c.data_interval_end)
-            = (t.export_id, t.data_interval_start, t.data_interval_end)
-        and e.id = c.export_id and r.id = c.run_id
-     returning c.export_id as "exportId", e.team_id as "teamId",
+     update receipts c set pending_checked_at = now() from taken t, batch_exports e, projects p, runs r
+      where c.ctid = t.place
+        and e.id = c.export_id and p.id = e.team_id and r.id = c.run_id
+     returning c.export_id as "exportId", e.team_id as "teamId", p.organization_id as "organizationId",
        ${intervalOf('c')} as interval,
        coalesce(c.snapshot, r.snapshot) as snapshot, c.key_digest as "keyDigest",
        coalesce(c.key_count, r.records_total_count) as "keyCount", not (${unsettledSql}) as settled,
        case when c.settled is null then r.pending_transactions else c.pending_transactions end as pending,
        t.due as "isDue", e.model, c.recipe, e.dsl_query as "dslQuery", e.destination_config as config`,
-    [hours, limit],
+    [hours, limit, without],
   );
 }
 

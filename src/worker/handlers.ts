@@ -62,10 +62,15 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     await collectUploads(executor);
     await collectFiles(executor);
   });
-  const look = skipWhileBusy(async () => {
-    if ((await lookBack(context, executor.connectors.sourceOf, executor.onLookBackError)) > 0)
-      await dispatch();
-  });
+  const look = skipWhileBusy(() =>
+    lookBack(context, {
+      sourceOf: executor.connectors.sourceOf,
+      onError: executor.onLookBackError,
+      // If it fails, the next tick dispatches the run.
+      onMade: () => void dispatch().catch(() => {}),
+      stopping: executor.stopping,
+    }),
+  );
   const sample = skipWhileBusy(() => runSampleJobs(options));
   const offboard = skipWhileBusy(() => offboardTenants(options));
   const retain = skipWhileBusy(() => applyRetention(context));
@@ -105,10 +110,11 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await sweepWorkers(context.db);
       for (const backfillId of await listRunningBackfills(context.db)) await advance(backfillId);
       await dispatch();
-      await look();
       await collect();
       await sample();
       await offboard();
+      // The last, as it may take long.
+      await look();
     }),
     'apply-retention': retain,
   };

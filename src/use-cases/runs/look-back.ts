@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { readFileSettings } from '../../domain/file-settings.ts';
 import { describeInterval } from '../../domain/time.ts';
 import type { Settlement, Source } from '../../sources/source.ts';
@@ -10,10 +11,22 @@ import { insertRuns } from '../../store/runs.ts';
 import type { Context } from '../context.ts';
 import { type RowChoice, sourceRequestOf } from './source-request.ts';
 
-/** Intervals that one sweep checks. */
-const perSweep = 20;
+/** Organizations that one worker serves at a time. */
+const lanes = 4;
 /** Time limit of one check: reading the keys of a large interval is slow. */
 const longestMs = 900_000;
+/** Until a free lane looks for work again. */
+const idleMs = 5_000;
+
+export interface LookBackOptions {
+  /** Throws SluiceError `source.unknown_model`. */
+  readonly sourceOf: (model: string) => Source;
+  readonly onError: (error: unknown, item: LookBack) => void;
+  /** A run was created. */
+  readonly onMade: () => void;
+  /** Ends it, and the checks under way. */
+  readonly stopping: AbortSignal;
+}
 
 /**
  * Checks completed intervals for late rows: after the end of a transaction that a run did not wait for
@@ -21,27 +34,55 @@ const longestMs = 900_000;
  * exactly one current manifest. An interval without late rows and without open transactions becomes
  * settled, and the high-water mark may pass it.
  *
- * @param sourceOf throws SluiceError `source.unknown_model`
- * @returns how many runs were created
+ * Goes on until no interval is due. An organization has one of four lanes: its slow keys do not
+ * delay those of others.
  */
 export async function lookBack(
   { db, policy }: Pick<Context, 'db' | 'policy'>,
-  sourceOf: (model: string) => Source,
-  onError: (error: unknown, item: LookBack) => void,
-): Promise<number> {
-  let made = 0;
-  for (const item of await takeLookBacks(db, policy.lateLookbackHours, perSweep)) {
-    try {
-      if (await lookAt(db, sourceOf(item.model), item)) made += 1;
-    } catch (error) {
-      onError(error, item);
+  { sourceOf, onError, onMade, stopping }: LookBackOptions,
+): Promise<void> {
+  const served = new Map<string, Promise<void>>();
+  const serve = async (organizationId: string, items: readonly LookBack[]): Promise<void> => {
+    for (const item of items) {
+      if (stopping.aborted) break;
+      try {
+        const signal = AbortSignal.any([stopping, AbortSignal.timeout(longestMs)]);
+        if (await lookAt(db, sourceOf(item.model), item, signal)) onMade();
+      } catch (error) {
+        if (!stopping.aborted) onError(error, item);
+      }
     }
+    served.delete(organizationId);
+  };
+  try {
+    while (!stopping.aborted) {
+      const free = { limit: lanes - served.size, without: [...served.keys()] };
+      const items = free.limit > 0 ? await takeLookBacks(db, policy.lateLookbackHours, free) : [];
+      for (const id of new Set(items.map(({ organizationId }) => organizationId))) {
+        const own = items.filter(({ organizationId }) => organizationId === id);
+        served.set(id, serve(id, own));
+      }
+      if (served.size === 0) return;
+      const all = new AbortController();
+      const done = Promise.all(served.values()).finally(() => all.abort());
+      await Promise.race([done, pause(AbortSignal.any([stopping, all.signal]))]);
+    }
+  } finally {
+    await Promise.all(served.values());
   }
-  return made;
 }
 
-async function lookAt(db: Transactor, source: Source, item: LookBack): Promise<boolean> {
-  const signal = AbortSignal.timeout(longestMs);
+async function pause(signal: AbortSignal): Promise<void> {
+  await sleep(idleMs, undefined, { signal }).catch(() => {});
+}
+
+/** @returns whether it created a run */
+async function lookAt(
+  db: Transactor,
+  source: Source,
+  item: LookBack,
+  signal: AbortSignal,
+): Promise<boolean> {
   const { interval } = item;
   const state: Pick<Settlement, 'settled' | 'pending' | 'position' | 'server'> = item.settled
     ? { settled: true, pending: [], position: null }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/config/config.ts';
@@ -10,13 +11,15 @@ import type { Source } from '../../../src/sources/source.ts';
 import { markBatchExportDeleted } from '../../../src/store/exports.ts';
 import { takeLookBacks } from '../../../src/store/look-backs.ts';
 import { insertRuns } from '../../../src/store/runs.ts';
-import { lookBack } from '../../../src/use-cases/runs/look-back.ts';
+import { type LookBackOptions, lookBack } from '../../../src/use-cases/runs/look-back.ts';
 import {
   createExportOfThePast,
+  hourMs,
   listRuns,
   openRunSide,
   type RunSide,
 } from '../../support/run-side.ts';
+import { createTenant } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
 
 describe('rows that come late', () => {
@@ -49,6 +52,19 @@ describe('rows that come late', () => {
     foundation = await openFoundation(config, 'worker');
     worker = await startWorker(foundation);
   }
+
+  const lookingAt = (
+    sourceOf: LookBackOptions['sourceOf'],
+    more: Partial<LookBackOptions> = {},
+  ) => ({
+    sourceOf,
+    onError: (error: unknown) => {
+      throw error;
+    },
+    onMade: () => {},
+    stopping: new AbortController().signal,
+    ...more,
+  });
 
   const insert = (
     client: { query(text: string, values: unknown[]): Promise<unknown> },
@@ -143,7 +159,7 @@ describe('rows that come late', () => {
     await worker?.close();
     await insert(side.db, 'late', schedule.openIntervalStart + 2_000);
     await letTimePass();
-    const take = () => takeLookBacks(side.db, 3, 10);
+    const take = () => takeLookBacks(side.db, 3, { limit: 4, without: [] });
     const taken = await take();
     expect(taken).toMatchObject([{ exportId: id, settled: true, isDue: true }]);
     const { start: first, end } = (await listRuns(side.db, id))[0] ?? { start: '', end: '' };
@@ -170,11 +186,38 @@ describe('rows that come late', () => {
     const hasLateRows = () => markBatchExportDeleted(side.db, id);
     const sourceOf = () => ({ hasLateRows }) as Partial<Source> as Source;
     const context = side.withPolicy({ lateLookbackHours: 3 });
-    const made = await lookBack(context, sourceOf, (error) => {
-      throw error;
-    });
+    let made = 0;
+    const onMade = () => {
+      made += 1;
+    };
+    await lookBack(context, lookingAt(sourceOf, { onMade }));
     expect(made).toBe(0);
     expect(await listRuns(side.db, id)).toHaveLength(1);
+  });
+
+  it('are searched while the keys of another organization do not end, also if it has more intervals', async () => {
+    const other = (await createTenant(side.db)).projectIds[0];
+    const slow = await createExportOfThePast(side, { createdMsAgo: 4 * hourMs });
+    const { id } = await createExportOfThePast(side, { teamId: other });
+    await start({ LATE_LOOKBACK_HOURS: '6' });
+    await untilRuns(slow.id, 4);
+    await untilRuns(id, 1);
+    await worker?.close();
+    await letTimePass();
+    const stopping = new AbortController();
+    const looked: number[] = [];
+    const hasLateRows: Source['hasLateRows'] = async ({ teamId }, _, __, signal) => {
+      looked.push(teamId);
+      if (teamId === side.teamId) await once(signal, 'abort');
+      return false;
+    };
+    const sourceOf = () => ({ hasLateRows }) as Partial<Source> as Source;
+    const context = side.withPolicy({ lateLookbackHours: 6 });
+    const ended = lookBack(context, lookingAt(sourceOf, { stopping: stopping.signal }));
+    await until(() => looked.includes(other));
+    stopping.abort();
+    await ended;
+    expect(looked.filter((teamId) => teamId === side.teamId)).toHaveLength(1);
   });
 
   it('by another clock are fetched within the look-back', async () => {
