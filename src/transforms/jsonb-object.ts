@@ -1,3 +1,4 @@
+import { longTextBytes, skipPlainBytes } from '../domain/json-string.ts';
 import {
   type ByteSink,
   type Edit,
@@ -239,7 +240,13 @@ function endOfName(bytes: Buffer, start: number, end: number): number {
 
 /** Behind its closing quote. */
 function endOfString(bytes: Buffer, start: number, end: number): number {
+  let view: DataView | null = null;
   for (let at = start + 1; at < end; at += 1) {
+    if (at - start > longTextBytes) {
+      view ??= new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+      at = skipPlainBytes(view, at, end);
+      if (at >= end) break;
+    }
     const byte = bytes[at];
     if (byte === quoteCode) return at + 1;
     if (byte === backslashCode) at += 1;

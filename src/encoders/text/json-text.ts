@@ -1,5 +1,10 @@
 import type { ByteWriter } from '../../domain/byte-writer.ts';
-import { escapeOf, isEscapedByte } from '../../domain/json-string.ts';
+import {
+  escapeOf,
+  isEscapedByte,
+  longTextBytes,
+  skipPlainBytes,
+} from '../../domain/json-string.ts';
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -15,9 +20,17 @@ export function writeJsonString(out: ByteWriter, bytes: Buffer, from: number, en
   out.ensure(end - from + 2);
   out.bytes[out.length] = QUOTE;
   out.length += 1;
+  const view =
+    end - from < longTextBytes
+      ? null
+      : new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let plainFrom = from;
   for (;;) {
-    const special = findSpecial(bytes, plainFrom, end);
+    const special = findSpecial(
+      bytes,
+      view ? skipPlainBytes(view, plainFrom, end) : plainFrom,
+      end,
+    );
     copyBytes(out, bytes, plainFrom, special);
     if (special === end) break;
     const replacement = escapeOf(bytes[special] as number);

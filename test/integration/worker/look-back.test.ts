@@ -204,6 +204,11 @@ describe('rows that come late', () => {
     await untilRuns(id, 1);
     await worker?.close();
     await letTimePass();
+    // It comes first.
+    await side.db.query(
+      `update receipts set pending_checked_at = pending_checked_at - interval '1 hour' where export_id = $1`,
+      [slow.id],
+    );
     const stopping = new AbortController();
     const looked: number[] = [];
     const hasLateRows: Source['hasLateRows'] = async ({ teamId }, _, __, signal) => {
