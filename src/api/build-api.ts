@@ -50,13 +50,14 @@ import { transformationConfigRoutes } from './transformations/routes.ts';
 type Routes = (api: Api, family: Family, deps: Deps) => void;
 
 /** A tenth of the time, once 10 seconds are used up. */
-const timeShare = { savedMs: 10_000, savedPerSecondMs: 100 };
+const usualShare = { savedMs: 10_000, savedPerSecondMs: 100 };
 
 /** Builds the HTTP interface, ready to listen or to inject requests. Fails if a schema is not valid. */
 export async function buildApi(options: ApiOptions): Promise<Api> {
   const api: Api = fastify(fastifyOptions(options));
   const { context, ...others } = options;
   const { destinations, destinationContext, models, checkQuery, queueBoard } = options;
+  const timeShare = options.timeShare ?? usualShare;
   const deps: Deps = {
     ...others,
     previews: new PreviewSlots(timeShare),

@@ -15,7 +15,7 @@ import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { Readiness } from '../use-cases/installation/check-readiness.ts';
 import type { TrialRows } from '../use-cases/transformations/try-chain.ts';
 import type { UnsentLimits } from './hooks/unsent-answers.ts';
-import type { PreviewSlots } from './insights/preview-slots.ts';
+import type { PreviewSlots, TimeShare } from './insights/preview-slots.ts';
 
 /** What decides which rows an export has. */
 export interface ExportedRows
@@ -119,6 +119,8 @@ export interface ApiOptions {
   readonly failedKeysPerMinute: number;
   /** Of answers that clients do not read; default: those of production. */
   readonly answers?: UnsentLimits;
+  /** Of the previews and trials of one organization; default: that of production. */
+  readonly timeShare?: TimeShare;
   /** What changes of one organization may store per day, deleted or not. */
   readonly storedBytesPerDay: number;
   /** Requests of one key. */

@@ -43,6 +43,7 @@ export function testApiOptions(
     trustProxy: false,
     publicUrl: null,
     failedKeysPerMinute: 100_000,
+    timeShare: { savedMs: Number.POSITIVE_INFINITY, savedPerSecondMs: 0 },
     rateLimit: plenty,
     storedBytesPerDay: 2 ** 50,
     readiness: () =>

@@ -1,16 +1,20 @@
 import { ApiError } from '../api-error.ts';
 
-export interface PreviewLimits {
+/** How much time the requests of one organization may take. */
+export interface TimeShare {
+  /** Time in slots that an organization may use up at once, in ms. */
+  readonly savedMs: number;
+  /** How much of that time comes back per second, in ms. */
+  readonly savedPerSecondMs: number;
+}
+
+export interface PreviewLimits extends TimeShare {
   /** Maximum previews at a time, per organization and in all. */
   readonly perTenant: number;
   readonly inAll: number;
   /** Maximum requests that wait for a slot, per organization and in all. */
   readonly waitingPerTenant: number;
   readonly waitingInAll: number;
-  /** Time in slots that an organization may use up at once, in ms. */
-  readonly savedMs: number;
-  /** How much of that time comes back per second, in ms. */
-  readonly savedPerSecondMs: number;
 }
 
 const defaults: PreviewLimits = {
