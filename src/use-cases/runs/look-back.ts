@@ -25,6 +25,8 @@ const longLanes = 2;
 const longestMs = 900_000;
 /** Time limit of any other check. An organization begins no more checks once its turn has taken this long. */
 const turnMs = 30_000;
+/** How often a check that goes on says so: after ten seconds of silence another worker may begin it too. */
+const stampMs = 3_000;
 /** Until lanes that are free look for work again. */
 const idleMs = 5_000;
 /** After the end of a turn, so that others that end soon look for work with it. */
@@ -122,6 +124,8 @@ async function serve(
   for (const item of items) {
     const beganAt = performance.now();
     if (stopping.aborted || beganAt - startedAt > shortMs) break;
+    const stamp = () => stampLookBack(db, item).catch((cause) => onError(cause, item));
+    const stamping = setInterval(() => void stamp(), stampMs).unref();
     const limit = AbortSignal.timeout(isLong ? longestMs : shortMs);
     try {
       const signal = AbortSignal.any([stopping, limit]);
@@ -130,7 +134,9 @@ async function serve(
       if (stopping.aborted) break;
       // One that was cut short gets a longer turn.
       if (isLong || !limit.aborted) onError(error, item);
-      await stampLookBack(db, item).catch((cause) => onError(cause, item));
+      await stamp();
+    } finally {
+      clearInterval(stamping);
     }
     if (performance.now() - beganAt >= shortMs) slow.add(item.exportId);
   }
