@@ -95,7 +95,7 @@ export async function lookBack(
         await take(round);
         const isOver = turns().length < lanes && [...round.had].some((id) => !round.served.has(id));
         if (!isOver) continue;
-        // The round is over: there is nobody left who had no turn.
+        // The round is over: each organization had its turn.
         round.had.clear();
         await take(round);
       }
