@@ -9,9 +9,9 @@ interface DigestFacts {
   readonly count: number;
   readonly first_at: Timestamp;
   readonly last_at: Timestamp;
-  /** Whether more events were dropped, because too many waited for the target. */
-  readonly more_dropped: boolean;
   readonly errors: readonly { readonly code: string; readonly count: number }[];
+  /** Those with the most events. */
+  readonly projects: readonly { readonly id: number; readonly count: number }[];
   /** The first ones, in their order. */
   readonly events: readonly {
     readonly project_id: number;
@@ -47,7 +47,7 @@ const healths: Partial<Record<NotificationType, string>> = {
  */
 export function describeDigest({ facts, projectId }: Notification, publicUrl: string | null) {
   const digest = facts as unknown as DigestFacts;
-  const { type, count, errors, events } = digest;
+  const { type, count, errors, projects, events } = digest;
   const names = events
     .slice(0, named)
     .map(({ export: { name }, project_id: project }) => `"${oneLine(name)}" (project ${project})`);
@@ -56,18 +56,20 @@ export function describeDigest({ facts, projectId }: Notification, publicUrl: st
     `Between ${digest.first_at} and ${digest.last_at}:`,
     ...names,
     ...more,
-    ...(errors.length > 0 ? [`Errors: ${countsOf(errors)}`] : []),
-    ...(digest.more_dropped ? ['There were more: too many waited, so some were dropped.'] : []),
+    ...(errors.length > 0 ? [`Errors: ${countsOf(errors, ({ code }) => code)}`] : []),
+    ...(projects.length > 1 ? [`Projects: ${countsOf(projects, ({ id }) => id)}`] : []),
     `All of them: ${placeOf(type, projectId, publicUrl)}`,
   ];
   return { title: titles[type](count), lines };
 }
 
-const countsOf = (errors: DigestFacts['errors']): string =>
-  errors
-    .slice(0, named)
-    .map(({ code, count }) => `${code} (${count})`)
-    .join(', ');
+function countsOf<Counted extends { readonly count: number }>(
+  all: readonly Counted[],
+  nameOf: (each: Counted) => string | number,
+): string {
+  const names = all.slice(0, named).map((each) => `${nameOf(each)} (${each.count})`);
+  return [...names, ...(all.length > named ? ['…'] : [])].join(', ');
+}
 
 function placeOf(
   type: NotificationType,

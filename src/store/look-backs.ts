@@ -38,6 +38,18 @@ const isDue = `$1::int > 0 and c.data_interval_end > now() - $1 * interval '1 ho
 /** Maximum intervals of one organization at a time. */
 const perOrganization = 20;
 
+/** Which look-backs to take. */
+export interface WantedLookBacks {
+  /** Maximum organizations. */
+  readonly limit: number;
+  /** Organizations to leave out. */
+  readonly without: readonly string[];
+  /** Exports. */
+  readonly slow: readonly string[];
+  /** Only those of `slow` exports; else all but those. */
+  readonly isLong: boolean;
+}
+
 /**
  * Takes completed intervals of up to `limit` organizations, those first whose last check is the oldest:
  *
@@ -47,13 +59,11 @@ const perOrganization = 20;
  *
  * Skips an interval that another worker has taken, that has a live run, or whose last run ended without
  * success in the last 15 minutes.
- *
- * @param without organizations to leave out
  */
 export async function takeLookBacks(
   sql: Sql,
   hours: number,
-  { limit, without }: { readonly limit: number; readonly without: readonly string[] },
+  { limit, without, slow, isLong }: WantedLookBacks,
 ): Promise<LookBack[]> {
   return sql.query<LookBack>(
     `with candidates as materialized (
@@ -76,6 +86,7 @@ export async function takeLookBacks(
          join runs r on r.id = c.run_id
         where c.ctid = any (array(select place from candidates))
           and coalesce(c.snapshot, r.snapshot) is not null
+          and (c.export_id = any ($4)) = $5
           and ${isRested}
           and (${unsettledSql} and coalesce(c.pending_checked_at, c.committed_at) < now() -
                  case when c.pending_transactions && '{standby}' then interval '1 hour'
@@ -107,7 +118,16 @@ export async function takeLookBacks(
        coalesce(c.key_count, r.records_total_count) as "keyCount", not (${unsettledSql}) as settled,
        case when c.settled is null then r.pending_transactions else c.pending_transactions end as pending,
        t.due as "isDue", e.model, c.recipe, e.dsl_query as "dslQuery", e.destination_config as config`,
-    [hours, limit, without],
+    [hours, limit, without, slow, isLong],
+  );
+}
+
+/** Counts the pause until the next check from now on: of those of an organization, what was not begun comes first. */
+export async function stampLookBack(sql: Sql, item: LookBack): Promise<void> {
+  await sql.query(
+    `update receipts set pending_checked_at = now()
+      where export_id = $1 and data_interval_start = $2 and data_interval_end = $3`,
+    [item.exportId, ...boundsOf(item.interval)],
   );
 }
 
@@ -128,7 +148,7 @@ export async function recordLookBack(
 ): Promise<boolean> {
   const at = [item.exportId, ...boundsOf(item.interval)];
   const rows = await tx.query(
-    `update receipts c set settled = $5, pending_transactions = $6,
+    `update receipts c set settled = $5, pending_transactions = $6, pending_checked_at = now(),
             looked_back_at = case when $7 then now() else c.looked_back_at end
        from runs r
       where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3

@@ -11,7 +11,14 @@ import { Conditions, type KeysetPage, type KeysetPlace, seek, toKeysetPage } fro
 import { digestFacts, isSingle } from './notification-digests.ts';
 import { prepared } from './prepared.ts';
 
-export type DeliveryStatus = 'waiting' | 'delivered' | 'given_up' | 'cancelled' | 'dropped';
+/** `dropped` is in the log of earlier builds only. */
+export type DeliveryStatus =
+  | 'waiting'
+  | 'delivered'
+  | 'given_up'
+  | 'cancelled'
+  | 'replaced'
+  | 'dropped';
 
 /** One attempt, as the log shows it. */
 export interface DeliveryAttempt {

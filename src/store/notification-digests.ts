@@ -3,6 +3,8 @@ import { prepared } from './prepared.ts';
 
 /** Events that a digest lists; the log of deliveries has all. */
 const listedEvents = 100;
+/** Projects that a digest counts: those with the most events. */
+const listedProjects = 100;
 
 /** Digests that one call makes at most; the next call makes the rest. */
 const batch = 20;
@@ -17,7 +19,7 @@ const isFirst = `not exists (select from notification_deliveries b
 
 /**
  * Takes what waits for others of its type at one target, if the first of it has waited long enough. One by itself
- * becomes due. More become a digest, which is an event and a delivery of its own. Rows that another process takes at
+ * becomes due, and so do all of a target that wants no digests by now. More become a digest, which is an event and a delivery of its own. Rows that another process takes at
  * the same moment are left to it.
  */
 const gatherSql = prepared(`with due as (
@@ -31,13 +33,12 @@ const gatherSql = prepared(`with due as (
           for update of d skip locked
      ), many as (
        select target_id, organization_id, kind, type, count(*) as count, min(created_at) as first_at, max(created_at) as last_at
-         from gathered group by 1, 2, 3, 4 having count(*) > 1
+         from gathered where exists (select from notification_targets t where t.id = target_id and t.digests)
+        group by 1, 2, 3, 4 having count(*) > 1
      ), event as (
        insert into notification_events (organization_id, team_id, type, facts)
        select many.organization_id, t.team_id, 'digest', jsonb_build_object('type', many.type, 'count', many.count,
-                'first_at', api_time(many.first_at), 'last_at', api_time(many.last_at), 'more_dropped', exists (
-                  select from notification_deliveries d where d.target_id = t.id and d.status = 'dropped'
-                     and d.created_at > many.first_at - interval '1 hour'))
+                'first_at', api_time(many.first_at), 'last_at', api_time(many.last_at), 'more_dropped', false)
          from many join notification_targets t on t.id = many.target_id
        returning id, seq
      ), digest as (
@@ -69,6 +70,10 @@ export const digestFacts = `case when e.type = 'digest' then jsonb_build_object(
         select me.facts->'error'->>'code' as code, count(*) as count
           from notification_deliveries m join notification_events me on me.id = m.event_id
          where m.digest_id = d.id and me.facts->'error'->>'code' is not null group by 1) as c),
+    'projects', (select coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'count', c.count) order by c.count desc, c.id), '[]') from (
+        select me.team_id as id, count(*) as count
+          from notification_deliveries m join notification_events me on me.id = m.event_id
+         where m.digest_id = d.id group by 1 order by 2 desc, 1 limit ${listedProjects}) as c),
     'events', (select coalesce(jsonb_agg(jsonb_build_object('id', f.id, 'timestamp', api_time(f.happened_at),
           'project_id', f.team_id, 'export', f.facts->'export') order by f.seq), '[]') from (
         select me.* from notification_deliveries m join notification_events me on me.id = m.event_id

@@ -13,6 +13,8 @@ export interface TargetSettings {
   readonly recipients: readonly string[];
   readonly events: readonly NotificationType[];
   readonly enabled: boolean;
+  /** Whether many events of one type are sent in one message. */
+  readonly digests: boolean;
   /** URL and signing secrets, sealed; null for e-mail. */
   readonly secrets: Buffer | null;
 }
@@ -38,7 +40,7 @@ export type NewTarget = TargetSettings &
   Pick<NotificationTarget, 'id' | 'organizationId' | 'teamId' | 'kind'>;
 
 const columns = `t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
-  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.secrets,
+  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.digests, t.secrets,
   t.disabled_reason as "disabledReason",
   case when t.previous_secret_until > now() then t.previous_secret_until end as "previousSecretUntil",
   t.failing_since as "failingSince", t.created_at as "createdAt", t.last_updated_at as "lastUpdatedAt"`;
@@ -90,8 +92,8 @@ export async function countTargetsLocked(tx: Sql, organizationId: string): Promi
 export async function insertTarget(tx: Sql, target: NewTarget): Promise<NotificationTarget> {
   const [row] = await tx.query<NotificationTarget>(
     `insert into notification_targets as t (id, organization_id, team_id, kind, description, url_preview, format,
-            recipients, events, enabled, secrets)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) returning ${columns}`,
+            recipients, events, enabled, secrets, digests)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) returning ${columns}`,
     [
       target.id,
       target.organizationId,
@@ -104,6 +106,7 @@ export async function insertTarget(tx: Sql, target: NewTarget): Promise<Notifica
       target.events,
       target.enabled,
       target.secrets,
+      target.digests,
     ],
   );
   if (!row) throw new Error('an insert returned no row');
@@ -127,7 +130,7 @@ export async function updateTarget(
 ): Promise<NotificationTarget> {
   const [row] = await tx.query<NotificationTarget>(
     `update notification_targets t
-        set description = $2, url_preview = $3, format = $4, recipients = $5, events = $6, enabled = $7, secrets = $8,
+        set description = $2, url_preview = $3, format = $4, recipients = $5, events = $6, enabled = $7, secrets = $8, digests = $9,
             disabled_reason = case when $7 then null else t.disabled_reason end,
             failing_since = case when $7 and not t.enabled then null else failing_since end,
             last_updated_at = clock_timestamp()
@@ -141,6 +144,7 @@ export async function updateTarget(
       settings.events,
       settings.enabled,
       settings.secrets,
+      settings.digests,
     ],
   );
   if (!row) throw new Error('an update returned no row');

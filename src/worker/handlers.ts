@@ -15,6 +15,7 @@ import type { Crowd } from '../use-cases/runs/crowd.ts';
 import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
 import { dispatchRuns, dispatchWaiting, type QueueEntry } from '../use-cases/runs/dispatch-runs.ts';
 import { lookBack } from '../use-cases/runs/look-back.ts';
+import { SlowExports } from '../use-cases/runs/slow-exports.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
@@ -62,8 +63,10 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     await collectUploads(executor);
     await collectFiles(executor);
   });
+  const slow = new SlowExports();
   const look = skipWhileBusy(() =>
     lookBack(context, {
+      slow,
       sourceOf: executor.connectors.sourceOf,
       onError: executor.onLookBackError,
       // If it fails, the next tick dispatches the run.

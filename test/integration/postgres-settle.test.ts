@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createPostgresSource } from '../../src/sources/index.ts';
+import { markOwnTransaction } from '../../src/sources/postgres/live-transactions.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import {
   endSessions,
@@ -310,6 +311,12 @@ describe('settling', () => {
     await database.pool.query(`GRANT pg_read_all_stats TO ${role}`);
     expect(await source.settle(hourTo(Date.now()), never)).toMatchObject({ settled: true });
     expect((await source.inspect(never)).findings).toEqual([]);
+
+    // The lock that marks our own transactions says nothing of other roles: they may write.
+    await session.query(`BEGIN; SELECT ${markOwnTransaction}`);
+    const late = sourceOf(200, url.href).settle(hourTo(await now()), never);
+    expect(await late).toMatchObject({ settled: false, reason: 'transactions' });
+    await session.query('ROLLBACK');
     await database.pool.query(`DROP ROLE ${role}`);
   });
 

@@ -29,6 +29,7 @@ export interface TargetWanted {
   readonly organizationId?: string;
   readonly events?: readonly NotificationType[];
   readonly format?: 'json' | 'slack';
+  readonly digests?: boolean;
 }
 
 /** A webhook target of the tenant. */
@@ -48,6 +49,7 @@ export function createWebhook(
     recipients: [],
     events: wanted.events ?? notificationTypes,
     enabled: true,
+    digests: wanted.digests ?? true,
   });
 }
 

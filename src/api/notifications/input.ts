@@ -13,6 +13,7 @@ export function createInput(body: CreateTarget): TargetInput & { readonly kind: 
     recipients: unique(body.recipients ?? []),
     events: unique(body.events ?? notificationTypes),
     enabled: body.enabled ?? true,
+    digests: body.digests ?? true,
   };
 }
 
@@ -24,6 +25,7 @@ export function changeInput(body: PatchTarget): TargetChange {
     recipients: body.recipients && unique(body.recipients),
     events: body.events && unique(body.events),
     enabled: body.enabled,
+    digests: body.digests,
   };
 }
 

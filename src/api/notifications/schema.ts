@@ -24,6 +24,10 @@ const Url = Type.String({
 const Format = Type.Enum([...webhookFormats], {
   description: 'json: the event as JSON. slack: a text, as incoming webhooks of Slack take it.',
 });
+const Digests = Type.Boolean({
+  description:
+    'true (default): from the 21st event of a type within five minutes on, events come together in one message, a digest. false: each event comes by itself.',
+});
 const Recipients = Type.Array(Type.String({ maxLength: 254 }), {
   maxItems: maxRecipients,
   description: 'E-mail addresses. Only for kind email.',
@@ -45,6 +49,7 @@ const target = {
   recipients: Type.Array(Type.String()),
   events: Type.Array(Type.String()),
   enabled: Type.Boolean(),
+  digests: Digests,
   disabled_reason: Nullable(
     Type.String({ description: 'Why Sluice disabled it; null if a person did.' }),
   ),
@@ -70,6 +75,7 @@ const example = {
   recipients: [],
   events: ['export.failing', 'export.recovered'],
   enabled: true,
+  digests: true,
   disabled_reason: null,
   failing_since: null,
   previous_secret_until: null,
@@ -113,6 +119,7 @@ export const CreateTarget = Type.Object({
   events: Type.Optional(Events),
   description: Type.Optional(Description),
   enabled: Type.Optional(Type.Boolean()),
+  digests: Type.Optional(Digests),
   team_id: Type.Optional(
     Nullable(
       Type.Integer({
@@ -133,6 +140,7 @@ export const PatchTarget = Type.Object({
   enabled: Type.Optional(
     Type.Boolean({ description: 'false cancels what waits; true forgets earlier failures.' }),
   ),
+  digests: Type.Optional(Digests),
 });
 export type PatchTarget = Static<typeof PatchTarget>;
 
@@ -148,9 +156,9 @@ export const NotificationDelivery = named(
       event_type: Type.String({ description: 'One of `events`, `test`, or `digest`.' }),
       batch_export_id: Nullable(Type.String({ format: 'uuid' })),
       happened_at: Time,
-      status: Type.Enum(['waiting', 'delivered', 'given_up', 'cancelled', 'dropped'], {
+      status: Type.Enum(['waiting', 'delivered', 'given_up', 'cancelled', 'replaced', 'dropped'], {
         description:
-          'cancelled: the target was disabled. dropped: more than 500 deliveries waited for the target; at most one entry per hour says so.',
+          'cancelled: the target was disabled. replaced: more than 500 deliveries waited for the target, and a later event of the same export and type took its place. dropped: an earlier release dropped it, because more than 500 waited.',
       }),
       digest_id: Nullable(
         Type.String({

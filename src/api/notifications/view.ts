@@ -18,6 +18,7 @@ export function targetView(target: NotificationTarget): NotificationTargetView {
     recipients: [...target.recipients],
     events: [...target.events],
     enabled: target.enabled,
+    digests: target.digests,
     disabled_reason: target.disabledReason,
     failing_since: target.failingSince,
     previous_secret_until: target.previousSecretUntil,

@@ -35,7 +35,9 @@ export async function get(deps: CliDeps, name: string, options: ApiOptions) {
 export async function create(deps: CliDeps, options: ApiOptions & SpecOptions) {
   const api = openApi(deps, options);
   const fields = await readFields(api);
-  const body = await readSpec(deps.terminal, options, fields);
+  const spec = await readSpec(deps.terminal, options, fields);
+  // The commands find exports by name, and a script that runs again must not make a second one.
+  const body = fields.onlyCreate.includes('unique_name') ? { unique_name: true, ...spec } : spec;
   show(deps, options, api, await api.call('post', '/batch_exports', { body }));
 }
 

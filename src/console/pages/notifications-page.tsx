@@ -81,6 +81,7 @@ function TargetItem({ target, onChanged }: TargetProps) {
       <p className="muted small">
         {target.kind === 'email' ? 'E-mail' : `Webhook, ${target.format}`} · {address} ·{' '}
         {target.events.join(', ')}
+        {!target.digests && ' · no digests'}
       </p>
       {target.disabled_reason !== null && <p className="bad-text">{target.disabled_reason}</p>}
       <Failure failure={test.failure} />
@@ -133,6 +134,7 @@ const states: Readonly<Record<Delivery['status'], readonly [string, string]>> = 
   delivered: ['Delivered', 'is-Completed'],
   given_up: ['Given up', 'is-Failed'],
   cancelled: ['Cancelled', 'is-Cancelled'],
+  replaced: ['Replaced by a later one', 'is-Cancelled'],
   dropped: ['Dropped', 'is-Failed'],
 };
 

@@ -6,7 +6,7 @@ import { describeSql, explainSql, relationOf } from '../../query/select.ts';
 import { findRelation, hasUniqueKey, type Relation, typeOidOf } from './catalog.ts';
 import { columnTypeOf } from './column-types.ts';
 import { closeConnection, connect, describeColumns, query } from './connection.ts';
-import { rowsHidden, rowsHiddenSql } from './hidden-rows.ts';
+import { findHidden } from './hidden-rows.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
 import { type PlanNode, readPlan } from './read-plan.ts';
 import { beginSnapshot } from './snapshot.ts';
@@ -176,12 +176,8 @@ async function checkStatement(
   const client = await beginSnapshot({ ...options, connectionString }, teamId, signal);
   try {
     const relation = relationOf(model);
-    const [seen] = await query<{ hidden: boolean }>(
-      client,
-      `SELECT ${rowsHiddenSql(relation)} AS hidden`,
-      signal,
-    );
-    if (seen?.hidden) tell('error', `${rowsHidden(relation).detail}.`);
+    const hidden = await findHidden(client, relation, signal);
+    if (hidden) tell('error', `${hidden.detail}.`);
     const described = await describeColumns(client, describeSql(model, null), signal);
     for (const [index, column] of model.columns.entries()) {
       const real = described[index];

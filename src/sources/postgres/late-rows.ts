@@ -10,7 +10,7 @@ import {
 } from './connection.ts';
 import { CopyReader } from './copy-reader.ts';
 import { toSourceError } from './errors.ts';
-import { checkVisible } from './hidden-rows.ts';
+import { findHidden } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
 import { checkTables } from './replaced-tables.ts';
@@ -83,7 +83,8 @@ async function withPlan<T>(
     const described = await describeColumns(client, describeSql, signal);
     const done = await work(client, select(described, serverVersionOf(client)));
     await checkTables(client, signal);
-    await checkVisible(client, relation, signal);
+    const hidden = await findHidden(client, relation, signal);
+    if (hidden) throw hidden;
     return done;
   } catch (error) {
     signal.throwIfAborted();
@@ -130,12 +131,15 @@ async function countLate(
   lateSql: string,
   signal: AbortSignal,
 ): Promise<string | null> {
+  // Else the error would end the transaction, and nothing could be asked after it.
+  await query(client, 'SAVEPOINT late', signal);
   try {
     const [found] = await query<{ late: string }>(client, lateSql, signal);
     return found?.late ?? null;
   } catch (error) {
     const { code } = toSourceError(error);
     if (code !== 'source.relation_missing' && code !== 'query.invalid') throw error;
+    await query(client, 'ROLLBACK TO SAVEPOINT late', signal);
     return null;
   }
 }

@@ -7,7 +7,8 @@ import { fullId, type Live } from './pending.ts';
 
 /**
  * The advisory lock that each of our own transactions holds, shared. Settling ignores them: they only read,
- * and may be long. The two keys spell `slce` `xprt`.
+ * and may be long. The two keys spell `slce` `xprt`. Any session can take it, so it counts only for sessions of the
+ * role that looks, which has no right to write.
  */
 const MARKER = [0x736c6365, 0x78707274] as const;
 
@@ -29,6 +30,8 @@ interface Session {
   readonly counts: boolean;
   /** Its times are not visible: to this role, or to all (track_activities off). */
   readonly hidden: boolean;
+  /** Whether it is of the role that looks. */
+  readonly sameRole: boolean;
   readonly isAtWork: boolean;
   readonly transactionAt: number | null;
   /** The start of the message that it executes; null if none. */
@@ -61,6 +64,7 @@ const SESSIONS = `
            'pid', s.pid, 'xid', s.backend_xid::text, 'startedAt', ${micros('s.backend_start')},
            'counts', s.usesysid IS NOT NULL AND coalesce(s.datid, 0) IN (0, clock.database),
            'hidden', s.query = '<insufficient privilege>' OR coalesce(s.state = 'disabled', false),
+           'sameRole', s.usesysid IS NOT DISTINCT FROM clock.role,
            'isAtWork', s.state IS DISTINCT FROM 'idle in transaction',
            'transactionAt', ${micros('s.xact_start')},
            'messageAt', CASE WHEN s.state = 'active' AND s.backend_type <> 'walsender'
@@ -106,6 +110,7 @@ export const lookSql = `
                  pg_snapshot_xmax(pg_current_snapshot())::text AS "nextId",
                  pg_is_in_recovery() AS "isStandby",
                  extract(epoch FROM pg_postmaster_start_time())::text AS "serverStart",
+                 (SELECT usesysid FROM pg_stat_get_activity(pg_backend_pid())) AS role,
                  (SELECT oid FROM pg_database WHERE datname = current_database()) AS database
           OFFSET 0) AS clock
          CROSS JOIN LATERAL (${SESSIONS}) AS sessions
@@ -137,10 +142,13 @@ export function liveAt(look: Look, end: Instant): Live {
   const nextId = BigInt(look.nextId);
   // Ids may have been assigned since the clock was read.
   const full = (id: string) => fullId(id, nextId + 0x4000_0000n);
-  const own = new Set(look.locks.filter((lock) => lock.own).map(({ pid }) => pid));
   const store = new Set(look.nowMs < end ? [] : look.storePids);
   const isLongAgo = look.nowMs - end >= longAgoMs;
   const sessions = new Map(look.sessions.map((session) => [session.pid, session]));
+  // One that is not in the list began after it was read.
+  const isOwn = ({ own: isMarked, pid }: { own: boolean; pid: number }) =>
+    isMarked && (sessions.get(pid)?.sameRole ?? true);
+  const own = new Set(look.locks.filter(isOwn).map(({ pid }) => pid));
   const isBefore = (at: number | null) => at !== null && at < end * 1_000;
   const older = look.sessions.filter(
     ({ pid, counts, hidden, isStirring, transactionAt, messageAt }) =>

@@ -15,7 +15,7 @@ import {
 } from './connection.ts';
 import { toSourceError } from './errors.ts';
 import { nameFailingRow, searchOptions } from './failing-row.ts';
-import { rowsHidden, rowsHiddenSql } from './hidden-rows.ts';
+import { findHiddenBehind, isViewSql, rowsHidden, rowsHiddenSql } from './hidden-rows.ts';
 import type { KeptConnections } from './kept-connections.ts';
 import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
@@ -71,7 +71,7 @@ async function takeSnapshot(
   const statements = [
     { sql: describeSql, describeOnly: true },
     {
-      sql: `SELECT (${countSql(request.interval)}) AS "count", ${tablesReplacedSql} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden"`,
+      sql: `SELECT (${countSql(request.interval)}) AS "count", ${tablesReplacedSql} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${isViewSql(relation)} AS "view"`,
     },
   ];
   const { client, snapshot, serverStart, answers } = await begin(
@@ -83,12 +83,14 @@ async function takeSnapshot(
   );
   try {
     const [described, counted] = answers;
-    const [count, replaced, hidden] = counted?.rows[0] ?? [];
+    const [count, replaced, hidden, view] = counted?.rows[0] ?? [];
     if (replaced === 't') {
       await closeConnection(client);
       return null;
     }
     if (hidden !== 'f') throw rowsHidden(relation);
+    const behind = view === 'f' ? null : await findHiddenBehind(client, relation, signal);
+    if (behind) throw behind;
     const totalCount = Number(count);
     if (!Number.isSafeInteger(totalCount)) {
       throw new SluiceError('source.unavailable', 'the server gave no count');

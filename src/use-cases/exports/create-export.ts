@@ -124,7 +124,7 @@ export async function refuseTakenName(sql: Sql, teamId: number, name: string): P
   if (id === null) return;
   throw new Refusal({
     code: 'conflict',
-    detail: `The project has an export of this name: ${id}. Update it, choose another name, or leave out unique_name.`,
+    detail: `The project has an export of this name: ${id}. Update it, or choose another name. With unique_name false, names may repeat.`,
     attr: 'name',
   });
 }

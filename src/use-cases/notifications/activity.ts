@@ -4,7 +4,7 @@ import type { Sql } from '../../store/database.ts';
 import type { NotificationTarget } from '../../store/notification-targets.ts';
 import type { Actor } from '../context.ts';
 
-const fields = ['description', 'format', 'recipients', 'events', 'enabled'] as const;
+const fields = ['description', 'format', 'recipients', 'events', 'enabled', 'digests'] as const;
 
 /** The changes between two states of a target. The URL shows only that it changed. */
 export function targetChanges(before: NotificationTarget, after: NotificationTarget): Change[] {

@@ -88,6 +88,7 @@ export async function changeTarget(
       recipients: change.recipients ?? before.recipients,
       events: change.events ?? before.events,
       enabled: change.enabled ?? before.enabled,
+      digests: change.digests ?? before.digests,
     };
     refuseIfAny(checkTarget(sender, before.kind, input, true));
     const { url: _, ...settings } = input;

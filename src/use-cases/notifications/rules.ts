@@ -16,6 +16,7 @@ export interface TargetInput {
   readonly recipients: readonly string[];
   readonly events: readonly NotificationType[];
   readonly enabled: boolean;
+  readonly digests: boolean;
 }
 
 /**

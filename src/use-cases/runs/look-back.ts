@@ -6,17 +6,31 @@ import type { Transactor } from '../../store/database.ts';
 import { lockExport } from '../../store/exports.ts';
 import { advanceHighWaterMark } from '../../store/high-water-mark.ts';
 import { appendLogEntries } from '../../store/log-entries.ts';
-import { type LookBack, recordLookBack, takeLookBacks } from '../../store/look-backs.ts';
+import {
+  type LookBack,
+  recordLookBack,
+  stampLookBack,
+  takeLookBacks,
+} from '../../store/look-backs.ts';
 import { insertRuns } from '../../store/runs.ts';
 import type { Context } from '../context.ts';
+import type { SlowExports } from './slow-exports.ts';
 import { type RowChoice, sourceRequestOf } from './source-request.ts';
 
-/** Organizations that one worker serves at a time. */
+/** Checks that one worker makes at a time. */
 const lanes = 4;
-/** Time limit of one check: reading the keys of a large interval is slow. */
+/** Of these, checks of slow exports at most. */
+const longLanes = 2;
+/** Time limit of a check of a slow export: reading the keys of a large interval is slow. */
 const longestMs = 900_000;
-/** Until a free lane looks for work again. */
+/** Time limit of any other check. An organization begins no more checks once its turn has taken this long. */
+const turnMs = 30_000;
+/** How often a check that goes on says so: after ten seconds of silence another worker may begin it too. */
+const stampMs = 3_000;
+/** Until lanes that are free look for work again. */
 const idleMs = 5_000;
+/** After the end of a turn, so that others that end soon look for work with it. */
+const gatherMs = 500;
 
 export interface LookBackOptions {
   /** Throws SluiceError `source.unknown_model`. */
@@ -24,8 +38,21 @@ export interface LookBackOptions {
   readonly onError: (error: unknown, item: LookBack) => void;
   /** A run was created. */
   readonly onMade: () => void;
+  /** What earlier calls have found. */
+  readonly slow: SlowExports;
+  /** Milliseconds; default 30 s. */
+  readonly turnMs?: number;
   /** Ends it, and the checks under way. */
   readonly stopping: AbortSignal;
+}
+
+/** What is served by one kind of lane. */
+interface Round {
+  readonly isLong: boolean;
+  /** By organization. */
+  readonly served: Map<string, Promise<void>>;
+  /** Organizations that had their turn; they wait until all others had theirs. */
+  readonly had: Set<string>;
 }
 
 /**
@@ -34,46 +61,89 @@ export interface LookBackOptions {
  * exactly one current manifest. An interval without late rows and without open transactions becomes
  * settled, and the high-water mark may pass it.
  *
- * Goes on until no interval is due. An organization has one of four lanes: its slow keys do not
- * delay those of others.
+ * Goes on until no interval is due. Organizations take turns. A turn is short: a check that is not done by then is
+ * ended, and its export is slow for an hour. Slow exports have two of the four lanes. So slow keys do not keep those
+ * of others from being checked, however many organizations have them.
  */
 export async function lookBack(
-  { db, policy }: Pick<Context, 'db' | 'policy'>,
-  { sourceOf, onError, onMade, stopping }: LookBackOptions,
+  context: Pick<Context, 'db' | 'policy'>,
+  options: LookBackOptions,
 ): Promise<void> {
-  const served = new Map<string, Promise<void>>();
-  const serve = async (organizationId: string, items: readonly LookBack[]): Promise<void> => {
-    for (const item of items) {
-      if (stopping.aborted) break;
-      try {
-        const signal = AbortSignal.any([stopping, AbortSignal.timeout(longestMs)]);
-        if (await lookAt(db, sourceOf(item.model), item, signal)) onMade();
-      } catch (error) {
-        if (!stopping.aborted) onError(error, item);
-      }
+  const { db, policy } = context;
+  const { slow, stopping } = options;
+  const long: Round = { isLong: true, served: new Map(), had: new Set() };
+  const quick: Round = { isLong: false, served: new Map(), had: new Set() };
+  const turns = () => [...long.served.values(), ...quick.served.values()];
+
+  const take = async ({ isLong, served, had }: Round): Promise<void> => {
+    const limit = Math.min(isLong ? longLanes - served.size : lanes, lanes - turns().length);
+    if (limit <= 0 || (isLong && slow.list().length === 0)) return;
+    const without = [...new Set([...served.keys(), ...had])];
+    const wanted = { limit, without, slow: slow.list(), isLong };
+    const items = await takeLookBacks(db, policy.lateLookbackHours, wanted);
+    for (const id of new Set(items.map(({ organizationId }) => organizationId))) {
+      const own = items.filter(({ organizationId }) => organizationId === id);
+      had.add(id);
+      const turn = serve(db, options, own, isLong).finally(() => served.delete(id));
+      served.set(id, turn);
     }
-    served.delete(organizationId);
   };
+
   try {
     while (!stopping.aborted) {
-      const free = { limit: lanes - served.size, without: [...served.keys()] };
-      const items = free.limit > 0 ? await takeLookBacks(db, policy.lateLookbackHours, free) : [];
-      for (const id of new Set(items.map(({ organizationId }) => organizationId))) {
-        const own = items.filter(({ organizationId }) => organizationId === id);
-        served.set(id, serve(id, own));
+      for (const round of [long, quick]) {
+        await take(round);
+        const isOver = turns().length < lanes && [...round.had].some((id) => !round.served.has(id));
+        if (!isOver) continue;
+        // The round is over: each organization had its turn.
+        round.had.clear();
+        await take(round);
       }
-      if (served.size === 0) return;
-      const all = new AbortController();
-      const done = Promise.all(served.values()).finally(() => all.abort());
-      await Promise.race([done, pause(AbortSignal.any([stopping, all.signal]))]);
+      if (turns().length === 0) return;
+      const ended = new AbortController();
+      const someEnd = Promise.race(turns()).then(() => pause(gatherMs, stopping));
+      const allEnd = Promise.all(turns());
+      const end = Promise.race([someEnd, allEnd]).finally(() => ended.abort());
+      await Promise.race([end, pause(idleMs, AbortSignal.any([stopping, ended.signal]))]);
     }
   } finally {
-    await Promise.all(served.values());
+    await Promise.all(turns());
   }
 }
 
-async function pause(signal: AbortSignal): Promise<void> {
-  await sleep(idleMs, undefined, { signal }).catch(() => {});
+/** One turn of an organization. */
+async function serve(
+  db: Transactor,
+  options: LookBackOptions,
+  items: readonly LookBack[],
+  isLong: boolean,
+): Promise<void> {
+  const { sourceOf, onError, onMade, slow, stopping } = options;
+  const shortMs = options.turnMs ?? turnMs;
+  const startedAt = performance.now();
+  for (const item of items) {
+    const beganAt = performance.now();
+    if (stopping.aborted || beganAt - startedAt > shortMs) break;
+    const stamp = () => stampLookBack(db, item).catch((cause) => onError(cause, item));
+    const stamping = setInterval(() => void stamp(), stampMs).unref();
+    const limit = AbortSignal.timeout(isLong ? longestMs : shortMs);
+    try {
+      const signal = AbortSignal.any([stopping, limit]);
+      if (await lookAt(db, sourceOf(item.model), item, signal)) onMade();
+    } catch (error) {
+      if (stopping.aborted) break;
+      // One that was cut short gets a longer turn.
+      if (isLong || !limit.aborted) onError(error, item);
+      await stamp();
+    } finally {
+      clearInterval(stamping);
+    }
+    if (performance.now() - beganAt >= shortMs) slow.add(item.exportId);
+  }
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal }).catch(() => {});
 }
 
 /** @returns whether it created a run */

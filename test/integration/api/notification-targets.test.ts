@@ -47,6 +47,7 @@ describe('a notification target', () => {
       url_preview: `http://${receiver.endpoint}/…nary`,
       format: 'json',
       enabled: true,
+      digests: true,
       disabled_reason: null,
       failing_since: null,
     });

@@ -279,6 +279,7 @@ describe('a receiver', () => {
         recipients: [],
         events: ['export.failing'],
         enabled: true,
+        digests: true,
       });
     }
     const courier = couriers.add(strict);

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { NotificationSender } from '../../../src/domain/notification.ts';
 import { listDeliveries } from '../../../src/store/notification-deliveries.ts';
+import { changeTarget } from '../../../src/use-cases/notifications/change-targets.ts';
 import { redeliver } from '../../../src/use-cases/notifications/deliver.ts';
 import {
   type Couriers,
@@ -113,6 +114,7 @@ it('twenty are sent one by one, and the rest a minute later in one message that 
       count: storm - singles,
       more_dropped: false,
       errors: [{ code: 'destination.unreachable', count: storm - singles }],
+      projects: [{ id: side.teamId, count: storm - singles }],
     },
   });
   const ids = [...bodies().slice(0, singles), ...(digest?.data.events ?? [])].map(({ id }) => id);
@@ -125,6 +127,21 @@ it('twenty are sent one by one, and the rest a minute later in one message that 
   expect(page.results.map(({ eventId }) => eventId).toSorted()).toEqual(
     ids.slice(singles).toSorted(),
   );
+});
+
+it('a target that wants no digests gets each change by itself, also what waited for others', async () => {
+  const { target } = await createWebhook(side, sender, receiver);
+  await happen(1, singles + 2);
+  const actor = { organizationId: side.tenant.organizationId, keyId: null };
+  await changeTarget(side.context, sender, actor, target.id, { digests: false });
+  await happen(singles + 3, singles + 4);
+  await skipGathering();
+  const courier = couriers.add(sender);
+  await until(async () => {
+    await courier.collect();
+    return receiver.received.length === singles + 4;
+  });
+  expect(new Set(bodies().map(({ type }) => type))).toEqual(new Set(['export.failing']));
 });
 
 it('a digest that fails is sent again as it was, and what comes after it waits', async () => {

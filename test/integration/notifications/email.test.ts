@@ -104,6 +104,7 @@ async function createEmail(sender: NotificationSender, recipients: readonly stri
     recipients,
     events: ['export.paused'],
     enabled: true,
+    digests: true,
   });
 }
 

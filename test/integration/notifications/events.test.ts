@@ -184,20 +184,37 @@ describe('a target', () => {
     expect(heard).toEqual([ofAll.target.id, ofAll.target.id, ofSecond.target.id].sort());
   });
 
-  it('gets no more than 500 deliveries to wait, and one entry that says so', async () => {
-    const { id } = await exportWithRuns(side, 1);
-    await side.db.query(
-      `select notify_targets($1, 'backfill.completed', '{}') from generate_series(1, 510)`,
-      [id],
-    );
-    const byStatus = await side.db.query<{ status: string; n: number }>(
-      'select status, count(*) as n from notification_deliveries group by 1 order by 1',
-    );
-    expect(byStatus).toEqual([
-      { status: 'dropped', n: 1 },
-      { status: 'waiting', n: 500 },
-    ]);
-  });
+  it.each([true, false])(
+    'that 500 deliveries wait for loses no news of any export (digests: %s)',
+    async (digests) => {
+      await forgetNotifications(side.db);
+      await createWebhook(side, sender, receiver, { digests });
+      const [first, second] = [await exportWithRuns(side, 1), await exportWithRuns(side, 1)];
+      const happen = (id: string, type: string, times: number) =>
+        side.db.query(
+          `select notify_targets($1, $2, jsonb_build_object('n', n)) from generate_series(1, $3::int) n order by n`,
+          [id, type, times],
+        );
+      await happen(first.id, 'backfill.completed', 500);
+      await happen(second.id, 'export.recovered', 1);
+      await happen(second.id, 'export.failing', 3);
+      const all = await deliveriesOf(side.db);
+      const ofFirst = all.filter(({ exportId }) => exportId === first.id);
+      expect(new Set(ofFirst.map(({ status }) => status))).toEqual(new Set(['waiting']));
+      const ofSecond = all.filter(({ exportId }) => exportId === second.id);
+      expect(ofSecond.map(({ type, status, facts }) => [type, status, facts.n])).toEqual([
+        ['export.recovered', 'waiting', 1],
+        ['export.failing', 'replaced', 1],
+        ['export.failing', 'replaced', 2],
+        ['export.failing', 'waiting', 3],
+      ]);
+      const [gathering] = await side.db.query<{ n: number }>(
+        'select count(*) as n from notification_deliveries where export_id = $1 and gathers_until is not null',
+        [second.id],
+      );
+      expect(gathering?.n).toBe(digests ? 2 : 0);
+    },
+  );
 
   it('goes with its organization or project, and its events with them', async () => {
     await forgetNotifications(side.db);

@@ -17,6 +17,7 @@ const hidden = { code: 'source.unsupported', detail: expect.stringMatching(/row-
 let database: TestDatabase;
 let url: string;
 let source: Source;
+const owner = `${role}_owner`;
 
 const model: Model = {
   name: 'orders',
@@ -28,6 +29,10 @@ const model: Model = {
   columns: [{ name: 'id', expression: null, sourceType: 'integer', json: false }],
 };
 const table = `"My ""Orders'"`;
+const views = ['plain', 'owned', 'invoked', 'nested', 'kept', 'joined'] as const;
+const viewModel = (name: string): Model => {
+  return { ...model, name, relation: { schema: 'public', name } };
+};
 const request = {
   ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
   model: 'orders',
@@ -35,7 +40,7 @@ const request = {
 
 beforeAll(async () => {
   database = await createEmptyDatabase();
-  await database.pool.query(`create role ${role} login password 'reader'`);
+  await database.pool.query(`create role ${role} login password 'reader'; create role ${owner}`);
   await database.pool.query(
     `create table ${table} (id int primary key, team int not null, at timestamptz not null);
      insert into ${table} select n, 1, '2024-03-01T00:30:00Z' from generate_series(1, 3) n;
@@ -48,18 +53,20 @@ beforeAll(async () => {
   source = createPostgresSource({
     connectionString: url,
     applicationName,
-    plan: planModels([model]),
+    plan: planModels([model, ...views.map(viewModel)]),
   });
 });
 
 afterAll(async () => {
   await endSessions();
-  await database?.pool.query(`drop owned by ${role}; drop role ${role}`);
+  await database?.pool.query(
+    `drop owned by ${role}, ${owner} cascade; drop role ${role}, ${owner}`,
+  );
   await database?.drop();
 });
 
-async function countRows(): Promise<number> {
-  const snapshot = await source.open(request, never);
+async function countRows(of = request.model): Promise<number> {
+  const snapshot = await source.open({ ...request, model: of }, never);
   await snapshot.close();
   return snapshot.totalCount;
 }
@@ -105,4 +112,57 @@ test('a policy that is dropped while the rows are looked for is not taken for on
   });
   await session.query('commit');
   await expect(counting).rejects.toMatchObject(hidden);
+});
+
+test('rows that are hidden from the role that a view reads with are an error too', async () => {
+  await database.pool.query(
+    `create table "Lines" (id int primary key, team int not null, at timestamptz not null);
+     insert into "Lines" select n, 1, '2024-03-01T00:30:00Z' from generate_series(1, 3) n;
+     grant select on "Lines" to ${role}, ${owner};
+     create view plain as select * from "Lines";
+     create view owned as select * from plain where exists (select from "Lines");
+     alter view owned owner to ${owner};
+     create view invoked with (security_invoker) as select * from "Lines";
+     create view nested as select * from invoked;
+     create materialized view kept as select * from nested;
+     alter materialized view kept owner to ${owner};
+     create view joined as select * from kept;
+     grant select on ${views.join(', ')} to ${role}; grant select on plain, nested, kept to ${owner}`,
+  );
+  /** By view: its number of rows, or which role sees none of them. */
+  const seen = async () => {
+    const all = views.map(async (view) => {
+      const count = await countRows(view).catch((error: { detail: string }) => {
+        expect(error).toMatchObject(hidden);
+        expect(error.detail).toContain('every row of public."Lines" from the role');
+        return / from the role (\S+), with whose rights the view public\./.exec(error.detail)?.[1];
+      });
+      return [view, count] as const;
+    });
+    return Object.fromEntries(await Promise.all(all));
+  };
+  const all = { plain: 3, owned: 3, invoked: 3, nested: 3, kept: 3, joined: 3 };
+  expect(await seen()).toEqual(all);
+
+  await database.pool.query('alter table "Lines" enable row level security');
+  const ofOwner = { owned: owner, kept: owner, joined: owner };
+  expect(await seen()).toEqual({ ...all, invoked: role, nested: role, ...ofOwner });
+  const earlier = { snapshot: '1:1:', digest: null, count: 3 };
+  const late = source.hasLateRows({ ...request, model: 'owned' }, earlier, null, never);
+  await expect(late).rejects.toMatchObject(hidden);
+  expect((await checkModel(url, viewModel('owned'), 1)).findings).toContainEqual({
+    severity: 'error',
+    detail: expect.stringContaining(`from the role ${owner}, with whose rights`),
+  });
+
+  await database.pool.query(`create policy "lines" on "Lines" to ${role} using (id < 3)`);
+  expect(await seen()).toEqual({ ...all, invoked: 2, nested: 2, ...ofOwner });
+  await database.pool.query(
+    `drop policy "lines" on "Lines"; alter table "Lines" owner to ${owner}`,
+  );
+  expect(await seen()).toEqual({ ...all, invoked: role, nested: role });
+  await database.pool.query('alter table "Lines" force row level security');
+  expect(await seen()).toEqual({ ...all, invoked: role, nested: role, ...ofOwner });
+  await database.pool.query(`alter role ${owner} bypassrls`);
+  expect(await seen()).toEqual({ ...all, invoked: role, nested: role });
 });

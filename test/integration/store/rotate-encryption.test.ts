@@ -66,6 +66,7 @@ async function fillTables(): Promise<void> {
     recipients: [],
     events: ['export.failing'],
     enabled: true,
+    digests: true,
   });
   const [webhook] = await valuesOf({
     table: 'notification_targets',

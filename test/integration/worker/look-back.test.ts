@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { Client } from 'pg';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { readConfig } from '../../../src/config/config.ts';
 import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
 import type { Part } from '../../../src/main/run-process.ts';
@@ -12,6 +12,7 @@ import { markBatchExportDeleted } from '../../../src/store/exports.ts';
 import { takeLookBacks } from '../../../src/store/look-backs.ts';
 import { insertRuns } from '../../../src/store/runs.ts';
 import { type LookBackOptions, lookBack } from '../../../src/use-cases/runs/look-back.ts';
+import { SlowExports } from '../../../src/use-cases/runs/slow-exports.ts';
 import {
   createExportOfThePast,
   hourMs,
@@ -62,6 +63,7 @@ describe('rows that come late', () => {
       throw error;
     },
     onMade: () => {},
+    slow: new SlowExports(),
     stopping: new AbortController().signal,
     ...more,
   });
@@ -159,7 +161,8 @@ describe('rows that come late', () => {
     await worker?.close();
     await insert(side.db, 'late', schedule.openIntervalStart + 2_000);
     await letTimePass();
-    const take = () => takeLookBacks(side.db, 3, { limit: 4, without: [] });
+    const take = () =>
+      takeLookBacks(side.db, 3, { limit: 4, without: [], slow: [], isLong: false });
     const taken = await take();
     expect(taken).toMatchObject([{ exportId: id, settled: true, isDue: true }]);
     const { start: first, end } = (await listRuns(side.db, id))[0] ?? { start: '', end: '' };
@@ -220,9 +223,67 @@ describe('rows that come late', () => {
     const context = side.withPolicy({ lateLookbackHours: 6 });
     const ended = lookBack(context, lookingAt(sourceOf, { stopping: stopping.signal }));
     await until(() => looked.includes(other));
+    // The search that goes on says so, so that no other worker begins it too.
+    await letTimePass();
+    const countFresh = async () => {
+      const fresh = await side.db.query(
+        `select from receipts where export_id = $1 and pending_checked_at > now() - interval '10 s'`,
+        [slow.id],
+      );
+      return fresh.length;
+    };
+    await until(async () => (await countFresh()) === 1);
     stopping.abort();
     await ended;
     expect(looked.filter((teamId) => teamId === side.teamId)).toHaveLength(1);
+  });
+
+  it('are searched while the keys of more organizations than there are lanes do not end', async () => {
+    const teams = [side.teamId];
+    while (teams.length < 7) {
+      const { projectIds } = await createTenant(side.db);
+      teams.push(projectIds[0] as number);
+    }
+    const exports = [];
+    for (const teamId of teams) exports.push(await createExportOfThePast(side, { teamId }));
+    await start({ LATE_LOOKBACK_HOURS: '3' });
+    for (const { id } of exports) await untilRuns(id, 1);
+    await worker?.close();
+    await letTimePass();
+    const quick = teams.slice(-2);
+    const stopping = new AbortController();
+    onTestFinished(() => stopping.abort());
+    // The slow ones come first.
+    await side.db.query(
+      `update receipts c set pending_checked_at = pending_checked_at - interval '1 hour'
+         from batch_exports e where e.id = c.export_id and e.team_id <> all ($1)`,
+      [quick],
+    );
+    let looked: number[] = [];
+    const hasLateRows: Source['hasLateRows'] = async ({ teamId }, _, __, signal) => {
+      looked.push(teamId);
+      if (quick.includes(teamId) || looked.filter((each) => each === teamId).length > 1)
+        return false;
+      await once(signal, 'abort');
+      throw signal.reason;
+    };
+    const sourceOf = () => ({ hasLateRows }) as Partial<Source> as Source;
+    const context = side.withPolicy({ lateLookbackHours: 3 });
+    const slow = new SlowExports();
+    const options = lookingAt(sourceOf, { slow, turnMs: 100, stopping: stopping.signal });
+    await lookBack(context, options);
+    const slowIds = exports.slice(0, -2).map(({ id }) => id);
+    expect(slow.list().toSorted()).toEqual(slowIds.toSorted());
+    expect(new Set(looked)).toEqual(new Set(teams));
+
+    // Now two of the slow ones are searched for longer, and the others wait.
+    looked = [];
+    await letTimePass();
+    const ended = lookBack(context, options);
+    await until(() => quick.every((teamId) => looked.includes(teamId)));
+    stopping.abort();
+    await ended;
+    expect(looked.filter((teamId) => !quick.includes(teamId))).toHaveLength(2);
   });
 
   it('by another clock are fetched within the look-back', async () => {

@@ -51,8 +51,9 @@ test('a mail about many exports has ten names on a line each, and says where all
     count: 30,
     first_at: failing.happenedAt,
     last_at: failing.happenedAt,
-    more_dropped: true,
+    more_dropped: false,
     errors: [],
+    projects: Array.from({ length: 12 }, (_, n) => ({ id: n, count: 20 - n })),
     events,
   };
   const digest: Notification = { ...failing, type: 'digest', facts };
@@ -60,7 +61,8 @@ test('a mail about many exports has ten names on a line each, and says where all
   expect(subject).toBe('[Sluice] 30 exports are late');
   expect(text.match(/^"Export \d Bcc: x@y\.z" \(project 7\)$/gm)).toHaveLength(10);
   expect(text).toContain('… and 20 more.');
-  expect(text).toContain('some were dropped');
+  expect(text).toContain('Projects: 0 (20), 1 (19), 2 (18),');
+  expect(text).toMatch(/9 \(11\), …$/m);
   expect(text).toContain('under Exports, with the health late');
   const ofAll = slackBody({ ...digest, projectId: null }, 'https://sluice.example.com/x/');
   expect(ofAll).toContain('All of them: https://sluice.example.com/x/console/#/projects');

@@ -33,6 +33,7 @@ const between = (at: number): Look => ({
       startedAt: 1,
       counts: true,
       hidden: false,
+      sameRole: false,
       isAtWork: true,
       transactionAt: null,
       messageAt: at * 1_000,
