@@ -16,6 +16,17 @@ export type NotificationType = (typeof notificationTypes)[number];
 /** What is sent besides: a test, or many changes of one type in one message. */
 export type SentType = 'test' | 'digest';
 
+/** `dropped` is in the log of earlier builds only. */
+export const deliveryStatuses = [
+  'waiting',
+  'delivered',
+  'given_up',
+  'cancelled',
+  'replaced',
+  'dropped',
+] as const;
+export type DeliveryStatus = (typeof deliveryStatuses)[number];
+
 /** How a target is reached. */
 export const targetKinds = ['webhook', 'email'] as const;
 export type TargetKind = (typeof targetKinds)[number];

@@ -1,4 +1,5 @@
 import type {
+  DeliveryStatus,
   Notification,
   NotificationType,
   SentType,
@@ -11,14 +12,12 @@ import { Conditions, type KeysetPage, type KeysetPlace, seek, toKeysetPage } fro
 import { digestFacts, isSingle } from './notification-digests.ts';
 import { prepared } from './prepared.ts';
 
-/** `dropped` is in the log of earlier builds only. */
-export type DeliveryStatus =
-  | 'waiting'
-  | 'delivered'
-  | 'given_up'
-  | 'cancelled'
-  | 'replaced'
-  | 'dropped';
+/** Null: any. */
+export interface DeliveryFilter {
+  /** The delivery that carries it. */
+  readonly digestId: string | null;
+  readonly status: DeliveryStatus | null;
+}
 
 /** One attempt, as the log shows it. */
 export interface DeliveryAttempt {
@@ -55,21 +54,18 @@ const columns = `d.id, d.target_id as "targetId", d.event_id as "eventId", e.typ
 
 const joined = 'notification_deliveries d join notification_events e on e.id = d.event_id';
 
-/**
- * Newest first.
- *
- * @param digestId only those that this delivery carries; null: all
- */
+/** Newest first. */
 export async function listDeliveries(
   sql: Sql,
   targetId: string,
-  digestId: string | null,
+  { digestId, status }: DeliveryFilter,
   place: KeysetPlace | null,
   limit: number,
 ): Promise<KeysetPage<Delivery>> {
   const conditions = new Conditions()
     .add('d.target_id = ?', targetId)
-    .add('d.digest_id = ?', digestId);
+    .add('d.digest_id = ?', digestId)
+    .add('d.status = ?', status);
   const order = { column: 'd.created_at', descending: true };
   const page = seek(conditions, order, 'd.id', place, limit);
   const rows = await sql.query<Delivery>(

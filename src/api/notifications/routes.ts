@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { deliveryStatuses } from '../../domain/notification.ts';
 import { notFound } from '../../domain/problem.ts';
 import { type Delivery, listDeliveries } from '../../store/notification-deliveries.ts';
 import {
@@ -158,15 +159,16 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
         digest_id: Type.Optional(
           Type.String({ format: 'uuid', description: 'Only those that this delivery carries.' }),
         ),
+        status: Type.Optional(Type.Enum([...deliveryStatuses])),
       }),
       response: { 200: CursorPageOf(NotificationDelivery), ...errors() },
     }),
     async (request) => {
-      const { cursor, limit, digest_id: digestId = null } = request.query;
+      const { cursor, limit, digest_id: digestId = null, status = null } = request.query;
       const place = placeOf(cursor, 'created_at');
       const { id } = targetOf(request);
       const { db } = request.context;
-      const page = await listDeliveries(db, id, digestId, place, clampLimit(limit));
+      const page = await listDeliveries(db, id, { digestId, status }, place, clampLimit(limit));
       const keyOf = ({ createdAt, id: key }: Delivery) => ({ at: createdAt, id: key });
       return cursorEnvelope(request, 'created_at', page, keyOf, deliveryView);
     },

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import {
+  deliveryStatuses,
   maxRecipients,
   notificationTypes,
   targetKinds,
@@ -156,7 +157,7 @@ export const NotificationDelivery = named(
       event_type: Type.String({ description: 'One of `events`, `test`, or `digest`.' }),
       batch_export_id: Nullable(Type.String({ format: 'uuid' })),
       happened_at: Time,
-      status: Type.Enum(['waiting', 'delivered', 'given_up', 'cancelled', 'replaced', 'dropped'], {
+      status: Type.Enum([...deliveryStatuses], {
         description:
           'cancelled: the target was disabled. replaced: more than 500 deliveries waited for the target, and a later event of the same export and type took its place. dropped: an earlier release dropped it, because more than 500 waited.',
       }),

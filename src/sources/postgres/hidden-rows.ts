@@ -40,7 +40,8 @@ const ofClass = (catalog: string): string => `CAST('pg_catalog.${catalog}' AS pg
  * A superuser, a role with BYPASSRLS and the owner of a table without FORCE see all rows.
  *
  * `pg_class` shows the moment of the snapshot. For tables that this role itself would be held back from,
- * `row_security_active` shows the present. What a function within a view reads cannot be known.
+ * `row_security_active` shows the present. A view that is replaced while its statement waits is checked as it was; the next
+ * run or look-back checks the new one. What a function within a view reads cannot be known.
  */
 function viewedSql(relation: string): string {
   return `WITH RECURSIVE viewed (id, reader, caller, view) AS (

@@ -110,7 +110,7 @@ export const lookSql = `
                  pg_snapshot_xmax(pg_current_snapshot())::text AS "nextId",
                  pg_is_in_recovery() AS "isStandby",
                  extract(epoch FROM pg_postmaster_start_time())::text AS "serverStart",
-                 (SELECT usesysid FROM pg_stat_get_activity(pg_backend_pid())) AS role,
+                 (SELECT oid FROM pg_roles WHERE rolname = session_user) AS role,
                  (SELECT oid FROM pg_database WHERE datname = current_database()) AS database
           OFFSET 0) AS clock
          CROSS JOIN LATERAL (${SESSIONS}) AS sessions

@@ -185,6 +185,10 @@ describe('a test', () => {
         ],
       }),
     ]);
+    const ofStatus = async (status: string) =>
+      (await api.client.get(`${targets}/${id}/deliveries?status=${status}`)).body.results?.length;
+    expect([await ofStatus('given_up'), await ofStatus('replaced')]).toEqual([1, 0]);
+    expect(await ofStatus('lost')).toBeUndefined();
     expect((await api.client.get(`${targets}/${id}`)).body.failing_since).not.toBeNull();
     const again = `${targets}/${id}/deliveries/${log.results[0]?.id}/redeliver`;
     expect((await api.client.post(again)).body.status).toBe('waiting');

@@ -123,7 +123,13 @@ it('twenty are sent one by one, and the rest a minute later in one message that 
   expect(new Set(await statusesOf('export.failing'))).toEqual(new Set(['delivered']));
 
   const [carrier] = (await deliveriesOf(side.db)).filter(({ type }) => type === 'digest');
-  const page = await listDeliveries(side.db, target.id, carrier?.id ?? '', null, 100);
+  const page = await listDeliveries(
+    side.db,
+    target.id,
+    { digestId: carrier?.id ?? '', status: null },
+    null,
+    100,
+  );
   expect(page.results.map(({ eventId }) => eventId).toSorted()).toEqual(
     ids.slice(singles).toSorted(),
   );
