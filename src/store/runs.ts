@@ -18,7 +18,7 @@ import {
   toKeysetPage,
 } from './lists.ts';
 import { enqueueRuns } from './outbox.ts';
-import { prepared } from './prepared.ts';
+import { prepared, unflushed } from './prepared.ts';
 import { canMove, live, move, running } from './run-moves.ts';
 import { intervalOf } from './times.ts';
 
@@ -146,7 +146,7 @@ export interface PlannedPage {
 
 const planPage = prepared(`with held as (
        select id from backfills
-        where id = $6 and status = 'Running' and planned_to is not distinct from $7::timestamptz for no key update
+        where id = $6 and status = 'Running' and planned_to is not distinct from $7::timestamptz and ${unflushed} for no key update
      ), ${makeRuns('held')}, planned as (
        update backfills b set planned_to = $8, total_runs = total_runs - ($9::int - (select count(*)::int from made)), last_updated_at = now()
          from held where b.id = held.id
@@ -154,7 +154,9 @@ const planPage = prepared(`with held as (
      select (select count(*)::int from made) as made from held`);
 
 /**
- * Makes the next runs of a backfill, as `insertRuns` does, and notes how far it is planned.
+ * Makes the next runs of a backfill, as `insertRuns` does, and notes how far it is planned. Outside of a transaction
+ * it does not wait for the disk: if the server crashes in the next moment, all that followed is lost too, claims of
+ * these runs first, and they are made again.
  *
  * @returns how many; null if the backfill has ended, or another worker has advanced it since
  */
