@@ -170,7 +170,7 @@ const hotPaths: readonly HotPath[] = [
       await listRuns(db, { ...runList, exportId: long, place });
     },
   },
-  // There is none that was cancelled: by no index but that of the status this would be known without a look at all others.
+  // No run was cancelled. Only an index of the status shows that without a look at all others.
   ...(['created_at', 'data_interval_start'] as const).map((orderBy) => ({
     name: `list runs that did not succeed by ${orderBy}`,
     work: async (db: Transactor) => {
