@@ -53,6 +53,12 @@ const keep = {
   removeOnFail: { age: 86_400, count: 500 },
 };
 
+/**
+ * The same for jobs of runs. In Postgres, BullMQ looks at all that are kept whenever one more ends, and at those that
+ * autovacuum has not removed yet. So none is kept there: the run itself says how it ended.
+ */
+const keepRuns = { redis: keep, postgres: { ...keep, removeOnComplete: true } };
+
 export function openProducer(
   connection: QueueConnection,
   onError: (error: Error) => void,
@@ -80,7 +86,10 @@ export function openProducer(
       const small = entries.filter((entry) => entry.small);
       const added = [['execute-run', large] as const, ['execute-small-run', small] as const].map(
         async ([name, runs]) => {
-          if (runs.length > 0) await queueFor(name).addBulk(runs.map((run) => jobOf(name, run)));
+          if (runs.length > 0) {
+            const opts = keepRuns[connection.kind];
+            await queueFor(name).addBulk(runs.map((run) => jobOf(name, run, opts)));
+          }
         },
       );
       await within(5_000, Promise.all(added));
@@ -111,10 +120,14 @@ export function openProducer(
   };
 }
 
-const jobOf = (name: JobName, { runId, traceparent, ring }: QueuedEntry) => ({
+const jobOf = (
+  name: JobName,
+  { runId, traceparent, ring }: QueuedEntry,
+  opts: (typeof keepRuns)['redis' | 'postgres'],
+) => ({
   name,
   data: traceparent === undefined ? { runId } : { runId, traceparent },
-  opts: { ...keep, deduplication: { id: ring } },
+  opts: { ...opts, deduplication: { id: ring } },
 });
 
 /** Far more than the dispatcher lets wait, or than are kept. */

@@ -1,5 +1,5 @@
 import type { StepCount } from '../domain/recipe.ts';
-import type { RunStatus } from '../domain/run.ts';
+import { type RunStatus, runStatuses } from '../domain/run.ts';
 import {
   type DataInterval,
   type Instant,
@@ -18,7 +18,7 @@ import {
   toKeysetPage,
 } from './lists.ts';
 import { enqueueRuns } from './outbox.ts';
-import { prepared } from './prepared.ts';
+import { prepared, unflushed } from './prepared.ts';
 import { canMove, live, move, running } from './run-moves.ts';
 import { intervalOf } from './times.ts';
 
@@ -86,13 +86,16 @@ export async function findRun(sql: Sql, exportId: string, runId: string): Promis
 
 /**
  * SQL, without its `with`, that makes runs of the table `made` with their outbox rows. $1 to $5 are the values
- * of `valuesOf`.
+ * of `valuesOf`. The limit is above all that are ever asked for: with a limit that the planner cannot know, plans cost
+ * the same however many there are, so it keeps one instead of making a cheaper one each time, which takes longer
+ * than to execute it.
  *
  * @param only a table of the statement: if it is empty, no run is made
  */
 const makeRuns = (only?: string) => `wanted as (
        select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[])
          as w (export_id, team_id, interval_start, interval_end, backfill_id)
+        limit (select 2147483647)
      ), made as (
        insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, traceparent, generation)
        select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id,
@@ -143,7 +146,7 @@ export interface PlannedPage {
 
 const planPage = prepared(`with held as (
        select id from backfills
-        where id = $6 and status = 'Running' and planned_to is not distinct from $7::timestamptz for no key update
+        where id = $6 and status = 'Running' and planned_to is not distinct from $7::timestamptz and ${unflushed} for no key update
      ), ${makeRuns('held')}, planned as (
        update backfills b set planned_to = $8, total_runs = total_runs - ($9::int - (select count(*)::int from made)), last_updated_at = now()
          from held where b.id = held.id
@@ -151,7 +154,9 @@ const planPage = prepared(`with held as (
      select (select count(*)::int from made) as made from held`);
 
 /**
- * Makes the next runs of a backfill, as `insertRuns` does, and notes how far it is planned.
+ * Makes the next runs of a backfill, as `insertRuns` does, and notes how far it is planned. Outside of a transaction
+ * it does not wait for the disk: if the server crashes in the next moment, all that followed is lost too, claims of
+ * these runs first, and they are made again.
  *
  * @returns how many; null if the backfill has ended, or another worker has advanced it since
  */
@@ -342,18 +347,27 @@ export interface RunListRequest {
 
 /** A page of an export's runs. Rows added while a client pages never repeat or hide one. */
 export async function listRuns(sql: Sql, request: RunListRequest): Promise<KeysetPage<Run>> {
-  const { place, limit, descending } = request;
+  const { place, limit, descending, statuses } = request;
   const conditions = new Conditions()
     .add('r.export_id = ?', request.exportId)
-    .add('r.status = any (?)', request.statuses)
     .addBound('r.created_at >=', request.createdAfter)
     .addBound('r.created_at <=', request.createdBefore)
     .addBound('r.data_interval_start >=', request.intervalStart)
     .addBound('r.data_interval_end <=', request.intervalEnd);
   const order = { column: `r.${request.orderBy}`, descending };
   const page = seek(conditions, order, 'r.id', place, limit);
+  // Each status by itself: an index has its runs in the order of the list, however many others there are.
+  const lists = runStatuses
+    .filter((status) => statuses?.includes(status))
+    .map(
+      (status) =>
+        `(select r.* from runs r where ${conditions.sql} and r.status = '${status}' ${page})`,
+    );
+  if (lists.length === 0 && statuses !== null) return toKeysetPage([], place, limit);
+  const listed =
+    statuses === null ? `runs r where ${conditions.sql}` : `(${lists.join(' union all ')}) r`;
   const rows = await sql.query<Run>(
-    `select ${runColumns} from runs r where ${conditions.sql} ${page}`,
+    `select ${runColumns} from ${listed} ${page}`,
     conditions.values,
   );
   return toKeysetPage(rows, place, limit);

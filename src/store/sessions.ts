@@ -44,9 +44,13 @@ async function setUp(
   return rows[0]?.isOwn === true;
 }
 
-/** Sets up a connection of the queue's pool. */
+/**
+ * Sets up a connection of the queue's pool. A job whose last change is lost when the server crashes is enqueued or
+ * executed again, as it may be at any time, so nothing waits for the disk.
+ */
 export async function setUpQueueSession(client: ClientBase): Promise<void> {
-  await setUp(client, { timezone: 'UTC', search_path: 'bullmq' }, {}, true);
+  const settings = { timezone: 'UTC', search_path: 'bullmq' };
+  await setUp(client, settings, { synchronous_commit: 'off' }, true);
 }
 
 /**

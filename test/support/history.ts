@@ -11,12 +11,16 @@ export interface HistorySize {
   readonly logsPerRun: number;
 }
 
+/** SQL of the level of a run's entry `n`. */
+const levelOf = `(array['DEBUG', 'INFO', 'INFO', 'INFO', 'WARNING'])[1 + n % 5]`;
+
 /** Runs that wait in the outbox, of the newest interval. */
 const waiting = 300;
 
 /**
  * Writes ended runs with ticks, receipts and log entries, in the order in which a service would, and some
- * live runs. No trigger runs, so what triggers count is written too.
+ * live runs. No trigger runs, so what triggers count is written too. Indexes are built at the end: of ten million
+ * rows each takes minutes if every row goes to its place in a random order.
  *
  * @returns the export with the longest history
  */
@@ -25,19 +29,35 @@ export async function fillHistory(pool: Pool, size: HistorySize): Promise<string
   try {
     await client.query('set session_replication_role = replica');
     await client.query('set synchronous_commit = off');
+    await client.query(`set maintenance_work_mem = '256MB'; set work_mem = '128MB'`);
     await writeExports(client, size);
+    const buildIndexes = await dropIndexes(client);
     const { rows } = await client.query<{ id: string }>(
       `select id from batch_exports order by name limit 1`,
     );
     const long = rows[0]?.id ?? '';
     await writeRuns(client, size, long);
     await writeResults(client, size);
+    await buildIndexes();
     await client.query('reset session_replication_role');
     await client.query('vacuum analyze');
     return long;
   } finally {
     client.release(true);
   }
+}
+
+/** Drops those that belong to no constraint. @returns what makes them again */
+async function dropIndexes(client: PoolClient): Promise<() => Promise<void>> {
+  const { rows } = await client.query<{ name: string; sql: string }>(
+    `select i.indexrelid::regclass::text as name, pg_get_indexdef(i.indexrelid) as sql from pg_index i
+      where i.indrelid = any ('{runs, receipts, ticks, holes, log_entries, log_counts, activity}'::regclass[])
+        and not exists (select from pg_constraint c where c.conindid = i.indexrelid)`,
+  );
+  for (const { name } of rows) await client.query(`drop index ${name}`);
+  return async () => {
+    for (const { sql } of rows) await client.query(sql);
+  };
 }
 
 async function writeExports(client: PoolClient, { teams, exports }: HistorySize): Promise<void> {
@@ -111,16 +131,22 @@ async function writeResults(client: PoolClient, { logsPerRun }: HistorySize): Pr
   );
   await client.query(
     `insert into log_entries (team_id, export_id, run_id, timestamp, level, message)
-     select team_id, export_id, id, finished_at, (array['DEBUG', 'INFO', 'INFO', 'INFO', 'WARNING'])[1 + n % 5], 'Step ' || n || ' of the run is done.'
+     select team_id, export_id, id, finished_at, ${levelOf}, 'Step ' || n || ' of the run is done.'
        from runs, generate_series(1, $1::int) n where finished_at is not null order by created_at`,
     [logsPerRun],
   );
-  for (const run of ['run_id', `'00000000-0000-0000-0000-000000000000'::uuid`]) {
-    await client.query(
-      `insert into log_counts (export_id, run_id, level, entries)
-       select export_id, ${run}, level, count(*) from log_entries group by 1, 2, 3`,
-    );
-  }
+  const perLevel = `(select level, count(*) as entries from generate_series(1, $1::int) n, lateral (select ${levelOf}) l (level) group by 1) l`;
+  await client.query(
+    `insert into log_counts (export_id, run_id, level, entries)
+     select export_id, id, level, entries from runs, ${perLevel} where finished_at is not null order by 1, 2`,
+    [logsPerRun],
+  );
+  await client.query(
+    `insert into log_counts (export_id, run_id, level, entries)
+     select export_id, '00000000-0000-0000-0000-000000000000', level, ended * entries
+       from (select export_id, count(*) as ended from runs where finished_at is not null group by 1) e, ${perLevel}`,
+    [logsPerRun],
+  );
   await client.query(
     `insert into activity (subject_type, subject_id, action, happened_at)
      select 'batch_export', id, 'updated', now() - n * interval '1 h' from batch_exports, generate_series(1, 20) n`,

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/config/config.ts';
 import { parseRedisAddress } from '../../../src/domain/redis-address.ts';
 import { openFoundation } from '../../../src/main/foundation.ts';
-import type { JobHandlers, JobName } from '../../../src/queue/catalogue.ts';
+import { type JobHandlers, type JobName, queueNames } from '../../../src/queue/catalogue.ts';
 import { connectQueues, type QueueConnection } from '../../../src/queue/connection.ts';
 import { type Consumer, openConsumer } from '../../../src/queue/consumer.ts';
 import { openProducer, type Producer } from '../../../src/queue/producer.ts';
@@ -100,6 +100,11 @@ for (const lane of queueBackends) {
           { name: 'execute-run', data: { runId: 'r2' } },
         ]),
       );
+      const runs = producer.queues.find(({ name }) => name === queueNames.runs);
+      await until(async () => (await runs?.getJobCounts('active'))?.active === 0);
+      // In Postgres the end of each job would look at all that are kept.
+      const kept = lane.name === 'Postgres' ? 0 : 2;
+      expect(await runs?.getJobCounts('completed')).toEqual({ completed: kept });
     });
 
     it('holds a notification once while it waits, and accepts a new one once the job runs', async () => {

@@ -2,6 +2,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Database } from '../../../src/store/database.ts';
 import { beginCommit, beginReading, confirmLease } from '../../../src/store/leases.ts';
 import { recordProgress } from '../../../src/store/runs.ts';
+import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
+import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
 import {
   claim,
   complete,
@@ -59,4 +61,28 @@ it('most updates of a run, and of its export, stay on their page and touch no in
   expect(ofExports).toBeGreaterThan(0.9);
   // The status is in indexes, so the claim and the end of a run are two of six that are not. Pages that are full take more.
   expect(ofRuns).toBeGreaterThan(0.5);
+});
+
+// A plan takes longer to make than to execute. Postgres keeps one after five executions, unless those that it makes for
+// the values at hand look cheaper.
+it('the runs of a backfill are made by one plan, however many at a time', async () => {
+  const context = { ...side.context, db };
+  const item = await createExportOfThePast(side);
+  const endAt = Date.parse('2024-01-01T00:00:00Z');
+  const range = {
+    startAt: endAt - 8 * hourMs,
+    endAt,
+    order: 'oldest_first',
+    reprocess: 'all',
+  } as const;
+  const { backfillId } = await startBackfill(context, item, { ...range, concurrency: 1 });
+  while ((await advanceBackfill(context, backfillId)) > 0) {
+    const run = (await listRuns(db, item.id)).find(({ status }) => status === 'Starting');
+    expect(await complete(context, await claim({ db }, run?.id ?? ''))).toBe(true);
+  }
+  const plans = await db.query(
+    `select custom_plans::int as custom, generic_plans > 0 as kept from pg_prepared_statements
+      where name like 'sluice%' and statement like '%insert into runs%'`,
+  );
+  expect(plans).toEqual([{ custom: 5, kept: true }]);
 });

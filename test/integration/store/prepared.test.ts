@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { storeMark } from '../../../src/domain/store-mark.ts';
-import type { Database } from '../../../src/store/database.ts';
+import { type Database, openQueuePool } from '../../../src/store/database.ts';
 import { prepared } from '../../../src/store/prepared.ts';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
 import { openTestPool } from '../../support/run-side.ts';
@@ -63,6 +63,19 @@ it('statements have no names, and sessions no mark, behind a pooler, which repor
   } finally {
     await opened.pop()?.close();
     pooler.close();
+  }
+});
+
+it('a session of the queue does not wait for the disk', async () => {
+  const options = { applicationName: 'test', maxConnections: 1, onError: () => {} };
+  const queue = openQueuePool({ ...options, connectionString: database.url });
+  try {
+    const { rows } = await queue.pool.query(
+      `select setting, source from pg_settings where name = 'synchronous_commit'`,
+    );
+    expect(rows).toEqual([{ setting: 'off', source: 'session' }]);
+  } finally {
+    await queue.close();
   }
 });
 
