@@ -118,7 +118,6 @@ async function copySettled(
   const { chain } = job;
   const request = chain ? ({ ...job.request, select: 'columns' } as const) : job.request;
   const snapshot = await ports.step('source', () => source.open(request, signal, position, server));
-  const { totalCount } = snapshot;
   const transformer =
     chain && openTransformer(steps, snapshot, job.encoding.toJson, threadOf(job), signal);
   const { columns } = transformer ?? snapshot;
@@ -144,8 +143,9 @@ async function copySettled(
       return { ...finished, made: finished.files, droppedRows: dropped };
     });
     const readRows = files.rows + files.rejectedRows + droppedRows;
-    if (readRows !== totalCount) {
-      const text = `${totalCount} rows were counted, but ${readRows} were read`;
+    const { totalCount } = snapshot;
+    if (totalCount === null || readRows !== totalCount) {
+      const text = `${totalCount ?? 'Not all'} rows were counted, but ${readRows} were read`;
       throw new SluiceError('source.count_mismatch', text);
     }
     judgeRejected(files, job, ports);

@@ -122,8 +122,8 @@ export interface LeftoverFile {
 }
 
 export interface Progress {
-  /** Rows of the interval in the snapshot. */
-  readonly totalRows: number;
+  /** Rows of the interval in the snapshot; null until it is known. */
+  readonly totalRows: number | null;
   readonly rows: number;
   readonly bytes: number;
   readonly files: number;

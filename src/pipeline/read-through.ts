@@ -7,7 +7,9 @@ export function readThrough(
 ): SourceSnapshot {
   return {
     columns: snapshot.columns,
-    totalCount: snapshot.totalCount,
+    get totalCount() {
+      return snapshot.totalCount;
+    },
     snapshot: snapshot.snapshot,
     slices: snapshot.slices,
     projection: snapshot.projection,

@@ -40,6 +40,9 @@ export interface Projection {
 /** A part of the interval that is read separately; slices cover the interval in ascending order. */
 export type Slice = DataInterval;
 
+/** Fewer rows are counted before they are read. */
+export const manyRows = 20_000;
+
 /**
  * One consistent view of an interval's rows: count and rows come from one REPEATABLE READ READ ONLY
  * transaction. Must be closed.
@@ -48,8 +51,12 @@ export interface SourceSnapshot {
   readonly columns: readonly Column[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */
   readonly keyPlaces: readonly number[];
-  /** Rows of the interval in this snapshot. */
-  readonly totalCount: number;
+  /**
+   * Rows of the interval in this snapshot. Null if they are `manyRows` or more, until all slices are read: to count
+   * them first would be to read them twice. Then it is what the server says it has sent. A request of keys always
+   * has it.
+   */
+  readonly totalCount: number | null;
   /** `pg_current_snapshot()` of the transaction, kept with the run for the look-back. */
   readonly snapshot: string;
   readonly slices: readonly Slice[];

@@ -35,7 +35,9 @@ export async function readSourceKeys(
         }
       }
     }
-    return { columns, rows: snapshot.totalCount };
+    const { totalCount: rows } = snapshot;
+    if (rows === null) throw new Error('the keys of an interval were not counted');
+    return { columns, rows };
   } finally {
     await snapshot.close();
   }

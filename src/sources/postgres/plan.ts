@@ -39,8 +39,8 @@ export interface SelectPlan {
   copySql(range: DataInterval): string;
   /** Explains, without running it, how the server would read the rows. */
   explainSql(range: DataInterval): string;
-  /** One row, one column: how many rows `copySql` gives. */
-  countSql(range: DataInterval): string;
+  /** One row, one column: how many rows `copySql` gives; `limit` if they are more, unless it is null. */
+  countSql(range: DataInterval, limit: number | null): string;
   /** One row, one column: rows of the range written by transactions at or after `xmin`. */
   countLateSql(range: DataInterval, xmin: string): string;
   /** Finds the keys of a row by a value that the query casts; null if it casts none. */
@@ -99,7 +99,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
       return { model, query, teamId, range, includeEvents, excludeEvents };
     };
     const counts = {
-      countSql: (range: DataInterval) => countSql(selectionOf(range)),
+      countSql: (range: DataInterval, limit: number | null) => countSql(selectionOf(range), limit),
       countLateSql: (range: DataInterval, xmin: string) => countLateSql(selectionOf(range), xmin),
       findRowSql: (range: DataInterval, text: string) => findRowSql(selectionOf(range), text),
     };

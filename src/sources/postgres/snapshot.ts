@@ -24,7 +24,7 @@ import { tablesReplaced, tablesReplacedSql } from './replaced-tables.ts';
 import { hasReplayed } from './replay.ts';
 import { nameLargeRow } from './row-too-large.ts';
 import { setUpSql } from './session-settings.ts';
-import { sliceInterval } from './slices.ts';
+import { countLimit, sliceInterval } from './slices.ts';
 import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
 
 export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
@@ -68,10 +68,12 @@ async function takeSnapshot(
   signal: AbortSignal,
 ): Promise<Opened | null> {
   const { relation, describeSql, countSql, select } = plan(request);
+  // Keys are compared in number, and may not be read at all.
+  const limit = request.select === 'keys' ? null : countLimit(request.interval, options.sliceMs);
   const statements = [
     { sql: describeSql, describeOnly: true },
     {
-      sql: `SELECT (${countSql(request.interval)}) AS "count", ${tablesReplacedSql} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden"`,
+      sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${tablesReplacedSql} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden"`,
     },
   ];
   const { client, snapshot, serverStart, answers } = await begin(
@@ -89,20 +91,20 @@ async function takeSnapshot(
       return null;
     }
     if (hidden !== 'f') throw rowsHidden(relation);
-    const totalCount = Number(count);
-    if (!Number.isSafeInteger(totalCount)) {
+    const rows = Number(count);
+    if (!Number.isSafeInteger(rows)) {
       throw new SluiceError('source.unavailable', 'the server gave no count');
     }
     const named = await nameColumns(client, described?.fields ?? [], signal);
     const planned = select(named, serverVersionOf(client));
-    const slices = sliceInterval(request.interval, options.sliceMs, totalCount);
+    const slices = sliceInterval(request.interval, options.sliceMs, rows);
     // A name costs the server a file, and only a second reader needs it.
     const exported = slices.length > 1 ? await exportSnapshot(client, signal) : null;
     return {
       options,
       client,
       select: planned,
-      totalCount,
+      counted: rows === limit ? null : rows,
       slices,
       exported,
       snapshot,
@@ -118,7 +120,8 @@ interface Opened {
   readonly options: SnapshotOptions;
   readonly client: pg.Client;
   readonly select: SelectPlan;
-  readonly totalCount: number;
+  /** All rows of the interval; null if they were too many to be counted first. */
+  readonly counted: number | null;
   readonly slices: readonly Slice[];
   /** The name of the snapshot for other connections; null if there is one slice at most. */
   readonly exported: string | null;
@@ -130,7 +133,6 @@ interface Opened {
 class PostgresSnapshot implements SourceSnapshot {
   readonly columns;
   readonly keyPlaces: readonly number[];
-  readonly totalCount: number;
   readonly snapshot: string;
   readonly slices: readonly Slice[];
   readonly projection;
@@ -139,19 +141,27 @@ class PostgresSnapshot implements SourceSnapshot {
   readonly #idle: pg.Client[];
   readonly #clients: Set<pg.Client>;
   readonly #keys = new KeyDigest();
+  /** Rows of the slices that were read to their end, by the start of each. */
+  readonly #sent = new Map<number, number>();
 
   constructor(opened: Opened, request: SourceRequest) {
     const { columns, keys } = opened.select;
     this.columns = columns;
     this.keyPlaces = keys?.places.filter((place) => place < columns.length) ?? [];
     this.projection = opened.select.projection;
-    this.totalCount = opened.totalCount;
     this.snapshot = opened.snapshot;
     this.slices = opened.slices;
     this.#opened = opened;
     this.#request = request;
     this.#idle = [opened.client];
     this.#clients = new Set(this.#idle);
+  }
+
+  get totalCount(): number | null {
+    const { counted, slices } = this.#opened;
+    if (counted !== null) return counted;
+    if (this.#sent.size < slices.length) return null;
+    return [...this.#sent.values()].reduce((sum, rows) => sum + rows, 0);
   }
 
   keySet(): KeySet | null {
@@ -165,7 +175,9 @@ class PostgresSnapshot implements SourceSnapshot {
     let whole = false;
     try {
       const { model } = this.#request;
-      yield* readSlice(client, { options, model, select, keys: this.#keys }, slice, signal);
+      const reading = { options, model, select, keys: this.#keys };
+      const sent = yield* readSlice(client, reading, slice, signal);
+      this.#sent.set(slice.start, sent);
       whole = true;
     } catch (error) {
       // The search has the connection's place.

@@ -58,7 +58,7 @@ afterAll(async () => {
   await database?.drop();
 });
 
-async function countRows(): Promise<number> {
+async function countRows(): Promise<number | null> {
   const snapshot = await source.open(request, never);
   await snapshot.close();
   return snapshot.totalCount;
