@@ -7,7 +7,7 @@ import type { Recipe } from '../domain/recipe.ts';
 import type { Column } from '../domain/row-block.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
-import type { Settlement, Source, SourceSnapshot } from '../sources/source.ts';
+import type { Settlement, Source, SourceRequest, SourceSnapshot } from '../sources/source.ts';
 import type { TableState } from '../table-formats/iceberg/held-files.ts';
 import type { BlockTransformer } from '../transforms/block-transformer.ts';
 import { findExcess, type StepTally } from '../transforms/chain-step.ts';
@@ -116,7 +116,7 @@ async function copySettled(
   await ports.readingBegins();
   await failpoint('before_open');
   const { chain } = job;
-  const request = chain ? ({ ...job.request, select: 'columns' } as const) : job.request;
+  const request = requestOf(job);
   const snapshot = await ports.step('source', () => source.open(request, signal, position, server));
   const transformer =
     chain && openTransformer(steps, snapshot, job.encoding.toJson, threadOf(job), signal);
@@ -186,6 +186,12 @@ async function copySettled(
     await transformer?.close();
     await (closing ?? snapshot.close());
   }
+}
+
+/** What the rows are read with: steps work on all columns, and on text. */
+function requestOf({ chain, encoding, request }: IntervalJob): SourceRequest {
+  if (chain) return { ...request, select: 'columns' };
+  return encoding.takesNumerics ? { ...request, numerics: 'binary' } : request;
 }
 
 function threadOf({ attempt, encoding: { threadEntry: entry } }: IntervalJob): ThreadChoice {

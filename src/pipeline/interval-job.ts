@@ -26,6 +26,8 @@ export interface Encoding {
   ): FileEncoder;
   /** The columns of a table of such files; empty if the format can be none's. */
   tableFields?(columns: readonly Column[]): readonly TableField[];
+  /** Whether `columns` may have some of type `numeric`. */
+  readonly takesNumerics: boolean;
   /** Plain JSON Lines, for rows that the format cannot represent. */
   openJsonLines(columns: readonly Column[]): FileEncoder;
   /** The JSON of single fields, as in JSON Lines. */

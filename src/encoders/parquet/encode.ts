@@ -19,6 +19,7 @@ import { fixedValues, jsonValues } from './fixed-values.ts';
 import { ListColumn } from './list-column.ts';
 import { createdBy, fileFooter, magic, type RowGroup } from './metadata.ts';
 import type { PageLimits } from './page.ts';
+import { numericValues } from './numerics.ts';
 import { PageCompressor } from './page-compressor.ts';
 import { recoderOf } from './recoders.ts';
 import { findRejections, withoutRows } from './rejections.ts';
@@ -263,6 +264,10 @@ function openColumn(
       return new ByteArrayColumn(index, 'plain', limits, spares, recoder, filter);
     case 'number':
       return new FixedColumn(index, jsonValues(form.number), limits, spares, recoder, filter);
+    case 'numeric': {
+      const values = numericValues(form.number);
+      return new FixedColumn(index, values, limits, spares, recoder, filter);
+    }
     case 'field': {
       const values = fixedValues(form.type, schema);
       return values === undefined
