@@ -23,6 +23,8 @@ export interface RejectedRow {
 export interface FileEncoder {
   write(block: RowBlock): Promise<readonly Uint8Array[]>;
   finish(): Promise<readonly Uint8Array[]>;
+  /** All bytes that it has resolved to were taken: it may use their memory again. Nothing has to call it. */
+  release?(): void;
   /** Roughly the bytes that `write` has taken but not returned yet; decides when a file is split. */
   readonly heldBytes: number;
   /**

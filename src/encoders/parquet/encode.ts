@@ -20,6 +20,7 @@ import { ListColumn } from './list-column.ts';
 import { createdBy, fileFooter, magic, type RowGroup } from './metadata.ts';
 import type { PageLimits } from './page.ts';
 import { numericValues } from './numerics.ts';
+import { PageArena } from './page-arena.ts';
 import { PageCompressor } from './page-compressor.ts';
 import { recoderOf } from './recoders.ts';
 import { findRejections, withoutRows } from './rejections.ts';
@@ -95,6 +96,7 @@ class ParquetEncoder implements FileEncoder {
   readonly #notes: Notes;
   readonly #schema: number;
   readonly #sizes: ParquetSizes;
+  readonly #arena = new PageArena();
   readonly #compressor: PageCompressor;
   readonly #writers: readonly ColumnWriter[];
   readonly #groups: RowGroup[] = [];
@@ -124,7 +126,7 @@ class ParquetEncoder implements FileEncoder {
     const footerOf = (groups: readonly RowGroup[]) =>
       fileFooter(columns, groups, notes, schema, 0).length;
     this.#limit = maxBytes === null ? null : new FileLimit(maxBytes, footerOf);
-    this.#compressor = new PageCompressor(compression);
+    this.#compressor = new PageCompressor(compression, this.#arena);
     const spares = new SparePool();
     const page: PageLimits = schema < 3 ? sizes.page : { ...sizes.page, version: 2 };
     this.#writers = columns.map((column, index) =>
@@ -157,6 +159,10 @@ class ParquetEncoder implements FileEncoder {
     this.rejected = rejected.filter((each) => each.row < taken);
     if (this.#limit !== null) this.taken = taken;
     return this.#takeReady();
+  }
+
+  release(): void {
+    this.#arena.reuse();
   }
 
   get #isFull(): boolean {
@@ -222,6 +228,7 @@ class ParquetEncoder implements FileEncoder {
 
   async #closeGroup(): Promise<void> {
     const { group, end } = await this.#group.close(this.#writers, this.#offset, this.#ready);
+    this.#arena.endGroup();
     this.#groups.push(group);
     this.#limit?.add(group);
     this.#offset = end;
