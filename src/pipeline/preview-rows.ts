@@ -4,7 +4,12 @@ import type { Column, RowBlock } from '../domain/row-block.ts';
 import type { Instant } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
-import { manyRows, type Source, type SourceRequest, type SourceSnapshot } from '../sources/source.ts';
+import {
+  manyRows,
+  type Source,
+  type SourceRequest,
+  type SourceSnapshot,
+} from '../sources/source.ts';
 import type { Step, StepDefinition } from '../transforms/step.ts';
 import type { RowTransformer } from '../transforms/transform-rows.ts';
 import type { Encoding } from './interval-job.ts';

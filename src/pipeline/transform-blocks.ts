@@ -10,7 +10,6 @@ import type { StepTally } from '../transforms/chain-step.ts';
 import type { Step } from '../transforms/step.ts';
 import { type RowsShape, RowTransformer } from '../transforms/transform-rows.ts';
 
-
 /** What decides where a chain works. */
 export interface ThreadChoice {
   /** The program of the thread; null: this build has none. */

@@ -108,8 +108,7 @@ function numericField(text: string): Buffer {
   const [whole = '', fraction = ''] = text.replace('-', '').split('.');
   const wholeDigits = Math.ceil(whole.length / 4);
   const all =
-    whole.padStart(wholeDigits * 4, '0') +
-    fraction.padEnd(Math.ceil(fraction.length / 4) * 4, '0');
+    whole.padStart(wholeDigits * 4, '0') + fraction.padEnd(Math.ceil(fraction.length / 4) * 4, '0');
   const digits = (all.match(/..../g) ?? []).map(Number);
   const first = digits.findIndex((digit) => digit !== 0);
   const last = digits.findLastIndex((digit) => digit !== 0);

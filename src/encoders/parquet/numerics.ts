@@ -91,7 +91,8 @@ export function numericValues(number: JsonNumber): FixedValues {
   const { type, read, write, exactScale } = number;
   const { int32, int64 } = physicalType;
   const { physical, width = 8 } = type;
-  const order = physical === int32 ? orders.int32 : physical === int64 ? orders.int64 : orders.fixed;
+  const order =
+    physical === int32 ? orders.int32 : physical === int64 ? orders.int64 : orders.fixed;
   const byText = (bytes: Buffer, from: number) => {
     const { text, end } = textOf(bytes, from);
     return read(text, 0, end);

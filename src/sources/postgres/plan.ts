@@ -132,17 +132,13 @@ export function planModels(models: readonly Model[]): PlanSelect {
         const isKept =
           sendsNumerics && decoder === numericDecoder && isExactNumeric(column.sourceType);
         const type = isKept ? 'numeric' : columnTypeOf(typeOid);
-        return decoder
-          ? { name, type, sourceType, sentAs: 'binary' }
-          : { name, type, sourceType };
+        return decoder ? { name, type, sourceType, sentAs: 'binary' } : { name, type, sourceType };
       });
       const columns = all.slice(0, outputs.length);
-      const decoders = all
-        .slice(0, columns.length)
-        .map(({ sentAs, type }, place) => {
-          if (type === 'numeric') return keptNumeric;
-          return sentAs === 'binary' ? decoderAt(place) : null;
-        });
+      const decoders = all.slice(0, columns.length).map(({ sentAs, type }, place) => {
+        if (type === 'numeric') return keptNumeric;
+        return sentAs === 'binary' ? decoderAt(place) : null;
+      });
       const hidden = hiddenKeys.map((name, index) => {
         return { ...(all[columns.length + index] as Column), name };
       });

@@ -22,6 +22,9 @@ beforeAll(async () => {
     `update events set created_at = case event when 'event 1' then 'infinity'::timestamptz else '-infinity' end
       where event in ('event 1', 'event 2')`,
   );
+  await bench.database.pool.query(
+    `update events set properties = '{"n": "NaN"}' where properties ->> 'n' = '3'`,
+  );
 });
 afterAll(() => bench?.drop());
 beforeEach(async () => {
@@ -118,3 +121,27 @@ it.each(['null', 'limit'])(
     expect([result.rows, result.rejectedRows]).toEqual([40, 0]);
   },
 );
+
+it('makes the same files of numerics in their own form as of their JSON', async () => {
+  const encoding = encodingOf({ file_format: 'Parquet', parquet_schema: 3 });
+  expect(encoding.takesNumerics).toBe(true);
+  expect(encodingOf({ file_format: 'Parquet', parquet_schema: 1 }).takesNumerics).toBe(false);
+  const { request } = firstJob();
+  const dslQuery =
+    'SELECT uuid, properties.n::numeric(6,2) AS price, properties.n::numeric(15,9) AS exact FROM events';
+  const { result } = await run({ encoding, request: { ...request, dslQuery } }).exported;
+  const [rejected] = result.rejectedFiles;
+  const line = String(await readAll(opened.destination, rejected?.key ?? ''));
+  expect(JSON.parse(line)).toMatchObject({
+    column: 'price',
+    reason: 'NaN has no DECIMAL(6,2)',
+    row: { price: 'NaN', exact: 'NaN' },
+  });
+  await opened.close();
+  opened = await openedBy.File();
+  const asJson = { ...encoding, takesNumerics: false };
+  const other = await run({ encoding: asJson, request: { ...request, dslQuery } }).exported;
+  expect(other.result.files).toEqual(result.files);
+  expect(other.result.rejectedFiles).toEqual(result.rejectedFiles);
+  expect([result.rows, result.rejectedRows]).toEqual([39, 1]);
+});
