@@ -136,6 +136,8 @@ async function copySettled(
   try {
     checkDecimals(job, columns);
     checkColumns(found.table, job, columns);
+    // Beside the reading. What fails there may be for want of a connection.
+    const counting = snapshot.countRows(signal).catch(() => null);
     const { droppedRows, made, rejectedFiles } = await ports.step('write', async () => {
       const dropped = await copyRows(snapshot, transformer, files, ports, signal);
       if (transformer) logSteps(transformer.steps, ports);
@@ -143,9 +145,10 @@ async function copySettled(
       return { ...finished, made: finished.files, droppedRows: dropped };
     });
     const readRows = files.rows + files.rejectedRows + droppedRows;
-    const { totalCount } = snapshot;
-    if (totalCount === null || readRows !== totalCount) {
-      const text = `${totalCount ?? 'Not all'} rows were counted, but ${readRows} were read`;
+    const count = async () => (await counting) ?? (await snapshot.countRows(signal));
+    const totalCount = await ports.step('source', count);
+    if (readRows !== totalCount) {
+      const text = `${totalCount} rows were counted, but ${readRows} were read`;
       throw new SluiceError('source.count_mismatch', text);
     }
     judgeRejected(files, job, ports);

@@ -1,5 +1,4 @@
 import type { Destination, UploadJournal } from '../destinations/destination.ts';
-import { SluiceError } from '../domain/errors.ts';
 import type { Column } from '../domain/row-block.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
 import type { Source } from '../sources/source.ts';
@@ -81,8 +80,7 @@ async function renderWith(
     droppedRows += await files.finishRows(transformer);
     const made = await files.finish();
     await files.complete((file) => file.complete(null));
-    const { totalCount: totalRows } = snapshot;
-    if (totalRows === null) throw new SluiceError('source.count_mismatch', 'not all were read');
+    const totalRows = await snapshot.countRows(signal);
     return { ...made, columns, droppedRows, totalRows };
   } finally {
     await snapshot.close();

@@ -57,11 +57,15 @@ export interface SourceSnapshot {
   /** The indices of the model's keys among `columns`, for those that the rows show. */
   readonly keyPlaces: readonly number[];
   /**
-   * Rows of the interval in this snapshot. Null if they are `manyRows` or more, until all slices are read: to count
-   * them first would be to read them twice. Then it is what the server says it has sent. A request of keys always
-   * has it.
+   * Rows of the interval in this snapshot. Null if they are `manyRows` or more, until `countRows` has counted them.
+   * A request of keys always has it.
    */
   readonly totalCount: number | null;
+  /**
+   * Counts the rows, unless that is done. Before all slices are read it takes a connection of its own, so that
+   * nothing waits for it. If that fails, call it again after the last slice, whose connection it takes then.
+   */
+  countRows(signal: AbortSignal): Promise<number>;
   /** `pg_current_snapshot()` of the transaction, kept with the run for the look-back. */
   readonly snapshot: string;
   readonly slices: readonly Slice[];

@@ -35,9 +35,7 @@ export async function readSourceKeys(
         }
       }
     }
-    const { totalCount: rows } = snapshot;
-    if (rows === null) throw new Error('the keys of an interval were not counted');
-    return { columns, rows };
+    return { columns, rows: await snapshot.countRows(signal) };
   } finally {
     await snapshot.close();
   }

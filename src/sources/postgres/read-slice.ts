@@ -43,7 +43,6 @@ interface SliceReading {
  * The rows of a slice, by its interval column, then by key. The server sorts by the interval column alone if
  * the rest can be done here. If too many rows have one moment for that, it sends them again, in order.
  *
- * @returns how many rows the slice has: the server says how many it has sent, and all of these have come
  * @throws the errors of the reader and its memory; the connection can't be used afterwards
  */
 export async function* readSlice(
@@ -51,18 +50,18 @@ export async function* readSlice(
   reading: SliceReading,
   slice: Slice,
   signal: AbortSignal,
-): AsyncGenerator<RowBlock, number> {
+): AsyncGenerator<RowBlock, void> {
   const { options, select, model } = reading;
   const tied = options.manyTies?.has(model) ? null : (select.tied ?? null);
   let sent = 0;
   if (tied) {
     const builder = yield* copyRows(client, reading, tied, slice, signal, 0);
-    if (builder.givenUpAt === null) return builder.totalRows;
+    if (builder.givenUpAt === null) return;
     options.manyTies?.add(model);
     // All rows of the moments before: the first ones in the order of the server too.
     sent = builder.givenUpAt;
   }
-  return (yield* copyRows(client, reading, null, slice, signal, sent)).totalRows;
+  yield* copyRows(client, reading, null, slice, signal, sent);
 }
 
 /** @param skipped how many of the first rows are left out. @returns what has cut the rows into blocks */

@@ -93,18 +93,21 @@ async function takeSnapshot(
     if (hidden !== 'f') throw rowsHidden(relation);
     const rows = Number(count);
     if (!Number.isSafeInteger(rows)) {
-      throw new SluiceError('source.unavailable', 'the server gave no count');
+      throw noCount();
     }
     const named = await nameColumns(client, described?.fields ?? [], signal);
     const planned = select(named, serverVersionOf(client));
     const slices = sliceInterval(request.interval, options.sliceMs, rows);
-    // A name costs the server a file, and only a second reader needs it.
-    const exported = slices.length > 1 ? await exportSnapshot(client, signal) : null;
+    const isCounted = rows !== limit;
+    // A name costs the server a file, and only a second connection needs it.
+    const isShared = slices.length > 1 || !isCounted;
+    const exported = isShared ? await exportSnapshot(client, signal) : null;
     return {
       options,
       client,
       select: planned,
-      counted: rows === limit ? null : rows,
+      counted: isCounted ? rows : null,
+      countSql: countSql(request.interval, null),
       slices,
       exported,
       snapshot,
@@ -122,8 +125,10 @@ interface Opened {
   readonly select: SelectPlan;
   /** All rows of the interval; null if they were too many to be counted first. */
   readonly counted: number | null;
+  /** Counts them. */
+  readonly countSql: string;
   readonly slices: readonly Slice[];
-  /** The name of the snapshot for other connections; null if there is one slice at most. */
+  /** The name of the snapshot for other connections; null if none is needed. */
   readonly exported: string | null;
   readonly snapshot: string;
   readonly serverStart: string;
@@ -141,8 +146,11 @@ class PostgresSnapshot implements SourceSnapshot {
   readonly #idle: pg.Client[];
   readonly #clients: Set<pg.Client>;
   readonly #keys = new KeyDigest();
-  /** Rows of the slices that were read to their end, by the start of each. */
-  readonly #sent = new Map<number, number>();
+  #totalCount: number | null;
+  /** Slices that were not read to their end. */
+  readonly #unread: Set<Slice>;
+  /** Ends a count that nothing waits for. */
+  readonly #closed = new AbortController();
 
   constructor(opened: Opened, request: SourceRequest) {
     const { columns, keys } = opened.select;
@@ -153,15 +161,31 @@ class PostgresSnapshot implements SourceSnapshot {
     this.slices = opened.slices;
     this.#opened = opened;
     this.#request = request;
+    this.#totalCount = opened.counted;
+    this.#unread = new Set(opened.slices);
     this.#idle = [opened.client];
     this.#clients = new Set(this.#idle);
   }
 
   get totalCount(): number | null {
-    const { counted, slices } = this.#opened;
-    if (counted !== null) return counted;
-    if (this.#sent.size < slices.length) return null;
-    return [...this.#sent.values()].reduce((sum, rows) => sum + rows, 0);
+    return this.#totalCount;
+  }
+
+  async countRows(asked: AbortSignal): Promise<number> {
+    if (this.#totalCount !== null) return this.#totalCount;
+    const signal = AbortSignal.any([asked, this.#closed.signal]);
+    // The idle connection is that of the reader.
+    const client = await (this.#unread.size > 0 ? this.#connect(signal) : this.#acquire(signal));
+    try {
+      const [row] = await query<{ count: string }>(client, this.#opened.countSql, signal);
+      const count = Number(row?.count ?? Number.NaN);
+      if (!Number.isSafeInteger(count)) throw noCount();
+      this.#totalCount = count;
+      return count;
+    } finally {
+      this.#clients.delete(client);
+      await closeConnection(client);
+    }
   }
 
   keySet(): KeySet | null {
@@ -176,8 +200,8 @@ class PostgresSnapshot implements SourceSnapshot {
     try {
       const { model } = this.#request;
       const reading = { options, model, select, keys: this.#keys };
-      const sent = yield* readSlice(client, reading, slice, signal);
-      this.#sent.set(slice.start, sent);
+      yield* readSlice(client, reading, slice, signal);
+      this.#unread.delete(slice);
       whole = true;
     } catch (error) {
       // The search has the connection's place.
@@ -192,6 +216,7 @@ class PostgresSnapshot implements SourceSnapshot {
   }
 
   async close(): Promise<void> {
+    this.#closed.abort();
     const { kept } = this.#opened.options;
     const busy = [...this.#clients].filter((client) => !this.#idle.includes(client));
     const idle = this.#idle.splice(0);
@@ -203,8 +228,11 @@ class PostgresSnapshot implements SourceSnapshot {
   }
 
   async #acquire(signal: AbortSignal): Promise<pg.Client> {
-    const idle = this.#idle.pop();
-    if (idle) return idle;
+    return this.#idle.pop() ?? this.#connect(signal);
+  }
+
+  /** Another connection to the same snapshot. */
+  async #connect(signal: AbortSignal): Promise<pg.Client> {
     const { options, exported, serverStart: server } = this.#opened;
     if (exported === null) throw new Error('the only slice is read a second time');
     const { client } = await begin(
@@ -240,6 +268,8 @@ export async function beginSnapshot(
 ): Promise<pg.Client> {
   return (await begin(options, teamId, settled, [], signal)).client;
 }
+
+const noCount = () => new SluiceError('source.unavailable', 'the server gave no count');
 
 async function exportSnapshot(client: pg.Client, signal: AbortSignal): Promise<string> {
   const sql = 'SELECT pg_catalog.pg_export_snapshot() AS name';
