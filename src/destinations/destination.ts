@@ -59,6 +59,7 @@ export interface FileFacts {
 export interface FileWriter {
   /** Names the upload in the journal. */
   readonly upload: UploadRef;
+  /** Once it has resolved, the caller may use the memory of the bytes again. */
   write(bytes: Uint8Array): Promise<void>;
   /**
    * Waits until every byte is at the destination, not yet readable. Nothing may be written after it.

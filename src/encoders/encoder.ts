@@ -23,6 +23,8 @@ export interface RejectedRow {
 export interface FileEncoder {
   write(block: RowBlock): Promise<readonly Uint8Array[]>;
   finish(): Promise<readonly Uint8Array[]>;
+  /** All bytes that it has resolved to were taken: it may use their memory again. Nothing has to call it. */
+  release?(): void;
   /** Roughly the bytes that `write` has taken but not returned yet; decides when a file is split. */
   readonly heldBytes: number;
   /**
@@ -82,6 +84,8 @@ export interface EncoderDefinition {
   /** Bytes that an open file may hold. */
   readonly memoryBytes: number;
   open(columns: readonly Column[], compression: Compression, options?: FormatOptions): FileEncoder;
+  /** Whether its columns may be of type `numeric`; absent: they must not, as in a file of the text formats. */
+  readonly takesNumerics?: (options: FormatOptions) => boolean;
   /** The columns of a table of such files, if the format can be one's. */
   readonly tableFields?: (
     columns: readonly Column[],

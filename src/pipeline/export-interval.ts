@@ -7,7 +7,7 @@ import type { Recipe } from '../domain/recipe.ts';
 import type { Column } from '../domain/row-block.ts';
 import { failpoint } from '../failpoints/failpoint.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
-import type { Settlement, Source, SourceSnapshot } from '../sources/source.ts';
+import type { Settlement, Source, SourceRequest, SourceSnapshot } from '../sources/source.ts';
 import type { TableState } from '../table-formats/iceberg/held-files.ts';
 import type { BlockTransformer } from '../transforms/block-transformer.ts';
 import { findExcess, type StepTally } from '../transforms/chain-step.ts';
@@ -116,9 +116,8 @@ async function copySettled(
   await ports.readingBegins();
   await failpoint('before_open');
   const { chain } = job;
-  const request = chain ? ({ ...job.request, select: 'columns' } as const) : job.request;
+  const request = requestOf(job);
   const snapshot = await ports.step('source', () => source.open(request, signal, position, server));
-  const { totalCount } = snapshot;
   const transformer =
     chain && openTransformer(steps, snapshot, job.encoding.toJson, threadOf(job), signal);
   const { columns } = transformer ?? snapshot;
@@ -137,6 +136,8 @@ async function copySettled(
   try {
     checkDecimals(job, columns);
     checkColumns(found.table, job, columns);
+    // Beside the reading. What fails there may be for want of a connection.
+    const counting = snapshot.countRows(signal).catch(() => null);
     const { droppedRows, made, rejectedFiles } = await ports.step('write', async () => {
       const dropped = await copyRows(snapshot, transformer, files, ports, signal);
       if (transformer) logSteps(transformer.steps, ports);
@@ -144,6 +145,8 @@ async function copySettled(
       return { ...finished, made: finished.files, droppedRows: dropped };
     });
     const readRows = files.rows + files.rejectedRows + droppedRows;
+    const count = async () => (await counting) ?? (await snapshot.countRows(signal));
+    const totalCount = await ports.step('source', count);
     if (readRows !== totalCount) {
       const text = `${totalCount} rows were counted, but ${readRows} were read`;
       throw new SluiceError('source.count_mismatch', text);
@@ -186,6 +189,12 @@ async function copySettled(
     await transformer?.close();
     await (closing ?? snapshot.close());
   }
+}
+
+/** What the rows are read with: steps work on all columns, and on text. */
+function requestOf({ chain, encoding, request }: IntervalJob): SourceRequest {
+  if (chain) return { ...request, select: 'columns' };
+  return encoding.takesNumerics ? { ...request, numerics: 'binary' } : request;
 }
 
 function threadOf({ attempt, encoding: { threadEntry: entry } }: IntervalJob): ThreadChoice {

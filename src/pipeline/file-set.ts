@@ -150,6 +150,7 @@ export class FileSet {
     const taken = encoder.taken ?? block.rowCount;
     const rejected = encoder.rejected ?? [];
     await file.write(chunks, taken - rejected.length);
+    encoder.release?.();
     this.#rows += taken - rejected.length;
     if (rejected.length > 0) {
       this.#rejections.addRows(block, rejected);

@@ -26,6 +26,8 @@ export interface Encoding {
   ): FileEncoder;
   /** The columns of a table of such files; empty if the format can be none's. */
   tableFields?(columns: readonly Column[]): readonly TableField[];
+  /** Whether `columns` may have some of type `numeric`. */
+  readonly takesNumerics: boolean;
   /** Plain JSON Lines, for rows that the format cannot represent. */
   openJsonLines(columns: readonly Column[]): FileEncoder;
   /** The JSON of single fields, as in JSON Lines. */
@@ -122,8 +124,8 @@ export interface LeftoverFile {
 }
 
 export interface Progress {
-  /** Rows of the interval in the snapshot. */
-  readonly totalRows: number;
+  /** Rows of the interval in the snapshot; null until it is known. */
+  readonly totalRows: number | null;
   readonly rows: number;
   readonly bytes: number;
   readonly files: number;

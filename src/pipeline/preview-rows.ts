@@ -4,7 +4,12 @@ import type { Column, RowBlock } from '../domain/row-block.ts';
 import type { Instant } from '../domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
-import type { Source, SourceRequest, SourceSnapshot } from '../sources/source.ts';
+import {
+  manyRows,
+  type Source,
+  type SourceRequest,
+  type SourceSnapshot,
+} from '../sources/source.ts';
 import type { Step, StepDefinition } from '../transforms/step.ts';
 import type { RowTransformer } from '../transforms/transform-rows.ts';
 import type { Encoding } from './interval-job.ts';
@@ -137,8 +142,8 @@ async function openNewest(
     source.open({ ...request, interval: { start, end: now } }, signal);
   for (const reachMs of reachesMs) {
     const snapshot = await openSince(now - reachMs);
-    const isEnough =
-      snapshot.totalCount >= limit || (reachMs === monthMs && snapshot.totalCount > 0);
+    const rows = snapshot.totalCount ?? manyRows;
+    const isEnough = rows >= limit || (reachMs === monthMs && rows > 0);
     if (isEnough) return snapshot;
     await snapshot.close();
   }

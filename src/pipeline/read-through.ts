@@ -7,11 +7,14 @@ export function readThrough(
 ): SourceSnapshot {
   return {
     columns: snapshot.columns,
-    totalCount: snapshot.totalCount,
+    get totalCount() {
+      return snapshot.totalCount;
+    },
     snapshot: snapshot.snapshot,
     slices: snapshot.slices,
     projection: snapshot.projection,
     keyPlaces: snapshot.keyPlaces,
+    countRows: (signal) => snapshot.countRows(signal),
     keySet: () => snapshot.keySet(),
     close: () => snapshot.close(),
     read,

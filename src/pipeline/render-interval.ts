@@ -80,7 +80,8 @@ async function renderWith(
     droppedRows += await files.finishRows(transformer);
     const made = await files.finish();
     await files.complete((file) => file.complete(null));
-    return { ...made, columns, droppedRows, totalRows: snapshot.totalCount };
+    const totalRows = await snapshot.countRows(signal);
+    return { ...made, columns, droppedRows, totalRows };
   } finally {
     await snapshot.close();
   }

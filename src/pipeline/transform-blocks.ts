@@ -1,6 +1,6 @@
 import { stepsForThread, ThreadTransformer } from '../chain-thread/thread-transformer.ts';
 import type { StepCount } from '../domain/recipe.ts';
-import type { SourceSnapshot } from '../sources/source.ts';
+import { manyRows, type SourceSnapshot } from '../sources/source.ts';
 import {
   type BlockTransformer,
   inThisThread,
@@ -9,9 +9,6 @@ import {
 import type { StepTally } from '../transforms/chain-step.ts';
 import type { Step } from '../transforms/step.ts';
 import { type RowsShape, RowTransformer } from '../transforms/transform-rows.ts';
-
-/** With fewer rows a thread takes longer to start than it saves. */
-const minThreadRows = 20_000;
 
 /** What decides where a chain works. */
 export interface ThreadChoice {
@@ -33,8 +30,9 @@ export function openTransformer(
   signal: AbortSignal,
 ): BlockTransformer {
   const ours = stepsForThread(steps);
-  const isLong = snapshot.totalCount >= minThreadRows && attempt <= maxThreadAttempts;
-  if (entry !== null && ours && isLong) {
+  // With fewer rows a thread takes longer to start than it saves.
+  const isLong = (snapshot.totalCount ?? manyRows) >= manyRows;
+  if (entry !== null && ours && isLong && attempt <= maxThreadAttempts) {
     return new ThreadTransformer(ours, shapeOf(snapshot, toJson), { entry, signal });
   }
   return inTurn(steps, openRowTransformer(steps, snapshot, toJson, signal));

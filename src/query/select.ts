@@ -71,12 +71,21 @@ export function describeSql(
   return printSelect(model, query, [...shown, ...hidden], never, null);
 }
 
-/** Counts the rows of a selection, as `count`. */
-export function countSql(selection: Selection): string {
+/**
+ * Counts the rows of a selection, as `count`.
+ *
+ * @param limit it stops at so many rows; null: it counts all
+ */
+export function countSql(selection: Selection, limit: number | null = null): string {
   const { model, query } = selection;
   const filter = rowFilter(selection);
-  const sql = printSelect(model, query, [() => 'pg_catalog.count(*) AS "count"'], filter, null);
-  return checkStatement(sql, selection);
+  const count = 'pg_catalog.count(*) AS "count"';
+  if (limit === null) {
+    return checkStatement(printSelect(model, query, [() => count], filter, null), selection);
+  }
+  if (!Number.isSafeInteger(limit)) throw new Error('A limit is a whole number.');
+  const rows = printSelect(model, query, [() => '1 AS "row"'], filter, null);
+  return checkStatement(`SELECT ${count} FROM (${rows} LIMIT ${limit}) AS "rows"`, selection);
 }
 
 /**

@@ -16,6 +16,11 @@ export interface SourceRequest {
    */
   readonly nested?: 'json' | 'text';
   /**
+   * `binary`: columns of numeric(p,s) that are no keys and have up to 15 digits come as type `numeric`, not as JSON.
+   * Only for `rows`.
+   */
+  readonly numerics?: 'json' | 'binary';
+  /**
    * Default `rows`. `keys`: instead of the rows their keys as text (those of type `as_json` as JSON), in
    * the order of the rows. The columns say what the keys are in the rows; there are none if the rows do not
    * contain the keys. `columns`: all columns of the model for the rows that the query's condition accepts; a
@@ -40,6 +45,9 @@ export interface Projection {
 /** A part of the interval that is read separately; slices cover the interval in ascending order. */
 export type Slice = DataInterval;
 
+/** Fewer rows are counted before they are read. */
+export const manyRows = 20_000;
+
 /**
  * One consistent view of an interval's rows: count and rows come from one REPEATABLE READ READ ONLY
  * transaction. Must be closed.
@@ -48,8 +56,16 @@ export interface SourceSnapshot {
   readonly columns: readonly Column[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */
   readonly keyPlaces: readonly number[];
-  /** Rows of the interval in this snapshot. */
-  readonly totalCount: number;
+  /**
+   * Rows of the interval in this snapshot. Null if they are `manyRows` or more, until `countRows` has counted them.
+   * A request of keys always has it.
+   */
+  readonly totalCount: number | null;
+  /**
+   * Counts the rows, unless that is done. Before all slices are read it takes a connection of its own, so that
+   * nothing waits for it. If that fails, call it again after the last slice, whose connection it takes then.
+   */
+  countRows(signal: AbortSignal): Promise<number>;
   /** `pg_current_snapshot()` of the transaction, kept with the run for the look-back. */
   readonly snapshot: string;
   readonly slices: readonly Slice[];

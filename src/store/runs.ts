@@ -173,7 +173,7 @@ export async function planRuns(sql: Sql, page: PlannedPage): Promise<number | nu
 }
 
 export interface RunProgress {
-  readonly recordsTotalCount: number;
+  readonly recordsTotalCount: number | null;
   readonly recordsCompleted: number;
   readonly bytesExported: number;
   readonly files: number;

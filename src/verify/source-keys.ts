@@ -35,7 +35,7 @@ export async function readSourceKeys(
         }
       }
     }
-    return { columns, rows: snapshot.totalCount };
+    return { columns, rows: await snapshot.countRows(signal) };
   } finally {
     await snapshot.close();
   }

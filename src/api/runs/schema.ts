@@ -26,7 +26,12 @@ export const BatchExportRun = named(
       started_at: Nullable(Time),
       finished_at: Nullable(Time),
       last_updated_at: Time,
-      records_total_count: Nullable(Type.Integer({ description: 'Rows of the interval.' })),
+      records_total_count: Nullable(
+        Type.Integer({
+          description:
+            'Rows of the interval. 20,000 rows or more are counted as they are read: null until then.',
+        }),
+      ),
       batch_export: Type.String({ format: 'uuid' }),
       attempt: Type.Integer({ description: 'Attempts so far; 0 before the first.' }),
       max_attempts: Nullable(

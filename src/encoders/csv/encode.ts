@@ -133,6 +133,7 @@ function putShort(
     case 'jsonb':
       return putCell(target, at, source, from + 1, from + length);
     case 'bytea':
+    case 'numeric':
       return at;
     default:
       return putFixed(type, target, at, source, from);
@@ -159,6 +160,8 @@ function fieldWriter(type: ColumnType, guarded: boolean): FieldWriter {
       };
     case 'bytea':
       return writeBytea;
+    case 'numeric':
+      throw new TypeError('CSV takes numerics as JSON');
     default:
       return (out, { view }, from) => {
         out.ensure(maxFixedBytes);

@@ -1,4 +1,5 @@
 import { ByteWriter, viewOf } from '../../domain/byte-writer.ts';
+import { numericTextBytes, writeNumeric } from '../../domain/numeric-text.ts';
 import type { Column, ColumnType } from '../../domain/row-block.ts';
 import {
   type FieldWriter,
@@ -200,7 +201,9 @@ export function jsonOfField(
 }
 
 /** Types whose writers read no view: to make one takes longer than a short value. */
-const bytesTypes: ReadonlySet<ColumnType> = new Set(['text', 'json', 'jsonb', 'as_json', 'bytea']);
+const bytesTypes: ReadonlySet<ColumnType> = new Set([
+  ...(['text', 'json', 'jsonb', 'as_json', 'bytea', 'numeric'] as const),
+]);
 
 function fieldWriter(type: ColumnType): FieldWriter {
   switch (type) {
@@ -213,6 +216,8 @@ function fieldWriter(type: ColumnType): FieldWriter {
       return (out, { bytes }, from, end) => writeJsonValue(out, bytes, from, end);
     case 'bytea':
       return writeBytea;
+    case 'numeric':
+      return writeNumericField;
     case 'float4':
     case 'float8':
       return writeFloat(type);
@@ -244,6 +249,12 @@ function writeFloat(type: 'float4' | 'float8'): FieldWriter {
     const put = Number.isFinite(value) ? putFixed : putQuoted;
     out.length = put(type, out.view, out.length, view, from);
   };
+}
+
+/** As to_json does: a number, or a string of what is not finite. */
+function writeNumericField(out: ByteWriter, { bytes }: ValueBytes, from: number): void {
+  out.ensure(numericTextBytes(bytes, from));
+  out.length = writeNumeric(out.bytes, out.length, bytes, from);
 }
 
 /** `"\\x0aff"`: PostgreSQL's hexadecimal form as a JSON string. */

@@ -20,6 +20,7 @@ export const parquet: EncoderDefinition = {
       ...options,
       isOfTable: tableFormat !== null,
     }),
+  takesNumerics: ({ parquetSchema = 1 }) => parquetSchema > 1,
   tableFields: (columns, { parquetSchema = 2, decimalColumns = null }) =>
     tableFieldsOf(planColumns(columns, parquetSchema, decimalColumns)),
   read: readParquet,

@@ -19,6 +19,8 @@ import { fixedValues, jsonValues } from './fixed-values.ts';
 import { ListColumn } from './list-column.ts';
 import { createdBy, fileFooter, magic, type RowGroup } from './metadata.ts';
 import type { PageLimits } from './page.ts';
+import { numericValues } from './numerics.ts';
+import { PageArena } from './page-arena.ts';
 import { PageCompressor } from './page-compressor.ts';
 import { recoderOf } from './recoders.ts';
 import { findRejections, withoutRows } from './rejections.ts';
@@ -94,6 +96,7 @@ class ParquetEncoder implements FileEncoder {
   readonly #notes: Notes;
   readonly #schema: number;
   readonly #sizes: ParquetSizes;
+  readonly #arena = new PageArena();
   readonly #compressor: PageCompressor;
   readonly #writers: readonly ColumnWriter[];
   readonly #groups: RowGroup[] = [];
@@ -123,7 +126,7 @@ class ParquetEncoder implements FileEncoder {
     const footerOf = (groups: readonly RowGroup[]) =>
       fileFooter(columns, groups, notes, schema, 0).length;
     this.#limit = maxBytes === null ? null : new FileLimit(maxBytes, footerOf);
-    this.#compressor = new PageCompressor(compression);
+    this.#compressor = new PageCompressor(compression, this.#arena);
     const spares = new SparePool();
     const page: PageLimits = schema < 3 ? sizes.page : { ...sizes.page, version: 2 };
     this.#writers = columns.map((column, index) =>
@@ -156,6 +159,10 @@ class ParquetEncoder implements FileEncoder {
     this.rejected = rejected.filter((each) => each.row < taken);
     if (this.#limit !== null) this.taken = taken;
     return this.#takeReady();
+  }
+
+  release(): void {
+    this.#arena.reuse();
   }
 
   get #isFull(): boolean {
@@ -221,6 +228,7 @@ class ParquetEncoder implements FileEncoder {
 
   async #closeGroup(): Promise<void> {
     const { group, end } = await this.#group.close(this.#writers, this.#offset, this.#ready);
+    this.#arena.endGroup();
     this.#groups.push(group);
     this.#limit?.add(group);
     this.#offset = end;
@@ -263,6 +271,10 @@ function openColumn(
       return new ByteArrayColumn(index, 'plain', limits, spares, recoder, filter);
     case 'number':
       return new FixedColumn(index, jsonValues(form.number), limits, spares, recoder, filter);
+    case 'numeric': {
+      const values = numericValues(form.number);
+      return new FixedColumn(index, values, limits, spares, recoder, filter);
+    }
     case 'field': {
       const values = fixedValues(form.type, schema);
       return values === undefined

@@ -269,7 +269,7 @@ export function jsonValues(number: JsonNumber): FixedValues {
   };
 }
 
-function plainOf({ write }: JsonNumber, value: number | bigint): Buffer {
+export function plainOf({ write }: JsonNumber, value: number | bigint): Buffer {
   const bytes = new ByteWriter(16);
   write(bytes, value);
   return bytes.take(0);

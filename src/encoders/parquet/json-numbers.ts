@@ -1,4 +1,5 @@
 import type { ByteWriter } from '../../domain/byte-writer.ts';
+import { exactDigits } from '../../domain/decimal-columns.ts';
 import { decimalType, type ParquetType, physicalType } from './column-types.ts';
 
 /** How the JSON text of one number, day or time becomes a value of fixed width. */
@@ -12,14 +13,14 @@ export interface JsonNumber {
   write(out: ByteWriter, value: number | bigint): void;
   /** Of a DECIMAL whose values `readScaled` gives; absent: another type, or more digits than are exact. */
   readonly exactScale?: number;
+  /** Of a DECIMAL: its digits before the point. */
+  readonly wholeDigits?: number;
 }
 
 const minus = 0x2d;
 const point = 0x2e;
 const zero = 0x30;
 
-/** A number has 15 digits that are always exact. */
-const exactDigits = 15;
 /** And an int32 has nine. */
 const smallDigits = 9;
 const word = 0x1_0000_0000;
@@ -60,6 +61,7 @@ export function decimalNumber(precision: number, scale: number): JsonNumber {
   const wholeDigits = precision - scale;
   return {
     type,
+    wholeDigits,
     ...(precision <= exactDigits && { exactScale: scale }),
     check(bytes, from, end) {
       const pointAt = end - scale - 1;

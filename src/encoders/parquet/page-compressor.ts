@@ -1,6 +1,7 @@
 import type { Compression } from '../encoder.ts';
 import { type Codec, loadCodec } from './codecs.ts';
 import type { RawPage } from './page.ts';
+import type { PageArena } from './page-arena.ts';
 
 /** A page of version 2 stays as it is unless compression saves a little: then readers save the time. */
 const worthwhile = 0.97;
@@ -26,8 +27,11 @@ export interface PendingPage {
 export class PageCompressor {
   readonly #codec: Promise<Codec>;
   readonly #inFlight: Promise<unknown>[] = [];
+  readonly #arena: PageArena;
 
-  constructor(compression: Compression) {
+  /** @param arena gets the compressed pages */
+  constructor(compression: Compression, arena: PageArena) {
+    this.#arena = arena;
     this.#codec = loadCodec(compression);
     // The caller of `submit` gets the error of a codec that fails to load.
     this.#codec.catch(() => {});
@@ -61,9 +65,8 @@ export class PageCompressor {
     const compressed = await compress(plain);
     const isCompressed = levels === undefined || compressed.length < plain.length * worthwhile;
     // A copy: the page's memory is reused, and codecs return more memory than they filled.
-    const body = isCompressed
-      ? Buffer.concat([raw.subarray(0, levelBytes), compressed])
-      : Buffer.from(raw);
+    const head = raw.subarray(0, levelBytes);
+    const body = this.#arena.copy(head, isCompressed ? compressed : plain);
     page.release();
     const kept = { values, rows, nulls, bounds, encoding, levels, isCompressed };
     return { ...kept, rawBytes: raw.length, body };

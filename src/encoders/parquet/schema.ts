@@ -19,10 +19,12 @@ export interface ParquetColumn {
 
 export type ColumnForm =
   /** As in the block, by the column's type. */
-  | { readonly kind: 'field'; readonly type: Column['type'] }
+  | { readonly kind: 'field'; readonly type: Exclude<Column['type'], 'numeric'> }
   /** The content of a JSON string as text, other JSON as it is. */
   | { readonly kind: 'plain' }
   | { readonly kind: 'number'; readonly number: JsonNumber }
+  /** PostgreSQL's own form of a numeric. */
+  | { readonly kind: 'numeric'; readonly number: JsonNumber }
   | { readonly kind: 'list'; readonly element: JsonForm };
 
 /**
@@ -78,11 +80,14 @@ const hashedWidths: ReadonlyMap<Column['type'], 4 | 8 | null> = new Map([
   ['bytea', null],
 ]);
 
-const fieldForm = ({ type }: Column): ColumnForm => ({ kind: 'field', type });
+function fieldForm({ name, type }: Column): ColumnForm {
+  if (type === 'numeric') throw new TypeError(`${name} must come as JSON`);
+  return { kind: 'field', type };
+}
 
 function formOf(column: Column, chosen: DecimalColumn | undefined): ColumnForm {
   const { type, sourceType } = column;
-  if (type !== 'as_json') return fieldForm(column);
+  if (type !== 'as_json' && type !== 'numeric') return fieldForm(column);
   if (sourceType.endsWith('[]')) {
     const element = elementFormOf(sourceType);
     return element ? { kind: 'list', element } : fieldForm(column);
@@ -91,6 +96,7 @@ function formOf(column: Column, chosen: DecimalColumn | undefined): ColumnForm {
     chosen && isNumeric(column)
       ? decimalNumber(chosen.precision, chosen.scale)
       : jsonNumberOf(sourceType);
+  if (type === 'numeric') return number ? { kind: 'numeric', number } : fieldForm(column);
   return number ? { kind: 'number', number } : { kind: 'plain' };
 }
 
@@ -101,6 +107,7 @@ function typeOf(form: ColumnForm): ParquetType {
     case 'plain':
       return parquetTypes.text;
     case 'number':
+    case 'numeric':
       return form.number.type;
     case 'list':
       return form.element.type;

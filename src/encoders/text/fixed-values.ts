@@ -15,7 +15,10 @@ export type FieldWriter = (out: ByteWriter, value: ValueBytes, from: number, end
 export const maxFixedBytes = 64;
 
 /** Types with short text and nothing to escape; the same in every text format. */
-export type FixedType = Exclude<ColumnType, 'text' | 'json' | 'jsonb' | 'as_json' | 'bytea'>;
+export type FixedType = Exclude<
+  ColumnType,
+  'text' | 'json' | 'jsonb' | 'as_json' | 'bytea' | 'numeric'
+>;
 
 /**
  * Writes a value for which there is room.

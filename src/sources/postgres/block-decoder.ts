@@ -1,7 +1,7 @@
 import { ByteWriter, viewOf } from '../../domain/byte-writer.ts';
 import type { JsonDecoder } from './json-decoder.ts';
-import { checkNumeric, numericDecoder } from './json-decoders.ts';
-import { numericTextBytes, writeNumeric, writeShortNumeric } from './numeric-text.ts';
+import { checkNumeric, keptNumeric, numericDecoder } from './json-decoders.ts';
+import { numericTextBytes, writeNumeric, writeShortNumeric } from '../../domain/numeric-text.ts';
 import type { SourceBlock } from './row-blocks.ts';
 import { RowTooLargeError } from './row-skimmer.ts';
 
@@ -51,6 +51,7 @@ export class BlockDecoder {
   ): AsyncGenerator<SourceBlock> {
     for (const { place, decoder } of this.#columns) {
       if (decoder === numericDecoder) this.#decodeNumerics(block, place);
+      else if (decoder === keptNumeric) this.#checkNumerics(block, place);
       else this.#keepFields(block, place, decoder);
     }
     if (this.#pending.length === 0) {
@@ -87,6 +88,14 @@ export class BlockDecoder {
       }
       lengths[field] = end - start;
       offsets[field] = start;
+    }
+  }
+
+  #checkNumerics({ bytes, offsets, lengths, rowCount }: SourceBlock, place: number): void {
+    const width = this.#decoders.length;
+    for (let field = place; field < rowCount * width; field += width) {
+      const length = lengths[field] as number;
+      if (length >= 0) checkNumeric(bytes, offsets[field] as number, length);
     }
   }
 

@@ -10,7 +10,7 @@ import { CopyFormatError } from './copy-format-error.ts';
 import { intervalText, intervalTextBytes, timeText, timeTextBytes } from './interval-text.ts';
 import type { JsonDecoder } from './json-decoder.ts';
 import { networkText, networkTextBytes } from './network-text.ts';
-import { numericTextBytes, writeNumeric } from './numeric-text.ts';
+import { numericTextBytes, writeNumeric } from '../../domain/numeric-text.ts';
 
 const numericHeaderBytes = 8;
 
@@ -30,6 +30,9 @@ export const numericDecoder: JsonDecoder = {
   },
   write: writeNumeric,
 };
+
+/** Of fields that stay as they are; each is still checked. */
+export const keptNumeric: JsonDecoder = { ...numericDecoder };
 
 /** A type of short text. */
 function shortDecoder(

@@ -1,3 +1,4 @@
+import { isExactNumeric } from '../../domain/decimal-columns.ts';
 import { SluiceError } from '../../domain/errors.ts';
 import type { Model } from '../../domain/model.ts';
 import type { Column, ColumnType } from '../../domain/row-block.ts';
@@ -26,7 +27,7 @@ import {
 import type { Projection, SourceRequest } from '../source.ts';
 import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
 import type { JsonDecoder } from './json-decoder.ts';
-import { decoderOf } from './json-decoders.ts';
+import { decoderOf, keptNumeric, numericDecoder } from './json-decoders.ts';
 import { type TieFields, type TieKeyType, tieKeyTypes } from './tie-order.ts';
 
 /**
@@ -39,8 +40,8 @@ export interface SelectPlan {
   copySql(range: DataInterval): string;
   /** Explains, without running it, how the server would read the rows. */
   explainSql(range: DataInterval): string;
-  /** One row, one column: how many rows `copySql` gives. */
-  countSql(range: DataInterval): string;
+  /** One row, one column: how many rows `copySql` gives; `limit` if they are more, unless it is null. */
+  countSql(range: DataInterval, limit: number | null): string;
   /** One row, one column: rows of the range written by transactions at or after `xmin`. */
   countLateSql(range: DataInterval, xmin: string): string;
   /** Finds the keys of a row by a value that the query casts; null if it casts none. */
@@ -99,7 +100,7 @@ export function planModels(models: readonly Model[]): PlanSelect {
       return { model, query, teamId, range, includeEvents, excludeEvents };
     };
     const counts = {
-      countSql: (range: DataInterval) => countSql(selectionOf(range)),
+      countSql: (range: DataInterval, limit: number | null) => countSql(selectionOf(range), limit),
       countLateSql: (range: DataInterval, xmin: string) => countLateSql(selectionOf(range), xmin),
       findRowSql: (range: DataInterval, text: string) => findRowSql(selectionOf(range), text),
     };
@@ -113,7 +114,9 @@ export function planModels(models: readonly Model[]): PlanSelect {
       described: readonly DescribedColumn[],
       serverVersion: number | null,
     ): SelectPlan => {
-      const sendsText = request.nested === 'text' && (request.select ?? 'rows') === 'rows';
+      const sendsRows = (request.select ?? 'rows') === 'rows';
+      const sendsText = request.nested === 'text' && sendsRows;
+      const sendsNumerics = request.numerics === 'binary' && sendsRows;
       /** Keys come as they always have: their digests are kept. */
       const mayDecode = (place: number) => {
         return request.select !== 'keys' && place < outputs.length && !isKey(outputs[place]);
@@ -125,15 +128,17 @@ export function planModels(models: readonly Model[]): PlanSelect {
         const isText =
           sendsText && isNested(column) && place < outputs.length && !isKey(outputs[place]);
         if (isText) return { name, type: 'text', sourceType, sentAs: 'text' };
-        const type = columnTypeOf(typeOid);
-        return decoderAt(place)
-          ? { name, type, sourceType, sentAs: 'binary' }
-          : { name, type, sourceType };
+        const decoder = decoderAt(place);
+        const isKept =
+          sendsNumerics && decoder === numericDecoder && isExactNumeric(column.sourceType);
+        const type = isKept ? 'numeric' : columnTypeOf(typeOid);
+        return decoder ? { name, type, sourceType, sentAs: 'binary' } : { name, type, sourceType };
       });
       const columns = all.slice(0, outputs.length);
-      const decoders = all
-        .slice(0, columns.length)
-        .map(({ sentAs }, place) => (sentAs === 'binary' ? decoderAt(place) : null));
+      const decoders = all.slice(0, columns.length).map(({ sentAs, type }, place) => {
+        if (type === 'numeric') return keptNumeric;
+        return sentAs === 'binary' ? decoderAt(place) : null;
+      });
       const hidden = hiddenKeys.map((name, index) => {
         return { ...(all[columns.length + index] as Column), name };
       });

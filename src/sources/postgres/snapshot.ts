@@ -24,7 +24,7 @@ import { tablesReplaced, tablesReplacedSql } from './replaced-tables.ts';
 import { hasReplayed } from './replay.ts';
 import { nameLargeRow } from './row-too-large.ts';
 import { setUpSql } from './session-settings.ts';
-import { sliceInterval } from './slices.ts';
+import { countLimit, sliceInterval } from './slices.ts';
 import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
 
 export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
@@ -68,10 +68,12 @@ async function takeSnapshot(
   signal: AbortSignal,
 ): Promise<Opened | null> {
   const { relation, describeSql, countSql, select } = plan(request);
+  // Keys are compared in number, and may not be read at all.
+  const limit = request.select === 'keys' ? null : countLimit(request.interval, options.sliceMs);
   const statements = [
     { sql: describeSql, describeOnly: true },
     {
-      sql: `SELECT (${countSql(request.interval)}) AS "count", ${tablesReplacedSql} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${isViewSql(relation)} AS "view"`,
+      sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${tablesReplacedSql} AS "replaced", ${rowsHiddenSql(relation)} AS "hidden", ${isViewSql(relation)} AS "view"`,
     },
   ];
   const { client, snapshot, serverStart, answers } = await begin(
@@ -91,20 +93,23 @@ async function takeSnapshot(
     if (hidden !== 'f') throw rowsHidden(relation);
     const behind = view === 'f' ? null : await findHiddenBehind(client, relation, signal);
     if (behind) throw behind;
-    const totalCount = Number(count);
-    if (!Number.isSafeInteger(totalCount)) {
-      throw new SluiceError('source.unavailable', 'the server gave no count');
+    const rows = Number(count);
+    if (!Number.isSafeInteger(rows)) {
+      throw noCount();
     }
     const named = await nameColumns(client, described?.fields ?? [], signal);
     const planned = select(named, serverVersionOf(client));
-    const slices = sliceInterval(request.interval, options.sliceMs, totalCount);
-    // A name costs the server a file, and only a second reader needs it.
-    const exported = slices.length > 1 ? await exportSnapshot(client, signal) : null;
+    const slices = sliceInterval(request.interval, options.sliceMs, rows);
+    const isCounted = rows !== limit;
+    // A name costs the server a file, and only a second connection needs it.
+    const isShared = slices.length > 1 || !isCounted;
+    const exported = isShared ? await exportSnapshot(client, signal) : null;
     return {
       options,
       client,
       select: planned,
-      totalCount,
+      counted: isCounted ? rows : null,
+      countSql: countSql(request.interval, null),
       slices,
       exported,
       snapshot,
@@ -120,9 +125,12 @@ interface Opened {
   readonly options: SnapshotOptions;
   readonly client: pg.Client;
   readonly select: SelectPlan;
-  readonly totalCount: number;
+  /** All rows of the interval; null if they were too many to be counted first. */
+  readonly counted: number | null;
+  /** Counts them. */
+  readonly countSql: string;
   readonly slices: readonly Slice[];
-  /** The name of the snapshot for other connections; null if there is one slice at most. */
+  /** The name of the snapshot for other connections; null if none is needed. */
   readonly exported: string | null;
   readonly snapshot: string;
   readonly serverStart: string;
@@ -132,7 +140,6 @@ interface Opened {
 class PostgresSnapshot implements SourceSnapshot {
   readonly columns;
   readonly keyPlaces: readonly number[];
-  readonly totalCount: number;
   readonly snapshot: string;
   readonly slices: readonly Slice[];
   readonly projection;
@@ -141,19 +148,46 @@ class PostgresSnapshot implements SourceSnapshot {
   readonly #idle: pg.Client[];
   readonly #clients: Set<pg.Client>;
   readonly #keys = new KeyDigest();
+  #totalCount: number | null;
+  /** Slices that were not read to their end. */
+  readonly #unread: Set<Slice>;
+  /** Ends a count that nothing waits for. */
+  readonly #closed = new AbortController();
 
   constructor(opened: Opened, request: SourceRequest) {
     const { columns, keys } = opened.select;
     this.columns = columns;
     this.keyPlaces = keys?.places.filter((place) => place < columns.length) ?? [];
     this.projection = opened.select.projection;
-    this.totalCount = opened.totalCount;
     this.snapshot = opened.snapshot;
     this.slices = opened.slices;
     this.#opened = opened;
     this.#request = request;
+    this.#totalCount = opened.counted;
+    this.#unread = new Set(opened.slices);
     this.#idle = [opened.client];
     this.#clients = new Set(this.#idle);
+  }
+
+  get totalCount(): number | null {
+    return this.#totalCount;
+  }
+
+  async countRows(asked: AbortSignal): Promise<number> {
+    if (this.#totalCount !== null) return this.#totalCount;
+    const signal = AbortSignal.any([asked, this.#closed.signal]);
+    // The idle connection is that of the reader.
+    const client = await (this.#unread.size > 0 ? this.#connect(signal) : this.#acquire(signal));
+    try {
+      const [row] = await query<{ count: string }>(client, this.#opened.countSql, signal);
+      const count = Number(row?.count ?? Number.NaN);
+      if (!Number.isSafeInteger(count)) throw noCount();
+      this.#totalCount = count;
+      return count;
+    } finally {
+      this.#clients.delete(client);
+      await closeConnection(client);
+    }
   }
 
   keySet(): KeySet | null {
@@ -167,7 +201,9 @@ class PostgresSnapshot implements SourceSnapshot {
     let whole = false;
     try {
       const { model } = this.#request;
-      yield* readSlice(client, { options, model, select, keys: this.#keys }, slice, signal);
+      const reading = { options, model, select, keys: this.#keys };
+      yield* readSlice(client, reading, slice, signal);
+      this.#unread.delete(slice);
       whole = true;
     } catch (error) {
       // The search has the connection's place.
@@ -182,6 +218,7 @@ class PostgresSnapshot implements SourceSnapshot {
   }
 
   async close(): Promise<void> {
+    this.#closed.abort();
     const { kept } = this.#opened.options;
     const busy = [...this.#clients].filter((client) => !this.#idle.includes(client));
     const idle = this.#idle.splice(0);
@@ -193,8 +230,11 @@ class PostgresSnapshot implements SourceSnapshot {
   }
 
   async #acquire(signal: AbortSignal): Promise<pg.Client> {
-    const idle = this.#idle.pop();
-    if (idle) return idle;
+    return this.#idle.pop() ?? this.#connect(signal);
+  }
+
+  /** Another connection to the same snapshot. */
+  async #connect(signal: AbortSignal): Promise<pg.Client> {
     const { options, exported, serverStart: server } = this.#opened;
     if (exported === null) throw new Error('the only slice is read a second time');
     const { client } = await begin(
@@ -230,6 +270,8 @@ export async function beginSnapshot(
 ): Promise<pg.Client> {
   return (await begin(options, teamId, settled, [], signal)).client;
 }
+
+const noCount = () => new SluiceError('source.unavailable', 'the server gave no count');
 
 async function exportSnapshot(client: pg.Client, signal: AbortSignal): Promise<string> {
   const sql = 'SELECT pg_catalog.pg_export_snapshot() AS name';

@@ -1,5 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
+import { readThrough } from '../../../src/pipeline/read-through.ts';
+import type { Source } from '../../../src/sources/source.ts';
 import { codeOf, readAll, uploadsUnder } from '../../conformance/destination-suite.ts';
 import {
   attempt,
@@ -180,4 +182,44 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     expect(await codeOf(stale.exported)).toBe('run.lease_lost');
     expect(await uploadsUnder(destination, 'p/')).toHaveLength(1);
   });
+});
+
+/** The bench's source, which loses a row of each block and may count only once the rows are read. */
+function losingRows(countsAtEnd: boolean): Source {
+  return {
+    ...bench.source,
+    open: async (...asked) => {
+      const snapshot = await bench.source.open(...asked);
+      let isRead = false;
+      const losing = readThrough(snapshot, async function* (slice, signal) {
+        for await (const block of snapshot.read(slice, signal)) {
+          yield { ...block, rowCount: block.rowCount - 1 };
+        }
+        isRead = true;
+      });
+      const countRows = async (signal: AbortSignal) => {
+        if (countsAtEnd && !isRead) throw new SluiceError('source.unavailable');
+        return snapshot.countRows(signal);
+      };
+      return Object.defineProperties(losing, {
+        totalCount: { value: null },
+        countRows: { value: countRows },
+      });
+    },
+  };
+}
+
+it.each([
+  ['while they are read', false],
+  ['after they were read', true],
+])('nothing is committed if a row is lost of those counted %s', async (_, countsAtEnd) => {
+  const { destination, close } = await openedBy.File();
+  try {
+    const failed = attempt({ source: losingRows(countsAtEnd) }, destination, firstJob());
+    expect(await codeOf(failed.exported)).toBe('source.count_mismatch');
+    expect(failed.asked).toEqual(['reading']);
+    expect(await readableKeys(destination)).toEqual([]);
+  } finally {
+    await close();
+  }
 });

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { toSluiceError } from '../../../src/domain/errors.ts';
+import type { Source } from '../../../src/sources/source.ts';
 import { readAll } from '../../conformance/destination-suite.ts';
 import {
   attempt,
@@ -21,6 +22,9 @@ beforeAll(async () => {
   await bench.database.pool.query(
     `update events set created_at = case event when 'event 1' then 'infinity'::timestamptz else '-infinity' end
       where event in ('event 1', 'event 2')`,
+  );
+  await bench.database.pool.query(
+    `update events set properties = '{"n": "NaN"}' where properties ->> 'n' = '3'`,
   );
 });
 afterAll(() => bench?.drop());
@@ -118,3 +122,40 @@ it.each(['null', 'limit'])(
     expect([result.rows, result.rejectedRows]).toEqual([40, 0]);
   },
 );
+
+it('makes the same files of numerics in their own form as of their JSON', async () => {
+  const encoding = encodingOf({ file_format: 'Parquet', parquet_schema: 3 });
+  const { request } = firstJob();
+  const dslQuery =
+    'SELECT uuid, properties.n::numeric(6,2) AS price, properties.n::numeric(15,9) AS exact FROM events';
+  const asked: unknown[] = [];
+  const source: Source = {
+    ...bench.source,
+    open(given, ...more) {
+      asked.push(given.numerics);
+      return bench.source.open(given, ...more);
+    },
+  };
+  const made = async (takesNumerics: boolean) => {
+    const job = firstJob({
+      encoding: { ...encoding, takesNumerics },
+      request: { ...request, dslQuery },
+    });
+    const { result } = await attempt({ source }, opened.destination, job).exported;
+    const [rejected] = result.rejectedFiles;
+    const line = String(await readAll(opened.destination, rejected?.key ?? ''));
+    return { files: result.files.map(({ sha256, rows }) => ({ sha256, rows })), line };
+  };
+  const own = await made(encoding.takesNumerics);
+  expect(own.files).toMatchObject([{ rows: 39 }]);
+  expect(JSON.parse(own.line)).toMatchObject({
+    column: 'price',
+    reason: 'NaN has no DECIMAL(6,2)',
+    row: { price: 'NaN', exact: 'NaN' },
+  });
+  await opened.close();
+  opened = await openedBy.File();
+  expect(await made(false)).toEqual(own);
+  expect(asked).toEqual(['binary', undefined]);
+  expect(encodingOf({ file_format: 'Parquet', parquet_schema: 1 }).takesNumerics).toBe(false);
+});

@@ -65,7 +65,7 @@ afterAll(async () => {
   await database?.drop();
 });
 
-async function countRows(of = request.model): Promise<number> {
+async function countRows(of = request.model): Promise<number | null> {
   const snapshot = await source.open({ ...request, model: of }, never);
   await snapshot.close();
   return snapshot.totalCount;

@@ -110,6 +110,15 @@ describe('the statement that sends rows', () => {
     );
   });
 
+  test('stops to count at a limit, inside of all filters', () => {
+    const sql = countSql(select(`SELECT event FROM events WHERE properties.a = 'x'`), 20_000);
+    expect(sql).toContain('SELECT pg_catalog.count(*) AS "count" FROM (SELECT 1 AS "row" FROM (');
+    expect(sql).toContain(
+      `${filter} OFFSET 0) AS source WHERE (source."properties" ->> 'a') = 'x' LIMIT 20000)`,
+    );
+    expect(() => countSql(select(null), 0.5)).toThrow('whole number');
+  });
+
   test('refuses columns that are not those of the query', () => {
     const selection = select('SELECT event FROM events');
     expect(() => copySql(selection, [{ name: 'uuid', type: 'uuid' }])).toThrow();

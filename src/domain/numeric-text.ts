@@ -1,4 +1,4 @@
-import { writePair, writeWhole } from '../../domain/decimal-digits.ts';
+import { writePair, writeWhole } from './decimal-digits.ts';
 
 /**
  * PostgreSQL's binary numeric (`numeric_send`): int16 number of digits, int16 weight of the first, uint16 sign,
