@@ -1,7 +1,7 @@
 import { ByteWriter, viewOf } from '../../domain/byte-writer.ts';
+import { numericTextBytes, writeNumeric, writeShortNumeric } from '../../domain/numeric-text.ts';
 import type { JsonDecoder } from './json-decoder.ts';
 import { checkNumeric, keptNumeric, numericDecoder } from './json-decoders.ts';
-import { numericTextBytes, writeNumeric, writeShortNumeric } from '../../domain/numeric-text.ts';
 import type { SourceBlock } from './row-blocks.ts';
 import { RowTooLargeError } from './row-skimmer.ts';
 

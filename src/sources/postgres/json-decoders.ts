@@ -1,3 +1,4 @@
+import { numericTextBytes, writeNumeric } from '../../domain/numeric-text.ts';
 import {
   arrayDecoder,
   boolElement,
@@ -10,7 +11,6 @@ import { CopyFormatError } from './copy-format-error.ts';
 import { intervalText, intervalTextBytes, timeText, timeTextBytes } from './interval-text.ts';
 import type { JsonDecoder } from './json-decoder.ts';
 import { networkText, networkTextBytes } from './network-text.ts';
-import { numericTextBytes, writeNumeric } from '../../domain/numeric-text.ts';
 
 const numericHeaderBytes = 8;
 
