@@ -16,8 +16,19 @@ const pure = [
  */
 const atNight = ['test/e2e/kill-worker.test.ts', 'test/e2e/faults/restored-backup.test.ts'];
 
-/** Many short files with a database; not those that measure times or sizes. They share their modules too. */
-const withDatabase = ['test/integration/{api,store}/!(*-speed|fuzz|growth).test.ts'];
+/**
+ * Many short files, most with a database; not those that measure times or memory, start our programs, or change
+ * their process. They share their modules too.
+ */
+const withDatabase = [
+  'test/integration/{api,store}/!(*-speed|fuzz|growth).test.ts',
+  'test/integration/{notifications,pipeline,sources}/*.test.ts',
+  'test/integration/{check-model,failpoints,file-destination,late-rows,query-allow-list}.test.ts',
+  'test/integration/postgres-{settle,source-columns}.test.ts',
+  'test/conformance/!(parquet-readers|parquet-polars).test.ts',
+  'test/security/{csv-formulas,deployment,destination-test,file-folders,hostile-{answers,manifests,names,sweeps}}.test.ts',
+  'test/security/{operator-routes,preview*,query-bounds,stored-secrets,tenant-*,trials,unsaved-exports}.test.ts',
+];
 
 /** One embedded Postgres serves the whole run; each file clones the migrated template database. */
 const globalSetup = ['test/support/global-setup.ts'];

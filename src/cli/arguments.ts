@@ -47,6 +47,14 @@ export function readWholeNumber(text: string): number {
   return value;
 }
 
+export function readEventRows(text: string): number {
+  const rows = Number(text);
+  if (!/^\d+$/.test(text) || rows < 1 || rows > 10_000_000) {
+    throw new InvalidArgumentError('It must be a whole number from 1 to 10000000.');
+  }
+  return rows;
+}
+
 export function readInstant(text: string): Instant {
   return ceilInstant(readTime(text));
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { readEventRows } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
 
 /** `sluice quickstart`: the service with example data. */
@@ -7,8 +8,14 @@ export function register(program: Command, { print }: CliDeps): void {
     .command('quickstart')
     .description('start everything, export a day of example events to S3 and verify them')
     .option('--exit', 'exit afterwards, with 0 if everything was verified')
-    .action(async ({ exit = false }: { exit?: boolean }) => {
+    .option(
+      '--rows <number>',
+      'how many example events the first start writes',
+      readEventRows,
+      200_000,
+    )
+    .action(async ({ exit = false, rows }: { exit?: boolean; rows: number }) => {
       const { runQuickstart } = await import('../quickstart/run.ts');
-      await runQuickstart(exit, print);
+      await runQuickstart({ exit, rows }, print);
     });
 }

@@ -14,7 +14,6 @@ import type { QuickstartTenant } from './tenant.ts';
 
 const hourMs = 3_600_000;
 const hours = 24;
-const eventRows = 200_000;
 const exportsPath = '/api/projects/{project_id}/batch_exports';
 
 /** What the quickstart exports; the second only if DuckDB is installed to read it. */
@@ -36,6 +35,8 @@ export interface QuickstartOptions {
   readonly address: string;
   readonly s3: QuickstartS3;
   readonly tenant: QuickstartTenant;
+  /** Events to write, if there are none. */
+  readonly rows: number;
   /** Reads and compares every row again even if this start exported nothing. */
   readonly alwaysProve: boolean;
   readonly print: (line: string) => void;
@@ -122,15 +123,15 @@ async function prove(options: QuickstartOptions, exportId: string, end: number):
 }
 
 async function ensureEvents(
-  { tenant, print, ...options }: QuickstartOptions,
+  { tenant, rows, print, ...options }: QuickstartOptions,
   range: { start: number; end: number },
 ): Promise<void> {
   const sourceUrl = tableUrl(options);
   if ((await countEvents(sourceUrl, tenant.projectId, range.end)) > 0) return;
-  print(`Writing ${eventRows.toLocaleString('en')} events of the last ${hours} hours …`);
+  print(`Writing ${rows.toLocaleString('en')} events of the last ${hours} hours …`);
   const draw = createProgressBar(process.stdout);
-  await generateEvents(sourceUrl, { teamId: tenant.projectId, rows: eventRows, range }, (rows) =>
-    draw(rows / eventRows, `${rows.toLocaleString('en')} rows`),
+  await generateEvents(sourceUrl, { teamId: tenant.projectId, rows, range }, (written) =>
+    draw(written / rows, `${written.toLocaleString('en')} rows`),
   );
 }
 

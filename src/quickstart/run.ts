@@ -11,8 +11,12 @@ import { ensureTenant } from './tenant.ts';
  * Starts everything in this process, exports a day of generated events and proves it; then keeps serving.
  *
  * @param exit end afterwards; the exit code is not 0 if something was not proven
+ * @param rows events to write, if there are none
  */
-export async function runQuickstart(exit: boolean, print: (line: string) => void): Promise<void> {
+export async function runQuickstart(
+  { exit, rows }: { readonly exit: boolean; readonly rows: number },
+  print: (line: string) => void,
+): Promise<void> {
   const given = readConfig();
   await placeQuickstartS3(given);
   const config = {
@@ -27,7 +31,7 @@ export async function runQuickstart(exit: boolean, print: (line: string) => void
     const { address } = keep(await startApi(foundation));
     await running.publish(address);
     const tenant = await ensureTenant(foundation.db, config.SLUICE_DATA_DIR);
-    const shown = { foundation, config, address, s3, tenant, print };
+    const shown = { foundation, config, address, s3, tenant, rows, print };
     const proven = await quickstart({ ...shown, alwaysProve: exit });
     if (!proven) process.exitCode = 1;
     // Those of its own S3 are no secret; an S3 of the operator's may hold more.

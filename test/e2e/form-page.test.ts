@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
-import axe from 'axe-core';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/domain/clock.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
+import { expectToBeAccessible } from '../support/page-checks.ts';
 import {
   hasBrowser,
   type PageUnderTest,
@@ -52,24 +52,6 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
   const setting = (name: string) => page.locator(`#destination__config__${name}`);
   const problems = () => page.locator('.problems');
   const choicesOf = (name: string) => field(name).locator('option').allTextContents();
-
-  /** No violations, in both schemes, on a wide screen and on a phone, which it fits. */
-  async function expectAccessible(what: string): Promise<void> {
-    for (const width of [1440, 390]) {
-      await page.setViewportSize({ width, height: 900 });
-      for (const colorScheme of ['light', 'dark'] as const) {
-        await page.emulateMedia({ colorScheme });
-        await page.evaluate(axe.source);
-        const { violations } = (await page.evaluate('axe.run()')) as axe.AxeResults;
-        const faults = violations.map(({ id, nodes }) => `${id}: ${nodes.map((n) => n.html)}`);
-        expect(faults, `${what}, ${width} px, ${colorScheme}`).toEqual([]);
-      }
-      const shown = await page.evaluate('document.documentElement.scrollWidth');
-      expect(shown, `${what}, ${width} px`).toBeLessThanOrEqual(width);
-    }
-    await page.setViewportSize({ width: 1440, height: 900 });
-    await page.emulateMedia({ colorScheme: 'light' });
-  }
 
   test('offers only what this installation has, and says its rules', async () => {
     expect(await choicesOf('Type')).toEqual(['S3', 'NoOp']);
@@ -126,7 +108,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     expect(await page.locator(':focus').getAttribute('id')).toBe(
       'destination__config__bucket_name',
     );
-    await expectAccessible('the problems');
+    await expectToBeAccessible(page);
     expect((await client.get(exportsPath)).body.count).toBe(0);
   });
 
@@ -152,7 +134,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await table.getByRole('columnheader', { name: 'who' }).waitFor();
     expect(await table.getByRole('row').count()).toBe(6);
     expect(await problems().count()).toBe(0);
-    await expectAccessible('the trials');
+    await expectToBeAccessible(page);
     expect((await client.get(exportsPath)).body.count).toBe(0);
     expect(site.s3.objects(pageBucket)).toEqual([]);
   });
@@ -231,7 +213,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await page.mouse.move(0, 0);
     await charts.getByText('Show as a table').click();
     expect(await charts.getByRole('row').count()).toBe(61);
-    await expectAccessible('the charts');
+    await expectToBeAccessible(page);
 
     await field('Intervals').selectOption('50');
     await charts.getByRole('img', { name: /^Rows of 50 intervals: from 1,000 / }).waitFor();

@@ -1,7 +1,7 @@
-import axe from 'axe-core';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
+import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
 import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under-test.ts';
 
 const targets = '/api/projects/@current/notification_targets';
@@ -17,24 +17,11 @@ describe.skipIf(!hasBrowser)('the page of notifications, over the whole service'
     const key = await site.issueKey('batch_export:write');
     client = createApiClient(site.address, key);
     await page.goto(site.address);
-    await signIn(key);
+    await signInTo(page, key);
   });
   afterAll(() => site?.close());
 
-  async function signIn(key: string): Promise<void> {
-    await page.getByLabel('API key').fill(key);
-    await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByRole('button', { name: 'Sign out' }).waitFor();
-  }
-
   const button = (name: string) => page.getByRole('button', { name, exact: true });
-
-  async function expectAccessible(what: string): Promise<void> {
-    await page.evaluate(axe.source);
-    const found = (await page.evaluate('axe.run()')) as axe.AxeResults;
-    const faults = found.violations.map(({ id, nodes }) => `${id}: ${nodes.map((n) => n.html)}`);
-    expect(faults, what).toEqual([]);
-  }
 
   test('says how to create a target, lists it, tests it and sends a delivery again', async () => {
     await page
@@ -54,15 +41,7 @@ describe.skipIf(!hasBrowser)('the page of notifications, over the whole service'
     await page.getByText(/Failing since/).waitFor();
     await button('Show deliveries').click();
     await page.getByText('Given up').waitFor();
-    for (const colorScheme of ['light', 'dark'] as const) {
-      await page.emulateMedia({ colorScheme });
-      await expectAccessible(colorScheme);
-    }
-    await page.setViewportSize({ width: 390, height: 844 });
-    await expectAccessible('phone');
-    const width = await page.evaluate('document.documentElement.scrollWidth');
-    expect(width).toBeLessThanOrEqual(390);
-    await page.setViewportSize({ width: 1_440, height: 900 });
+    await expectToBeAccessible(page);
     await button('Send again: test').click();
     await page.getByText('The delivery is sent again within seconds.').waitFor();
     // The worker has attempted it.
@@ -75,7 +54,7 @@ describe.skipIf(!hasBrowser)('the page of notifications, over the whole service'
 
   test('offers a key that only reads neither test nor repetition', async () => {
     await button('Sign out').click();
-    await signIn(await site.issueKey('batch_export:read'));
+    await signInTo(page, await site.issueKey('batch_export:read'));
     await page.goto(`${site.address}/#/notifications`);
     await page.getByRole('heading', { name: 'On-call' }).waitFor();
     await button('Show deliveries').click();

@@ -1,9 +1,9 @@
-import axe from 'axe-core';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/domain/clock.ts';
 import { toTimestamp } from '../../src/domain/time.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
+import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
 import {
   hasBrowser,
   type PageUnderTest,
@@ -32,15 +32,9 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
     client = createApiClient(site.address, key);
     await site.insertEvents(runHour, 1, rows);
     await page.goto(site.address);
-    await signIn(key);
+    await signInTo(page, key);
   });
   afterAll(() => site?.close());
-
-  async function signIn(key: string): Promise<void> {
-    await page.getByLabel('API key').fill(key);
-    await page.getByRole('button', { name: 'Sign in' }).click();
-    await button('Sign out').waitFor();
-  }
 
   const place = (name: string) =>
     page.getByRole('navigation', { name: 'Parts of the project' }).getByRole('link', { name });
@@ -60,26 +54,6 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
     await fill();
     await button('Create step').click();
     await page.getByRole('link', { name, exact: true }).waitFor();
-  }
-
-  async function expectAccessible(what: string): Promise<void> {
-    await page.evaluate(axe.source);
-    const found = (await page.evaluate('axe.run()')) as axe.AxeResults;
-    const faults = found.violations.map(({ id, nodes }) => `${id}: ${nodes.map((n) => n.html)}`);
-    expect(faults, what).toEqual([]);
-  }
-
-  /** The page as it is now: in the light, in the dark and on a phone. */
-  async function expectAccessibleInAllModes(what: string): Promise<void> {
-    await expectAccessible(`${what}, light`);
-    await page.emulateMedia({ colorScheme: 'dark' });
-    await expectAccessible(`${what}, dark`);
-    await page.setViewportSize({ width: 390, height: 844 });
-    await expectAccessible(`${what}, phone`);
-    const width = await page.evaluate('document.documentElement.scrollWidth');
-    expect(width, what).toBeLessThanOrEqual(390);
-    await page.emulateMedia({ colorScheme: 'light' });
-    await page.setViewportSize({ width: 1280, height: 800 });
   }
 
   test('creates steps from plugins, with the fields of their schemas', async () => {
@@ -110,7 +84,7 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
     );
     expect(`${await page.content()} ${values}`).not.toMatch(/canary-salt|\*{4}/);
     await page.getByLabel('Properties', { exact: true }).fill('email, phone');
-    await expectAccessibleInAllModes('the form of a step');
+    await expectToBeAccessible(page);
     await button('Save changes').click();
     await page.getByRole('heading', { name: 'Transformations', level: 1 }).waitFor();
     const { body } = await client.get(chainPath);
@@ -156,7 +130,7 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
       properties: { price: 12.5, plan: null },
     });
     expect(JSON.parse(after ?? '')).toEqual({ event: 'buy', properties: { plan: null } });
-    await expectAccessibleInAllModes('the lab');
+    await expectToBeAccessible(page);
     const { body } = await client.get(chainPath);
     expect(String(body.results[0]?.config)).toContain('"plan"');
     await page.getByRole('link', { name: 'Discard' }).click();
@@ -250,7 +224,7 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
     const shown = [String(rows), String(rows), '0', '0', '0', expect.stringMatching(/^[\d,]+ ms$/)];
     expect(await cells.allTextContents()).toEqual(shown);
     await page.getByText('100% of rows without an error').first().waitFor();
-    await expectAccessibleInAllModes('the chain');
+    await expectToBeAccessible(page);
   });
 
   /** A backfill of one hour, with transformations; it has ended when this returns. */
@@ -292,7 +266,7 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
 
   test('a key that may only read sees everything, and no button that the API would refuse', async () => {
     await button('Sign out').click();
-    await signIn(await site.issueKey('batch_export:read,plugin:read'));
+    await signInTo(page, await site.issueKey('batch_export:read,plugin:read'));
     await place('Exports').click();
     const offered = /new|pause|delete|edit|retry|again|backfill|move|able|save|test|lab/i;
     const main = page.getByRole('main');

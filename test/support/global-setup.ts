@@ -9,6 +9,7 @@ import { findEmbeddedPostgres, startEmbeddedPostgres } from '../../src/embedded-
 import { migrate } from '../../src/store/migrate.ts';
 import { dropDatabase, withClient } from './drop-database.ts';
 import { findRedis, type RedisWays } from './find-redis.ts';
+import { compileS3Server } from './s3-server/compile.ts';
 
 /** The server that all tests of a run share, and the names of their databases on it. */
 export interface TestPostgres {
@@ -24,6 +25,8 @@ declare module 'vitest' {
   export interface ProvidedContext {
     postgres: TestPostgres;
     redis: RedisWays;
+    /** The program of the S3 server; not provided to files without this setup. */
+    s3Server: string | undefined;
   }
 }
 
@@ -34,6 +37,7 @@ const root = path.resolve(import.meta.dirname, '../..');
 interface Prepared {
   readonly postgres: TestPostgres;
   readonly redis: RedisWays;
+  readonly s3Server: string;
   close(): Promise<void>;
 }
 
@@ -49,8 +53,9 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   ofThisRun.sluiceTests ??= { users: 0, prepared: prepare() };
   const shared = ofThisRun.sluiceTests;
   shared.users += 1;
-  const { postgres, redis, close } = await shared.prepared;
+  const { postgres, redis, s3Server, close } = await shared.prepared;
   project.provide('postgres', postgres);
+  project.provide('s3Server', s3Server);
   project.provide('redis', redis);
   return async () => {
     shared.users -= 1;
@@ -62,12 +67,13 @@ async function prepare(): Promise<Prepared> {
   const redis = await findRedis();
   announceRedis(redis);
   const opening = openServer();
-  const built = Promise.all([build().then(writeBundle), buildPage(), opening]);
+  const compiled = compileS3Server(path.join(root, 'dist/s3-server'));
+  const built = Promise.all([build().then(writeBundle), buildPage(), compiled, opening]);
   const server = await opening;
   try {
     const postgres = await prepareTemplate(server.url);
     await built;
-    return { postgres, redis, close: () => server.close(postgres) };
+    return { postgres, redis, s3Server: await compiled, close: () => server.close(postgres) };
   } catch (error) {
     await server.close(null);
     throw error;

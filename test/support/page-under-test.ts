@@ -1,13 +1,14 @@
-import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
-import { Client } from 'pg';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
-import { findEmbeddedPostgres } from '../../src/embedded-postgres/start.ts';
-import { projectRoot, startSluice, type TestProcess } from './processes.ts';
+import { type Database, openDatabase } from '../../src/store/database.ts';
+import { insertOrganization, insertProject } from '../../src/store/tenants.ts';
+import { issueKey } from '../../src/use-cases/tenants/issue-key.ts';
+import { createTestDatabase, type TestDatabase } from './database.ts';
+import { startBundled, type TestProcess } from './processes.ts';
 import { type S3Server, startS3Server } from './s3-server/server.ts';
 
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync);
@@ -56,15 +57,35 @@ export interface PageUnderTest {
 export async function startPage(program = 'main/all-in-one.js'): Promise<PageUnderTest> {
   const folder = await mkdtemp(path.join(tmpdir(), 'sluice-page-'));
   const s3 = await startS3Server({ buckets: [pageBucket], credentials: pageCredentials });
-  const sluice = startSluice(program, [], {
-    env: { ...serviceEnv(folder), ALLOWED_PRIVATE_ENDPOINTS: `127.0.0.1:${s3.port}` },
+  const database = await createTestDatabase();
+  const sluice = startBundled(program, [], {
+    env: {
+      SLUICE_DATA_DIR: path.join(folder, 'data'),
+      PORT: '0',
+      MAX_JITTER_SECONDS: '0',
+      DATABASE_URL: database.url,
+      SOURCE_DATABASE_URL: undefined,
+      REDIS_URL: undefined,
+      ENCRYPTION_KEYS: `test:${randomBytes(32).toString('base64')}`,
+      ALLOWED_PRIVATE_ENDPOINTS: `127.0.0.1:${s3.port}`,
+    },
   });
   const [browser, line] = await Promise.all([
     chromium.launch({ executablePath: executablePath ?? '', args: flags }),
     sluice.waitForLine(/^ready /, 90_000),
   ]);
-  const organization = await createOrganization(folder);
+  const db = openDatabase({
+    connectionString: database.url,
+    applicationName: 'test',
+    maxConnections: 1,
+    onError: () => {},
+  });
+  const { id: organizationId } = await insertOrganization(db, 'Acme');
+  await insertProject(db, { organizationId, name: 'Web' });
   const faults: string[] = [];
+  const query = async (text: string, values: readonly unknown[] = []) => {
+    await database.pool.query(text, [...values]);
+  };
   return {
     address: line.slice('ready '.length),
     s3,
@@ -74,12 +95,18 @@ export async function startPage(program = 'main/all-in-one.js'): Promise<PageUnd
     ),
     faults,
     async issueKey(scopes) {
-      const of = ['--organization', organization, '--scopes', scopes, '--name', 'page'];
-      return String((await runCli(folder, 'keys', 'create', ...of)).key);
+      const wanted = {
+        organizationId,
+        projectIds: null,
+        name: 'page',
+        isAdmin: false,
+        expiresAt: null,
+      };
+      return (await issueKey(db, { ...wanted, scopes: scopes.split(',') })).key;
     },
-    insertEvents: (...given) => query(folder, insertRows, given),
-    query: (text, values = []) => query(folder, text, values),
-    close: () => close({ browser, sluice, s3, folder }),
+    insertEvents: (...given) => query(insertRows, given),
+    query,
+    close: () => close({ browser, sluice, s3, folder, db, database }),
   };
 }
 
@@ -98,41 +125,18 @@ interface Parts {
   readonly sluice: TestProcess;
   readonly s3: S3Server;
   readonly folder: string;
+  readonly db: Database;
+  readonly database: TestDatabase;
 }
 
-async function close({ browser, sluice, s3, folder }: Parts): Promise<void> {
+async function close({ browser, sluice, s3, folder, db, database }: Parts): Promise<void> {
   await browser.close();
   sluice.kill('SIGTERM');
   await sluice.waitForExit();
   await s3.close();
+  await db.close();
+  await database.drop();
   await rm(folder, { recursive: true, force: true });
-}
-
-function serviceEnv(folder: string): Record<string, string | undefined> {
-  return {
-    SLUICE_DATA_DIR: path.join(folder, 'data'),
-    PORT: '0',
-    MAX_JITTER_SECONDS: '0',
-    DATABASE_URL: undefined,
-    SOURCE_DATABASE_URL: undefined,
-    REDIS_URL: undefined,
-  };
-}
-
-async function runCli(folder: string, ...args: string[]): Promise<Record<string, unknown>> {
-  const file = path.join(projectRoot, 'dist/cli/sluice.js');
-  const { stdout } = await promisify(execFile)(process.execPath, [file, ...args, '--json'], {
-    cwd: projectRoot,
-    env: { ...process.env, ...serviceEnv(folder) },
-  });
-  return JSON.parse(stdout);
-}
-
-/** An organization with one project. @returns its id */
-async function createOrganization(folder: string): Promise<string> {
-  const { id } = await runCli(folder, 'organizations', 'create', '--name', 'Acme');
-  await runCli(folder, 'projects', 'create', '--organization', String(id), '--name', 'Web');
-  return String(id);
 }
 
 /** Parameters: the first instant, hours, rows an hour. */
@@ -140,14 +144,3 @@ const insertRows = `insert into events (uuid, team_id, event, distinct_id, prope
   select gen_random_uuid(), 1, 'signed_up', 'u' || i, '{"plan": "pro"}', at, at
   from generate_series(0, $2::int * $3::int - 1) i,
     lateral (select to_timestamp($1::float8 / 1000) + i * interval '1 hour' / $3::int as at) t`;
-
-async function query(folder: string, text: string, values: readonly unknown[]): Promise<void> {
-  const url = await findEmbeddedPostgres(path.join(folder, 'data'));
-  const client = new Client({ connectionString: url ?? '' });
-  await client.connect();
-  try {
-    await client.query(text, [...values]);
-  } finally {
-    await client.end();
-  }
-}

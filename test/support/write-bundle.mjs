@@ -17,6 +17,7 @@ const listFile = 'modules.json';
 
 /** Programs, named as in `dist`, and the module that arms failpoints. */
 const entries = {
+  'main/all-in-one': path.join(dist, 'main/all-in-one.js'),
   'main/api': path.join(dist, 'main/api.js'),
   'main/worker': path.join(dist, 'main/worker.js'),
   'main/child-run': path.join(dist, 'main/child-run.js'),
@@ -82,7 +83,7 @@ function isFresh() {
   const list = path.join(folder, listFile);
   if (!existsSync(list)) return false;
   const built = readdirSync(dist, { recursive: true })
-    .filter((name) => name.endsWith('.js') && !name.startsWith(`bundle${path.sep}`))
+    .filter((name) => name.endsWith('.js') && !/^(bundle|s3-server)[/\\]/.test(name))
     .map((name) => path.join(dist, name));
   const origins = [
     ...built,

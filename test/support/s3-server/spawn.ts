@@ -1,12 +1,12 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { inject } from 'vitest';
 import type { S3Credentials } from './authentication.ts';
+import { compileS3Server } from './compile.ts';
 import { faultToJson } from './control.ts';
 import type { RequestLogEntry } from './exchange.ts';
 import type { Fault } from './faults.ts';
@@ -44,31 +44,6 @@ export interface SpawnedS3Server {
   close(): Promise<void>;
 }
 
-const root = fileURLToPath(new URL('../../../', import.meta.url));
-
-/** Node 20 cannot run TypeScript: the folder is compiled to a temporary one, about a second. */
-async function compile(outDir: string): Promise<string> {
-  const config = join(outDir, 'tsconfig.json');
-  await writeFile(
-    config,
-    JSON.stringify({
-      extends: join(root, 'tsconfig.json'),
-      compilerOptions: {
-        noEmit: false,
-        outDir,
-        rootDir: root,
-        typeRoots: [join(root, 'node_modules/@types')],
-      },
-      include: [],
-      files: [fileURLToPath(new URL('main.ts', import.meta.url))],
-    }),
-  );
-  await writeFile(join(outDir, 'package.json'), '{"type":"module"}');
-  const tsc = join(root, 'node_modules/typescript/bin/tsc');
-  await promisify(execFile)(process.execPath, [tsc, '-p', config]);
-  return join(outDir, 'test/support/s3-server/main.js');
-}
-
 async function readReady(child: ChildProcess): Promise<{ endpoint: string; control: string }> {
   if (!child.stdout) throw new Error('The S3 server has no standard output.');
   for await (const line of createInterface({ input: child.stdout })) {
@@ -96,10 +71,18 @@ function argumentsOf(options: SpawnedS3ServerOptions): string[] {
   ];
 }
 
+/** The one that the setup of the run compiled; without such a setup, one of its own. */
+async function findProgram(): Promise<{ readonly main: string; remove(): Promise<void> }> {
+  const prepared = inject('s3Server');
+  if (prepared !== undefined) return { main: prepared, remove: async () => {} };
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-s3-server-'));
+  const remove = () => rm(folder, { recursive: true, force: true });
+  return { main: await compileS3Server(folder), remove };
+}
+
 /** Starts the S3 server as a process of its own. */
 export async function spawnS3Server(options: SpawnedS3ServerOptions): Promise<SpawnedS3Server> {
-  const outDir = await mkdtemp(join(tmpdir(), 'sluice-s3-server-'));
-  const main = await compile(outDir);
+  const { main, remove } = await findProgram();
   const child = spawn(process.execPath, [main, ...argumentsOf(options)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -141,7 +124,7 @@ export async function spawnS3Server(options: SpawnedS3ServerOptions): Promise<Sp
     async close() {
       child.kill('SIGTERM');
       await exited;
-      await rm(outDir, { recursive: true, force: true });
+      await remove();
     },
   };
 }
