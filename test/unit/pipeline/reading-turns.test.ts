@@ -193,7 +193,7 @@ test('a long run rests between blocks, for what it did with the block too', asyn
 test('an abort ends a rest', async () => {
   const cancel = new AbortController();
   let cpuMs = 0;
-  // Its clock stands still, so only the abort can end the rest in time.
+  // Its clock never moves, so the rest would last a second.
   const turns = new ReadingTurns({
     isCrowding: () => true,
     mustRest: () => true,
