@@ -4,6 +4,10 @@ import { readFile } from 'node:fs/promises';
 const pressedShare = 0.25;
 /** It counts so long afterwards: what relieved the processors must not come back at once. */
 const relievedMs = 30_000;
+/** Rests begin as long as the work before them, and become this many times as long. */
+const longestRest = 8;
+/** In each second that was not pressed, rests become shorter by this factor. */
+const relief = 0.8;
 const everyMs = 1_000;
 
 /** The control group's own file is better: it also counts the time that a limit took away. */
@@ -19,6 +23,7 @@ export class CpuPressure {
   readonly #read: () => Promise<number | null>;
   #last: { readonly stalledMs: number; readonly at: number } | null = null;
   #pressedAt = Number.NEGATIVE_INFINITY;
+  #rest = 1;
 
   /**
    * @param now a clock in ms that never goes back
@@ -34,6 +39,15 @@ export class CpuPressure {
     return this.#now() - this.#pressedAt < relievedMs;
   }
 
+  /**
+   * How many times as long as its work someone who leaves room to others should rest: twice as long with each
+   * second in which the processors had too much to do, and a little shorter with each other one. So
+   * rests last as long as needed.
+   */
+  get rest(): number {
+    return this.#rest;
+  }
+
   /** One measurement, since the one before. */
   async look(): Promise<void> {
     const stalledMs = await this.#read();
@@ -41,7 +55,11 @@ export class CpuPressure {
     const last = this.#last;
     this.#last = stalledMs === null ? null : { stalledMs, at };
     if (stalledMs === null || last === null || at <= last.at) return;
-    if ((stalledMs - last.stalledMs) / (at - last.at) > pressedShare) this.#pressedAt = at;
+    const isPressed = (stalledMs - last.stalledMs) / (at - last.at) > pressedShare;
+    if (isPressed) this.#pressedAt = at;
+    this.#rest = isPressed
+      ? Math.min(this.#rest * 2, longestRest)
+      : Math.max(this.#rest * relief, 1);
   }
 
   close(): void {

@@ -14,6 +14,7 @@ import { removeWorker, reportWorker } from '../store/workers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { Crowd } from '../use-cases/runs/crowd.ts';
 import type { AttemptReport } from '../worker/attempt-report.ts';
+import { CpuUse, processCpuMs } from '../worker/cpu-use.ts';
 import type { ExecutorOptions } from '../worker/execute-run.ts';
 import { createHandlers } from '../worker/handlers.ts';
 import { LeaseKeeper } from '../worker/lease-keeper.ts';
@@ -82,10 +83,17 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     () => pressure.isPressed(),
     () => performance.now(),
   );
+  const cpuUse = new CpuUse(processCpuMs, () => performance.now());
+  const turns = new ReadingTurns({
+    isCrowding: (id) => crowd.isCrowding(id),
+    mustRest: (id) => cpuUse.isAboveMean(id, crowd.companyOf(id)),
+    restShare: () => pressure.rest,
+    cpuMs: processCpuMs,
+  });
   const executor: ExecutorOptions = {
     context,
     memoryBytes,
-    turns: new ReadingTurns((organizationId) => crowd.isCrowding(organizationId)),
+    turns,
     stopping: stopping.signal,
     connectors: joinConnectors(sourceOf, destinationContextOf(config), context.secrets),
     leases,
@@ -128,6 +136,8 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   });
   const handlers = createHandlers({
     workClock,
+    cpuUse,
+    turns,
     courier,
     context,
     producer,

@@ -6,20 +6,48 @@ import { readThrough } from './read-through.ts';
 const freeBytes = 4 * 2 ** 20;
 /** Maximum wait for one turn. The run before may itself wait for memory that this one holds. */
 const longestWaitMs = 2_000;
+const longestRestMs = 1_000;
+
+export interface TurnOptions {
+  /** Whether an organization must leave room to others now. */
+  readonly isCrowding: (organizationId: string) => boolean;
+  /** Whether, if it crowds others, it used the most lately: then it rests between its turns; default: no. */
+  readonly mustRest?: (organizationId: string) => boolean;
+  /** How many times as long as its work such an organization rests; default: 1. */
+  readonly restShare?: () => number;
+  /** Time of processors that this process has used, in ms; default: none. */
+  readonly cpuMs?: () => number;
+  /** Maximum wait for one turn. */
+  readonly waitMs?: number;
+  /** Waits; an abort ends it early. */
+  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
+  /** A clock in ms that never goes back. */
+  readonly now?: () => number;
+}
 
 /**
  * Lets the long runs of an organization that crowds others read one at a time, block by block. The server of
- * the source stops as well: nothing takes its rows. Runs that were begun while it was alone go on like this.
+ * the source stops as well: nothing takes its rows. Runs that were begun while it was alone go on like this. If
+ * the organization must rest, its small runs execute one at a time too, and each turn begins after a rest,
+ * which depends on what the turn before took of the processors.
  */
 export class ReadingTurns {
-  readonly #isCrowding: (organizationId: string) => boolean;
-  readonly #longestWaitMs: number;
-  /** The last turn of each organization that has one; it ends when the turn is over. */
+  readonly #options: Required<TurnOptions>;
+  /** The last turn of each lane that has one; it ends when the turn is over. */
   readonly #last = new Map<string, Promise<void>>();
+  /** When the rest of an organization ends. */
+  readonly #restEnds = new Map<string, number>();
 
-  constructor(isCrowding: (organizationId: string) => boolean, waitMs = longestWaitMs) {
-    this.#isCrowding = isCrowding;
-    this.#longestWaitMs = waitMs;
+  constructor(options: TurnOptions) {
+    this.#options = {
+      mustRest: () => false,
+      restShare: () => 1,
+      cpuMs: () => 0,
+      waitMs: longestWaitMs,
+      wait: pause,
+      now: () => performance.now(),
+      ...options,
+    };
   }
 
   /** The same source, whose snapshots read in turns. */
@@ -33,19 +61,45 @@ export class ReadingTurns {
     };
   }
 
+  /**
+   * Executes a small run; if the organization must rest, after its small runs before it.
+   *
+   * @throws the signal's reason if it aborts during the wait
+   */
+  execute<T>(organizationId: string, signal: AbortSignal, run: () => Promise<T>): Promise<T> {
+    const { isCrowding, mustRest, cpuMs } = this.#options;
+    const work = async () => {
+      const before = cpuMs();
+      try {
+        return await run();
+      } finally {
+        this.#noteWork(organizationId, cpuMs() - before);
+      }
+    };
+    const inTurn = isCrowding(organizationId) && mustRest(organizationId);
+    return inTurn ? this.#take(organizationId, 'run', signal, work) : work();
+  }
+
   #inTurns(organizationId: string, snapshot: SourceSnapshot): SourceSnapshot {
     let bytes = 0;
     const turns = this;
+    const { cpuMs } = this.#options;
     return readThrough(snapshot, async function* (slice, signal) {
       const blocks = snapshot.read(slice, signal)[Symbol.asyncIterator]();
       try {
         for (;;) {
-          const take = () => blocks.next();
+          let before = 0;
+          const take = () => {
+            before = cpuMs();
+            return blocks.next();
+          };
           const isFree = bytes < freeBytes;
-          const next = await (isFree ? take() : turns.take(organizationId, signal, take));
+          const next = await (isFree ? take() : turns.#take(organizationId, 'read', signal, take));
           if (next.done) return;
           bytes += next.value.bytes.length;
           yield next.value;
+          // What is done with a block takes more than to read it.
+          turns.#noteWork(organizationId, cpuMs() - before);
         }
       } finally {
         await blocks.return?.();
@@ -53,35 +107,54 @@ export class ReadingTurns {
     });
   }
 
-  /**
-   * Does `work` after the turns that the organization's other runs took before, if it crowds others now.
-   *
-   * @throws the signal's reason if it aborts during the wait
-   */
-  async take<T>(organizationId: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    if (!this.#isCrowding(organizationId)) return work();
-    const before = this.#last.get(organizationId);
+  #noteWork(organizationId: string, workMs: number): void {
+    const now = this.#options.now();
+    for (const [id, end] of this.#restEnds) if (end <= now) this.#restEnds.delete(id);
+    const restMs = Math.min(workMs * this.#options.restShare(), longestRestMs);
+    const end = Math.max(now + restMs, this.#restEnds.get(organizationId) ?? 0);
+    if (end > now) this.#restEnds.set(organizationId, end);
+  }
+
+  /** Does `work` after the turns that others took in the same lane before, if the organization crowds others now. */
+  async #take<T>(
+    organizationId: string,
+    kind: 'read' | 'run',
+    signal: AbortSignal,
+    work: () => Promise<T>,
+  ): Promise<T> {
+    const { isCrowding, mustRest, wait, now } = this.#options;
+    if (!isCrowding(organizationId)) return work();
+    const lane = `${kind} ${organizationId}`;
+    const before = this.#last.get(lane);
     let end = () => {};
     const turn = new Promise<void>((resolve) => {
       end = resolve;
     });
     const own = Promise.all([before, turn]).then(() => {});
-    this.#last.set(organizationId, own);
+    this.#last.set(lane, own);
     try {
       if (before) await this.#waitFor(before, signal);
+      const restMs = (this.#restEnds.get(organizationId) ?? 0) - now();
+      if (restMs > 0 && mustRest(organizationId)) {
+        await wait(restMs, signal);
+        signal.throwIfAborted();
+      }
       return await work();
     } finally {
       end();
-      if (this.#last.get(organizationId) === own) this.#last.delete(organizationId);
+      if (this.#last.get(lane) === own) this.#last.delete(lane);
     }
   }
 
   async #waitFor(before: Promise<void>, signal: AbortSignal): Promise<void> {
     const over = new AbortController();
     const patience = AbortSignal.any([signal, over.signal]);
-    const longest = delay(this.#longestWaitMs, undefined, { signal: patience }).catch(() => {});
-    await Promise.race([before, longest]);
+    await Promise.race([before, pause(this.#options.waitMs, patience)]);
     over.abort();
     signal.throwIfAborted();
   }
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { signal }).catch(() => {});
 }

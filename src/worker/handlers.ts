@@ -1,5 +1,6 @@
 import { readFileSettings } from '../domain/file-settings.ts';
 import { idleWorkerBytes, smallRunBytes } from '../pipeline/memory-budget.ts';
+import type { ReadingTurns } from '../pipeline/reading-turns.ts';
 import type { JobData, JobHandlers } from '../queue/catalogue.ts';
 import type { Producer } from '../queue/producer.ts';
 import { listRunningBackfills } from '../store/backfills.ts';
@@ -19,10 +20,11 @@ import { SlowExports } from '../use-cases/runs/slow-exports.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
+import type { CpuUse } from './cpu-use.ts';
 import { type ExecutorOptions, executeRun } from './execute-run.ts';
 import type { NotificationCourier } from './notification-courier.ts';
 import { type OffboardOptions, offboardTenants } from './offboard-tenants.ts';
-import type { Parking } from './parking.ts';
+import type { Parking, Readiness } from './parking.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { runSampleJobs, type SampleOptions } from './run-sample-jobs.ts';
 import { SmallRun } from './small-run.ts';
@@ -35,6 +37,8 @@ export interface HandlerOptions
   readonly producer: Producer;
   readonly executor: ExecutorOptions;
   readonly workClock: WorkClock;
+  readonly cpuUse: CpuUse;
+  readonly turns: ReadingTurns;
   readonly courier: Pick<NotificationCourier, 'collect'>;
   readonly crowd: Crowd;
   readonly parking: Parking;
@@ -134,7 +138,7 @@ async function admitAndExecute(
   runId: string,
   small: boolean,
 ): Promise<AttemptReport | null> {
-  const { context, executor, crowd, parking, onAttemptEnd, workClock } = options;
+  const { context, executor, crowd, parking, turns } = options;
   const needs = await retryUntilRecorded(
     () => findRunNeeds(context.db, runId),
     AbortSignal.timeout(context.policy.leaseMs / 2),
@@ -149,11 +153,29 @@ async function admitAndExecute(
     await expectLarge(context.db, runId);
     return null;
   }
-  const readiness = await parking.settle(runId, needs);
-  if (readiness === 'parked') return null;
-  const place = await (small ? enterSmall(options, needs) : enterLarge(options, needs, isAlone));
-  if (!place) return null;
-  const endWork = workClock.begin(needs.teamId);
+  const begin = async () => {
+    const readiness = await parking.settle(runId, needs);
+    if (readiness === 'parked') return null;
+    const place = await (small ? enterSmall(options, needs) : enterLarge(options, needs, isAlone));
+    return place && executeIn(options, runId, needs, readiness, place);
+  };
+  if (!small) return begin();
+  return turns.execute(organizationId, executor.stopping, begin).catch((error: unknown) => {
+    // It waited for its turn: nothing was begun.
+    if (error === executor.stopping.reason) return null;
+    throw error;
+  });
+}
+
+async function executeIn(
+  { executor, onAttemptEnd, workClock, cpuUse }: HandlerOptions,
+  runId: string,
+  { teamId, organizationId, ownSteps }: RunNeeds,
+  readiness: Exclude<Readiness, 'parked'>,
+  place: Place,
+): Promise<AttemptReport> {
+  const endWork = workClock.begin(teamId);
+  const endUse = cpuUse.begin(organizationId);
   try {
     const startedAt = performance.now();
     const admission = { organizationId, ownSteps, ...readiness, ...place.admission };
@@ -161,22 +183,24 @@ async function admitAndExecute(
     onAttemptEnd(report, (performance.now() - startedAt) / 1_000);
     return report;
   } finally {
+    endUse();
     endWork();
     place.leave();
   }
 }
 
-/** Memory that a run has until it leaves; null if the worker ends. */
-type Place = {
+/** Memory that a run has until it leaves. */
+interface Place {
   readonly leave: () => void;
   readonly admission: { readonly small?: SmallRun };
-} | null;
+}
 
+/** @returns null if the worker ends */
 async function enterLarge(
   { executor, memory }: HandlerOptions,
   needs: RunNeeds,
   isAlone: boolean,
-): Promise<Place> {
+): Promise<Place | null> {
   const { ownSteps } = needs;
   const memoryFor = memoryOf(executor, needs);
   // A run that never fits fails at its start, so it need not wait until all other runs have ended.
@@ -186,7 +210,10 @@ async function enterLarge(
   return leave && { leave, admission: {} };
 }
 
-async function enterSmall({ executor, memory }: HandlerOptions, needs: RunNeeds): Promise<Place> {
+async function enterSmall(
+  { executor, memory }: HandlerOptions,
+  needs: RunNeeds,
+): Promise<Place | null> {
   const full = memoryOf(executor, needs)(0);
   const place = await memory.enterSmall(Math.min(smallRunBytes, full));
   return place && { leave: () => place.leave(), admission: { small: new SmallRun(place, full) } };

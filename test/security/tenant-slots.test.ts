@@ -3,6 +3,9 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { reportWorker } from '../../src/store/workers.ts';
 import { Crowd } from '../../src/use-cases/runs/crowd.ts';
 import { dispatchRuns } from '../../src/use-cases/runs/dispatch-runs.ts';
+import { createHandlers, type HandlerOptions } from '../../src/worker/handlers.ts';
+import { MemoryGate } from '../../src/worker/memory-gate.ts';
+import { WorkClock } from '../../src/worker/work-clock.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../support/run-side.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 
@@ -154,3 +157,55 @@ it('while the processors have too much to do, a tenant beside others gets one of
   isPressed = false;
   expect(await dispatch(crowd)).toHaveLength(2);
 });
+
+it("small runs wait for their organization's turn, and every run counts as its use of the worker", async () => {
+  await addExports(2);
+  const [first = '', second = ''] = await waitingRuns();
+  await side.db.query('update outbox set small = true where run_id = $1', [first]);
+  const seen: string[] = [];
+  const handlers = createHandlers({
+    context: side.context,
+    crowd: new Crowd(
+      () => false,
+      () => 0,
+    ),
+    onAttemptEnd() {},
+    workClock: new WorkClock(),
+    memory: new MemoryGate(2 ** 30, 2 ** 28),
+    parking: {
+      async settle(runId: string) {
+        // Another worker is faster, so the run is not executed here.
+        await claim(side, runId);
+        return { settlement: null };
+      },
+    },
+    turns: {
+      async execute(organizationId: string, _: AbortSignal, run: () => Promise<unknown>) {
+        seen.push(`turn of ${organizationId}`);
+        return run();
+      },
+    },
+    cpuUse: {
+      begin(organizationId: string) {
+        seen.push(`begin ${organizationId}`);
+        return () => seen.push(`end ${organizationId}`);
+      },
+    },
+    executor: {
+      context: side.context,
+      workerId: 'one',
+      memoryBytes: 2 ** 30,
+      stopping: new AbortController().signal,
+      connectors: { memoryOf: () => 2 ** 20 },
+    },
+  } as unknown as HandlerOptions);
+  const id = side.tenant.organizationId;
+  await handlers['execute-small-run']({ runId: first });
+  await handlers['execute-run']({ runId: second });
+  expect(seen).toEqual([`turn of ${id}`, ...Array(2).fill([`begin ${id}`, `end ${id}`])].flat());
+});
+
+async function waitingRuns(): Promise<string[]> {
+  const rows = await side.db.query<{ id: string }>('select run_id as id from outbox');
+  return rows.map(({ id }) => id);
+}

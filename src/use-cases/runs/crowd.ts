@@ -33,4 +33,12 @@ export class Crowd {
     for (const [id, at] of this.#seen) if (id !== organizationId && at >= since) return true;
     return false;
   }
+
+  /** The other organizations that are active. */
+  companyOf(organizationId: string): readonly string[] {
+    const since = this.#now() - activeMs;
+    return [...this.#seen].flatMap(([id, at]) =>
+      id !== organizationId && at >= since ? [id] : [],
+    );
+  }
 }

@@ -29,3 +29,22 @@ test('tasks that wait for a processor more than a quarter of the time are pressu
   stalledMs = 1e9;
   expect(await pass(1_000, 0)).toBe(false);
 });
+
+test('rests become longer while the processors have too much to do, up to a bound, and shorter afterwards', async () => {
+  const look = async (stalled: number) => {
+    now += 1_000;
+    stalledMs = (stalledMs ?? 0) + stalled;
+    await pressure.look();
+    return pressure.rest;
+  };
+  await look(0);
+  for (let looked = 0; looked < 20; looked += 1) await look(0);
+  expect(pressure.rest).toBe(1);
+  expect([await look(500), await look(500), await look(500), await look(500)]).toEqual([
+    2, 4, 8, 8,
+  ]);
+  const shorter = await look(100);
+  expect(shorter).toBeLessThan(8);
+  expect(shorter).toBeGreaterThan(4);
+  expect(await look(100)).toBeLessThan(shorter);
+});

@@ -52,7 +52,7 @@ async function openTwo(turns: ReadingTurns, organizations = ['a', 'a'], signal =
 }
 
 test('the long runs of an organization that crowds others read one block at a time', async () => {
-  const [one, two] = await openTwo(new ReadingTurns(() => true));
+  const [one, two] = await openTwo(new ReadingTurns({ isCrowding: () => true }));
   void one.blocks.next();
   const second = two.blocks.next();
   await untilNow();
@@ -69,7 +69,9 @@ test('all read at the same time if they crowd no other, or are of different orga
     [false, ['a', 'a']],
     [true, ['a', 'b']],
   ] as const) {
-    const [one, two] = await openTwo(new ReadingTurns(() => isCrowding), [...organizations]);
+    const [one, two] = await openTwo(new ReadingTurns({ isCrowding: () => isCrowding }), [
+      ...organizations,
+    ]);
     void one.blocks.next();
     void two.blocks.next();
     await untilNow();
@@ -78,7 +80,7 @@ test('all read at the same time if they crowd no other, or are of different orga
 });
 
 test('a run does not wait for long: the one before may need what it holds', async () => {
-  const [one, two] = await openTwo(new ReadingTurns(() => true, 1));
+  const [one, two] = await openTwo(new ReadingTurns({ isCrowding: () => true, waitMs: 1 }));
   void one.blocks.next();
   const second = two.blocks.next();
   await untilNow();
@@ -89,7 +91,7 @@ test('a run does not wait for long: the one before may need what it holds', asyn
 });
 
 test('an abort ends the wait, and the next run has its turn', async () => {
-  const turns = new ReadingTurns(() => true, 60_000);
+  const turns = new ReadingTurns({ isCrowding: () => true, waitMs: 60_000 });
   const cancel = new AbortController();
   const [one, two] = await openTwo(turns, ['a', 'a'], cancel.signal);
   const [three] = await openTwo(turns);
@@ -103,4 +105,107 @@ test('an abort ends the wait, and the next run has its turn', async () => {
   await untilNow();
   await untilNow();
   expect(three.waiting.length).toBe(1);
+});
+
+/** Work that the test ends, which uses so much of the processors. */
+function startRests(mustRest: (organizationId: string) => boolean) {
+  const clock = { cpuMs: 0, now: 0 };
+  const rests: { readonly ms: number; readonly end: () => void }[] = [];
+  const turns = new ReadingTurns({
+    isCrowding: () => true,
+    mustRest,
+    restShare: () => 3,
+    cpuMs: () => clock.cpuMs,
+    now: () => clock.now,
+    waitMs: 60_000,
+    wait: (ms) => new Promise((end) => rests.push({ ms, end })),
+  });
+  const work = (cpuMs: number) => async () => {
+    clock.cpuMs += cpuMs;
+  };
+  return { clock, rests, turns, work };
+}
+
+test('small runs of an organization that must rest execute one at a time', async () => {
+  const { turns } = startRests((id) => id === 'a');
+  const begun: string[] = [];
+  let end = () => {};
+  const first = turns.execute('a', never, () => {
+    begun.push('first');
+    return new Promise<void>((resolve) => {
+      end = resolve;
+    });
+  });
+  const second = turns.execute('a', never, async () => void begun.push('second'));
+  await turns.execute('b', never, async () => void begun.push('of another'));
+  expect(begun).toEqual(['first', 'of another']);
+  end();
+  await Promise.all([first, second]);
+  expect(begun).toEqual(['first', 'of another', 'second']);
+  // One that used less than others does not wait.
+  void turns.execute('b', never, () => new Promise<void>(() => {}));
+  void turns.execute('b', never, async () => void begun.push('at once'));
+  await untilNow();
+  expect(begun.at(-1)).toBe('at once');
+});
+
+test('an organization that must rest does so before its next run, for a share of its work, and not too long', async () => {
+  const { clock, rests, turns, work } = startRests((id) => id === 'a');
+  await turns.execute('a', never, work(40));
+  await turns.execute('b', never, work(40));
+  clock.now += 20;
+  const next = turns.execute('a', never, work(10_000));
+  await turns.execute('b', never, work(40));
+  await untilNow();
+  expect(rests.map(({ ms }) => ms)).toEqual([100]);
+  rests[0]?.end();
+  await next;
+  // However much it was, the rest has an end.
+  const last = turns.execute('a', never, work(1));
+  await untilNow();
+  expect(rests[1]?.ms).toBe(1_000);
+  clock.now += 1_000;
+  rests[1]?.end();
+  await last;
+  clock.now += 3;
+  await turns.execute('a', never, work(1));
+  expect(rests).toHaveLength(2);
+});
+
+test('a long run rests between blocks, for what it did with the block too', async () => {
+  const { clock, rests, turns } = startRests(() => true);
+  const { blocks, waiting } = await openRun(turns, 'a', never);
+  const first = blocks.next();
+  await untilNow();
+  clock.cpuMs += 30;
+  waiting.shift()?.(large);
+  await first;
+  clock.cpuMs += 70;
+  const second = blocks.next();
+  await untilNow();
+  expect([rests.map(({ ms }) => ms), waiting.length]).toEqual([[300], 0]);
+  rests[0]?.end();
+  await untilNow();
+  waiting.shift()?.(null);
+  expect((await second).done).toBe(true);
+});
+
+test('an abort ends a rest', async () => {
+  const cancel = new AbortController();
+  let cpuMs = 0;
+  // Its clock never moves, so the rest would last a second.
+  const turns = new ReadingTurns({
+    isCrowding: () => true,
+    mustRest: () => true,
+    cpuMs: () => cpuMs,
+    now: () => 0,
+  });
+  await turns.execute('a', cancel.signal, async () => {
+    cpuMs += 1_000_000;
+  });
+  const begun: string[] = [];
+  const next = turns.execute('a', cancel.signal, async () => void begun.push('next'));
+  cancel.abort(new Error('cancelled'));
+  await expect(next).rejects.toThrow('cancelled');
+  expect(begun).toEqual([]);
 });

@@ -1,0 +1,101 @@
+/** What was used so long ago counts half. */
+const halfLifeMs = 30_000;
+/** How often what is nearly nothing is forgotten. */
+const forgetEveryMs = 1_000;
+
+interface Use {
+  /** Of processors. */
+  cpuMs: number;
+  /** In which runs were executed, for each of them. */
+  runMs: number;
+  at: number;
+}
+
+const nothing: Use = { cpuMs: 0, runMs: 0, at: 0 };
+
+/**
+ * What each organization used lately, as far as this process can know. The processor time of the process is
+ * divided equally among the runs that it executed meanwhile. What a run makes a source compute is not known, so
+ * the time in which runs are executed counts as well.
+ */
+export class CpuUse {
+  readonly #cpuMs: () => number;
+  readonly #now: () => number;
+  /** How many runs of each organization are being executed. */
+  readonly #executing = new Map<string, number>();
+  readonly #used = new Map<string, Use>();
+  #forgotAt = Number.NEGATIVE_INFINITY;
+  #counted: { readonly cpuMs: number; readonly at: number };
+
+  /**
+   * @param cpuMs processor time that this process has used, in ms
+   * @param now a clock in ms that never goes back
+   */
+  constructor(cpuMs: () => number, now: () => number) {
+    this.#cpuMs = cpuMs;
+    this.#now = now;
+    this.#counted = { cpuMs: cpuMs(), at: now() };
+  }
+
+  /** A run is being executed. @returns call it at its end */
+  begin(organizationId: string): () => void {
+    this.#count();
+    this.#add(organizationId, 1);
+    return () => {
+      this.#count();
+      this.#add(organizationId, -1);
+    };
+  }
+
+  /**
+   * Whether the organization used more than the mean, both of processors and of time. One whose runs wait
+   * for a slow store used time only.
+   *
+   * @param others the other organizations that count for the mean
+   */
+  isAboveMean(organizationId: string, others: readonly string[]): boolean {
+    this.#count();
+    const own = this.#usedBy(organizationId);
+    const all = [own, ...others.map((id) => this.#usedBy(id))];
+    return (['cpuMs', 'runMs'] as const).every(
+      (what) => own[what] * all.length > all.reduce((sum, used) => sum + used[what], 0),
+    );
+  }
+
+  #add(organizationId: string, change: 1 | -1): void {
+    const count = (this.#executing.get(organizationId) ?? 0) + change;
+    if (count > 0) this.#executing.set(organizationId, count);
+    else this.#executing.delete(organizationId);
+  }
+
+  #count(): void {
+    const before = this.#counted;
+    const at = this.#now();
+    this.#counted = { cpuMs: this.#cpuMs(), at };
+    const cpuMs = this.#counted.cpuMs - before.cpuMs;
+    const runs = [...this.#executing.values()].reduce((sum, count) => sum + count, 0);
+    for (const [id, count] of this.#executing) {
+      const used = this.#usedBy(id);
+      this.#used.set(id, {
+        cpuMs: used.cpuMs + (cpuMs * count) / runs,
+        runMs: used.runMs + (at - before.at) * count,
+        at,
+      });
+    }
+    if (at - this.#forgotAt < forgetEveryMs) return;
+    this.#forgotAt = at;
+    for (const id of this.#used.keys()) if (this.#usedBy(id).runMs < 1) this.#used.delete(id);
+  }
+
+  #usedBy(organizationId: string): Use {
+    const { cpuMs, runMs, at } = this.#used.get(organizationId) ?? nothing;
+    const left = 0.5 ** ((this.#now() - at) / halfLifeMs);
+    return { cpuMs: cpuMs * left, runMs: runMs * left, at: this.#now() };
+  }
+}
+
+/** Processor time that this process has used, in all its threads, in ms. */
+export function processCpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
+}
