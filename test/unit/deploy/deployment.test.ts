@@ -42,7 +42,7 @@ function sourceOf(command: string): string {
 describe('docker-compose.yml', () => {
   test('pins every image of others', () => {
     for (const [name, { image }] of Object.entries(compose.services)) {
-      if (!ours.includes(name)) expect(image).toMatch(/:v?\d+\.\d+/);
+      if (!ours.includes(name)) expect(image).toMatch(/:v?\d+\.\d+[^@]*@sha256:[0-9a-f]{64}$/);
     }
   });
 
