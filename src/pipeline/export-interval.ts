@@ -145,8 +145,8 @@ async function copySettled(
       return { ...finished, made: finished.files, droppedRows: dropped };
     });
     const readRows = files.rows + files.rejectedRows + droppedRows;
-    const count = async () => (await counting) ?? (await snapshot.countRows(signal));
-    const totalCount = await ports.step('source', count);
+    const countAgain = () => ports.step('source', () => snapshot.countRows(signal));
+    const totalCount = (await counting) ?? (await countAgain());
     if (readRows !== totalCount) {
       const text = `${totalCount} rows were counted, but ${readRows} were read`;
       throw new SluiceError('source.count_mismatch', text);
