@@ -127,7 +127,10 @@ async function writeForeign(wire: Wire, answer: ForeignAnswer): Promise<never> {
   const { message, response, entry } = wire;
   entry.status = answer.status;
   const type = answer.contentType ?? 'text/html';
-  const length = answer.unended ? {} : { 'content-length': Buffer.byteLength(answer.body) };
+  // The connection ends after it, so a client must not send its next request on it.
+  const length = answer.unended
+    ? {}
+    : { 'content-length': Buffer.byteLength(answer.body), connection: 'close' };
   const tag = answer.etag === undefined ? {} : { etag: answer.etag };
   response.writeHead(answer.status, { 'content-type': type, ...length, ...tag });
   if (!answer.unended) {
