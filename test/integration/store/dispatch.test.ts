@@ -175,7 +175,7 @@ describe('the dispatcher', () => {
     const { id } = await createExportOfThePast(side);
     await addWaiting(id, 1);
     await reportWorker(side.db, 'one', 4);
-    const rings: string[] = [];
+    const rings: (string | null)[] = [];
     const enqueue = async (entries: readonly QueueEntry[]) =>
       void rings.push(...entries.map((entry) => entry.ring));
     await dispatchRuns(side.context, enqueue);
