@@ -87,7 +87,7 @@ export async function measureKind(options: KindOptions): Promise<KindTaken> {
   };
 }
 
-/** For at least so long the bare loop is measured, in as many passes as that takes. */
+/** How long the bare loop is measured at least, in as many passes as that takes. */
 const bareMs = 2_000;
 
 /** Lets the bare loop do all its work once. */

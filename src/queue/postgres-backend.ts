@@ -55,8 +55,9 @@ export function createBackendFactory(
 }
 
 /**
- * Adds jobs one after the other within one statement. For jobs that depend on no other, BullMQ has a function that makes two temporary tables at each
- * call: that pays for thousands of jobs, and the dispatcher adds a few, dozens of times a second.
+ * Adds jobs one after the other within one statement. For jobs that depend on no other, BullMQ has a function that makes
+ * two temporary tables at each call: that pays for thousands of jobs, and the dispatcher adds a few, dozens of times a
+ * second.
  */
 async function addFew(
   backend: IQueueBackend,
@@ -75,7 +76,7 @@ async function addFew(
 }
 
 /**
- * BullMQ writes a row and notifies all sessions that listen, of any queue, each time that a job is added, begins or ends. This is
+ * BullMQ writes a row and notifies all sessions that listen, of any queue, each time that a job begins or ends. This is
  * for its QueueEvents, which we do not have. Workers are notified of jobs on another channel.
  */
 const noEvent = 'select 0::bigint';

@@ -300,13 +300,13 @@ it('the begin and end of a job in Postgres write no events, and its statements a
   // Also if many processes start at once, and again.
   await Promise.all([connection.prepare(), connection.prepare(), connection.prepare()]);
   const producer = openProducer(connection, () => {});
-  let taken = 0;
-  const take = async () => void (taken += 1);
+  const taken: string[] = [];
+  const take = async ({ name }: { readonly name: string }) => void taken.push(name);
   const worker = connection.openWorker('sluice-runs', take, { concurrency: 4 });
   worker.on('error', () => {});
   for (const runId of ['r1', 'r2', 'r3']) await producer.addRuns([{ runId, ring: null }]);
   const runs = producer.queues.find(({ name }) => name === 'sluice-runs');
-  await until(async () => taken === 3 && (await runs?.getJobCounts('active'))?.active === 0);
+  await until(async () => taken.length === 3 && (await runs?.getJobCounts('active'))?.active === 0);
   const { rows: events } = await pool.query('select distinct event from event order by event');
   expect(events).toEqual([{ event: 'added' }, { event: 'waiting' }]);
   const { rows: parsed } = await pool.query(
