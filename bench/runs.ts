@@ -13,6 +13,7 @@ import { createBareRuns } from './runs/bare-work.ts';
 import { type KindTaken, measureKind } from './runs/measure.ts';
 import { printRuns, type QueueTaken } from './runs/report.ts';
 import { measureAlone } from './runs/service-times.ts';
+import { printSizes } from './runs/sizes.ts';
 import { backfill, createExports } from './service/calls.ts';
 import { Processes, postmasterOf, s3Credentials } from './service/processes.ts';
 
@@ -22,10 +23,10 @@ import { Processes, postmasterOf, s3Credentials } from './service/processes.ts';
  * manifest, on both queues; each beside a bare loop of what no exporter can leave out.
  *
  *   npm run bench:runs -- [--runs 240] [--exports 4] [--places 16] [--queue postgres|redis|both]
- *                         [--only empty|rows] [--statements] [--write]
+ *                         [--only empty|rows] [--statements] [--sizes] [--write]
  *
- * --statements also prints what the database took for each statement, --write puts the table into
- * docs/benchmarks.md.
+ * --statements also prints what the database took for each statement, --sizes what the runs left in its tables, --write
+ * puts the table into docs/benchmarks.md.
  */
 const { values } = parseArgs({
   options: {
@@ -35,6 +36,7 @@ const { values } = parseArgs({
     queue: { type: 'string', default: 'both' },
     only: { type: 'string', default: '' },
     statements: { type: 'boolean', default: false },
+    sizes: { type: 'boolean', default: false },
     write: { type: 'boolean', default: false },
   },
 });
@@ -85,6 +87,8 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
   };
   const postgres = await startEmbeddedPostgres({ dataDir, settings });
   const pool = new pg.Pool({ connectionString: postgres.url, max: 3 });
+  // `end` does not wait for the sockets, which see the server stop.
+  pool.on('error', () => {});
   try {
     await pool.query('create extension pg_stat_statements');
     await pool.query(createBareRuns);
@@ -150,7 +154,7 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
       );
       const warmRange = rangeOf(-warmHours, 0);
       await backfill(service, exportIds, warmRange, concurrency);
-      const ids = Array.from({ length: hours * exportsPerKind }, (_, id) => id);
+      const ids = Array.from({ length: Math.min(1_000, hours * exportsPerKind) }, (_, id) => id);
       const of = await measureKind({
         service,
         exportIds,
@@ -166,6 +170,7 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
       const after = rangeOf(hours, hours + aloneHours);
       if (!toS3) aloneMs = await measureAlone(service, first, after);
     }
+    if (values.sizes) process.stdout.write(`\nqueue in ${queue}\n\n${await printSizes(pool)}\n`);
     return { queue, aloneMs, ...results };
   } finally {
     await processes.endAll();

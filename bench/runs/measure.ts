@@ -45,7 +45,7 @@ export interface KindOptions {
 
 /** Measures the service, then the bare loop beside the idle service. */
 export async function measureKind(options: KindOptions): Promise<KindTaken> {
-  const { service, exportIds, range, concurrency, watched, bare, bareWork } = options;
+  const { service, exportIds, range, concurrency, watched, bareWork } = options;
   const { pool } = service;
   await pool.query('select pg_stat_statements_reset()');
   const ours = await takeTimes(watched, () => backfill(service, exportIds, range, concurrency));
@@ -62,18 +62,18 @@ export async function measureKind(options: KindOptions): Promise<KindTaken> {
     throw new Error(`${others} runs are not completed: ${await whyNot(service, exportIds)}`);
   const costly = await listCostly(service, runs);
 
-  await pool.query(
-    `insert into bare_runs select id, 'Starting' from unnest($1::int[]) id
-     on conflict (id) do update set status = 'Starting'`,
-    [bareWork.ids],
-  );
-  let taken: BareTaken | undefined;
-  const theirs = await takeTimes({ ...watched, worker: bare.pid ?? 0 }, async () => {
-    bare.send(bareWork);
-    [taken] = (await once(bare, 'message')) as [BareTaken];
-  });
-  const bareRuns = bareWork.ids.length;
-  const bareSeconds = (taken?.wallMs ?? Number.NaN) / 1_000;
+  // Its first pass opens connections, and its code is compiled then, as ours was before.
+  await passBare(options);
+  const passes = [await passBare(options)];
+  while (sumOf(passes, ({ wallMs }) => wallMs) < bareMs) passes.push(await passBare(options));
+  const bareRuns = passes.length * bareWork.ids.length;
+  const bareSeconds = sumOf(passes, ({ wallMs }) => wallMs) / 1_000;
+  const bareCpu = {
+    worker: sumOf(passes, ({ cpu }) => cpu.worker),
+    postgres: sumOf(passes, ({ cpu }) => cpu.postgres),
+    redis: sumOf(passes, ({ cpu }) => cpu.redis),
+    s3: sumOf(passes, ({ cpu }) => cpu.s3),
+  };
   return {
     runs,
     runsPerSecond: runs / ours.seconds,
@@ -81,10 +81,33 @@ export async function measureKind(options: KindOptions): Promise<KindTaken> {
     cpu: perRun(ours.cpu, runs),
     p50,
     p99,
-    bare: { runsPerSecond: bareRuns / bareSeconds, cpu: perRun(theirs.cpu, bareRuns) },
+    bare: { runsPerSecond: bareRuns / bareSeconds, cpu: perRun(bareCpu, bareRuns) },
     ratio: ours.seconds / runs / (bareSeconds / bareRuns),
     costly,
   };
+}
+
+/** How long the bare loop is measured at least, in as many passes as that takes. */
+const bareMs = 2_000;
+
+/** Lets the bare loop do all its work once. */
+async function passBare({ service, watched, bare, bareWork }: KindOptions) {
+  await service.pool.query(
+    `insert into bare_runs select id, 'Starting' from unnest($1::int[]) id
+     on conflict (id) do update set status = 'Starting'`,
+    [bareWork.ids],
+  );
+  let wallMs = Number.NaN;
+  const { cpu } = await takeTimes({ ...watched, worker: bare.pid ?? 0 }, async () => {
+    bare.send(bareWork);
+    const [taken] = (await once(bare, 'message')) as [BareTaken];
+    wallMs = taken.wallMs;
+  });
+  return { wallMs, cpu };
+}
+
+function sumOf<Item>(items: readonly Item[], of: (item: Item) => number): number {
+  return items.reduce((sum, item) => sum + of(item), 0);
 }
 
 async function whyNot({ pool }: Service, exportIds: readonly string[]): Promise<string> {

@@ -1,18 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type BackendFactory,
-  createPostgresBackend,
-  type IQueueBackend,
-  type Job,
-  Queue,
-  type QueueBaseOptions,
-  runMigrations,
-  Worker,
-  type WorkerOptions,
-} from 'bullmq';
+import { type Job, Queue, type QueueBaseOptions, Worker, type WorkerOptions } from 'bullmq';
 import type { Pool } from 'pg';
 import type { RedisAddress } from '../domain/redis-address.ts';
 import type { QueueName } from './catalogue.ts';
+import { createBackendFactory, preparePostgres } from './postgres-backend.ts';
 import { inspectRedis, openRedis, prefixOf, type RedisUse } from './redis.ts';
 
 /** Which service carries the queues. */
@@ -48,46 +38,6 @@ export function connectQueues(
     : connectPostgres(backend.pool, onError);
 }
 
-/** Between two looks at BullMQ's schema, if the first failed. */
-const lookAgainMs = 1_000;
-
-/** After a notification that was lost. BullMQ would wait for the next delayed job, for up to an hour. */
-const mostBlockSeconds = 5;
-
-/** A part of BullMQ's backend that its types do not show. */
-interface WithConnection {
-  readonly connection: { bootstrap: () => Promise<void> };
-}
-
-/**
- * BullMQ looks at its schema once for each queue and each worker, and keeps what came of it for good, a failure too:
- * whichever met a database that was unreachable in this moment would never work again. So it looks until it has seen
- * the schema; what is asked of the queue meanwhile waits.
- */
-function createBackendFactory(
-  pool: Pool,
-  onError: (error: Error) => void,
-): BackendFactory<IQueueBackend, Pool> {
-  const create = createPostgresBackend as unknown as BackendFactory<IQueueBackend, Pool>;
-  return (...given) => {
-    const backend = create(...given);
-    const { connection } = backend as unknown as WithConnection;
-    const look = connection.bootstrap.bind(connection);
-    connection.bootstrap = async () => {
-      for (;;) {
-        try {
-          return await look();
-        } catch (error) {
-          if (pool.ending) throw error;
-          onError(error as Error);
-        }
-        await sleep(lookAgainMs, undefined, { ref: false });
-      }
-    };
-    return Object.defineProperty(backend, 'maximumBlockTimeout', { value: mostBlockSeconds });
-  };
-}
-
 function connectPostgres(pool: Pool, onError: (error: Error) => void): QueueConnection {
   const factory = createBackendFactory(pool, onError);
   return {
@@ -95,7 +45,7 @@ function connectPostgres(pool: Pool, onError: (error: Error) => void): QueueConn
     async prepare() {
       const client = await pool.connect();
       try {
-        await runMigrations(client);
+        await preparePostgres(client);
       } finally {
         client.release();
       }

@@ -12,7 +12,8 @@ import { type QueueConnection, within } from './connection.ts';
 /** A run to enqueue. */
 export interface QueuedEntry {
   readonly runId: string;
-  readonly ring: string;
+  /** The queue holds it at most once while it waits; null if the caller enqueues it once only. */
+  readonly ring: string | null;
   /** Whether it goes to the queue of small runs; default: no. */
   readonly small?: boolean;
   /** The span that enqueues it, if traces are on. */
@@ -127,7 +128,7 @@ const jobOf = (
 ) => ({
   name,
   data: traceparent === undefined ? { runId } : { runId, traceparent },
-  opts: { ...opts, deduplication: { id: ring } },
+  opts: ring === null ? opts : { ...opts, deduplication: { id: ring } },
 });
 
 /** Far more than the dispatcher lets wait, or than are kept. */

@@ -1,5 +1,5 @@
 import { Pool, type PoolClient, types } from 'pg';
-import type { StatementNames } from './prepared.ts';
+import { prepared, StatementNames } from './prepared.ts';
 import { Sessions, setUpQueueSession } from './sessions.ts';
 import { isReadOnly } from './unavailable.ts';
 
@@ -76,16 +76,41 @@ function sqlOf(client: Pick<PoolClient, 'query'>, statements: StatementNames): S
  * per consumer for LISTEN.
  */
 export function openQueuePool(options: DatabaseOptions): QueuePool {
+  const names = new StatementNames();
   const pool = new Pool({
     connectionString: options.connectionString,
     application_name: options.applicationName,
     max: options.maxConnections,
     connectionTimeoutMillis: 5_000,
     keepAlive: true,
-    onConnect: setUpQueueSession,
+    onConnect: async (client) => names.learn(await setUpQueueSession(client)),
   });
   watchConnections(pool, options.onError);
+  nameStatements(pool, names);
   return { pool, close: () => endPool(pool) };
+}
+
+/**
+ * Lets each connection parse a statement that the pool gets with values once. BullMQ's texts are few, and most
+ * of their bytes are comments.
+ */
+function nameStatements(pool: Pool, statements: StatementNames): void {
+  const send = pool.query.bind(pool) as (...given: unknown[]) => Promise<unknown>;
+  const query = async (...given: unknown[]) => {
+    const [text, values] = given;
+    const name =
+      typeof text === 'string' && Array.isArray(values) && given.length === 2
+        ? statements.of(prepared(text))
+        : undefined;
+    if (name === undefined) return send(...given);
+    try {
+      return await send({ name, text, values });
+    } catch (error) {
+      statements.noteError(error);
+      throw error;
+    }
+  };
+  Object.assign(pool, { query });
 }
 
 export interface QueuePool {

@@ -47,10 +47,12 @@ async function setUp(
 /**
  * Sets up a connection of the queue's pool. A job whose last change is lost when the server crashes is enqueued or
  * executed again, as it may be at any time, so nothing waits for the disk.
+ *
+ * @returns whether no other client gets this session
  */
-export async function setUpQueueSession(client: ClientBase): Promise<void> {
+export async function setUpQueueSession(client: ClientBase): Promise<boolean> {
   const settings = { timezone: 'UTC', search_path: 'bullmq' };
-  await setUp(client, settings, { synchronous_commit: 'off' }, true);
+  return setUp(client, settings, { synchronous_commit: 'off' }, true);
 }
 
 /**

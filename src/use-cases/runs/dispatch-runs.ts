@@ -30,8 +30,11 @@ const candidatesPerTeam = 200;
 /** A run to enqueue. */
 export interface QueueEntry {
   readonly runId: string;
-  /** The deduplication id: the queue holds it at most once. A run that is enqueued again may get a new one. */
-  readonly ring: string;
+  /**
+   * The deduplication id: the queue holds it at most once. A run that is enqueued again may get a new one. Null: it is
+   * enqueued for the first time.
+   */
+  readonly ring: string | null;
   /** Whether it goes to the queue of small runs. */
   readonly small: boolean;
 }
@@ -235,10 +238,11 @@ function findFlooded(waiting: readonly QueuedRun[], perExport: number): Readonly
 }
 
 /**
- * The queue refuses an entry that it already holds. If it lost the job, or the worker crashed just after
- * it fetched the job, the queue may still hold the id. So the id changes with the second time that a run is
- * enqueued, and then with each doubling of the times.
+ * The first time needs no id: one dispatcher marks the run, and enqueues it once. From then on
+ * the queue refuses an entry that it already holds. If it lost the job, or the worker crashed just after
+ * it fetched the job, the queue may still hold the id. So the id changes with each doubling of the times.
  */
 function toEntry({ runId, timesEnqueued, small }: EnqueuedRun): QueueEntry {
-  return { runId, ring: `${runId}.${Math.floor(Math.log2(timesEnqueued))}`, small };
+  const doublings = Math.floor(Math.log2(timesEnqueued));
+  return { runId, ring: doublings === 0 ? null : `${runId}.${doublings}`, small };
 }

@@ -123,6 +123,18 @@ for (const lane of queueBackends) {
       expect(deliveries.at(-1)?.data).toEqual({ runId: 'last' });
     });
 
+    it('enqueues a run without an id for repeats each time that it is asked to, in the order given', async () => {
+      const entries = ['r1', 'r2', 'r3'].map((runId) => ({ runId, ring: null }));
+      await producer.addRuns(entries);
+      await producer.addRuns(entries.slice(0, 1));
+      const deliveries: Delivery[] = [];
+      consume(deliveries, async () => {}, 1);
+      await until(() => deliveries.length === 4);
+      expect(deliveries.map(({ data }) => data)).toEqual(
+        ['r1', 'r2', 'r3', 'r1'].map((runId) => ({ runId })),
+      );
+    });
+
     it('delays no short job behind a run', async () => {
       const deliveries: Delivery[] = [];
       const { opened, open } = gate();
@@ -273,6 +285,38 @@ describe.skipIf(!ownRedisAvailable())('an unreachable Redis', () => {
     await connection.close();
     await redis.stop();
   });
+});
+
+it('the begin and end of a job in Postgres write no events, and its statements are parsed once per connection', async () => {
+  const database = await createEmptyDatabase();
+  const { pool, close } = openQueuePool({
+    connectionString: database.url,
+    applicationName: 'test-queue',
+    // One listens, the other does all else.
+    maxConnections: 2,
+    onError: () => {},
+  });
+  const connection = connectQueues({ kind: 'postgres', pool }, () => {});
+  // Also if many processes start at once, and again.
+  await Promise.all([connection.prepare(), connection.prepare(), connection.prepare()]);
+  const producer = openProducer(connection, () => {});
+  const taken: string[] = [];
+  const take = async ({ name }: { readonly name: string }) => void taken.push(name);
+  const worker = connection.openWorker('sluice-runs', take, { concurrency: 4 });
+  worker.on('error', () => {});
+  for (const runId of ['r1', 'r2', 'r3']) await producer.addRuns([{ runId, ring: null }]);
+  const runs = producer.queues.find(({ name }) => name === 'sluice-runs');
+  await until(async () => taken.length === 3 && (await runs?.getJobCounts('active'))?.active === 0);
+  const { rows: events } = await pool.query('select distinct event from event order by event');
+  expect(events).toEqual([{ event: 'added' }, { event: 'waiting' }]);
+  const { rows: parsed } = await pool.query(
+    `select from pg_prepared_statements where statement like '%move_to_%'`,
+  );
+  expect(parsed.length).toBeGreaterThan(0);
+  await worker.close();
+  await producer.close();
+  await close();
+  await database.drop();
 });
 
 it('a queue or worker in Postgres whose first connection fails works once there is one', async () => {

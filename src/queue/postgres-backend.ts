@@ -1,0 +1,98 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type BackendFactory,
+  createPostgresBackend,
+  type IQueueBackend,
+  runMigrations,
+} from 'bullmq';
+import type { Pool, PoolClient } from 'pg';
+
+/** Between two looks at BullMQ's schema, if the first failed. */
+const lookAgainMs = 1_000;
+
+/** After a notification that was lost. BullMQ would wait for the next delayed job, for up to an hour. */
+const mostBlockSeconds = 5;
+
+/** A part of BullMQ's backend that its types do not show. */
+interface WithConnection {
+  readonly connection: { bootstrap: () => Promise<void> };
+}
+
+type AddJobs = IQueueBackend['addJobs'];
+
+/**
+ * BullMQ looks at its schema once for each queue and each worker, and keeps what came of it for good, a failure too:
+ * whichever met a database that was unreachable in this moment would never work again. So it looks until it has seen
+ * the schema; what is asked of the queue meanwhile waits.
+ */
+export function createBackendFactory(
+  pool: Pool,
+  onError: (error: Error) => void,
+): BackendFactory<IQueueBackend, Pool> {
+  const create = createPostgresBackend as unknown as BackendFactory<IQueueBackend, Pool>;
+  return (...given) => {
+    const [queueName] = given;
+    const backend = create(...given);
+    const { connection } = backend as unknown as WithConnection;
+    const look = connection.bootstrap.bind(connection);
+    connection.bootstrap = async () => {
+      for (;;) {
+        try {
+          return await look();
+        } catch (error) {
+          if (pool.ending) throw error;
+          onError(error as Error);
+        }
+        await sleep(lookAgainMs, undefined, { ref: false });
+      }
+    };
+    const addJobs: AddJobs = (entries) => addFew(backend, queueName, entries);
+    return Object.defineProperties(backend, {
+      maximumBlockTimeout: { value: mostBlockSeconds },
+      addJobs: { value: addJobs },
+    });
+  };
+}
+
+/**
+ * Adds jobs one after the other within one statement. For jobs that depend on no other, BullMQ has a function that makes
+ * two temporary tables at each call: that pays for thousands of jobs, and the dispatcher adds a few, dozens of times a
+ * second.
+ */
+async function addFew(
+  backend: IQueueBackend,
+  queueName: string,
+  entries: Parameters<AddJobs>[0],
+): Promise<string[]> {
+  const added = await backend.addFlow(
+    entries.map(({ job, jobId, parentKeyOpts = {} }) => ({
+      ...{ queueName, prefix: '', jobData: job, jobId, parentKeyOpts },
+    })),
+  );
+  return added.map(([error, id]) => {
+    if (error !== null) throw error;
+    return String(id);
+  });
+}
+
+/**
+ * BullMQ writes a row and notifies all sessions that listen, of any queue, each time that a job begins or ends. This is
+ * for its QueueEvents, which we do not have. Workers are notified of jobs on another channel.
+ */
+const noEvent = 'select 0::bigint';
+
+/** A role that does not own BullMQ's functions leaves them as they are: everything works, with more statements. */
+const withoutEvents = `do $do$ begin
+  perform pg_advisory_xact_lock(hashtext('sluice:queue-events'));
+  if exists (select from pg_proc where oid = 'bullmq.publish_event(text, text, jsonb)'::regprocedure and prosrc <> '${noEvent}') then
+    create or replace function bullmq.publish_event(p_queue text, p_event text, p_data jsonb) returns bigint
+      language sql immutable as '${noEvent}';
+  end if;
+exception when insufficient_privilege then null;
+end $do$`;
+
+/** Creates or migrates BullMQ's schema. Many processes may call it at once. */
+export async function preparePostgres(client: PoolClient): Promise<void> {
+  await runMigrations(client);
+  await client.query(withoutEvents);
+}
