@@ -9,7 +9,7 @@ import type { DataInterval, Instant } from '../domain/time.ts';
 import { toTimestamp } from '../domain/time.ts';
 import { type Backfill, backfillColumns } from './backfills.ts';
 import type { Sql } from './database.ts';
-import { healthOfExport } from './export-states.ts';
+import { healthOf } from './export-states.ts';
 import { prepared } from './prepared.ts';
 import { live } from './run-moves.ts';
 import { boundsOf, instantOf } from './times.ts';
@@ -176,37 +176,43 @@ export interface Holes {
   readonly health: ExportHealth;
 }
 
-/** For each of these exports, in one statement. Its cost depends on the number of holes, not of intervals. */
-export async function findHoles(
-  sql: Sql,
-  exportIds: readonly string[],
-): Promise<ReadonlyMap<string, Holes>> {
-  const rows = await sql.query<{
-    id: string;
-    count: number;
-    since: Instant | null;
-    unsettledFrom: Instant | null;
-    health: ExportHealth;
-  }>(
-    prepared(`select e.id, h.count, ${healthOfExport} as health, ${instantOf('h.since')} as since, ${instantOf('u.start')} as "unsettledFrom"
-       from batch_exports e,
-       lateral (select count(*) as count, min(data_interval_start) as since from (
-         select h.data_interval_start from holes h
-          where h.export_id = e.id and not ${has('runs', 'h', `x.status in ${live}`)}
-          order by h.data_interval_start limit ${maxMissingCounted}) as counted) as h
-       left join lateral (
-         select c.data_interval_start as start from receipts c
-          where c.export_id = e.id and c.settled = false and not ${has('accepted_intervals', 'c')}
-          order by c.data_interval_start limit 1) as u on true
-      where e.id = any ($1::uuid[])`),
-    [exportIds],
-  );
-  return new Map(
-    rows.map(({ id, count, since, unsettledFrom, health }) => [
-      id,
-      { missing: { count, since }, unsettledFrom, health },
-    ]),
-  );
+/** A row of `holesColumns`. */
+export interface HolesRow {
+  readonly ownerId: string;
+  readonly holes: number;
+  readonly holesSince: Instant | null;
+  readonly unsettledFrom: Instant | null;
+  readonly health: ExportHealth;
+}
+
+export const holesColumns = `e.id as "ownerId", h.count as holes, ${healthOf('h.count > 0')} as health,
+  ${instantOf('h.since')} as "holesSince", ${instantOf('u.start')} as "unsettledFrom"`;
+
+/** Their cost depends on the number of holes, not of intervals. */
+export const holesFrom = `batch_exports e
+     cross join lateral (select count(*) as count, min(data_interval_start) as since from (
+       select h.data_interval_start from holes h
+        where h.export_id = e.id and not ${has('runs', 'h', `x.status in ${live}`)}
+        order by h.data_interval_start limit ${maxMissingCounted}) as counted) as h
+     left join lateral (
+       select c.data_interval_start as start from receipts c
+        where c.export_id = e.id and c.settled = false and not ${has('accepted_intervals', 'c')}
+        order by c.data_interval_start limit 1) as u on true`;
+
+export const toHoles = ({ holes, holesSince, unsettledFrom, health }: HolesRow): Holes => ({
+  missing: { count: holes, since: holesSince },
+  unsettledFrom,
+  health,
+});
+
+const holesOfOne = prepared(
+  `select ${holesColumns} from ${holesFrom} where e.id = (select $1::uuid)`,
+);
+
+/** Null: there is no such export. */
+export async function findHoles(sql: Sql, exportId: string): Promise<Holes | null> {
+  const [row] = await sql.query<HolesRow>(holesOfOne, [exportId]);
+  return row ? toHoles(row) : null;
 }
 
 /** Accepts intervals of an export that the transaction has locked. Accepting one again changes nothing. */

@@ -4,7 +4,7 @@ import { type HealthCounts, healthOfExport } from './export-states.ts';
 import { columns, type ExportRow, toBatchExport } from './exports.ts';
 import { Conditions, type OffsetPage, type PageRequest, upToPageBytes } from './lists.ts';
 import { prepared } from './prepared.ts';
-import { type Reach, reaches, reachValue } from './tenants.ts';
+import { byReach, type Reach, reaches, reachValue } from './tenants.ts';
 
 const inReach = (reach: Reach, number: number): string =>
   `e.deleted_at is null and ${reaches(reach, 'e.team_id', number)}`;
@@ -14,25 +14,32 @@ const sizeOf = (alias: string): string =>
   `octet_length(${alias}.destination_config::text) + coalesce(octet_length(${alias}.dsl_query), 0)
      + coalesce(octet_length(${alias}.query_schema::text), 0) as size`;
 
+const counting = (reach: Reach): string =>
+  `select count(*) from batch_exports e where ${inReach(reach, 1)}`;
+
+const listing = byReach((reach) => {
+  const wanted = `select e.*, ${sizeOf('e')}
+        from batch_exports e where ${inReach(reach, 1)} order by e.created_at desc, e.id desc limit $2 offset $3`;
+  return `select ${columns}, (${counting(reach)}) as count
+       from ${upToPageBytes(wanted, 'page.created_at desc, page.id desc')} e
+      order by e.created_at desc, e.id desc`;
+});
+
 /** Newest first. */
 export async function listBatchExports(
   sql: Sql,
   reach: Reach,
   page: PageRequest,
 ): Promise<OffsetPage<BatchExport>> {
-  const counted = `select count(*) from batch_exports e where ${inReach(reach, 1)}`;
-  const wanted = `select e.*, ${sizeOf('e')}
-        from batch_exports e where ${inReach(reach, 1)} order by e.created_at desc, e.id desc limit $2 offset $3`;
-  const rows = await sql.query<ExportRow & { count: number }>(
-    prepared(`select ${columns}, (${counted}) as count
-       from ${upToPageBytes(wanted, 'page.created_at desc, page.id desc')} e
-      order by e.created_at desc, e.id desc`),
-    [reachValue(reach), page.limit, page.offset],
-  );
+  const rows = await sql.query<ExportRow & { count: number }>(listing(reach), [
+    reachValue(reach),
+    page.limit,
+    page.offset,
+  ]);
   const [first] = rows;
   if (first) return { count: first.count, results: rows.map(toBatchExport) };
   // After the last page, no row has the count.
-  const [total] = await sql.query<{ count: number }>(counted, [reachValue(reach)]);
+  const [total] = await sql.query<{ count: number }>(counting(reach), [reachValue(reach)]);
   return { count: total?.count ?? 0, results: [] };
 }
 

@@ -22,14 +22,18 @@ const hasHole = `exists (select from holes h where h.export_id = e.id and not ex
 /**
  * SQL of the health of the export `e` by Postgres' clock. It reads the export's row and, if nothing else is
  * wrong, its holes: never its history.
+ *
+ * @param isIncomplete SQL that is true if intervals are missing
  */
-export const healthOfExport = `case
+export const healthOf = (isIncomplete: string): string => `case
   when e.paused and e.paused_reason is null then 'paused'
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when ${isLate} then 'late'
-  when ${hasHole} then 'incomplete'
+  when ${isIncomplete} then 'incomplete'
   else 'fine' end`;
+
+export const healthOfExport = healthOf(hasHole);
 
 /** How many exports have each health. */
 export type HealthCounts = Readonly<Record<ExportHealth, number>>;

@@ -1,12 +1,11 @@
 import type { BatchExport } from '../domain/batch-export.ts';
 import type { Interval } from '../domain/cadence.ts';
 import type { DestinationConfig } from '../domain/file-settings.ts';
-import { toTimestamp } from '../domain/time.ts';
+import { type Instant, toTimestamp } from '../domain/time.ts';
 import { activityInsertion, activityValues, type NewActivity } from './activity.ts';
 import type { Sql, Transactor } from './database.ts';
 import { prepared } from './prepared.ts';
-import { live, running } from './run-moves.ts';
-import { type Reach, reaches, reachValue } from './tenants.ts';
+import { byReach, type Reach, reaches, reachValue } from './tenants.ts';
 import { instantOf } from './times.ts';
 
 /** All settings of an export that a request can change. */
@@ -119,21 +118,25 @@ const parameterOf = (name: keyof typeof writable, before: number): string =>
 const writableParameters = (before: number): string =>
   writableNames.map((name) => parameterOf(name, before)).join(', ');
 
-/** Writes all settings of an export that the transaction has locked. */
-export async function updateBatchExport(
-  tx: Sql,
-  id: string,
-  settings: BatchExportSettings,
-): Promise<BatchExport> {
-  const [row] = await tx.query<ExportRow>(
-    `update batch_exports e
+const updating = prepared(`with changed as (
+     update batch_exports e
         set (${writableColumns}, last_updated_at) = (${writableParameters(1)}, clock_timestamp()),
             -- An unpause follows a fix: the failures before it do not pause the export again.
             failure_streak = case when e.paused and not ${parameterOf('paused', 1)}::boolean
                                   then 0 else failure_streak end
-      where e.id = $1 returning ${columns}`,
-    [id, ...writableValues(settings)],
-  );
+      where e.id = $1 returning ${columns}
+   ), noted as (${activityInsertion(1 + writableNames.length, 'from changed')})
+   select * from changed`);
+
+/** Writes all settings of an export that the transaction has locked, and records the change. */
+export async function updateBatchExport(
+  tx: Sql,
+  id: string,
+  settings: BatchExportSettings,
+  activity: NewActivity,
+): Promise<BatchExport> {
+  const values = [id, ...writableValues(settings), ...activityValues(activity)];
+  const [row] = await tx.query<ExportRow>(updating, values);
   if (!row) throw new Error('an update returned no row');
   return toBatchExport(row);
 }
@@ -217,16 +220,17 @@ export async function findExportNamed(
   return row?.id ?? null;
 }
 
+const finding = byReach(
+  (reach) => `select ${columns} from batch_exports e
+    where e.id = $1 and e.deleted_at is null and ${reaches(reach, 'e.team_id', 2)}`,
+);
+
 export async function findBatchExport(
   sql: Sql,
   reach: Reach,
   id: string,
 ): Promise<BatchExport | null> {
-  const [row] = await sql.query<ExportRow>(
-    prepared(`select ${columns} from batch_exports e
-      where e.id = $1 and e.deleted_at is null and ${reaches(reach, 'e.team_id', 2)}`),
-    [id, reachValue(reach)],
-  );
+  const [row] = await sql.query<ExportRow>(finding(reach), [id, reachValue(reach)]);
   return row ? toBatchExport(row) : null;
 }
 
@@ -239,6 +243,13 @@ export async function isModelExported(sql: Sql, model: string): Promise<boolean>
   return row?.is === true;
 }
 
+const locking = prepared(
+  `select ${columns} from batch_exports e where e.id = $1 for no key update`,
+);
+const lockingLive = prepared(
+  `select ${columns} from batch_exports e where e.id = $1 and e.deleted_at is null for no key update`,
+);
+
 /**
  * Locks an export of any owner until the transaction ends, for work that was already authorized. Always
  * lock it before one of its runs, in the same order as a delete. Rows that refer to the export can still be
@@ -249,12 +260,26 @@ export async function lockExport(
   id: string,
   { evenDeleted = false } = {},
 ): Promise<BatchExport | null> {
-  const wanted = evenDeleted ? 'e.id = $1' : 'e.id = $1 and e.deleted_at is null';
-  const [row] = await tx.query<ExportRow>(
-    `select ${columns} from batch_exports e where ${wanted} for no key update`,
-    [id],
-  );
+  const [row] = await tx.query<ExportRow>(evenDeleted ? locking : lockingLive, [id]);
   return row ? toBatchExport(row) : null;
+}
+
+const lockingNow =
+  prepared(`select ${columns}, ${instantOf('clock_timestamp()')} as now from batch_exports e
+  where e.id = $1 and e.deleted_at is null for no key update`);
+
+/**
+ * Locks an export as `lockExport` does, to change it.
+ *
+ * @returns also the time by Postgres' clock: after each change of the export that was committed before. If another
+ *   transaction changed it while this one waited, Postgres evaluates the row and the time again.
+ */
+export async function lockExportNow(
+  tx: Sql,
+  id: string,
+): Promise<{ readonly batchExport: BatchExport; readonly now: Instant } | null> {
+  const [row] = await tx.query<ExportRow & { now: Instant }>(lockingNow, [id]);
+  return row ? { batchExport: toBatchExport(row), now: row.now } : null;
 }
 
 /** @returns false if it was deleted before */
@@ -296,96 +321,4 @@ export async function recordFailure(
     [exportId, pauseAfter, reason],
   );
   return row ?? { streak: 0, paused: false };
-}
-
-/**
- * Saves an export's current destination, for the uploads that are open there, and counts the move. Call it
- * before the new one is written, in the same transaction.
- */
-export async function retireDestination(tx: Sql, exportId: string): Promise<void> {
-  await tx.query(
-    `with moved as (
-       insert into former_destinations (export_id, version, destination_config, destination_secrets)
-       select id, destination_version, destination_config, destination_secrets from batch_exports where id = $1
-     )
-     update batch_exports set destination_version = destination_version + 1,
-            store_traits = null, store_traits_version = null, store_traits_at = null where id = $1`,
-    [exportId],
-  );
-}
-
-/** A destination that an export has left. */
-export interface FormerDestination {
-  readonly version: number;
-  /** Without secrets. */
-  readonly config: DestinationConfig;
-}
-
-export async function listFormerDestinations(
-  sql: Sql,
-  exportId: string,
-): Promise<FormerDestination[]> {
-  return sql.query<FormerDestination>(
-    `select version, destination_config as config from former_destinations where export_id = $1`,
-    [exportId],
-  );
-}
-
-/**
- * Records that the export is back at an earlier place: its files there are current again. Call it after the
- * move, in the same transaction.
- *
- * @param versions former destinations at the same place
- */
-export async function returnToPlace(
-  tx: Sql,
-  exportId: string,
-  versions: readonly number[],
-): Promise<void> {
-  if (versions.length === 0) return;
-  // An attempt that was claimed at one of these versions would go on to write under it: it loses its lease, and
-  // the next one has the new version. Also a run without an attempt: its claim may be under way.
-  await tx.query(
-    `update runs set fence = fence + 1, lease_holder = null, reading_since = null,
-            lease_expires_at = case when lease_expires_at is null then null else now() end
-      where export_id = $1 and status in ${live}`,
-    [exportId],
-  );
-  const version = `(select destination_version from batch_exports where id = $1)`;
-  await tx.query(
-    `update uploads u set destination_version = ${version} from runs r
-      where r.id = u.run_id and r.export_id = $1 and u.destination_version = any ($2::int[])`,
-    [exportId, versions],
-  );
-  await tx.query(
-    `update leftover_files l set destination_version = ${version}
-      where export_id = $1 and destination_version = any ($2::int[])
-        and not exists (select from leftover_files o where o.export_id = $1 and o.key = l.key
-                           and o.destination_version = any ($2::int[]) and o.destination_version > l.destination_version)`,
-    [exportId, versions],
-  );
-  await tx.query(
-    `update receipts set destination_version = ${version}
-      where export_id = $1 and destination_version = any ($2::int[])`,
-    [exportId, versions],
-  );
-}
-
-/**
- * Deletes former destinations without uploads, unless a worker may still begin one. If files remain, only
- * the secrets are deleted, because the export may come back.
- */
-export async function deleteSpentDestinations(sql: Sql): Promise<void> {
-  const spent = `f.replaced_at < now() - interval '1 day'
-        and not exists (select 1 from runs r join uploads u on u.run_id = r.id
-                         where r.export_id = f.export_id and u.destination_version = f.version)
-        and not exists (select 1 from runs r
-                         where r.export_id = f.export_id and r.status = ${running} and r.started_at <= f.replaced_at)`;
-  const holdsFiles = `exists (select 1 from receipts c
-                         where c.export_id = f.export_id and c.destination_version = f.version)`;
-  await sql.query(`delete from former_destinations f where ${spent} and not ${holdsFiles}`);
-  await sql.query(
-    `update former_destinations f set destination_secrets = null
-      where destination_secrets is not null and ${spent}`,
-  );
 }

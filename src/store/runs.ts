@@ -372,22 +372,3 @@ export async function listRuns(sql: Sql, request: RunListRequest): Promise<Keyse
   );
   return toKeysetPage(rows, place, limit);
 }
-
-/** The `perExport` newest runs of each export, newest first, in one query for a whole page. */
-export async function findLatestRuns(
-  sql: Sql,
-  exportIds: readonly string[],
-  perExport: number,
-): Promise<ReadonlyMap<string, readonly Run[]>> {
-  if (exportIds.length === 0) return new Map();
-  const rows = await sql.query<Run & { ownerId: string }>(
-    prepared(`select page.id as "ownerId", newest.*
-       from unnest($1::uuid[]) as page (id)
-       cross join lateral (select ${runColumns} from runs r where r.export_id = page.id
-                            order by r.created_at desc, r.id desc limit $2) as newest`),
-    [exportIds, perExport],
-  );
-  const latest = new Map<string, Run[]>();
-  for (const run of rows) latest.set(run.ownerId, [...(latest.get(run.ownerId) ?? []), run]);
-  return latest;
-}

@@ -1,5 +1,6 @@
 import type { Timestamp } from '../domain/time.ts';
 import type { Sql } from './database.ts';
+import { prepared } from './prepared.ts';
 
 export interface Organization {
   readonly id: string;
@@ -109,6 +110,13 @@ export function reaches(reach: Reach, column: string, number: number): string {
   return reach.teamId === null
     ? `${column} in (select id from projects where organization_id = $${number})`
     : `${column} = $${number}`;
+}
+
+/** The texts of a statement that requests send often: for the reach of a project, and of an organization. */
+export function byReach(make: (reach: Reach) => string): (reach: Reach) => string {
+  const ofProject = prepared(make({ organizationId: '', teamId: 0 }));
+  const ofOrganization = prepared(make({ organizationId: '', teamId: null }));
+  return ({ teamId }) => (teamId === null ? ofOrganization : ofProject);
 }
 
 export function reachValue(reach: Reach): string | number {

@@ -1,26 +1,23 @@
 import type { BatchExport } from '../../domain/batch-export.ts';
 import { toTimestampOrNull } from '../../domain/time.ts';
-import { findHoles, type Holes } from '../../store/coverage.ts';
-import { findLatestRuns, type Run } from '../../store/runs.ts';
+import type { Holes } from '../../store/coverage.ts';
+import { type ExportDetails, findExportDetails } from '../../store/export-details.ts';
 import type { Context } from '../../use-cases/context.ts';
 import type { CreatedExport } from '../../use-cases/exports/create-export.ts';
 import { nextRunOf } from '../../use-cases/exports/schedule.ts';
 import { runView } from '../runs/view.ts';
 import type { BatchExport as BatchExportView } from './schema.ts';
 
-const latestRuns = 10;
-
 type ViewContext = Pick<Context, 'db' | 'policy'>;
 
-/** Exports as the API shows them; reads all their latest runs in one query. */
+/** Exports as the API shows them; reads what is beside their rows in one statement. */
 export async function batchExportViews(
   context: ViewContext,
   batchExports: readonly BatchExport[],
 ): Promise<BatchExportView[]> {
   const ids = batchExports.map(({ id }) => id);
-  const latest = await findLatestRuns(context.db, ids, latestRuns);
-  const holes = await findHoles(context.db, ids);
-  return batchExports.map((batchExport) => view(context, batchExport, latest, holes));
+  const details = await findExportDetails(context.db, ids);
+  return batchExports.map((item) => view(context, item, details.get(item.id)));
 }
 
 export async function batchExportView(
@@ -28,9 +25,9 @@ export async function batchExportView(
   batchExport: BatchExport,
   backfillId: string | null | undefined = null,
 ): Promise<BatchExportView> {
-  const latest = await findLatestRuns(context.db, [batchExport.id], latestRuns);
-  const holes = await findHoles(context.db, [batchExport.id]);
-  const shown = view(context, batchExport, latest, holes);
+  const { id } = batchExport;
+  const details = await findExportDetails(context.db, [id]);
+  const shown = view(context, batchExport, details.get(id));
   return typeof backfillId === 'string' ? { ...shown, backfill_id: backfillId } : shown;
 }
 
@@ -40,17 +37,18 @@ export async function createdExportView(
   { batchExport, backfillId }: CreatedExport,
 ): Promise<BatchExportView> {
   return backfillId === null
-    ? view(context, batchExport, new Map(), new Map())
+    ? view(context, batchExport, undefined)
     : batchExportView(context, batchExport, backfillId);
 }
 
+/** @param details undefined: there are none yet */
 function view(
   { policy }: ViewContext,
   batchExport: BatchExport,
-  latest: ReadonlyMap<string, readonly Run[]>,
-  holes: ReadonlyMap<string, Holes>,
+  details: ExportDetails | undefined,
 ): BatchExportView {
   const { id, destination, cadence } = batchExport;
+  const holes = details?.holes;
   return {
     id,
     team_id: batchExport.teamId,
@@ -65,7 +63,7 @@ function view(
     end_at: batchExport.endAt,
     freshness_minutes: batchExport.freshnessMinutes,
     late_since: batchExport.lateSince,
-    latest_runs: (latest.get(id) ?? []).map((run) => runView(run, policy.retry)),
+    latest_runs: (details?.latestRuns ?? []).map((run) => runView(run, policy.retry)),
     dsl_query: batchExport.dslQuery,
     schema: batchExport.querySchema,
     model: batchExport.model,
@@ -76,16 +74,16 @@ function view(
     paused_reason: batchExport.pausedReason,
     next_run_at: nextRunOf(batchExport),
     high_water_mark: toTimestampOrNull(batchExport.highWaterMark),
-    unsettled_from: toTimestampOrNull(holes.get(id)?.unsettledFrom ?? null),
-    missing: missingView(holes.get(id)),
-    // An export that is not among them was created now.
-    health: holes.get(id)?.health ?? (batchExport.paused ? 'paused' : 'fine'),
+    unsettled_from: toTimestampOrNull(holes?.unsettledFrom ?? null),
+    missing: missingView(holes),
+    // An export without details was created now.
+    health: holes?.health ?? (batchExport.paused ? 'paused' : 'fine'),
     failure_streak: batchExport.failureStreak,
     last_success_at: batchExport.lastSuccessAt,
   };
 }
 
-export function missingView(holes: Holes | undefined): BatchExportView['missing'] {
+export function missingView(holes: Holes | null | undefined): BatchExportView['missing'] {
   const { count, since } = holes?.missing ?? { count: 0, since: null };
   return { count, since: toTimestampOrNull(since) };
 }

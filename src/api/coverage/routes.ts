@@ -49,12 +49,12 @@ export function coverageRoutes(api: Api, family: Family): void {
         id,
         wanted,
       );
-      const holes = await findHoles(request.context.db, [id]);
+      const holes = await findHoles(request.context.db, id);
       return {
         accepted: [...counts.values()].reduce((sum, count) => sum + count, 0),
         counts: countsView(counts),
         high_water_mark: toTimestampOrNull(batchExport.highWaterMark),
-        missing: missingView(holes.get(id)),
+        missing: missingView(holes),
       };
     },
   );

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../domain/batch-export.ts';
 import { type Change, type NewActivity, recordActivity } from '../../store/activity.ts';
 import type { Sql } from '../../store/database.ts';
+import { type BatchExportSettings, updateBatchExport } from '../../store/exports.ts';
 import type { Actor } from '../context.ts';
 
 type Described = Pick<
@@ -77,4 +78,16 @@ export async function recordExportActivity(
   ...activity: Parameters<typeof exportActivity>
 ): Promise<void> {
   await recordActivity(tx, exportActivity(...activity));
+}
+
+/** Changes an export that the transaction has locked, and records who did it. @returns the export after it */
+export async function changeExport(
+  tx: Sql,
+  actor: Actor,
+  action: string,
+  before: BatchExport,
+  settings: BatchExportSettings,
+): Promise<BatchExport> {
+  const changes = changesBetween(before, { ...before, ...settings });
+  return updateBatchExport(tx, before.id, settings, exportActivity(actor, action, before, changes));
 }

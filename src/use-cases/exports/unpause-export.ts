@@ -2,11 +2,10 @@ import type { BatchExport } from '../../domain/batch-export.ts';
 import { notFound } from '../../domain/problem.ts';
 import { missedWhilePaused } from '../../scheduling/missed-while-paused.ts';
 import { unpause } from '../../scheduling/schedule.ts';
-import { lockExport, updateBatchExport } from '../../store/exports.ts';
-import { readNow } from '../../store/ticks.ts';
+import { lockExportNow } from '../../store/exports.ts';
 import { recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import type { Actor, Context } from '../context.ts';
-import { changesBetween, recordExportActivity } from './activity.ts';
+import { changeExport } from './activity.ts';
 
 export interface UnpausedExport {
   readonly batchExport: BatchExport;
@@ -25,18 +24,17 @@ export async function unpauseExport(
   options: { readonly backfill: boolean },
 ): Promise<UnpausedExport> {
   const unpaused = await context.db.transaction(async (tx) => {
-    const before = await lockExport(tx, id);
-    if (!before) throw notFound();
+    const locked = await lockExportNow(tx, id);
+    if (!locked) throw notFound();
+    const { batchExport: before, now } = locked;
     if (!before.paused) return { batchExport: before, backfillIds: [] };
-    const now = await readNow(tx);
-    const batchExport = await updateBatchExport(tx, id, {
+    const after = {
       ...before,
       paused: false,
       pausedReason: null,
       schedule: unpause(before.schedule, now),
-    });
-    const changes = changesBetween(before, batchExport);
-    await recordExportActivity(tx, actor, 'unpaused', batchExport, changes);
+    };
+    const batchExport = await changeExport(tx, actor, 'unpaused', before, after);
     const missed = options.backfill ? missedWhilePaused(before.schedule, now) : [];
     const backfillIds: string[] = [];
     for (const range of missed) {

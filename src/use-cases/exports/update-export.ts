@@ -8,16 +8,14 @@ import { type Instant, type Timestamp, toTimestamp } from '../../domain/time.ts'
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { changeCadence, changeWindow, pause, unpause } from '../../scheduling/schedule.ts';
 import type { Sql } from '../../store/database.ts';
+import { lockExportNow } from '../../store/exports.ts';
 import {
   listFormerDestinations,
-  lockExport,
   retireDestination,
   returnToPlace,
-  updateBatchExport,
-} from '../../store/exports.ts';
-import { readNow } from '../../store/ticks.ts';
+} from '../../store/former-destinations.ts';
 import type { Actor, Context } from '../context.ts';
-import { changesBetween, recordExportActivity } from './activity.ts';
+import { changeExport } from './activity.ts';
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
 import { checkCsvArrays, checkEventFilters, checkTableStays, type ExportRules } from './rules.ts';
 import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
@@ -76,16 +74,16 @@ export async function updateExport(
   input: UpdateExportInput,
 ): Promise<BatchExport> {
   return context.db.transaction(async (tx) => {
-    const before = await lockExport(tx, id);
-    if (!before) throw notFound();
-    const now = await readNow(tx);
+    const locked = await lockExportNow(tx, id);
+    if (!locked) throw notFound();
+    const { batchExport: before, now } = locked;
     const examined = examineChange(context, rules, before, input);
     const { parsed, destination, query, startAt, endAt, freshnessMinutes, problems } = examined;
     if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
 
     if (hasMoved(rules, before, destination.value)) await move(tx, rules, id, destination.value);
     const paused = input.paused ?? before.paused;
-    const after = await updateBatchExport(tx, id, {
+    return changeExport(tx, actor, 'updated', before, {
       name: input.name ?? before.name,
       destination: destination.value,
       cadence: parsed.cadence,
@@ -100,8 +98,6 @@ export async function updateExport(
       freshnessMinutes,
       schedule: changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),
     });
-    await recordExportActivity(tx, actor, 'updated', after, changesBetween(before, after));
-    return after;
   });
 }
 

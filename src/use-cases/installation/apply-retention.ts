@@ -1,4 +1,4 @@
-import { deleteSpentDestinations } from '../../store/exports.ts';
+import { deleteSpentDestinations } from '../../store/former-destinations.ts';
 import { deleteSpentIdempotencyKeys } from '../../store/idempotency.ts';
 import {
   type DeleteOld,

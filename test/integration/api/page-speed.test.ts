@@ -2,7 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Database, Sql } from '../../../src/store/database.ts';
 import type { LogLevel } from '../../../src/store/log-entries.ts';
 import { listLogEntries } from '../../../src/store/log-entries.ts';
-import { findLatestRuns, listRuns } from '../../../src/store/runs.ts';
+import { findExportDetails } from '../../../src/store/export-details.ts';
+import { listRuns } from '../../../src/store/runs.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { until } from '../../support/until.ts';
@@ -139,7 +140,7 @@ test.each(['created_at', 'data_interval_start'] as const)(
   },
 );
 
-test('the latest runs of a whole page are one query', async () => {
+test('what a whole page shows of its exports is one query', async () => {
   let queries = 0;
   const counting: Sql = {
     query<Row extends object>(text: string, values?: readonly unknown[]) {
@@ -147,7 +148,8 @@ test('the latest runs of a whole page are one query', async () => {
       return api.db.query<Row>(text, values);
     },
   };
-  const latest = await findLatestRuns(counting, [exportId, crypto.randomUUID()], 10);
+  const details = await findExportDetails(counting, [exportId, crypto.randomUUID()]);
   expect(queries).toBe(1);
-  expect(latest.get(exportId)).toHaveLength(10);
+  expect(details.get(exportId)?.latestRuns).toHaveLength(10);
+  expect(details.size).toBe(1);
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it, test } from 'vitest';
-import { findHoles } from '../../../src/store/coverage.ts';
-import { lockExport, updateBatchExport } from '../../../src/store/exports.ts';
-import { findLatestRuns } from '../../../src/store/runs.ts';
+import { findExportDetails } from '../../../src/store/export-details.ts';
+import { lockExport } from '../../../src/store/exports.ts';
+import { changeExport } from '../../../src/use-cases/exports/activity.ts';
 import {
   claim,
   complete,
@@ -13,6 +13,7 @@ import {
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
+const actor = () => ({ organizationId: side.tenant.organizationId, keyId: null });
 
 /** An export with failures behind it, updated; its failure streak after that. */
 async function streakAfterUpdate(given: {
@@ -26,7 +27,8 @@ async function streakAfterUpdate(given: {
     const before = await lockExport(tx, id);
     if (!before) throw new Error('the export is gone');
     const { pausedAfter: paused, transformations } = given;
-    return updateBatchExport(tx, id, { ...before, paused, transformations });
+    const settings = { ...before, paused, transformations };
+    return changeExport(tx, actor(), 'updated', before, settings);
   });
   return updated.failureStreak;
 }
@@ -76,7 +78,7 @@ describe('updating an export', () => {
     } as const;
     const before = await side.db.transaction((tx) => lockExport(tx, id));
     if (!before) throw new Error('the export is gone');
-    await updateBatchExport(side.db, id, { ...before, ...changed });
+    await changeExport(side.db, actor(), 'updated', before, { ...before, ...changed });
     expect(await side.db.transaction((tx) => lockExport(tx, id))).toMatchObject(changed);
   });
 });
@@ -95,14 +97,16 @@ test('the latest runs of a page come with the oldest unsettled interval of each 
   }
   await side.db.query('update receipts set settled = false where export_id = $1', [unsettled.id]);
   const ids = [unsettled.id, settled.id, idle.id];
-  const holes = await findHoles(side.db, ids);
+  const details = await findExportDetails(side.db, ids);
   const first = unsettled.schedule.openIntervalStart;
-  expect(ids.map((id) => holes.get(id)?.unsettledFrom)).toEqual([first, null, null]);
-  const latest = await findLatestRuns(side.db, ids, 1);
-  expect(ids.map((id) => latest.get(id))).toMatchObject([
-    [{ exportId: unsettled.id }],
-    [{ exportId: settled.id }],
-    undefined,
+  expect(ids.map((id) => details.get(id)?.holes.unsettledFrom)).toEqual([first, null, null]);
+  expect(ids.map((id) => details.get(id)?.latestRuns)).toMatchObject([
+    [{ exportId: unsettled.id }, { exportId: unsettled.id }],
+    [{ exportId: settled.id }, { exportId: settled.id }],
+    [],
   ]);
-  expect(latest.get(unsettled.id)).toHaveLength(1);
+  const [newest, oldest] = details.get(unsettled.id)?.latestRuns ?? [];
+  expect(Date.parse(newest?.createdAt ?? '')).toBeGreaterThanOrEqual(
+    Date.parse(oldest?.createdAt ?? ''),
+  );
 });

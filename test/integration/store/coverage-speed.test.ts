@@ -54,7 +54,7 @@ it('two years of hours come from one pass over an index, and many holes from few
   expect(blocks, plan).toBeLessThan(500);
   const ranges = await coverageOf(side.db, item, range);
   expect(ranges).toHaveLength(37);
-  expect((await findHoles(side.db, [item.id])).get(item.id)?.missing).toEqual({
+  expect((await findHoles(side.db, item.id))?.missing).toEqual({
     count: 18,
     since: first + 7 * hourMs,
   });

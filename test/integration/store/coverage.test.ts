@@ -213,7 +213,7 @@ async function statesOf(item: BatchExport, count = hours): Promise<CoverageState
 }
 
 async function holesOf(id: string) {
-  const holes = (await findHoles(side.db, [id])).get(id);
+  const holes = await findHoles(side.db, id);
   if (!holes) throw new Error('no answer for the export');
   return holes;
 }

@@ -10,6 +10,7 @@ import {
   findOldestInterval,
 } from '../../../src/store/coverage.ts';
 import type { Sql, Transactor } from '../../../src/store/database.ts';
+import { findExportDetails } from '../../../src/store/export-details.ts';
 import {
   countExportHealths,
   listProjectOverviews,
@@ -21,7 +22,7 @@ import { findLogTail } from '../../../src/store/log-tail.ts';
 import { type LogListRequest, listLogEntries } from '../../../src/store/log-entries.ts';
 import { takeLookBacks } from '../../../src/store/look-backs.ts';
 import { findTeamsWithOrphans } from '../../../src/store/orphaned-uploads.ts';
-import { cancelRuns, findLatestRuns, listRuns } from '../../../src/store/runs.ts';
+import { cancelRuns, listRuns } from '../../../src/store/runs.ts';
 import { readServiceState } from '../../../src/store/service-state.ts';
 import { readNow } from '../../../src/store/ticks.ts';
 import { applyRetention } from '../../../src/use-cases/installation/apply-retention.ts';
@@ -219,7 +220,7 @@ const hotPaths: readonly HotPath[] = [
       await findCoverage(db, long, { start: end - 720 * hourMs, end });
     },
   },
-  { name: 'holes', work: (db) => findHoles(db, [long]) },
+  { name: 'holes', work: (db) => findHoles(db, long) },
   ...(['health', 'last_run', 'name'] as const).map((orderBy) => ({
     name: `exports by ${orderBy}`,
     work: async (db: Transactor) => {
@@ -258,7 +259,7 @@ const hotPaths: readonly HotPath[] = [
   { name: 'the oldest interval', work: (db) => findOldestInterval(db, long) },
   { name: 'the first tick', work: (db) => findFirstTick(db, long) },
   { name: 'average rows', work: (db) => averageRows(db, long), isUnnamed: true },
-  { name: 'latest runs of a page', work: (db) => findLatestRuns(db, [long], 10) },
+  { name: 'details of a page', work: (db) => findExportDetails(db, [long]) },
   {
     name: 'activity',
     work: (db) => listActivity(db, { subjectType: 'batch_export', subjectId: long }, page),

@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Database } from '../../../src/store/database.ts';
+import { findExportDetails } from '../../../src/store/export-details.ts';
+import { lockExportNow } from '../../../src/store/exports.ts';
 import { beginCommit, beginReading, confirmLease } from '../../../src/store/leases.ts';
 import { recordProgress } from '../../../src/store/runs.ts';
 import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
 import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
+import { changeExport } from '../../../src/use-cases/exports/activity.ts';
 import {
   claim,
   complete,
@@ -85,4 +88,24 @@ it('the runs of a backfill are made by one plan, however many at a time', async 
       where name like 'sluice%' and statement like '%insert into runs%'`,
   );
   expect(plans).toEqual([{ custom: 5, kept: true }]);
+});
+
+it('what requests read of an export beside its row, and how they change it, has one plan each', async () => {
+  const item = await createExportOfThePast(side);
+  const actor = { organizationId: side.tenant.organizationId, keyId: null };
+  for (let time = 0; time < 8; time += 1) {
+    await db.transaction(async (tx) => {
+      const locked = await lockExportNow(tx, item.id);
+      if (!locked) throw new Error('the export is gone');
+      const { batchExport: before } = locked;
+      await changeExport(tx, actor, 'updated', before, { ...before, name: `Name ${time}` });
+    });
+    await findExportDetails(db, [item.id]);
+  }
+  const plans = await db.query(
+    `select custom_plans::int as custom, generic_plans::int as kept from pg_prepared_statements
+      where statement like any (array['%as now from batch_exports%', '%set ("name"%', '%left join lateral (select r.id%'])`,
+  );
+  const once = { custom: 5, kept: 3 };
+  expect(plans).toEqual([once, once, once]);
 });

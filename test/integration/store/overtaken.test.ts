@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { findAdvancing } from '../../../src/store/backfills.ts';
 import type { Sql } from '../../../src/store/database.ts';
-import { lockExport } from '../../../src/store/exports.ts';
+import { lockExport, lockExportNow } from '../../../src/store/exports.ts';
 import { advanceHighWaterMark } from '../../../src/store/high-water-mark.ts';
 import { beginCommit } from '../../../src/store/leases.ts';
 import { dispatch, readDispatchState } from '../../../src/store/outbox.ts';
 import { planRuns } from '../../../src/store/runs.ts';
+import { readNow } from '../../../src/store/ticks.ts';
 import { advanceBackfill } from '../../../src/use-cases/backfills/advance-backfill.ts';
 import { startBackfill } from '../../../src/use-cases/backfills/start-backfill.ts';
 import {
@@ -176,5 +177,21 @@ describe('a choice of the dispatcher', () => {
     expect(await dispatch(side.db, state.turn, [first, second])).toEqual([
       { runId: second, timesEnqueued: 1, small: false },
     ]);
+  });
+});
+
+describe('a change of an export that waits for another change', () => {
+  it('starts from what that one wrote, and has a later time', async () => {
+    const { id } = await createExportOfThePast(side, { createdMsAgo: 0 });
+    let committedAt = 0;
+    const locked = await overtake(
+      (tx) => tx.query(`update batch_exports set name = 'The first' where id = $1`, [id]),
+      () => side.db.transaction((tx) => lockExportNow(tx, id)),
+      async (tx) => {
+        committedAt = await readNow(tx);
+      },
+    );
+    expect(locked?.batchExport.name).toBe('The first');
+    expect(locked?.now).toBeGreaterThanOrEqual(committedAt);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/domain/errors.ts';
 import type { StoreTraits } from '../../../src/domain/store-traits.ts';
-import { retireDestination } from '../../../src/store/exports.ts';
+import { retireDestination } from '../../../src/store/former-destinations.ts';
 import { findStoreTraits, keepStoreTraits } from '../../../src/store/store-traits.ts';
 import {
   claim,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { retireDestination, returnToPlace } from '../../../src/store/exports.ts';
+import { retireDestination, returnToPlace } from '../../../src/store/former-destinations.ts';
 import { beginCommit, ownsUploads } from '../../../src/store/leases.ts';
 import { cancelRuns, findRun } from '../../../src/store/runs.ts';
 import { listAbortableUploads, recordUpload } from '../../../src/store/uploads.ts';
