@@ -4,6 +4,7 @@ import { readFileSettings } from '../../src/domain/file-settings.ts';
 import { pinVersions } from '../../src/domain/format-settings.ts';
 import { destinationContextOf, joinConnectors } from '../../src/main/connectors.ts';
 import { joinSources } from '../../src/main/models.ts';
+import { growYoungGeneration } from '../../src/main/tune-garbage-collection.ts';
 import { exportInterval } from '../../src/pipeline/export-interval.ts';
 import { createSecretBox } from '../../src/security/secret-box.ts';
 import { openBenchChain } from './chains.ts';
@@ -54,6 +55,7 @@ const nothing = async () => {};
 const chain = openBenchChain(chainName);
 
 async function exportUntil(end: number) {
+  growYoungGeneration();
   const part = { start: interval.start, end };
   const { result } = await exportInterval(
     {

@@ -10,6 +10,7 @@ import { destinationContextOf, joinConnectors } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels } from './models.ts';
 import { policyOf } from './policy.ts';
+import { growYoungGeneration } from './tune-garbage-collection.ts';
 
 /** One run needs few: its writes and its log. Its worker sends the heartbeat. */
 const maxConnections = 4;
@@ -50,6 +51,7 @@ async function execute(
       logger.warn({ err: error, run: run.runId, export: run.exportId }, 'an attempt failed'),
   };
   try {
+    growYoungGeneration();
     return await executeClaimed(options, run, signal);
   } finally {
     await db.close();

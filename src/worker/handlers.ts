@@ -42,6 +42,8 @@ export interface HandlerOptions
   readonly courier: Pick<NotificationCourier, 'collect'>;
   readonly crowd: Crowd;
   readonly parking: Parking;
+  /** Called before a run that is not expected to be small. */
+  readonly onLargeRun: () => void;
   readonly onAttemptEnd: (report: AttemptReport, seconds: number) => void;
   readonly onRunsMade: (by: 'tick' | 'backfill', runs: number) => void;
   readonly onScheduleError: (error: unknown, exportId: string) => void;
@@ -168,7 +170,7 @@ async function admitAndExecute(
 }
 
 async function executeIn(
-  { executor, onAttemptEnd, workClock, cpuUse }: HandlerOptions,
+  { executor, onLargeRun, onAttemptEnd, workClock, cpuUse }: HandlerOptions,
   runId: string,
   { teamId, organizationId, ownSteps }: RunNeeds,
   readiness: Exclude<Readiness, 'parked'>,
@@ -178,6 +180,7 @@ async function executeIn(
   const endUse = cpuUse.begin(organizationId);
   try {
     const startedAt = performance.now();
+    if (!place.admission.small) onLargeRun();
     const admission = { organizationId, ownSteps, ...readiness, ...place.admission };
     const report = await executeRun(executor, runId, admission);
     onAttemptEnd(report, (performance.now() - startedAt) / 1_000);

@@ -169,6 +169,7 @@ it("small runs wait for their organization's turn, and every run counts as its u
       () => false,
       () => 0,
     ),
+    onLargeRun: () => seen.push('large'),
     onAttemptEnd() {},
     workClock: new WorkClock(),
     memory: new MemoryGate(2 ** 30, 2 ** 28),
@@ -202,7 +203,8 @@ it("small runs wait for their organization's turn, and every run counts as its u
   const id = side.tenant.organizationId;
   await handlers['execute-small-run']({ runId: first });
   await handlers['execute-run']({ runId: second });
-  expect(seen).toEqual([`turn of ${id}`, ...Array(2).fill([`begin ${id}`, `end ${id}`])].flat());
+  const [begin, end] = [`begin ${id}`, `end ${id}`];
+  expect(seen).toEqual([`turn of ${id}`, begin, end, begin, 'large', end]);
 });
 
 async function waitingRuns(): Promise<string[]> {
