@@ -17,8 +17,8 @@ const pure = [
 const atNight = ['test/e2e/kill-worker.test.ts', 'test/e2e/faults/restored-backup.test.ts'];
 
 /**
- * Many short files, most with a database; not those that measure times or memory, start our programs, or change
- * their process. They share their modules too.
+ * Many short files, most with a database; not those that measure times or memory, or change their process. They
+ * share their modules too.
  */
 const withDatabase = [
   'test/integration/{api,store}/!(*-speed|fuzz|growth).test.ts',
@@ -28,6 +28,18 @@ const withDatabase = [
   'test/conformance/!(parquet-readers|parquet-polars).test.ts',
   'test/security/{csv-formulas,deployment,destination-test,file-folders,hostile-{answers,manifests,names,sweeps}}.test.ts',
   'test/security/{operator-routes,preview*,query-bounds,stored-secrets,tenant-*,trials,unsaved-exports}.test.ts',
+];
+
+/**
+ * Tests that start our programs or a worker. They share their modules too: to load them takes as long as many a
+ * test. Not those that change or measure their own process, or that import tests of others.
+ */
+const withProcesses = [
+  'test/e2e/**/!(api-on-processes).test.ts',
+  'test/integration/{cli,client-package,embedded-postgres,generated-docs,postgres-standby,traces}.test.ts',
+  'test/integration/cli/!(docs).test.ts',
+  'test/integration/{queue,worker}/*.test.ts',
+  'test/security/{hostile-plugins,hostile-store-runs,links,metrics-port,slow-readers,source-role}.test.ts',
 ];
 
 /** One embedded Postgres serves the whole run; each file clones the migrated template database. */
@@ -46,8 +58,19 @@ export default defineConfig({
         test: {
           name: 'service',
           include: ['test/**/*.test.ts'],
-          exclude: [...pure, ...withDatabase, ...atNight],
+          exclude: [...pure, ...withDatabase, ...withProcesses, ...atNight],
           globalSetup,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'processes',
+          include: withProcesses,
+          exclude: atNight,
+          isolate: false,
+          globalSetup,
+          setupFiles: ['test/support/end-of-file.ts'],
         },
       },
       {

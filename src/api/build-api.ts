@@ -52,11 +52,12 @@ type Routes = (api: Api, family: Family, deps: Deps) => void;
 /** A tenth of the time, once 10 seconds are used up. */
 const usualShare = { savedMs: 10_000, savedPerSecondMs: 100 };
 
-/** Builds the HTTP interface, ready to listen or to inject requests. Fails if a schema is not valid. */
+/** Builds the HTTP interface, ready to listen or to inject requests. */
 export async function buildApi(options: ApiOptions): Promise<Api> {
   const api: Api = fastify(fastifyOptions(options));
   const { context, ...others } = options;
   const { destinations, destinationContext, models, checkQuery, queueBoard } = options;
+  const atOnce = options.compilesAtOnce ?? false;
   const timeShare = options.timeShare ?? usualShare;
   const deps: Deps = {
     ...others,
@@ -90,14 +91,14 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   limitRequests(api, takeRequest);
   requireAccess(api, db);
   takeJsonBodies(api);
-  validateWithSchemas(api, shared);
+  validateWithSchemas(api, shared, atOnce);
   limitStoredBytes(api, db, options.storedBytesPerDay);
   honourIdempotencyKeys(api);
   boundUnsentAnswers(api, options.answers);
   measureRequests(api, options.metrics);
   refuseUnknownParameters(api);
   const methods = noteMethods(api);
-  await describeApi(api, shared);
+  await describeApi(api, shared, atOnce);
   serveConsole(api, options.consoleDir);
 
   healthRoutes(api, options, operators);

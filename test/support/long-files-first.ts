@@ -40,18 +40,16 @@ const longest = [
   'test/integration/store/growth.test.ts',
 ];
 
-/**
- * Starts the longest files first, then the other tests with processes, then the rest. Files that share
- * their modules come last, each project's one after the other: only then does one process run many of them.
- */
+/** In this order; the files of one that shares its modules stay together: only then does one process run many of them. */
+const projects = ['processes', 'service', 'database', 'pure'];
+
+/** Starts the tests with processes first, the longest of them at once, and the short ones last. */
 export class LongFilesFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId, project }: TestSpecification) => {
-      if (!project.config.isolate) return longest.length + (project.name === 'pure' ? 3 : 2);
-      const name = relative(project.config.root, moduleId);
-      const at = longest.indexOf(name);
-      if (at >= 0) return at;
-      return name.startsWith('test/e2e/') ? longest.length : longest.length + 1;
+      const at = longest.indexOf(relative(project.config.root, moduleId));
+      const within = at < 0 ? longest.length : at;
+      return projects.indexOf(project.name) * (longest.length + 1) + within;
     };
     return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b));
   }

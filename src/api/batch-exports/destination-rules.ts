@@ -10,7 +10,8 @@ import { closed } from './schema.ts';
 
 interface Checked {
   readonly definition: DestinationDefinition;
-  readonly validate: ValidateFunction;
+  /** Compiled at the first call. */
+  readonly validator: () => ValidateFunction;
   readonly secrets: readonly string[];
 }
 
@@ -24,14 +25,12 @@ export function destinationRules(
 ): Omit<ExportRules, 'models' | 'checkQuery'> {
   const ajv = createAjv();
   const byType = new Map<string, Checked>(
-    definitions.map((definition) => [
-      definition.type,
-      {
-        definition,
-        validate: ajv.compile(closed(definition.configSchema)),
-        secrets: secretNames(definition),
-      },
-    ]),
+    definitions.map((definition) => {
+      const schema = closed(definition.configSchema);
+      // Ajv keeps what it compiled, by the schema.
+      const validator = () => ajv.compile(schema);
+      return [definition.type, { definition, validator, secrets: secretNames(definition) }];
+    }),
   );
   const find = (type: string): Checked => {
     const found = byType.get(type);
@@ -46,7 +45,8 @@ export function destinationRules(
     encloseConfig: (type, config, projectId, before) =>
       find(type).definition.enclose?.(config, projectId, before) ?? config,
     checkDestination(type, config) {
-      const { definition, validate } = find(type);
+      const { definition, validator } = find(type);
+      const validate = validator();
       const tooLarge = checkConfigSize(config, at(null));
       if (tooLarge.length > 0) return { problems: tooLarge, config };
       // The validation writes defaults into it.

@@ -62,10 +62,14 @@ const components = [
 ];
 
 /** The OpenAPI 3.1 document at /api/openapi.json, and its pages at /api/docs. */
-export async function describeApi(api: Api, shared: readonly object[]): Promise<void> {
+export async function describeApi(
+  api: Api,
+  shared: readonly object[],
+  atOnce: boolean,
+): Promise<void> {
   const schemas = [...components, ...shared];
   for (const schema of schemas) api.addSchema(schema);
-  await shareSerializers(api, schemas);
+  await shareSerializers(api, schemas, atOnce);
   await api.register(swagger, {
     openapi: {
       openapi: '3.1.0',

@@ -1,6 +1,11 @@
 import { createConfig, lintFromString } from '@redocly/openapi-core';
+import { Type } from 'typebox';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import {
+  type ApiUnderTest,
+  startApiBeside,
+  startApiUnderTest,
+} from '../../support/api-under-test.ts';
 import { type ApiDocument, readDocument } from '../../support/openapi.ts';
 
 let api: ApiUnderTest;
@@ -37,6 +42,23 @@ const seed = [
   'POST projects/{}/pipeline_transformation_configs/{}/job',
   'PATCH projects/{}/pipeline_transformation_configs/rearrange',
 ];
+
+// A start compiles none of them: one that is not valid would fail its first request.
+test('all schemas of bodies, queries and answers are valid', async () => {
+  const beside = await startApiBeside(api, () => ({ compilesAtOnce: true }));
+  await beside.stop();
+  const wrong = startApiBeside(api, ({ destinations }) => ({
+    compilesAtOnce: true,
+    destinations: destinations.map((one) => ({
+      ...one,
+      configSchema: {
+        ...one.configSchema,
+        ...Type.Object({ wrong: Type.Unsafe({ $ref: 'none' }) }),
+      },
+    })),
+  }));
+  await expect(wrong).rejects.toThrow(/none/);
+});
 
 test('the document has every operation of the seed', () => {
   const described = document.operations.map(
