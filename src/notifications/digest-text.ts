@@ -1,6 +1,7 @@
 import type { Notification, NotificationType } from '../domain/notification.ts';
 import type { Timestamp } from '../domain/time.ts';
 import { oneLine } from './one-line.ts';
+import { exportsLink } from './page-links.ts';
 
 /** The facts of a digest, as the database wrote them (store/notification-digests.ts). */
 interface DigestFacts {
@@ -32,11 +33,11 @@ const titles: Readonly<Record<NotificationType, (count: number) => string>> = {
   'backfill.completed': (count) => `Backfills of ${count} exports have ended`,
 };
 
-/** The health that the page shows the exports by. */
+/** The health that the page shows the exports by. What Sluice pauses has failed, and failing is more urgent. */
 const healths: Partial<Record<NotificationType, string>> = {
   'export.failing': 'failing',
   'export.retries_exhausted': 'failing',
-  'export.paused': 'paused',
+  'export.paused': 'failing',
   'export.late': 'late',
 };
 
@@ -81,7 +82,5 @@ function placeOf(
     const filter = health === undefined ? '' : `, with the health ${health}`;
     return `on the page of Sluice, under Exports${filter}`;
   }
-  const page = `${publicUrl.replace(/\/+$/, '')}/console/`;
-  if (projectId === null) return `${page}#/projects`;
-  return `${page}#/${projectId}/${health === undefined ? '' : `?health=${health}`}`;
+  return exportsLink(publicUrl, projectId, health);
 }

@@ -2,6 +2,7 @@ import type { Notification } from '../domain/notification.ts';
 import type { Timestamp } from '../domain/time.ts';
 import { describeDigest } from './digest-text.ts';
 import { oneLine } from './one-line.ts';
+import { exportLink } from './page-links.ts';
 
 /** The body of a webhook in the format `json`. */
 export function jsonBody(notification: Notification): string {
@@ -75,11 +76,15 @@ function describe(notification: Notification, publicUrl: string | null): Descrip
   if (notification.type === 'digest') return describeDigest(notification, publicUrl);
   const facts: Facts = notification.facts;
   const name = facts.export ? `"${oneLine(facts.export.name)}"` : '';
-  const where = facts.export
-    ? [`Export ${facts.export.id}, project ${notification.projectId}`]
-    : [];
+  const where = facts.export ? placeOf(facts.export.id, notification.projectId, publicUrl) : [];
   const [title, lines] = words(notification.type, facts, name);
   return { title, lines: [...lines, ...where] };
+}
+
+function placeOf(id: string, projectId: number | null, publicUrl: string | null): string[] {
+  const place = `Export ${id}, project ${projectId}`;
+  if (publicUrl === null || projectId === null) return [place];
+  return [place, exportLink(publicUrl, projectId, id)];
 }
 
 function words(

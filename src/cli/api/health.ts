@@ -48,8 +48,10 @@ function intervalMs(interval: string): number | null {
 export function reasonOf(batchExport: BatchExport, health: Health, nowMs: number): string {
   const { missing, latest_runs: runs } = batchExport;
   switch (health) {
-    case 'failing':
-      return runs.find(({ latest_error }) => latest_error !== null)?.latest_error ?? 'see its runs';
+    case 'failing': {
+      const error = runs.find(({ latest_error }) => latest_error !== null)?.latest_error;
+      return `${batchExport.paused ? 'paused; ' : ''}${error ?? 'see its runs'}`;
+    }
     case 'incomplete':
       return `${missing.count} ${missing.count === 1 ? 'interval' : 'intervals'} without data since ${missing.since ?? '?'}`;
     case 'late': {

@@ -37,18 +37,17 @@ export function ChangesTab({ batchExport }: { batchExport: BatchExport }) {
 function ChangeItem({ activity }: { activity: Activity }) {
   const { id, action, key_name: key, happened_at: at, changes } = activity;
   const lines = changeLines(changes);
-  const titleId = `change-${id}`;
   return (
     <li className="card change">
       <div className="row">
-        <h2 id={titleId}>{action}</h2>
+        <h2>{action}</h2>
         <span className="muted small">
           <TimeText at={at} /> · {key === null ? 'by Sluice or the command line' : `by key ${key}`}
         </span>
       </div>
       {lines.length > 0 && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard.
-        <section className="scroll small" aria-labelledby={titleId} tabIndex={0}>
+        <section className="scroll small" aria-label={`${action}, change ${id}`} tabIndex={0}>
           <table className="changes">
             <thead>
               <tr>

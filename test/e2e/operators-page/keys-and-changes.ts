@@ -29,17 +29,24 @@ export function testKeysAndChanges(open: () => Opened): void {
     const config = { bucket_name: 'acme', region: 'us-east-1', prefix: 'old' };
     const secret = { aws_access_key_id: 'AKIAPAGE', aws_secret_access_key: 'canary-one' };
     const destination = { type: 'S3', config: { ...config, ...secret } };
-    const body = { name: 'To a bucket', interval: 'hour', destination };
+    // Longer than a phone is wide.
+    const dsl_query = `SELECT uuid, event, timestamp FROM events WHERE event <> '${'x'.repeat(120)}'`;
+    const body = { name: 'To a bucket', interval: 'hour', destination, dsl_query };
     const made = String((await client.post('/api/projects/1/batch_exports', body)).body.id);
     const change = { prefix: 'new', aws_secret_access_key: 'canary-two' };
     await client.patch(`/api/projects/1/batch_exports/${made}`, {
       destination: { config: change },
     });
+    await client.patch(`/api/projects/1/batch_exports/${made}`, { name: 'To the bucket' });
     await page.goto(`${site.address}/console/#/1/exports/${made}/changes`);
     await page.getByRole('row', { name: 'prefix old new' }).waitFor();
     await page.getByRole('row', { name: 'destination secrets changed' }).waitFor();
     await page.getByRole('row', { name: 'name not set To a bucket' }).waitFor();
     expect(await page.content()).not.toContain('canary-');
+    await page.getByRole('row', { name: 'name To a bucket To the bucket' }).waitFor();
+    await expectToBeAccessible(page);
+    await page.goto(`${site.address}/console/#/1/exports/${made}/settings`);
+    await page.getByText('x'.repeat(120)).waitFor();
     await expectToBeAccessible(page);
   });
 

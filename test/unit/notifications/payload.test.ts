@@ -37,6 +37,14 @@ test('a text for Slack cannot mention a channel', () => {
   expect(text).toContain('destination.access_denied: Refused.');
 });
 
+test('a text links to its export, if the address of the page is known', () => {
+  const link =
+    'https://sluice.example.com/console/#/7/exports/3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11/runs';
+  expect(slackBody(failing, 'https://sluice.example.com/')).toContain(link);
+  expect(emailText(failing, 'https://sluice.example.com').text).toContain(link);
+  expect(emailText(failing, null).text).not.toContain('http');
+});
+
 test('the subject of a mail is one line', () => {
   const { subject, text } = emailText(failing, null);
   expect(subject).toBe('[Sluice] Export "Events <!channel> Bcc: x@y.z" is failing');
@@ -64,6 +72,9 @@ test('a mail about many exports has ten names on a line each, and says where all
   expect(text).toContain('Projects: 0 (20), 1 (19), 2 (18),');
   expect(text).toMatch(/9 \(11\), …$/m);
   expect(text).toContain('under Exports, with the health late');
+  // The page shows what Sluice paused as failing.
+  const paused = { ...digest, facts: { ...facts, type: 'export.paused' } };
+  expect(emailText(paused, null).text).toContain('under Exports, with the health failing');
   const ofAll = slackBody({ ...digest, projectId: null }, 'https://sluice.example.com/x/');
   expect(ofAll).toContain('All of them: https://sluice.example.com/x/console/#/projects');
 });

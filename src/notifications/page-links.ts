@@ -1,0 +1,18 @@
+/** @param publicUrl address of the page, as the operator set it */
+const pageAt = (publicUrl: string): string => `${publicUrl.replace(/\/+$/, '')}/console/`;
+
+export function exportLink(publicUrl: string, projectId: number, exportId: string): string {
+  return `${pageAt(publicUrl)}#/${projectId}/exports/${exportId}/runs`;
+}
+
+/**
+ * The exports of a project.
+ *
+ * @param projectId null: the list of projects
+ * @param health those that have it; not given: all
+ */
+export function exportsLink(publicUrl: string, projectId: number | null, health?: string): string {
+  if (projectId === null) return `${pageAt(publicUrl)}#/projects`;
+  const filter = health === undefined ? '' : `?health=${health}`;
+  return `${pageAt(publicUrl)}#/${projectId}/${filter}`;
+}
