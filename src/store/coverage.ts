@@ -178,14 +178,15 @@ export interface Holes {
 
 /** A row of `holesColumns`. */
 export interface HolesRow {
-  readonly ownerId: string;
+  readonly exportId: string;
+  readonly teamId: number;
   readonly holes: number;
   readonly holesSince: Instant | null;
   readonly unsettledFrom: Instant | null;
   readonly health: ExportHealth;
 }
 
-export const holesColumns = `e.id as "ownerId", h.count as holes, ${healthOf('h.count > 0')} as health,
+export const holesColumns = `e.id as "exportId", e.team_id as "teamId", h.count as holes, ${healthOf('h.count > 0')} as health,
   ${instantOf('h.since')} as "holesSince", ${instantOf('u.start')} as "unsettledFrom"`;
 
 /** Their cost depends on the number of holes, not of intervals. */

@@ -41,6 +41,8 @@ const { builtins } = types;
 function parseTimestamp(text: string): string {
   // Infinities and years BC stay unchanged.
   if (!text.endsWith('+00')) return text;
+  // Most have all decimals and a year of four digits, and a page has a thousand of them.
+  if (text.length === 29 && text[10] === ' ') return `${text.slice(0, 10)}T${text.slice(11, 26)}Z`;
   const date = text.indexOf(' ');
   const seconds = date + 9;
   const decimals = text.slice(seconds + 1, -3).padEnd(6, '0');

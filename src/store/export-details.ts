@@ -1,7 +1,7 @@
 import { type Holes, type HolesRow, holesColumns, holesFrom, toHoles } from './coverage.ts';
 import type { Sql } from './database.ts';
 import { prepared } from './prepared.ts';
-import { type Run, runColumns } from './runs.ts';
+import { ownRunColumns, type Run } from './runs.ts';
 
 /** What an answer shows of an export beside its own row. */
 export interface ExportDetails {
@@ -14,7 +14,7 @@ export interface ExportDetails {
 // takes several times as long as the statement itself.
 const details = prepared(`select ${holesColumns}, newest.*
   from ${holesFrom}
-  left join lateral (select ${runColumns} from runs r where r.export_id = e.id
+  left join lateral (select ${ownRunColumns} from runs r where r.export_id = e.id
                       order by r.created_at desc, r.id desc limit 10) as newest on true
  where e.id = any ((select $1)::uuid[])`);
 
@@ -27,8 +27,8 @@ export async function findExportDetails(
   const rows = await sql.query<(Run | { id: null }) & HolesRow>(details, [exportIds]);
   const found = new Map<string, { latestRuns: Run[]; holes: Holes }>();
   for (const row of rows) {
-    const own = found.get(row.ownerId) ?? { latestRuns: [], holes: toHoles(row) };
-    found.set(row.ownerId, own);
+    const own = found.get(row.exportId) ?? { latestRuns: [], holes: toHoles(row) };
+    found.set(row.exportId, own);
     if (row.id !== null) own.latestRuns.push(row);
   }
   return found;

@@ -62,8 +62,8 @@ export interface Run {
   readonly lastUpdatedAt: Timestamp;
 }
 
-/** The columns of `Run`, for a table aliased `r`. */
-export const runColumns = `r.id, r.export_id as "exportId", r.team_id as "teamId", r.backfill_id as "backfillId", r.status,
+/** The columns of `Run` without those that each run of an export repeats, for a table aliased `r`. */
+export const ownRunColumns = `r.id, r.backfill_id as "backfillId", r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ${live} then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
@@ -71,6 +71,9 @@ export const runColumns = `r.id, r.export_id as "exportId", r.team_id as "teamId
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt"`;
+
+/** The columns of `Run`, for a table aliased `r`. */
+export const runColumns = `r.export_id as "exportId", r.team_id as "teamId", ${ownRunColumns}`;
 
 export interface FoundRun extends Run {
   readonly interval: DataInterval;

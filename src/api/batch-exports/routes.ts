@@ -171,11 +171,12 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       response: { 200: Ref(BatchExport), ...postErrors() },
     }),
     async (request) => {
-      const { id } = batchExportOf(request);
-      return batchExportView(
-        request.context,
-        await pauseExport(request.context, actorOf(request), id),
-      );
+      const found = batchExportOf(request);
+      // A paused export does not change.
+      const paused = found.paused
+        ? found
+        : await pauseExport(request.context, actorOf(request), found.id);
+      return batchExportView(request.context, paused);
     },
   );
 

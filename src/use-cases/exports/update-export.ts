@@ -107,6 +107,7 @@ function hasMoved(
   { destination }: BatchExport,
   { type, config }: BatchExport['destination'],
 ): boolean {
+  if (config === destination.config) return false;
   return rules.placeOf(type, destination.config) !== rules.placeOf(type, config);
 }
 
