@@ -190,6 +190,43 @@ test('a long run rests between blocks, for what it did with the block too', asyn
   expect((await second).done).toBe(true);
 });
 
+const hourMs = 3_600_000;
+
+test('a process that was frozen for an hour in a rest goes on at once, and owes no rest for the hour', async () => {
+  const { clock, rests, turns, work } = startRests(() => true);
+  await turns.execute('a', never, work(100));
+  const next = turns.execute('a', never, work(0));
+  await untilNow();
+  expect(rests).toHaveLength(1);
+  // The timer of the rest is late, and no processor was used meanwhile.
+  clock.now += hourMs;
+  rests[0]?.end();
+  await next;
+  await turns.execute('a', never, work(0));
+  expect(rests).toHaveLength(1);
+});
+
+test('a process that was frozen for an hour in a rest reads nothing more for a run that it has lost', async () => {
+  const { clock, rests, turns } = startRests(() => true);
+  const lease = new AbortController();
+  const { blocks, waiting } = await openRun(turns, 'a', lease.signal);
+  const first = blocks.next();
+  await untilNow();
+  clock.cpuMs += 100;
+  waiting.shift()?.(large);
+  await first;
+  const second = blocks.next();
+  const other = turns.execute('a', never, async () => 'executed');
+  await untilNow();
+  clock.now += hourMs;
+  // The heartbeat's timer is as late, and comes first: another worker has the run.
+  lease.abort(new Error('run.lease_lost'));
+  for (const { end } of rests) end();
+  await expect(second).rejects.toThrow('run.lease_lost');
+  expect(waiting).toHaveLength(0);
+  expect(await other).toBe('executed');
+});
+
 test('an abort ends a rest', async () => {
   const cancel = new AbortController();
   let cpuMs = 0;

@@ -193,6 +193,89 @@ describe('a writer that is slow to read', () => {
   });
 });
 
+describe('a writer that freezes between its metadata and the put of its version', () => {
+  type Meanwhile = () => Promise<void>;
+
+  /** The lease is not asked again after this point, so the store's condition alone stops the writer. */
+  function freezing(meanwhile: Meanwhile): { at: TableObjects; wasFrozen: () => boolean } {
+    let isFrozen = false;
+    const at: TableObjects = {
+      ...objects,
+      async put(key, bytes, expected) {
+        const isVersion = /v\d+\.metadata/.test(key);
+        if (isVersion && !isFrozen) {
+          isFrozen = true;
+          await meanwhile();
+        }
+        return objects.put(key, bytes, expected);
+      },
+    };
+    return { at, wasFrozen: () => isFrozen };
+  }
+
+  function newest() {
+    const version = String(objects.kept.get('p/metadata/version-hint.text'));
+    const { snapshots } = JSON.parse(
+      String(objects.kept.get(`p/metadata/v${version}.metadata.json`)),
+    );
+    return {
+      ids: snapshots.map((snapshot: { 'snapshot-id': number }) => snapshot['snapshot-id']),
+      rows: snapshots.at(-1).summary['total-records'],
+    };
+  }
+
+  /** The table as others see it while the writer is frozen, and how the writer ends after it. */
+  async function freezeIn(files: IntervalFiles, meanwhile: Meanwhile) {
+    await commit(filesOf(0));
+    let before = newest();
+    const { at, wasFrozen } = freezing(async () => {
+      await meanwhile();
+      before = newest();
+    });
+    const end = await commit(files, { objects: at }).then(
+      () => 'done',
+      (error: unknown) => codeOf(Promise.reject(error)),
+    );
+    expect(wasFrozen()).toBe(true);
+    return { end, before };
+  }
+
+  it('adds nothing if another has committed the same files, and a later interval', async () => {
+    const { end, before } = await freezeIn(filesOf(1), async () => {
+      await commit(filesOf(1));
+      await commit(filesOf(2));
+    });
+    expect(end).toBe('done');
+    expect(newest()).toEqual(before);
+    expect(newest()).toMatchObject({ ids: { length: 3 }, rows: '30' });
+    await expectPaths(filesOf(0), filesOf(1), filesOf(2));
+    expect(await findLeft()).toEqual([]);
+  });
+
+  it('is refused if the interval has a later generation', async () => {
+    const { end, before } = await freezeIn(filesOf(1), async () => {
+      await commit(filesOf(1, 2));
+      await commit(filesOf(2));
+    });
+    expect(end).toBe('destination.conflict');
+    expect(newest()).toEqual(before);
+    await expectPaths(filesOf(0), filesOf(1, 2), filesOf(2));
+    expect(await findLeft()).toEqual([]);
+  });
+
+  it('keeps the snapshots of others if it has the newest generation', async () => {
+    const { end, before } = await freezeIn(filesOf(1, 2), async () => {
+      await commit(filesOf(1));
+      await commit(filesOf(2));
+    });
+    expect(end).toBe('done');
+    expect(newest().ids.slice(0, -1)).toEqual(before.ids);
+    expect(newest()).toMatchObject({ ids: { length: 4 }, rows: '30' });
+    await expectPaths(filesOf(0), filesOf(1, 2), filesOf(2));
+    expect(await findLeft()).toEqual([]);
+  });
+});
+
 describe('a put of a version that takes effect late', () => {
   /** The worker gets no answer, and the store goes on with its request when `arrive` is called. */
   async function sendLate(files: IntervalFiles): Promise<() => Promise<boolean>> {

@@ -85,3 +85,21 @@ test('what was used long ago counts little', () => {
   expect(use.isAboveMean('a', ['b'])).toBe(false);
   expect(use.isAboveMean('b', ['a'])).toBe(true);
 });
+
+test('after an hour in which the process was frozen in a run, others are not held to be above the mean', () => {
+  const { clock, use, work } = start();
+  const endFrozen = use.begin('frozen');
+  work(10);
+  clock.now += 3_600_000;
+  endFrozen();
+  const end = use.begin('other');
+  work(100);
+  end();
+  expect(use.isAboveMean('other', ['frozen'])).toBe(false);
+  // An hour later that is forgotten too.
+  clock.now += 3_600_000;
+  const endLater = use.begin('other');
+  work(100);
+  endLater();
+  expect(use.isAboveMean('other', ['frozen'])).toBe(true);
+});
