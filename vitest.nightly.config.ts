@@ -33,6 +33,7 @@ export default defineConfig({
       'test/e2e/faults/workers.test.ts',
       'test/integration/store/bloat.ts',
       'test/integration/store/growth.test.ts',
+      'test/security/query-on-server.test.ts',
       'test/model/*.test.ts',
       'test/sim/scheduler.test.ts',
     ],

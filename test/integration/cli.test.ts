@@ -8,7 +8,7 @@ import { isWellFormedApiKey } from '../../src/security/api-keys.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
-import { projectRoot, startSluice } from '../support/processes.ts';
+import { projectRoot, startBundled } from '../support/processes.ts';
 import { testApiOptions } from '../support/test-api-options.ts';
 
 let database: TestDatabase;
@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 async function sluice(...args: string[]): Promise<{ code: number | null; output: string }> {
-  const child = startSluice('cli/sluice.js', args, { env: { DATABASE_URL: database.url } });
+  const child = startBundled('cli/sluice.js', args, { env: { DATABASE_URL: database.url } });
   const { code } = await child.waitForExit();
   return { code, output: child.output() };
 }
@@ -48,7 +48,7 @@ test('models check fails for the missing table of the built-in model only if an 
   );
   const check = async () => {
     const env = { DATABASE_URL: database.url, MODELS_FILE: path };
-    const child = startSluice('cli/sluice.js', ['models', 'check'], { env });
+    const child = startBundled('cli/sluice.js', ['models', 'check'], { env });
     const { code } = await child.waitForExit();
     return { code, output: child.output() };
   };
@@ -186,7 +186,7 @@ describe('what goes wrong', () => {
   });
 
   test('an unreachable database is reported as unreachable', async () => {
-    const child = startSluice('cli/sluice.js', ['organizations', 'list'], {
+    const child = startBundled('cli/sluice.js', ['organizations', 'list'], {
       env: { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' },
     });
     expect((await child.waitForExit()).code).toBe(3);

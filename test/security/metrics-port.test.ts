@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { createTestDatabase } from '../support/database.ts';
-import { startSluice } from '../support/processes.ts';
+import { startBundled } from '../support/processes.ts';
 import { checkMetrics, hasPromtool, promtoolNote } from '../support/promtool.ts';
 import { until } from '../support/until.ts';
 
@@ -18,7 +18,7 @@ function findPort(): Promise<number> {
 test('the API serves metrics without a key at METRICS_PORT alone', async () => {
   const database = await createTestDatabase();
   const metricsPort = await findPort();
-  const api = startSluice('main/api.js', [], {
+  const api = startBundled('main/api.js', [], {
     env: { DATABASE_URL: database.url, PORT: '0', METRICS_PORT: String(metricsPort) },
   });
   try {
@@ -38,10 +38,10 @@ test.runIf(hasPromtool)(`promtool reads what API and worker answer${promtoolNote
   const database = await createTestDatabase();
   const [ofApi, ofWorker] = [await findPort(), await findPort()];
   const env = { DATABASE_URL: database.url, REDIS_URL: '', PORT: '0' };
-  const api = startSluice('main/api.js', [], { env: { ...env, METRICS_PORT: String(ofApi) } });
+  const api = startBundled('main/api.js', [], { env: { ...env, METRICS_PORT: String(ofApi) } });
   try {
     await api.waitForLine(/^ready /);
-    const worker = startSluice('main/worker.js', [], {
+    const worker = startBundled('main/worker.js', [], {
       env: { ...env, WORKER_PORT: String(ofWorker) },
     });
     await until(() => worker.output().includes('worker started'), {

@@ -11,6 +11,7 @@ import {
   planModels,
 } from '../../src/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
+import { isNightly } from '../support/nightly.ts';
 import { createEvents, eventsRequest } from '../support/source-tables.ts';
 import { hostileExpression, hostileTexts } from './hostile-queries.ts';
 
@@ -214,6 +215,7 @@ describe('a row that is larger than the reader takes', () => {
 
 test('whatever is accepted stays within its bounds of time and bytes on hostile values', async () => {
   const hostile = fc.constantFrom(...hostileTexts);
+  const tried = isNightly ? 1_000 : 150;
   let ran = 0;
   await fc.assert(
     fc.asyncProperty(
@@ -243,7 +245,7 @@ test('whatever is accepted stays within its bounds of time and bytes on hostile 
         }
       },
     ),
-    { numRuns: 400 },
+    { numRuns: tried },
   );
-  expect(ran).toBeGreaterThan(50);
+  expect(ran).toBeGreaterThan(tried / 8);
 });

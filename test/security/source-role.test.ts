@@ -14,7 +14,7 @@ import {
   ensureSourceRole,
 } from '../../src/sources/index.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
-import { startSluice } from '../support/processes.ts';
+import { startBundled } from '../support/processes.ts';
 import { eventsRequest, insertEvents, readAll } from '../support/source-tables.ts';
 import { refusedQueries } from './refused-queries.ts';
 
@@ -219,7 +219,7 @@ describe('an export with the source role', () => {
 
 describe('a source role with more rights', () => {
   const startApi = (env: Readonly<Record<string, string | undefined>>) =>
-    startSluice('main/api.js', [], {
+    startBundled('main/api.js', [], {
       env: {
         DATABASE_URL: database.url,
         PORT: '0',
@@ -252,12 +252,12 @@ describe('a source role with more rights', () => {
 
   test('is none after sluice migrate --source-role', async () => {
     const env = { DATABASE_URL: database.url, SOURCE_DATABASE_URL: roleUrl };
-    const migrate = startSluice('cli/sluice.js', ['migrate', '--source-role'], { env });
+    const migrate = startBundled('cli/sluice.js', ['migrate', '--source-role'], { env });
     expect((await migrate.waitForExit(startMs)).code, migrate.output()).toBe(0);
     expect(migrate.output()).toContain(`source role: ${role.name}`);
     const range = ['--from', start, '--to', end];
     const generate = ['events', 'generate', '--project', '3', '--rows', '5', ...range];
-    const events = startSluice('cli/sluice.js', generate, { env });
+    const events = startBundled('cli/sluice.js', generate, { env });
     expect((await events.waitForExit(startMs)).code, events.output()).toBe(0);
     const api = startApi({ ...env, NODE_ENV: 'production' });
     await api.waitForLine(/^ready/, startMs);

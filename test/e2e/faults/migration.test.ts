@@ -14,7 +14,7 @@ import {
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { projectRoot, startProcess, startSluice } from '../../support/processes.ts';
+import { projectRoot, startBundled, startProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 
 const next = '9999_next_release';
@@ -41,7 +41,7 @@ async function makeNextBuild(): Promise<string> {
 }
 
 test('old and new build run together across a migration: no 5xx, every run ends, nothing is lost', async () => {
-  const installation = await startInstallation({ programs: 'build', workers: 2 });
+  const installation = await startInstallation({ workers: 2 });
   const nextBuild = await makeNextBuild();
   try {
     const { client, env, pool, tenant } = installation;
@@ -161,7 +161,7 @@ describe('a process', () => {
       `insert into sluice_migrations (name, run_on) select $1::text, now() where not exists (select from sluice_migrations where name = $1::text)`,
       [next],
     );
-    const api = startSluice('main/api.js', [], { env: { ...env(), AUTO_MIGRATE: auto } });
+    const api = startBundled('main/api.js', [], { env: { ...env(), AUTO_MIGRATE: auto } });
     await api.waitForLine(/^ready http/);
     api.kill('SIGTERM');
     expect(await api.waitForExit()).toMatchObject({ code: 0 });
@@ -171,7 +171,7 @@ describe('a process', () => {
     'refuses an older schema, and says what to do: %s',
     async (entry) => {
       await pool.query(`delete from sluice_migrations where name ~ '^(0004|9999)'`);
-      const started = startSluice(`main/${entry}.js`, [], {
+      const started = startBundled(`main/${entry}.js`, [], {
         env: { ...env(), AUTO_MIGRATE: 'false' },
       });
       expect(await started.waitForExit()).toMatchObject({ code: 1 });

@@ -2,7 +2,7 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import type { Database } from '../../../src/store/database.ts';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
-import { startSluice } from '../../support/processes.ts';
+import { startBundled } from '../../support/processes.ts';
 import { createExportOfThePast, hourMs, listRuns, openTestPool } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
@@ -66,13 +66,13 @@ async function sluice(
   url: string,
   ...args: string[]
 ): Promise<{ code: number | null; text: string }> {
-  const called = startSluice('cli/sluice.js', args, { env: envOf(url) });
+  const called = startBundled('cli/sluice.js', args, { env: envOf(url) });
   const { code } = await called.waitForExit();
   return { code, text: called.output() };
 }
 
 test('a copy of the database is held until an operator accepts it; then its ticks are caught up', async () => {
-  const first = startSluice('main/worker.js', [], { env: envOf(original.url) });
+  const first = startBundled('main/worker.js', [], { env: envOf(original.url) });
   await first.waitForLine(/^ready/);
   await withDatabase(original.url, async (db) => untilCompleted(db, await makeExport(db)));
   first.kill('SIGTERM');
@@ -86,8 +86,8 @@ test('a copy of the database is held until an operator accepts it; then its tick
   await asAdmin(`create database ${copyName} template ${copyName.replace(/_copy$/, '')}`);
   await withDatabase(copyUrl, async (db) => {
     const exportId = await makeExport(db);
-    const api = startSluice('main/api.js', [], { env: envOf(copyUrl) });
-    const worker = startSluice('main/worker.js', [], { env: envOf(copyUrl) });
+    const api = startBundled('main/api.js', [], { env: envOf(copyUrl) });
+    const worker = startBundled('main/worker.js', [], { env: envOf(copyUrl) });
     const address = (await api.waitForLine(/^ready http/)).replace(/^ready /, '');
     await worker.waitForLine(/^ready/);
     await until(() => /A new era began.*the database \(/.test(`${api.output()}${worker.output()}`));

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
 import { casesOf } from '../../support/nightly.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
-import { startSluice, type TestProcess } from '../../support/processes.ts';
+import { startBundled, startSluice, type TestProcess } from '../../support/processes.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
 
@@ -35,8 +35,12 @@ async function freePort(): Promise<string> {
   return String(typeof address === 'object' ? address?.port : '');
 }
 
-function start(entry: string, env: Readonly<Record<string, string>>): TestProcess {
-  return startSluice(`main/${entry}.js`, [], {
+function start(
+  entry: string,
+  env: Readonly<Record<string, string>>,
+  startProgram = startBundled,
+): TestProcess {
+  return startProgram(`main/${entry}.js`, [], {
     env: {
       REDIS_URL: '',
       PORT: '0',
@@ -67,7 +71,8 @@ describe.each([
   test('waits, says so once, answers the probes, and continues', async () => {
     await proxy.refuse();
     const port = await freePort();
-    const started = start(entry, { DATABASE_URL: through(), [portName]: port });
+    const env = { DATABASE_URL: through(), [portName]: port };
+    const started = start(entry, env, startSluice);
     const ask = (path: string) => fetch(`http://127.0.0.1:${port}${path}`);
     await untilItWaits(started);
     expect((await ask('/livez')).status).toBe(200);
@@ -129,11 +134,11 @@ describe('Postgres is restarted during a migration', () => {
   // migrations is made before it.
   test.each(
     casesOf<readonly ['fast' | 'immediate', string]>(
+      [['immediate', 'runs']],
       [
-        ['immediate', 'runs'],
         ['fast', 'sluice_migrations'],
+        ['fast', 'runs'],
       ],
-      [['fast', 'runs']],
     ),
   )('%s, while it waits for %s: the start goes on, with the whole schema', async (mode, table) => {
     const blocker = new Client({ connectionString: postgres.url });

@@ -6,7 +6,7 @@ import { bodyFor, textFor } from '../../support/fuzz-values.ts';
 import { type ApiDocument, fillPath, type Operation, readDocument } from '../../support/openapi.ts';
 
 /** `npm run test:fuzz -- --runs N` sets them. */
-const runs = Number(process.env.FUZZ_RUNS ?? 400);
+const runs = Number(process.env.FUZZ_RUNS ?? 200);
 const seed = Number(process.env.FUZZ_SEED ?? (Math.random() * 2 ** 31) | 0);
 
 let api: ApiUnderTest;
