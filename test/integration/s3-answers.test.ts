@@ -65,7 +65,8 @@ describe.each(Object.entries(unread))('an answer that is %s', (_, { effect, deta
   });
 
   it('is described and counts as transient, if it comes again and again', async () => {
-    store = await openStore();
+    // A slow machine must not use up a try by a connection that comes late.
+    store = await openStore({}, { connectTimeoutMs: 60_000 });
     store.server.faults.add({ match: { operation: 'CreateMultipartUpload' }, ...forever, effect });
     const { journal } = recordingJournal();
     const error = await errorOf(store.destination.createFile(options('a'), journal));

@@ -21,10 +21,14 @@ const attempts: readonly (readonly [name: string, code: string, answer: string])
   ['reads the environment', `return Object.keys(process.env).join()`, 'TZ'],
 ];
 
+/** Node 25 and later refuse the network themselves, before the limit of the process does. */
+const noNetwork = process.allowedNodeEnvironmentFlags.has('--allow-net')
+  ? 'ERR_ACCESS_DENIED'
+  : 'EMFILE';
 const connections: typeof attempts = [
-  ['connects over TCP', `return require('net').connect(9, '127.0.0.1')`, 'EMFILE'],
-  ['connects to a socket file', `return require('net').connect('/var/run/x.sock')`, 'EMFILE'],
-  ['listens', `return require('net').createServer().listen(0)`, 'EMFILE'],
+  ['connects over TCP', `return require('net').connect(9, '127.0.0.1')`, noNetwork],
+  ['connects to a socket file', `return require('net').connect('/var/run/x.sock')`, noNetwork],
+  ['listens', `return require('net').createServer().listen(0)`, noNetwork],
 ];
 
 /** Runs the code in a process with the sandbox's flags and limits. */
