@@ -25,7 +25,8 @@ const youngBytes = 8 * 1024 ** 2;
  * many rows: V8 takes three of them back when the SQL parser is loaded, whose memory counts as pressure, and
  * when the process was idle. With one megabyte there are three times as many collections, so that buffers in
  * use often survive two. These count as old, and V8 frees what is old only once there are 64 MiB more of it.
- * A larger one would keep the buffers of more blocks until its next collection.
+ * A larger one would keep the buffers of more blocks until its next collection. Two million rows to Parquet + zstd
+ * took 177 MiB with four megabytes, 207 with one.
  *
  * V8 enlarges it at a collection that leaves much of it alive. Takes about 15 ms.
  */
