@@ -22,6 +22,7 @@ import { MemoryGate } from '../worker/memory-gate.ts';
 import { NotificationCourier } from '../worker/notification-courier.ts';
 import { Parking } from '../worker/parking.ts';
 import { WorkClock } from '../worker/work-clock.ts';
+import { watchBuffers } from './buffer-watch.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import { CpuPressure } from './cpu-pressure.ts';
@@ -77,6 +78,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     leaseMs: context.policy.leaseMs,
     onError: (error) => logger.warn({ err: error }, 'leases could not be renewed'),
   });
+  const endWatch = watchBuffers();
   const stopping = new AbortController();
   const pressure = new CpuPressure();
   const crowd = new Crowd(
@@ -195,6 +197,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     async close() {
       clearInterval(reporting);
       pressure.close();
+      endWatch();
       memory.close();
       stopping.abort();
       leases.releaseAll();

@@ -18,7 +18,7 @@ const { rows, format, compression } = inject('bigRun') satisfies BigRun;
 const batch = 250_000;
 const workerPort = 39_461;
 /** What is promised of any size; the heap alone may take 256 MiB. */
-const mostMib = 200;
+const mostMib = 180;
 /** How long a heartbeat may wait for its turn; a machine that is busy otherwise adds to it. */
 const mostDelayMs = 50;
 /** Of the timer that the gauges look with: an idle loop shows it. */
