@@ -86,10 +86,15 @@ async function carry(from: Socket, to: Socket, pair: Pair, valve: Valve): Promis
     if (valve.delayMs > 0) await sleep(valve.delayMs);
     await valve.opened();
     const { pass, reset: last } = valve.spend(chunk.length);
-    const room = to.write(chunk.subarray(0, pass));
+    let noteSent = (): void => {};
+    // Not 'drain', which a short chunk never causes, nor a socket that closes meanwhile.
+    const sent = new Promise<void>((resolve) => {
+      noteSent = resolve;
+    });
+    const room = to.write(chunk.subarray(0, pass), () => noteSent());
     if (last) {
       // The bytes that were allowed must reach the other side before the reset overtakes them.
-      if (to.writableLength > 0) await once(to, 'drain');
+      await sent;
       valve.resets += 1;
       reset(pair);
       return;
