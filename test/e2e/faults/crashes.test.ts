@@ -57,7 +57,7 @@ test('kills while exports wait to settle: each of them completes', async () => {
   const exports = [await createS3Export(installation), await createS3Export(installation)];
   const release = await holdSettling();
   for (const id of exports) await backfill(installation, id, quiet);
-  for (let kill = 1; kill <= (isNightly ? 4 : 2); kill += 1) {
+  for (let kill = 1; kill <= 4; kill += 1) {
     const worker = await installation.startWorker();
     await untilParked(worker, exports);
     worker.kill('SIGKILL');
