@@ -143,6 +143,7 @@ describe('a file destination', () => {
     await second.complete({ replaces: null });
     await sleeper.write(randomBytes(1500));
     expect(await codeOf(sleeper.complete({ replaces: null }))).toBe('destination.upload_lost');
+    await sleeper.suspend();
     expect((await readAll(destination, 'x'))?.equals(bytes)).toBe(true);
   });
 

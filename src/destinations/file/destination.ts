@@ -56,14 +56,18 @@ export function openFileDestination(
       at(key, async (path) => {
         const handle = await openForRead(path);
         if (handle === null) return null;
-        if (maxBytes !== undefined && (await handle.stat()).size > maxBytes) {
+        try {
+          if (maxBytes !== undefined && (await handle.stat()).size > maxBytes) {
+            const detail = `${key} is longer than ${maxBytes / 1024 ** 2} MiB`;
+            throw new SluiceError('destination.invalid_answer', detail);
+          }
+          const etag = await fileTag(path);
+          const stream = handle.createReadStream(signal ? { signal } : {});
+          return { body: read(stream), etag };
+        } catch (error) {
           await handle.close();
-          const detail = `${key} is longer than ${maxBytes / 1024 ** 2} MiB`;
-          throw new SluiceError('destination.invalid_answer', detail);
+          throw error;
         }
-        const etag = await fileTag(path);
-        const stream = handle.createReadStream(signal ? { signal } : {});
-        return { body: read(stream), etag };
       }),
     statFile: async (key) =>
       at(key, async (path) => {

@@ -114,8 +114,14 @@ for (const lane of queueBackends) {
       const { opened, open } = gate();
       consume(deliveries, () => opened, 1);
       await until(() => deliveries.length === 1);
+      const runs = producer.queues.find(({ name }) => name === queueNames.runs);
+      // The queue hears beside the handler that the job runs.
+      await until(async () => {
+        await producer.addRuns(rings);
+        return (await runs?.getWaitingCount()) === 1;
+      });
       await producer.addRuns(rings);
-      await producer.addRuns(rings);
+      expect(await runs?.getWaitingCount()).toBe(1);
       open();
       await until(() => deliveries.length === 2);
       await producer.addRuns([{ runId: 'last', ring: 'last' }]);
