@@ -1,8 +1,9 @@
+import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { readColumnIndex, readOffsetIndex } from 'hyparquet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Column } from '../../src/domain/row-block.ts';
-import type { ParquetSizes } from '../../src/encoders/parquet/sizes.ts';
+import { defaultSizes, type ParquetSizes } from '../../src/encoders/parquet/sizes.ts';
 import {
   type DuckDb,
   encodeParquet,
@@ -78,6 +79,22 @@ describe('values that are smaller in another encoding', () => {
     expect(await duckDb.query(file)).toEqual(rows);
     expect(await readWithHyparquet(file, columns)).toEqual(rows);
     expect(readWithArrow(file).v?.values).toEqual(rows.flat());
+  });
+
+  it.each([
+    ['some ten thousand texts keep their dictionary', 10_000, true],
+    ['texts that are nearly always new have none', 1_000_000, false],
+  ])('%s', async (_name, distinct, isKept) => {
+    const columns = columnsOf({ v: 'text' });
+    const rows = Array.from({ length: 60_000 }, (_, n): TestRow => {
+      const text = createHash('md5').update(`${n}`).digest();
+      return [`value number ${text.readUInt32LE() % distinct} of many`];
+    });
+    const blocks = rowBlocks(columns, rows, 1000);
+    const file = await encodeParquet(columns, 'zstd', blocks, defaultSizes(1, 3), 3);
+    const kept = encodingsOf(file).map((encodings) => encodings?.includes('RLE_DICTIONARY'));
+    expect(kept).toEqual([isKept]);
+    expect(await duckDb.query(file)).toEqual(rows);
   });
 
   it('stay PLAIN on a page whose differences do not fit', async () => {
