@@ -180,7 +180,7 @@ describe('what goes wrong', () => {
       ...['keys', 'create', '--organization', String(id), '--scopes', 'all', '--name', 'x'],
     );
     expect([answer.code, answer.output]).toEqual([
-      1,
+      2,
       expect.stringContaining('Unknown scope "all"'),
     ]);
   });
