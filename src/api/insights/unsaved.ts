@@ -191,8 +191,11 @@ function withRowSettings([first]: readonly DestinationDefinition[]) {
   const settings = Object.fromEntries(names.map((name) => [name, known[name]]));
   return Type.Unsafe<{ readonly config?: Readonly<Record<string, unknown>> }>(
     Type.Object(
-      { config: Type.Optional(Type.Object(settings as TProperties)) },
       {
+        config: Type.Optional(Type.Object(settings as TProperties, { additionalProperties: true })),
+      },
+      {
+        additionalProperties: true,
         description: 'Only include_events, exclude_events and decimal_columns of its config count.',
       },
     ),
