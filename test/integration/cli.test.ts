@@ -148,7 +148,7 @@ describe('what goes wrong', () => {
       2,
       'UUID',
     ],
-    ['a blank name', ['organizations', 'create', '--name', ' '], 1, 'blank'],
+    ['a blank name', ['organizations', 'create', '--name', ' '], 2, 'blank'],
     [
       'an organization that is not there',
       [

@@ -78,6 +78,13 @@ describe('one line says what is wrong and what to do', () => {
     expect(err).toContain(`SLUICE_URL has the path /console: set it to ${api.baseUrl}, unless`);
   });
 
+  test('the status of a project without exports', async () => {
+    const [, empty] = api.tenant.projectIds;
+    const { out } = await sluice(['status', '--project', String(empty)]);
+    expect(out).toMatch(/^Exports   none$/m);
+    expect(out).toMatch(/^Nothing needs attention: no exports yet\.$/m);
+  });
+
   test('an unreachable service', async () => {
     const address = await serve(() => {});
     await closeServers();
