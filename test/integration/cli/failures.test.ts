@@ -81,7 +81,7 @@ describe('one line says what is wrong and what to do', () => {
   test('the status of a project without exports', async () => {
     const [, empty] = api.tenant.projectIds;
     const { out } = await sluice(['status', '--project', String(empty)]);
-    expect(out).toMatch(/^Exports   none$/m);
+    expect(out).toMatch(/^Exports {3}none$/m);
     expect(out).toMatch(/^Nothing needs attention: no exports yet\.$/m);
   });
 
