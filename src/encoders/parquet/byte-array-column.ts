@@ -48,6 +48,9 @@ export class ByteArrayColumn implements ColumnWriter {
   #dictionary: Dictionary | undefined;
   /** The dictionary of this chunk's first pages, after it was given up. */
   #kept: Dictionary | undefined;
+  /** Of an earlier chunk. A new one for each chunk would be garbage of MiB that V8 frees late. */
+  #spare: Dictionary | undefined;
+  #needsDictionary = false;
   /** The open page's values as indices, while there is a dictionary. */
   readonly #indices: Uint16Array;
   #indexCount = 0;
@@ -98,6 +101,7 @@ export class ByteArrayColumn implements ColumnWriter {
   }
 
   append({ block, view }: ViewedBlock, from: number, to: number): number {
+    if (this.#needsDictionary) this.#openDictionary();
     const { offsets, lengths } = block;
     const width = block.columns.length;
     let field = from * width + this.#column;
@@ -184,6 +188,7 @@ export class ByteArrayColumn implements ColumnWriter {
     this.#indexCount = 0;
     this.#plainBytes = 0;
     if (this.#hasIndexedPages) this.#kept = dictionary;
+    else this.#spare = dictionary;
     this.#dictionary = undefined;
   }
 
@@ -271,7 +276,9 @@ export class ByteArrayColumn implements ColumnWriter {
         bounds: undefined,
         encoding: encoding.plain,
         body: dictionary.sink.bytes.subarray(0, dictionary.sink.length),
-        release: () => {},
+        release: () => {
+          this.#spare = dictionary;
+        },
       },
       nullCount: this.#nullCount,
       bounds,
@@ -284,12 +291,20 @@ export class ByteArrayColumn implements ColumnWriter {
   }
 
   #startChunk(): void {
-    const { limits } = this.#page;
-    this.#dictionary = this.#isText ? new Dictionary(limits.bytes) : undefined;
+    this.#dictionary = undefined;
+    this.#needsDictionary = this.#isText;
     this.#kept = undefined;
     this.#hasIndexedPages = false;
     this.#chunkValues = 0;
     this.#nullCount = 0;
     this.#choice.startChunk();
+  }
+
+  /** Opened with the first rows of the chunk: the one before is compressed by then. */
+  #openDictionary(): void {
+    this.#needsDictionary = false;
+    this.#dictionary = this.#spare ?? new Dictionary(this.#page.limits.bytes);
+    this.#spare = undefined;
+    this.#dictionary.clear();
   }
 }

@@ -4,6 +4,8 @@ import { putByteArray } from './byte-arrays.ts';
 /** Maximum distinct values; indices fit in 16 bits. */
 const maxEntries = 32_768;
 
+const firstSlots = 256;
+
 /** A longer search means values chosen to collide: the column then gets no dictionary. */
 const maxProbes = 256;
 
@@ -15,7 +17,9 @@ export class Dictionary {
   readonly sink: ByteWriter;
   size = 0;
   readonly #maxBytes: number;
-  #slots = new Int32Array(256).fill(-1);
+  #slots = new Int32Array(firstSlots).fill(-1);
+  /** The memory of `#slots`, which may be larger. */
+  #room = this.#slots;
   /** By entry: the position of its length in `sink`, and its hash. */
   #starts = new Int32Array(128);
   #hashes = new Int32Array(128);
@@ -40,6 +44,14 @@ export class Dictionary {
       slot = (slot + 1) & mask;
     }
     return -1;
+  }
+
+  /** Forgets all values and keeps the memory. */
+  clear(): void {
+    this.sink.length = 0;
+    this.size = 0;
+    // As small as a new one's: when a search is too long must not depend on earlier values.
+    this.#slots = this.#room.subarray(0, firstSlots).fill(-1);
   }
 
   /** Appends entry `index` to `target` as a PLAIN value. */
@@ -95,7 +107,9 @@ export class Dictionary {
 
   /** Doubles the table, so that it stays at most half full. */
   #rehash(): void {
-    const slots = new Int32Array(this.#slots.length * 2).fill(-1);
+    const wanted = this.#slots.length * 2;
+    if (this.#room.length < wanted) this.#room = new Int32Array(wanted);
+    const slots = this.#room.subarray(0, wanted).fill(-1);
     const mask = slots.length - 1;
     for (let entry = 0; entry < this.size; entry++) {
       let slot = (this.#hashes[entry] as number) & mask;

@@ -107,6 +107,20 @@ describe('a dictionary', () => {
     expect(taken.slice(0, 256)).toEqual(Array.from({ length: 256 }, (_, index) => index));
     expect(new Set(taken.slice(256))).toEqual(new Set([-1]));
   });
+
+  it('is as a new one after it is cleared', () => {
+    const used = new Dictionary(1e9);
+    const texts = Array.from({ length: 3000 }, (_, index) => Buffer.from(`text ${index}`));
+    const indicesIn = (dictionary: Dictionary, values: Buffer[]) =>
+      values.map((bytes) => dictionary.indexOf(bytes, viewOf(bytes), 0, bytes.length));
+    indicesIn(used, texts);
+    used.clear();
+    const colliding = collidingTexts(1000);
+    expect(indicesIn(used, colliding)).toEqual(indicesIn(new Dictionary(1e9), colliding));
+    used.clear();
+    expect(indicesIn(used, texts)).toEqual(texts.map((_, index) => index));
+    expect(used.size).toBe(3000);
+  });
 });
 
 /** Eight bytes each, whose second half undoes what the first half did to the hash. */
