@@ -42,7 +42,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       Type.Optional(Type.Unknown({ description: 'A field of the export. Ignored here.' })),
     ]),
   );
-  /** A body of create or update of which only these fields matter. */
+  /** A body of create or update. Only these fields matter. */
   const bodyWith = <Looked extends TProperties>(looked: Looked) =>
     Type.Unsafe<Static<TObject<Looked>>>(Type.Object({ ...ignored, ...looked }));
   const Rows = {
